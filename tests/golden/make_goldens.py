@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Makes the golden files beside this script: make_goldens.py [CASE...] (default: all; --list names them)."""
+import argparse
+import shutil
+import zlib
+from pathlib import Path
+
+import numpy as np
+import safetensors.torch
+import torch
+import transformers
+
+import model_cases
+import model_reference
+from model_heads import layers_of
+from weights_reference import analyze_weights
+
+HERE = Path(__file__).parent
+
+
+def randomise(model):
+    """No parameter keeps a value that a program could forget: gains are not 1, biases not 0."""
+    for name, parameter in model.named_parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+        elif name.endswith("bias"):
+            torch.nn.init.normal_(parameter, std=0.3)
+        else:
+            torch.nn.init.normal_(parameter, mean=1.0, std=0.3)
+
+
+def inputs_of(case, config) -> list[dict]:
+    rng = np.random.default_rng(zlib.crc32(case.name.encode()))
+    made = [{"input_ids": rng.integers(0, config.vocab_size, n)} for n in case.lengths]
+    if case.padded:
+        n = case.lengths[1] + 2
+        visible = np.ones(n, dtype=np.int64)
+        visible[[2, -2, -1]] = 0
+        padded = {"input_ids": rng.integers(0, config.vocab_size, n), "attention_mask": visible}
+        if getattr(config, "type_vocab_size", 0) > 1:
+            padded["token_type_ids"] = (np.arange(n) >= 4).astype(np.int64)
+        made.append(padded)
+    return made
+
+
+LONGEST_SCORES = 10  # tokens; scores of longer inputs would only add to the size of the repository
+STORED_NAMES = {"input_ids": "ids", "attention_mask": "key_mask", "token_type_ids": "token_type_ids"}
+
+
+def reference_arrays(directory: Path, model_class, inputs: list[dict]) -> dict[str, np.ndarray]:
+    """Everything that golden.npz holds for the checkpoint as it stands in the directory."""
+    single, double = (
+        model_class.from_pretrained(directory, attn_implementation="eager", dtype=torch.float32).eval()
+        for _ in range(2)
+    )
+    double = double.double()
+    arrays, worst = analyze_weights(layers_of(double)), {}
+    for index, given in enumerate(inputs):
+        for key, value in given.items():
+            arrays[f"{STORED_NAMES[key]}_{index}"] = np.asarray(value)
+        reference, differences = model_reference.run_both(single, double, given)
+        if len(given["input_ids"]) > LONGEST_SCORES:
+            del reference["scores"]
+        arrays |= {f"{name}_{index}": value for name, value in reference.items()}
+        worst = {k: max(v, worst.get(k, 0.0)) for k, v in differences.items()}
+    for name, value in worst.items():
+        arrays[f"bound_{name}"] = np.float64(max(1e-5, 2 * value))
+    return arrays
+
+
+def rewrite_tensors(directory: Path, edits: list):
+    for file in sorted(directory.glob("*.safetensors")):
+        tensors = safetensors.torch.load_file(file)
+        for edit in edits:
+            tensors = edit(tensors)
+        safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
+
+
+def make_model_case(case: model_cases.ModelCase):
+    directory = HERE / case.name
+    shutil.rmtree(directory, ignore_errors=True)
+    torch.manual_seed(zlib.crc32(case.name.encode()))
+    model_class = getattr(transformers, case.model)
+    config = case.make_config()
+    model = model_class(config)
+    randomise(model)
+    model.to(getattr(torch, case.dtype)).save_pretrained(directory, max_shard_size=case.shard)
+    (directory / "generation_config.json").unlink(missing_ok=True)
+    arrays = reference_arrays(directory, model_class, inputs_of(case, config))
+    rewrite_tensors(directory, case.edit_tensors)
+    np.savez_compressed(directory / "golden.npz", **arrays)
+    bounds = "  ".join(f"{k[6:]} {v:.1e}" for k, v in arrays.items() if k.startswith("bound_"))
+    size = sum(f.stat().st_size for f in directory.iterdir())
+    print(f"{case.name:24} {size / 1024:6.0f} KiB  bounds: {bounds}")
+
+
+def main():
+    makers = {case.name: (make_model_case, case) for case in model_cases.CASES}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(makers))
+        return
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    for name in options.cases or makers:
+        make, case = makers[name]
+        make(case)
+
+
+if __name__ == "__main__":
+    main()
