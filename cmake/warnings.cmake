@@ -1,0 +1,5 @@
+add_library(attnctl_warnings INTERFACE)
+target_compile_options(attnctl_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+if(ATTNCTL_WERROR)
+  target_compile_options(attnctl_warnings INTERFACE -Werror)
+endif()

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace attnctl {
+
+/// a + b, a * b, or a conversion; nullopt where the result does not fit. Every size that comes from a file
+/// goes through these.
+template <std::integral T>
+[[nodiscard]] constexpr std::optional<T> checked_add(T a, T b) {
+  T sum{};
+  if (__builtin_add_overflow(a, b, &sum)) return std::nullopt;
+  return sum;
+}
+
+template <std::integral T>
+[[nodiscard]] constexpr std::optional<T> checked_mul(T a, T b) {
+  T product{};
+  if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
+  return product;
+}
+
+template <std::integral To, std::integral From>
+[[nodiscard]] constexpr std::optional<To> checked_narrow(From value) {
+  if (!std::in_range<To>(value)) return std::nullopt;
+  return static_cast<To>(value);
+}
+
+/// Product of the extents; 1 for a scalar's empty shape. An extent of 0 does not hide an overflow of the
+/// others.
+[[nodiscard]] constexpr std::optional<std::size_t> checked_product(std::span<const std::size_t> extents) {
+  std::size_t product = 1;
+  bool empty = false;
+  for (const std::size_t extent : extents) {
+    if (extent == 0) {
+      empty = true;
+      continue;
+    }
+    const auto next = checked_mul(product, extent);
+    if (!next) return std::nullopt;
+    product = *next;
+  }
+  return empty ? 0 : product;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,15 @@
+#pragma once
+
+namespace attnctl {
+
+/// Installs handlers of SIGINT, SIGTERM and SIGHUP that only set a flag, and ignores SIGPIPE and SIGXFSZ (the
+/// write then fails with an errno). A second SIGINT ends the process at once, after removing open
+/// temporaries.
+void install_signal_handlers();
+
+[[nodiscard]] bool interrupted() noexcept;
+
+/// Throws Error(Status::interrupted) once a signal has asked the process to stop. Long loops call it.
+void throw_if_interrupted();
+
+}  // namespace attnctl

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace attnctl {
+
+/// A borrowed row-major matrix [rows, cols]; row r begins at data + r * stride. Never owns.
+template <typename T>
+struct MatrixView {
+  T* data = nullptr;
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  std::size_t stride = 0;  // elements between the beginnings of two rows, at least cols
+
+  MatrixView() = default;
+  MatrixView(T* first, std::size_t row_count, std::size_t col_count, std::size_t row_stride)
+      : data(first), rows(row_count), cols(col_count), stride(row_stride) {}
+  MatrixView(T* first, std::size_t row_count, std::size_t col_count)
+      : MatrixView(first, row_count, col_count, col_count) {}
+  /// A view of mutable elements serves where const ones are asked for.
+  template <typename U>
+  requires(std::is_same_v<T, const U>)
+      MatrixView(const MatrixView<U>& other)  // NOLINT(google-explicit-constructor): as T* to const T*
+      : MatrixView(other.data, other.rows, other.cols, other.stride) {}
+
+  [[nodiscard]] bool empty() const { return rows == 0 || cols == 0; }
+  [[nodiscard]] std::span<T> row(std::size_t r) const { return {data + r * stride, cols}; }
+  [[nodiscard]] T& operator()(std::size_t r, std::size_t c) const { return data[r * stride + c]; }
+  [[nodiscard]] MatrixView row_range(std::size_t first, std::size_t count) const {
+    return {data + first * stride, count, cols, stride};
+  }
+  [[nodiscard]] MatrixView col_range(std::size_t first, std::size_t count) const {
+    return {data + first, rows, count, stride};
+  }
+};
+
+/// An owned row-major matrix [rows, cols], packed, zero at first.
+template <typename T>
+class OwnedMatrix {
+ public:
+  OwnedMatrix() = default;
+  OwnedMatrix(std::size_t rows, std::size_t cols) : rows_(rows), cols_(cols), values_(rows * cols) {}
+
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+  [[nodiscard]] std::size_t cols() const { return cols_; }
+  [[nodiscard]] MatrixView<T> view() { return {values_.data(), rows_, cols_}; }
+  [[nodiscard]] MatrixView<const T> view() const { return {values_.data(), rows_, cols_}; }
+  [[nodiscard]] std::span<T> values() { return values_; }
+  [[nodiscard]] std::span<const T> values() const { return values_; }
+  [[nodiscard]] T& operator()(std::size_t r, std::size_t c) { return values_[r * cols_ + c]; }
+  [[nodiscard]] const T& operator()(std::size_t r, std::size_t c) const { return values_[r * cols_ + c]; }
+
+ private:
+  std::size_t rows_ = 0;
+  std::size_t cols_ = 0;
+  std::vector<T> values_;
+};
+
+}  // namespace attnctl

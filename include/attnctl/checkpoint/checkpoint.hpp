@@ -1,0 +1,61 @@
+#pragma once
+
+#include "attnctl/base/dtype.hpp"
+#include "attnctl/base/warnings.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace attnctl {
+
+/// A tensor that a checkpoint lends: row-major, little-endian, packed; valid as long as the checkpoint.
+/// Alignment is not promised.
+struct TensorView {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::span<const std::byte> bytes;
+};
+
+/// What is known of a tensor before its bytes are read.
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::string file;  // the file that holds it, for errors
+};
+
+/// Names to typed views, whatever the file format. Everything about sizes was validated at opening.
+class Checkpoint {
+ public:
+  virtual ~Checkpoint() = default;
+
+  /// All tensors, ordered by name.
+  [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;
+
+  /// The bytes of tensors()[index]. Deflated, Fortran-ordered or big-endian data is converted at the first
+  /// call and kept. Not safe from several threads at once. Throws Error(bad_input) where the data is damaged
+  /// (CRC).
+  [[nodiscard]] virtual TensorView tensor(std::size_t index) = 0;
+
+  /// A configuration inside the weights file (JSON weights, "config"); null where there is none.
+  [[nodiscard]] virtual const nlohmann::ordered_json* config() const { return nullptr; }
+
+  /// Index of a name in tensors(); npos where there is none.
+  [[nodiscard]] std::size_t find(std::string_view name) const;
+  static constexpr std::size_t npos = static_cast<std::size_t>(-1);
+};
+
+/// Opens one weights file: .safetensors, .safetensors.index.json (with its shards), .npz, .npy (one tensor
+/// named by the file's stem), .json. Errors: environment (4) where it cannot be opened, bad_input (3) for
+/// anything wrong in it. `path` is used in errors as it is.
+[[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path,
+                                                          Warnings& warnings);
+
+}  // namespace attnctl

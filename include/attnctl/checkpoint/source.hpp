@@ -1,0 +1,39 @@
+#pragma once
+
+#include "attnctl/base/warnings.hpp"
+#include "attnctl/checkpoint/checkpoint.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace attnctl {
+
+/// What the MODEL argument of a command stands for.
+struct ModelSource {
+  std::string given;  // as given on the command line
+  std::filesystem::path
+      directory;  // where config.json and the tokenizer's files are; empty for one weights file
+  std::filesystem::path config_path;  // for errors; the weights file itself where the configuration is inside
+  std::string config_text;            // the configuration's bytes (its hash identifies the model)
+  nlohmann::ordered_json config;      // an object
+  std::unique_ptr<Checkpoint> weights;  // null where only the configuration was asked for
+};
+
+struct SourceOptions {
+  std::optional<std::filesystem::path> config;  // --config FILE, in place of the directory's own
+  bool need_weights = true;
+};
+
+/// Resolves MODEL: an existing directory in Hugging Face layout; a weights file (with --config, or a
+/// configuration inside, or config.json beside it); else a name ("org/name" or "name") in the local Hugging
+/// Face cache (HF_HUB_CACHE, then HF_HOME/hub, then ~/.cache/huggingface/hub: models--ORG--NAME/refs/main,
+/// snapshots/), never the network. Throws Error: environment (4) where MODEL itself cannot be found or
+/// opened, bad_input (3) where a file that its layout requires is missing or wrong.
+[[nodiscard]] ModelSource open_model_source(const std::string& model, const SourceOptions& options,
+                                            Warnings& warnings);
+
+}  // namespace attnctl

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/input/batch.hpp"
+#include "attnctl/model/model.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace attnctl {
+
+/// Consecutive rows of one head's attention of one sequence. All views are const and valid during the call.
+struct AttentionPanel {
+  std::size_t sequence = 0;  // in the batch
+  std::size_t layer = 0;
+  std::size_t head = 0;
+  std::size_t kv_head = 0;
+  std::size_t first_query = 0;
+  MatrixView<const float> pattern;  // [rows, m]
+  MatrixView<const float> scores;   // [rows, m] as given to softmax, masked = -inf; empty unless needed
+  MatrixView<const float> q;        // [rows, k] as it enters the product (after rotary), before the scale
+  MatrixView<const float> k;        // [m, k]
+  MatrixView<const float> v;        // [m, v]; empty unless values are computed
+  MatrixView<const float> z;        // [rows, v]; empty unless z is needed or the pass goes on
+  std::span<const std::uint8_t> fully_masked;  // [rows], 1: no key was visible, the row is zeros
+};
+
+/// What an observer wants computed besides patterns.
+struct Needs {
+  bool scores = false;
+  bool values = false;  // v
+  bool z = false;
+  bool output = false;  // attention output of every selected layer
+  bool logits = false;
+
+  Needs& operator|=(const Needs& other);
+};
+
+/// Watches a forward pass. Different heads come in parallel from several threads; the panels of one head come
+/// in order (by sequence, then rows), so state kept per head needs no lock.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  [[nodiscard]] virtual Needs needs() const { return {}; }
+  virtual void begin(const Model& model, const Batch& batch) = 0;
+  virtual void panel(const AttentionPanel& panel) = 0;
+  /// The layer's attention output [n, d_out], output bias included, before the residual. From one thread.
+  virtual void output(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
+  /// Logits of queries first_query.. [rows, vocabulary]. From one thread, in order.
+  virtual void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
+                      MatrixView<const float> /*values*/) {}
+};
+
+}  // namespace attnctl

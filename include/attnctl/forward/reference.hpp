@@ -1,0 +1,31 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/base/pool.hpp"
+#include "attnctl/input/batch.hpp"
+#include "attnctl/model/model.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace attnctl {
+
+/// Everything of one sequence's pass in float64.
+struct ReferencePass {
+  struct Layer {
+    std::vector<OwnedMatrix<double>> pattern;  // [heads][n, m]
+    std::vector<OwnedMatrix<double>> scores;   // [heads][n, m], masked = -inf
+    std::vector<OwnedMatrix<double>> z;        // [heads][n, v]; empty without W_V
+    OwnedMatrix<double> output;                // [n, d_out]
+  };
+  std::vector<Layer> layers;   // 0 .. last asked for
+  OwnedMatrix<double> logits;  // [n, vocabulary]; empty where not asked for or there is no head
+};
+
+/// The oracle: the same pass by plain loops in float64, sharing no code with the fast one; slow on purpose.
+/// Rotary angles, their cosines and sines are float32, as the reference implementation has them. The pool
+/// only spreads rows and heads.
+[[nodiscard]] ReferencePass run_reference(const Model& model, const Sequence& sequence,
+                                          std::size_t last_layer, bool logits, Pool& pool);
+
+}  // namespace attnctl

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "attnctl/base/pool.hpp"
+#include "attnctl/base/progress.hpp"
+#include "attnctl/base/warnings.hpp"
+#include "attnctl/forward/observer.hpp"
+#include "attnctl/input/batch.hpp"
+#include "attnctl/model/model.hpp"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace attnctl {
+
+/// What runs where, and what is told of it.
+struct RunContext {
+  Pool& pool;
+  Warnings& warnings;
+  Progress* progress = nullptr;
+  std::size_t panel_rows = 128;    // query rows of a panel, at most
+  std::size_t packed_rows = 1024;  // short sequences share the products of a block up to this many rows
+};
+
+/// The heads that observers are shown.
+struct Selection {
+  std::vector<HeadId> heads;  // ascending; unique
+
+  [[nodiscard]] static Selection all(const ModelConfig& config);
+  [[nodiscard]] std::vector<std::size_t> layers() const;  // ascending
+};
+
+/// One forward pass over all sequences in float32, each selected head shown to all observers panel by panel.
+/// Stops at the last layer that is wanted, there after the patterns when nothing later is needed. Refuses
+/// what the model cannot take (ids outside the vocabulary, more tokens than positions, no embedding table):
+/// Error(bad_input), before any work. Warnings: fully_masked_row, non_finite_pattern, no_output_head.
+void run_forward(const Model& model, const Batch& batch, const Selection& selection,
+                 std::span<Observer* const> observers, RunContext& context);
+
+/// The checks of run_forward alone.
+void check_batch(const Model& model, const Batch& batch);
+
+}  // namespace attnctl

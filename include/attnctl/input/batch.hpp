@@ -1,0 +1,49 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attnctl {
+
+/// A mask over scores: added to them before the softmax, -inf hides. [heads or 1, n, m], row-major.
+struct ScoreMask {
+  std::size_t heads = 1;  // 1: the same for all heads
+  std::size_t queries = 0;
+  std::size_t keys = 0;
+  std::vector<float> added;
+};
+
+/// One input: ids, or embeddings in their place.
+struct Sequence {
+  std::string id;  // "0", or as the file names it; unique in a batch
+  std::optional<std::string> text;
+  std::vector<std::string> tokens;           // [n], empty where no vocabulary is known
+  std::vector<std::int64_t> ids;             // [n], empty with embeddings
+  std::vector<std::int64_t> token_type_ids;  // [n], empty: all 0
+  std::vector<std::uint8_t> special;         // [n], 1 where the token is special; empty: none is
+
+  OwnedMatrix<float> embeddings;        // [n, d], in place of token embeddings
+  OwnedMatrix<float> key_embeddings;    // [m, kdim], cross-attention; empty: the queries' own
+  OwnedMatrix<float> value_embeddings;  // [m, vdim]; empty: the keys'
+
+  std::vector<std::uint8_t> key_visible;  // [m], 1: this key may be attended to; empty: all
+  std::optional<ScoreMask> mask;          // in place of the model's own causal mask
+  bool unmasked = false;                  // --mask none: no causal mask
+
+  [[nodiscard]] std::size_t queries() const { return ids.empty() ? embeddings.rows() : ids.size(); }
+  [[nodiscard]] std::size_t keys() const {
+    return key_embeddings.rows() > 0 ? key_embeddings.rows() : queries();
+  }
+};
+
+/// Inputs of one run, in their order.
+struct Batch {
+  std::vector<Sequence> sequences;
+};
+
+}  // namespace attnctl

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace attnctl {
+
+/// Vector kernels of the hot path, compiled for several instruction sets and chosen once at run time.
+/// All accumulate sums in an order that depends on the chosen set only, never on threads.
+struct Kernels {
+  std::string_view name;  // "avx512", "avx2", "sse2"
+
+  /// One row of attention: pattern = softmax(scores), exact: the maximum is taken off, -inf gives exactly 0.
+  /// Returns false, and fills zeros, where every score is -inf (a fully masked row). NaN scores give NaN.
+  /// scores and pattern may be the same memory.
+  bool (*softmax)(std::span<const float> scores, std::span<float> pattern);
+
+  /// out = (x - mean) / sqrt(variance + eps) * gain + bias; gain or bias empty: 1, 0.
+  void (*layer_norm)(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
+                     float eps, std::span<float> out);
+  /// out = x / sqrt(mean(x^2) + eps) * (gain + gain_offset).
+  void (*rms_norm)(std::span<const float> x, std::span<const float> gain, float gain_offset, float eps,
+                   std::span<float> out);
+
+  void (*add)(std::span<const float> x, std::span<float> out);  // out += x
+  void (*gelu_erf)(std::span<float> x);                         // in place, as are those below
+  void (*gelu_tanh)(std::span<float> x);
+  void (*silu)(std::span<float> x);
+  void (*relu)(std::span<float> x);
+  void (*tanh)(std::span<float> x);
+
+  /// sum of x ln x over x > 0 (0 ln 0 = 0), for entropies, in double across blocks.
+  double (*sum_x_log_x)(std::span<const float> x);
+};
+
+/// The best set that this CPU has.
+[[nodiscard]] const Kernels& kernels();
+/// A named set, null where this CPU or build lacks it; tests compare them all.
+[[nodiscard]] const Kernels* kernels_named(std::string_view name);
+
+}  // namespace attnctl

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attnctl {
+
+// The resolved hyper-parameters of a model: what the forward pass branches on. Nothing here names a family.
+
+enum class NormKind { none, layer, rms };
+enum class NormPlace { none, pre, post };               // x + A(N(x)); N(x + A(x)); no norm at all: x + A(x)
+enum class PositionKind { none, learned, sinusoidal };  // what is added to the embeddings
+enum class RotaryPairing { half, interleaved };         // pairs (j, j + r/2), or (2j, 2j + 1)
+enum class Activation { gelu_erf, gelu_tanh, silu, relu, tanh };
+
+struct NormConfig {
+  NormKind kind = NormKind::none;
+  float eps = 0;
+  float gain_offset = 0;  // the gain is stored weight + offset
+};
+
+/// Rotary position: how queries and keys are turned.
+struct RotaryConfig {
+  RotaryPairing pairing = RotaryPairing::half;
+  std::size_t dims = 0;                       // r, of d_head; the rest passes
+  std::vector<float> inverse_frequency;       // [r/2], scalings applied, float32 as the reference makes them
+  std::vector<float> long_inverse_frequency;  // [r/2] for sequences longer than long_from; else empty
+  std::size_t long_from = 0;
+  float attention_factor = 1;  // cos and sin times this
+};
+
+struct AttentionConfig {
+  std::size_t heads = 0;
+  std::size_t kv_heads = 0;
+  std::size_t d_head = 0;
+  std::size_t d_value = 0;
+  float scale = 0;
+  bool causal = false;
+  std::optional<std::size_t> window;  // causal: i - window < j
+  std::optional<RotaryConfig> rotary;
+};
+
+struct MlpConfig {
+  std::size_t width = 0;  // 0: the layer has no MLP
+  Activation activation = Activation::gelu_erf;
+  bool gated = false;  // down(act(gate(x)) * up(x)), else down(act(up(x)))
+};
+
+struct LayerConfig {
+  AttentionConfig attention;
+  MlpConfig mlp;
+  NormConfig norm;
+  NormPlace place = NormPlace::pre;
+};
+
+struct EmbeddingConfig {
+  std::size_t vocabulary = 0;  // 0: no token embedding, inputs come as embeddings
+  std::size_t width = 0;       // of the tables; a projection to d_model follows where it differs
+  PositionKind position = PositionKind::none;
+  std::size_t position_offset = 0;  // row of position 0 in the table
+  std::size_t token_types = 0;
+  NormConfig norm;  // after the sum
+};
+
+/// The output head: logits of the vocabulary.
+struct HeadConfig {
+  bool present = false;
+  bool transform = false;  // dense, activation, norm before the decoder (masked-token heads)
+  Activation activation = Activation::gelu_erf;
+  NormConfig norm;
+};
+
+struct ModelConfig {
+  std::string family;
+  std::size_t d_model = 0;
+  std::size_t d_key_input = 0;               // kdim of cross-attention; d_model elsewhere
+  std::size_t d_value_input = 0;             // vdim
+  std::size_t d_output = 0;                  // of a layer's attention output
+  std::optional<std::size_t> max_positions;  // the longest sequence; nullopt: any
+  EmbeddingConfig embedding;
+  std::vector<LayerConfig> layers;
+  NormConfig final_norm;
+  HeadConfig head;
+  std::vector<std::string> vocabulary;    // from the configuration itself (family `attention`)
+  std::vector<std::int64_t> special_ids;  // bos, eos, pad, cls, sep as the configuration names them
+
+  /// True where something between W_Q and W_K depends on position, so that QK alone does not determine the
+  /// scores.
+  [[nodiscard]] bool position_in_scores() const;
+};
+
+}  // namespace attnctl

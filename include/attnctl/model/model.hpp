@@ -1,0 +1,122 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/base/warnings.hpp"
+#include "attnctl/checkpoint/checkpoint.hpp"
+#include "attnctl/checkpoint/source.hpp"
+#include "attnctl/model/config.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace attnctl {
+
+enum class Orientation { in_out, out_in };
+
+/// y = x W + b in the row-vector convention. `stored` is [in, out] or [out, in] as the checkpoint has it,
+/// perhaps a slice of a packed tensor. An empty view: the layer does not exist.
+struct Linear {
+  MatrixView<const float> stored;
+  Orientation orientation = Orientation::in_out;
+  std::span<const float> bias;  // [out] or empty
+
+  [[nodiscard]] bool present() const { return stored.data != nullptr; }
+  [[nodiscard]] std::size_t in() const {
+    return orientation == Orientation::in_out ? stored.rows : stored.cols;
+  }
+  [[nodiscard]] std::size_t out() const {
+    return orientation == Orientation::in_out ? stored.cols : stored.rows;
+  }
+  /// The part that makes outputs [first, first + count).
+  [[nodiscard]] Linear outputs(std::size_t first, std::size_t count) const;
+  /// The part that takes inputs [first, first + count), without the bias.
+  [[nodiscard]] Linear inputs(std::size_t first, std::size_t count) const;
+  /// The weight as [in, out] in double, for analyses.
+  [[nodiscard]] OwnedMatrix<double> in_out_double() const;
+};
+
+struct NormWeights {
+  std::span<const float> gain;  // [width] or empty: 1
+  std::span<const float> bias;  // [width] or empty: 0
+};
+
+struct LayerWeights {
+  Linear query;   // [d, heads k]
+  Linear key;     // [kdim, kv_heads k]; where the checkpoint has none, the query's
+  Linear value;   // [vdim, kv_heads v]; may be absent: then no output
+  Linear output;  // [heads v, d_out]; may be absent: then the output is the concatenation of z
+  NormWeights attention_norm;
+  NormWeights mlp_norm;
+  Linear up, gate, down;
+};
+
+/// A table of which rows are looked up and converted one at a time: [rows, width].
+struct LookupTable {
+  TensorView tensor;
+
+  [[nodiscard]] bool present() const { return !tensor.shape.empty(); }
+  [[nodiscard]] std::size_t rows() const { return tensor.shape.at(0); }
+  [[nodiscard]] std::size_t width() const { return tensor.shape.at(1); }
+  /// Row r to out [width].
+  void row(std::size_t r, std::span<float> out) const;
+};
+
+struct EmbeddingWeights {
+  LookupTable token, position, token_type;
+  NormWeights norm;
+  Linear projection;
+};
+
+struct HeadWeights {
+  Linear transform;
+  NormWeights transform_norm;
+  Linear decoder;
+};
+
+/// A checkpoint bound to its configuration: every tensor that the configuration needs was found and has the
+/// shape it must have; missing ones are named all at once in one Error(bad_input), extra ones are counted.
+class Model {
+ public:
+  /// Throws Error(bad_input) as said above and for anything wrong in the configuration (JSON pointer named).
+  [[nodiscard]] static Model bind(ModelSource source, Warnings& warnings);
+  ~Model();
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+
+  [[nodiscard]] const ModelConfig& config() const;
+  [[nodiscard]] const ModelSource& source() const;
+
+  /// Weights as float32: borrowed from the mapping where they are stored so, converted at the first call and
+  /// kept elsewhere. Layers that share weights give the same object. Not safe from several threads at once.
+  [[nodiscard]] const LayerWeights& layer(std::size_t index) const;
+  [[nodiscard]] const EmbeddingWeights& embedding() const;
+  [[nodiscard]] NormWeights final_norm() const;
+  [[nodiscard]] const HeadWeights& head() const;
+
+  /// The first layer with the same weights (`index` itself where they are its own).
+  [[nodiscard]] std::size_t shared_with(std::size_t index) const;
+
+  [[nodiscard]] std::uint64_t parameters() const;  // of the tensors that are bound, each once
+  [[nodiscard]] std::size_t unused_tensors() const;
+
+ private:
+  Model();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A head of a layer.
+struct HeadId {
+  std::size_t layer = 0;
+  std::size_t head = 0;
+  auto operator<=>(const HeadId&) const = default;
+};
+
+/// "L.H".
+[[nodiscard]] std::string to_string(HeadId head);
+
+}  // namespace attnctl

@@ -1,0 +1,5 @@
+#include "attnctl/cli/run.hpp"
+
+int main(int argc, char** argv) {
+  return attnctl::cli::run(argc, argv);
+}

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace attnctl::test {
+
+struct RunResult {
+  int status = 0;  // exit status, or 128 + signal
+  std::string out;
+  std::string err;
+};
+
+struct RunOptions {
+  std::string input;                               // standard input
+  std::map<std::string, std::string> environment;  // added to that of the test
+  std::string directory = ATTNCTL_SOURCE_DIR;
+};
+
+/// Runs the real binary with these arguments (without the program's name).
+RunResult run_attnctl(const std::vector<std::string>& arguments, const RunOptions& options = {});
+
+/// A command line of /bin/sh, with `attnctl` first in PATH.
+RunResult run_shell(const std::string& command, const RunOptions& options = {});
+
+}  // namespace attnctl::test
