@@ -1,0 +1,1 @@
+"""Parts of make_sample_models.py: how the bundled models are made and measured."""
