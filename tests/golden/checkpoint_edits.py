@@ -1,4 +1,7 @@
-"""Edits that turn what save_pretrained writes into what older programs wrote: names, extra tensors, config keys."""
+"""Edits that turn what save_pretrained writes into what other programs write: names, extra tensors, config keys.
+
+A tensor edit takes and gives {name: tensor}; a config edit takes and gives the object of config.json.
+"""
 import torch
 
 
@@ -21,3 +24,46 @@ def old_norm_names(tensors: dict) -> dict:
         k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): v
         for k, v in tensors.items()
     }
+
+
+def without_prefix(prefix: str):
+    return lambda tensors: {k.removeprefix(prefix): v for k, v in tensors.items()}
+
+
+def add_causal_buffers(tensors: dict) -> dict:
+    """Old GPT-2 checkpoints carry each layer's causal mask, [1, 1, n, n], under a name like that of a bias."""
+    n = tensors["wpe.weight"].shape[0]
+    layers = {k.split(".")[1] for k in tensors if k.startswith("h.")}
+    mask = torch.tril(torch.ones(1, 1, n, n, dtype=torch.uint8))
+    return tensors | {f"h.{layer}.attn.bias": mask.clone() for layer in layers}
+
+
+def add_own_head(tensors: dict) -> dict:
+    """An output head of its own in a checkpoint whose config says that it is tied."""
+    return tensors | {"lm_head.weight": torch.randn_like(tensors["model.embed_tokens.weight"])}
+
+
+def add_inverse_frequencies(tensors: dict) -> dict:
+    """Old Llama checkpoints carry the rotary buffer; wrong values here, since it must be ignored."""
+    return tensors | {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.rand(5)}
+
+
+def flat_rotary(config: dict) -> dict:
+    """The keys of transformers 4: rope_theta and rope_scaling {"type": ...} in place of rope_parameters."""
+    rope = dict(config.pop("rope_parameters"))
+    config["rope_theta"] = rope.pop("rope_theta")
+    config["rope_scaling"] = {"type": rope.pop("rope_type")} | rope
+    config["torch_dtype"] = config.pop("dtype")
+    return config
+
+
+def earliest_llama(config: dict) -> dict:
+    """A config from before grouped queries, head_dim and rotary options: their defaults must serve."""
+    for key in ("rope_parameters", "head_dim", "num_key_value_heads", "attention_bias", "mlp_bias", "dtype"):
+        config.pop(key, None)
+    return config | {"rope_scaling": None}
+
+
+def stale_theta(config: dict) -> dict:
+    """Both forms in one file: the rope_theta within rope_parameters counts."""
+    return config | {"rope_theta": 77.0}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Makes the golden files beside this script: make_goldens.py [CASE...] (default: all; --list names them)."""
 import argparse
+import json
 import shutil
 import zlib
 from pathlib import Path
@@ -49,11 +50,7 @@ STORED_NAMES = {"input_ids": "ids", "attention_mask": "key_mask", "token_type_id
 
 def reference_arrays(directory: Path, model_class, inputs: list[dict]) -> dict[str, np.ndarray]:
     """Everything that golden.npz holds for the checkpoint as it stands in the directory."""
-    single, double = (
-        model_class.from_pretrained(directory, attn_implementation="eager", dtype=torch.float32).eval()
-        for _ in range(2)
-    )
-    double = double.double()
+    single, double = model_reference.load_both(directory, model_class)
     arrays, worst = analyze_weights(layers_of(double)), {}
     for index, given in enumerate(inputs):
         for key, value in given.items():
@@ -68,10 +65,15 @@ def reference_arrays(directory: Path, model_class, inputs: list[dict]) -> dict[s
     return arrays
 
 
-def rewrite_tensors(directory: Path, edits: list):
-    for file in sorted(directory.glob("*.safetensors")):
+def rewrite(directory: Path, case: model_cases.ModelCase):
+    """Applies the case's edits, before the reference reads the directory: it sees what attnctl sees."""
+    if case.edit_config:
+        file = directory / "config.json"
+        file.write_text(json.dumps(case.edit_config(json.loads(file.read_text())), indent=2) + "\n")
+    if case.edit_tensors:
+        file = directory / "model.safetensors"
         tensors = safetensors.torch.load_file(file)
-        for edit in edits:
+        for edit in case.edit_tensors:
             tensors = edit(tensors)
         safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
 
@@ -86,8 +88,8 @@ def make_model_case(case: model_cases.ModelCase):
     randomise(model)
     model.to(getattr(torch, case.dtype)).save_pretrained(directory, max_shard_size=case.shard)
     (directory / "generation_config.json").unlink(missing_ok=True)
+    rewrite(directory, case)
     arrays = reference_arrays(directory, model_class, inputs_of(case, config))
-    rewrite_tensors(directory, case.edit_tensors)
     np.savez_compressed(directory / "golden.npz", **arrays)
     bounds = "  ".join(f"{k[6:]} {v:.1e}" for k, v in arrays.items() if k.startswith("bound_"))
     size = sum(f.stat().st_size for f in directory.iterdir())

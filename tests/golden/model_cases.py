@@ -15,8 +15,8 @@ class ModelCase:
     lengths: tuple = (1, 6, 11)
     dtype: str = "float32"  # of the stored tensors
     shard: str = "1GB"  # max_shard_size
-    edit_config: Callable | None = None  # dict -> dict, before the reference reads the directory
-    edit_tensors: list = field(default_factory=list)  # dict -> dict, after it
+    edit_config: Callable | None = None
+    edit_tensors: list = field(default_factory=list)
     padded: bool = False  # one more input with hidden keys (and token types where the family has them)
 
     def make_config(self):
@@ -41,15 +41,49 @@ LLAMA = dict(
     intermediate_size=22, max_position_embeddings=17, rms_norm_eps=1e-5, attention_bias=True, mlp_bias=True,
     tie_word_embeddings=False,
 )  # fmt: skip
-SMALL_LLAMA = LLAMA | dict(num_attention_heads=4, hidden_size=12, intermediate_size=11, attention_bias=False,
-                           mlp_bias=False, tie_word_embeddings=True)  # fmt: skip
+# Rotary variants differ in their rotary keys alone; 17 positions, so that a wrong frequency is far off.
+ROTARY = LLAMA | dict(num_attention_heads=4, hidden_size=12, intermediate_size=11, attention_bias=False,
+                      mlp_bias=False, tie_word_embeddings=True, num_hidden_layers=1)  # fmt: skip
+
+
+def rotary_case(name: str, rope: dict, lengths=(17,), config=None, **options) -> ModelCase:
+    config = ROTARY | {"rope_parameters": rope} | (config or {})
+    return ModelCase(f"llama-{name}", "LlamaForCausalLM", config, lengths, **options)
+
+
+LLAMA3 = dict(rope_type="llama3", rope_theta=1000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=32)  # fmt: skip
+YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=256)
+LONGROPE = dict(rope_type="longrope", rope_theta=1000.0, original_max_position_embeddings=8,
+                short_factor=[1.0, 1.1, 1.3, 1.2, 1.5], long_factor=[1.2, 2.5, 3.0, 4.5, 7.0])  # fmt: skip
 
 CASES = [
     ModelCase("bert", "BertForMaskedLM", BERT, edit_tensors=[edits.add_bert_extras], padded=True),
-    ModelCase("bert-headless", "BertModel", BERT | dict(hidden_size=20, num_attention_heads=4),
+    ModelCase("bert-headless", "BertModel", BERT | dict(hidden_size=20, num_attention_heads=4, hidden_act="gelu_new"),
               lengths=(1, 5, 11), edit_tensors=[edits.old_norm_names]),
     ModelCase("albert", "AlbertForMaskedLM", ALBERT, lengths=(1, 6, 11), padded=True),
-    ModelCase("albert-headless", "AlbertModel", ALBERT | dict(num_hidden_layers=3, hidden_size=12), lengths=(2, 11)),
+    ModelCase("albert-headless", "AlbertModel", ALBERT | dict(num_hidden_layers=3, hidden_size=12, hidden_act="relu"),
+              lengths=(2, 11)),
     ModelCase("gpt2", "GPT2LMHeadModel", GPT2, lengths=(1, 6, 12), padded=True),
+    ModelCase("gpt2-inverse-layer", "GPT2LMHeadModel",
+              GPT2 | dict(scale_attn_by_inverse_layer_idx=True, n_inner=23, n_embd=12, n_layer=3), lengths=(12,),
+              edit_tensors=[edits.without_prefix("transformer."), edits.add_causal_buffers]),
+    ModelCase("gpt2-unscaled", "GPT2LMHeadModel",
+              GPT2 | dict(scale_attn_weights=False, n_embd=6, n_layer=1, activation_function="relu"), lengths=(12,)),
     ModelCase("llama", "LlamaForCausalLM", LLAMA, lengths=(1, 7, 17), padded=True),
+    ModelCase("llama-old", "LlamaForCausalLM",
+              ROTARY | dict(head_dim=None, num_key_value_heads=None, num_attention_heads=2, hidden_size=20),
+              lengths=(17,), edit_config=edits.earliest_llama, edit_tensors=[edits.add_inverse_frequencies]),
+    rotary_case("theta", dict(rope_type="default", rope_theta=333.0), edit_config=edits.stale_theta),
+    rotary_case("linear", dict(rope_type="linear", rope_theta=1000.0, factor=2.5)),
+    rotary_case("linear-flat", dict(rope_type="linear", rope_theta=1000.0, factor=2.5), edit_config=edits.flat_rotary),
+    rotary_case("llama3", LLAMA3),
+    rotary_case("llama3-flat", LLAMA3, edit_config=edits.flat_rotary),
+    rotary_case("yarn", YARN | dict(truncate=False, beta_fast=16.0, attention_factor=1.3)),
+    rotary_case("yarn-flat", YARN, edit_config=edits.flat_rotary),
+    rotary_case("longrope", LONGROPE, lengths=(8, 9, 17), config=dict(max_position_embeddings=32)),
+    rotary_case("f16", dict(rope_type="default", rope_theta=10000.0), dtype="float16", lengths=(11,),
+                edit_tensors=[edits.add_own_head], config=dict(hidden_act="gelu_pytorch_tanh")),
+    ModelCase("llama-bf16-headless", "LlamaModel", ROTARY, lengths=(11,), dtype="bfloat16"),
+    ModelCase("llama-sharded", "LlamaForCausalLM", ROTARY | dict(num_hidden_layers=2), lengths=(11,), shard="6KB"),
 ]

@@ -35,6 +35,19 @@ def float64_throughout(scores: list):
         torch.nn.functional.softmax, LlamaRMSNorm.forward = softmax, norm
 
 
+def load_both(directory, model_class) -> tuple:
+    """The checkpoint as float32 and as float64; every parameter must come from its files."""
+    models = []
+    for _ in range(2):
+        model, report = model_class.from_pretrained(
+            directory, attn_implementation="eager", dtype=torch.float32, output_loading_info=True
+        )
+        if report["missing_keys"] or report["mismatched_keys"]:
+            raise AssertionError(f"{directory}: transformers did not find {report}")
+        models.append(model.eval())
+    return models[0], models[1].double()
+
+
 def check_rotary(model):
     """The rotary frequencies must be float32 values, whatever the type of the buffer that holds them."""
     for name, buffer in model.named_buffers():
