@@ -1,0 +1,89 @@
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/source_rules.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+TEST_CASE("every source file keeps the order of the folders") {
+  const std::filesystem::path root = ATTNCTL_SOURCE_DIR;
+  std::size_t files = 0;
+  for (const char* tree : {"include", "src"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / tree)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".cpp" && extension != ".hpp") continue;
+      const std::string path = entry.path().lexically_relative(root).generic_string();
+      CAPTURE(path);
+      ++files;
+      for (const std::string& breach : source_breaches(path, slurp(entry.path()))) FAIL_CHECK(breach);
+    }
+  }
+  CHECK(files > 20);
+}
+
+TEST_CASE("the rules catch what they are for") {
+  struct Row {
+    const char* path;
+    const char* text;
+    std::vector<std::string> want;
+  };
+  const std::vector<Row> rows = {
+      {"src/base/error.cpp", "#include \"attnctl/base/error.hpp\"\n#include <string>\n", {}},
+      {"src/base/error.cpp",
+       "#include \"attnctl/model/model.hpp\"\n",
+       {"base/ may not include attnctl/model/model.hpp"}},
+      {"include/attnctl/linalg/gemm.hpp",
+       "#  include <attnctl/checkpoint/checkpoint.hpp>\n",
+       {"linalg/ may not include attnctl/checkpoint/checkpoint.hpp"}},
+      {"src/report/json.cpp",
+       "#include \"attnctl/analysis/similarity.hpp\"\n",
+       {"report/ may not include attnctl/analysis/similarity.hpp"}},
+      {"src/forward/run.cpp", "// #include \"attnctl/cli/run.hpp\"\n/* #include <cblas.h> */\n", {}},
+      {"src/cli/run.cpp", "#include \"attnctl/report/json.hpp\"\n#include <CLI/CLI.hpp>\n", {}},
+      {"src/analysis/ranks.cpp", "#include <CLI/App.hpp>\n", {"CLI/App.hpp belongs below cli/"}},
+      {"src/analysis/ranks.cpp",
+       "#include <cblas.h>\n#include <xtensor-blas/xlinalg.hpp>\n#include <xsimd/xsimd.hpp>\n",
+       {"cblas.h belongs below linalg/", "xtensor-blas/xlinalg.hpp belongs below linalg/",
+        "xsimd/xsimd.hpp belongs below linalg/"}},
+      {"src/linalg/gemm.cpp", "#include <cblas.h>\n#include \"linalg/packing.hpp\"\n", {}},
+      {"src/forward/run.cpp",
+       "#include \"linalg/packing.hpp\"\n",
+       {"linalg/packing.hpp is private to linalg/"}},
+      {"src/utils/misc.cpp", "", {"utils/ is no folder of docs/architecture.md"}},
+      {"src/forward/norm.cpp",
+       "if (config.family == \"gpt2\") {}\n",
+       {"names the family \"gpt2\": branch on a property"}},
+      {"src/forward/norm.cpp",
+       "if (is_llama_like(config)) {}\n",
+       {"names the family \"llama\": branch on a property"}},
+      {"src/forward/norm.cpp",
+       "case Family::Bert: break;\n",
+       {"names the family \"Bert\": branch on a property"}},
+      {"src/forward/norm.cpp", "// as in GPT2, where \"gpt2\" scales by layer\nint x = '\"';\n", {}},
+      {"src/cli/analyze.cpp",
+       "\"attnctl analyze data/tiny-llama --ids 5,6\"; \"llama-7b\"; \"gpt2-small\"",
+       {}},
+      {"src/model/families.cpp", "{.name = \"bert\"}", {}},
+      {"tests/any_test.cpp", "#include <cblas.h>\n", {}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.path);
+    CAPTURE(row.text);
+    CHECK(source_breaches(row.path, row.text) == row.want);
+  }
+}
+
+TEST_CASE("comments are left out, strings are not") {
+  CHECK(without_comments("a /* b */ c // d\ne") == "a  c \ne");
+  CHECK(without_comments("s = \"// no /* comment\"; x") == "s = \"// no /* comment\"; x");
+  CHECK(without_comments("c = '\"'; // gone") == "c = '\"'; ");
+  CHECK(without_comments("s = \"\\\"\"; // gone") == "s = \"\\\"\"; ");
+}
+
+}  // namespace
+}  // namespace attnctl::test

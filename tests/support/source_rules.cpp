@@ -1,0 +1,138 @@
+#include "support/source_rules.hpp"
+
+#include <array>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+
+namespace attnctl::test {
+namespace {
+
+using Names = std::set<std::string>;
+
+const std::map<std::string, Names>& may_include() {
+  static const std::map<std::string, Names> allowed = {
+      {"base", {}},
+      {"linalg", {"base"}},
+      {"checkpoint", {"base"}},
+      {"tokenizer", {"base"}},
+      {"input", {"base", "tokenizer"}},
+      {"model", {"base", "checkpoint"}},
+      {"forward", {"base", "linalg", "model", "input"}},
+      {"analysis", {"base", "linalg", "input", "model", "forward"}},
+      {"report", {"base"}},
+      {"cli",
+       {"base", "linalg", "checkpoint", "tokenizer", "input", "model", "forward", "analysis", "report"}},
+  };
+  return allowed;
+}
+
+/// "forward" of src/forward/run.cpp and include/attnctl/forward/run.hpp; empty elsewhere.
+std::string folder_of(const std::string& path) {
+  static const std::regex place("^(?:src|include/attnctl)/([^/]+)/.*");
+  std::smatch match;
+  return std::regex_match(path, match, place) ? match[1].str() : std::string();
+}
+
+void check_include(const std::string& folder, const std::string& header, std::vector<std::string>& breaches) {
+  static const std::regex ours("^attnctl/([^/]+)/.*");
+  static const std::regex numerics(
+      "^(cblas|lapacke?|f77blas|immintrin|xsimd/.*|xtensor-blas/.*)(\\.h|\\.hpp)?$");
+  static const std::regex options("^CLI/.*");
+  std::smatch match;
+  if (std::regex_match(header, match, ours)) {
+    const std::string target = match[1].str();
+    if (target != folder && may_include().at(folder).count(target) == 0)
+      breaches.push_back(fmt::format("{}/ may not include {}", folder, header));
+    return;
+  }
+  // A private header is named from src/: "linalg/kernels_impl.hpp".
+  const std::string first = header.substr(0, header.find('/'));
+  if (may_include().count(first) != 0 && first != folder)
+    breaches.push_back(fmt::format("{} is private to {}/", header, first));
+  if (folder != "linalg" && std::regex_match(header, numerics))
+    breaches.push_back(fmt::format("{} belongs below linalg/", header));
+  if (folder != "cli" && std::regex_match(header, options))
+    breaches.push_back(fmt::format("{} belongs below cli/", header));
+}
+
+void check_families(const std::string& code, std::vector<std::string>& breaches) {
+  // A longer name such as "tiny-llama" or "llama-7b" is a path or a preset, not a test for a family.
+  static const std::regex family("(^|[^-/A-Za-z])(\\w*_)?(albert|bert|gpt2|llama)(_\\w*)?([^-/A-Za-z0-9]|$)",
+                                 std::regex::icase);
+  std::smatch match;
+  if (std::regex_search(code, match, family))
+    breaches.push_back(fmt::format("names the family \"{}\": branch on a property", match[3].str()));
+}
+
+}  // namespace
+
+std::string without_comments(std::string_view text) {
+  enum class In { code, line, block, string };
+  std::string out;
+  In state = In::code;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (state == In::line) {
+      if (c == '\n') state = In::code;
+    } else if (state == In::block) {
+      if (c == '*' && next == '/') {
+        state = In::code;
+        ++i;
+        continue;
+      }
+    } else if (state == In::string) {
+      out += c;
+      if (c == '\\') {
+        out += next;
+        ++i;
+      } else if (c == '"') {
+        state = In::code;
+      }
+      continue;
+    } else if (c == '/' && (next == '/' || next == '*')) {
+      state = next == '/' ? In::line : In::block;
+      ++i;
+      continue;
+    } else if (c == '\'' && next == '"') {  // the character '"' opens no string
+      out += "'\"";
+      ++i;
+      continue;
+    } else if (c == '"') {
+      state = In::string;
+    }
+    if (state == In::code || state == In::string) out += c;
+  }
+  return out;
+}
+
+std::vector<std::string> source_breaches(std::string_view path, std::string_view text) {
+  std::vector<std::string> breaches;
+  const std::string file(path);
+  const std::string folder = folder_of(file);
+  if (folder.empty()) return breaches;
+  if (may_include().count(folder) == 0)
+    return {fmt::format("{}/ is no folder of docs/architecture.md", folder)};
+
+  static const std::regex include("^\\s*#\\s*include\\s*[<\"]([^>\"]+)[>\"].*");
+  const std::string code = without_comments(text);
+  std::string others;
+  std::istringstream lines(code);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, include)) {
+      check_include(folder, match[1].str(), breaches);
+    } else {
+      others += line + '\n';
+    }
+  }
+  static const std::regex family_table("^src/model/famil[^/]*(/.*)?$");
+  if (!std::regex_match(file, family_table)) check_families(others, breaches);
+  return breaches;
+}
+
+}  // namespace attnctl::test
