@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,21 +33,29 @@ struct RotaryConfig {
   float attention_factor = 1;  // cos and sin times this
 };
 
+/// What a checkpoint has of y = x W + b.
+struct LinearParts {
+  bool weight = false;
+  bool bias = false;
+};
+
 struct AttentionConfig {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;
   std::size_t d_head = 0;
-  std::size_t d_value = 0;
-  float scale = 0;
+  std::size_t d_value = 0;  // 0: nothing tells (no W_V)
+  double scale = 0;         // of q k^T
   bool causal = false;
-  std::optional<std::size_t> window;  // causal: i - window < j
-  std::optional<RotaryConfig> rotary;
+  std::optional<std::size_t> window;           // causal: i - window < j
+  std::shared_ptr<const RotaryConfig> rotary;  // null: none; layers that turn alike share it
+  LinearParts query, key, value, output;       // no key weight: the query's serves
 };
 
 struct MlpConfig {
   std::size_t width = 0;  // 0: the layer has no MLP
   Activation activation = Activation::gelu_erf;
   bool gated = false;  // down(act(gate(x)) * up(x)), else down(act(up(x)))
+  bool bias = false;
 };
 
 struct LayerConfig {
@@ -54,6 +63,7 @@ struct LayerConfig {
   MlpConfig mlp;
   NormConfig norm;
   NormPlace place = NormPlace::pre;
+  std::size_t stored_as = 0;  // number of the weights in tensor names; layers of one number share them
 };
 
 struct EmbeddingConfig {
@@ -63,11 +73,14 @@ struct EmbeddingConfig {
   std::size_t position_offset = 0;  // row of position 0 in the table
   std::size_t token_types = 0;
   NormConfig norm;  // after the sum
+  bool projection_bias = false;
 };
 
 /// The output head: logits of the vocabulary.
 struct HeadConfig {
   bool present = false;
+  bool tied = false;       // the decoder is the token embedding
+  bool bias = false;       // of the decoder
   bool transform = false;  // dense, activation, norm before the decoder (masked-token heads)
   Activation activation = Activation::gelu_erf;
   NormConfig norm;
