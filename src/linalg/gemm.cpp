@@ -1,0 +1,101 @@
+#include "attnctl/linalg/gemm.hpp"
+
+#include "attnctl/base/checked.hpp"
+
+#include <stdexcept>
+
+#include <cblas.h>
+
+namespace attnctl {
+namespace {
+
+/// The integer of cblas.
+int extent(std::size_t value) {
+  const auto narrow = checked_narrow<int>(value);
+  if (!narrow) throw std::logic_error("a matrix extent does not fit the integers of BLAS");
+  return *narrow;
+}
+
+void multiply(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, MatrixView<const float> a, MatrixView<const float> b,
+              MatrixView<float> c, int inner, float alpha, float beta) {
+  cblas_sgemm(CblasRowMajor, ta, tb, extent(c.rows), extent(c.cols), inner, alpha, a.data, extent(a.stride),
+              b.data, extent(b.stride), beta, c.data, extent(c.stride));
+}
+
+void multiply(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, MatrixView<const double> a, MatrixView<const double> b,
+              MatrixView<double> c, int inner, double alpha, double beta) {
+  cblas_dgemm(CblasRowMajor, ta, tb, extent(c.rows), extent(c.cols), inner, alpha, a.data, extent(a.stride),
+              b.data, extent(b.stride), beta, c.data, extent(c.stride));
+}
+
+/// Threads are base/pool.hpp's: a library that makes threads of its own beside them halves both.
+void keep_library_single_threaded() {
+  [[maybe_unused]] static const bool once = [] {
+    openblas_set_num_threads(1);
+    return true;
+  }();
+}
+
+/// c = beta c, where the inner extent is 0. As BLAS does, beta 0 overwrites: NaN in c does not stay.
+template <typename T>
+void scale(MatrixView<T> c, T beta) {
+  for (std::size_t r = 0; r < c.rows; ++r) {
+    for (T& value : c.row(r)) value = beta == 0 ? T(0) : beta * value;
+  }
+}
+
+template <typename T>
+struct Factors {
+  T alpha, beta;
+};
+
+template <typename T>
+void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
+          Factors<T> factors) {
+  const std::size_t m = transpose_a ? a.cols : a.rows;
+  const std::size_t inner = transpose_a ? a.rows : a.cols;
+  const std::size_t inner_b = transpose_b ? b.cols : b.rows;
+  const std::size_t n = transpose_b ? b.rows : b.cols;
+  if (inner != inner_b || c.rows != m || c.cols != n) {
+    throw std::logic_error("the shapes of a matrix product do not fit");
+  }
+  if (c.empty()) return;
+  if (inner == 0) return scale(c, factors.beta);
+  keep_library_single_threaded();
+  multiply(transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, a, b, c,
+           extent(inner), factors.alpha, factors.beta);
+}
+
+}  // namespace
+
+void gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
+             float beta) {
+  gemm<float>(false, false, a, b, c, {alpha, beta});
+}
+
+void gemm_nn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
+             double beta) {
+  gemm<double>(false, false, a, b, c, {alpha, beta});
+}
+
+void gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
+             float beta) {
+  gemm<float>(false, true, a, b, c, {alpha, beta});
+}
+
+void gemm_nt(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
+             double beta) {
+  gemm<double>(false, true, a, b, c, {alpha, beta});
+}
+
+void gemm_tn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
+             float beta) {
+  gemm<float>(true, false, a, b, c, {alpha, beta});
+}
+
+void gemm_tn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
+             double beta) {
+  gemm<double>(true, false, a, b, c, {alpha, beta});
+}
+
+}  // namespace attnctl
