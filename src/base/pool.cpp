@@ -1,0 +1,143 @@
+#include "attnctl/base/pool.hpp"
+
+#include "attnctl/base/cpu_quota.hpp"
+#include "attnctl/base/interrupt.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace attnctl {
+namespace {
+
+/// What one run() shares between its workers.
+struct Job {
+  Job(std::size_t task_count, const std::function<void(std::size_t, std::size_t)>& function)
+      : tasks(task_count), work(function) {}
+
+  std::size_t tasks;
+  const std::function<void(std::size_t, std::size_t)>& work;
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> stopped{false};
+
+  std::mutex mutex;  // of what follows
+  std::exception_ptr failure;
+  std::size_t failed_task = 0;
+
+  void process(std::size_t worker) {
+    while (!stopped.load(std::memory_order_relaxed)) {
+      if (interrupted()) {
+        stopped = true;
+        return;
+      }
+      const std::size_t task = next.fetch_add(1, std::memory_order_relaxed);
+      if (task >= tasks) return;
+      try {
+        work(task, worker);
+      } catch (...) {
+        keep_failure(task, std::current_exception());
+      }
+    }
+  }
+
+  void keep_failure(std::size_t task, const std::exception_ptr& exception) {
+    const std::lock_guard lock(mutex);
+    if (failure == nullptr || task < failed_task) {
+      failure = exception;
+      failed_task = task;
+    }
+    stopped = true;
+  }
+};
+
+}  // namespace
+
+struct Pool::State {
+  std::mutex mutex;
+  std::condition_variable begun, finished;
+  Job* job = nullptr;
+  std::size_t seats = 0;   // workers that the job still takes
+  std::size_t active = 0;  // workers that took a seat and have not left
+  bool closing = false;
+  std::vector<std::thread> threads;
+
+  void serve(std::size_t worker) {
+    std::unique_lock lock(mutex);
+    while (true) {
+      begun.wait(lock, [&] { return closing || seats > 0; });
+      if (closing) return;
+      --seats;
+      ++active;
+      Job& current = *job;
+      lock.unlock();
+      current.process(worker);
+      lock.lock();
+      if (--active == 0) finished.notify_one();
+    }
+  }
+
+  void share(Job& shared, std::size_t helpers) {
+    {
+      const std::lock_guard lock(mutex);
+      job = &shared;
+      seats = helpers;
+    }
+    if (helpers == threads.size()) {
+      begun.notify_all();
+    } else {
+      for (std::size_t i = 0; i < helpers; ++i) begun.notify_one();
+    }
+    shared.process(0);
+    std::unique_lock lock(mutex);
+    seats = 0;  // a worker that has not come by now would find no task
+    finished.wait(lock, [&] { return active == 0; });
+    job = nullptr;
+  }
+
+  void close() {
+    {
+      const std::lock_guard lock(mutex);
+      closing = true;
+    }
+    begun.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+};
+
+Pool::Pool(std::size_t threads) : state_(std::make_unique<State>()) {
+  try {
+    for (std::size_t worker = 1; worker < std::max<std::size_t>(threads, 1); ++worker) {
+      state_->threads.emplace_back([state = state_.get(), worker] { state->serve(worker); });
+    }
+  } catch (...) {
+    state_->close();
+    throw;
+  }
+}
+
+Pool::~Pool() {
+  state_->close();
+}
+
+std::size_t Pool::size() const {
+  return state_->threads.size() + 1;
+}
+
+void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::size_t)>& work) {
+  Job job(tasks, work);
+  const std::size_t helpers = tasks == 0 ? 0 : std::min(tasks - 1, state_->threads.size());
+  if (helpers == 0) {
+    job.process(0);
+  } else {
+    state_->share(job, helpers);
+  }
+  if (job.failure != nullptr) std::rethrow_exception(job.failure);
+  throw_if_interrupted();
+}
+
+}  // namespace attnctl
