@@ -1,0 +1,131 @@
+#include "attnctl/cli/completion.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <doctest/doctest.h>
+
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+/// A small tree with every kind of argument.
+std::unique_ptr<CLI::App> sample_tree() {
+  auto app = std::make_unique<CLI::App>("See what heads do", "attnctl");
+  app->set_version_flag("--version", "0");
+  CLI::App* look = app->add_subcommand("look", "Look at [one] model: it's quick");
+  look->add_option("model", "Checkpoint")->type_name("MODEL");
+  look->add_option("-f,--format", "How")->check(CLI::IsMember({"json", "jsonl", "csv"}));
+  look->add_option("--include", "What")->delimiter(',')->check(CLI::IsMember({"metrics", "patterns"}));
+  look->add_option("-o,--output", "Where: the file's \"name\"")->type_name("PATH");
+  look->add_option("--digits", "Decimals");
+  look->add_flag("--quiet")->description("Say nothing");
+  app->add_subcommand("list", "List");
+  app->add_subcommand("secret", "Not shown")->group("");
+  return app;
+}
+
+bool has_shell(const std::string& shell) {
+  return run_shell("command -v " + shell).status == 0;
+}
+
+/// What a real bash offers for these words, the last of them being typed.
+std::vector<std::string> bash_offers(const std::string& script, const std::vector<std::string>& words) {
+  std::string program = script + "COMP_WORDS=(";
+  for (const std::string& word : words) program += " '" + word + "'";
+  program += ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_attnctl\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n";
+  const TempDir folder;
+  folder.write("two words.npz", "");
+  RunOptions options;
+  options.directory = folder.path().string();
+  options.input = program;
+  const RunResult result = run_shell("bash", options);
+  REQUIRE(result.err.empty());
+  std::vector<std::string> offers;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.empty()) offers.push_back(line);
+  return offers;
+}
+
+TEST_CASE("bash completes commands, options, their words and files") {
+  const std::string script = cli::completion_script(*sample_tree(), "bash");
+  struct Row {
+    std::vector<std::string> words;
+    std::vector<std::string> want;
+  };
+  const std::vector<Row> rows = {
+      {{"attnctl", ""}, {"look", "list"}},
+      {{"attnctl", "lo"}, {"look"}},
+      {{"attnctl", "--v"}, {"--version"}},
+      {{"attnctl", "look", "--"}, {"--help", "--format", "--include", "--output", "--digits", "--quiet"}},
+      {{"attnctl", "look", "two"}, {"two words.npz"}},
+      {{"attnctl", "look", "m", "--format", ""}, {"json", "jsonl", "csv"}},
+      {{"attnctl", "look", "m", "-f", "c"}, {"csv"}},
+      {{"attnctl", "look", "m", "--format", "=", "js"}, {"json", "jsonl"}},
+      {{"attnctl", "look", "m", "--include", "metrics,p"}, {"metrics,patterns"}},
+      {{"attnctl", "look", "m", "-o", "tw"}, {"two words.npz"}},
+      {{"attnctl", "look", "m", "--digits", ""}, {}},
+      {{"attnctl", "list", ""}, {}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.words.back());
+    CAPTURE(row.words.size());
+    CHECK(bash_offers(script, row.words) == row.want);
+  }
+}
+
+TEST_CASE("each shell reads its completion") {
+  const std::unique_ptr<CLI::App> tree = sample_tree();
+  const TempDir folder;
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    CAPTURE(shell);
+    const std::string script = cli::completion_script(*tree, shell);
+    CHECK(script.find("look") != std::string::npos);
+    CHECK(script.find("secret") == std::string::npos);
+    if (!has_shell(shell)) {
+      MESSAGE(shell << " is not installed: its syntax is not checked");
+      continue;
+    }
+    const RunResult result = run_shell(std::string(shell) + " -n " + folder.write(shell, script).string());
+    CHECK(result.status == 0);
+    CHECK(result.err.empty());
+  }
+}
+
+TEST_CASE("fish offers what the tree holds") {
+  if (!has_shell("fish")) {
+    MESSAGE("fish is not installed: skipped");
+    return;
+  }
+  const TempDir folder;
+  RunOptions options;
+  options.environment = {{"HOME", folder.path().string()}};
+  const std::string script =
+      folder.write("attnctl.fish", cli::completion_script(*sample_tree(), "fish")).string();
+  const auto offers = [&](const std::string& line) {
+    const RunResult result = run_shell(
+        "fish --no-config -c 'source " + script + "; complete -C \"" + line + "\" | cut -f1'", options);
+    CHECK(result.status == 0);
+    return result.out;
+  };
+  CHECK(offers("attnctl lo") == "look\n");
+  CHECK(offers("attnctl look --fo") == "--format\n");
+  CHECK(offers("attnctl look --format c") == "csv\n");
+  CHECK(offers("attnctl look --include metrics,p") == "metrics,patterns\n");
+}
+
+TEST_CASE("a shell that is not known is refused") {
+  CHECK_THROWS_WITH_AS((void)cli::completion_script(*sample_tree(), "tcsh"),
+                       "completion: unsupported shell \"tcsh\"; supported: bash, zsh, fish", Error);
+}
+
+}  // namespace
+}  // namespace attnctl::test
