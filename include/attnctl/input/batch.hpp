@@ -26,6 +26,7 @@ struct Sequence {
   std::vector<std::int64_t> ids;             // [n], empty with embeddings
   std::vector<std::int64_t> token_type_ids;  // [n], empty: all 0
   std::vector<std::uint8_t> special;         // [n], 1 where the token is special; empty: none is
+  std::vector<std::uint8_t> separator;       // [n], 1 where it ends a sentence or parts two; empty: none does
 
   OwnedMatrix<float> embeddings;        // [n, d], in place of token embeddings
   OwnedMatrix<float> key_embeddings;    // [m, kdim], cross-attention; empty: the queries' own

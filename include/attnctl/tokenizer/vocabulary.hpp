@@ -20,8 +20,8 @@ enum class WordMark { none, continuation, byte_level, metaspace };
 class Vocabulary {
  public:
   Vocabulary() = default;
-  /// tokens[id]; an empty string where an id is unused.
-  Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special, WordMark mark);
+  /// tokens[id]; an empty string where an id is unused. The word mark is the one that most tokens carry.
+  Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special);
 
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
   [[nodiscard]] std::size_t size() const { return tokens_.size(); }
@@ -31,12 +31,17 @@ class Vocabulary {
   [[nodiscard]] bool is_special(std::int64_t id) const { return special_.contains(id); }
   [[nodiscard]] const std::set<std::int64_t>& special() const { return special_; }
   void mark_special(std::int64_t id) { special_.insert(id); }
+  /// Tokens that end a sentence or stand between two: [SEP], </s>, <|endoftext|>, what the special tokens'
+  /// map calls sep_token and eos_token.
+  [[nodiscard]] bool is_separator(std::int64_t id) const { return separators_.contains(id); }
+  void mark_separator(std::int64_t id);
   [[nodiscard]] WordMark mark() const { return mark_; }
 
   /// A token as a person would type it: without the word mark ("Ġit" and "▁it" are "it").
   [[nodiscard]] std::string plain(std::string_view token) const;
 
-  /// The word that each token belongs to, numbered from 0; nullopt for special tokens.
+  /// The word that each token belongs to, numbered from 0; nullopt for special tokens. Follows the word mark;
+  /// after a mark of the space before a word, punctuation and letters part as well ("mat" "." are two words).
   [[nodiscard]] std::vector<std::optional<std::size_t>> words(std::span<const std::string> tokens,
                                                               std::span<const std::int64_t> ids) const;
 
@@ -44,6 +49,7 @@ class Vocabulary {
   std::vector<std::string> tokens_;
   std::unordered_map<std::string, std::int64_t> ids_;
   std::set<std::int64_t> special_;
+  std::set<std::int64_t> separators_;
   WordMark mark_ = WordMark::none;
 };
 

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "attnctl/input/batch.hpp"
+#include "attnctl/tokenizer/vocabulary.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attnctl {
+
+/// The positions that a person means by `word` in a sequence: a position ("7"), a token or a word ("it", as
+/// the vocabulary has it or as one would type it), or a later occurrence ("it#2"). A word of several pieces
+/// gives all of them. A word is preferred, then a token, then either without regard to ASCII case.
+/// Empty where it does not occur.
+[[nodiscard]] std::vector<std::size_t> find_word(const Sequence& sequence, const Vocabulary& vocabulary,
+                                                 std::string_view word);
+
+}  // namespace attnctl

@@ -1,0 +1,223 @@
+#include "cli/options.hpp"
+
+#include "attnctl/base/checked.hpp"
+#include "attnctl/base/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace attnctl::cli {
+namespace {
+
+/// "2G", "512M", "1048576": bytes, with binary suffixes.
+std::uint64_t parse_bytes(const std::string& text) {
+  std::uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  constexpr std::string_view kSuffixes = "KMGT";
+  int shift = 0;
+  bool good = error == std::errc() && number > 0;
+  if (good && stop != end) {
+    const std::size_t place =
+        kSuffixes.find(static_cast<char>(std::toupper(static_cast<unsigned char>(*stop))));
+    good = place != std::string_view::npos && stop + 1 == end;
+    if (good) shift = 10 * static_cast<int>(place + 1);
+  }
+  const auto bytes = checked_mul(number, std::uint64_t{1} << shift);
+  if (!good || !bytes)
+    fail(Status::usage, "--memory: got \"{}\", need bytes such as 512M or 2G", escaped(text));
+  return *bytes;
+}
+
+/// One row for each thing that --include names.
+struct IncludeName {
+  std::string_view name;
+  bool Includes::*member;
+};
+constexpr std::array kIncludes = {
+    IncludeName{"metrics", &Includes::metrics},
+    IncludeName{"patterns", &Includes::patterns},
+    IncludeName{"scores", &Includes::scores},
+    IncludeName{"queries", &Includes::queries},
+    IncludeName{"keys", &Includes::keys},
+    IncludeName{"values", &Includes::values},
+    IncludeName{"z", &Includes::z},
+    IncludeName{"output", &Includes::output},
+    IncludeName{"logits", &Includes::logits},
+    IncludeName{"weights", &Includes::weights},
+    IncludeName{"directions", &Includes::directions},
+    IncludeName{"circuits", &Includes::circuits},
+    IncludeName{"rollout", &Includes::rollout},
+};
+
+std::string include_names() {
+  std::string names;
+  for (const IncludeName& each : kIncludes) names += (names.empty() ? "" : ", ") + std::string(each.name);
+  return names;
+}
+
+}  // namespace
+
+bool Includes::of_inputs() const {
+  return metrics || patterns || scores || queries || keys || values || z || output || logits || rollout;
+}
+
+Includes parse_includes(const std::string& list) {
+  Includes includes;
+  std::string_view rest = list;
+  while (true) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view word = rest.substr(0, end);
+    const auto* found = std::find_if(kIncludes.begin(), kIncludes.end(),
+                                     [&](const IncludeName& each) { return each.name == word; });
+    if (found == kIncludes.end()) {
+      fail(Status::usage, "--include: unsupported \"{}\"; known: {}", escaped(word), include_names());
+    }
+    includes.*(found->member) = true;
+    if (end == rest.size()) return includes;
+    rest.remove_prefix(end + 1);
+  }
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option(
+          "MODEL", options.model,
+          "a directory in Hugging Face layout, a name in the local Hugging Face cache, or one weights file")
+      ->required();
+  command.add_option("--config", options.config, "FILE with the configuration, in place of the model's own")
+      ->type_name("FILE");
+}
+
+void add_input_options(CLI::App& command, InputOptions& options) {
+  const std::string group = "Inputs (repeat freely; order is kept)";
+  const auto add_item = [&](const char* name, const char* type, InputItem::Kind kind, const char* text) {
+    // Options run in the order of their definition, not of the command line: the items are put in order
+    // afterwards.
+    CLI::Option* option = command
+                              .add_option(
+                                  name, [](const CLI::results_t&) { return true; }, text)
+                              ->type_name(type)
+                              ->group(group)
+                              ->allow_extra_args(false);
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1);
+    return std::pair(option, kind);
+  };
+  const std::map<const CLI::Option*, InputItem::Kind> kinds = {
+      add_item("--ids", "101,7592,102", InputItem::Kind::ids, "token ids, used as they are"),
+      add_item("--input", "FILE", InputItem::Kind::file,
+               ".jsonl: an object a line; .json: one object or an array; each holds \"tokens\" or \"ids\"; - "
+               "is stdin"),
+      add_item("--embeddings", "X.npy", InputItem::Kind::embeddings,
+               "[n, d] or [batch, n, d] in place of token embeddings"),
+  };
+  command.add_option("--input-format", options.input_format, "format of --input -")
+      ->check(CLI::IsMember({"json", "jsonl"}))
+      ->group(group);
+  command
+      .add_option("--keys", options.keys, "embeddings of the keys (cross-attention), for each --embeddings")
+      ->type_name("K.npy")
+      ->allow_extra_args(false)
+      ->group(group);
+  command.add_option("--values", options.values, "embeddings of the values, for each --embeddings")
+      ->type_name("V.npy")
+      ->allow_extra_args(false)
+      ->group(group);
+  command
+      .add_option("--mask", options.mask,
+                  "causal, none, or FILE.npy: bool or integer, 1 = may attend; float: added to the scores")
+      ->type_name("causal|none|FILE.npy")
+      ->group(group);
+  command.add_option("--key-mask", options.key_mask, "[batch, m]: 1 = this key is visible")
+      ->type_name("FILE.npy")
+      ->group(group);
+  command.parse_complete_callback([&command, &options, kinds] {
+    std::map<const CLI::Option*, std::size_t> used;
+    for (const CLI::Option* option : command.parse_order()) {
+      const auto kind = kinds.find(option);
+      if (kind == kinds.end()) continue;
+      options.items.push_back({kind->second, option->results().at(used[option]++)});
+    }
+  });
+}
+
+void add_selection_options(CLI::App& command, SelectionOptions& options, const std::string& default_include) {
+  const std::string group = "Selection";
+  options.include = default_include;
+  command.add_option("--layers", options.layers, "layers, such as 0,3-5 (default: all)")
+      ->type_name("LIST")
+      ->group(group);
+  command.add_option("--heads", options.heads, "heads as LAYER.HEAD, such as 0.1,2.3 (default: all)")
+      ->type_name("LIST")
+      ->group(group);
+  command.add_option("--include", options.include, "what to compute: " + include_names())
+      ->type_name("LIST")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--directions", options.directions, "principal directions of each head")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_flag("--across-layers", options.across_layers, "similarity between heads of all selected layers")
+      ->group(group);
+  command.add_flag("--fold-norm", options.fold_norm, "fold the norm's gain into W_Q, W_K and W_V")
+      ->group(group);
+}
+
+void add_output_options(CLI::App& command, OutputOptions& options) {
+  const std::string group = "Output";
+  command
+      .add_option("--format", options.format,
+                  "default: by the extension of -o; else text on a terminal, json in a pipe")
+      ->check(CLI::IsMember({"json", "jsonl", "csv", "npz", "svg", "text"}))
+      ->group(group);
+  command.add_option("-o,--output", options.path, "where to write; replaced atomically; for csv a directory")
+      ->type_name("PATH")
+      ->group(group);
+  command.add_option("--table", options.table, "with csv: this table alone, as one file")
+      ->type_name("NAME")
+      ->group(group);
+  command
+      .add_option("--digits", options.digits, "fixed decimals (default: the shortest text that reads back)")
+      ->check(CLI::Range(0, 30))
+      ->group(group);
+  command.add_flag("--compress", options.compress, "with npz: deflate")->group(group);
+  command.add_option("--sort", options.sort, "with text: sort heads by this column, largest first")
+      ->type_name("COLUMN")
+      ->group(group);
+  command.add_option("--top", options.top, "with text: so many heads; with --from: so many keys (default 5)")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+}
+
+void add_run_options(CLI::App& command, RunOptions& options) {
+  const std::string group = "Run";
+  command.add_option("--threads", options.threads, "default: the cores that this process may use")
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
+  command
+      .add_option_function<std::string>(
+          "--memory", [&options](const std::string& text) { options.memory = parse_bytes(text); },
+          "refuse work that would keep more than this, such as 2G")
+      ->type_name("BYTES")
+      ->group(group);
+  command.add_option("--limit", options.limit, "values in text formats, at most")
+      ->capture_default_str()
+      ->group(group);
+  command.add_flag("--strict", options.strict, "non-finite numbers are an error (status 6)")->group(group);
+  command.add_flag("--quiet", options.quiet, "no warnings and no progress on standard error")->group(group);
+  const std::map<std::string, ProgressMode> modes = {
+      {"auto", ProgressMode::automatic}, {"always", ProgressMode::always}, {"never", ProgressMode::never}};
+  command.add_option("--progress", options.progress, "auto, always or never")
+      ->transform(CLI::CheckedTransformer(modes).description(""))
+      ->type_name("WHEN")
+      ->group(group);
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "attnctl/base/progress.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+// The options that several subcommands share: a struct each, and a function that adds them to a command.
+namespace attnctl::cli {
+
+struct ModelOptions {
+  std::string model;
+  std::optional<std::string> config;
+};
+void add_model_options(CLI::App& command, ModelOptions& options);
+
+/// One input as given, in the order of the command line.
+struct InputItem {
+  enum class Kind { ids, file, embeddings };
+  Kind kind = Kind::ids;
+  std::string value;
+};
+
+struct InputOptions {
+  std::vector<InputItem> items;
+  std::string input_format;       // of standard input: "json" or "jsonl"
+  std::vector<std::string> keys;  // the k-th belongs to the k-th --embeddings
+  std::vector<std::string> values;
+  std::optional<std::string> mask;  // "causal", "none" or a file
+  std::optional<std::string> key_mask;
+};
+void add_input_options(CLI::App& command, InputOptions& options);
+
+/// What to compute and show (cli.md, --include).
+struct Includes {
+  bool metrics = false, patterns = false, scores = false, queries = false, keys = false, values = false,
+       z = false, output = false, logits = false, weights = false, directions = false, circuits = false,
+       rollout = false;
+
+  /// True where something needs a forward pass.
+  [[nodiscard]] bool of_inputs() const;
+};
+
+struct SelectionOptions {
+  std::string layers;
+  std::string heads;
+  std::string include;
+  std::size_t directions = 5;
+  bool across_layers = false;
+  bool fold_norm = false;
+  bool per_input = false;
+};
+void add_selection_options(CLI::App& command, SelectionOptions& options, const std::string& default_include);
+/// Parses a list for --include; Error(usage) names what is not known.
+[[nodiscard]] Includes parse_includes(const std::string& list);
+
+struct OutputOptions {
+  std::string format;
+  std::string path;
+  std::string table;
+  std::optional<int> digits;
+  bool compress = false;
+  std::string sort;
+  std::optional<std::size_t> top;
+};
+void add_output_options(CLI::App& command, OutputOptions& options);
+
+struct RunOptions {
+  std::size_t threads = 0;   // 0: as many cores as this process may use
+  std::uint64_t memory = 0;  // bytes; 0: no bound
+  std::uint64_t limit = 50'000'000;
+  bool strict = false;
+  bool quiet = false;
+  ProgressMode progress = ProgressMode::automatic;
+};
+void add_run_options(CLI::App& command, RunOptions& options);
+
+}  // namespace attnctl::cli

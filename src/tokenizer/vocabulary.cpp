@@ -1,0 +1,113 @@
+#include "attnctl/tokenizer/vocabulary.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
+
+namespace attnctl {
+namespace {
+
+constexpr std::string_view kByteLevelSpace = "\u0120";  // Ġ
+constexpr std::string_view kMetaspace = "\u2581";       // ▁
+constexpr std::string_view kContinuation = "##";
+
+/// A mark counts only where it is common: a vocabulary of single characters may hold "▁" or "##" by chance.
+WordMark mark_of(const std::vector<std::string>& tokens) {
+  struct Count {
+    std::string_view prefix;
+    WordMark mark;
+    std::size_t tokens;
+  };
+  std::array counts = {Count{kContinuation, WordMark::continuation, 0},
+                       Count{kByteLevelSpace, WordMark::byte_level, 0},
+                       Count{kMetaspace, WordMark::metaspace, 0}};
+  for (const std::string& token : tokens) {
+    for (Count& count : counts) {
+      if (token.starts_with(count.prefix) && token.size() > count.prefix.size()) ++count.tokens;
+    }
+  }
+  const Count& most = *std::max_element(counts.begin(), counts.end(),
+                                        [](const Count& a, const Count& b) { return a.tokens < b.tokens; });
+  return most.tokens > 0 && most.tokens * 100 >= tokens.size() ? most.mark : WordMark::none;
+}
+
+std::string_view prefix_of(WordMark mark) {
+  switch (mark) {
+    case WordMark::continuation:
+      return kContinuation;
+    case WordMark::byte_level:
+      return kByteLevelSpace;
+    case WordMark::metaspace:
+      return kMetaspace;
+    case WordMark::none:
+      break;
+  }
+  return {};
+}
+
+/// Letters and digits; every byte of a character beyond ASCII counts as a letter.
+bool is_word_byte(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x80 || std::isalnum(byte) != 0;
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special)
+    : tokens_(std::move(tokens)), special_(std::move(special)), mark_(mark_of(tokens_)) {
+  ids_.reserve(tokens_.size());
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    if (!tokens_[i].empty()) ids_.emplace(tokens_[i], static_cast<std::int64_t>(i));
+  }
+  for (const std::string_view token : {"[SEP]", "</s>", "<|endoftext|>"}) {
+    if (const auto found = id(token)) mark_separator(*found);
+  }
+}
+
+void Vocabulary::mark_separator(std::int64_t id) {
+  separators_.insert(id);
+  special_.insert(id);
+}
+
+std::optional<std::int64_t> Vocabulary::id(std::string_view token) const {
+  const auto found = ids_.find(std::string(token));
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<std::string_view> Vocabulary::token(std::int64_t id) const {
+  if (id < 0 || static_cast<std::size_t>(id) >= tokens_.size()) return std::nullopt;
+  const std::string& token = tokens_[static_cast<std::size_t>(id)];
+  if (token.empty()) return std::nullopt;
+  return token;
+}
+
+std::string Vocabulary::plain(std::string_view token) const {
+  const std::string_view prefix = prefix_of(mark_);
+  if (!prefix.empty() && token.size() > prefix.size() && token.starts_with(prefix)) {
+    token.remove_prefix(prefix.size());
+  }
+  return std::string(token);
+}
+
+std::vector<std::optional<std::size_t>> Vocabulary::words(std::span<const std::string> tokens,
+                                                          std::span<const std::int64_t> ids) const {
+  const std::string_view prefix = prefix_of(mark_);
+  const auto continues = [&](std::size_t i) {
+    if (mark_ == WordMark::none) return false;
+    if (mark_ == WordMark::continuation) return tokens[i].starts_with(prefix);
+    if (tokens[i].starts_with(prefix) || tokens[i].empty() || tokens[i - 1].empty()) return false;
+    return is_word_byte(tokens[i].front()) && is_word_byte(tokens[i - 1].back());
+  };
+  std::vector<std::optional<std::size_t>> words(tokens.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (i < ids.size() && is_special(ids[i])) continue;
+    const bool same = i > 0 && words[i - 1].has_value() && continues(i);
+    words[i] = same ? words[i - 1] : std::optional<std::size_t>(next++);
+  }
+  return words;
+}
+
+}  // namespace attnctl
