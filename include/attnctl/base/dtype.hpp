@@ -27,7 +27,8 @@ using Shape = std::vector<std::size_t>;
 [[nodiscard]] float float_from_bf16(std::uint16_t bits);
 
 /// Converts `out.size()` elements of `dtype`, packed little-endian at `bytes` (any alignment), to float or
-/// double. F64 to float rounds to nearest; integers convert; BOOL gives 0 or 1.
+/// double. F64 to float rounds to nearest, beyond its range to infinity; integers round to nearest; BOOL
+/// gives 0 or 1. Throws std::length_error where `bytes` holds fewer elements.
 void convert(DType dtype, std::span<const std::byte> bytes, std::span<float> out);
 void convert(DType dtype, std::span<const std::byte> bytes, std::span<double> out);
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attnctl/base/error.hpp"
+
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -13,9 +15,10 @@ namespace attnctl {
 /// afterwards.
 class MappedFile {
  public:
-  /// Throws Error: environment (4) where the path cannot be opened or is no regular file (FIFO, directory,
-  /// device).
-  explicit MappedFile(const std::filesystem::path& path);
+  /// Throws Error: `absent` where the path does not exist or is no regular file (FIFO, directory, device), so
+  /// that a file which a layout requires is bad_input and one that the user named is environment; environment
+  /// where it cannot be opened or mapped.
+  explicit MappedFile(const std::filesystem::path& path, Status absent = Status::environment);
   ~MappedFile();
   MappedFile(MappedFile&&) noexcept;
   MappedFile& operator=(MappedFile&&) noexcept;
@@ -23,11 +26,15 @@ class MappedFile {
   [[nodiscard]] std::span<const std::byte> bytes() const;
   [[nodiscard]] const std::string& path() const;
 
+  /// Lets go of the memory behind a part of bytes(); it is read from the file again where it is needed again.
+  void forget(std::span<const std::byte> part) const;
+
   /// Throws Error(bad_input) when the file was cut or changed its length since it was opened,
   /// Error(environment) on a read error.
   void check() const;
 
  private:
+  friend void check_mapped_files();
   struct State;
   std::unique_ptr<State> state_;
 };
@@ -35,9 +42,11 @@ class MappedFile {
 /// check() of every file that is mapped now; called before an output is committed.
 void check_mapped_files();
 
-/// The whole of a small file (config, vocabulary), read with EINTR and short reads handled. Throws Error:
-/// environment where it cannot be read, bad_input where it is longer than `limit` bytes.
-[[nodiscard]] std::string read_file(const std::filesystem::path& path, std::size_t limit);
+/// The whole of a small regular file (config, vocabulary), read with EINTR and short reads handled. Throws
+/// Error: `absent` as for MappedFile, environment where it cannot be read, bad_input where it is longer than
+/// `limit` bytes.
+[[nodiscard]] std::string read_file(const std::filesystem::path& path, std::size_t limit,
+                                    Status absent = Status::environment);
 
 /// The same for an open descriptor, such as standard input; `name` is for errors.
 [[nodiscard]] std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);

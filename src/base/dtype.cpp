@@ -1,0 +1,153 @@
+#include "attnctl/base/dtype.hpp"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <stdexcept>
+#include <type_traits>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace attnctl {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "stored elements are read as they lie in memory");
+
+struct DTypeRow {
+  std::string_view name;
+  std::size_t size;
+  bool floating;
+};
+
+// In the order of the enumerators.
+constexpr std::array<DTypeRow, 13> kRows = {{
+    {"F64", 8, true},
+    {"F32", 4, true},
+    {"F16", 2, true},
+    {"BF16", 2, true},
+    {"I64", 8, false},
+    {"I32", 4, false},
+    {"I16", 2, false},
+    {"I8", 1, false},
+    {"U64", 8, false},
+    {"U32", 4, false},
+    {"U16", 2, false},
+    {"U8", 1, false},
+    {"BOOL", 1, false},
+}};
+
+const DTypeRow& row_of(DType dtype) {
+  return kRows.at(static_cast<std::size_t>(dtype));
+}
+
+/// Without branches, so that the loop below becomes vector code. A subnormal half is a normal float: its
+/// fraction is put below the exponent of 2^-14, which is then taken away exactly.
+constexpr std::uint32_t f32_bits_from_f16(std::uint16_t half) {
+  const std::uint32_t sign = (half & 0x8000U) << 16;
+  const std::uint32_t magnitude = half & 0x7FFFU;
+  const std::uint32_t shifted = magnitude << 13;
+  const std::uint32_t normal = shifted + (112U << 23);
+  const auto subnormal =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(shifted + (113U << 23)) - 0x1p-14F);
+  const std::uint32_t special = shifted | 0x7F800000U;
+  const std::uint32_t finite = magnitude < 0x0400U ? subnormal : normal;
+  return sign | (magnitude >= 0x7C00U ? special : finite);
+}
+
+constexpr std::uint32_t f32_bits_from_bf16(std::uint16_t bits) {
+  return static_cast<std::uint32_t>(bits) << 16;
+}
+
+template <typename Stored, typename Out, typename Function>
+void convert_each(std::span<const std::byte> bytes, std::span<Out> out, Function function) {
+  const std::byte* in = bytes.data();
+  Out* to = out.data();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    Stored stored;
+    std::memcpy(&stored, in + i * sizeof(Stored), sizeof(Stored));
+    to[i] = function(stored);
+  }
+}
+
+template <typename Stored, typename Out>
+void convert_plain(std::span<const std::byte> bytes, std::span<Out> out) {
+  if constexpr (std::is_same_v<Stored, Out>) {
+    if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size_bytes());
+  } else {
+    convert_each<Stored>(bytes, out, [](Stored stored) { return static_cast<Out>(stored); });
+  }
+}
+
+/// The 32 bits are stored as they are: a NaN keeps its payload.
+template <typename Out, typename Function>
+void convert_half(std::span<const std::byte> bytes, std::span<Out> out, Function bits_of) {
+  convert_each<std::uint16_t>(bytes, out, [bits_of](std::uint16_t stored) {
+    return static_cast<Out>(std::bit_cast<float>(bits_of(stored)));
+  });
+}
+
+template <typename Out>
+void convert_any(DType dtype, std::span<const std::byte> bytes, std::span<Out> out) {
+  if (bytes.size() / size_of(dtype) < out.size()) throw std::length_error("convert: too few bytes");
+  switch (dtype) {
+    case DType::f64:
+      return convert_plain<double>(bytes, out);
+    case DType::f32:
+      return convert_plain<float>(bytes, out);
+    case DType::f16:
+      return convert_half(bytes, out, f32_bits_from_f16);
+    case DType::bf16:
+      return convert_half(bytes, out, f32_bits_from_bf16);
+    case DType::i64:
+      return convert_plain<std::int64_t>(bytes, out);
+    case DType::i32:
+      return convert_plain<std::int32_t>(bytes, out);
+    case DType::i16:
+      return convert_plain<std::int16_t>(bytes, out);
+    case DType::i8:
+      return convert_plain<std::int8_t>(bytes, out);
+    case DType::u64:
+      return convert_plain<std::uint64_t>(bytes, out);
+    case DType::u32:
+      return convert_plain<std::uint32_t>(bytes, out);
+    case DType::u16:
+      return convert_plain<std::uint16_t>(bytes, out);
+    case DType::u8:
+      return convert_plain<std::uint8_t>(bytes, out);
+    case DType::boolean:
+      return convert_each<std::uint8_t>(bytes, out, [](std::uint8_t b) { return b == 0 ? Out{0} : Out{1}; });
+  }
+}
+
+}  // namespace
+
+std::size_t size_of(DType dtype) {
+  return row_of(dtype).size;
+}
+std::string_view name_of(DType dtype) {
+  return row_of(dtype).name;
+}
+bool is_floating(DType dtype) {
+  return row_of(dtype).floating;
+}
+
+std::string to_string(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+float float_from_f16(std::uint16_t bits) {
+  return std::bit_cast<float>(f32_bits_from_f16(bits));
+}
+float float_from_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(f32_bits_from_bf16(bits));
+}
+
+void convert(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {
+  convert_any(dtype, bytes, out);
+}
+void convert(DType dtype, std::span<const std::byte> bytes, std::span<double> out) {
+  convert_any(dtype, bytes, out);
+}
+
+}  // namespace attnctl
