@@ -20,7 +20,8 @@ import pattern_metrics
 from model_heads import layers_of
 from weights_reference import analyze_weights
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+BUNDLED_LENGTHS = (1, 17, 64)
 
 
 def randomise(model):
@@ -120,6 +121,26 @@ def make_patterns():
     print(f"{directory.name:24} {(directory / 'patterns.npz').stat().st_size / 1024:6.0f} KiB")
 
 
+def make_bundled(directory: Path):
+    """Patterns of a model in data/: bundled/NAME.npz. float32 halves the file and is right to 6e-8."""
+    if not (directory / "model.safetensors").exists():
+        print(f"{directory.name:24} has no model.safetensors yet")
+        return
+    model_class = getattr(transformers, transformers.AutoConfig.from_pretrained(directory).architectures[0])
+    single, double = model_reference.load_both(directory, model_class)
+    rng = np.random.default_rng(zlib.crc32(directory.name.encode()))
+    arrays, worst = analyze_weights(layers_of(double)), 0.0
+    for index, n in enumerate(BUNDLED_LENGTHS):
+        ids = rng.integers(0, double.config.vocab_size, n)
+        reference, differences = model_reference.run_both(single, double, {"input_ids": ids})
+        arrays |= {f"ids_{index}": ids, f"pattern_{index}": reference["pattern"].astype(np.float32)}
+        worst = max(worst, differences["pattern"])
+    file = HERE / "bundled" / f"{directory.name}.npz"
+    file.parent.mkdir(exist_ok=True)
+    np.savez_compressed(file, bound_pattern=np.float64(max(1e-5, 2 * worst)), **arrays)
+    print(f"{directory.name:24} {file.stat().st_size / 1024:6.0f} KiB  bound: pattern {max(1e-5, 2 * worst):.1e}")
+
+
 def save(directory: Path, arrays: dict):
     np.savez_compressed(directory / "golden.npz", **arrays)
     bounds = "  ".join(f"{k[6:]} {v:.1e}" for k, v in arrays.items() if k.startswith("bound_"))
@@ -134,6 +155,7 @@ def main():
         for name, maker in (attention_cases.CASES | attention_torch.CASES).items()
     }
     makers["patterns"] = make_patterns
+    makers |= {name: partial(make_bundled, HERE.parents[1] / "data" / name) for name in ("tiny-llama", "tiny-bert")}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE")
     parser.add_argument("--list", action="store_true")
