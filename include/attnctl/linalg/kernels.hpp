@@ -9,7 +9,7 @@ namespace attnctl {
 /// Vector kernels of the hot path, compiled for several instruction sets and chosen once at run time.
 /// All accumulate sums in an order that depends on the chosen set only, never on threads.
 struct Kernels {
-  std::string_view name;  // "avx512", "avx2", "sse2"
+  std::string_view name;  // "avx512", "avx2", "sse2"; "baseline" on other processors
 
   /// One row of attention: pattern = softmax(scores), exact: the maximum is taken off, -inf gives exactly 0.
   /// Returns false, and fills zeros, where every score is -inf (a fully masked row). NaN scores give NaN.
@@ -23,14 +23,15 @@ struct Kernels {
   void (*rms_norm)(std::span<const float> x, std::span<const float> gain, float gain_offset, float eps,
                    std::span<float> out);
 
-  void (*add)(std::span<const float> x, std::span<float> out);  // out += x
-  void (*gelu_erf)(std::span<float> x);                         // in place, as are those below
+  void (*add)(std::span<const float> x, std::span<float> out);       // out += x
+  void (*multiply)(std::span<const float> x, std::span<float> out);  // out *= x
+  void (*gelu_erf)(std::span<float> x);                              // in place, as are those below
   void (*gelu_tanh)(std::span<float> x);
   void (*silu)(std::span<float> x);
   void (*relu)(std::span<float> x);
   void (*tanh)(std::span<float> x);
 
-  /// sum of x ln x over x > 0 (0 ln 0 = 0), for entropies, in double across blocks.
+  /// sum of x ln x over x > 0 (0 ln 0 = 0), for entropies, in double across blocks; NaN where x has one.
   double (*sum_x_log_x)(std::span<const float> x);
 };
 

@@ -1,0 +1,286 @@
+#include "attnctl/linalg/kernels.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using attnctl::Kernels;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<const Kernels*> all_sets() {
+  std::vector<const Kernels*> sets;
+  for (const std::string_view name : {"sse2", "baseline", "avx2", "avx512"}) {
+    if (const Kernels* set = attnctl::kernels_named(name)) sets.push_back(set);
+  }
+  return sets;
+}
+
+/// Distance in units in the last place of the wanted float; below the smallest normal number, in its units.
+double ulps(float got, double want) {
+  const float magnitude = std::max(std::abs(static_cast<float>(want)), std::numeric_limits<float>::min());
+  const double unit = double{std::nextafter(magnitude, infinity)} - double{magnitude};
+  return std::abs(double{got} - want) / unit;
+}
+
+/// Every 65,537th float of [low, high]: all exponents, many mantissas.
+std::vector<float> floats_of(float low, float high) {
+  std::vector<float> values;
+  for (std::uint64_t bits = 0; bits <= 0xFFFFFFFFU; bits += 65537) {
+    const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    if (value >= low && value <= high) values.push_back(value);
+  }
+  return values;
+}
+
+std::vector<float> normal_values(std::size_t n, float scale, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+const std::vector<std::size_t> lengths{1,  2,  3,  4,  7,   8,    15,   16,   17,  31,
+                                       33, 63, 64, 65, 100, 1023, 1024, 1025, 3000};
+
+}  // namespace
+
+TEST_CASE("the best set is one of those with a name, and unknown names have none") {
+  CHECK_FALSE(all_sets().empty());
+  CHECK(attnctl::kernels_named(attnctl::kernels().name) == &attnctl::kernels());
+  CHECK(attnctl::kernels_named("mmx") == nullptr);
+}
+
+TEST_CASE("exp, seen through a softmax of two, is within 2 ulp over its whole range") {
+  for (const Kernels* set : all_sets()) {
+    CAPTURE(set->name);
+    double worst = 0;
+    // softmax(0, x) = (1, e^x) / (1 + e^x): for x below -20 the sum is 1 and the second weight e^x itself.
+    for (const float x : floats_of(-87.3F, -20.0F)) {
+      std::vector<float> row{0, x};
+      set->softmax(row, row);
+      worst = std::max(worst, ulps(row[1], std::exp(double{x}) / (1 + std::exp(double{x}))));
+    }
+    CHECK(worst <= 2);
+    for (const float x : floats_of(-20.0F, 0.0F)) {
+      std::vector<float> row{0, x};
+      set->softmax(row, row);
+      worst = std::max(worst, ulps(row[1], std::exp(double{x}) / (1 + std::exp(double{x}))));
+    }
+    CHECK(worst <= 3);  // and the rounding of the factor
+  }
+}
+
+TEST_CASE("softmax equals its definition in double for every length") {
+  for (const Kernels* set : all_sets()) {
+    CAPTURE(set->name);
+    for (const std::size_t n : lengths) {
+      for (const float scale : {0.1F, 1.0F, 30.0F}) {
+        CAPTURE(n);
+        const std::vector<float> scores = normal_values(n, scale, static_cast<unsigned>(n));
+        std::vector<float> pattern(n + 1, 7.0F);
+        CHECK(set->softmax(scores, std::span(pattern).first(n)));
+        const double most = *std::max_element(scores.begin(), scores.end());
+        double total = 0;
+        for (const float score : scores) total += std::exp(double{score} - most);
+        double worst = 0;
+        double sum = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+          worst = std::max(worst, std::abs(pattern[i] - std::exp(double{scores[i]} - most) / total));
+          sum += double{pattern[i]};
+        }
+        CHECK(worst <= 3e-7);
+        CHECK(std::abs(sum - 1) <= 1e-6);
+        CHECK(pattern[n] == 7.0F);  // what lies behind the row stays
+      }
+    }
+  }
+}
+
+TEST_CASE("softmax of masked, extreme and undefined rows") {
+  for (const Kernels* set : all_sets()) {
+    CAPTURE(set->name);
+    for (const std::size_t n : {1U, 5U, 16U, 70U}) {
+      CAPTURE(n);
+      std::vector<float> row(n, -infinity);
+      CHECK_FALSE(set->softmax(row, row));
+      CHECK(std::all_of(row.begin(), row.end(), [](float p) { return p == 0; }));
+
+      std::fill(row.begin(), row.end(), -infinity);
+      row.back() = -1e30F;
+      CHECK(set->softmax(row, row));
+      CHECK(row.back() == 1);
+      CHECK(std::all_of(row.begin(), row.end() - 1, [](float p) { return p == 0; }));
+
+      std::fill(row.begin(), row.end(), -1e30F);
+      row.front() = 1e30F;
+      CHECK(set->softmax(row, row));
+      CHECK(row.front() == 1);
+      CHECK(std::all_of(row.begin() + 1, row.end(), [](float p) { return p == 0; }));
+
+      for (const float bad : {not_a_number, infinity}) {
+        for (const float other : {0.0F, -infinity}) {
+          std::fill(row.begin(), row.end(), other);
+          row[n / 2] = bad;
+          CHECK(set->softmax(row, row));
+          CHECK(std::all_of(row.begin(), row.end(), [](float p) { return std::isnan(p); }));
+        }
+      }
+    }
+    CHECK_FALSE(set->softmax({}, {}));
+  }
+}
+
+TEST_CASE("activations equal their definitions over all floats") {
+  struct Row {
+    std::string_view name;
+    void (*Kernels::*kernel)(std::span<float>);
+    double (*want)(double);
+    double tolerance;  // absolute, relative to max(1, |x|)
+  };
+  const std::vector<Row> rows{
+      {"gelu_erf", &Kernels::gelu_erf, [](double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); },
+       1.5e-7},
+      {"gelu_tanh", &Kernels::gelu_tanh,
+       [](double x) {
+         return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+       },
+       1.5e-7},
+      {"silu", &Kernels::silu, [](double x) { return x / (1 + std::exp(-x)); }, 1.5e-7},
+      {"relu", &Kernels::relu, [](double x) { return std::max(x, 0.0); }, 0},
+      {"tanh", &Kernels::tanh, [](double x) { return std::tanh(x); }, 1.5e-7},
+  };
+  const std::vector<float> inputs = floats_of(-1e4F, 1e4F);
+  for (const Kernels* set : all_sets()) {
+    for (const Row& row : rows) {
+      CAPTURE(set->name);
+      CAPTURE(row.name);
+      std::vector<float> values = inputs;
+      (set->*row.kernel)(values);
+      double worst = 0;
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const double scale = std::max(1.0, std::abs(double{inputs[i]}));
+        worst = std::max(worst, std::abs(double{values[i]} - row.want(double{inputs[i]})) / scale);
+      }
+      CHECK(worst <= row.tolerance);
+      std::vector<float> special{not_a_number, 0.0F, 0.5F};
+      (set->*row.kernel)(special);
+      CHECK(std::isnan(special[0]));
+      CHECK(special[1] == 0);
+      CHECK_FALSE(std::isnan(special[2]));
+    }
+  }
+}
+
+TEST_CASE("norms equal their definitions in double for every length") {
+  for (const Kernels* set : all_sets()) {
+    CAPTURE(set->name);
+    for (const std::size_t n : lengths) {
+      CAPTURE(n);
+      std::vector<float> x = normal_values(n, 2, 3);
+      for (float& value : x) value += 5;
+      const std::vector<float> gain = normal_values(n, 1, 4);
+      const std::vector<float> bias = normal_values(n, 1, 5);
+      double mean = 0;
+      double square = 0;
+      for (const float value : x) mean += double{value} / static_cast<double>(n);
+      double variance = 0;
+      for (const float value : x) {
+        variance += std::pow(double{value} - mean, 2) / static_cast<double>(n);
+        square += std::pow(double{value}, 2) / static_cast<double>(n);
+      }
+      constexpr float eps = 1e-5F;
+      std::vector<float> with(n);
+      std::vector<float> without(n);
+      std::vector<float> rms(n);
+      set->layer_norm(x, gain, bias, eps, with);
+      set->layer_norm(x, {}, {}, eps, without);
+      set->rms_norm(x, gain, 1, eps, rms);
+      double worst = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const double normed = (double{x[i]} - mean) / std::sqrt(variance + double{eps});
+        worst = std::max(worst, std::abs(double{without[i]} - normed));
+        worst = std::max(worst, std::abs(double{with[i]} - (normed * double{gain[i]} + double{bias[i]})));
+        const double scaled = double{x[i]} / std::sqrt(square + double{eps}) * (double{gain[i]} + 1);
+        worst = std::max(worst, std::abs(double{rms[i]} - scaled));
+      }
+      CHECK(worst <= 5e-6);
+    }
+  }
+}
+
+TEST_CASE("a norm of equal values is its bias, however small eps is") {
+  for (const Kernels* set : all_sets()) {
+    for (const float value : {0.0F, 0.1F, -3.3333F, 1e6F}) {
+      CAPTURE(set->name);
+      CAPTURE(value);
+      const std::vector<float> x(24, value);
+      const std::vector<float> bias(24, 0.25F);
+      std::vector<float> out(24);
+      set->layer_norm(x, {}, bias, 1e-12F, out);
+      for (const float got : out) CHECK(std::abs(got - 0.25F) <= 1e-6F);
+    }
+    std::vector<float> zeros(10);
+    set->rms_norm(zeros, {}, 0, 1e-6F, zeros);
+    for (const float got : zeros) CHECK(got == 0);
+  }
+}
+
+TEST_CASE("a NaN in a norm's row stays in sight") {
+  for (const Kernels* set : all_sets()) {
+    std::vector<float> x(20, 1.0F);
+    x[13] = not_a_number;
+    std::vector<float> out(20);
+    set->layer_norm(x, {}, {}, 1e-5F, out);
+    CHECK(std::isnan(out[0]));
+    set->rms_norm(x, {}, 0, 1e-5F, out);
+    CHECK(std::isnan(out[0]));
+  }
+}
+
+TEST_CASE("sums and products by element") {
+  for (const Kernels* set : all_sets()) {
+    for (const std::size_t n : lengths) {
+      const std::vector<float> x = normal_values(n, 1, 6);
+      const std::vector<float> y = normal_values(n, 1, 7);
+      std::vector<float> sum = y;
+      std::vector<float> product = y;
+      set->add(x, sum);
+      set->multiply(x, product);
+      bool equal = true;
+      for (std::size_t i = 0; i < n; ++i) {
+        equal = equal && sum[i] == y[i] + x[i] && product[i] == y[i] * x[i];
+      }
+      CHECK(equal);
+    }
+  }
+}
+
+TEST_CASE("sum of x ln x") {
+  for (const Kernels* set : all_sets()) {
+    CAPTURE(set->name);
+    for (const std::size_t n : lengths) {
+      std::vector<float> x = normal_values(n, 1, 8);
+      set->softmax(x, x);
+      if (n > 2) x[n / 2] = 0;
+      double want = 0;
+      for (const float value : x) want += value > 0 ? double{value} * std::log(double{value}) : 0;
+      CHECK(std::abs(set->sum_x_log_x(x) - want) <= 1e-6 * std::max(1.0, std::abs(want)));
+    }
+    CHECK(set->sum_x_log_x({}) == 0);
+    CHECK(set->sum_x_log_x(std::vector<float>{0, 1, 0}) == 0);
+    CHECK(std::abs(set->sum_x_log_x(std::vector<float>{1e-40F, 0.5F}) - 0.5 * std::log(0.5)) <= 1e-7);
+    CHECK(std::isnan(set->sum_x_log_x(std::vector<float>{0.5F, not_a_number})));
+  }
+}
