@@ -1,0 +1,11 @@
+# The schemas of schemas/*.json become part of the library: GCC 12 has no #embed.
+file(GLOB schema_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/schemas/*.json)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${schema_files})
+set(schema_rows "")
+foreach(schema_file IN LISTS schema_files)
+  get_filename_component(schema_name ${schema_file} NAME_WE)
+  file(READ ${schema_file} schema_text)
+  string(APPEND schema_rows "    Schema{\"${schema_name}\", R\"schema(${schema_text})schema\"},\n")
+endforeach()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/schemas.cpp.in ${PROJECT_BINARY_DIR}/generated/schemas.cpp @ONLY)
+target_sources(attnctl_core PRIVATE ${PROJECT_BINARY_DIR}/generated/schemas.cpp)
