@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attnctl/base/dtype.hpp"
+#include "attnctl/base/error.hpp"
 #include "attnctl/base/warnings.hpp"
 
 #include <cstddef>
@@ -28,7 +29,7 @@ struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  std::string file;  // the file that holds it, for errors
+  std::string_view file;  // the file that holds it, escaped for errors; valid as long as the checkpoint
 };
 
 /// Names to typed views, whatever the file format. Everything about sizes was validated at opening.
@@ -44,6 +45,11 @@ class Checkpoint {
   /// (CRC).
   [[nodiscard]] virtual TensorView tensor(std::size_t index) = 0;
 
+  /// Lets go of the memory behind tensors()[index], of which bytes that were lent stay valid: they are read
+  /// from the file again where they are needed again. For weights that were converted and are not needed any
+  /// more.
+  virtual void release(std::size_t /*index*/) {}
+
   /// A configuration inside the weights file (JSON weights, "config"); null where there is none.
   [[nodiscard]] virtual const nlohmann::ordered_json* config() const { return nullptr; }
 
@@ -53,9 +59,12 @@ class Checkpoint {
 };
 
 /// Opens one weights file: .safetensors, .safetensors.index.json (with its shards), .npz, .npy (one tensor
-/// named by the file's stem), .json. Errors: environment (4) where it cannot be opened, bad_input (3) for
-/// anything wrong in it. `path` is used in errors as it is.
+/// named by the file's stem), .json. Throws Error: `absent` where it does not exist or is no regular file,
+/// environment (4) where it cannot be opened, bad_input (3) for anything wrong in it, limit (5) for an
+/// archive that unpacks to far more than it is. A member of an archive is checked against its CRC when its
+/// tensor is first asked for.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path,
-                                                          Warnings& warnings);
+                                                          Warnings& warnings,
+                                                          Status absent = Status::environment);
 
 }  // namespace attnctl

@@ -15,11 +15,13 @@ namespace attnctl {
 /// What the MODEL argument of a command stands for.
 struct ModelSource {
   std::string given;  // as given on the command line
-  std::filesystem::path
-      directory;  // where config.json and the tokenizer's files are; empty for one weights file
+  /// Where config.json and the tokenizer's files are; empty for one weights file that has no config.json
+  /// beside it, or another configuration than that.
+  std::filesystem::path directory;
   std::filesystem::path config_path;  // for errors; the weights file itself where the configuration is inside
-  std::string config_text;            // the configuration's bytes (its hash identifies the model)
-  nlohmann::ordered_json config;      // an object
+  /// The configuration's bytes (its hash identifies the model); written anew where it is inside the weights.
+  std::string config_text;
+  nlohmann::ordered_json config;        // an object
   std::unique_ptr<Checkpoint> weights;  // null where only the configuration was asked for
 };
 
@@ -30,8 +32,10 @@ struct SourceOptions {
 
 /// Resolves MODEL: an existing directory in Hugging Face layout; a weights file (with --config, or a
 /// configuration inside, or config.json beside it); else a name ("org/name" or "name") in the local Hugging
-/// Face cache (HF_HUB_CACHE, then HF_HOME/hub, then ~/.cache/huggingface/hub: models--ORG--NAME/refs/main,
-/// snapshots/), never the network. Throws Error: environment (4) where MODEL itself cannot be found or
+/// Face cache (HF_HUB_CACHE, then HF_HOME/hub, then XDG_CACHE_HOME/huggingface/hub, then
+/// ~/.cache/huggingface/hub: models--ORG--NAME/refs/main, snapshots/), never the network. The weights of a
+/// directory are model.safetensors, else model.safetensors.index.json, model.npz or model.json, else its only
+/// .safetensors or .npz file. Throws Error: environment (4) where MODEL itself cannot be found or
 /// opened, bad_input (3) where a file that its layout requires is missing or wrong.
 [[nodiscard]] ModelSource open_model_source(const std::string& model, const SourceOptions& options,
                                             Warnings& warnings);

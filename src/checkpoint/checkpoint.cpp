@@ -1,0 +1,103 @@
+#include "attnctl/checkpoint/checkpoint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "checkpoint/file_bytes.hpp"
+#include "checkpoint/safetensors.hpp"
+#include "checkpoint/sniff.hpp"
+
+namespace attnctl {
+namespace {
+
+struct Opening {
+  const std::filesystem::path& path;
+  Warnings& warnings;
+};
+
+/// A format is a row: a new one is a reader and an entry in kFormats.
+struct Format {
+  std::string_view extension;  // lower case
+  std::string_view name;
+  bool (*plausible)(std::string_view content);  // by the first bytes alone
+  std::unique_ptr<Checkpoint> (*open)(FileBytes file, const Opening& opening);
+};
+
+bool begins_like_json(std::string_view content) {
+  const std::size_t first = content.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && content[first] == '{';
+}
+
+bool begins_like_safetensors(std::string_view content) {
+  std::uint64_t length = 0;
+  if (content.size() < sizeof length) return false;
+  std::memcpy(&length, content.data(), sizeof length);
+  return length <= content.size() - sizeof length && begins_like_json(content.substr(sizeof length, 4096));
+}
+
+constexpr std::array kFormats = {
+    Format{".safetensors.index.json", "an index of safetensors shards", begins_like_json,
+           [](FileBytes file, const Opening& opening) {
+             return open_safetensors_index(std::move(file), opening.path.parent_path(), opening.warnings);
+           }},
+    Format{".safetensors", "safetensors", begins_like_safetensors,
+           [](FileBytes file, const Opening&) { return open_safetensors(std::move(file)); }},
+};
+
+/// Weights that cannot be read, with what can be done; anything else is simply not known.
+constexpr std::array<std::string_view, 12> kForeign = {".bin",  ".pt",      ".pth",    ".ckpt",
+                                                       ".pkl",  ".pickle",  ".gguf",   ".h5",
+                                                       ".onnx", ".msgpack", ".tflite", ".mlmodel"};
+
+std::string lower_case(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+const Format& format_of(const std::filesystem::path& path) {
+  const std::string name = lower_case(path.filename().string());
+  const auto* const format = std::find_if(kFormats.begin(), kFormats.end(),
+                                          [&](const Format& f) { return name.ends_with(f.extension); });
+  if (format != kFormats.end()) return *format;
+  const bool foreign = std::any_of(kForeign.begin(), kForeign.end(),
+                                   [&](std::string_view extension) { return name.ends_with(extension); });
+  if (foreign) {
+    fail(Status::bad_input, "{}: unsupported weights format; convert it to safetensors",
+         escaped(path.string()));
+  }
+  std::string known;
+  for (const Format& f : kFormats) known += fmt::format(" {}", f.extension);
+  fail(Status::bad_input, "{}: unsupported extension, need one of{}", escaped(path.string()), known);
+}
+
+}  // namespace
+
+std::size_t Checkpoint::find(std::string_view name) const {
+  const auto all = tensors();
+  const auto found =
+      std::lower_bound(all.begin(), all.end(), name,
+                       [](const TensorInfo& info, std::string_view wanted) { return info.name < wanted; });
+  return found != all.end() && found->name == name ? static_cast<std::size_t>(found - all.begin()) : npos;
+}
+
+std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, Warnings& warnings,
+                                            Status absent) {
+  MappedFile mapped(path, absent);
+  const Format& format = format_of(path);
+  FileBytes file(std::move(mapped));
+  if (!format.plausible(file.text())) {
+    if (const auto sniffed = sniff(file.text())) {
+      fail(Status::bad_input, "{}: got {}, need {}; {}", file.name(), sniffed->what, format.name,
+           sniffed->advice);
+    }
+  }
+  return format.open(std::move(file), {path, warnings});
+}
+
+}  // namespace attnctl
