@@ -1,0 +1,79 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/model/model.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace attnctl {
+
+/// The two bilinear maps of a head (Elhage et al. 2021): where it looks, and what it moves.
+enum class Circuit { qk, ov };
+
+/// "qk", "ov".
+[[nodiscard]] std::string_view name_of(Circuit circuit);
+
+/// One side of a circuit for all heads of a layer: a slice [dimension, width] a head, read in place from the
+/// checkpoint. Heads that share a key/value head share its slice.
+class CircuitFactor {
+ public:
+  /// Slices side by side along the outputs of `weight`: W_Q, W_K, W_V. `heads_per_slice`: query heads that
+  /// read the same one.
+  static CircuitFactor of_outputs(const Linear& weight, std::size_t width, std::size_t heads_per_slice);
+  /// Slices along the inputs of `weight`, transposed: W_O^T [d_out, v] of a head.
+  static CircuitFactor of_inputs(const Linear& weight, std::size_t width);
+
+  /// Multiplies row r of every slice by gain[r] + offset from now on; an empty gain is 1.
+  void fold(std::span<const float> gain, float offset);
+
+  [[nodiscard]] std::size_t dimension() const { return by_rows_ ? stored_.cols : stored_.rows; }
+  [[nodiscard]] std::size_t width() const { return width_; }
+  [[nodiscard]] std::size_t slice_of(std::size_t head) const { return head / heads_per_slice_; }
+
+  /// The slice of a head in double to `out` [dimension, width].
+  void read(std::size_t head, MatrixView<double> out) const;
+
+ private:
+  CircuitFactor(MatrixView<const float> stored, bool by_rows, std::size_t width, std::size_t heads_per_slice)
+      : stored_(stored), by_rows_(by_rows), width_(width), heads_per_slice_(heads_per_slice) {}
+
+  MatrixView<const float> stored_;  // [dimension, slices width], or its transpose
+  bool by_rows_ = false;            // it is the transpose: a slice is a range of rows
+  std::size_t width_ = 0;
+  std::size_t heads_per_slice_ = 1;
+  std::vector<double> gain_;  // [dimension] or empty: 1
+};
+
+/// A circuit of every head of a layer, kept as its two factors: circuit of head h = left_h right_h^T, that is
+/// QK = W_Q W_K^T [d, kdim] and OV = W_V W_O [vdim, d_out].
+struct CircuitFactors {
+  CircuitFactor left;
+  CircuitFactor right;
+};
+
+/// The factors of a layer; nullopt where the checkpoint has no W_V or no W_O (OV). Borrow from the model.
+///
+/// With `fold_norm` the gain (its offset added) of the norm that the layer's attention reads is multiplied
+/// into the rows of W_Q, W_K and W_V: what they see of a stream that is normalised but not yet scaled. That
+/// is the layer's own norm where norms come before (pre-norm), else the one before it in the stream: the norm
+/// after the MLP of the layer below, for layer 0 the norm of the embeddings (BERT). Nothing is folded where
+/// there is no such norm, or where a projection stands between (ALBERT's layer 0). Biases of norms belong to
+/// no circuit. Not safe from several threads at once, as Model::layer.
+[[nodiscard]] std::optional<CircuitFactors> circuit_factors(const Model& model, std::size_t layer,
+                                                            Circuit circuit, bool fold_norm);
+
+/// The gain that `fold_norm` multiplies in: empty where nothing is.
+struct FoldedGain {
+  std::span<const float> gain;
+  float offset = 0;
+};
+[[nodiscard]] FoldedGain folded_gain(const Model& model, std::size_t layer);
+
+/// The circuit of a head itself, [dimension of left, dimension of right]: large, only on request.
+[[nodiscard]] OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head);
+
+}  // namespace attnctl
