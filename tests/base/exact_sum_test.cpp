@@ -1,0 +1,69 @@
+#include "attnctl/base/exact_sum.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using attnctl::ExactSum;
+
+namespace {
+
+double sum_of(const std::vector<double>& terms) {
+  ExactSum sum;
+  for (const double term : terms) sum.add(term);
+  return sum.value();
+}
+
+}  // namespace
+
+TEST_CASE("an exact sum loses nothing that doubles would") {
+  struct Row {
+    std::vector<double> terms;
+    double want;
+    const char* why;
+  };
+  for (const Row& row : {
+           Row{{}, 0.0, "nothing"},
+           Row{{0x1p61, 1.0, -0x1p61}, 1.0, "a double drops the 1"},
+           Row{{0x1p-64, 0x1p53, -0x1p53}, 0x1p-64, "the smallest step beside a large term"},
+           Row{{-1.5, 0.25}, -1.25, "negative"},
+           Row{{0x1p-65}, 0.0, "half a step rounds to even"},
+           Row{{0x1.8p-64}, 0x1p-63, "one and a half steps round to even"},
+           Row{{-0x1.8p-64}, -0x1p-63, "the same below zero"},
+           Row{{std::numeric_limits<double>::denorm_min()}, 0.0, "far below a step"},
+       }) {
+    CAPTURE(row.why);
+    CHECK(sum_of(row.terms) == row.want);
+  }
+}
+
+TEST_CASE("an exact sum does not depend on order or on how it was split") {
+  std::mt19937_64 random(7);
+  std::vector<double> terms(1000);
+  for (double& term : terms) term = static_cast<double>(random()) * 0x1p-64 - 0.25;
+  const double forward = sum_of(terms);
+  std::ranges::reverse(terms);
+  CHECK(sum_of(terms) == forward);
+  ExactSum left;
+  ExactSum right;
+  for (std::size_t i = 0; i < terms.size(); ++i) (i % 3 == 0 ? left : right).add(terms[i]);
+  left.merge(right);
+  CHECK(left.value() == forward);
+}
+
+TEST_CASE("an exact sum refuses what it cannot hold") {
+  ExactSum sum;
+  for (const double term :
+       {0x1p62, -0x1p62, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    CAPTURE(term);
+    CHECK_THROWS_AS(sum.add(term), std::domain_error);
+  }
+  CHECK(sum.value() == 0.0);
+  sum.add(0x1.fp61);
+  sum.add(0x1.fp61);
+  CHECK_THROWS_AS(sum.add(0x1.fp61), std::overflow_error);
+}
