@@ -3,8 +3,8 @@
 namespace attnctl {
 
 /// Installs handlers of SIGINT, SIGTERM and SIGHUP that only set a flag, and ignores SIGPIPE and SIGXFSZ (the
-/// write then fails with an errno). A second SIGINT ends the process at once, after removing open
-/// temporaries.
+/// write then fails with an errno). A second signal ends the process at once with status 130, after
+/// removing open temporaries. SIGHUP stays ignored where it was (nohup).
 void install_signal_handlers();
 
 [[nodiscard]] bool interrupted() noexcept;

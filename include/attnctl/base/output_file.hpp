@@ -5,15 +5,17 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace attnctl {
 
 /// Where results go. A regular file is written to a temporary beside it and replaces it at commit() (fsync,
 /// then rename; a symlink is followed and its target replaced, mode kept); without commit() the old file is
-/// untouched and no temporary stays, also on interrupt. A device, FIFO or standard output ("-") is written in
-/// place. EPIPE while writing throws BrokenPipe, which the program ends on quietly with status 0; every other
-/// failure, close and fsync included, throws Error(environment).
+/// untouched and no temporary stays, also on interrupt. A device, FIFO, standard output ("-") or a descriptor
+/// of this process (/dev/stdout, /dev/fd/N) is written in place. EPIPE while writing throws BrokenPipe, which
+/// the program ends on quietly with status 0; an interrupt throws Error(interrupted); every other failure,
+/// close and fsync included, throws Error(environment).
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);  // "-": standard output
@@ -26,14 +28,19 @@ class OutputFile {
 
   /// True where write_at works: a regular file.
   [[nodiscard]] bool seekable() const;
-  /// Writes at an absolute offset; safe from several threads on disjoint ranges.
+  /// Writes at an absolute offset; safe from several threads on disjoint ranges. Does not move position().
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// Bytes handed to write() so far.
+  /// Where the next write() goes: the bytes written so far, unless seek() moved it.
   [[nodiscard]] std::uint64_t position() const;
   /// Moves the place of the next write(), for seekable outputs.
   void seek(std::uint64_t offset);
 
+  /// The path as it was given, escaped, for messages.
+  [[nodiscard]] const std::string& name() const;
+
+  /// Makes the output final; nothing may be written afterwards. Throws where a file that the results were
+  /// computed from changed meanwhile (check_mapped_files).
   void commit();
 
  private:

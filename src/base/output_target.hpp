@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <sys/types.h>
+
+namespace attnctl {
+
+/// Where the bytes of an output go, opened: a fresh temporary beside the file that it will replace, or a
+/// descriptor that is written in place.
+struct OutputTarget {
+  int descriptor = -1;
+  bool in_place = true;
+  std::string temporary;  // of a regular file
+  std::string path;       // that the temporary replaces: symlinks followed
+  bool replaces = false;  // a file exists at path, with this mode and owner
+  mode_t mode = 0;
+  uid_t owner = 0;
+  gid_t group = 0;
+};
+
+/// Opens an output; "-" is standard output. `name` is the path for messages. Throws Error(environment).
+[[nodiscard]] OutputTarget open_target(const std::filesystem::path& path, const std::string& name);
+
+/// Error(environment) with the text of an errno: "NAME: cannot WHAT: No space left on device".
+[[noreturn]] void fail_with_errno(const std::string& name, const char* what, int error);
+
+}  // namespace attnctl

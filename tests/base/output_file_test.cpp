@@ -1,0 +1,139 @@
+#include "attnctl/base/output_file.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <sys/stat.h>
+
+#include <doctest/doctest.h>
+
+#include "support/temp_dir.hpp"
+
+using namespace attnctl;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::size_t files_in(const fs::path& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+void write_whole(const fs::path& path, std::string_view text) {
+  OutputFile out(path);
+  out.write(text);
+  out.commit();
+}
+
+Status status_of(const fs::path& path) {
+  try {
+    write_whole(path, "new");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find('\n') == std::string::npos);
+    return error.status();
+  }
+  return Status::ok;
+}
+
+}  // namespace
+
+TEST_CASE("an output appears at commit and not before") {
+  const test::TempDir folder;
+  const fs::path path = folder.write("out.txt", "old");
+  {
+    OutputFile out(path);
+    out.write("new");
+    CHECK(test::slurp(path) == "old");
+  }
+  CHECK(test::slurp(path) == "old");
+  CHECK(files_in(folder.path()) == 1);
+  write_whole(path, "new");
+  CHECK(test::slurp(path) == "new");
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("large and scattered writes end where they belong") {
+  const test::TempDir folder;
+  const fs::path path = folder.path() / "out.bin";
+  std::string want(300000, 'a');
+  {
+    OutputFile out(path);
+    CHECK(out.seekable());
+    out.write(std::string_view(want).substr(0, 10));
+    out.write(std::string_view(want).substr(10));
+    CHECK(out.position() == want.size());
+    out.write_at(want.size() + 3, std::as_bytes(std::span("xyz", 3)));
+    out.write("bcd");
+    out.seek(2);
+    CHECK(out.position() == 2);
+    out.write("-");
+    out.commit();
+  }
+  want[2] = '-';
+  CHECK(test::slurp(path) == want + "bcdxyz");
+}
+
+TEST_CASE("a replaced file keeps its mode, a symlink its place") {
+  const test::TempDir folder;
+  const fs::path target = folder.write("deep/target", "old");
+  fs::permissions(target, fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
+  fs::create_symlink("deep/target", folder.path() / "link");
+  fs::create_symlink("link", folder.path() / "second");
+  write_whole(folder.path() / "second", "new");
+  CHECK(test::slurp(target) == "new");
+  CHECK(fs::is_symlink(folder.path() / "second"));
+  CHECK(fs::is_symlink(folder.path() / "link"));
+  CHECK((fs::status(target).permissions() & fs::perms::all) ==
+        (fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read));
+  CHECK(files_in(folder.path() / "deep") == 1);
+}
+
+TEST_CASE("a symlink to nothing yet creates its target; a ring of them is an error") {
+  const test::TempDir folder;
+  fs::create_symlink("later", folder.path() / "link");
+  write_whole(folder.path() / "link", "new");
+  CHECK(test::slurp(folder.path() / "later") == "new");
+  fs::create_symlink("b", folder.path() / "a");
+  fs::create_symlink("a", folder.path() / "b");
+  CHECK(status_of(folder.path() / "a") == Status::environment);
+}
+
+TEST_CASE("a fresh file has the mode that the umask leaves") {
+  const test::TempDir folder;
+  const mode_t before = ::umask(027);
+  write_whole(folder.path() / "out", "x");
+  ::umask(before);
+  CHECK((fs::status(folder.path() / "out").permissions() & fs::perms::all) == static_cast<fs::perms>(0640));
+}
+
+TEST_CASE("paths that cannot be written are errors of the environment and leave nothing") {
+  const test::TempDir folder;
+  folder.write("file", "old");
+  fs::create_directory(folder.path() / "dir");
+  const std::string longest(300, 'n');
+  for (const fs::path& path : {folder.path() / "dir", folder.path() / "none/out", folder.path() / "file/out",
+                               folder.path() / "new/", folder.path() / longest, fs::path("/dev/full"),
+                               fs::path("/proc/attnctl-output"), fs::path("/dev/fd/987"), fs::path("")}) {
+    CAPTURE(path);
+    CHECK(status_of(path) == Status::environment);
+  }
+  CHECK(files_in(folder.path()) == 2);
+  CHECK(test::slurp(folder.path() / "file") == "old");
+}
+
+TEST_CASE("a name at the file system's limit still has room for its temporary") {
+  const test::TempDir folder;
+  const std::string name(255, 'n');
+  write_whole(folder.path() / name, "x");
+  CHECK(test::slurp(folder.path() / name) == "x");
+}
+
+TEST_CASE("a device is written in place and cannot seek") {
+  OutputFile out("/dev/null");
+  CHECK_FALSE(out.seekable());
+  CHECK_THROWS_AS(out.seek(0), Error);
+  out.write("gone");
+  out.commit();
+}
