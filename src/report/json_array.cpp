@@ -1,0 +1,101 @@
+#include "report/json_array.hpp"
+
+#include "attnctl/report/json_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+namespace attnctl {
+namespace {
+
+template <typename T>
+void append_number(std::string& text, const NumberFormat& format, T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) {
+      text += "null";
+      return;
+    }
+  }
+  format.append(text, value);
+}
+
+/// How many lists begin at a row (innermost list) of the array, the row's own included, the outermost one
+/// not. With the index of the row after it: how many end.
+std::size_t lists_at(const Shape& shape, std::size_t row) {
+  std::size_t lists = 0;
+  std::size_t rows = 1;  // in a list of the dimension looked at
+  for (std::size_t d = shape.size() - 1; d > 0; --d) {
+    if (row % rows != 0) break;
+    ++lists;
+    rows *= shape[d - 1];
+  }
+  return lists;
+}
+
+void begin_row(std::string& text, const Shape& shape, const ArrayLayout& layout, std::size_t row) {
+  if (row > 0) text += ',';
+  if (layout.lines) {
+    text += '\n';
+    text.append(layout.indent, ' ');
+  }
+  text.append(lists_at(shape, row), '[');
+}
+
+template <typename T>
+void append_range(std::string& text, const NumberFormat& format, std::span<const T> values,
+                  const Shape& shape, const ArrayLayout& layout, std::size_t first, std::size_t last) {
+  const std::size_t columns = shape.back();
+  for (std::size_t i = first; i < last;) {
+    const std::size_t row = i / columns;
+    const std::size_t row_end = (row + 1) * columns;
+    if (i % columns == 0) {
+      begin_row(text, shape, layout, row);
+    } else {
+      text += ',';
+    }
+    append_number(text, format, values[i]);
+    for (++i; i < std::min(last, row_end); ++i) {
+      text += ',';
+      append_number(text, format, values[i]);
+    }
+    if (i == row_end) text.append(lists_at(shape, row + 1), ']');
+  }
+}
+
+}  // namespace
+
+void append_array_range(std::string& text, const NumberFormat& format, const Array& array,
+                        const ArrayLayout& layout, std::size_t first, std::size_t last) {
+  std::visit(
+      [&](const auto& values) { append_range(text, format, values, array.shape, layout, first, last); },
+      array.values);
+}
+
+void append_empty_array(std::string& text, const Shape& shape, std::size_t dimension) {
+  text += '[';
+  for (std::size_t i = 0; dimension < shape.size() && i < shape[dimension]; ++i) {
+    if (i > 0) text += ',';
+    append_empty_array(text, shape, dimension + 1);
+  }
+  text += ']';
+}
+
+void append_cell(std::string& text, const NumberFormat& format, const Cell& cell) {
+  std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          text += "null";
+        } else if constexpr (std::is_same_v<T, bool>) {
+          text += value ? "true" : "false";
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          append_json_string(text, value);
+        } else {
+          append_number(text, format, value);
+        }
+      },
+      cell);
+}
+
+}  // namespace attnctl
