@@ -1,0 +1,157 @@
+#include "attnctl/linalg/factor.hpp"
+
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/pool.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/long_way.hpp"
+
+namespace attnctl {
+namespace {
+
+using long_way::Dense;
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// The rows are orthonormal.
+void check_orthonormal(const Dense& vectors) {
+  for (std::size_t i = 0; i < vectors.rows(); ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      CHECK(std::abs(dot(vectors.view().row(i), vectors.view().row(j)) - (i == j ? 1.0 : 0.0)) < 1e-12);
+    }
+  }
+}
+
+TEST_CASE("the SVD of a product equals that of the product formed") {
+  struct Row {
+    std::size_t m, n, k;
+    const char* why;
+  };
+  long_way::Normal normal(7);
+  for (const Row& row :
+       {Row{24, 24, 8, "tall factors"}, Row{24, 9, 8, "two widths"}, Row{40, 5, 8, "b is wide"},
+        Row{5, 40, 8, "a is wide"}, Row{6, 7, 11, "both wide: the rank is the outer extent"},
+        Row{8, 8, 8, "square"}, Row{12, 1, 1, "a vector"}, Row{1, 1, 4, "a number"}}) {
+    CAPTURE(row.why);
+    const Dense a = normal.matrix(row.m, row.k);
+    const Dense b = normal.matrix(row.n, row.k);
+    const Dense formed = long_way::product_nt(a, b);
+    const auto want = long_way::singular_values(formed);
+    const std::size_t rank = std::min({row.m, row.n, row.k});
+
+    const ProductSvd svd = svd_of_product(a.view(), b.view(), true);
+    REQUIRE(svd.values.size() == rank);
+    for (std::size_t i = 0; i < rank; ++i) CHECK(svd.values[i] == doctest::Approx(want[i]).epsilon(1e-11));
+    CHECK(svd_of_product(a.view(), b.view(), false).values.size() == rank);
+    REQUIRE(svd.left.rows() == rank);
+    REQUIRE(svd.left.cols() == row.m);
+    REQUIRE(svd.right.cols() == row.n);
+    check_orthonormal(svd.left);
+    check_orthonormal(svd.right);
+    for (std::size_t r = 0; r < row.m; ++r) {
+      for (std::size_t c = 0; c < row.n; ++c) {
+        double sum = 0;
+        for (std::size_t i = 0; i < rank; ++i) sum += svd.left(i, r) * svd.values[i] * svd.right(i, c);
+        CHECK(std::abs(sum - formed(r, c)) < 1e-11 * want[0]);
+      }
+    }
+  }
+}
+
+TEST_CASE("the left entry of largest magnitude is positive") {
+  long_way::Normal normal(8);
+  const Dense a = normal.matrix(30, 6);
+  Dense negative = a;
+  for (double& value : negative.values()) value = -value;
+  const Dense b = normal.matrix(20, 6);
+  const ProductSvd svd = svd_of_product(a.view(), b.view(), true);
+  const ProductSvd turned = svd_of_product(std::as_const(negative).view(), b.view(), true);
+  for (std::size_t i = 0; i < svd.values.size(); ++i) {
+    const auto row = svd.left.view().row(i);
+    CHECK(*std::max_element(row.begin(), row.end()) > -*std::min_element(row.begin(), row.end()));
+    // The product changed its sign, so the right vectors do and the left ones stay.
+    CHECK(dot(row, turned.left.view().row(i)) == doctest::Approx(1));
+    CHECK(dot(svd.right.view().row(i), turned.right.view().row(i)) == doctest::Approx(-1));
+  }
+}
+
+TEST_CASE("singular values of known matrices") {
+  struct Row {
+    std::vector<double> entries;
+    std::size_t rows, cols;
+    std::vector<double> want;
+    const char* why;
+  };
+  for (const Row& row : {Row{{3, 0, 0, 0, -5, 0}, 2, 3, {5, 3}, "diagonal"},
+                         Row{{1, 1, 1, 1, 1, 1}, 3, 2, {std::sqrt(6.0), 0}, "rank one"},
+                         Row{{4, 0, 3, -5}, 2, 2, {std::sqrt(40.0), std::sqrt(10.0)}, "by hand"},
+                         Row{{0, 0, 0, 0}, 2, 2, {0, 0}, "zero"}}) {
+    CAPTURE(row.why);
+    Dense a(row.rows, row.cols);
+    std::copy(row.entries.begin(), row.entries.end(), a.values().begin());
+    const auto values = singular_values(std::as_const(a).view());
+    REQUIRE(values.size() == row.want.size());
+    for (std::size_t i = 0; i < values.size(); ++i) CHECK(std::abs(values[i] - row.want[i]) < 1e-14);
+  }
+}
+
+TEST_CASE("a value that is not finite is refused, an empty extent is not") {
+  long_way::Normal normal(9);
+  const Dense good = normal.matrix(4, 2);
+  for (const double bad :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    Dense wrong = good;
+    wrong(3, 1) = bad;
+    CHECK_THROWS_AS((void)svd_of_product(good.view(), std::as_const(wrong).view(), false), Error);
+    CHECK_THROWS_AS((void)singular_values(std::as_const(wrong).view()), Error);
+  }
+  CHECK(svd_of_product(Dense(0, 2).view(), good.view(), true).values.empty());
+  CHECK(singular_values(Dense(3, 0).view()).empty());
+}
+
+TEST_CASE("a strided view gives what its copy gives") {
+  long_way::Normal normal(10);
+  const Dense whole = normal.matrix(20, 12);
+  const auto slice = whole.view().col_range(4, 4);
+  Dense copy(20, 4);
+  for (std::size_t r = 0; r < 20; ++r) {
+    for (std::size_t c = 0; c < 4; ++c) copy(r, c) = slice(r, c);
+  }
+  CHECK(svd_of_product(slice, slice, false).values ==
+        svd_of_product(std::as_const(copy).view(), std::as_const(copy).view(), false).values);
+}
+
+TEST_CASE("workers decompose side by side") {
+  long_way::Normal normal(11);
+  std::vector<Dense> a;
+  std::vector<Dense> b;
+  for (int i = 0; i < 24; ++i) {
+    a.push_back(normal.matrix(60, 16));
+    b.push_back(normal.matrix(50, 16));
+  }
+  std::vector<std::vector<double>> alone(a.size());
+  std::vector<std::vector<double>> together(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    alone[i] = svd_of_product(std::as_const(a[i]).view(), std::as_const(b[i]).view(), true).values;
+  }
+  Pool pool(4);
+  pool.run(a.size(), [&](std::size_t task, std::size_t) {
+    together[task] =
+        svd_of_product(std::as_const(a[task]).view(), std::as_const(b[task]).view(), true).values;
+  });
+  CHECK(together == alone);
+}
+
+}  // namespace
+}  // namespace attnctl

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+/// Definitions computed the long way, by plain loops in double: what the factored analyses must equal.
+namespace attnctl::long_way {
+
+using Dense = OwnedMatrix<double>;
+
+/// Independent normal draws; std::normal_distribution differs between libraries, so Box and Muller here.
+class Normal {
+ public:
+  explicit Normal(std::uint64_t seed) : engine_(seed) {}
+  double operator()();
+  Dense matrix(std::size_t rows, std::size_t cols, double deviation = 1);
+
+ private:
+  double uniform() { return (static_cast<double>(engine_() >> 11) + 0.5) * 0x1.0p-53; }
+  std::mt19937_64 engine_;
+};
+
+/// a b^T
+Dense product_nt(const Dense& a, const Dense& b);
+/// <a, b> / (|a| |b|) of the flattened matrices.
+double cosine(const Dense& a, const Dense& b);
+/// All min(rows, cols) singular values, descending, by one-sided Jacobi rotations.
+std::vector<double> singular_values(const Dense& a);
+/// exp of the entropy of s / sum(s).
+double effective_rank(const std::vector<double>& s);
+
+}  // namespace attnctl::long_way
