@@ -1,0 +1,64 @@
+#pragma once
+
+#include "attnctl/analysis/pattern_row.hpp"
+#include "attnctl/base/exact_sum.hpp"
+#include "attnctl/forward/observer.hpp"
+#include "attnctl/forward/run.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace attnctl {
+
+/// Offsets of key and query, key - query, whose peaks are counted: -8..8.
+inline constexpr std::ptrdiff_t largest_offset = 8;
+inline constexpr std::size_t offset_count = 2 * largest_offset + 1;
+
+/// The metrics of one head over all inputs, or over one.
+struct HeadPatternMetrics {
+  HeadId head;
+  std::optional<std::size_t> input;          // in the batch; nullopt: all inputs pooled
+  std::uint64_t rows = 0;                    // query rows that were averaged: fully masked ones are left out
+  std::vector<std::optional<double>> means;  // [row_metrics()]; nullopt: no row has a value
+  std::optional<std::int64_t> best_offset;   // where most rows have their largest weight; nullopt: nowhere
+  std::optional<double> best_offset_share;   // of all rows
+};
+
+/// Computes pattern metrics panel by panel. A metric is the sum over all query rows divided by their number;
+/// sums are exact, so that neither threads nor panels nor the order of inputs change a bit. A head with a
+/// weight that is not finite has undefined metrics (the pass warns of such patterns).
+class PatternMetrics final : public Observer {
+ public:
+  /// per_input: one record for each head and input, in place of one a head.
+  PatternMetrics(const Selection& selection, bool per_input);
+
+  void begin(const Model& model, const Batch& batch) override;
+  void panel(const AttentionPanel& panel) override;
+
+  /// By input, then in the order of the selection.
+  [[nodiscard]] std::vector<HeadPatternMetrics> finish() const;
+
+ private:
+  struct Mean {
+    ExactSum sum;
+    std::uint64_t count = 0;
+  };
+  struct State {
+    std::vector<Mean> means;
+    std::array<std::uint64_t, offset_count> peaks{};
+    std::uint64_t rows = 0;
+    bool finite = true;
+  };
+
+  void add(State& state, const PatternRow& row) const;
+
+  std::vector<HeadId> heads_;
+  bool per_input_ = false;
+  std::vector<SequenceMarks> marks_;  // [sequences]
+  std::vector<State> states_;         // [records, heads]
+};
+
+}  // namespace attnctl

@@ -1,0 +1,91 @@
+#include "attnctl/analysis/pattern_metrics.hpp"
+
+#include "attnctl/analysis/head_index.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+namespace attnctl {
+namespace {
+
+/// The offset with the most peaks; on ties the smaller, then the negative one. nullopt where there is none.
+std::optional<std::ptrdiff_t> best_of(const std::array<std::uint64_t, offset_count>& peaks) {
+  const auto at = [&](std::ptrdiff_t offset) {
+    return peaks[static_cast<std::size_t>(offset + largest_offset)];
+  };
+  std::ptrdiff_t best = 0;
+  for (std::ptrdiff_t size = 1; size <= largest_offset; ++size) {
+    if (at(-size) > at(best)) best = -size;
+    if (at(size) > at(best)) best = size;
+  }
+  if (at(best) == 0) return std::nullopt;
+  return best;
+}
+
+}  // namespace
+
+PatternMetrics::PatternMetrics(const Selection& selection, bool per_input)
+    : heads_(selection.heads), per_input_(per_input) {}
+
+void PatternMetrics::begin(const Model& /*model*/, const Batch& batch) {
+  marks_.clear();
+  for (const Sequence& sequence : batch.sequences) marks_.push_back(marks_of(sequence));
+  const std::size_t records = per_input_ ? batch.sequences.size() : 1;
+  states_.assign(records * heads_.size(), {});
+  for (State& state : states_) state.means.resize(row_metrics().size());
+}
+
+void PatternMetrics::panel(const AttentionPanel& panel) {
+  const auto head = head_index(heads_, {panel.layer, panel.head});
+  if (!head || panel.pattern.cols == 0) return;
+  State& state = states_[(per_input_ ? panel.sequence * heads_.size() : 0) + *head];
+  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+    if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
+    add(state, PatternRow(panel.pattern.row(r), panel.first_query + r, marks_[panel.sequence]));
+  }
+}
+
+void PatternMetrics::add(State& state, const PatternRow& row) const {
+  ++state.rows;
+  if (!std::isfinite(row.distance)) {
+    state.finite = false;
+    return;
+  }
+  const auto metrics = row_metrics();
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    if (const auto value = metrics[i].value(row)) {
+      state.means[i].sum.add(*value);
+      ++state.means[i].count;
+    }
+  }
+  const auto peak = static_cast<std::ptrdiff_t>(row.argmax) - static_cast<std::ptrdiff_t>(row.query);
+  if (std::abs(peak) <= largest_offset) ++state.peaks[static_cast<std::size_t>(peak + largest_offset)];
+}
+
+std::vector<HeadPatternMetrics> PatternMetrics::finish() const {
+  std::vector<HeadPatternMetrics> result;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const State& state = states_[i];
+    HeadPatternMetrics metrics;
+    metrics.head = heads_[i % heads_.size()];
+    metrics.rows = state.rows;
+    if (per_input_) metrics.input = i / heads_.size();
+    metrics.means.resize(state.means.size());
+    if (state.finite && state.rows > 0) {
+      for (std::size_t k = 0; k < state.means.size(); ++k) {
+        const Mean& mean = state.means[k];
+        if (mean.count > 0) metrics.means[k] = mean.sum.value() / static_cast<double>(mean.count);
+      }
+      metrics.best_offset = best_of(state.peaks);
+      const std::uint64_t most =
+          metrics.best_offset ? state.peaks[static_cast<std::size_t>(*metrics.best_offset + largest_offset)]
+                              : 0;
+      metrics.best_offset_share = static_cast<double>(most) / static_cast<double>(state.rows);
+    }
+    result.push_back(std::move(metrics));
+  }
+  return result;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,167 @@
+#include "attnctl/analysis/pattern_row.hpp"
+
+#include "attnctl/linalg/kernels.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+namespace attnctl {
+namespace {
+
+std::vector<std::size_t> positions(std::span<const std::uint8_t> flags) {
+  std::vector<std::size_t> result;
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (flags[i] != 0) result.push_back(i);
+  }
+  return result;
+}
+
+/// Sums over a run of weights, the first of them `offset` keys after the query.
+struct Moments {
+  double distance = 0;
+  double signed_distance = 0;
+  float largest = 0;
+
+  /// At most 1024 weights, so that float lanes lose nothing that counts.
+  void add(std::span<const float> weights, float offset) {
+    constexpr std::size_t lanes = 16;
+    std::array<float, lanes> absolute{}, sum{}, top{}, step{};
+    for (std::size_t l = 0; l < lanes; ++l) step[l] = offset + static_cast<float>(l);
+    std::size_t j = 0;
+    for (; j + lanes <= weights.size(); j += lanes) {
+      const float* w = weights.data() + j;
+      for (std::size_t l = 0; l < lanes; ++l) {
+        absolute[l] += w[l] * std::abs(step[l]);
+        sum[l] += w[l] * step[l];
+        top[l] = top[l] < w[l] ? w[l] : top[l];
+        step[l] += static_cast<float>(lanes);
+      }
+    }
+    for (std::size_t l = 0; j < weights.size(); ++j, ++l) {
+      absolute[l] += weights[j] * std::abs(step[l]);
+      sum[l] += weights[j] * step[l];
+      top[l] = std::max(top[l], weights[j]);
+    }
+    for (std::size_t l = 0; l < lanes; ++l) {
+      distance += static_cast<double>(absolute[l]);
+      signed_distance += static_cast<double>(sum[l]);
+      largest = std::max(largest, top[l]);
+    }
+  }
+};
+
+/// Weights up to the last that is not zero: a causal row is zero from its diagonal on.
+std::span<const float> without_trailing_zeros(std::span<const float> weights) {
+  std::size_t end = weights.size();
+  constexpr std::size_t step = 32;
+  const auto all_zero = [&](std::size_t first) {
+    bool any = false;
+    for (std::size_t l = 0; l < step; ++l) any |= weights[first + l] != 0;
+    return !any;
+  };
+  while (end >= step && all_zero(end - step)) end -= step;
+  while (end > 0 && weights[end - 1] == 0) --end;
+  return weights.first(end);
+}
+
+std::optional<double> weight_at(const PatternRow& row, std::ptrdiff_t offset) {
+  const auto key = static_cast<std::ptrdiff_t>(row.query) + offset;
+  if (key < 0 || key >= static_cast<std::ptrdiff_t>(row.weights.size())) return std::nullopt;
+  return static_cast<double>(row.weights[static_cast<std::size_t>(key)]);
+}
+
+std::optional<double> confidence(const PatternRow& row) {
+  const SequenceMarks& marks = *row.marks;
+  if (row.query < marks.end_queries.size() && marks.end_queries[row.query] != 0) return std::nullopt;
+  if (marks.end_keys.empty()) return static_cast<double>(row.largest);
+  if (marks.end_keys.size() >= row.weights.size()) return std::nullopt;
+  float top = 0;
+  std::size_t first = 0;
+  const auto take = [&](std::size_t end) {
+    for (const float weight : row.weights.subspan(first, end - first)) top = top < weight ? weight : top;
+    first = end + 1;
+  };
+  for (const std::size_t end : marks.end_keys) take(end);
+  if (first < row.weights.size()) take(row.weights.size());
+  return static_cast<double>(top);
+}
+
+std::optional<double> special_token(const PatternRow& row) {
+  double sum = 0;
+  for (const std::size_t key : row.marks->special_keys) sum += static_cast<double>(row.weights[key]);
+  return sum;
+}
+
+constexpr std::array<RowMetric, 10> rows{{
+    {{"entropy", "nats", "[0, ln keys]", "ln keys for even weights",
+      "mean over rows of -sum a ln a, 0 ln 0 = 0, nothing smoothed", "Clark et al. 2019, section 3.3"},
+     [](const PatternRow& row) { return std::optional(row.entropy); }},
+    {{"entropy_bits", "bits", "[0, log2 keys]", "log2 keys for even weights", "entropy / ln 2",
+      "Clark et al. 2019, section 3.3"},
+     [](const PatternRow& row) { return std::optional(row.entropy / std::numbers::ln2); }},
+    {{"confidence", "", "[0, 1]", "1 / keys for even weights",
+      "mean over rows of the largest weight, EOS and [SEP] left out as queries and as keys, the rest not "
+      "rescaled",
+      "Voita et al. 2019, section 4"},
+     confidence},
+    {{"distance", "tokens", "[0, keys - 1]", "mean of |i - j| for even weights",
+      "mean over rows of sum a_ij |i - j|", "Clark et al. 2019; Vig and Belinkov 2019, section 5"},
+     [](const PatternRow& row) { return std::optional(row.distance); }},
+    {{"signed_distance", "tokens", "[-(queries - 1), keys - 1]", "mean of j - i for even weights",
+      "mean over rows of sum a_ij (j - i): negative looks back", "Vig and Belinkov 2019, section 5, signed"},
+     [](const PatternRow& row) { return std::optional(row.signed_distance); }},
+    {{"self", "", "[0, 1]", "1 / keys for even weights", "mean of a_ii over the rows that have key i",
+      "Clark et al. 2019, section 3.1"},
+     [](const PatternRow& row) { return weight_at(row, 0); }},
+    {{"previous_token", "", "[0, 1]", "1 / keys for even weights",
+      "mean of a_i,i-1 over the rows that have key i-1", "Clark et al. 2019, section 3.1"},
+     [](const PatternRow& row) { return weight_at(row, -1); }},
+    {{"next_token", "", "[0, 1]", "1 / keys for even weights; 0 under a causal mask",
+      "mean of a_i,i+1 over the rows that have key i+1", "Clark et al. 2019, section 3.1"},
+     [](const PatternRow& row) { return weight_at(row, 1); }},
+    {{"first_token", "", "[0, 1]", "1 / keys for even weights", "mean of a_i0",
+      "Xiao et al. 2023, section 3.1"},
+     [](const PatternRow& row) { return std::optional(static_cast<double>(row.weights.front())); }},
+    {{"special_token", "", "[0, 1]", "special keys / keys for even weights",
+      "mean over rows of the weight on all special tokens together ([CLS], [SEP], BOS, EOS, PAD, ...); 0 "
+      "where "
+      "the input has none",
+      "Clark et al. 2019, section 3.2"},
+     special_token},
+}};
+
+}  // namespace
+
+SequenceMarks marks_of(const Sequence& sequence) {
+  SequenceMarks marks;
+  marks.end_queries = sequence.separator;
+  if (sequence.key_embeddings.rows() > 0) return marks;
+  marks.special_keys = positions(sequence.special);
+  marks.end_keys = positions(sequence.separator);
+  return marks;
+}
+
+PatternRow::PatternRow(std::span<const float> row_weights, std::size_t row_query,
+                       const SequenceMarks& row_marks)
+    : weights(row_weights), query(row_query), marks(&row_marks) {
+  constexpr std::size_t run = 1024;
+  const auto visible = without_trailing_zeros(weights);
+  Moments moments;
+  for (std::size_t first = 0; first < visible.size(); first += run) {
+    const auto offset = static_cast<std::ptrdiff_t>(first) - static_cast<std::ptrdiff_t>(query);
+    moments.add(visible.subspan(first, std::min(run, visible.size() - first)), static_cast<float>(offset));
+  }
+  distance = moments.distance;
+  signed_distance = moments.signed_distance;
+  largest = moments.largest;
+  argmax = static_cast<std::size_t>(std::find(visible.begin(), visible.end(), largest) - visible.begin());
+  entropy = std::max(0.0, -kernels().sum_x_log_x(visible));
+}
+
+std::span<const RowMetric> row_metrics() {
+  return rows;
+}
+
+}  // namespace attnctl
