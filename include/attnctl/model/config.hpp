@@ -68,12 +68,12 @@ struct LayerConfig {
 
 struct EmbeddingConfig {
   std::size_t vocabulary = 0;  // 0: no token embedding, inputs come as embeddings
-  std::size_t width = 0;       // of the tables; a projection to d_model follows where it differs
+  std::size_t width = 0;       // of the tables
   PositionKind position = PositionKind::none;
   std::size_t position_offset = 0;  // row of position 0 in the table
   std::size_t token_types = 0;
-  NormConfig norm;  // after the sum
-  bool projection_bias = false;
+  NormConfig norm;         // after the sum
+  LinearParts projection;  // from the tables' width to d_model
 };
 
 /// The output head: logits of the vocabulary.

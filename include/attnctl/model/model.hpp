@@ -46,7 +46,7 @@ struct NormWeights {
 
 struct LayerWeights {
   Linear query;   // [d, heads k]
-  Linear key;     // [kdim, kv_heads k]; where the checkpoint has none, the query's
+  Linear key;     // [kdim, kv_heads k]; where the checkpoint has none, the query's weight
   Linear value;   // [vdim, kv_heads v]; may be absent: then no output
   Linear output;  // [heads v, d_out]; may be absent: then the output is the concatenation of z
   NormWeights attention_norm;
@@ -82,6 +82,8 @@ struct HeadWeights {
 class Model {
  public:
   /// Throws Error(bad_input) as said above and for anything wrong in the configuration (JSON pointer named).
+  /// `source.weights` must be there; `warnings` must outlive the model. Warnings: head_from_embedding, and at
+  /// the first use of a tensor non_finite_weight.
   [[nodiscard]] static Model bind(ModelSource source, Warnings& warnings);
   ~Model();
   Model(Model&&) noexcept;

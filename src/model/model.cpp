@@ -1,0 +1,137 @@
+#include "attnctl/model/model.hpp"
+
+#include "attnctl/base/checked.hpp"
+#include "attnctl/base/error.hpp"
+#include "attnctl/model/family.hpp"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "model/binding.hpp"
+#include "model/tensor_values.hpp"
+
+namespace attnctl {
+
+struct Model::State {
+  State(ModelSource model_source, Warnings& model_warnings)
+      : source(std::move(model_source)),
+        config(resolve_config(source)),
+        values(*source.weights, model_warnings) {}
+
+  ModelSource source;
+  ModelConfig config;
+  Binding binding;
+  TensorValues values;
+  std::map<std::size_t, LayerWeights> layers;  // by LayerConfig::stored_as
+  std::optional<EmbeddingWeights> embedding;
+  std::optional<HeadWeights> head;
+};
+
+namespace {
+
+/// A head that the configuration says is not the embedding, in a file that has no other.
+void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, Warnings& warnings) {
+  const auto tie = source.config.find("tie_word_embeddings");
+  if (!config.head.present || !config.head.tied || tie == source.config.end() || *tie != false) return;
+  warnings.add("head_from_embedding",
+               fmt::format("{}: /tie_word_embeddings is false and the weights hold no output head; the token "
+                           "embedding serves as one",
+                           escaped(source.config_path.string())));
+}
+
+}  // namespace
+
+Model::Model() = default;
+Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+
+Model Model::bind(ModelSource source, Warnings& warnings) {
+  Model model;
+  model.state_ = std::make_unique<State>(std::move(source), warnings);
+  State& state = *model.state_;
+  const std::string config_file = state.source.config_path.string();
+  state.binding = bind_tensors(family_of(config_file, state.source.config), state.config,
+                               *state.source.weights, config_file);
+  warn_of_tied_head(state.source, state.config, warnings);
+  return model;
+}
+
+const ModelConfig& Model::config() const {
+  return state_->config;
+}
+const ModelSource& Model::source() const {
+  return state_->source;
+}
+
+const LayerWeights& Model::layer(std::size_t index) const {
+  const std::size_t number = state_->config.layers.at(index).stored_as;
+  const auto found = state_->layers.find(number);
+  if (found != state_->layers.end()) return found->second;
+  const BoundLayer& bound = state_->binding.layers.at(number);
+  TensorValues& values = state_->values;
+  LayerWeights weights;
+  weights.query = values.linear(bound.query);
+  weights.key = values.linear(bound.key);
+  weights.value = values.linear(bound.value);
+  weights.output = values.linear(bound.output);
+  weights.attention_norm = values.norm(bound.attention_norm);
+  weights.mlp_norm = values.norm(bound.mlp_norm);
+  weights.up = values.linear(bound.up);
+  weights.gate = values.linear(bound.gate);
+  weights.down = values.linear(bound.down);
+  return state_->layers.emplace(number, weights).first->second;
+}
+
+const EmbeddingWeights& Model::embedding() const {
+  if (!state_->embedding) {
+    const Binding& bound = state_->binding;
+    TensorValues& values = state_->values;
+    state_->embedding = EmbeddingWeights{values.table(bound.token), values.table(bound.position),
+                                         values.table(bound.token_type), values.norm(bound.embedding_norm),
+                                         values.linear(bound.projection)};
+  }
+  return *state_->embedding;
+}
+
+NormWeights Model::final_norm() const {
+  return state_->values.norm(state_->binding.final_norm);
+}
+
+const HeadWeights& Model::head() const {
+  if (!state_->head) {
+    const Binding& bound = state_->binding;
+    TensorValues& values = state_->values;
+    state_->head = HeadWeights{values.linear(bound.head_transform), values.norm(bound.head_norm),
+                               values.linear(bound.head_decoder)};
+  }
+  return *state_->head;
+}
+
+std::size_t Model::shared_with(std::size_t index) const {
+  const auto& layers = state_->config.layers;
+  std::size_t first = 0;
+  while (layers[first].stored_as != layers.at(index).stored_as) ++first;
+  return first;
+}
+
+std::uint64_t Model::parameters() const {
+  const auto tensors = state_->source.weights->tensors();
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (state_->binding.used[i]) count += checked_product(tensors[i].shape).value();
+  }
+  return count;
+}
+
+std::size_t Model::unused_tensors() const {
+  const auto tensors = state_->source.weights->tensors();
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!state_->binding.used[i] && !is_known_buffer(tensors[i].name)) ++count;
+  }
+  return count;
+}
+
+}  // namespace attnctl

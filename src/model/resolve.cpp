@@ -1,0 +1,256 @@
+#include "model/resolve.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "model/rotary.hpp"
+#include "model/tensor_names.hpp"
+
+namespace attnctl {
+namespace {
+
+struct NamedActivation {
+  std::string_view name;
+  Activation activation;
+};
+// gelu_fast and its relatives are algebraically the tanh form.
+constexpr NamedActivation activations[] = {{"gelu", Activation::gelu_erf},
+                                           {"gelu_python", Activation::gelu_erf},
+                                           {"gelu_new", Activation::gelu_tanh},
+                                           {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                           {"gelu_fast", Activation::gelu_tanh},
+                                           {"gelu_python_tanh", Activation::gelu_tanh},
+                                           {"gelu_accurate", Activation::gelu_tanh},
+                                           {"silu", Activation::silu},
+                                           {"swish", Activation::silu},
+                                           {"relu", Activation::relu},
+                                           {"tanh", Activation::tanh}};
+
+Activation resolve_activation(const ConfigKeys& keys, const ConfigReader& config) {
+  const std::string name = config.text(keys.activation).value_or(keys.activation_otherwise);
+  std::string known;
+  for (const NamedActivation& row : activations) {
+    if (row.name == name) return row.activation;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+  }
+  config.refuse_unsupported(*config.find(keys.activation), known);
+}
+
+void check_requirements(const FamilySpec& family, const ConfigReader& config) {
+  for (const Requirement& requirement : family.requirements) {
+    const auto value = config.find(requirement.key);
+    if (!value || std::ranges::find(requirement.values, *value->json) != requirement.values.end()) continue;
+    std::string supported;
+    for (const auto& one : requirement.values) {
+      supported += fmt::format("{}{}", supported.empty() ? "" : ", ", one.dump());
+    }
+    config.refuse_unsupported(*value, supported);
+  }
+  if (const auto pruned = config.find("pruned_heads"); pruned && !pruned->json->empty()) {
+    config.refuse_unsupported(*pruned, "{}");
+  }
+  if (const auto packed = config.find("quantization_config")) config.refuse_unsupported(*packed, "null");
+}
+
+bool resolve_presence(std::span<const StoredTensor> names, const Presence& presence,
+                      const ConfigReader& config) {
+  if (names.empty() || presence.rule == Presence::Rule::stored) return false;
+  if (presence.rule == Presence::Rule::always) return true;
+  return config.flag(presence.key).value_or(presence.otherwise);
+}
+
+LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config) {
+  return {resolve_presence(spec.weight, spec.weight_presence, config),
+          resolve_presence(spec.bias, spec.bias_presence, config)};
+}
+
+std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& config, std::size_t d_model,
+                               std::size_t heads) {
+  if (const auto width = config.size(std::span(family.keys.d_head.names))) {
+    if (*width > widest_head) {
+      fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(config.file()),
+           config.pointer(config.find(family.keys.d_head.names)->name), *width, widest_head);
+    }
+    return *width;
+  }
+  check_multiple(config, config.find(family.keys.d_model.names)->name, d_model,
+                 config.find(family.keys.heads.names)->name, heads);
+  return d_model / heads;
+}
+
+AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& config,
+                                  const ModelConfig& model) {
+  AttentionConfig attention;
+  attention.heads = config.size(family.keys.heads);
+  attention.kv_heads = config.size(std::span(family.keys.kv_heads.names)).value_or(attention.heads);
+  if (attention.heads % attention.kv_heads != 0) {
+    check_multiple(config, config.find(family.keys.heads.names)->name, attention.heads,
+                   config.find(family.keys.kv_heads.names)->name, attention.kv_heads);
+  }
+  attention.d_head = resolve_head_width(family, config, model.d_model, attention.heads);
+  attention.d_value = attention.d_head;
+  const bool scaled =
+      family.keys.unscaled_unless.empty() || config.flag(family.keys.unscaled_unless).value_or(true);
+  attention.scale = scaled ? 1 / std::sqrt(static_cast<double>(attention.d_head)) : 1;
+  attention.causal =
+      family.causal || (!family.keys.causal_if.empty() && config.flag(family.keys.causal_if).value_or(false));
+  if (family.rotary) {
+    attention.rotary = std::make_shared<const RotaryConfig>(
+        resolve_rotary(*family.rotary, config, attention.d_head, model.max_positions.value()));
+  }
+  const LayerSpec& layer = family.stack.layer;
+  attention.query = resolve_parts(layer.query, config);
+  attention.key = resolve_parts(layer.key, config);
+  attention.value = resolve_parts(layer.value, config);
+  attention.output = resolve_parts(layer.output, config);
+  return attention;
+}
+
+MlpConfig resolve_mlp(const FamilySpec& family, const ConfigReader& config, std::size_t d_model) {
+  const LayerSpec& layer = family.stack.layer;
+  MlpConfig mlp;
+  if (layer.up.weight.empty()) return mlp;
+  const auto& width = family.keys.mlp_width;
+  mlp.width = config.size(std::span(width.names)).value_or(width.otherwise.value_or(4 * d_model));
+  mlp.activation = resolve_activation(family.keys, config);
+  mlp.gated = !layer.gate.weight.empty();
+  mlp.bias = resolve_parts(layer.up, config).bias;
+  return mlp;
+}
+
+void resolve_layers(const FamilySpec& family, const ConfigReader& config, ModelConfig& model) {
+  const std::size_t count = resolve_layer_count(family, config);
+  const std::size_t groups = family.keys.groups.otherwise ? config.size(family.keys.groups) : 1;
+  LayerConfig layer;
+  layer.attention = resolve_attention(family, config, model);
+  layer.mlp = resolve_mlp(family, config, model.d_model);
+  layer.norm = model.final_norm;
+  layer.place = family.place;
+  const bool by_layer = family.keys.inverse_layer_if.empty()
+                            ? false
+                            : config.flag(family.keys.inverse_layer_if).value_or(false);
+  for (std::size_t i = 0; i < count; ++i) {
+    model.layers.push_back(layer);
+    if (by_layer) model.layers[i].attention.scale /= static_cast<double>(i + 1);
+    const double each = static_cast<double>(count) / static_cast<double>(groups);
+    model.layers[i].stored_as = family.stack.numbering == Numbering::by_layer
+                                    ? i
+                                    : static_cast<std::size_t>(static_cast<double>(i) / each);
+  }
+}
+
+EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
+                                  const ModelConfig& model) {
+  const ConfigKeys& keys = family.keys;
+  EmbeddingConfig embedding;
+  embedding.vocabulary = config.size(keys.vocabulary);
+  embedding.width =
+      config.size(std::span(keys.embedding.names)).value_or(keys.embedding.otherwise.value_or(model.d_model));
+  embedding.position = family.position;
+  if (!family.embedding.token_type.empty()) embedding.token_types = config.size(keys.token_types);
+  if (!family.embedding.norm.gain.empty()) embedding.norm = model.final_norm;
+  embedding.projection = resolve_parts(family.embedding.projection, config);
+  return embedding;
+}
+
+/// What the file has of the head; without a file, what a model of the family has when it was trained.
+HeadConfig resolve_head(const FamilySpec& family, const ModelConfig& model, const ModelSource& source) {
+  HeadConfig head;
+  if (!family.head) return head;
+  const HeadSpec& spec = *family.head;
+  const bool transform = !spec.transform.weight.empty();
+  head.present = true;
+  head.tied = true;
+  if (source.weights) {
+    const TensorNames names(family, *source.weights, model.layers.size());
+    head.tied = !names.find_absolute(spec.decoder.weight);
+    const auto stored_part = [&](const LinearSpec& part) {
+      return names.find_absolute(part.weight) || names.find_absolute(part.bias);
+    };
+    head.present = !transform || stored_part(spec.transform) || stored_part(spec.decoder);
+  }
+  if (!head.present) return {};
+  head.bias = !spec.decoder.bias.empty();
+  head.transform = transform;
+  if (transform) {
+    head.activation = model.layers.at(0).mlp.activation;
+    head.norm = model.layers.at(0).norm;
+  }
+  return head;
+}
+
+std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::size_t vocabulary) {
+  std::vector<std::int64_t> ids;
+  const auto add = [&](const nlohmann::ordered_json& id) {
+    if (!id.is_number_integer() || id.get<std::int64_t>() < 0) return;
+    if (std::cmp_less(id.get<std::int64_t>(), vocabulary)) ids.push_back(id.get<std::int64_t>());
+  };
+  for (const std::string name :
+       {"bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id"}) {
+    const auto value = config.find(name);
+    if (!value) continue;
+    if (value->json->is_array()) {
+      for (const auto& id : *value->json) add(id);
+    } else {
+      add(*value->json);
+    }
+  }
+  std::ranges::sort(ids);
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& config,
+                                const ModelSource& source) {
+  ModelConfig model;
+  model.d_model = config.size(family.keys.d_model);
+  model.max_positions = config.size(family.keys.max_positions);
+  const double eps = config.positive(family.keys.norm_eps).value_or(family.keys.norm_eps_otherwise);
+  model.final_norm = {family.norm, static_cast<float>(eps), 0};
+  resolve_layers(family, config, model);
+  model.embedding = resolve_embedding(family, config, model);
+  if (family.final_norm.gain.empty()) model.final_norm = {};
+  model.d_key_input = model.d_value_input = model.d_output = model.d_model;
+  model.head = resolve_head(family, model, source);
+  return model;
+}
+
+}  // namespace
+
+std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config) {
+  const std::size_t count = config.size(family.keys.layers);
+  if (count > most_layers) {
+    fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(config.file()),
+         config.pointer(config.find(family.keys.layers.names)->name), count, most_layers);
+  }
+  return count;
+}
+
+void check_multiple(const ConfigReader& config, const std::string& whole_name, std::size_t whole,
+                    const std::string& part_name, std::size_t part) {
+  if (whole % part == 0) return;
+  fail(Status::bad_input, "{}: {}: got {}, need a multiple of {} ({})", escaped(config.file()),
+       config.pointer(whole_name), whole, config.pointer(part_name), part);
+}
+
+ModelConfig resolve_config(const ModelSource& source) {
+  const std::string file = source.config_path.string();
+  const FamilySpec& family = family_of(file, source.config);
+  const ConfigReader config(file, source.config);
+  check_requirements(family, config);
+  if (family.sizes == SizesFrom::tensors && !source.weights) {
+    fail(Status::bad_input, "{}: a model of the type {} has its sizes in its weights; need a weights file",
+         escaped(file), family.name);
+  }
+  ModelConfig model = family.sizes == SizesFrom::tensors
+                          ? resolve_from_tensors(family, config, *source.weights)
+                          : resolve_from_config(family, config, source);
+  model.family = family.name;
+  model.special_ids = resolve_special_ids(config, model.embedding.vocabulary);
+  return model;
+}
+
+}  // namespace attnctl

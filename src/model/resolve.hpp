@@ -1,0 +1,25 @@
+#pragma once
+
+#include "attnctl/model/family.hpp"
+
+#include <cstddef>
+
+#include "model/config_reader.hpp"
+
+namespace attnctl {
+
+inline constexpr std::size_t most_layers = 10'000;
+inline constexpr std::size_t widest_head = 1U << 20U;
+
+/// A family of SizesFrom::tensors: the shapes of the first layer's tensors decide (docs/cli.md, `attention`).
+[[nodiscard]] ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& config,
+                                               const Checkpoint& weights);
+
+/// /layers and the like: at least 1, refused above most_layers before anything of that size is made.
+[[nodiscard]] std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config);
+
+/// Throws Error(bad_input) where `whole` is not a multiple of `part`; the names are those of the keys.
+void check_multiple(const ConfigReader& config, const std::string& whole_name, std::size_t whole,
+                    const std::string& part_name, std::size_t part);
+
+}  // namespace attnctl

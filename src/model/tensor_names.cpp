@@ -1,0 +1,87 @@
+#include "model/tensor_names.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <algorithm>
+
+namespace attnctl {
+namespace {
+
+/// The name with its `{}` replaced; names come from the table of families.
+std::string numbered(const std::string& name, std::size_t number) {
+  return fmt::format(fmt::runtime(name), number);
+}
+
+/// How many names of the first layer a file has under these prefixes.
+std::size_t count_found(const LayerSpec& layer, const Checkpoint& weights, const std::string& prefix) {
+  std::size_t count = 0;
+  for (const LinearSpec* spec :
+       {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.down}) {
+    for (const StoredTensor& tensor : spec->weight) {
+      if (weights.find(prefix + tensor.name) != Checkpoint::npos) ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TensorNames::TensorNames(const FamilySpec& family, const Checkpoint& weights, std::size_t layers)
+    : weights_(&weights), one_name_each_(family.one_name_each) {
+  std::size_t best = 0;
+  bool first = true;
+  for (const std::string& prefix : family.prefixes) {
+    for (const std::string& layer_prefix : family.stack.prefixes) {
+      if (layers > 1 && layer_prefix.find("{}") == std::string::npos) continue;
+      const std::size_t count = count_found(family.stack.layer, weights, prefix + numbered(layer_prefix, 0));
+      if (!first && count <= best) continue;
+      first = false;
+      best = count;
+      prefix_ = prefix;
+      layer_prefix_ = layer_prefix;
+    }
+  }
+}
+
+std::string TensorNames::in_layer(const std::string& name, std::size_t number) const {
+  return prefix_ + numbered(layer_prefix_, number) + name;
+}
+
+template <typename FullName>
+std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> names,
+                                               const FullName& full) const {
+  std::optional<LocatedTensor> found;
+  for (const StoredTensor& tensor : names) {
+    const std::size_t index = weights_->find(full(tensor.name));
+    if (index == Checkpoint::npos) continue;
+    if (!found) {
+      found = LocatedTensor{index, tensor.axes, tensor.packing};
+      if (!one_name_each_) return found;
+    } else {
+      fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are the same projection; need one of them",
+           escaped(info(*found).file), escaped(info(*found).name), escaped(full(tensor.name)));
+    }
+  }
+  return found;
+}
+
+std::optional<LocatedTensor> TensorNames::find_in_layer(std::span<const StoredTensor> names,
+                                                        std::size_t number) const {
+  return find(names, [&](const std::string& name) { return in_layer(name, number); });
+}
+
+std::optional<LocatedTensor> TensorNames::find_outside_layers(std::span<const StoredTensor> names) const {
+  return find(names, [&](const std::string& name) { return outside_layers(name); });
+}
+
+std::optional<LocatedTensor> TensorNames::find_absolute(std::span<const StoredTensor> names) const {
+  return find(names, [](const std::string& name) { return name; });
+}
+
+std::vector<StoredTensor> stored(const std::vector<std::string>& names) {
+  std::vector<StoredTensor> tensors;
+  for (const std::string& name : names) tensors.push_back({name});
+  return tensors;
+}
+
+}  // namespace attnctl

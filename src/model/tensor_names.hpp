@@ -1,0 +1,53 @@
+#pragma once
+
+#include "attnctl/checkpoint/checkpoint.hpp"
+#include "attnctl/model/family.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace attnctl {
+
+/// A tensor of a checkpoint and how the family says it is stored.
+struct LocatedTensor {
+  std::size_t index = 0;  // in Checkpoint::tensors()
+  Axes axes = Axes::out_in;
+  Packing packing = Packing::whole;
+};
+
+/// Finds a family's tensors in a checkpoint: settles which of the prefixes this file uses, and fills numbers
+/// into names. Throws Error(bad_input) where a file holds two alternatives and the family allows one.
+class TensorNames {
+ public:
+  TensorNames(const FamilySpec& family, const Checkpoint& weights, std::size_t layers);
+
+  [[nodiscard]] std::string outside_layers(const std::string& name) const { return prefix_ + name; }
+  [[nodiscard]] std::string in_layer(const std::string& name, std::size_t number) const;
+
+  /// The alternatives under a layer's number, below the family's prefix, or as they are.
+  [[nodiscard]] std::optional<LocatedTensor> find_in_layer(std::span<const StoredTensor> names,
+                                                           std::size_t number) const;
+  [[nodiscard]] std::optional<LocatedTensor> find_outside_layers(std::span<const StoredTensor> names) const;
+  [[nodiscard]] std::optional<LocatedTensor> find_absolute(std::span<const StoredTensor> names) const;
+
+  [[nodiscard]] const Checkpoint& weights() const { return *weights_; }
+  [[nodiscard]] const TensorInfo& info(const LocatedTensor& tensor) const {
+    return weights_->tensors()[tensor.index];
+  }
+
+ private:
+  template <typename FullName>
+  std::optional<LocatedTensor> find(std::span<const StoredTensor> names, const FullName& full) const;
+
+  const Checkpoint* weights_;
+  bool one_name_each_;
+  std::string prefix_;
+  std::string layer_prefix_;
+};
+
+/// Plain names as stored tensors.
+[[nodiscard]] std::vector<StoredTensor> stored(const std::vector<std::string>& names);
+
+}  // namespace attnctl

@@ -1,0 +1,133 @@
+#include "model/tensor_values.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace attnctl {
+namespace {
+
+/// How many numbers have all exponent bits set: infinities and NaNs.
+template <typename Bits>
+std::size_t count_non_finite(std::span<const std::byte> bytes, Bits exponent) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof(Bits)) {
+    Bits bits = 0;
+    std::memcpy(&bits, bytes.data() + i, sizeof bits);
+    count += (bits & exponent) == exponent ? 1 : 0;
+  }
+  return count;
+}
+
+std::size_t count_non_finite(const TensorView& view) {
+  switch (view.dtype) {
+    case DType::f64:
+      return count_non_finite<std::uint64_t>(view.bytes, 0x7FF0'0000'0000'0000U);
+    case DType::f32:
+      return count_non_finite<std::uint32_t>(view.bytes, 0x7F80'0000U);
+    case DType::f16:
+      return count_non_finite<std::uint16_t>(view.bytes, 0x7C00U);
+    case DType::bf16:
+      return count_non_finite<std::uint16_t>(view.bytes, 0x7F80U);
+    default:
+      return 0;
+  }
+}
+
+std::string first_non_finite(const TensorView& view) {
+  const std::size_t size = size_of(view.dtype);
+  double value = 0;
+  std::size_t place = 0;
+  for (; place < view.bytes.size() / size; ++place) {
+    convert(view.dtype, view.bytes.subspan(place * size, size), std::span(&value, 1));
+    if (!std::isfinite(value)) break;
+  }
+  Shape index(view.shape.size());
+  for (std::size_t axis = index.size(); axis-- > 0; place /= view.shape[axis])
+    index[axis] = place % view.shape[axis];
+  return fmt::format("{} at {}", value, to_string(index));
+}
+
+bool is_borrowable(const TensorView& view) {
+  return std::endian::native == std::endian::little && view.dtype == DType::f32 &&
+         reinterpret_cast<std::uintptr_t>(view.bytes.data()) % alignof(float) == 0;
+}
+
+}  // namespace
+
+void TensorValues::check_finite(std::size_t tensor, const TensorView& view) {
+  if (!checked_.insert(tensor).second) return;
+  const std::size_t count = count_non_finite(view);
+  if (count == 0) return;
+  const TensorInfo& info = weights_->tensors()[tensor];
+  warnings_->add("non_finite_weight",
+                 fmt::format("{}: tensor \"{}\": {}, the first of {} values that are not finite",
+                             escaped(info.file), escaped(info.name), first_non_finite(view), count),
+                 count);
+}
+
+std::span<const float> TensorValues::values(std::size_t tensor) {
+  const auto found = converted_.find(tensor);
+  if (found != converted_.end()) return found->second;
+  const TensorView view = weights_->tensor(tensor);
+  check_finite(tensor, view);
+  const std::size_t count = view.bytes.size() / size_of(view.dtype);
+  if (is_borrowable(view)) return {reinterpret_cast<const float*>(view.bytes.data()), count};
+  std::vector<float>& kept = converted_[tensor];
+  kept.resize(count);
+  convert(view.dtype, view.bytes, kept);
+  return kept;
+}
+
+std::span<const float> TensorValues::vector(const BoundVector& bound) {
+  if (bound.tensor == no_tensor) return {};
+  return values(bound.tensor).subspan(bound.first, bound.count);
+}
+
+/// [heads, in, k] as [in, heads k].
+std::span<const float> TensorValues::in_out_of_heads(const BoundMatrix& bound) {
+  std::vector<float>& kept = rearranged_[bound.tensor];
+  if (!kept.empty()) return kept;
+  const std::span<const float> stored = values(bound.tensor);
+  kept.resize(stored.size());
+  const std::size_t each = bound.out / bound.heads;
+  for (std::size_t head = 0; head < bound.heads; ++head) {
+    for (std::size_t i = 0; i < bound.in; ++i) {
+      std::memcpy(kept.data() + i * bound.out + head * each, stored.data() + (head * bound.in + i) * each,
+                  each * sizeof(float));
+    }
+  }
+  return kept;
+}
+
+Linear TensorValues::linear(const BoundLinear& bound) {
+  const BoundMatrix& weight = bound.weight;
+  Linear linear;
+  linear.bias = vector(bound.bias);
+  if (weight.tensor == no_tensor) return linear;
+  const std::span<const float> stored = weight.heads > 0 ? in_out_of_heads(weight) : values(weight.tensor);
+  if (weight.axes == Axes::out_in) {
+    linear.orientation = Orientation::out_in;
+    linear.stored = {stored.data() + weight.first * weight.in, weight.out, weight.in};
+  } else {
+    linear.orientation = Orientation::in_out;
+    linear.stored = {stored.data() + weight.first, weight.in, weight.out, stored.size() / weight.in};
+  }
+  return linear;
+}
+
+NormWeights TensorValues::norm(const BoundNorm& bound) {
+  return {vector(bound.gain), vector(bound.bias)};
+}
+
+LookupTable TensorValues::table(std::size_t tensor) {
+  if (tensor == no_tensor) return {};
+  const TensorView view = weights_->tensor(tensor);
+  check_finite(tensor, view);
+  return {view};
+}
+
+}  // namespace attnctl
