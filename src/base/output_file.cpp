@@ -2,6 +2,7 @@
 
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/interrupt.hpp"
+#include "attnctl/base/mapped_file.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -178,6 +179,7 @@ const std::string& OutputFile::name() const {
 void OutputFile::commit() {
   State& state = *state_;
   state.flush();
+  check_mapped_files();
   if (state.target.in_place) {
     state.close_checked();
   } else {

@@ -1,0 +1,209 @@
+// A library for LD_PRELOAD that makes chosen calls of libc fail, so that tests see what a program does when a
+// disk is full, a close fails or a signal comes at a given byte. tests/support/fault.hpp documents its
+// environment. It calls nothing that allocates.
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace {
+
+struct Named {
+  const char* name;
+  int value;
+};
+constexpr Named errors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},     {"EDQUOT", EDQUOT}, {"EROFS", EROFS},
+                            {"EACCES", EACCES}, {"EPERM", EPERM}, {"EFBIG", EFBIG},   {"EMFILE", EMFILE},
+                            {"EPIPE", EPIPE},   {"EXDEV", EXDEV}};
+constexpr Named signals[] = {{"KILL", SIGKILL}, {"INT", SIGINT}, {"TERM", SIGTERM}};
+
+enum class Kind { none, error, signal, interrupted, short_transfer };
+
+struct Fault {
+  char call[16] = "";
+  Kind kind = Kind::none;
+  int value = 0;
+  long long after = 0;
+  const char* path = nullptr;
+
+  Fault() {
+    const char* text = std::getenv("ATTNCTL_FAULT");
+    path = std::getenv("ATTNCTL_FAULT_PATH");
+    char name[16] = "";
+    if (text == nullptr || std::sscanf(text, "%15[^:]:%15[^:]:%lld", call, name, &after) < 2) return;
+    if (std::strcmp(name, "EINTR") == 0) kind = Kind::interrupted;
+    if (std::strcmp(name, "SHORT") == 0) kind = Kind::short_transfer;
+    for (const Named& error : errors) {
+      if (std::strcmp(name, error.name) == 0) kind = Kind::error, value = error.value;
+    }
+    for (const Named& signal : signals) {
+      if (std::strcmp(name, signal.name) == 0) kind = Kind::signal, value = signal.value;
+    }
+    if (kind != Kind::none) return;
+    std::fprintf(stderr, "ATTNCTL_FAULT: cannot read %s\n", text);
+    std::abort();
+  }
+};
+
+const Fault& fault() {
+  static const Fault chosen;
+  return chosen;
+}
+
+std::atomic<long long> passed{0};  // bytes or calls that went through
+
+template <typename Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+bool path_matches(const char* path) {
+  return fault().path == nullptr || std::strstr(path, fault().path) != nullptr;
+}
+
+/// Regular files alone, so that messages to a terminal or pipe get through.
+bool descriptor_matches(int descriptor) {
+  struct stat found {};
+  if (fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode)) return false;
+  char link[64];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  char path[PATH_MAX + 1] = "";
+  const ssize_t length = readlink(link, path, PATH_MAX);
+  return length >= 0 && path_matches(path);
+}
+
+bool chosen(const char* call) {
+  return std::strcmp(fault().call, call) == 0;
+}
+
+/// Every other call is interrupted before it did anything.
+bool interrupt_now() {
+  static std::atomic<unsigned> calls{0};
+  if (calls++ % 2 != 0) return false;
+  errno = EINTR;
+  return true;
+}
+
+/// Whether a call that is not a transfer fails now.
+bool fails_now() {
+  if (passed++ < fault().after) return false;
+  if (fault().kind == Kind::interrupted) return interrupt_now();
+  if (fault().kind == Kind::signal) {
+    std::raise(fault().value);
+    return false;
+  }
+  errno = fault().value;
+  return true;
+}
+
+/// How many of `size` bytes are let through; -1 where the call fails with errno.
+ssize_t allowed(std::size_t size) {
+  const auto wanted = static_cast<long long>(size);
+  if (fault().kind == Kind::interrupted) return interrupt_now() ? -1 : static_cast<ssize_t>(wanted);
+  if (fault().kind == Kind::short_transfer)
+    return static_cast<ssize_t>(std::max(wanted / 2, std::min(wanted, 1LL)));
+  const long long room = fault().after - passed.load();
+  if (room <= 0 && fault().kind == Kind::signal) {
+    std::raise(fault().value);
+    return static_cast<ssize_t>(wanted);
+  }
+  if (room <= 0) {
+    errno = fault().value;
+    return -1;
+  }
+  const long long some = std::min(wanted, room);
+  passed += some;
+  return static_cast<ssize_t>(some);
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t write(int descriptor, const void* data, size_t size) {
+  static auto* const real = next<ssize_t(int, const void*, size_t)>("write");
+  if (chosen("write") && descriptor_matches(descriptor)) {
+    const ssize_t count = allowed(size);
+    return count < 0 ? count : real(descriptor, data, static_cast<size_t>(count));
+  }
+  return real(descriptor, data, size);
+}
+
+ssize_t pwrite(int descriptor, const void* data, size_t size, off_t offset) {
+  static auto* const real = next<ssize_t(int, const void*, size_t, off_t)>("pwrite");
+  if (chosen("write") && descriptor_matches(descriptor)) {
+    const ssize_t count = allowed(size);
+    return count < 0 ? count : real(descriptor, data, static_cast<size_t>(count), offset);
+  }
+  return real(descriptor, data, size, offset);
+}
+
+ssize_t read(int descriptor, void* data, size_t size) {
+  static auto* const real = next<ssize_t(int, void*, size_t)>("read");
+  if (chosen("read") && descriptor_matches(descriptor)) {
+    const ssize_t count = allowed(size);
+    return count < 0 ? count : real(descriptor, data, static_cast<size_t>(count));
+  }
+  return real(descriptor, data, size);
+}
+
+ssize_t pread(int descriptor, void* data, size_t size, off_t offset) {
+  static auto* const real = next<ssize_t(int, void*, size_t, off_t)>("pread");
+  if (chosen("read") && descriptor_matches(descriptor)) {
+    const ssize_t count = allowed(size);
+    return count < 0 ? count : real(descriptor, data, static_cast<size_t>(count), offset);
+  }
+  return real(descriptor, data, size, offset);
+}
+
+int fsync(int descriptor) {
+  static auto* const real = next<int(int)>("fsync");
+  if (chosen("fsync") && descriptor_matches(descriptor) && fails_now()) return -1;
+  return real(descriptor);
+}
+
+int close(int descriptor) {
+  static auto* const real = next<int(int)>("close");
+  const bool for_writing = (fcntl(descriptor, F_GETFL) & O_ACCMODE) != O_RDONLY;
+  if (chosen("close") && for_writing && descriptor_matches(descriptor) && fails_now()) {
+    const int error = errno;
+    real(descriptor);  // as Linux does: the descriptor is gone, whatever close says
+    errno = error;
+    return -1;
+  }
+  return real(descriptor);
+}
+
+int rename(const char* from, const char* to) noexcept {
+  static auto* const real = next<int(const char*, const char*)>("rename");
+  if (chosen("rename") && path_matches(to) && fails_now()) return -1;
+  return real(from, to);
+}
+
+int open(const char* path, int flags, ...) {
+  static auto* const real = next<int(const char*, int, ...)>("open");
+  mode_t mode = 0;
+  if ((flags & (O_CREAT | O_TMPFILE)) != 0) {
+    va_list arguments;
+    va_start(arguments, flags);
+    mode = va_arg(arguments, mode_t);
+    va_end(arguments);
+  }
+  if (chosen("create") && (flags & O_CREAT) != 0 && path_matches(path) && fails_now()) return -1;
+  if (chosen("open") && path_matches(path) && fails_now()) return -1;
+  return real(path, flags, mode);
+}
+
+}  // extern "C"

@@ -1,0 +1,41 @@
+// Writes a file as attnctl does, for the tests of what happens when that fails:
+//   attnctl_write_file PATH BYTES [FIRST]
+// FIRST bytes of 'x' through write(), the rest by write_at() where the output can seek.
+
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/interrupt.hpp"
+#include "attnctl/base/output_file.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string>
+
+namespace {
+
+void write_file(const char* path, std::size_t size, std::size_t first) {
+  attnctl::OutputFile out(path);
+  const std::string text(size, 'x');
+  const std::string_view head = std::string_view(text).substr(0, first);
+  const std::string_view tail = std::string_view(text).substr(head.size());
+  out.write(head);
+  if (!tail.empty()) out.write_at(head.size(), std::as_bytes(std::span(tail)));
+  out.commit();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  attnctl::install_signal_handlers();
+  const std::size_t size = std::strtoul(argv[2], nullptr, 10);
+  try {
+    write_file(argv[1], size, argc > 3 ? std::strtoul(argv[3], nullptr, 10) : size);
+  } catch (const attnctl::Error& error) {
+    std::fprintf(stderr, "attnctl: %s\n", error.what());
+    return static_cast<int>(error.status());
+  } catch (const attnctl::BrokenPipe&) {
+    return 0;
+  }
+  return 0;
+}
