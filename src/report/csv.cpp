@@ -1,0 +1,159 @@
+#include "attnctl/report/csv.hpp"
+
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/utf8.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <sys/stat.h>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "report/ordered_chunks.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::size_t cells_per_chunk = 32768;
+
+bool is_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+}
+
+bool runs_as_formula(std::string_view text) {
+  constexpr std::string_view beginnings = "=+-@\t\r\n";
+  return text.size() > 1 && beginnings.find(text.front()) != std::string_view::npos && !is_number(text);
+}
+
+/// escaped(), which leaves tabs and line ends alone.
+std::string printable(std::string_view text) {
+  std::string out;
+  while (true) {
+    const std::size_t kept = std::min(text.find_first_of("\t\r\n"), text.size());
+    out += escaped(text.substr(0, kept));
+    if (kept == text.size()) return out;
+    out += text[kept];
+    text.remove_prefix(kept + 1);
+  }
+}
+
+bool is_plain(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '.' && c <= '~' && c != '='; });
+}
+
+void append_cell(std::string& line, const NumberFormat& format, const Cell& cell) {
+  std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          line += value ? "true" : "false";
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          append_csv_text(line, value);
+        } else if constexpr (std::is_floating_point_v<T>) {
+          if (std::isfinite(value)) format.append(line, value);
+        } else if constexpr (std::is_same_v<T, std::int64_t>) {
+          format.append(line, value);
+        }
+      },
+      cell);
+}
+
+void append_header(std::string& text, const Table& table) {
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    if (i > 0) text += ',';
+    append_csv_text(text, table.columns[i]);
+  }
+  text += "\r\n";
+}
+
+void append_rows(std::string& text, const Table& table, const NumberFormat& format, std::size_t first,
+                 std::size_t last) {
+  std::vector<Cell> cells(table.columns.size());
+  for (std::size_t row = first; row < last; ++row) {
+    table.row(row, cells);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (i > 0) text += ',';
+      append_cell(text, format, cells[i]);
+    }
+    text += "\r\n";
+  }
+}
+
+}  // namespace
+
+void append_csv_text(std::string& line, std::string_view text) {
+  if (is_plain(text) && text.front() != '@') {
+    line += text;
+    return;
+  }
+  std::string field = runs_as_formula(text) ? "'" : "";
+  field += printable(text);
+  const bool quoted = field.empty() || field.find_first_of(",\"\r\n") != std::string::npos;
+  if (!quoted) {
+    line += field;
+    return;
+  }
+  line += '"';
+  for (const char c : field) {
+    if (c == '"') line += '"';
+    line += c;
+  }
+  line += '"';
+}
+
+void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options) {
+  const std::size_t columns = std::max<std::size_t>(table.columns.size(), 1);
+  const std::size_t rows = std::max<std::size_t>(cells_per_chunk / columns, 1);
+  const std::size_t chunks = std::max<std::size_t>((table.rows + rows - 1) / rows, 1);
+  const auto format = [&](std::size_t chunk, std::string& text) {
+    if (chunk == 0) append_header(text, table);
+    append_rows(text, table, options.number, chunk * rows, std::min(table.rows, (chunk + 1) * rows));
+  };
+  write_in_order(options.pool, chunks, format, [&](const std::string& text) { out.write(text); });
+}
+
+CsvFolder::CsvFolder(std::filesystem::path path) : path_(std::move(path)) {
+  const std::string name = escaped(path_.native());
+  created_ = ::mkdir(path_.c_str(), 0777) == 0;
+  if (created_) return;
+  const int error = errno;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path_, ignored)) return;
+  if (error == EEXIST) {
+    fail(Status::environment, "{}: is a file, and CSV writes a directory: give another path, or --table NAME",
+         name);
+  }
+  fail(Status::environment, "{}: cannot create a directory: {}", name,
+       std::generic_category().message(error));
+}
+
+CsvFolder::~CsvFolder() {
+  files_.clear();  // takes its temporaries away
+  std::error_code ignored;
+  if (created_) std::filesystem::remove(path_, ignored);  // only while it is empty
+}
+
+void CsvFolder::add(const Table& table, const WriteOptions& options) {
+  write_csv_table(files_.emplace_back(path_ / (table.name + ".csv")), table, options);
+}
+
+void CsvFolder::commit() {
+  for (OutputFile& file : files_) file.commit();
+  files_.clear();
+  created_ = false;
+}
+
+void write_csv_folder(const std::filesystem::path& path, std::span<const Table> tables,
+                      const WriteOptions& options) {
+  CsvFolder folder(path);
+  for (const Table& table : tables) folder.add(table, options);
+  folder.commit();
+}
+
+}  // namespace attnctl

@@ -1,0 +1,148 @@
+#include "attnctl/report/csv.hpp"
+
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/pool.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <limits>
+
+#include <doctest/doctest.h>
+
+#include "support/temp_dir.hpp"
+
+using namespace attnctl;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string csv_of(const Table& table, const WriteOptions& options = {}) {
+  const test::TempDir folder;
+  OutputFile out(folder.path() / "t.csv");
+  write_csv_table(out, table, options);
+  out.commit();
+  return test::slurp(folder.path() / "t.csv");
+}
+
+std::string cell_of(std::string_view text) {
+  std::string line;
+  append_csv_text(line, text);
+  return line;
+}
+
+Table one_cell(const std::string& name) {
+  return make_table(name, {"a"}, {{std::int64_t{1}}});
+}
+
+}  // namespace
+
+TEST_CASE("a table as CSV, by hand") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Table table =
+      make_table("heads", {"component", "layer", "entropy", "best"},
+                 {{Cell{}, std::int64_t{0}, 0.1F, true}, {std::string("enc"), std::int64_t{1}, inf, false}});
+  CHECK(csv_of(table) == "component,layer,entropy,best\r\n,0,0.1,true\r\nenc,1,,false\r\n");
+  CHECK(csv_of(table, {{2}, nullptr}) == "component,layer,entropy,best\r\n,0,0.10,true\r\nenc,1,,false\r\n");
+  CHECK(csv_of(make_table("none", {"a", "b"}, {})) == "a,b\r\n");
+}
+
+TEST_CASE("text cells are quoted as RFC 4180 says, and harmless") {
+  struct Row {
+    std::string_view text;
+    std::string_view want;
+    const char* why;
+  };
+  for (const Row& row : {
+           Row{"animal", "animal", "plain"},
+           Row{"", "\"\"", "empty is not undefined"},
+           Row{"a,b", "\"a,b\"", "a comma"},
+           Row{"say \"x\"", "\"say \"\"x\"\"\"", "quotes are doubled"},
+           Row{",", "\",\"", "the token of a comma"},
+           Row{"\"", "\"\"\"\"", "the token of a quote"},
+           Row{"a\nb", "\"a\nb\"", "a line end"},
+           Row{"\xc4\xa0the", "\xc4\xa0the", "UTF-8 stays"},
+           Row{" x ", " x ", "spaces stay"},
+           Row{"=cmd|'/C calc'!A0", "'=cmd|'/C calc'!A0", "a formula"},
+           Row{"=1,2", "\"'=1,2\"", "a formula with a comma"},
+           Row{"+SUM(A1)", "'+SUM(A1)", "plus"},
+           Row{"-x", "'-x", "minus"},
+           Row{"@me", "'@me", "at"},
+           Row{"\t=x", "'\t=x", "a tab before it"},
+           Row{"\r=x", "\"'\r=x\"", "a line end before it"},
+           Row{"-inf", "'-inf", "a name to a spreadsheet"},
+           Row{"-5", "-5", "a number"},
+           Row{"+0.5e3", "+0.5e3", "a number"},
+           Row{"-", "-", "one character runs nothing"},
+           Row{"=", "=", "one character runs nothing"},
+           Row{"a=b", "a=b", "not at the beginning"},
+           Row{"\x1b]0;t\x07", "\\x1b]0;t\\x07", "an escape sequence"},
+           Row{"\xff", "\\xff", "no UTF-8"},
+       }) {
+    CAPTURE(row.why);
+    CHECK(cell_of(row.text) == row.want);
+  }
+}
+
+TEST_CASE("a long table is the same whatever the threads") {
+  const Table table{"t", {"row", "token", "weight"}, 100000, [](std::size_t row, std::span<Cell> cells) {
+                      cells[0] = static_cast<std::int64_t>(row);
+                      cells[1] = std::string("t").append(std::to_string(row % 7));
+                      cells[2] = static_cast<float>(row) * 0.25F;
+                    }};
+  Pool pool(3);
+  const std::string alone = csv_of(table);
+  CHECK((csv_of(table, {{}, &pool}) == alone));
+  CHECK(alone.ends_with("99999,t4,24999.75\r\n"));
+  CHECK(std::ranges::count(alone, '\n') == 100001);
+}
+
+TEST_CASE("a folder of tables appears at commit") {
+  const test::TempDir folder;
+  const fs::path path = folder.path() / "out";
+  const std::array<Table, 2> tables{one_cell("heads"), one_cell("inputs")};
+  write_csv_folder(path, tables);
+  CHECK(test::slurp(path / "heads.csv") == "a\r\n1\r\n");
+  CHECK(test::slurp(path / "inputs.csv") == "a\r\n1\r\n");
+  {
+    CsvFolder again(path);
+    again.add(make_table("heads", {"b"}, {}));
+  }
+  CHECK(test::slurp(path / "heads.csv") == "a\r\n1\r\n");
+  {
+    CsvFolder fresh(folder.path() / "fresh");
+    fresh.add(one_cell("x"));
+    CHECK(fs::exists(folder.path() / "fresh"));
+  }
+  CHECK_FALSE(fs::exists(folder.path() / "fresh"));
+  fs::create_directory_symlink(path, folder.path() / "link");
+  write_csv_folder(folder.path() / "link", {{make_table("heads", {"c"}, {})}});
+  CHECK(test::slurp(path / "heads.csv") == "c\r\n");
+}
+
+TEST_CASE("a failing table leaves the others as they were") {
+  const test::TempDir folder;
+  folder.write("out/heads.csv", "old");
+  const std::array<Table, 2> tables{one_cell("heads"), Table{"t", {"a"}, 1, [](std::size_t, std::span<Cell>) {
+                                                               throw std::runtime_error("row");
+                                                             }}};
+  CHECK_THROWS_WITH(write_csv_folder(folder.path() / "out", tables), "row");
+  CHECK(test::slurp(folder.path() / "out/heads.csv") == "old");
+  CHECK(std::distance(fs::directory_iterator(folder.path() / "out"), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("a file where the folder must be, or no place for it, is an error of the environment") {
+  const test::TempDir folder;
+  folder.write("file", "old");
+  fs::create_symlink("file", folder.path() / "link");
+  for (const char* name : {"file", "link", "none/out", "file/out"}) {
+    CAPTURE(name);
+    try {
+      write_csv_folder(folder.path() / name, {{one_cell("heads")}});
+      FAIL("written");
+    } catch (const Error& error) {
+      CHECK(error.status() == Status::environment);
+    }
+  }
+  CHECK(test::slurp(folder.path() / "file") == "old");
+}
