@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "checkpoint/file_bytes.hpp"
+#include "checkpoint/json_weights.hpp"
+#include "checkpoint/npy.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/sniff.hpp"
 
@@ -29,7 +31,7 @@ struct Format {
 
 bool begins_like_json(std::string_view content) {
   const std::size_t first = content.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && content[first] == '{';
+  return first != std::string_view::npos && (content[first] == '{' || content[first] == '[');
 }
 
 bool begins_like_safetensors(std::string_view content) {
@@ -39,6 +41,13 @@ bool begins_like_safetensors(std::string_view content) {
   return length <= content.size() - sizeof length && begins_like_json(content.substr(sizeof length, 4096));
 }
 
+bool begins_like_zip(std::string_view content) {
+  return content.starts_with("PK");
+}
+bool begins_like_npy(std::string_view content) {
+  return content.starts_with("\x93NUMPY");
+}
+
 constexpr std::array kFormats = {
     Format{".safetensors.index.json", "an index of safetensors shards", begins_like_json,
            [](FileBytes file, const Opening& opening) {
@@ -46,6 +55,15 @@ constexpr std::array kFormats = {
            }},
     Format{".safetensors", "safetensors", begins_like_safetensors,
            [](FileBytes file, const Opening&) { return open_safetensors(std::move(file)); }},
+    Format{
+        ".npz", "an NPZ archive", begins_like_zip,
+        [](FileBytes file, const Opening& opening) { return open_npz(std::move(file), opening.warnings); }},
+    Format{".npy", "an NPY array", begins_like_npy,
+           [](FileBytes file, const Opening& opening) {
+             return open_npy(std::move(file), opening.path.stem().string());
+           }},
+    Format{".json", "JSON weights", begins_like_json,
+           [](FileBytes file, const Opening&) { return open_json_weights(std::move(file)); }},
 };
 
 /// Weights that cannot be read, with what can be done; anything else is simply not known.

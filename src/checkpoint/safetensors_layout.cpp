@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
+constexpr std::size_t kMostDimensions = 64;
 
 constexpr std::array<DType, 13> kDTypes = {DType::f64, DType::f32, DType::f16,    DType::bf16, DType::i64,
                                            DType::i32, DType::i16, DType::i8,     DType::u64,  DType::u32,
@@ -90,6 +91,9 @@ class HeaderEvents final : public JsonEvents {
       entries.back().dtype = dtype_named(**text);
       place_ = Place::tensor;
     } else if (place_ == Place::shape && in_list_ && number != nullptr) {
+      if (entries.back().shape.size() == kMostDimensions) {
+        refuse(fmt::format("got more dimensions, need at most {}", kMostDimensions));
+      }
       entries.back().shape.push_back(static_cast<std::size_t>(*number));
     } else if (place_ == Place::offsets && in_list_ && number != nullptr) {
       if (++offsets_ > 2) refuse("got more than two offsets, need [begin, end]");

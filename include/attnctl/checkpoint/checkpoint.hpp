@@ -16,8 +16,8 @@
 
 namespace attnctl {
 
-/// A tensor that a checkpoint lends: row-major, little-endian, packed; valid as long as the checkpoint.
-/// Alignment is not promised.
+/// A tensor that a checkpoint lends: row-major, little-endian, packed; valid as long as the checkpoint
+/// or until release(). Alignment is not promised.
 struct TensorView {
   DType dtype = DType::f32;
   Shape shape;
@@ -45,9 +45,8 @@ class Checkpoint {
   /// (CRC).
   [[nodiscard]] virtual TensorView tensor(std::size_t index) = 0;
 
-  /// Lets go of the memory behind tensors()[index], of which bytes that were lent stay valid: they are read
-  /// from the file again where they are needed again. For weights that were converted and are not needed any
-  /// more.
+  /// Ends the loan of tensors()[index]: its bytes are not valid any more and the memory behind them is given
+  /// back. tensor() may be called again. For weights that were converted.
   virtual void release(std::size_t /*index*/) {}
 
   /// A configuration inside the weights file (JSON weights, "config"); null where there is none.

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "attnctl/checkpoint/checkpoint.hpp"
+
+#include <memory>
+
+#include "checkpoint/file_bytes.hpp"
+
+namespace attnctl {
+
+/// JSON weights: {"config": {...}, name: nested arrays of numbers, ...}. A number is kept as float32; one
+/// beyond its range is refused. Opening checks everything and keeps no number; tensor() reads them.
+[[nodiscard]] std::unique_ptr<Checkpoint> open_json_weights(FileBytes file);
+
+}  // namespace attnctl
