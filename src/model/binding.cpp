@@ -75,15 +75,15 @@ class Binder {
     bound_.used[tensor.index] = true;
     const TensorInfo& info = names_.info(tensor);
     if (is_floating(info.dtype) || !wrong_.empty()) return;
-    wrong_ = fmt::format("{}: tensor \"{}\": got dtype {}, need F64, F32, F16 or BF16", escaped(info.file),
+    wrong_ = fmt::format("{}: tensor \"{}\": got dtype {}, need F64, F32, F16 or BF16", info.file,
                          escaped(info.name), name_of(info.dtype));
   }
 
   void expect_shape(const LocatedTensor& tensor, const Shape& need) {
     const TensorInfo& info = names_.info(tensor);
     if (info.shape == need || !wrong_.empty()) return;
-    wrong_ = fmt::format("{}: tensor \"{}\": got shape {}, need {} ({})", escaped(info.file),
-                         escaped(info.name), to_string(info.shape), to_string(need), because_);
+    wrong_ = fmt::format("{}: tensor \"{}\": got shape {}, need {} ({})", info.file, escaped(info.name),
+                         to_string(info.shape), to_string(need), because_);
   }
 
   BoundLinear linear(const LinearSpec& spec, LinearParts parts, std::size_t in, const Outputs& out,

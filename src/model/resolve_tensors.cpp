@@ -60,8 +60,8 @@ class ShapeReader {
 
   [[noreturn]] void refuse(const LocatedTensor& tensor, const std::string& need) const {
     const TensorInfo& info = names_.info(tensor);
-    fail(Status::bad_input, "{}: tensor \"{}\": got shape {}, need {}", escaped(info.file),
-         escaped(info.name), to_string(info.shape), need);
+    fail(Status::bad_input, "{}: tensor \"{}\": got shape {}, need {}", info.file, escaped(info.name),
+         to_string(info.shape), need);
   }
 
  private:
@@ -155,7 +155,7 @@ void refuse_tensors(const FamilySpec& family, const TensorNames& names) {
   const auto found = names.find_in_layer(stored(family.refused_tensors), 0);
   if (!found) return;
   fail(Status::bad_input, "{}: tensor \"{}\": unsupported, a learned key or value beside the input's",
-       escaped(names.info(*found).file), escaped(names.info(*found).name));
+       names.info(*found).file, escaped(names.info(*found).name));
 }
 
 EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,

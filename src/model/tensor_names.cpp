@@ -59,7 +59,7 @@ std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> nam
       if (!one_name_each_) return found;
     } else {
       fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are the same projection; need one of them",
-           escaped(info(*found).file), escaped(info(*found).name), escaped(full(tensor.name)));
+           info(*found).file, escaped(info(*found).name), escaped(full(tensor.name)));
     }
   }
   return found;

@@ -64,8 +64,8 @@ void TensorValues::check_finite(std::size_t tensor, const TensorView& view) {
   if (count == 0) return;
   const TensorInfo& info = weights_->tensors()[tensor];
   warnings_->add("non_finite_weight",
-                 fmt::format("{}: tensor \"{}\": {}, the first of {} values that are not finite",
-                             escaped(info.file), escaped(info.name), first_non_finite(view), count),
+                 fmt::format("{}: tensor \"{}\": {}, the first of {} values that are not finite", info.file,
+                             escaped(info.name), first_non_finite(view), count),
                  count);
 }
 
@@ -79,6 +79,7 @@ std::span<const float> TensorValues::values(std::size_t tensor) {
   std::vector<float>& kept = converted_[tensor];
   kept.resize(count);
   convert(view.dtype, view.bytes, kept);
+  weights_->release(tensor);
   return kept;
 }
 

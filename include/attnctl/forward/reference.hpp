@@ -24,7 +24,9 @@ struct ReferencePass {
 
 /// The oracle: the same pass by plain loops in float64, sharing no code with the fast one; slow on purpose.
 /// Rotary angles, their cosines and sines are float32, as the reference implementation has them. The pool
-/// only spreads rows and heads.
+/// only spreads outputs and heads. The sequence must be one that check_batch (forward/run.hpp) accepts; keys
+/// and values of its own are used as they are, no position is added to them. Where a layer has no W_V and a
+/// later one is asked for: Error(bad_input).
 [[nodiscard]] ReferencePass run_reference(const Model& model, const Sequence& sequence,
                                           std::size_t last_layer, bool logits, Pool& pool);
 

@@ -1,0 +1,220 @@
+#include "attnctl/forward/reference.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <limits>
+#include <utility>
+
+#include "forward/reference_math.hpp"
+
+namespace attnctl {
+namespace {
+
+using reference::activate;
+using reference::add;
+using reference::apply;
+
+constexpr double masked = -std::numeric_limits<double>::infinity();
+
+OwnedMatrix<double> widened(const OwnedMatrix<float>& values) {
+  OwnedMatrix<double> out(values.rows(), values.cols());
+  for (std::size_t i = 0; i < values.values().size(); ++i) out.values()[i] = values.values()[i];
+  return out;
+}
+
+/// x[r, :] += row `index` of a table.
+void add_row(const LookupTable& table, std::size_t index, OwnedMatrix<double>& x, std::size_t r) {
+  std::vector<float> row(table.width());
+  table.row(index, row);
+  for (std::size_t c = 0; c < row.size(); ++c) x(r, c) += row[c];
+}
+
+/// The input of the first layer [n, d].
+OwnedMatrix<double> embed(const Model& model, const Sequence& sequence, Pool& pool) {
+  const EmbeddingConfig& config = model.config().embedding;
+  const EmbeddingWeights& weights = model.embedding();
+  OwnedMatrix<double> x = sequence.ids.empty() ? widened(sequence.embeddings)
+                                               : OwnedMatrix<double>(sequence.ids.size(), config.width);
+  for (std::size_t r = 0; r < x.rows(); ++r) {
+    if (!sequence.ids.empty()) add_row(weights.token, static_cast<std::size_t>(sequence.ids[r]), x, r);
+    if (config.position == PositionKind::learned) {
+      add_row(weights.position, r + config.position_offset, x, r);
+    }
+    if (config.position == PositionKind::sinusoidal) {
+      for (std::size_t c = 0; c < x.cols(); ++c) x(r, c) += reference::sinusoid(r, c, x.cols());
+    }
+    if (config.token_types > 0) {
+      const auto type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[r];
+      add_row(weights.token_type, static_cast<std::size_t>(type), x, r);
+    }
+  }
+  if (config.norm.kind != NormKind::none) x = apply(config.norm, weights.norm, x.view());
+  if (weights.projection.present()) x = apply(weights.projection, x.view(), pool);
+  return x;
+}
+
+/// Head `index` of a projection [n, heads * width].
+OwnedMatrix<double> head_of(const OwnedMatrix<double>& all, std::size_t index, std::size_t width) {
+  OwnedMatrix<double> head(all.rows(), width);
+  for (std::size_t r = 0; r < head.rows(); ++r) {
+    for (std::size_t c = 0; c < width; ++c) head(r, c) = all(r, index * width + c);
+  }
+  return head;
+}
+
+/// What is added to the score of a query and a key; -inf where the query may not see the key.
+double mask_of(const AttentionConfig& config, const Sequence& sequence, std::size_t head, std::size_t query,
+               std::size_t key) {
+  if (!sequence.key_visible.empty() && sequence.key_visible[key] == 0) return masked;
+  if (sequence.mask) {
+    const ScoreMask& mask = *sequence.mask;
+    return mask.added[((mask.heads == 1 ? 0 : head) * mask.queries + query) * mask.keys + key];
+  }
+  if (!config.causal || sequence.unmasked) return 0;
+  if (key > query) return masked;
+  return config.window && key + *config.window <= query ? masked : 0;
+}
+
+/// Projections of all heads of a layer, side by side.
+struct Projected {
+  OwnedMatrix<double> q, k, v;  // [n, heads k], [m, kv_heads k], [m, kv_heads v]
+};
+
+struct LayerPass {
+  const AttentionConfig& config;
+  const Sequence& sequence;
+  const Projected& projected;
+};
+
+void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) {
+  const AttentionConfig& config = pass.config;
+  const std::size_t kv_head = head / (config.heads / config.kv_heads);
+  OwnedMatrix<double> q = head_of(pass.projected.q, head, config.d_head);
+  OwnedMatrix<double> k = head_of(pass.projected.k, kv_head, config.d_head);
+  if (config.rotary) {
+    reference::rotate(*config.rotary, q.rows(), q.view());
+    reference::rotate(*config.rotary, q.rows(), k.view());
+  }
+  OwnedMatrix<double> scores(q.rows(), k.rows());
+  OwnedMatrix<double> pattern(q.rows(), k.rows());
+  for (std::size_t i = 0; i < q.rows(); ++i) {
+    for (std::size_t j = 0; j < k.rows(); ++j) {
+      const double mask = mask_of(config, pass.sequence, head, i, j);
+      double dot = 0;
+      for (std::size_t c = 0; c < config.d_head; ++c) dot += q(i, c) * k(j, c);
+      scores(i, j) = mask == masked ? masked : config.scale * dot + mask;
+    }
+    reference::softmax(scores.view().row(i), pattern.view().row(i));
+  }
+  if (pass.projected.v.cols() > 0) {
+    OwnedMatrix<double> z(q.rows(), config.d_value);
+    for (std::size_t i = 0; i < z.rows(); ++i) {
+      for (std::size_t j = 0; j < k.rows(); ++j) {
+        if (scores(i, j) == masked) continue;  // what is hidden does not leak, not even a NaN
+        for (std::size_t c = 0; c < z.cols(); ++c) {
+          z(i, c) += pattern(i, j) * pass.projected.v(j, kv_head * config.d_value + c);
+        }
+      }
+    }
+    out.z[head] = std::move(z);
+  }
+  out.scores[head] = std::move(scores);
+  out.pattern[head] = std::move(pattern);
+}
+
+/// Patterns, z and output of one layer, from its (perhaps normalised) input.
+ReferencePass::Layer run_attention(const AttentionConfig& config, const LayerWeights& weights,
+                                   const Sequence& sequence, const OwnedMatrix<double>& x, Pool& pool) {
+  const bool cross = sequence.key_embeddings.rows() > 0;
+  const OwnedMatrix<double> keys = cross ? widened(sequence.key_embeddings) : x;
+  const OwnedMatrix<double> values =
+      sequence.value_embeddings.rows() > 0 ? widened(sequence.value_embeddings) : keys;
+  Projected projected = {apply(weights.query, x.view(), pool), apply(weights.key, keys.view(), pool), {}};
+  if (weights.value.present()) projected.v = apply(weights.value, values.view(), pool);
+
+  ReferencePass::Layer out;
+  out.pattern.resize(config.heads);
+  out.scores.resize(config.heads);
+  if (weights.value.present()) out.z.resize(config.heads);
+  const LayerPass pass = {config, sequence, projected};
+  pool.run(config.heads, [&](std::size_t head, std::size_t) { attend(pass, head, out); });
+  if (out.z.empty()) return out;
+
+  OwnedMatrix<double> all(x.rows(), config.heads * config.d_value);
+  for (std::size_t r = 0; r < all.rows(); ++r) {
+    for (std::size_t c = 0; c < all.cols(); ++c) all(r, c) = out.z[c / config.d_value](r, c % config.d_value);
+  }
+  out.output = weights.output.present() ? apply(weights.output, all.view(), pool) : std::move(all);
+  return out;
+}
+
+OwnedMatrix<double> run_mlp(const MlpConfig& config, const LayerWeights& weights,
+                            const OwnedMatrix<double>& x, Pool& pool) {
+  OwnedMatrix<double> inner = apply(weights.up, x.view(), pool);
+  const OwnedMatrix<double> gate = config.gated ? apply(weights.gate, x.view(), pool) : OwnedMatrix<double>();
+  for (std::size_t i = 0; i < inner.values().size(); ++i) {
+    double& value = inner.values()[i];
+    value = config.gated ? value * activate(config.activation, gate.values()[i])
+                         : activate(config.activation, value);
+  }
+  return apply(weights.down, inner.view(), pool);
+}
+
+/// x after the layer, given its attention output.
+void finish_layer(const LayerConfig& config, const LayerWeights& weights, const OwnedMatrix<double>& output,
+                  OwnedMatrix<double>& x, Pool& pool) {
+  add(output.view(), x);
+  if (config.place == NormPlace::post) x = apply(config.norm, weights.attention_norm, x.view());
+  if (config.mlp.width == 0) return;
+  if (config.place == NormPlace::pre) {
+    add(run_mlp(config.mlp, weights, apply(config.norm, weights.mlp_norm, x.view()), pool).view(), x);
+  } else {
+    add(run_mlp(config.mlp, weights, x, pool).view(), x);
+  }
+  if (config.place == NormPlace::post) x = apply(config.norm, weights.mlp_norm, x.view());
+}
+
+OwnedMatrix<double> run_head(const Model& model, OwnedMatrix<double> x, Pool& pool) {
+  const HeadConfig& config = model.config().head;
+  const HeadWeights& weights = model.head();
+  if (config.transform) {
+    x = apply(weights.transform, x.view(), pool);
+    for (double& value : x.values()) value = activate(config.activation, value);
+    x = apply(config.norm, weights.transform_norm, x.view());
+  }
+  return apply(weights.decoder, x.view(), pool);
+}
+
+}  // namespace
+
+ReferencePass run_reference(const Model& model, const Sequence& sequence, std::size_t last_layer, bool logits,
+                            Pool& pool) {
+  const ModelConfig& config = model.config();
+  const bool to_the_end = logits && config.head.present;
+  const std::size_t count = to_the_end ? config.layers.size() : last_layer + 1;
+  ReferencePass pass;
+  OwnedMatrix<double> x = embed(model, sequence, pool);
+  for (std::size_t i = 0; i < count; ++i) {
+    const LayerConfig& layer = config.layers.at(i);
+    const LayerWeights& weights = model.layer(i);
+    const bool pre = layer.place == NormPlace::pre;
+    ReferencePass::Layer result =
+        run_attention(layer.attention, weights, sequence,
+                      pre ? apply(layer.norm, weights.attention_norm, x.view()) : x, pool);
+    if (i + 1 < count || to_the_end) {
+      if (result.z.empty()) {
+        fail(Status::bad_input, "{}: layer {} has no values (W_v), so layer {} has no input",
+             escaped(model.source().given), i, i + 1);
+      }
+      finish_layer(layer, weights, result.output, x, pool);
+    }
+    if (i <= last_layer) pass.layers.push_back(std::move(result));
+  }
+  if (to_the_end) {
+    if (config.final_norm.kind != NormKind::none) x = apply(config.final_norm, model.final_norm(), x.view());
+    pass.logits = run_head(model, std::move(x), pool);
+  }
+  return pass;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/base/pool.hpp"
+#include "attnctl/model/model.hpp"
+
+#include <cstddef>
+#include <span>
+
+/// The pieces of the float64 pass, as their formulas say; nothing of the fast pass is used.
+namespace attnctl::reference {
+
+/// x W + b: [n, in] to [n, out]. Each sum runs over the inputs in their order.
+[[nodiscard]] OwnedMatrix<double> apply(const Linear& linear, MatrixView<const double> x, Pool& pool);
+
+/// Each row normalised; a norm of kind `none` changes nothing.
+[[nodiscard]] OwnedMatrix<double> apply(const NormConfig& config, const NormWeights& weights,
+                                        MatrixView<const double> x);
+
+[[nodiscard]] double activate(Activation activation, double x);
+
+/// Turns the rows of one head [n, k] by their positions 0, 1, ...; `length` is that of the sequence. Angles,
+/// cosines and sines are float32, as the reference implementation has them even in a float64 model.
+void rotate(const RotaryConfig& rotary, std::size_t length, MatrixView<double> x);
+
+/// sin(pos / 10000^(2i/d)) at 2i, cos of the same at 2i + 1.
+[[nodiscard]] double sinusoid(std::size_t position, std::size_t column, std::size_t width);
+
+/// softmax of a row of scores; where all are -inf: zeros.
+void softmax(std::span<const double> scores, std::span<double> pattern);
+
+void add(MatrixView<const double> x, OwnedMatrix<double>& sum);
+
+}  // namespace attnctl::reference
