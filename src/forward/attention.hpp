@@ -1,0 +1,62 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/forward/observer.hpp"
+#include "attnctl/input/batch.hpp"
+#include "attnctl/model/config.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "forward/block.hpp"
+
+namespace attnctl::forward {
+
+/// What all heads of a layer share while a block passes through it.
+struct AttentionLayer {
+  const AttentionConfig& config;
+  std::size_t layer = 0;
+  MatrixView<const float> q;  // [rows, heads k], rotated
+  MatrixView<const float> k;  // [key rows, kv_heads k], rotated
+  MatrixView<const float> v;  // [key rows, kv_heads v]; empty where no values are needed
+  MatrixView<float> z;        // [rows, heads v]; empty where z is not needed
+  bool scores = false;        // observers see them
+  std::size_t panel_rows = 128;
+};
+
+/// Rows of which something must be said, and the first of them.
+struct RowCount {
+  std::uint64_t count = 0;
+  std::size_t sequence = 0, query = 0;
+
+  void add(std::size_t in_sequence, std::size_t at_query);
+};
+
+struct HeadReport {
+  RowCount fully_masked, non_finite;
+};
+
+/// What a worker keeps of one panel.
+class PanelBuffers {
+ public:
+  /// Room for the panels of this block.
+  void reserve(const Block& block, const AttentionLayer& layer);
+
+ private:
+  friend class HeadPass;
+  std::vector<float> pattern_, scores_;
+  std::vector<std::uint8_t> fully_masked_;
+};
+
+/// Query rows of a panel: at most `wanted`, fewer where keys are many, so that a panel stays in the cache.
+[[nodiscard]] std::size_t rows_of_panel(std::size_t wanted, std::size_t keys);
+
+/// One head over the sequences of a block, in order: scores, pattern and z panel by panel, each shown to the
+/// observers (none: the head was not selected).
+[[nodiscard]] HeadReport attend(const AttentionLayer& layer, const Batch& batch, const Block& block,
+                                std::size_t head, std::span<Observer* const> observers,
+                                PanelBuffers& buffers);
+
+}  // namespace attnctl::forward

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "attnctl/input/batch.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace attnctl::forward {
+
+/// A sequence inside a block: which rows of the block's matrices are its own.
+struct Part {
+  std::size_t sequence = 0;  // in the batch
+  std::size_t first_query = 0, queries = 0;
+  std::size_t first_key = 0, keys = 0;
+};
+
+/// Consecutive sequences that go through the products together, their rows stacked. A sequence that brings
+/// keys or values of its own is a block alone; elsewhere the key rows are the query rows.
+struct Block {
+  std::vector<Part> parts;
+  std::size_t rows = 0;      // of queries
+  std::size_t key_rows = 0;  // of keys
+};
+
+/// Cuts a batch into blocks of at most `packed_rows` rows; a longer sequence is a block of its own. The cut
+/// depends on the batch alone.
+[[nodiscard]] std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows);
+
+/// Keys or values come from elsewhere than the queries.
+[[nodiscard]] bool is_cross_attention(const Sequence& sequence);
+
+}  // namespace attnctl::forward

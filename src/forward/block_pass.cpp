@@ -1,0 +1,206 @@
+#include "forward/block_pass.hpp"
+
+#include "attnctl/base/progress.hpp"
+
+#include <algorithm>
+
+#include "forward/dense.hpp"
+#include "forward/embed.hpp"
+#include "forward/norm.hpp"
+
+namespace attnctl::forward {
+namespace {
+
+/// Neighbouring heads.
+struct HeadRun {
+  std::size_t first = 0, count = 0;
+};
+
+std::vector<HeadRun> runs_of(std::span<const std::uint8_t> wanted) {
+  std::vector<HeadRun> runs;
+  for (std::size_t head = 0; head < wanted.size(); ++head) {
+    if (wanted[head] == 0) continue;
+    if (runs.empty() || runs.back().first + runs.back().count != head) runs.push_back({head, 0});
+    ++runs.back().count;
+  }
+  return runs;
+}
+
+/// The key/value heads that the wanted heads read.
+std::vector<HeadRun> kv_runs_of(const AttentionConfig& config, std::span<const std::uint8_t> wanted) {
+  std::vector<std::uint8_t> kv_wanted(config.kv_heads, 0);
+  for (std::size_t head = 0; head < wanted.size(); ++head) {
+    if (wanted[head] != 0) kv_wanted[head / (config.heads / config.kv_heads)] = 1;
+  }
+  return runs_of(kv_wanted);
+}
+
+/// Only the columns of the wanted heads of out = x W + b.
+void add_products(std::span<const HeadRun> runs, std::size_t width, const Dense& all,
+                  std::vector<Dense>& products) {
+  for (const HeadRun& run : runs) {
+    products.push_back({all.x, all.weights.outputs(run.first * width, run.count * width),
+                        all.out.col_range(run.first * width, run.count * width)});
+  }
+}
+
+}  // namespace
+
+/// What the heads of a layer read and write.
+struct BlockPass::Projections {
+  MatrixView<float> q, k, v, z;  // v and z without data where they are not needed
+  std::vector<HeadRun> runs, kv_runs;
+};
+
+void PassReport::Finding::add(const RowCount& rows, HeadId of_head) {
+  if (rows.count > 0 && count == 0) {
+    sequence = rows.sequence;
+    query = rows.query;
+    head = of_head;
+  }
+  count += rows.count;
+}
+
+BlockPass::BlockPass(const PassInputs& inputs)
+    : inputs_(inputs),
+      pool_(inputs.context.pool),
+      head_(inputs.context.pool, inputs.model),
+      panels_(inputs.context.pool.size()) {}
+
+void BlockPass::run(const Block& block) {
+  const MatrixView<float> x = x_.take(block.rows, inputs_.model.config().d_model);
+  embed(pool_, inputs_.model, inputs_.batch, block, x);
+  for (std::size_t index = 0; index < inputs_.plan.layers.size(); ++index) {
+    layer(block, index, x);
+    if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
+  }
+  if (inputs_.plan.logits) show_logits(block, x);
+}
+
+void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x) {
+  const LayerConfig& config = inputs_.model.config().layers[index];
+  const LayerWeights& weights = inputs_.model.layer(index);
+  const LayerPlan& plan = inputs_.plan.layers[index];
+  MatrixView<const float> stream = x;
+  if (config.place == NormPlace::pre) {
+    const MatrixView<float> normed = normed_.take(x.rows, x.cols);
+    apply_norm(pool_, config.norm, weights.attention_norm, x, normed);
+    stream = normed;
+  }
+  const Projections projections = project(block, index, stream);
+  attend_heads(block, index, projections);
+  if (!plan.output) return;
+  const MatrixView<const float> output = project_output(weights, projections.z);
+  if (plan.shows_output) show_output(block, index, output);
+  if (!plan.onward) return;
+  add_rows(pool_, output, x);
+  if (config.place == NormPlace::post) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
+  add_mlp(pool_, config, weights, mlp_, x);
+}
+
+BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
+                                          MatrixView<const float> stream) {
+  const AttentionConfig& config = inputs_.model.config().layers[index].attention;
+  const LayerWeights& weights = inputs_.model.layer(index);
+  const LayerPlan& plan = inputs_.plan.layers[index];
+  const Sequence& first = inputs_.batch.sequences[block.parts.front().sequence];
+  // Only a block of one sequence has keys or values of its own.
+  const MatrixView<const float> keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : stream;
+  const MatrixView<const float> values =
+      first.value_embeddings.rows() > 0 ? first.value_embeddings.view() : keys;
+
+  Projections made;
+  made.runs = runs_of(plan.computed);
+  made.kv_runs = kv_runs_of(config, plan.computed);
+  made.q = q_.take(block.rows, config.heads * config.d_head);
+  made.k = k_.take(block.key_rows, config.kv_heads * config.d_head);
+  std::vector<Dense> products;
+  add_products(made.runs, config.d_head, {stream, weights.query, made.q}, products);
+  add_products(made.kv_runs, config.d_head, {keys, weights.key, made.k}, products);
+  if (plan.values) {
+    made.v = v_.take(block.key_rows, config.kv_heads * config.d_value);
+    add_products(made.kv_runs, config.d_value, {values, weights.value, made.v}, products);
+  }
+  if (plan.z) made.z = z_.take(block.rows, config.heads * config.d_value);
+  run_dense(pool_, products);
+  if (config.rotary != nullptr) turn(block, config, made);
+  return made;
+}
+
+void BlockPass::turn(const Block& block, const AttentionConfig& config, const Projections& projections) {
+  const auto turn_runs = [&](MatrixView<float> rows, std::span<const HeadRun> runs) {
+    const RotaryTable& table = rotary_.table(*config.rotary, rows.rows);
+    for (const HeadRun& run : runs) {
+      rotate(pool_, *config.rotary, table, config.d_head,
+             rows.col_range(run.first * config.d_head, run.count * config.d_head));
+    }
+  };
+  for (const Part& part : block.parts) {
+    turn_runs(projections.q.row_range(part.first_query, part.queries), projections.runs);
+    turn_runs(projections.k.row_range(part.first_key, part.keys), projections.kv_runs);
+  }
+}
+
+void BlockPass::attend_heads(const Block& block, std::size_t index, const Projections& projections) {
+  const LayerPlan& plan = inputs_.plan.layers[index];
+  const AttentionLayer layer{inputs_.model.config().layers[index].attention,
+                             index,
+                             projections.q,
+                             projections.k,
+                             projections.v,
+                             projections.z,
+                             plan.scores,
+                             inputs_.context.panel_rows};
+  for (PanelBuffers& buffers : panels_) buffers.reserve(block, layer);
+  std::vector<std::size_t> heads;
+  for (const HeadRun& run : projections.runs) {
+    for (std::size_t i = 0; i < run.count; ++i) heads.push_back(run.first + i);
+  }
+  std::vector<HeadReport> reports(heads.size());
+  pool_.run(heads.size(), [&](std::size_t task, std::size_t worker) {
+    const std::size_t head = heads[task];
+    const auto observers = plan.shown[head] != 0 ? inputs_.observers : std::span<Observer* const>();
+    reports[task] = attend(layer, inputs_.batch, block, head, observers, panels_[worker]);
+  });
+  for (std::size_t task = 0; task < heads.size(); ++task) {
+    if (plan.shown[heads[task]] == 0) continue;
+    report_.fully_masked.add(reports[task].fully_masked, {index, heads[task]});
+    report_.non_finite.add(reports[task].non_finite, {index, heads[task]});
+  }
+}
+
+MatrixView<const float> BlockPass::project_output(const LayerWeights& weights, MatrixView<const float> z) {
+  if (!weights.output.present()) return z;  // the heads side by side
+  const Dense product{z, weights.output, normed_.take(z.rows, weights.output.out())};
+  run_dense(pool_, {&product, 1});
+  return product.out;
+}
+
+void BlockPass::show_output(const Block& block, std::size_t index, MatrixView<const float> output) {
+  for (const Part& part : block.parts) {
+    for (Observer* const observer : inputs_.observers) {
+      if (!observer->needs().output) continue;
+      observer->output(part.sequence, index, output.row_range(part.first_query, part.queries));
+    }
+  }
+}
+
+void BlockPass::show_logits(const Block& block, MatrixView<const float> x) {
+  const std::size_t step = head_.rows_at_once();
+  for (std::size_t first = 0; first < x.rows; first += step) {
+    const std::size_t last = std::min(x.rows, first + step);
+    const MatrixView<const float> logits = head_.logits(x.row_range(first, last - first));
+    for (const Part& part : block.parts) {
+      const std::size_t begin = std::max(first, part.first_query);
+      const std::size_t end = std::min(last, part.first_query + part.queries);
+      if (begin >= end) continue;
+      for (Observer* const observer : inputs_.observers) {
+        if (!observer->needs().logits) continue;
+        observer->logits(part.sequence, begin - part.first_query,
+                         logits.row_range(begin - first, end - begin));
+      }
+    }
+  }
+}
+
+}  // namespace attnctl::forward

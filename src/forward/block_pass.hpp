@@ -1,0 +1,70 @@
+#pragma once
+
+#include "attnctl/forward/run.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "forward/attention.hpp"
+#include "forward/block.hpp"
+#include "forward/buffer.hpp"
+#include "forward/head.hpp"
+#include "forward/mlp.hpp"
+#include "forward/plan.hpp"
+#include "forward/position.hpp"
+
+namespace attnctl::forward {
+
+/// What every block of a pass is given.
+struct PassInputs {
+  const Model& model;
+  const Batch& batch;
+  const Plan& plan;
+  std::span<Observer* const> observers;
+  RunContext& context;
+};
+
+/// Rows of patterns of which a warning is due, over the whole pass.
+struct PassReport {
+  struct Finding {
+    std::uint64_t count = 0;
+    std::size_t sequence = 0, query = 0;  // the first
+    HeadId head;
+
+    void add(const RowCount& rows, HeadId of_head);
+  };
+  Finding fully_masked, non_finite;
+};
+
+/// Takes blocks through the layers of the plan. One object serves all blocks, so that memory is taken once.
+class BlockPass {
+ public:
+  explicit BlockPass(const PassInputs& inputs);
+
+  void run(const Block& block);
+  [[nodiscard]] const PassReport& report() const { return report_; }
+
+ private:
+  struct Projections;
+
+  void layer(const Block& block, std::size_t index, MatrixView<float> x);
+  Projections project(const Block& block, std::size_t index, MatrixView<const float> stream);
+  void turn(const Block& block, const AttentionConfig& config, const Projections& projections);
+  void attend_heads(const Block& block, std::size_t index, const Projections& projections);
+  MatrixView<const float> project_output(const LayerWeights& weights, MatrixView<const float> z);
+  void show_output(const Block& block, std::size_t index, MatrixView<const float> output);
+  void show_logits(const Block& block, MatrixView<const float> x);
+
+  PassInputs inputs_;
+  Pool& pool_;
+  RotaryTables rotary_;
+  OutputHead head_;
+  MlpBuffers mlp_;
+  Buffer x_, normed_, q_, k_, v_, z_;
+  std::vector<PanelBuffers> panels_;  // one a worker
+  PassReport report_;
+};
+
+}  // namespace attnctl::forward

@@ -1,0 +1,138 @@
+#include "attnctl/base/checked.hpp"
+#include "attnctl/base/error.hpp"
+#include "attnctl/forward/run.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "forward/embed.hpp"
+
+namespace attnctl {
+namespace {
+
+/// Refusals begin with the input that they are about.
+class SequenceCheck {
+ public:
+  SequenceCheck(const ModelConfig& config, const Sequence& sequence)
+      : config_(config), sequence_(sequence), name_(fmt::format("input {}", escaped(sequence.id))) {}
+
+  void run() const {
+    check_length();
+    if (sequence_.ids.empty()) {
+      check_width("embeddings", sequence_.embeddings, forward::embedding_width(config_));
+    } else {
+      check_ids();
+    }
+    check_token_types();
+    check_keys();
+    check_key_mask();
+    check_score_mask();
+  }
+
+ private:
+  void check_length() const {
+    const std::size_t n = sequence_.queries();
+    if (n == 0) fail(Status::bad_input, "{} is empty, at least one token is needed", name_);
+    if (config_.max_positions && n > *config_.max_positions) {
+      fail(Status::bad_input, "{} has {} tokens, the model takes at most {} positions", name_, n,
+           *config_.max_positions);
+    }
+  }
+
+  void check_ids() const {
+    const std::size_t vocabulary = config_.embedding.vocabulary;
+    if (vocabulary == 0) {
+      fail(Status::bad_input, "{}: the model has no token embedding, give its inputs by --embeddings", name_);
+    }
+    for (std::size_t p = 0; p < sequence_.ids.size(); ++p) {
+      check_row("id", p, sequence_.ids[p], vocabulary);
+    }
+  }
+
+  void check_token_types() const {
+    const auto& types = sequence_.token_type_ids;
+    if (types.empty()) return;
+    if (types.size() != sequence_.queries()) {
+      fail(Status::bad_input, "{} has {} token types for {} tokens", name_, types.size(),
+           sequence_.queries());
+    }
+    const std::size_t known = std::max<std::size_t>(config_.embedding.token_types, 1);
+    for (std::size_t p = 0; p < types.size(); ++p) check_row("token type", p, types[p], known);
+  }
+
+  void check_row(const char* what, std::size_t position, std::int64_t value, std::size_t count) const {
+    const auto index = checked_narrow<std::size_t>(value);
+    if (index && *index < count) return;
+    fail(Status::bad_input, "{}: {} {} at position {}, the model has 0 to {}", name_, what, value, position,
+         count - 1);
+  }
+
+  void check_width(const char* what, const OwnedMatrix<float>& given, std::size_t width) const {
+    if (given.cols() == width) return;
+    fail(Status::bad_input, "{}: {} of width {}, the model needs {}", name_, what, given.cols(), width);
+  }
+
+  /// Keys and values may come from elsewhere; what is not given is the queries' own, then the keys'.
+  void check_keys() const {
+    const bool own_keys = sequence_.key_embeddings.rows() == 0;
+    const bool own_values = sequence_.value_embeddings.rows() == 0;
+    if (!own_keys) {
+      check_width("keys", sequence_.key_embeddings, config_.d_key_input);
+    } else if (config_.d_key_input != config_.d_model) {
+      fail(Status::bad_input, "{}: the model's keys have width {} and its queries {}, give keys by --keys",
+           name_, config_.d_key_input, config_.d_model);
+    }
+    if (!own_values) {
+      check_width("values", sequence_.value_embeddings, config_.d_value_input);
+      if (sequence_.value_embeddings.rows() != sequence_.keys()) {
+        fail(Status::bad_input, "{} has {} values for {} keys", name_, sequence_.value_embeddings.rows(),
+             sequence_.keys());
+      }
+    } else if (has_values() && config_.d_value_input != config_.d_key_input) {
+      fail(Status::bad_input, "{}: the model's values have width {} and its keys {}, give values by --values",
+           name_, config_.d_value_input, config_.d_key_input);
+    }
+  }
+
+  [[nodiscard]] bool has_values() const {
+    return std::any_of(config_.layers.begin(), config_.layers.end(),
+                       [](const LayerConfig& layer) { return layer.attention.value.weight; });
+  }
+
+  void check_key_mask() const {
+    const std::size_t given = sequence_.key_visible.size();
+    if (given == 0 || given == sequence_.keys()) return;
+    fail(Status::bad_input, "{}: a key mask of {} entries for {} keys", name_, given, sequence_.keys());
+  }
+
+  void check_score_mask() const {
+    if (!sequence_.mask) return;
+    const ScoreMask& mask = *sequence_.mask;
+    if (mask.queries != sequence_.queries() || mask.keys != sequence_.keys()) {
+      fail(Status::bad_input, "{}: a mask of shape [{}, {}] for {} queries and {} keys", name_, mask.queries,
+           mask.keys, sequence_.queries(), sequence_.keys());
+    }
+    for (const LayerConfig& layer : config_.layers) {
+      if (mask.heads != 1 && mask.heads != layer.attention.heads) {
+        fail(Status::bad_input, "{}: a mask for {} heads, the model has {}", name_, mask.heads,
+             layer.attention.heads);
+      }
+    }
+    if (mask.added.size() != mask.heads * mask.queries * mask.keys) {
+      fail(Status::bad_input, "{}: a mask of {} values for the shape [{}, {}, {}]", name_, mask.added.size(),
+           mask.heads, mask.queries, mask.keys);
+    }
+  }
+
+  const ModelConfig& config_;
+  const Sequence& sequence_;
+  std::string name_;
+};
+
+}  // namespace
+
+void check_batch(const Model& model, const Batch& batch) {
+  for (const Sequence& sequence : batch.sequences) SequenceCheck(model.config(), sequence).run();
+}
+
+}  // namespace attnctl

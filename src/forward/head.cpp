@@ -1,0 +1,33 @@
+#include "forward/head.hpp"
+
+#include <algorithm>
+
+#include "forward/dense.hpp"
+#include "forward/norm.hpp"
+
+namespace attnctl::forward {
+
+std::size_t OutputHead::rows_at_once() const {
+  constexpr std::size_t most_elements = std::size_t{1} << 21U;  // 8 MiB of logits
+  constexpr std::size_t fewest_rows = 16;
+  return std::max(fewest_rows, most_elements / std::max<std::size_t>(model_.head().decoder.out(), 1));
+}
+
+MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {
+  const HeadConfig& config = model_.config().head;
+  const HeadWeights& weights = model_.head();
+  MatrixView<float> stream = normed_.take(x.rows, x.cols);
+  apply_norm(pool_, model_.config().final_norm, model_.final_norm(), x, stream);
+  if (config.transform) {
+    const MatrixView<float> out = transformed_.take(x.rows, weights.transform.out());
+    const Dense transform{stream, weights.transform, out, config.activation};
+    run_dense(pool_, {&transform, 1});
+    apply_norm(pool_, config.norm, weights.transform_norm, out, out);
+    stream = out;
+  }
+  const Dense decoder{stream, weights.decoder, logits_.take(x.rows, weights.decoder.out())};
+  run_dense(pool_, {&decoder, 1});
+  return decoder.out;
+}
+
+}  // namespace attnctl::forward

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/base/pool.hpp"
+#include "attnctl/model/model.hpp"
+
+#include <cstddef>
+
+#include "forward/buffer.hpp"
+
+namespace attnctl::forward {
+
+/// From the stream behind the last layer to logits, a bounded number of rows at a time.
+class OutputHead {
+ public:
+  OutputHead(Pool& pool, const Model& model) : pool_(pool), model_(model) {}
+
+  /// Rows that one call of logits() should be given at most.
+  [[nodiscard]] std::size_t rows_at_once() const;
+  /// Logits [rows, vocabulary] of x [rows, d_model], valid until the next call.
+  [[nodiscard]] MatrixView<const float> logits(MatrixView<const float> x);
+
+ private:
+  Pool& pool_;
+  const Model& model_;
+  Buffer normed_, transformed_, logits_;
+};
+
+}  // namespace attnctl::forward

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/base/pool.hpp"
+#include "attnctl/model/config.hpp"
+#include "attnctl/model/model.hpp"
+
+namespace attnctl::forward {
+
+/// out = N(x) row by row; x and out [rows, width] may be the same memory. A kind of none copies.
+void apply_norm(Pool& pool, const NormConfig& config, const NormWeights& weights, MatrixView<const float> x,
+                MatrixView<float> out);
+
+/// x += y.
+void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x);
+
+}  // namespace attnctl::forward

@@ -1,0 +1,89 @@
+#include "forward/plan.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace attnctl {
+
+Needs& Needs::operator|=(const Needs& other) {
+  scores = scores || other.scores;
+  values = values || other.values;
+  z = z || other.z;
+  output = output || other.output;
+  logits = logits || other.logits;
+  return *this;
+}
+
+Selection Selection::all(const ModelConfig& config) {
+  Selection selection;
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+    for (std::size_t head = 0; head < config.layers[layer].attention.heads; ++head) {
+      selection.heads.push_back({layer, head});
+    }
+  }
+  return selection;
+}
+
+std::vector<std::size_t> Selection::layers() const {
+  std::set<std::size_t> found;
+  for (const HeadId& id : heads) found.insert(id.layer);
+  return {found.begin(), found.end()};
+}
+
+namespace forward {
+namespace {
+
+LayerPlan plan_layer(const AttentionConfig& attention, bool selected, bool onward, const Needs& needs) {
+  LayerPlan plan;
+  const bool has_values = attention.value.weight;
+  plan.scores = selected && needs.scores;
+  plan.onward = onward;
+  plan.shows_output = selected && needs.output && has_values;
+  plan.output = onward || plan.shows_output;
+  plan.z = plan.output || (selected && needs.z && has_values);
+  plan.values = plan.z || (selected && needs.values && has_values);
+  return plan;
+}
+
+/// A layer that later ones need must give what they are fed.
+void check_onward(const ModelConfig& config, std::size_t layer) {
+  if (!config.layers[layer].attention.value.weight) {
+    fail(Status::bad_input, "layer {} has no W_V: without its output the layers after it cannot be computed",
+         layer);
+  }
+  if (config.d_output != config.d_model) {
+    fail(Status::bad_input,
+         "the attention output of layer {} has width {}, but the next layer is fed x + output of width {}",
+         layer, config.d_output, config.d_model);
+  }
+}
+
+}  // namespace
+
+Plan make_plan(const ModelConfig& config, const Selection& selection, const Needs& needs) {
+  Plan plan;
+  plan.logits = needs.logits && config.head.present;
+  std::size_t count = plan.logits ? config.layers.size() : 0;
+  for (const HeadId& id : selection.heads) count = std::max(count, id.layer + 1);
+
+  const std::vector<std::size_t> selected = selection.layers();
+  for (std::size_t layer = 0; layer < count; ++layer) {
+    const AttentionConfig& attention = config.layers[layer].attention;
+    const bool onward = layer + 1 < count || plan.logits;
+    if (onward) check_onward(config, layer);
+    const bool is_selected = std::binary_search(selected.begin(), selected.end(), layer);
+    LayerPlan& of_layer = plan.layers.emplace_back(plan_layer(attention, is_selected, onward, needs));
+    of_layer.shown.assign(attention.heads, 0);
+    of_layer.computed.assign(attention.heads, of_layer.output ? 1 : 0);
+  }
+  for (const HeadId& id : selection.heads) {
+    plan.layers[id.layer].shown.at(id.head) = 1;
+    plan.layers[id.layer].computed.at(id.head) = 1;
+  }
+  return plan;
+}
+
+}  // namespace forward
+}  // namespace attnctl

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "attnctl/forward/observer.hpp"
+#include "attnctl/forward/run.hpp"
+#include "attnctl/model/config.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace attnctl::forward {
+
+/// What has to be computed of one layer.
+struct LayerPlan {
+  std::vector<std::uint8_t> shown;     // [heads], 1: observers see the head
+  std::vector<std::uint8_t> computed;  // [heads]
+  bool scores = false;
+  bool values = false;
+  bool z = false;
+  bool output = false;        // the attention output
+  bool shows_output = false;  // to observers
+  bool onward = false;        // residual and MLP: the pass goes on
+};
+
+/// What has to be computed of the whole pass: nothing that neither an observer nor a later layer wants.
+struct Plan {
+  std::vector<LayerPlan> layers;  // up to the last that is needed
+  bool logits = false;
+};
+
+/// Throws Error(bad_input) where the pass would have to go on through a layer that has no output.
+[[nodiscard]] Plan make_plan(const ModelConfig& config, const Selection& selection, const Needs& needs);
+
+}  // namespace attnctl::forward

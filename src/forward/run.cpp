@@ -1,0 +1,51 @@
+#include "attnctl/forward/run.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include "forward/block.hpp"
+#include "forward/block_pass.hpp"
+#include "forward/plan.hpp"
+
+namespace attnctl {
+namespace {
+
+void warn(const forward::PassReport& report, const Batch& batch, Warnings& warnings) {
+  const auto place = [&](const forward::PassReport::Finding& finding) {
+    return fmt::format("input {}, head {}, query {}", escaped(batch.sequences[finding.sequence].id),
+                       to_string(finding.head), finding.query);
+  };
+  if (report.fully_masked.count > 0) {
+    warnings.add("fully_masked_row",
+                 fmt::format("{}: no key is visible, the row is all zeros", place(report.fully_masked)),
+                 report.fully_masked.count);
+  }
+  if (report.non_finite.count > 0) {
+    warnings.add("non_finite_pattern",
+                 fmt::format("{}: the row of the pattern is not finite", place(report.non_finite)),
+                 report.non_finite.count);
+  }
+}
+
+}  // namespace
+
+void run_forward(const Model& model, const Batch& batch, const Selection& selection,
+                 std::span<Observer* const> observers, RunContext& context) {
+  check_batch(model, batch);
+  Needs needs;
+  for (Observer* const observer : observers) needs |= observer->needs();
+  const forward::Plan plan = forward::make_plan(model.config(), selection, needs);
+  if (needs.logits && !plan.logits) {
+    context.warnings.add("no_output_head", "the checkpoint has no output head, there are no logits");
+  }
+  for (Observer* const observer : observers) observer->begin(model, batch);
+  if (plan.layers.empty()) return;
+
+  const std::vector<forward::Block> blocks = forward::cut_into_blocks(batch, context.packed_rows);
+  if (context.progress != nullptr) context.progress->begin("forward", blocks.size() * plan.layers.size());
+  forward::BlockPass pass({model, batch, plan, observers, context});
+  for (const forward::Block& block : blocks) pass.run(block);
+  if (context.progress != nullptr) context.progress->end();
+  warn(pass.report(), batch, context.warnings);
+}
+
+}  // namespace attnctl
