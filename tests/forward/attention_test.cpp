@@ -1,0 +1,325 @@
+#include "forward/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using attnctl::AttentionConfig;
+using attnctl::AttentionPanel;
+using attnctl::Batch;
+using attnctl::MatrixView;
+using attnctl::OwnedMatrix;
+using attnctl::Sequence;
+namespace forward = attnctl::forward;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+
+OwnedMatrix<float> random_matrix(std::size_t rows, std::size_t cols, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  OwnedMatrix<float> matrix(rows, cols);
+  for (float& value : matrix.values()) value = normal(random);
+  return matrix;
+}
+
+/// What a head gave, its panels joined.
+struct HeadResult {
+  OwnedMatrix<float> pattern, scores;
+  std::vector<std::uint8_t> fully_masked;
+  std::size_t kv_head = 0;
+  std::size_t panels = 0;
+};
+
+class Collector : public attnctl::Observer {
+ public:
+  Collector(std::size_t heads, std::size_t queries, std::size_t keys) {
+    for (std::size_t head = 0; head < heads; ++head) {
+      results.push_back({{queries, keys}, {queries, keys}, std::vector<std::uint8_t>(queries, 9)});
+    }
+  }
+  void begin(const attnctl::Model&, const Batch&) override {}
+  void panel(const AttentionPanel& panel) override {
+    HeadResult& result = results.at(panel.head);
+    result.kv_head = panel.kv_head;
+    ++result.panels;
+    for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+      const std::size_t row = panel.first_query + r;
+      std::copy_n(panel.pattern.row(r).begin(), panel.pattern.cols, result.pattern.view().row(row).begin());
+      std::copy_n(panel.scores.row(r).begin(), panel.scores.cols, result.scores.view().row(row).begin());
+      result.fully_masked.at(row) = panel.fully_masked[r];
+    }
+  }
+  std::vector<HeadResult> results;
+};
+
+/// One sequence through all heads of a layer.
+struct Attention {
+  Attention(AttentionConfig layer_config, std::size_t queries, std::size_t keys)
+      : config(std::move(layer_config)),
+        q(random_matrix(queries, config.heads * config.d_head, 1)),
+        k(random_matrix(keys, config.kv_heads * config.d_head, 2)),
+        v(random_matrix(keys, config.kv_heads * config.d_value, 3)),
+        z(queries, config.heads * config.d_value) {
+    sequence.embeddings = OwnedMatrix<float>(queries, 1);
+    if (keys != queries) sequence.key_embeddings = OwnedMatrix<float>(keys, 1);
+  }
+
+  std::vector<forward::HeadReport> run(Collector& collector, std::size_t panel_rows) {
+    Batch batch;
+    batch.sequences.push_back(sequence);
+    const forward::Block block = forward::cut_into_blocks(batch, 1).front();
+    const forward::AttentionLayer layer{config, 4, q.view(), k.view(), v.view(), z.view(), true, panel_rows};
+    forward::PanelBuffers buffers;
+    buffers.reserve(block, layer);
+    attnctl::Observer* const observers[] = {&collector};
+    std::vector<forward::HeadReport> reports;
+    for (std::size_t head = 0; head < config.heads; ++head) {
+      reports.push_back(attend(layer, batch, block, head, observers, buffers));
+    }
+    return reports;
+  }
+
+  AttentionConfig config;
+  OwnedMatrix<float> q, k, v, z;
+  Sequence sequence;
+};
+
+/// The definition, one number after the other, in double.
+struct Definition {
+  OwnedMatrix<double> scores, pattern, z;
+};
+
+bool is_hidden(const Attention& a, std::size_t head, std::size_t i, std::size_t j) {
+  const Sequence& sequence = a.sequence;
+  if (!sequence.key_visible.empty() && sequence.key_visible[j] == 0) return true;
+  if (sequence.mask) {
+    const std::size_t mask_head = sequence.mask->heads == 1 ? 0 : head;
+    return std::isinf(sequence.mask->added[(mask_head * a.q.rows() + i) * a.k.rows() + j]);
+  }
+  if (!a.config.causal || sequence.unmasked) return false;
+  return j > i || (a.config.window && j + *a.config.window <= i);
+}
+
+double score(const Attention& a, std::size_t head, std::size_t i, std::size_t j) {
+  const std::size_t kv = head * a.config.kv_heads / a.config.heads;
+  double sum = 0;
+  for (std::size_t c = 0; c < a.config.d_head; ++c) {
+    sum += double{a.q(i, head * a.config.d_head + c)} * double{a.k(j, kv * a.config.d_head + c)};
+  }
+  sum *= a.config.scale;
+  if (!a.sequence.mask) return sum;
+  const std::size_t mask_head = a.sequence.mask->heads == 1 ? 0 : head;
+  return sum + double{a.sequence.mask->added[(mask_head * a.q.rows() + i) * a.k.rows() + j]};
+}
+
+Definition define(const Attention& a, std::size_t head) {
+  const std::size_t kv = head * a.config.kv_heads / a.config.heads;
+  const std::size_t n = a.q.rows();
+  const std::size_t m = a.k.rows();
+  Definition d{{n, m}, {n, m}, {n, a.config.d_value}};
+  for (std::size_t i = 0; i < n; ++i) {
+    double total = 0;
+    for (std::size_t j = 0; j < m; ++j) {
+      d.scores(i, j) =
+          is_hidden(a, head, i, j) ? -std::numeric_limits<double>::infinity() : score(a, head, i, j);
+      total += std::exp(d.scores(i, j));
+    }
+    for (std::size_t j = 0; j < m && total > 0; ++j) {
+      d.pattern(i, j) = std::exp(d.scores(i, j)) / total;
+      for (std::size_t c = 0; c < a.config.d_value; ++c) {
+        d.z(i, c) += d.pattern(i, j) * double{a.v(j, kv * a.config.d_value + c)};
+      }
+    }
+  }
+  return d;
+}
+
+double worst_difference(const OwnedMatrix<double>& want, MatrixView<const float> got) {
+  double worst = 0;
+  for (std::size_t i = 0; i < want.rows(); ++i) {
+    for (std::size_t j = 0; j < want.cols(); ++j) {
+      const double b = double{got(i, j)};
+      if (std::isinf(want(i, j)) && want(i, j) == b) continue;
+      const double difference = std::abs(want(i, j) - b);
+      if (!(difference <= worst)) worst = difference;  // NaN counts
+    }
+  }
+  return worst;
+}
+
+AttentionConfig grouped(std::size_t heads, std::size_t kv_heads, bool causal) {
+  AttentionConfig config;
+  config.heads = heads;
+  config.kv_heads = kv_heads;
+  config.d_head = 5;
+  config.d_value = 3;
+  config.scale = 0.4;
+  config.causal = causal;
+  return config;
+}
+
+/// Random additions, a third of them -inf; query 1 sees no key in the first head.
+attnctl::ScoreMask random_mask(std::size_t heads, std::size_t queries, std::size_t keys) {
+  attnctl::ScoreMask mask{heads, queries, keys, {}};
+  const OwnedMatrix<float> values = random_matrix(heads * queries, keys, 9);
+  mask.added.assign(values.values().begin(), values.values().end());
+  for (float& value : mask.added) {
+    if (value < -0.5F) value = -infinity;
+  }
+  std::fill_n(mask.added.begin() + static_cast<std::ptrdiff_t>(keys), keys, -infinity);
+  return mask;
+}
+
+struct Case {
+  std::string_view name;
+  Attention attention;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  all.push_back({"bidirectional", {grouped(3, 3, false), 37, 37}});
+  all.push_back({"causal", {grouped(3, 3, true), 37, 37}});
+  all.push_back({"grouped", {grouped(6, 2, true), 20, 20}});
+  all.push_back({"multi-query", {grouped(4, 1, false), 9, 9}});
+  all.push_back({"one token", {grouped(2, 2, true), 1, 1}});
+  all.push_back({"cross", {grouped(2, 1, false), 7, 23}});
+  all.push_back({"causal, fewer keys", {grouped(2, 2, true), 23, 7}});
+  for (const std::size_t window : {1U, 4U, 36U, 100U}) {
+    all.push_back({"window", {grouped(2, 2, true), 37, 37}});
+    all.back().attention.config.window = window;
+  }
+  all.push_back({"unmasked", {grouped(2, 2, true), 12, 12}});
+  all.back().attention.sequence.unmasked = true;
+  all.push_back({"score mask in place of the causal one", {grouped(2, 2, true), 12, 12}});
+  all.back().attention.sequence.mask = random_mask(1, 12, 12);
+  all.push_back({"score mask for each head, other keys", {grouped(3, 3, false), 12, 17}});
+  all.back().attention.sequence.mask = random_mask(3, 12, 17);
+  for (const bool causal : {false, true}) {
+    all.push_back({"hidden keys", {grouped(3, 3, causal), 16, 16}});
+    all.back().attention.sequence.key_visible.assign(16, 1);
+    for (const std::size_t j : {0U, 5U, 15U}) all.back().attention.sequence.key_visible[j] = 0;
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("scores, pattern and z of every head equal the definition, whatever the panels") {
+  for (Case& row : cases()) {
+    for (const std::size_t panel_rows : {1U, 5U, 128U}) {
+      CAPTURE(row.name);
+      CAPTURE(panel_rows);
+      Attention& attention = row.attention;
+      const AttentionConfig& config = attention.config;
+      const std::size_t n = attention.q.rows();
+      Collector collector(config.heads, n, attention.k.rows());
+      attention.run(collector, panel_rows);
+      for (std::size_t head = 0; head < config.heads; ++head) {
+        const Definition want = define(attention, head);
+        const HeadResult& got = collector.results[head];
+        CHECK(got.kv_head == head * config.kv_heads / config.heads);
+        CHECK(got.panels == (n + panel_rows - 1) / panel_rows);
+        CHECK(worst_difference(want.pattern, got.pattern.view()) <= 1e-6);
+        CHECK(worst_difference(want.scores, got.scores.view()) <= 4e-6);
+        const auto z = attention.z.view().col_range(head * config.d_value, config.d_value);
+        CHECK(worst_difference(want.z, z) <= 2e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("a row without visible keys is zeros, flagged and counted") {
+  Attention attention(grouped(2, 2, false), 12, 12);
+  attention.sequence.mask = random_mask(1, 12, 12);
+  Collector collector(2, 12, 12);
+  const auto reports = attention.run(collector, 5);
+  for (std::size_t head = 0; head < 2; ++head) {
+    CHECK(reports[head].fully_masked.count == 1);
+    CHECK(reports[head].fully_masked.query == 1);
+    CHECK(reports[head].non_finite.count == 0);
+    for (std::size_t i = 0; i < 12; ++i) {
+      CHECK(collector.results[head].fully_masked[i] == (i == 1 ? 1 : 0));
+    }
+    for (const float p : collector.results[head].pattern.view().row(1)) CHECK(p == 0);
+  }
+  for (const float value : attention.z.view().row(1)) CHECK(value == 0);
+
+  attention.sequence.mask.reset();
+  attention.sequence.key_visible.assign(12, 0);
+  CHECK(attention.run(collector, 5)[1].fully_masked.count == 12);
+}
+
+TEST_CASE("nothing of a hidden key leaks, were it NaN or infinite") {
+  for (const float bad : {not_a_number, infinity}) {
+    Attention clean(grouped(3, 3, false), 20, 20);
+    clean.sequence.key_visible.assign(20, 1);
+    clean.sequence.key_visible[7] = 0;
+    Attention dirty = clean;
+    for (float& value : dirty.k.view().row(7)) value = bad;
+    for (float& value : dirty.v.view().row(7)) value = bad;
+    Collector clean_collector(3, 20, 20);
+    Collector dirty_collector(3, 20, 20);
+    clean.run(clean_collector, 8);
+    const auto reports = dirty.run(dirty_collector, 8);
+    for (std::size_t head = 0; head < 3; ++head) {
+      CHECK(reports[head].non_finite.count == 0);
+      const auto want = clean_collector.results[head].pattern.values();
+      CHECK(std::equal(want.begin(), want.end(), dirty_collector.results[head].pattern.values().begin()));
+    }
+    bool close = true;
+    for (std::size_t i = 0; i < clean.z.values().size(); ++i) {
+      close = close && std::abs(clean.z.values()[i] - dirty.z.values()[i]) <= 1e-6F;
+    }
+    CHECK(close);
+  }
+}
+
+TEST_CASE("a mask of -inf hides a NaN, and a later key's NaN does not reach earlier queries") {
+  Attention attention(grouped(1, 1, false), 6, 6);
+  attention.sequence.mask = attnctl::ScoreMask{1, 6, 6, std::vector<float>(36, 0)};
+  for (std::size_t i = 0; i < 6; ++i) attention.sequence.mask->added[i * 6 + 2] = -infinity;
+  for (float& value : attention.k.view().row(2)) value = not_a_number;
+  Collector collector(1, 6, 6);
+  CHECK(attention.run(collector, 128)[0].non_finite.count == 0);
+
+  Attention causal(grouped(1, 1, true), 6, 6);
+  for (float& value : causal.k.view().row(4)) value = not_a_number;
+  for (float& value : causal.v.view().row(4)) value = not_a_number;
+  const auto reports = causal.run(collector, 128);
+  CHECK(reports[0].non_finite.count == 2);
+  CHECK(reports[0].non_finite.query == 4);
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(std::isnan(collector.results[0].pattern(i, 0)) == (i >= 4));
+    CHECK(std::isnan(causal.z(i, 0)) == (i >= 4));
+  }
+}
+
+TEST_CASE("scores of 1e30 give an exact pattern") {
+  Attention attention(grouped(1, 1, false), 3, 3);
+  for (float& value : attention.q.values()) value = 1e15F;
+  for (std::size_t j = 0; j < 3; ++j) {
+    for (float& value : attention.k.view().row(j)) value = j == 1 ? 1e15F : -1e15F;
+  }
+  Collector collector(1, 3, 3);
+  CHECK(attention.run(collector, 128)[0].non_finite.count == 0);
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j < 3; ++j) CHECK(collector.results[0].pattern(i, j) == (j == 1 ? 1 : 0));
+  }
+}
+
+TEST_CASE("panels get fewer rows where keys are many") {
+  CHECK(forward::rows_of_panel(128, 10) == 128);
+  CHECK(forward::rows_of_panel(128, 32768) < 128);
+  CHECK(forward::rows_of_panel(128, 32768) * 32768 <= std::size_t{1} << 20U);
+  CHECK(forward::rows_of_panel(128, std::size_t{1} << 40U) >= 1);
+  CHECK(forward::rows_of_panel(4, std::size_t{1} << 40U) == 4);
+}

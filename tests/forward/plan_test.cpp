@@ -1,0 +1,134 @@
+#include "forward/plan.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "forward/block.hpp"
+
+using attnctl::Batch;
+using attnctl::ModelConfig;
+using attnctl::Needs;
+using attnctl::Selection;
+namespace forward = attnctl::forward;
+
+namespace {
+
+ModelConfig three_layers() {
+  ModelConfig config;
+  config.d_model = config.d_output = 8;
+  config.layers.resize(3);
+  for (auto& layer : config.layers) {
+    layer.attention.heads = layer.attention.kv_heads = 2;
+    layer.attention.value.weight = true;
+  }
+  config.head.present = true;
+  return config;
+}
+
+attnctl::Sequence of_length(std::size_t n) {
+  attnctl::Sequence sequence;
+  sequence.ids.assign(n, 0);
+  return sequence;
+}
+
+Needs needing(bool Needs::*what) {
+  Needs needs;
+  needs.*what = true;
+  return needs;
+}
+
+}  // namespace
+
+TEST_CASE("the last layer that is needed stops after its patterns") {
+  const forward::Plan plan = forward::make_plan(three_layers(), {{{0, 1}, {1, 0}}}, Needs{});
+  CHECK(plan.layers.size() == 2);
+  CHECK_FALSE(plan.logits);
+  CHECK(plan.layers[0].onward);
+  CHECK(plan.layers[0].computed == std::vector<std::uint8_t>{1, 1});
+  CHECK(plan.layers[0].shown == std::vector<std::uint8_t>{0, 1});
+  CHECK(plan.layers[1].shown == std::vector<std::uint8_t>{1, 0});
+  CHECK(plan.layers[1].computed == std::vector<std::uint8_t>{1, 0});  // the other head is skipped
+  CHECK_FALSE(plan.layers[1].values);
+  CHECK_FALSE(plan.layers[1].z);
+  CHECK_FALSE(plan.layers[1].output);
+  CHECK_FALSE(plan.layers[1].onward);
+}
+
+TEST_CASE("each need adds what it takes and no more") {
+  struct Row {
+    bool Needs::*what;
+    bool values, z, output, scores;
+  };
+  for (const Row& row : {
+           Row{&Needs::values, true, false, false, false},
+           Row{&Needs::z, true, true, false, false},
+           Row{&Needs::output, true, true, true, false},
+           Row{&Needs::scores, false, false, false, true},
+       }) {
+    const forward::Plan plan = forward::make_plan(three_layers(), {{{2, 0}}}, needing(row.what));
+    const forward::LayerPlan& last = plan.layers.at(2);
+    CHECK(last.values == row.values);
+    CHECK(last.z == row.z);
+    CHECK(last.output == row.output);
+    CHECK(last.shows_output == row.output);
+    CHECK((last.computed[1] != 0) == row.output);  // the output is of all heads
+    CHECK(last.scores == row.scores);
+    CHECK_FALSE(plan.layers[0].scores);  // no head of it is selected
+    CHECK_FALSE(plan.layers[0].shows_output);
+  }
+}
+
+TEST_CASE("logits take all layers, where there is an output head") {
+  ModelConfig config = three_layers();
+  const Needs logits = needing(&Needs::logits);
+  CHECK(forward::make_plan(config, {{{0, 0}}}, logits).layers.size() == 3);
+  CHECK(forward::make_plan(config, {}, logits).layers.back().onward);
+  config.head.present = false;
+  CHECK(forward::make_plan(config, {{{0, 0}}}, logits).layers.size() == 1);
+  CHECK(forward::make_plan(config, {}, Needs{}).layers.empty());
+}
+
+TEST_CASE("a layer without output ends the pass") {
+  ModelConfig config = three_layers();
+  config.layers[0].attention.value.weight = false;
+  CHECK_FALSE(forward::make_plan(config, {{{0, 0}}}, needing(&Needs::output)).layers[0].z);
+  CHECK_THROWS_AS((void)forward::make_plan(config, {{{1, 0}}}, Needs{}), attnctl::Error);
+  config = three_layers();
+  config.d_output = 7;
+  CHECK(forward::make_plan(config, {{{0, 0}}}, needing(&Needs::output)).layers[0].shows_output);
+  CHECK_THROWS_AS((void)forward::make_plan(config, {{{1, 0}}}, Needs{}), attnctl::Error);
+}
+
+TEST_CASE("a selection knows its layers") {
+  const Selection all = Selection::all(three_layers());
+  CHECK(all.heads.size() == 6);
+  CHECK(all.heads[3] == attnctl::HeadId{1, 1});
+  CHECK(all.layers() == std::vector<std::size_t>{0, 1, 2});
+  CHECK(Selection{{{0, 1}, {2, 0}, {2, 1}}}.layers() == std::vector<std::size_t>{0, 2});
+}
+
+TEST_CASE("short sequences share a block, long and crossing ones have their own") {
+  Batch batch;
+  for (const std::size_t n : {3U, 4U, 5U, 20U, 1U, 2U, 2U}) batch.sequences.push_back(of_length(n));
+  batch.sequences.back().key_embeddings = attnctl::OwnedMatrix<float>(6, 1);
+  batch.sequences.push_back(of_length(1));
+  const auto blocks = forward::cut_into_blocks(batch, 8);
+  std::vector<std::vector<std::size_t>> got;
+  for (const auto& block : blocks) {
+    got.emplace_back();
+    std::size_t rows = 0;
+    for (const auto& part : block.parts) {
+      got.back().push_back(part.sequence);
+      CHECK(part.first_query == rows);
+      rows += part.queries;
+    }
+    CHECK(block.rows == rows);
+  }
+  CHECK(got == std::vector<std::vector<std::size_t>>{{0, 1}, {2}, {3}, {4, 5}, {6}, {7}});
+  CHECK(blocks[4].rows == 2);
+  CHECK(blocks[4].key_rows == 6);
+  CHECK(blocks[1].key_rows == 5);
+}

@@ -1,0 +1,136 @@
+#include "forward/position.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <span>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using attnctl::OwnedMatrix;
+using attnctl::Pool;
+using attnctl::RotaryConfig;
+using attnctl::RotaryPairing;
+namespace forward = attnctl::forward;
+
+namespace {
+
+RotaryConfig rotary(RotaryPairing pairing, std::size_t dims) {
+  RotaryConfig config;
+  config.pairing = pairing;
+  config.dims = dims;
+  for (std::size_t j = 0; j < dims / 2; ++j) {
+    config.inverse_frequency.push_back(
+        1.0F / std::pow(10000.0F, static_cast<float>(2 * j) / static_cast<float>(dims)));
+  }
+  return config;
+}
+
+OwnedMatrix<float> random_matrix(std::size_t rows, std::size_t cols) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, 1);
+  OwnedMatrix<float> matrix(rows, cols);
+  for (float& value : matrix.values()) value = normal(random);
+  return matrix;
+}
+
+double dot(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += double{a[i]} * double{b[i]};
+  return sum;
+}
+
+constexpr std::size_t d_head = 10;
+constexpr std::size_t heads = 3;
+constexpr std::size_t positions = 1200;
+
+void check_turned(Pool& pool, RotaryPairing pairing, std::size_t dims) {
+  const bool half = pairing == RotaryPairing::half;
+  const RotaryConfig config = rotary(pairing, dims);
+  const OwnedMatrix<float> before = random_matrix(positions, heads * d_head);
+  OwnedMatrix<float> after = before;
+  forward::RotaryTables tables;
+  rotate(pool, config, tables.table(config, positions), d_head, after.view());
+  double worst = 0;
+  bool rest_passes = true;
+  for (std::size_t p = 0; p < positions; p += 7) {
+    for (std::size_t column = 0; column < heads * d_head; column += d_head) {
+      for (std::size_t j = 0; j < dims / 2; ++j) {
+        const std::size_t a = column + (half ? j : 2 * j);
+        const std::size_t b = column + (half ? j + dims / 2 : 2 * j + 1);
+        const float angle = static_cast<float>(p) * config.inverse_frequency[j];
+        const double c = double{std::cos(angle)};
+        const double s = double{std::sin(angle)};
+        const double want_a = double{before(p, a)} * c - double{before(p, b)} * s;
+        const double want_b = double{before(p, b)} * c + double{before(p, a)} * s;
+        worst =
+            std::max({worst, std::abs(double{after(p, a)} - want_a), std::abs(double{after(p, b)} - want_b)});
+      }
+      for (std::size_t j = dims; j < d_head; ++j) {
+        rest_passes = rest_passes && after(p, column + j) == before(p, column + j);
+      }
+    }
+  }
+  CHECK(worst <= 1e-6);
+  CHECK(rest_passes);
+}
+
+}  // namespace
+
+TEST_CASE("sinusoidal positions are the published ones") {
+  OwnedMatrix<float> x(50, 7);
+  std::fill(x.values().begin(), x.values().end(), 1.0F);
+  forward::add_sinusoidal(x.view());
+  double worst = 0;
+  for (std::size_t p = 0; p < 50; ++p) {
+    for (std::size_t c = 0; c < 7; ++c) {
+      const auto pair = static_cast<double>(c / 2 * 2);
+      const double angle = static_cast<double>(p) * std::exp(-std::log(1e4) * pair / 7);
+      const double want = 1 + (c % 2 == 0 ? std::sin(angle) : std::cos(angle));
+      worst = std::max(worst, std::abs(double{x(p, c)} - want));
+    }
+  }
+  CHECK(worst <= 3e-7);
+}
+
+TEST_CASE("rotary positions turn pairs by float32 angles, and pass what they do not cover") {
+  for (const std::size_t threads : {1U, 3U}) {
+    Pool pool(threads);
+    for (const RotaryPairing pairing : {RotaryPairing::half, RotaryPairing::interleaved}) {
+      for (const std::size_t dims : {10U, 4U}) check_turned(pool, pairing, dims);
+    }
+  }
+}
+
+TEST_CASE("the product of turned vectors depends on the distance of their positions") {
+  Pool pool(1);
+  const RotaryConfig config = rotary(RotaryPairing::half, 8);
+  OwnedMatrix<float> q(40, 8);
+  OwnedMatrix<float> k(40, 8);
+  const OwnedMatrix<float> one = random_matrix(2, 8);
+  for (std::size_t p = 0; p < 40; ++p) {
+    std::copy_n(one.view().row(0).begin(), 8, q.view().row(p).begin());
+    std::copy_n(one.view().row(1).begin(), 8, k.view().row(p).begin());
+  }
+  forward::RotaryTables tables;
+  rotate(pool, config, tables.table(config, 40), 8, q.view());
+  rotate(pool, config, tables.table(config, 40), 8, k.view());
+  const double want = dot(q.view().row(9), k.view().row(4));
+  CHECK(std::abs(dot(q.view().row(39), k.view().row(34)) - want) <= 1e-5);
+  CHECK(std::abs(dot(q.view().row(20), k.view().row(4)) - want) > 1e-3);
+}
+
+TEST_CASE("long sequences have frequencies of their own, and the factor scales") {
+  RotaryConfig config = rotary(RotaryPairing::half, 2);
+  config.long_inverse_frequency = {0.25F};
+  config.long_from = 10;
+  config.attention_factor = 2;
+  forward::RotaryTables tables;
+  CHECK(tables.table(config, 10).cosine(3, 0) == std::cos(3.0F) * 2);
+  CHECK(tables.table(config, 11).cosine(3, 0) == std::cos(0.75F) * 2);
+  CHECK(tables.table(config, 11).sine(10, 0) == std::sin(2.5F) * 2);
+  CHECK(tables.table(config, 4).sine(3, 0) == std::sin(3.0F) * 2);
+  const RotaryConfig other = rotary(RotaryPairing::half, 2);
+  CHECK(tables.table(other, 4).sine(3, 0) == std::sin(3.0F));
+}
