@@ -1,0 +1,56 @@
+#include "report/colour_map.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace attnctl {
+namespace {
+
+constexpr std::array<Colour, 11> blue_white_red{{{0x05, 0x30, 0x61},
+                                                 {0x21, 0x66, 0xac},
+                                                 {0x43, 0x93, 0xc3},
+                                                 {0x92, 0xc5, 0xde},
+                                                 {0xd1, 0xe5, 0xf0},
+                                                 {0xff, 0xff, 0xff},
+                                                 {0xfd, 0xdb, 0xc7},
+                                                 {0xf4, 0xa5, 0x82},
+                                                 {0xd6, 0x60, 0x4d},
+                                                 {0xb2, 0x18, 0x2b},
+                                                 {0x67, 0x00, 0x1f}}};
+constexpr std::array<Colour, 7> white_blue{{{0xff, 0xff, 0xff},
+                                            {0xde, 0xeb, 0xf7},
+                                            {0x9e, 0xca, 0xe1},
+                                            {0x42, 0x92, 0xc6},
+                                            {0x21, 0x71, 0xb5},
+                                            {0x08, 0x51, 0x9c},
+                                            {0x08, 0x30, 0x6b}}};
+
+std::uint8_t mixed(std::uint8_t from, std::uint8_t to, double share) {
+  return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
+}
+
+}  // namespace
+
+std::span<const Colour> colour_anchors(bool diverging) {
+  return diverging ? std::span<const Colour>(blue_white_red) : std::span<const Colour>(white_blue);
+}
+
+Colour colour_at(bool diverging, double place) {
+  const std::span<const Colour> anchors = colour_anchors(diverging);
+  const double scaled = std::clamp(place, 0.0, 1.0) * static_cast<double>(anchors.size() - 1);
+  const std::size_t before = std::min(static_cast<std::size_t>(scaled), anchors.size() - 2);
+  const double share = scaled - static_cast<double>(before);
+  const Colour& from = anchors[before];
+  const Colour& to = anchors[before + 1];
+  return {mixed(from.red, to.red, share), mixed(from.green, to.green, share),
+          mixed(from.blue, to.blue, share)};
+}
+
+std::string hex(Colour colour) {
+  return fmt::format("#{:02x}{:02x}{:02x}", colour.red, colour.green, colour.blue);
+}
+
+}  // namespace attnctl

@@ -1,0 +1,236 @@
+#include "attnctl/report/svg.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "report/colour_map.hpp"
+#include "report/svg_canvas.hpp"
+#include "report/text_width.hpp"
+#include "support/temp_dir.hpp"
+
+using namespace attnctl;
+
+namespace {
+
+std::string svg_of(const HeatmapPage& page) {
+  const test::TempDir folder;
+  OutputFile out(folder.path() / "a.svg");
+  write_svg(out, page);
+  out.commit();
+  return test::slurp(folder.path() / "a.svg");
+}
+
+std::size_t count(std::string_view text, std::string_view part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+/// Every element of an SVG is closed and no bare & stands in it: what a reader of XML asks first.
+bool is_well_formed(std::string_view text) {
+  std::vector<std::string> open;
+  for (std::size_t at = text.find('<'); at != std::string_view::npos; at = text.find('<', at + 1)) {
+    const std::size_t end = text.find('>', at);
+    if (end == std::string_view::npos) return false;
+    const std::string_view tag = text.substr(at + 1, end - at - 1);
+    if (tag.starts_with('?') || tag.ends_with('/')) continue;
+    const std::string name(tag.substr(0, tag.find_first_of(" >")));
+    if (!tag.starts_with('/')) {
+      open.push_back(name);
+    } else if (open.empty() || open.back() != name.substr(1)) {
+      return false;
+    } else {
+      open.pop_back();
+    }
+  }
+  for (std::size_t at = text.find('&'); at != std::string_view::npos; at = text.find('&', at + 1)) {
+    const std::string_view name = text.substr(at, text.find(';', at) - at + 1);
+    if (name != "&amp;" && name != "&lt;" && name != "&gt;" && name != "&quot;" && name != "&#39;")
+      return false;
+  }
+  return open.empty();
+}
+
+std::vector<std::string> heads(std::size_t n) {
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < n; ++i) labels.push_back(std::string("Head ").append(std::to_string(i)));
+  return labels;
+}
+
+HeatmapPage similarity() {
+  return {"",
+          {true, -1, 1, "Subspace Correlation"},
+          1,
+          {{"Head Subspace Similarity", "Head", "Head", heads(2), heads(2),
+            make_array({2, 2}, std::vector<float>{1, -0.5F, -0.501F, -0.004F})}}};
+}
+
+HeatmapPage square(std::size_t side, std::size_t panels) {
+  HeatmapPage page{"Patterns", {false, 0, 1, "Weight"}, 4, {}};
+  std::vector<float> values(side * side);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 101) / 101.0F;
+  const Array array = make_array({side, side}, std::move(values));
+  for (std::size_t i = 0; i < panels; ++i)
+    page.heatmaps.push_back({std::to_string(i), "Key", "Query", {}, {}, array});
+  return page;
+}
+
+}  // namespace
+
+TEST_CASE("a similarity heatmap has the textbook's look") {
+  const std::string svg = svg_of(similarity());
+  CHECK(is_well_formed(svg));
+  for (const char* text :
+       {">Head Subspace Similarity<", ">Head<", ">Head 0<", ">Head 1<", ">Subspace Correlation<", ">-1.00<",
+        ">0.00<", ">-0.50<", "<title>Head 0, Head 1: -0.5</title>"}) {
+    CAPTURE(text);
+    CHECK(svg.find(text) != std::string::npos);
+  }
+  CHECK(count(svg, "\"#67001f\"><title>") == 1);  // 1 is the darkest red
+  const std::size_t white = svg.find("fill=\"#ffffff\">\n<text");
+  REQUIRE(white != std::string::npos);
+  const std::string in_white = svg.substr(white, svg.find("</g>", white) - white);
+  CHECK(count(in_white, "<text") == 2);  // above a half in magnitude, and not the half itself
+  CHECK(in_white.find(">1.00<") != std::string::npos);
+  CHECK(in_white.find(">-0.50<") != std::string::npos);
+}
+
+TEST_CASE("the colours of a scale") {
+  CHECK(hex(colour_at(true, 0.5)) == "#ffffff");
+  CHECK(hex(colour_at(true, 0)) == "#053061");
+  CHECK(hex(colour_at(true, 1)) == "#67001f");
+  CHECK(hex(colour_at(true, 7)) == "#67001f");
+  CHECK(hex(colour_at(true, 0.65)) == "#f9c0a5");  // half way from fddbc7 to f4a582
+  CHECK(hex(colour_at(false, 0)) == "#ffffff");
+  for (const bool diverging : {false, true}) {
+    for (int i = 0; i < 100; ++i) {  // ever darker outwards: lightness orders the values
+      const Colour near = colour_at(diverging, 0.5 + i / 200.0);
+      const Colour far = colour_at(diverging, 0.5 + (i + 1) / 200.0);
+      CHECK(near.red + near.green + near.blue >= far.red + far.green + far.blue);
+    }
+  }
+}
+
+TEST_CASE("labels cannot break out of the markup, and are cut") {
+  HeatmapPage page = similarity();
+  const std::string long_label(60, 'w');
+  page.heatmaps[0].title = "a & b";
+  page.heatmaps[0].x_labels = {"\"><script>alert(1)</script>", "\x1b]0;x\x07'"};
+  page.heatmaps[0].y_labels = {long_label, "\xff\xef\xbf\xbf]]>"};
+  const std::string svg = svg_of(page);
+  CHECK(is_well_formed(svg));
+  CHECK(svg.find("<script") == std::string::npos);
+  CHECK(svg.find("&quot;&gt;&lt;script&gt;") != std::string::npos);
+  CHECK(svg.find('\x1b') == std::string::npos);
+  CHECK(svg.find("\\x1b]0;x\\x07&#39;") != std::string::npos);
+  CHECK(svg.find("\xef\xbf\xbf") == std::string::npos);
+  CHECK(svg.find(">" + shortened(long_label, 20) + "<") != std::string::npos);
+  CHECK(svg.find("<title>" + long_label + ", ") != std::string::npos);
+}
+
+TEST_CASE("undefined values are grey and have no number") {
+  HeatmapPage page = similarity();
+  const float not_a_number = std::numeric_limits<float>::quiet_NaN();
+  page.heatmaps[0].values = make_array({2, 2}, std::vector<float>(4, not_a_number));
+  const std::string svg = svg_of(page);
+  CHECK(count(svg, "fill=\"#d9d9d9\"") == 4);
+  CHECK(count(svg, ": undefined</title>") == 4);
+  CHECK(svg.find("nan") == std::string::npos);
+}
+
+TEST_CASE("large matrices have no numbers in their cells and thin labels; their size is bounded") {
+  CHECK(count(svg_of(square(64, 1)), "<text") > 64 * 64);
+  CHECK(count(svg_of(square(65, 1)), "<text") < 200);
+  const std::string largest = svg_of(square(500, 1));
+  CHECK(is_well_formed(largest));
+  CHECK(count(largest, "<text") < 200);
+  CHECK(largest.size() < 5000000);
+  try {
+    svg_of(square(501, 1));
+    FAIL("drawn");
+  } catch (const Error& error) {
+    CHECK(error.status() == Status::limit);
+    CHECK(std::string(error.what()).find("251001 cells") != std::string::npos);
+    CHECK(std::string(error.what()).find("npz") != std::string::npos);
+  }
+}
+
+TEST_CASE("a grid shares its colour bar and the labels at its edge") {
+  const std::string svg = svg_of(square(5, 8));
+  CHECK(is_well_formed(svg));
+  CHECK(count(svg, "linearGradient id") == 1);
+  CHECK(count(svg, ">Key<") == 1);
+  CHECK(count(svg, ">Query<") == 1);
+  CHECK(count(svg, ">7<") == 1);  // the title of the last panel
+  // Ticks 0 to 4 below four panels and left of two, and the panels' own titles.
+  CHECK(count(svg, ">3<") == 4 + 2 + 1);
+  HeatmapPage unlike = square(5, 8);
+  unlike.heatmaps[3].x_labels = heads(5);
+  CHECK(count(svg_of(unlike), ">3<") == 7 + 8 + 1);
+}
+
+TEST_CASE("runs of equal colour are one path, whatever the panel") {
+  HeatmapPage page = similarity();
+  page.scale.diverging = false;
+  page.scale.low = 0;
+  page.heatmaps[0].x_labels.clear();
+  page.heatmaps[0].y_labels.clear();
+  std::vector<double> values(100 * 100, 0.0);
+  values[0] = values[1] = 1.0;
+  page.heatmaps[0].values = make_array({100, 100}, std::move(values));
+  const std::string svg = svg_of(page);
+  CHECK(count(svg, "<path fill=") == 1);
+  CHECK(svg.find("<path fill=\"#08306b\" d=\"M0 0H2v1H0z\"/>") != std::string::npos);
+}
+
+TEST_CASE("labels that do not fit the matrix are a mistake of the caller") {
+  HeatmapPage page = similarity();
+  page.heatmaps[0].x_labels = heads(3);
+  CHECK_THROWS_AS(svg_of(page), std::invalid_argument);
+  page = similarity();
+  page.heatmaps[0].values = make_array({4}, std::vector<float>(4));
+  CHECK_THROWS_AS(svg_of(page), std::invalid_argument);
+  page = similarity();
+  page.heatmaps[0].values = make_array({2, 2}, std::vector<std::int64_t>(4));
+  CHECK_THROWS_AS(svg_of(page), std::invalid_argument);
+  page.heatmaps.clear();
+  CHECK_THROWS_AS(svg_of(page), std::invalid_argument);
+}
+
+TEST_CASE("the width of text on a terminal") {
+  struct Row {
+    std::string_view text;
+    std::size_t width;
+    std::string_view shortened_to_4;
+  };
+  for (const Row& row : {
+           Row{"", 0, ""},
+           Row{"abcd", 4, "abcd"},
+           Row{"abcde", 5, "abc\xe2\x80\xa6"},
+           Row{"\xc4\xa0it", 3, "\xc4\xa0it"},
+           Row{"\xe6\x97\xa5\xe6\x9c\xac", 4, "\xe6\x97\xa5\xe6\x9c\xac"},
+           Row{"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e", 6, "\xe6\x97\xa5\xe2\x80\xa6"},
+           Row{"e\xcc\x81t", 2, "e\xcc\x81t"},
+           Row{"\xf0\x9f\x99\x82", 2, "\xf0\x9f\x99\x82"},
+       }) {
+    CAPTURE(row.text);
+    CHECK(display_width(row.text) == row.width);
+    CHECK(shortened(row.text, 4) == row.shortened_to_4);
+  }
+}
+
+TEST_CASE("coordinates are short") {
+  CHECK(coordinate(3) == "3");
+  CHECK(coordinate(3.14159) == "3.14");
+  CHECK(coordinate(-0.001) == "0");
+  CHECK(coordinate(120) == "120");
+  CHECK(coordinate(0.5) == "0.5");
+}
