@@ -41,18 +41,23 @@ const DTypeRow& row_of(DType dtype) {
   return kRows.at(static_cast<std::size_t>(dtype));
 }
 
+/// All ones where `condition`, for choices without branches.
+constexpr std::uint32_t mask(bool condition) {
+  return 0U - static_cast<std::uint32_t>(condition);
+}
+
 /// Without branches, so that the loop below becomes vector code. A subnormal half is a normal float: its
 /// fraction is put below the exponent of 2^-14, which is then taken away exactly.
 constexpr std::uint32_t f32_bits_from_f16(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000U) << 16;
   const std::uint32_t magnitude = half & 0x7FFFU;
   const std::uint32_t shifted = magnitude << 13;
-  const std::uint32_t normal = shifted + (112U << 23);
   const auto subnormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(shifted + (113U << 23)) - 0x1p-14F);
-  const std::uint32_t special = shifted | 0x7F800000U;
-  const std::uint32_t finite = magnitude < 0x0400U ? subnormal : normal;
-  return sign | (magnitude >= 0x7C00U ? special : finite);
+  const std::uint32_t normal = shifted + (112U << 23);
+  const std::uint32_t is_subnormal = mask(magnitude < 0x0400U);
+  const std::uint32_t special = mask(magnitude >= 0x7C00U) & 0x7F800000U;
+  return sign | (subnormal & is_subnormal) | (normal & ~is_subnormal) | special;
 }
 
 constexpr std::uint32_t f32_bits_from_bf16(std::uint16_t bits) {
