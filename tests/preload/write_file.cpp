@@ -1,10 +1,13 @@
 // Writes a file as attnctl does, for the tests of what happens when that fails:
 //   attnctl_write_file PATH BYTES [FIRST]
 // FIRST bytes of 'x' through write(), the rest by write_at() where the output can seek.
+//   attnctl_write_file --progress auto|always|never|quiet
+// shows a progress bar of three steps (quiet: always, but quiet).
 
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/interrupt.hpp"
 #include "attnctl/base/output_file.hpp"
+#include "attnctl/base/progress.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -23,11 +26,24 @@ void write_file(const char* path, std::size_t size, std::size_t first) {
   out.commit();
 }
 
+void show_progress(const std::string& mode) {
+  using attnctl::ProgressMode;
+  const bool quiet = mode == "quiet";
+  attnctl::Progress progress(mode == "auto"              ? ProgressMode::automatic
+                             : mode == "always" || quiet ? ProgressMode::always
+                                                         : ProgressMode::never,
+                             quiet);
+  progress.begin("work", 3);
+  for (int i = 0; i < 3; ++i) progress.advance();
+  progress.end();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   attnctl::install_signal_handlers();
+  if (std::string(argv[1]) == "--progress") return show_progress(argv[2]), 0;
   const std::size_t size = std::strtoul(argv[2], nullptr, 10);
   try {
     write_file(argv[1], size, argc > 3 ? std::strtoul(argv[3], nullptr, 10) : size);
