@@ -19,7 +19,7 @@ std::vector<std::string> words_in_braces(const std::string& type) {
 }
 
 bool names_a_path(const std::string& type) {
-  for (const char* kind : {"FILE", "PATH", "DIR", "MODEL"})
+  for (const char* kind : {"FILE", "PATH", "DIR", "MODEL", ".npy", ".npz"})
     if (type.find(kind) != std::string::npos) return true;
   return false;
 }
@@ -36,7 +36,8 @@ Argument argument_of(const CLI::Option& option) {
   argument.description = first_line(option.get_description());
   argument.takes_value = option.get_positional() || option.get_items_expected_max() > 0;
   argument.choices = words_in_braces(type);
-  argument.is_path = argument.choices.empty() && names_a_path(type);
+  const std::string value = option.get_positional() ? option.get_name(true) + " " + type : type;
+  argument.is_path = argument.choices.empty() && names_a_path(value);
   argument.is_list = option.get_delimiter() == ',' || type.rfind("LIST", 0) == 0;
   return argument;
 }

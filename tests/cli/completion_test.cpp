@@ -21,7 +21,7 @@ std::unique_ptr<CLI::App> sample_tree() {
   auto app = std::make_unique<CLI::App>("See what heads do", "attnctl");
   app->set_version_flag("--version", "0");
   CLI::App* look = app->add_subcommand("look", "Look at [one] model: it's quick");
-  look->add_option("model", "Checkpoint")->type_name("MODEL");
+  look->add_option("MODEL", "Checkpoint");
   look->add_option("-f,--format", "How")->check(CLI::IsMember({"json", "jsonl", "csv"}));
   look->add_option("--include", "What")->delimiter(',')->check(CLI::IsMember({"metrics", "patterns"}));
   look->add_option("-o,--output", "Where: the file's \"name\"")->type_name("PATH");
