@@ -168,6 +168,7 @@ FamilySpec llama() {
   spec.embedding = {.token = {"embed_tokens.weight"}};
   spec.final_norm = rms_norm("norm");
   spec.head = plain_head("lm_head");
+  spec.head->tied_otherwise = false;
   spec.keys = {.d_model = {{"hidden_size"}, {}},
                .layers = {{"num_hidden_layers"}, {}},
                .heads = {{"num_attention_heads"}, {}},

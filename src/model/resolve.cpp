@@ -109,6 +109,17 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   return attention;
 }
 
+NormConfig resolve_norm(const FamilySpec& family, const ConfigReader& config) {
+  const double eps = config.positive(family.keys.norm_eps).value_or(family.keys.norm_eps_otherwise);
+  NormConfig norm;
+  norm.kind = family.norm;
+  norm.eps = static_cast<float>(eps);
+  if (!(norm.eps > 0) || !std::isfinite(norm.eps)) {
+    config.refuse(*config.find(family.keys.norm_eps), "a number that is above 0 in float32");
+  }
+  return norm;
+}
+
 MlpConfig resolve_mlp(const FamilySpec& family, const ConfigReader& config, std::size_t d_model) {
   const LayerSpec& layer = family.stack.layer;
   MlpConfig mlp;
@@ -121,13 +132,14 @@ MlpConfig resolve_mlp(const FamilySpec& family, const ConfigReader& config, std:
   return mlp;
 }
 
-void resolve_layers(const FamilySpec& family, const ConfigReader& config, ModelConfig& model) {
+void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
+                    ModelConfig& model) {
   const std::size_t count = resolve_layer_count(family, config);
   const std::size_t groups = family.keys.groups.otherwise ? config.size(family.keys.groups) : 1;
   LayerConfig layer;
   layer.attention = resolve_attention(family, config, model);
   layer.mlp = resolve_mlp(family, config, model.d_model);
-  layer.norm = model.final_norm;
+  layer.norm = norm;
   layer.place = family.place;
   const bool by_layer = family.keys.inverse_layer_if.empty()
                             ? false
@@ -151,21 +163,22 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
       config.size(std::span(keys.embedding.names)).value_or(keys.embedding.otherwise.value_or(model.d_model));
   embedding.position = family.position;
   if (!family.embedding.token_type.empty()) embedding.token_types = config.size(keys.token_types);
-  if (!family.embedding.norm.gain.empty()) embedding.norm = model.final_norm;
+  if (!family.embedding.norm.gain.empty()) embedding.norm = model.layers.at(0).norm;
   embedding.projection = resolve_parts(family.embedding.projection, config);
   return embedding;
 }
 
 /// What the file has of the head; without a file, what a model of the family has when it was trained.
-HeadConfig resolve_head(const FamilySpec& family, const ModelConfig& model, const ModelSource& source) {
+HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
+                        const Checkpoint* weights) {
   HeadConfig head;
   if (!family.head) return head;
   const HeadSpec& spec = *family.head;
   const bool transform = !spec.transform.weight.empty();
   head.present = true;
-  head.tied = true;
-  if (source.weights) {
-    const TensorNames names(family, *source.weights, model.layers.size());
+  head.tied = config.flag("tie_word_embeddings").value_or(spec.tied_otherwise);
+  if (weights != nullptr) {
+    const TensorNames names(family, *weights, model.layers.size());
     head.tied = !names.find_absolute(spec.decoder.weight);
     const auto stored_part = [&](const LinearSpec& part) {
       return names.find_absolute(part.weight) || names.find_absolute(part.bias);
@@ -208,13 +221,12 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
   ModelConfig model;
   model.d_model = config.size(family.keys.d_model);
   model.max_positions = config.size(family.keys.max_positions);
-  const double eps = config.positive(family.keys.norm_eps).value_or(family.keys.norm_eps_otherwise);
-  model.final_norm = {family.norm, static_cast<float>(eps), 0};
-  resolve_layers(family, config, model);
+  const NormConfig norm = resolve_norm(family, config);
+  resolve_layers(family, config, norm, model);
   model.embedding = resolve_embedding(family, config, model);
-  if (family.final_norm.gain.empty()) model.final_norm = {};
+  if (!family.final_norm.gain.empty()) model.final_norm = norm;
   model.d_key_input = model.d_value_input = model.d_output = model.d_model;
-  model.head = resolve_head(family, model, source);
+  model.head = resolve_head(family, config, model, source.weights.get());
   return model;
 }
 

@@ -92,6 +92,7 @@ struct HeadSpec {
   LinearSpec transform = {};
   NormSpec transform_norm = {};
   LinearSpec decoder = {};
+  bool tied_otherwise = true;  // without weights and without a /tie_word_embeddings
 };
 
 /// A size in the configuration: any of the names, else (missing or null) the value; no names: the value.

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "attnctl/base/result.hpp"
+#include "attnctl/model/config.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace attnctl {
+
+// What a model costs, from its configuration alone. Sums that leave 64 bits throw Error(limit).
+
+/// Numbers of parameters; weights that layers share count once in the totals.
+struct ParameterCount {
+  std::uint64_t all = 0;                // what the forward pass and the head need; poolers are not bound
+  std::uint64_t attention = 0;          // W_Q, W_K, W_V, W_O with their biases
+  std::uint64_t attention_weights = 0;  // without: 4 d^2 a layer where heads split d
+  std::uint64_t mlp = 0;
+  std::uint64_t norms = 0;      // of layers, embedding and end; the head's is in `head`
+  std::uint64_t embedding = 0;  // tables and projection
+  std::uint64_t head = 0;       // 0 for a decoder that is the embedding and has no bias
+
+  struct Layer {
+    std::uint64_t query = 0, key = 0, value = 0, output = 0;  // with biases
+    std::uint64_t attention = 0;                              // their sum
+    std::uint64_t all = 0;                                    // with MLP and norms
+  };
+  std::vector<Layer> layers;  // each as if its weights were its own
+};
+[[nodiscard]] ParameterCount count_parameters(const ModelConfig& config);
+
+/// Floating-point operations of one sequence of n tokens (m = n keys); a multiply-add is 2. Products of
+/// matrices only, with all n^2 scores even where a mask hides some.
+struct FlopCount {
+  std::uint64_t projections = 0;  // q, k, v of all layers: 2 * 3 n d^2 a layer where heads split d
+  std::uint64_t scores = 0;       // 2 * n^2 d
+  std::uint64_t values = 0;       // pattern times V: 2 * n^2 d
+  std::uint64_t output = 0;       // 2 * n d^2
+  std::uint64_t mlp = 0;
+  std::uint64_t embedding = 0;  // projection of narrow embeddings
+  std::uint64_t head = 0;       // logits of all n positions
+  std::uint64_t all = 0;
+};
+[[nodiscard]] FlopCount count_flops(const ModelConfig& config, std::size_t length);
+
+/// Bytes of all patterns of one sequence, layers * heads * n^2 in float32; and of the largest layer's.
+struct PatternMemory {
+  std::uint64_t all = 0;
+  std::uint64_t layer = 0;
+};
+[[nodiscard]] PatternMemory count_pattern_memory(const ModelConfig& config, std::size_t length);
+
+/// Bytes that one token adds to a cache of keys and values, all layers, at `bytes_per_value` (4: float32).
+[[nodiscard]] std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value = 4);
+
+/// The shapes that a batch takes on its way through the first layer's attention: columns step, tensor, shape,
+/// values (how many).
+[[nodiscard]] Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length);
+
+}  // namespace attnctl

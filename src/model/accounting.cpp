@@ -1,0 +1,226 @@
+#include "attnctl/model/accounting.hpp"
+
+#include "attnctl/base/checked.hpp"
+#include "attnctl/base/error.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <set>
+#include <utility>
+
+namespace attnctl {
+namespace {
+
+[[noreturn]] void too_large() {
+  fail(Status::limit, "these sizes make counts over 64 bits; need smaller ones");
+}
+
+std::uint64_t product(std::initializer_list<std::uint64_t> factors) {
+  std::uint64_t result = 1;
+  for (const std::uint64_t factor : factors) {
+    const auto next = checked_mul(result, factor);
+    if (!next) too_large();
+    result = *next;
+  }
+  return result;
+}
+
+void add(std::uint64_t& sum, std::uint64_t count) {
+  const auto next = checked_add(sum, count);
+  if (!next) too_large();
+  sum = *next;
+}
+
+std::uint64_t sum_of(std::initializer_list<std::uint64_t> counts) {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t count : counts) add(sum, count);
+  return sum;
+}
+
+std::uint64_t linear(LinearParts parts, std::uint64_t in, std::uint64_t out) {
+  return sum_of({parts.weight ? product({in, out}) : 0, parts.bias ? out : 0});
+}
+
+std::uint64_t norm(NormKind kind, std::uint64_t width) {
+  switch (kind) {
+    case NormKind::none:
+      return 0;
+    case NormKind::layer:
+      return 2 * width;
+    case NormKind::rms:
+      return width;
+  }
+  return 0;
+}
+
+std::uint64_t mlp_matrices(const MlpConfig& mlp) {
+  if (mlp.width == 0) return 0;
+  return mlp.gated ? 3 : 2;
+}
+
+/// The layer's own count; `biases` of its attention and `mlp`, `norms` apart.
+struct LayerCount {
+  ParameterCount::Layer layer;
+  std::uint64_t biases = 0;
+  std::uint64_t mlp = 0;
+  std::uint64_t norms = 0;
+};
+
+LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
+  const AttentionConfig& attention = layer.attention;
+  const std::uint64_t d = config.d_model;
+  const std::uint64_t queries = product({attention.heads, attention.d_head});
+  const std::uint64_t keys = product({attention.kv_heads, attention.d_head});
+  const std::uint64_t values = product({attention.kv_heads, attention.d_value});
+  const std::uint64_t concatenated = product({attention.heads, attention.d_value});
+  LayerCount count;
+  count.layer.query = linear(attention.query, d, queries);
+  count.layer.key = linear(attention.key, config.d_key_input, keys);
+  count.layer.value = linear(attention.value, config.d_value_input, values);
+  count.layer.output = linear(attention.output, concatenated, config.d_output);
+  count.layer.attention = sum_of({count.layer.query, count.layer.key, count.layer.value, count.layer.output});
+  count.biases = sum_of({attention.query.bias ? queries : 0, attention.key.bias ? keys : 0,
+                         attention.value.bias ? values : 0, attention.output.bias ? config.d_output : 0});
+  if (layer.mlp.width > 0) {
+    const std::uint64_t inner = product({mlp_matrices(layer.mlp) - 1, layer.mlp.width});
+    count.mlp =
+        sum_of({product({mlp_matrices(layer.mlp), d, layer.mlp.width}), layer.mlp.bias ? inner + d : 0});
+  }
+  if (layer.place != NormPlace::none) count.norms = 2 * norm(layer.norm.kind, d);
+  count.layer.all = sum_of({count.layer.attention, count.mlp, count.norms});
+  return count;
+}
+
+std::uint64_t count_embedding(const ModelConfig& config) {
+  const EmbeddingConfig& embedding = config.embedding;
+  const std::uint64_t positions =
+      embedding.position == PositionKind::learned ? *config.max_positions + embedding.position_offset : 0;
+  return sum_of({product({sum_of({embedding.vocabulary, positions, embedding.token_types}), embedding.width}),
+                 linear(embedding.projection, embedding.width, config.d_model)});
+}
+
+std::uint64_t head_width(const ModelConfig& config) {
+  return config.head.transform || config.head.tied ? config.embedding.width : config.d_model;
+}
+
+std::uint64_t count_head(const ModelConfig& config) {
+  if (!config.head.present) return 0;
+  const std::uint64_t width = head_width(config);
+  std::uint64_t count = linear({!config.head.tied, config.head.bias}, width, config.embedding.vocabulary);
+  if (config.head.transform) {
+    add(count, linear({true, true}, config.d_model, width));
+    add(count, norm(config.head.norm.kind, width));
+  }
+  return count;
+}
+
+std::string extents(const std::vector<std::uint64_t>& shape) {
+  return to_string(Shape(shape.begin(), shape.end()));
+}
+
+}  // namespace
+
+ParameterCount count_parameters(const ModelConfig& config) {
+  ParameterCount count;
+  std::set<std::size_t> counted;
+  for (const LayerConfig& layer : config.layers) {
+    const LayerCount one = count_layer(config, layer);
+    count.layers.push_back(one.layer);
+    if (!counted.insert(layer.stored_as).second) continue;
+    add(count.attention, one.layer.attention);
+    add(count.attention_weights, one.layer.attention - one.biases);
+    add(count.mlp, one.mlp);
+    add(count.norms, one.norms);
+  }
+  add(count.norms, norm(config.embedding.norm.kind, config.embedding.width));
+  add(count.norms, norm(config.final_norm.kind, config.d_model));
+  count.embedding = count_embedding(config);
+  count.head = count_head(config);
+  count.all = sum_of({count.attention, count.mlp, count.norms, count.embedding, count.head});
+  return count;
+}
+
+FlopCount count_flops(const ModelConfig& config, std::size_t length) {
+  FlopCount count;
+  const std::uint64_t n = length;
+  const std::uint64_t d = config.d_model;
+  for (const LayerConfig& layer : config.layers) {
+    const AttentionConfig& attention = layer.attention;
+    const bool has_value = attention.value.weight;
+    add(count.projections, product({2, n, d, attention.heads, attention.d_head}));
+    add(count.projections, product({2, n, config.d_key_input, attention.kv_heads, attention.d_head}));
+    if (has_value) {
+      add(count.projections, product({2, n, config.d_value_input, attention.kv_heads, attention.d_value}));
+      add(count.values, product({2, n, n, attention.heads, attention.d_value}));
+    }
+    add(count.scores, product({2, n, n, attention.heads, attention.d_head}));
+    if (attention.output.weight) {
+      add(count.output, product({2, n, attention.heads, attention.d_value, config.d_output}));
+    }
+    add(count.mlp, product({2, mlp_matrices(layer.mlp), n, d, layer.mlp.width}));
+  }
+  if (config.embedding.projection.weight) count.embedding = product({2, n, config.embedding.width, d});
+  if (config.head.present) {
+    const std::uint64_t width = head_width(config);
+    count.head = product({2, n, width, config.embedding.vocabulary});
+    if (config.head.transform) add(count.head, product({2, n, d, width}));
+  }
+  count.all = sum_of(
+      {count.projections, count.scores, count.values, count.output, count.mlp, count.embedding, count.head});
+  return count;
+}
+
+PatternMemory count_pattern_memory(const ModelConfig& config, std::size_t length) {
+  PatternMemory memory;
+  for (const LayerConfig& layer : config.layers) {
+    const std::uint64_t bytes = product({sizeof(float), layer.attention.heads, length, length});
+    add(memory.all, bytes);
+    memory.layer = std::max(memory.layer, bytes);
+  }
+  return memory;
+}
+
+std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value) {
+  std::uint64_t bytes = 0;
+  for (const LayerConfig& layer : config.layers) {
+    const std::uint64_t both = sum_of({layer.attention.d_head, layer.attention.d_value});
+    add(bytes, product({bytes_per_value, layer.attention.kv_heads, both}));
+  }
+  return bytes;
+}
+
+Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length) {
+  const AttentionConfig& attention = config.layers.at(0).attention;
+  const std::uint64_t B = batch;
+  const std::uint64_t n = length;
+  const std::uint64_t h = attention.heads;
+  const std::uint64_t g = attention.kv_heads;
+  const std::uint64_t k = attention.d_head;
+  const std::uint64_t v = attention.d_value;
+  std::vector<std::vector<Cell>> rows;
+  const auto step = [&](std::string name, std::string tensor, const std::vector<std::uint64_t>& shape) {
+    std::uint64_t values = 1;
+    for (const std::uint64_t extent : shape) values = product({values, extent});
+    const auto shown = checked_narrow<std::int64_t>(values);
+    if (!shown) too_large();
+    rows.push_back({std::move(name), std::move(tensor), extents(shape), *shown});
+  };
+  step("input", "x", {B, n, config.d_model});
+  step("project", "x W_Q", {B, n, product({h, k})});
+  step("project", "x W_K", {B, n, product({g, k})});
+  if (attention.value.weight) step("project", "x W_V", {B, n, product({g, v})});
+  step("split", "q", {B, n, h, k});
+  step("transpose", "q", {B, h, n, k});
+  step("split and transpose", "k", {B, g, n, k});
+  if (attention.value.weight) step("split and transpose", "v", {B, g, n, v});
+  step("q k^T", "scores", {B, h, n, n});
+  step("softmax", "pattern", {B, h, n, n});
+  if (attention.value.weight) {
+    step("pattern v", "z", {B, h, n, v});
+    step("concatenate", "z", {B, n, product({h, v})});
+    if (attention.output.weight) step("z W_O", "output", {B, n, config.d_output});
+  }
+  return make_table("shapes", {"step", "tensor", "shape", "values"}, std::move(rows));
+}
+
+}  // namespace attnctl

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "attnctl/base/dtype.hpp"
+#include "attnctl/base/warnings.hpp"
+#include "attnctl/checkpoint/checkpoint.hpp"
+#include "attnctl/input/batch.hpp"
+#include "attnctl/model/model.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace attnctl::test {
+
+/// Numbers with a shape, widened to double.
+struct GoldenArray {
+  Shape shape;
+  std::vector<double> values;
+};
+
+/// The golden.npz of a case (tests/golden/README.md).
+class Golden {
+ public:
+  explicit Golden(const std::filesystem::path& directory);
+
+  [[nodiscard]] bool has(const std::string& name) const;
+  /// Throws std::out_of_range where there is none.
+  [[nodiscard]] GoldenArray array(const std::string& name) const;
+  [[nodiscard]] std::vector<std::int64_t> integers(const std::string& name) const;
+
+  /// Input number I, with everything that is given for it.
+  [[nodiscard]] std::size_t inputs() const;
+  [[nodiscard]] Sequence sequence(std::size_t input) const;
+
+ private:
+  Warnings warnings_;
+  std::unique_ptr<Checkpoint> arrays_;
+};
+
+/// Directories below tests/golden that hold a model with its golden.npz, by name.
+[[nodiscard]] std::vector<std::filesystem::path> golden_models();
+
+/// A checkpoint directory or file, bound.
+[[nodiscard]] Model bind_model(const std::filesystem::path& path, Warnings& warnings);
+
+}  // namespace attnctl::test
