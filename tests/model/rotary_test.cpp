@@ -1,0 +1,81 @@
+#include "attnctl/base/json_document.hpp"
+#include "attnctl/model/family.hpp"
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/temp_dir.hpp"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const attnctl::RotaryConfig& rotary_of(const attnctl::ModelConfig& config) {
+  return *config.layers.at(0).attention.rotary;
+}
+
+attnctl::ModelConfig resolved(Json config) {
+  config["model_type"] = "llama";
+  config["num_hidden_layers"] = 1;
+  attnctl::ModelSource source;
+  source.config_path = "config.json";
+  source.config = std::move(config);
+  return attnctl::resolve_config(source);
+}
+
+std::vector<float> numbers(const Json& list) {
+  std::vector<float> values;
+  for (const auto& value : list) values.push_back(static_cast<float>(value.get<double>()));
+  return values;
+}
+
+/// The same in the keys of older versions.
+Json with_old_keys(Json config) {
+  Json scaling = config["rope_parameters"];
+  config.erase("rope_parameters");
+  config["rope_theta"] = scaling["rope_theta"];
+  scaling.erase("rope_theta");
+  scaling["type"] = scaling["rope_type"];
+  scaling.erase("rope_type");
+  config["rope_scaling"] = scaling["type"] == "default" ? Json() : scaling;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("inverse frequencies are those of transformers, bit for bit, in new and old keys") {
+  const auto path = ATTNCTL_SOURCE_DIR "/tests/golden/rotary.json";
+  const Json cases = attnctl::parse_json(path, attnctl::test::slurp(path));
+  CHECK(cases.size() >= 19);
+  for (const Json& row : cases) {
+    CAPTURE(row["config"].dump());
+    for (const auto& config : {resolved(row["config"]), resolved(with_old_keys(row["config"]))}) {
+      const attnctl::RotaryConfig& rotary = rotary_of(config);
+      CHECK(rotary.dims == 2 * row["inverse_frequency"].size());
+      CHECK(rotary.inverse_frequency == numbers(row["inverse_frequency"]));
+      CHECK(rotary.attention_factor == static_cast<float>(row["attention_factor"].get<double>()));
+      CHECK(rotary.long_inverse_frequency == numbers(row.value("long_inverse_frequency", Json::array())));
+      CHECK(rotary.long_from == row.value("long_from", std::size_t{0}));
+    }
+  }
+}
+
+TEST_CASE("rope_parameters win over older keys, and what they leave out comes from those") {
+  const Json base = {{"hidden_size", 16}, {"num_attention_heads", 2}, {"max_position_embeddings", 64}};
+  const auto theta = [&](const Json& more) {
+    Json config = base;
+    config.update(more);
+    return rotary_of(resolved(config)).inverse_frequency.at(1);  // theta^(-1/4)
+  };
+  CHECK(theta(Json::object()) == doctest::Approx(0.1));
+  CHECK(theta({{"rope_theta", 16.0}}) == 0.5F);
+  CHECK(theta({{"rope_theta", 16.0}, {"rope_parameters", {{"rope_theta", 81.0}}}}) ==
+        doctest::Approx(1.0 / 3));
+  CHECK(theta({{"rope_theta", 16.0}, {"rope_parameters", {{"rope_type", "linear"}, {"factor", 2}}}}) ==
+        0.25F);
+  CHECK(theta({{"rope_parameters", {{"rope_theta", 16.0}, {"rope_type", "default"}}},
+               {"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}) == 0.5F);
+  CHECK(theta({{"rope_theta", 16.0}, {"rope_parameters", Json::object()}, {"rope_scaling", nullptr}}) ==
+        0.5F);
+}

@@ -1,0 +1,83 @@
+#include "support/memory_checkpoint.hpp"
+
+#include "attnctl/base/checked.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace attnctl::test {
+namespace {
+
+class MemoryCheckpoint : public Checkpoint {
+ public:
+  explicit MemoryCheckpoint(const std::map<std::string, MemoryTensor>& tensors) {
+    for (const auto& [name, tensor] : tensors) {
+      infos_.push_back({name, tensor.dtype, tensor.shape, "weights.bin"});
+      tensors_.push_back(tensor);
+    }
+  }
+  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return infos_; }
+  [[nodiscard]] TensorView tensor(std::size_t index) override {
+    const MemoryTensor& tensor = tensors_.at(index);
+    return {tensor.dtype, tensor.shape, tensor.bytes};
+  }
+
+ private:
+  std::vector<TensorInfo> infos_;
+  std::vector<MemoryTensor> tensors_;
+};
+
+}  // namespace
+
+MemoryTensor floats(Shape shape, const std::vector<float>& values) {
+  MemoryTensor tensor = zeros(DType::f32, std::move(shape));
+  std::memcpy(tensor.bytes.data(), values.data(), values.size() * sizeof(float));
+  return tensor;
+}
+
+MemoryTensor ramp(Shape shape) {
+  std::vector<float> values(checked_product(shape).value());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.01F * static_cast<float>(i * i % 97 + 1);
+  return floats(std::move(shape), values);
+}
+
+MemoryTensor zeros(DType dtype, Shape shape) {
+  MemoryTensor tensor = {dtype, std::move(shape), {}};
+  tensor.bytes.resize(checked_product(tensor.shape).value() * size_of(dtype));
+  return tensor;
+}
+
+MemoryModel MemoryModel::read(const std::filesystem::path& path) {
+  Warnings warnings;
+  const ModelSource source = open_model_source(path.string(), {}, warnings);
+  MemoryModel model = {source.config, {}};
+  for (std::size_t i = 0; i < source.weights->tensors().size(); ++i) {
+    const TensorView view = source.weights->tensor(i);
+    model.tensors[source.weights->tensors()[i].name] = {
+        view.dtype, view.shape, std::vector<std::byte>(view.bytes.begin(), view.bytes.end())};
+  }
+  return model;
+}
+
+void MemoryModel::rename(std::string_view from, std::string_view to) {
+  std::map<std::string, MemoryTensor> renamed;
+  for (auto& [name, tensor] : tensors) {
+    std::string changed = name;
+    const std::size_t place = changed.find(from);
+    if (place != std::string::npos) changed.replace(place, from.size(), to);
+    renamed[changed] = std::move(tensor);
+  }
+  tensors = std::move(renamed);
+}
+
+ModelSource MemoryModel::source() const {
+  ModelSource source;
+  source.given = "model";
+  source.config_path = "config.json";
+  source.config = config;
+  source.config_text = config.dump();
+  source.weights = std::make_unique<MemoryCheckpoint>(tensors);
+  return source;
+}
+
+}  // namespace attnctl::test

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "attnctl/base/warnings.hpp"
+#include "attnctl/checkpoint/checkpoint.hpp"
+#include "attnctl/checkpoint/source.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attnctl::test {
+
+/// A tensor of a test: its bytes are made there.
+struct MemoryTensor {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::vector<std::byte> bytes;
+};
+
+[[nodiscard]] MemoryTensor floats(Shape shape, const std::vector<float>& values);
+/// 0.01, 0.02, ... in a pattern without symmetry.
+[[nodiscard]] MemoryTensor ramp(Shape shape);
+[[nodiscard]] MemoryTensor zeros(DType dtype, Shape shape);
+
+/// A configuration and tensors in memory, to be changed and bound.
+struct MemoryModel {
+  nlohmann::ordered_json config;
+  std::map<std::string, MemoryTensor> tensors;
+
+  /// A copy of a checkpoint on disk.
+  [[nodiscard]] static MemoryModel read(const std::filesystem::path& path);
+  void rename(std::string_view from, std::string_view to);  // in all names; `from` at most once in each
+
+  /// The files are called config.json and weights.bin in errors.
+  [[nodiscard]] ModelSource source() const;
+};
+
+}  // namespace attnctl::test
