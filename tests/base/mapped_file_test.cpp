@@ -1,0 +1,144 @@
+#include "attnctl/base/mapped_file.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/refusal.hpp"
+#include "support/temp_dir.hpp"
+
+using namespace attnctl;
+using namespace attnctl::test;
+
+namespace {
+
+std::size_t sum_of(std::span<const std::byte> bytes) {
+  std::size_t sum = 0;
+  for (const std::byte byte : bytes) sum += static_cast<std::size_t>(byte);
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a mapped file gives its bytes") {
+  const TempDir folder;
+  MappedFile file(folder.write("x", "abc"));
+  CHECK(sum_of(file.bytes()) == 'a' + 'b' + 'c');
+  CHECK(file.path() == (folder.path() / "x").string());
+  CHECK_NOTHROW(file.check());
+  file.forget(file.bytes());
+  CHECK(sum_of(file.bytes()) == 'a' + 'b' + 'c');
+  const MappedFile moved = std::move(file);
+  CHECK(moved.bytes().size() == 3);
+  const MappedFile empty(folder.write("e", ""));
+  CHECK(empty.bytes().empty());
+  CHECK_NOTHROW(check_mapped_files());
+}
+
+TEST_CASE("forgotten parts are read again") {
+  const TempDir folder;
+  const MappedFile file(folder.write("x", std::string(100'000, '\1')));
+  CHECK(sum_of(file.bytes()) == 100'000);
+  file.forget(file.bytes().subspan(5000, 80'000));
+  file.forget(file.bytes().subspan(99'999, 1));
+  CHECK(sum_of(file.bytes()) == 100'000);
+}
+
+TEST_CASE("kind 135: a file that is cut while it is mapped reads as zeros and is reported") {
+  const TempDir folder;
+  const auto path = folder.write("cut\n", std::string(100'000, '\1'));
+  const MappedFile file(path);
+  const MappedFile other(folder.write("whole", std::string(100'000, '\1')));
+  REQUIRE(truncate(path.c_str(), 10) == 0);
+  std::vector<std::thread> readers;  // each may fault
+  for (int t = 0; t < 4; ++t) readers.emplace_back([&] { CHECK(sum_of(file.bytes().subspan(4096)) == 0); });
+  for (std::thread& reader : readers) reader.join();
+  CHECK(sum_of(other.bytes()) == 100'000);
+  CHECK_NOTHROW(other.check());
+  check_refusal([&] { file.check(); }, Status::bad_input,
+                {"cut\\x0a", "got 10 bytes where there were 100000"});
+  check_refusal([] { check_mapped_files(); }, Status::bad_input, {"cut\\x0a"});
+}
+
+TEST_CASE("a file that grew, or whose pages could not be read, is reported") {
+  const TempDir folder;
+  const auto path = folder.write("x", std::string(100'000, '\1'));
+  {
+    const MappedFile file(path);
+    REQUIRE(truncate(path.c_str(), 100'001) == 0);
+    check_refusal([&] { file.check(); }, Status::bad_input, {"got 100001 bytes"});
+  }
+  const MappedFile file(path);
+  REQUIRE(truncate(path.c_str(), 0) == 0);
+  CHECK(sum_of(file.bytes()) == 0);
+  REQUIRE(truncate(path.c_str(), 100'001) == 0);
+  check_refusal([&] { file.check(); }, Status::environment, {"cannot read"});
+}
+
+TEST_CASE("a mapping that is gone is not checked any more and its guard is free again") {
+  const TempDir folder;
+  const auto path = folder.write("x", std::string(10'000, '\1'));
+  for (int i = 0; i < 5000; ++i) {
+    const MappedFile file(path);
+    REQUIRE(file.bytes().size() == 10'000);
+  }
+  { const MappedFile file(path); }
+  REQUIRE(truncate(path.c_str(), 0) == 0);
+  CHECK_NOTHROW(check_mapped_files());
+}
+
+TEST_CASE("SIGBUS that is not of a mapped file still ends the process") {
+  const TempDir folder;
+  const MappedFile guarded(folder.write("x", "abc"));
+  const auto path = folder.write("y", std::string(10'000, '\1'));
+  for (const bool fault : {true, false}) {
+    CAPTURE(fault);
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      // Of a sanitizer too: only the signal's default action ends a process by the signal.
+      FILE* const quiet = std::freopen("/dev/null", "w", stderr);
+      if (fault && quiet != nullptr) {
+        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        const auto* bytes =
+            static_cast<const volatile char*>(mmap(nullptr, 10'000, PROT_READ, MAP_PRIVATE, descriptor, 0));
+        if (truncate(path.c_str(), 0) == 0) _exit(bytes[5000]);
+      }
+      raise(SIGBUS);
+      _exit(0);
+    }
+    int state = 0;
+    REQUIRE(waitpid(child, &state, 0) == child);
+    CHECK_FALSE((WIFEXITED(state) && WEXITSTATUS(state) == 0));
+  }
+}
+
+TEST_CASE("what is no regular file is refused without waiting") {
+  const TempDir folder;
+  mkfifo((folder.path() / "fifo").c_str(), 0600);
+  struct Row {
+    std::filesystem::path path;
+    std::string_view part;
+  };
+  for (const Row& row :
+       {Row{folder.path() / "fifo", "got a FIFO"}, Row{folder.path(), "got a directory"},
+        Row{"/dev/zero", "got a device"}, Row{"/dev/null", "got a device"},
+        Row{folder.path() / "gone", "No such file"}, Row{folder.path() / "gone/x", "No such file"}}) {
+    CAPTURE(row.part);
+    for (const Status absent : {Status::environment, Status::bad_input}) {
+      check_refusal([&] { (void)MappedFile(row.path, absent); }, absent, {row.part});
+      check_refusal([&] { (void)read_file(row.path, 100, absent); }, absent, {row.part});
+    }
+  }
+}
