@@ -1,7 +1,6 @@
-#include "attnctl/model/presets.hpp"
-
 #include "attnctl/base/error.hpp"
 #include "attnctl/model/family.hpp"
+#include "attnctl/model/presets.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -109,12 +109,14 @@ void resolve_value_sizes(const ShapeReader& reader, const Located& found, ModelC
                                        attention.kv_heads, "kv_heads");
     attention.d_value = reader.agreed("d_value", attention.d_value, *found.value);
   }
-  model.d_output = attention.heads * attention.d_value;
   if (found.output) {
     const Extents extents = reader.extents(*found.output, attention.heads, true);
     model.d_output = extents.out;
     if (!found.value) attention.d_value = reader.divided(*found.output, extents.in, attention.heads, "heads");
+  } else {
+    model.d_output = attention.heads * attention.d_value;
   }
+  if (!found.value) model.d_output = 0;
 }
 
 /// Sizes that all layers share, from the first.
@@ -208,7 +210,7 @@ ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& c
   const ShapeReader reader(config, names);
   const Located found = locate(family.stack.layer, names, config);
   resolve_sizes(reader, config, found, model, attention);
-  if (layers > 1 && model.d_output != model.d_model) {
+  if (layers > 1 && found.value && model.d_output != model.d_model) {
     fail(Status::bad_input, "{}: {}: got {}, but the output of a layer has width {} and its input {}",
          escaped(config.file()), config.pointer("layers"), layers, model.d_output, model.d_model);
   }

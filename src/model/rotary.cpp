@@ -195,11 +195,11 @@ ConfigReader rotary_parameters(const ConfigReader& config) {
   return ConfigReader(config.file(), none, config.pointer("rope_parameters"));
 }
 
-void check_finite(const RotaryConfig& rotary, const ConfigReader& scaling) {
+void check_finite(const RotaryConfig& rotary, double theta, const ConfigReader& scaling) {
   const auto wrong = [](float value) { return !std::isfinite(value); };
-  if (std::ranges::any_of(rotary.inverse_frequency, wrong) ||
+  if (std::isinf(static_cast<float>(theta)) || std::ranges::any_of(rotary.inverse_frequency, wrong) ||
       std::ranges::any_of(rotary.long_inverse_frequency, wrong) || wrong(rotary.attention_factor)) {
-    fail(Status::bad_input, "{}: {}: these parameters give rotary frequencies that are not finite",
+    fail(Status::bad_input, "{}: {}: these parameters give rotary frequencies that are not finite in float32",
          escaped(scaling.file()), scaling.whole());
   }
 }
@@ -222,7 +222,7 @@ RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config, 
   RotaryConfig rotary = resolve_scaling(request);
   rotary.pairing = spec.pairing;
   rotary.dims = d_head;
-  check_finite(rotary, scaling);
+  check_finite(rotary, request.theta, scaling);
   return rotary;
 }
 

@@ -91,7 +91,7 @@ struct ModelConfig {
   std::size_t d_model = 0;
   std::size_t d_key_input = 0;               // kdim of cross-attention; d_model elsewhere
   std::size_t d_value_input = 0;             // vdim
-  std::size_t d_output = 0;                  // of a layer's attention output
+  std::size_t d_output = 0;                  // of a layer's attention output; 0 without W_V
   std::optional<std::size_t> max_positions;  // the longest sequence; nullopt: any
   EmbeddingConfig embedding;
   std::vector<LayerConfig> layers;
