@@ -39,8 +39,8 @@ TEST_CASE("published architectures have the published numbers of parameters") {
            Row{"llama-65b", 65'285'660'672, "LlamaForCausalLM"},
            Row{"llama2-70b", 68'976'648'192, "LlamaForCausalLM, 8 key/value heads"},
        }) {
-    CAPTURE(row.preset);
-    CAPTURE(row.why);
+    CAPTURE(std::string(row.preset));
+    CAPTURE(std::string(row.why));
     CHECK(count_parameters(attnctl::preset_named(row.preset).config).all == row.want);
   }
 }
@@ -58,7 +58,7 @@ TEST_CASE("every preset has the sizes of the textbooks' table") {
                       {"llama-65b", 8192, 64, 128, 80},    {"llama2-70b", 8192, 64, 128, 80}};
   CHECK(std::size(rows) == attnctl::presets().size());
   for (const Row& row : rows) {
-    CAPTURE(row.preset);
+    CAPTURE(std::string(row.preset));
     const attnctl::ModelConfig& config = attnctl::preset_named(row.preset).config;
     CHECK(config.d_model == row.d);
     CHECK(config.layers.size() == row.layers);
@@ -156,7 +156,7 @@ TEST_CASE("sizes that are wrong or too large are refused") {
                attnctl::Status::limit,
                "1000000000 layers"},
        }) {
-    CAPTURE(row.message);
+    CAPTURE(std::string(row.message));
     try {
       static_cast<void>(attnctl::bare_config(row.sizes));
       FAIL("accepted");
