@@ -2,6 +2,7 @@
 
 #include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
+#include "attnctl/report/number_format.hpp"
 
 #include <algorithm>
 #include <array>
@@ -146,15 +147,20 @@ void add_input_options(CLI::App& command, InputOptions& options) {
   });
 }
 
-void add_selection_options(CLI::App& command, SelectionOptions& options, const std::string& default_include) {
+void add_head_options(CLI::App& command, SelectionOptions& options) {
   const std::string group = "Selection";
-  options.include = default_include;
   command.add_option("--layers", options.layers, "layers, such as 0,3-5 (default: all)")
       ->type_name("LIST")
       ->group(group);
   command.add_option("--heads", options.heads, "heads as LAYER.HEAD, such as 0.1,2.3 (default: all)")
       ->type_name("LIST")
       ->group(group);
+}
+
+void add_selection_options(CLI::App& command, SelectionOptions& options, const std::string& default_include) {
+  const std::string group = "Selection";
+  options.include = default_include;
+  add_head_options(command, options);
   command.add_option("--include", options.include, "what to compute: " + include_names())
       ->type_name("LIST")
       ->capture_default_str()
@@ -170,22 +176,29 @@ void add_selection_options(CLI::App& command, SelectionOptions& options, const s
       ->group(group);
 }
 
-void add_output_options(CLI::App& command, OutputOptions& options) {
+void add_document_options(CLI::App& command, OutputOptions& options,
+                          const std::vector<std::string>& formats) {
   const std::string group = "Output";
   command
       .add_option("--format", options.format,
                   "default: by the extension of -o; else text on a terminal, json in a pipe")
-      ->check(CLI::IsMember({"json", "jsonl", "csv", "npz", "svg", "text"}))
+      ->check(CLI::IsMember(formats))
       ->group(group);
-  command.add_option("-o,--output", options.path, "where to write; replaced atomically; for csv a directory")
+  command.add_option("-o,--output", options.path, "where to write; a file is replaced atomically")
       ->type_name("PATH")
-      ->group(group);
-  command.add_option("--table", options.table, "with csv: this table alone, as one file")
-      ->type_name("NAME")
       ->group(group);
   command
       .add_option("--digits", options.digits, "fixed decimals (default: the shortest text that reads back)")
-      ->check(CLI::Range(0, 30))
+      ->check(CLI::Range(0, NumberFormat::most_digits))
+      ->group(group);
+}
+
+void add_output_options(CLI::App& command, OutputOptions& options) {
+  const std::string group = "Output";
+  add_document_options(command, options, {"json", "jsonl", "csv", "npz", "svg", "text"});
+  command
+      .add_option("--table", options.table, "with csv: this table alone, as one file, not a folder of all")
+      ->type_name("NAME")
       ->group(group);
   command.add_flag("--compress", options.compress, "with npz: deflate")->group(group);
   command.add_option("--sort", options.sort, "with text: sort heads by this column, largest first")

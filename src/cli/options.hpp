@@ -55,6 +55,8 @@ struct SelectionOptions {
   bool fold_norm = false;
   bool per_input = false;
 };
+/// --layers and --heads alone.
+void add_head_options(CLI::App& command, SelectionOptions& options);
 void add_selection_options(CLI::App& command, SelectionOptions& options, const std::string& default_include);
 /// Parses a list for --include; Error(usage) names what is not known.
 [[nodiscard]] Includes parse_includes(const std::string& list);
@@ -68,6 +70,8 @@ struct OutputOptions {
   std::string sort;
   std::optional<std::size_t> top;
 };
+/// --format, -o and --digits: all that commands without tables take.
+void add_document_options(CLI::App& command, OutputOptions& options, const std::vector<std::string>& formats);
 void add_output_options(CLI::App& command, OutputOptions& options);
 
 struct RunOptions {

@@ -1,24 +1,95 @@
 #include "attnctl/cli/run.hpp"
 
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/interrupt.hpp"
+#include "attnctl/base/output_file.hpp"
+#include "attnctl/linalg/blas_kernel.hpp"
 
 #include <cstdio>
 #include <exception>
+#include <new>
+#include <optional>
+#include <string>
 
-#include <CLI/CLI.hpp>
+#include "cli/commands.hpp"
+#include "cli/version.hpp"
 
 namespace attnctl::cli {
+namespace {
 
-int run(int argc, char** argv) {
-  CLI::App app{"See what every attention head of a transformer does", "attnctl"};
-  app.set_version_flag("--version", ATTNCTL_VERSION);
+int report(Status status, const std::string& message) {
+  // Messages escape what came from outside where they quote it; a second look costs nothing and keeps the
+  // promise of one line.
+  std::fprintf(stderr, "attnctl: %s\n", escaped(message).c_str());
+  return static_cast<int>(status);
+}
+
+void write_to_stdout(const std::string& text) {
+  OutputFile out("-");
+  out.write(text);
+  out.commit();
+}
+
+void build_tree(CLI::App& app, Action& action) {
+  app.require_subcommand(0, 1);
+  app.set_version_flag("--version", [] { return version_text(); });
+  app.footer(
+      "Examples:\n"
+      "  attnctl analyze data/attention-demo.json --input data/sentences.jsonl --from it --format text\n"
+      "  attnctl analyze data/tiny-llama --input data/tiny-llama/sentences.jsonl --format text\n"
+      "  attnctl info data/tiny-llama\n"
+      "Each command has its own --help.");
+  add_analyze(app, action);
+  add_weights(app, action);
+  add_info(app, action);
+  add_verify(app, action);
+  add_schema(app, action);
+  add_completion(app, action);
+}
+
+/// Parses and returns what is to be done; nullopt where help or the version was all that was asked for.
+std::optional<Action> parse(CLI::App& app, Action& action, int argc, char** argv) {
   try {
     app.parse(argc, argv);
-    return static_cast<int>(Status::ok);
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App* deepest = &app;
+    while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
+    write_to_stdout(deepest->help());
+    return std::nullopt;
+  } catch (const CLI::CallForVersion& version) {
+    write_to_stdout(std::string(version.what()) + "\n");
+    return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "attnctl: %s\n", escaped(error.what()).c_str());
-    return static_cast<int>(Status::usage);
+    std::string message = error.what();
+    for (char& c : message) {
+      if (c == '\n') c = ' ';
+    }
+    fail(Status::usage, "{} (attnctl --help)", message);
+  }
+  if (!action) fail(Status::usage, "no command; see attnctl --help");
+  return action;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  try {
+    install_signal_handlers();
+    if (const auto warning = ensure_blas_kernel(argv))
+      std::fprintf(stderr, "attnctl: warning: %s\n", warning->c_str());
+    CLI::App app{"See what every attention head of a transformer does.", "attnctl"};
+    Action action;
+    build_tree(app, action);
+    if (const auto chosen = parse(app, action, argc, argv)) (*chosen)();
+    return static_cast<int>(Status::ok);
+  } catch (const BrokenPipe&) {
+    return static_cast<int>(Status::ok);  // the reader has seen enough
+  } catch (const Error& error) {
+    return report(error.status(), error.what());
+  } catch (const std::bad_alloc&) {
+    return report(Status::limit, "out of memory; select fewer layers or heads, or shorter inputs");
+  } catch (const std::exception& error) {
+    return report(Status::environment, std::string("internal error: ") + error.what());
   }
 }
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
+#include <sys/ioctl.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -97,6 +99,17 @@ Target resolve_target(const OutputOptions& options, std::initializer_list<Format
   }
   check_place(target);
   return target;
+}
+
+TextOptions text_style(const Target& target) {
+  TextOptions style;
+  const char* no_colour = std::getenv("NO_COLOR");
+  style.styled =
+      target.path == "-" && isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0');
+  winsize size{};
+  if (style.styled && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    style.width = size.ws_col;
+  return style;
 }
 
 }  // namespace attnctl::cli

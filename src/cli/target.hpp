@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attnctl/report/text.hpp"
+
 #include <filesystem>
 #include <initializer_list>
 #include <string>
@@ -26,5 +28,8 @@ struct Target {
 /// needed.
 [[nodiscard]] Target resolve_target(const OutputOptions& options, std::initializer_list<Format> allowed,
                                     const std::vector<std::filesystem::path>& inputs);
+
+/// Bold and dim on a terminal, unless NO_COLOR says otherwise.
+[[nodiscard]] TextOptions text_style(const Target& target);
 
 }  // namespace attnctl::cli

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "attnctl/base/dtype.hpp"
+#include "attnctl/model/config.hpp"
+#include "attnctl/model/model.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace attnctl {
+
+/// Selected heads as leading axes of an array: [layers, heads] where every layer has the same heads, else one
+/// axis [selected]. Either way a head's place, counted over both axes, is its place among the selected.
+class HeadAxes {
+ public:
+  /// heads: ascending.
+  explicit HeadAxes(std::span<const HeadId> heads);
+
+  /// The key/value heads that the selected heads read, each once.
+  [[nodiscard]] static HeadAxes of_kv_heads(std::span<const HeadId> heads, const ModelConfig& config);
+
+  [[nodiscard]] bool regular() const { return regular_; }
+  [[nodiscard]] const std::vector<HeadId>& heads() const { return heads_; }
+  [[nodiscard]] const std::vector<std::size_t>& layers() const { return layers_; }
+  /// The leading axes, then `rest`.
+  [[nodiscard]] Shape shape(std::span<const std::size_t> rest) const;
+  /// nullopt where the head is not selected.
+  [[nodiscard]] std::optional<std::size_t> place(HeadId head) const;
+
+ private:
+  std::vector<HeadId> heads_;
+  std::vector<std::size_t> layers_;
+  bool regular_ = true;
+};
+
+/// The key/value head that a head reads.
+[[nodiscard]] std::size_t kv_head_of(const ModelConfig& config, HeadId head);
+
+}  // namespace attnctl

@@ -1,0 +1,174 @@
+#include "attnctl/analysis/capture.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace attnctl {
+namespace {
+
+constexpr std::array<std::string_view, all_captured.size()> names{"pattern", "scores", "queries", "keys",
+                                                                  "values",  "z",      "output",  "logits"};
+
+/// Rows of a view to consecutive places of an array.
+void write_rows(ArraySink& sink, std::size_t offset, MatrixView<const float> rows) {
+  if (rows.stride == rows.cols) {
+    sink.write(offset, {rows.data, rows.rows * rows.cols});
+    return;
+  }
+  std::vector<float> packed;
+  packed.reserve(rows.rows * rows.cols);
+  for (std::size_t r = 0; r < rows.rows; ++r) {
+    packed.insert(packed.end(), rows.row(r).begin(), rows.row(r).end());
+  }
+  sink.write(offset, packed);
+}
+
+}  // namespace
+
+std::string_view name_of(Captured what) {
+  return names.at(static_cast<std::size_t>(what));
+}
+
+CaptureLayout::CaptureLayout(const Selection& selection, const ModelConfig& config)
+    : heads_(selection.heads),
+      kv_heads_(HeadAxes::of_kv_heads(selection.heads, config)),
+      d_output_(config.d_output),
+      vocabulary_(config.head.present ? config.embedding.vocabulary : 0) {
+  if (selection.heads.empty()) throw std::logic_error("a capture of no heads");
+  attention_ = config.layers.at(selection.heads.front().layer).attention;
+  for (const HeadId head : selection.heads) {
+    const AttentionConfig& other = config.layers.at(head.layer).attention;
+    if (other.d_head != attention_.d_head || other.d_value != attention_.d_value) {
+      fail(Status::usage,
+           "layers {} and {} have heads of unlike sizes, unsupported in one array; pick layers of one size "
+           "with --layers",
+           selection.heads.front().layer, head.layer);
+    }
+  }
+}
+
+bool CaptureLayout::available(Captured what) const {
+  switch (what) {
+    case Captured::values:
+    case Captured::z:
+    case Captured::output:
+      return attention_.value.weight;
+    case Captured::logits:
+      return vocabulary_ > 0;
+    default:
+      return true;
+  }
+}
+
+Shape CaptureLayout::shape(Captured what, const Sequence& sequence) const {
+  const std::size_t n = sequence.queries();
+  const std::size_t m = sequence.keys();
+  switch (what) {
+    case Captured::pattern:
+    case Captured::scores:
+      return heads_.shape(std::array{n, m});
+    case Captured::queries:
+      return heads_.shape(std::array{n, attention_.d_head});
+    case Captured::keys:
+      return kv_heads_.shape(std::array{m, attention_.d_head});
+    case Captured::values:
+      return kv_heads_.shape(std::array{m, attention_.d_value});
+    case Captured::z:
+      return heads_.shape(std::array{n, attention_.d_value});
+    case Captured::output:
+      return {heads_.layers().size(), n, d_output_};
+    case Captured::logits:
+      return {n, vocabulary_};
+  }
+  throw std::logic_error("an unknown array");
+}
+
+MemorySink::MemorySink(Shape shape) : shape_(std::move(shape)) {
+  std::size_t size = 1;
+  for (const std::size_t extent : shape_) size *= extent;
+  values_.resize(size);
+}
+
+void MemorySink::write(std::size_t offset, std::span<const float> values) {
+  if (offset > values_.size() || values.size() > values_.size() - offset) {
+    throw std::logic_error("values past the end of an array");
+  }
+  std::copy(values.begin(), values.end(), values_.begin() + static_cast<std::ptrdiff_t>(offset));
+}
+
+Array MemorySink::take() {
+  return make_array(std::move(shape_), std::move(values_));
+}
+
+Capture::Capture(CaptureLayout layout, std::span<const CaptureTarget> targets)
+    : layout_(std::move(layout)), targets_(targets.begin(), targets.end()) {}
+
+Needs Capture::needs() const {
+  Needs needs;
+  for (const CaptureTarget& target : targets_) {
+    needs.scores |= target.what == Captured::scores;
+    needs.values |= target.what == Captured::values;
+    needs.z |= target.what == Captured::z;
+    needs.output |= target.what == Captured::output;
+    needs.logits |= target.what == Captured::logits;
+  }
+  return needs;
+}
+
+void Capture::begin(const Model& model, const Batch& batch) {
+  sinks_.assign(batch.sequences.size(), Sinks{});
+  queries_.clear();
+  for (const Sequence& sequence : batch.sequences) queries_.push_back(sequence.queries());
+  for (const CaptureTarget& target : targets_) {
+    sinks_.at(target.sequence).at(static_cast<std::size_t>(target.what)) = target.sink;
+  }
+  const auto& heads = layout_.heads().heads();
+  reads_kv_first_.clear();
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    reads_kv_first_.push_back(i == 0 || heads[i - 1].layer != heads[i].layer ||
+                              kv_head_of(model.config(), heads[i - 1]) !=
+                                  kv_head_of(model.config(), heads[i]));
+  }
+}
+
+ArraySink* Capture::sink(std::size_t sequence, Captured what) const {
+  return sinks_[sequence][static_cast<std::size_t>(what)];
+}
+
+void Capture::panel(const AttentionPanel& panel) {
+  const auto place = layout_.heads().place({panel.layer, panel.head});
+  if (!place) return;
+  const std::size_t first_row = *place * queries_[panel.sequence] + panel.first_query;
+  const auto by_query = [&](Captured what, MatrixView<const float> rows) {
+    if (ArraySink* to = sink(panel.sequence, what)) write_rows(*to, first_row * rows.cols, rows);
+  };
+  by_query(Captured::pattern, panel.pattern);
+  by_query(Captured::scores, panel.scores);
+  by_query(Captured::queries, panel.q);
+  by_query(Captured::z, panel.z);
+
+  if (panel.first_query != 0 || !reads_kv_first_[*place]) return;
+  const std::size_t kv_place = layout_.kv_heads().place({panel.layer, panel.kv_head}).value();
+  const auto by_key = [&](Captured what, MatrixView<const float> rows) {
+    if (ArraySink* to = sink(panel.sequence, what)) write_rows(*to, kv_place * rows.rows * rows.cols, rows);
+  };
+  by_key(Captured::keys, panel.k);
+  by_key(Captured::values, panel.v);
+}
+
+void Capture::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  const auto& layers = layout_.heads().layers();
+  const auto found = std::find(layers.begin(), layers.end(), layer);
+  ArraySink* const to = sink(sequence, Captured::output);
+  if (found == layers.end() || to == nullptr) return;
+  write_rows(*to, static_cast<std::size_t>(found - layers.begin()) * values.rows * values.cols, values);
+}
+
+void Capture::logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) {
+  if (ArraySink* to = sink(sequence, Captured::logits)) write_rows(*to, first_query * values.cols, values);
+}
+
+}  // namespace attnctl

@@ -1,0 +1,47 @@
+#include "attnctl/analysis/head_axes.hpp"
+
+#include "attnctl/analysis/head_index.hpp"
+
+#include <algorithm>
+
+namespace attnctl {
+
+HeadAxes::HeadAxes(std::span<const HeadId> heads) : heads_(heads.begin(), heads.end()) {
+  for (const HeadId head : heads_) {
+    if (layers_.empty() || layers_.back() != head.layer) layers_.push_back(head.layer);
+  }
+  const std::size_t width = layers_.empty() ? 0 : heads_.size() / layers_.size();
+  for (std::size_t i = 0; i < heads_.size(); ++i) {
+    // Layer and head as they would stand in a rectangle whose first row is the first layer's.
+    const bool fits = width * layers_.size() == heads_.size() && heads_[i].layer == layers_[i / width] &&
+                      heads_[i].head == heads_[i % width].head;
+    regular_ = regular_ && fits;
+  }
+}
+
+HeadAxes HeadAxes::of_kv_heads(std::span<const HeadId> heads, const ModelConfig& config) {
+  std::vector<HeadId> read;
+  for (const HeadId head : heads) {
+    const HeadId kv{head.layer, kv_head_of(config, head)};
+    if (read.empty() || read.back() != kv) read.push_back(kv);
+  }
+  return HeadAxes(read);
+}
+
+Shape HeadAxes::shape(std::span<const std::size_t> rest) const {
+  Shape shape{heads_.size()};
+  if (regular_ && !layers_.empty()) shape = {layers_.size(), heads_.size() / layers_.size()};
+  shape.insert(shape.end(), rest.begin(), rest.end());
+  return shape;
+}
+
+std::optional<std::size_t> HeadAxes::place(HeadId head) const {
+  return head_index(heads_, head);
+}
+
+std::size_t kv_head_of(const ModelConfig& config, HeadId head) {
+  const AttentionConfig& attention = config.layers.at(head.layer).attention;
+  return head.head / (attention.heads / attention.kv_heads);
+}
+
+}  // namespace attnctl

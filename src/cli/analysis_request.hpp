@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options.hpp"
+
+namespace attnctl::cli {
+
+/// What `analyze` and `weights` were asked for.
+struct AnalysisRequest {
+  ModelOptions model;
+  InputOptions inputs;
+  SelectionOptions selection;
+  OutputOptions output;
+  RunOptions run;
+  std::string from;             // --from: a token, a word or a position; empty: not asked
+  std::vector<std::string> to;  // --to
+  bool with_inputs = true;      // false: weights alone
+  bool include_given = false;   // --include stands on the command line
+};
+
+/// Opens, computes, writes. Throws Error.
+void run_analysis(const AnalysisRequest& request);
+
+}  // namespace attnctl::cli

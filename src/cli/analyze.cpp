@@ -1,0 +1,45 @@
+#include <memory>
+
+#include "cli/analysis_request.hpp"
+#include "cli/commands.hpp"
+
+namespace attnctl::cli {
+
+void add_analyze(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("analyze", "Patterns, metrics of every head, and weights analyses");
+  auto request = std::make_shared<AnalysisRequest>();
+  add_model_options(*command, request->model);
+  add_input_options(*command, request->inputs);
+  add_selection_options(*command, request->selection, "metrics,patterns,weights");
+  const std::string group = "Selection";
+  command->add_flag("--per-input", request->selection.per_input, "metrics of each input, not of all together")
+      ->group(group);
+  command
+      ->add_option("--from", request->from,
+                   "what this token looks at in every head: a word, word#2, or a position")
+      ->type_name("TOKEN")
+      ->group(group);
+  command->add_option("--to", request->to, "with --from: the weight on these")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("TOKENS")
+      ->group(group);
+  add_output_options(*command, request->output);
+  add_run_options(*command, request->run);
+  command->footer(
+      "Examples:\n"
+      "  attnctl analyze data/attention-demo.json --input data/sentences.jsonl --from it --to animal,tired\n"
+      "  attnctl analyze data/tiny-llama --ids 5,6,7,8 | jq '.heads[0]'\n"
+      "  attnctl analyze data/tiny-llama --input data/tiny-llama/sentences.jsonl --from it --format text\n"
+      "  attnctl analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --include metrics --format "
+      "text --sort "
+      "next_token --top 3\n"
+      "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --layers 0,2-3 -o out/patterns.npz\n"
+      "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o out/tables");
+  command->callback([&action, request, command] {
+    request->include_given = command->count("--include") > 0;
+    action = [request] { run_analysis(*request); };
+  });
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/input/batch.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+// Arrays that the command line names: embeddings and masks, one .npy file each.
+namespace attnctl::cli {
+
+/// [n, d] or [batch, n, d], of any numeric type. Throws Error(bad_input): another number of axes, no rows.
+[[nodiscard]] std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path);
+
+/// A mask over scores for each sequence of the batch: [n, m], [batch, n, m], [batch, 1, n, m] or [batch, h,
+/// n, m]; bool or integer (1 = may attend, 0 = hidden) or float (added to the scores, -inf allowed). Throws
+/// Error(bad_input): a shape that does not fit the batch, an integer other than 0 and 1, NaN or +inf.
+void read_score_masks(const std::string& path, Batch& batch);
+
+/// [batch, m], bool or integer: 1 = this key is visible. Errors as above.
+void read_key_masks(const std::string& path, Batch& batch);
+
+/// j <= i may be attended to.
+[[nodiscard]] ScoreMask causal_mask(std::size_t queries, std::size_t keys);
+
+}  // namespace attnctl::cli

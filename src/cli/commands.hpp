@@ -1,0 +1,20 @@
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+// The subcommands, a file each: each function adds one to the tree and, when the command line names it,
+// leaves in `action` what is to be run. An action throws Error for every status but 0.
+namespace attnctl::cli {
+
+using Action = std::function<void()>;
+
+void add_analyze(CLI::App& app, Action& action);
+void add_weights(CLI::App& app, Action& action);
+void add_info(CLI::App& app, Action& action);
+void add_verify(CLI::App& app, Action& action);
+void add_schema(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);  // hidden: used at installation
+
+}  // namespace attnctl::cli

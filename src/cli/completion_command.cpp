@@ -1,0 +1,24 @@
+#include "attnctl/base/output_file.hpp"
+#include "attnctl/cli/completion.hpp"
+
+#include <memory>
+#include <string>
+
+#include "cli/commands.hpp"
+
+namespace attnctl::cli {
+
+void add_completion(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("completion", "Print the completion script of a shell")->group("");
+  auto shell = std::make_shared<std::string>();
+  command->add_option("SHELL", *shell, "bash, zsh or fish")->required();
+  command->callback([&app, &action, shell] {
+    action = [&app, shell] {
+      OutputFile out("-");
+      out.write(completion_script(app, *shell));
+      out.commit();
+    };
+  });
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,264 @@
+#include "cli/document.hpp"
+
+#include "attnctl/analysis/catalogue.hpp"
+#include "attnctl/analysis/circuit.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "cli/shapes.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+List names_of(std::span<const HeadId> heads) {
+  List names;
+  for (const HeadId head : heads) names.emplace_back(to_string(head));
+  return names;
+}
+
+Value or_null(const std::optional<double>& value) {
+  return value ? Value(*value) : Value();
+}
+Value or_null(const std::optional<std::size_t>& value) {
+  return value ? Value(*value) : Value();
+}
+
+Array copy_of(MatrixView<const double> matrix) {
+  std::vector<double> values;
+  for (std::size_t r = 0; r < matrix.rows; ++r)
+    values.insert(values.end(), matrix.row(r).begin(), matrix.row(r).end());
+  return make_array({matrix.rows, matrix.cols}, std::move(values));
+}
+
+/// Calls visit(analysis) for QK, and for OV where there is one.
+template <typename Visit>
+void for_each_circuit(const WeightsAnalysis& weights, Visit&& visit) {
+  visit(weights.qk);
+  if (weights.ov) visit(*weights.ov);
+}
+
+Section inputs_section(const Results& results) {
+  List items;
+  for (const Sequence& sequence : results.batch.sequences) {
+    Record record;
+    record.set("id", sequence.id);
+    if (sequence.text) record.set("text", *sequence.text);
+    if (!sequence.tokens.empty()) {
+      record.set("tokens", List(sequence.tokens.begin(), sequence.tokens.end()));
+    }
+    if (!sequence.ids.empty()) record.set("ids", make_array({sequence.ids.size()}, sequence.ids));
+    record.set("length", sequence.queries());
+    items.emplace_back(std::move(record));
+  }
+  return {"inputs", "input", std::move(items)};
+}
+
+Section similarity_section(const WeightsAnalysis& weights) {
+  List items;
+  for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
+    for (const SubspaceSimilarity& each : circuit.similarity) {
+      Record record;
+      record.set("circuit", std::string(name_of(circuit.circuit)))
+          .set("component", Value())
+          .set("layer", or_null(each.layer))
+          .set("heads", names_of(each.heads))
+          .set("values", copy_of(each.values.view()))
+          .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
+          .set("mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs));
+      items.emplace_back(std::move(record));
+    }
+  });
+  return {"subspace_similarity", "subspace_similarity", std::move(items)};
+}
+
+Section effective_ranks_section(const WeightsAnalysis& weights) {
+  List items;
+  for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
+    for (auto first = circuit.heads.begin(); first != circuit.heads.end();) {
+      const std::size_t layer = first->head.layer;
+      const auto last = std::find_if(first, circuit.heads.end(),
+                                     [&](const HeadSpectrum& head) { return head.head.layer != layer; });
+      List names;
+      List values;
+      for (auto head = first; head != last; ++head) {
+        names.emplace_back(to_string(head->head));
+        values.push_back(or_null(head->effective_rank));
+      }
+      Record record;
+      record.set("circuit", std::string(name_of(circuit.circuit)))
+          .set("component", Value())
+          .set("layer", layer)
+          .set("heads", std::move(names))
+          .set("values", std::move(values));
+      items.emplace_back(std::move(record));
+      first = last;
+    }
+  });
+  return {"effective_ranks", "effective_ranks", std::move(items)};
+}
+
+Section directions_section(const WeightsAnalysis& weights) {
+  List items;
+  for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
+    for (const HeadSpectrum& head : circuit.heads) {
+      const std::size_t count = head.left.rows();
+      std::vector<double> values(head.singular_values.begin(),
+                                 head.singular_values.begin() + static_cast<std::ptrdiff_t>(count));
+      Record record;
+      record.set("head", to_string(head.head))
+          .set("circuit", std::string(name_of(circuit.circuit)))
+          .set("singular_values", make_array({count}, std::move(values)))
+          .set("left", copy_of(head.left.view()))
+          .set("right", copy_of(head.right.view()));
+      items.emplace_back(std::move(record));
+    }
+  });
+  return {"principal_directions", "principal_directions", std::move(items)};
+}
+
+Section circuits_section(const Results& results) {
+  List items;
+  for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
+    for (const HeadId head : results.selection.heads) {
+      const auto factors = circuit_factors(results.model, head.layer, circuit, results.fold_norm);
+      if (!factors) continue;
+      Record record;
+      record.set("head", to_string(head))
+          .set("circuit", std::string(name_of(circuit)))
+          .set("values", copy_of(form_circuit(*factors, head.head).view()));
+      items.emplace_back(std::move(record));
+    }
+  }
+  return {"circuits", "circuit", std::move(items)};
+}
+
+Section patterns_section(const Results& results) {
+  List items;
+  for (const InputArray& array : results.arrays) {
+    if (array.name != "pattern") continue;
+    const Sequence& sequence = results.batch.sequences[array.sequence];
+    for (std::size_t i = 0; i < results.selection.heads.size(); ++i) {
+      Record record;
+      record.set("input", sequence.id)
+          .set("head", to_string(results.selection.heads[i]))
+          .set("queries", sequence.queries())
+          .set("keys", sequence.keys())
+          .set("values", item_of(array.array, i, 2));
+      items.emplace_back(std::move(record));
+    }
+  }
+  return {"patterns", "pattern", std::move(items)};
+}
+
+Section attention_from_section(const Results& results) {
+  List items;
+  for (const AttentionAnswer& answer : results.answers) {
+    const Question& question = results.questions[answer.question];
+    const Sequence& sequence = results.batch.sequences[question.positions.sequence];
+    const auto token = [&](std::size_t position) {
+      return position < sequence.tokens.size() ? Value(sequence.tokens[position]) : Value();
+    };
+    List top;
+    for (const KeyWeight& key : answer.top) {
+      Record record;
+      record.set("key", key.key).set("token", token(key.key)).set("weight", key.weight);
+      top.emplace_back(std::move(record));
+    }
+    List to;
+    for (std::size_t i = 0; i < question.to.size(); ++i) {
+      Record record;
+      record.set("token", question.to[i]).set("weight", answer.to[i] ? Value(*answer.to[i]) : Value());
+      to.emplace_back(std::move(record));
+    }
+    const std::size_t query = question.positions.from.front();
+    Record record;
+    record.set("input", sequence.id)
+        .set("head", to_string(answer.head))
+        .set("query", query)
+        .set("query_token", token(query))
+        .set("top", std::move(top))
+        .set("to", std::move(to));
+    items.emplace_back(std::move(record));
+  }
+  return {"attention_from", "attention_from", std::move(items)};
+}
+
+Section rollout_section(const Results& results) {
+  List items;
+  for (const InputArray& array : results.arrays) {
+    if (array.name != "rollout") continue;
+    for (std::size_t from = 0; from < array.array.shape[0]; ++from) {
+      Record record;
+      record.set("input", results.batch.sequences[array.sequence].id)
+          .set("from", from)
+          .set("values", item_of(array.array, from, 1));
+      items.emplace_back(std::move(record));
+    }
+  }
+  return {"rollout", "rollout", std::move(items)};
+}
+
+/// One record a head; keys and values, which belong to key/value heads, and outputs one a layer.
+Section arrays_section(const Results& results) {
+  const std::vector<std::size_t> layers = results.selection.layers();
+  List items;
+  const auto add = [&](const InputArray& array, Value layer, Value head, const Array& values) {
+    Record record;
+    record.set("name", array.name)
+        .set("input", results.batch.sequences[array.sequence].id)
+        .set("component", Value())
+        .set("layer", std::move(layer))
+        .set("head", std::move(head))
+        .set("shape", List(values.shape.begin(), values.shape.end()))
+        .set("values", values);
+    items.emplace_back(std::move(record));
+  };
+  for (const InputArray& array : results.arrays) {
+    if (array.name == "pattern" || array.name == "rollout") continue;
+    if (array.name == "logits") {
+      add(array, Value(), Value(), array.array);
+    } else if (array.name == "output" || array.name == "keys" || array.name == "values") {
+      const std::size_t axes = array.array.shape.size() - 1;
+      for (std::size_t i = 0; i < layers.size(); ++i)
+        add(array, layers[i], Value(), item_of(array.array, i, axes));
+    } else {
+      for (std::size_t i = 0; i < results.selection.heads.size(); ++i) {
+        const HeadId head = results.selection.heads[i];
+        add(array, head.layer, to_string(head), item_of(array.array, i, 2));
+      }
+    }
+  }
+  return {"arrays", "array", std::move(items)};
+}
+
+}  // namespace
+
+Document analysis_document(const Results& results, const Session& session) {
+  Document document;
+  document.head.set("schema", "attnctl.analysis/1")
+      .set("attnctl", tool_record(session))
+      .set("model", model_record(results.model));
+  const auto add = [&](Section section) { document.sections.push_back(std::move(section)); };
+  if (!results.batch.sequences.empty()) add(inputs_section(results));
+  if (results.has_heads()) {
+    add({"metrics", "metric", metrics_table()});
+    add({"heads", "head", results.heads(HeadColumns::named)});
+  }
+  if (results.weights && results.includes.weights) {
+    add(similarity_section(*results.weights));
+    add(effective_ranks_section(*results.weights));
+  }
+  if (results.weights && results.includes.directions) add(directions_section(*results.weights));
+  if (results.includes.circuits) add(circuits_section(results));
+  if (results.includes.patterns) add(patterns_section(results));
+  if (!results.questions.empty()) add(attention_from_section(results));
+  if (results.includes.rollout) add(rollout_section(results));
+  Section arrays = arrays_section(results);
+  if (!std::get<List>(arrays.items.data).empty()) add(std::move(arrays));
+  add(warnings_section(session.warnings));
+  return document;
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "attnctl/base/pool.hpp"
+#include "attnctl/base/result.hpp"
+
+#include "cli/results.hpp"
+#include "cli/session.hpp"
+
+namespace attnctl::cli {
+
+/// The JSON document attnctl.analysis/1 (docs/cli.md): sections that were not asked for are absent.
+[[nodiscard]] Document analysis_document(const Results& results, const Session& session);
+
+}  // namespace attnctl::cli

@@ -1,0 +1,129 @@
+#include "cli/npz_results.hpp"
+
+#include "attnctl/analysis/circuit.hpp"
+#include "attnctl/analysis/head_axes.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attnctl::cli {
+namespace {
+
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+
+/// [layers, heads, rest...], or [selected, rest...] for a ragged selection.
+Shape shape_of(const Selection& selection, std::initializer_list<std::size_t> rest) {
+  return HeadAxes(selection.heads).shape(std::span(rest.begin(), rest.size()));
+}
+
+Array float_array(Shape shape, const std::vector<double>& values) {
+  std::vector<float> narrow;
+  narrow.reserve(values.size());
+  for (const double value : values) narrow.push_back(static_cast<float>(value));
+  return make_array(std::move(shape), std::move(narrow));
+}
+
+/// [layers, h, h] where layers are compared within and have the same heads, else [selected, selected] with
+/// NaN for pairs that were not compared.
+Array similarity_array(const CircuitAnalysis& circuit, const Selection& selection) {
+  std::vector<double> values;
+  const HeadAxes axes(selection.heads);
+  const std::size_t layers = axes.layers().size();
+  if (axes.regular() && circuit.similarity.size() == layers && circuit.similarity.front().layer) {
+    for (const SubspaceSimilarity& each : circuit.similarity) {
+      values.insert(values.end(), each.values.values().begin(), each.values.values().end());
+    }
+    const std::size_t heads = selection.heads.size() / layers;
+    return float_array({layers, heads, heads}, values);
+  }
+  const std::size_t all = selection.heads.size();
+  values.assign(all * all, kUndefined);
+  for (const SubspaceSimilarity& each : circuit.similarity) {
+    for (std::size_t a = 0; a < each.heads.size(); ++a) {
+      for (std::size_t b = 0; b < each.heads.size(); ++b) {
+        values[axes.place(each.heads[a]).value() * all + axes.place(each.heads[b]).value()] =
+            each.values(a, b);
+      }
+    }
+  }
+  return float_array({all, all}, values);
+}
+
+void add_circuit(NpzWriter& npz, const CircuitAnalysis& circuit, const Selection& selection) {
+  const std::string prefix(name_of(circuit.circuit));
+  npz.add(prefix + "_similarity", similarity_array(circuit, selection));
+  if (circuit.heads.size() != selection.heads.size()) return;  // some layers have no such circuit
+  std::vector<double> ranks;
+  std::size_t most = 0;
+  for (const HeadSpectrum& head : circuit.heads) {
+    ranks.push_back(head.effective_rank.value_or(kUndefined));
+    most = std::max(most, head.singular_values.size());
+  }
+  std::vector<double> singular;
+  for (const HeadSpectrum& head : circuit.heads) {
+    singular.insert(singular.end(), head.singular_values.begin(), head.singular_values.end());
+    singular.resize(singular.size() + most - head.singular_values.size(), kUndefined);
+  }
+  npz.add(prefix + "_effective_rank", float_array(shape_of(selection, {}), ranks));
+  npz.add(prefix + "_singular_values", float_array(shape_of(selection, {most}), singular));
+}
+
+void add_circuits(NpzWriter& npz, const Results& results) {
+  for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
+    std::vector<double> values;
+    std::size_t rows = 0;
+    std::size_t cols = 0;
+    bool all = true;
+    for (const HeadId head : results.selection.heads) {
+      const auto factors = circuit_factors(results.model, head.layer, circuit, results.fold_norm);
+      all &= factors.has_value();
+      if (!factors) continue;
+      const OwnedMatrix<double> matrix = form_circuit(*factors, head.head);
+      rows = matrix.rows();
+      cols = matrix.cols();
+      values.insert(values.end(), matrix.values().begin(), matrix.values().end());
+    }
+    if (all)
+      npz.add(std::string(name_of(circuit)) + "_circuit",
+              float_array(shape_of(results.selection, {rows, cols}), values));
+  }
+}
+
+}  // namespace
+
+void add_selection_arrays(NpzWriter& npz, const Batch& batch, const Selection& selection) {
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+    const std::vector<std::int64_t>& ids = batch.sequences[s].ids;
+    if (!ids.empty()) npz.add("ids_" + std::to_string(s), make_array({ids.size()}, ids));
+  }
+  const HeadAxes axes(selection.heads);
+  const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
+  std::vector<std::int64_t> layers;
+  for (const std::size_t layer : axes.layers()) layers.push_back(number(layer));
+  npz.add("layers", make_array({layers.size()}, layers));
+  std::vector<std::int64_t> heads;
+  if (axes.regular()) {
+    for (std::size_t i = 0; i < selection.heads.size() / layers.size(); ++i) {
+      heads.push_back(number(selection.heads[i].head));
+    }
+    npz.add("heads", make_array({heads.size()}, heads));
+  } else {
+    for (const HeadId head : selection.heads)
+      heads.insert(heads.end(), {number(head.layer), number(head.head)});
+    npz.add("heads", make_array({selection.heads.size(), 2}, heads));
+  }
+}
+
+void add_weights_arrays(NpzWriter& npz, const Results& results) {
+  if (results.weights && results.includes.weights) {
+    add_circuit(npz, results.weights->qk, results.selection);
+    if (results.weights->ov) add_circuit(npz, *results.weights->ov, results.selection);
+  }
+  if (results.includes.circuits) add_circuits(npz, results);
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,81 @@
+#include "cli/pictures.hpp"
+
+#include "attnctl/analysis/head_axes.hpp"
+#include "attnctl/base/error.hpp"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/shapes.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+/// "Head i" within a layer, "L.H" across layers.
+std::vector<std::string> head_labels(const SubspaceSimilarity& similarity) {
+  std::vector<std::string> labels;
+  for (const HeadId head : similarity.heads) {
+    labels.push_back(similarity.layer ? "Head " + std::to_string(head.head) : to_string(head));
+  }
+  return labels;
+}
+
+HeatmapPage similarity_page(const WeightsAnalysis& weights) {
+  HeatmapPage page;
+  page.scale = {.diverging = true, .low = -1, .high = 1, .label = "Subspace Correlation"};
+  const std::vector<SubspaceSimilarity>& all = weights.qk.similarity;
+  page.title = "Head Subspace Similarity";
+  page.columns = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(all.size()))));
+  for (const SubspaceSimilarity& each : all) {
+    const auto values = each.values.values();
+    const std::string title = all.size() == 1 ? page.title : fmt::format("Layer {}", *each.layer);
+    page.heatmaps.push_back({title, "Head", "Head", head_labels(each), head_labels(each),
+                             make_array({each.heads.size(), each.heads.size()},
+                                        std::vector<double>(values.begin(), values.end()))});
+  }
+  return page;
+}
+
+std::vector<std::string> token_labels(const Results& results, const Sequence& sequence) {
+  std::vector<std::string> labels;
+  for (const std::string& token : sequence.tokens) labels.push_back(results.vocabulary.plain(token));
+  if (labels.empty()) {
+    for (std::size_t i = 0; i < sequence.queries(); ++i) labels.push_back(std::to_string(i));
+  }
+  return labels;
+}
+
+/// Layers down, heads across.
+HeatmapPage pattern_page(const Results& results) {
+  HeatmapPage page;
+  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Attention weight"};
+  const HeadAxes axes(results.selection.heads);
+  const std::size_t heads = results.selection.heads.size();
+  page.columns = axes.regular() ? heads / axes.layers().size() : heads;
+  for (const InputArray& array : results.arrays) {
+    if (array.name != "pattern") continue;
+    const Sequence& sequence = results.batch.sequences[array.sequence];
+    const std::vector<std::string> queries = token_labels(results, sequence);
+    const bool crossed = sequence.key_embeddings.rows() > 0;
+    const std::string input = results.batch.sequences.size() == 1 ? "" : sequence.id + " ";
+    for (std::size_t i = 0; i < heads; ++i) {
+      page.heatmaps.push_back({input + to_string(results.selection.heads[i]), "Key", "Query",
+                               crossed ? std::vector<std::string>() : queries, queries,
+                               item_of(array.array, i, 2)});
+    }
+  }
+  page.title = page.heatmaps.size() > 1 ? "Attention Patterns" : "";
+  return page;
+}
+
+}  // namespace
+
+HeatmapPage heatmap_page(const Results& results) {
+  if (results.includes.patterns) return pattern_page(results);
+  if (results.weights) return similarity_page(*results.weights);
+  fail(Status::usage, "--include: svg draws weights (similarity of heads) or patterns; include one of them");
+}
+
+}  // namespace attnctl::cli

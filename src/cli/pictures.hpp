@@ -1,0 +1,13 @@
+#pragma once
+
+#include "attnctl/report/svg.hpp"
+
+#include "cli/results.hpp"
+
+namespace attnctl::cli {
+
+/// Heatmaps on one page: patterns of the selected heads where they were included, else the subspace
+/// similarity (QK) of each layer, or across layers. Throws Error(usage) where neither was computed.
+[[nodiscard]] HeatmapPage heatmap_page(const Results& results);
+
+}  // namespace attnctl::cli

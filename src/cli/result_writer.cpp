@@ -1,0 +1,73 @@
+#include "cli/result_writer.hpp"
+
+#include "attnctl/base/error.hpp"
+#include "attnctl/report/csv.hpp"
+#include "attnctl/report/json.hpp"
+#include "attnctl/report/svg.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/document.hpp"
+#include "cli/pictures.hpp"
+#include "cli/summary.hpp"
+#include "cli/tables.hpp"
+
+namespace attnctl::cli {
+
+ResultWriter::ResultWriter(const Target& target, const AnalysisRequest& request, Session& session)
+    : target_(target), request_(request), session_(session) {
+  if (target.format != Format::csv || !target.table.empty()) out_.emplace(target.path);
+}
+
+void ResultWriter::write_csv(const Results& results) {
+  const WriteOptions options{.number = {request_.output.digits}, .pool = &session_.pool};
+  const std::vector<Table> tables = analysis_tables(results);
+  if (!out_) {
+    CsvFolder folder(target_.path);
+    for (const Table& table : tables) folder.add(table, options);
+    check_before_commit(session_);
+    folder.commit();
+    return;
+  }
+  const auto table = std::find_if(tables.begin(), tables.end(),
+                                  [&](const Table& each) { return each.name == target_.table; });
+  if (table == tables.end()) {
+    std::string names;
+    for (const Table& each : tables) names += (names.empty() ? "" : ", ") + each.name;
+    fail(Status::usage, "--table: unsupported \"{}\"; this run has {}", escaped(target_.table), names);
+  }
+  write_csv_table(*out_, *table, options);
+  check_before_commit(session_);
+  out_->commit();
+}
+
+void ResultWriter::write(const Results& results) {
+  const WriteOptions options{.number = {request_.output.digits}, .pool = &session_.pool};
+  switch (target_.format) {
+    case Format::csv:
+      write_csv(results);
+      return;
+    case Format::json:
+    case Format::jsonl: {
+      const Document document = analysis_document(results, session_);
+      target_.format == Format::json ? write_json(*out_, document, options)
+                                     : write_jsonl(*out_, document, options);
+      break;
+    }
+    case Format::text:
+      out_->write(summary_text(results, request_.output, text_style(target_)));
+      break;
+    case Format::svg:
+      write_svg(*out_, heatmap_page(results));
+      break;
+    case Format::npz:
+      break;  // streamed during the pass
+  }
+  check_before_commit(session_);
+  out_->commit();
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "attnctl/analysis/attention_from.hpp"
+#include "attnctl/analysis/heads_table.hpp"
+#include "attnctl/analysis/pattern_metrics.hpp"
+#include "attnctl/analysis/weights.hpp"
+#include "attnctl/base/result.hpp"
+#include "attnctl/forward/run.hpp"
+#include "attnctl/input/batch.hpp"
+#include "attnctl/model/model.hpp"
+#include "attnctl/tokenizer/vocabulary.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/options.hpp"
+
+namespace attnctl::cli {
+
+/// An array of the pass of one input, in the shape of the NPZ: [layers, heads, ...], [selected, ...] where
+/// the selection is ragged, [layers, kv_heads, ...] of keys and values, [layers, n, d] of the output, [n,
+/// vocabulary] of logits.
+struct InputArray {
+  std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits", "rollout"
+  std::size_t sequence = 0;
+  Array array;
+};
+
+/// --from and --to in one input.
+struct Question {
+  AttentionQuestion positions;
+  std::string from;             // as asked
+  std::vector<std::string> to;  // as asked, those that the input has
+};
+
+/// What `analyze` and `weights` computed; each format shows it in its own way (document, tables, NPZ,
+/// summary, pictures).
+struct Results {
+  const Model& model;
+  const Vocabulary& vocabulary;
+  const Batch& batch;  // empty for `weights`
+  const Selection& selection;
+  const Includes& includes;
+  bool fold_norm = false;
+
+  std::optional<WeightsAnalysis> weights;
+  std::vector<HeadPatternMetrics> pattern_metrics;
+  std::vector<InputArray> arrays;
+  std::vector<Question> questions;
+  std::vector<AttentionAnswer> answers;  // by question, then head
+
+  /// True where there is anything to say of single heads.
+  [[nodiscard]] bool has_heads() const { return weights.has_value() || !pattern_metrics.empty(); }
+  [[nodiscard]] Table heads(HeadColumns columns) const {
+    return heads_table({.config = model.config(),
+                        .selection = selection,
+                        .weights = weights ? &*weights : nullptr,
+                        .patterns = pattern_metrics,
+                        .batch = &batch},
+                       columns);
+  }
+};
+
+}  // namespace attnctl::cli

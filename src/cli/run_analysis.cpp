@@ -1,0 +1,305 @@
+#include "attnctl/analysis/attention_from.hpp"
+#include "attnctl/analysis/capture.hpp"
+#include "attnctl/analysis/heads_table.hpp"
+#include "attnctl/analysis/pattern_metrics.hpp"
+#include "attnctl/analysis/rollout.hpp"
+#include "attnctl/analysis/weights.hpp"
+#include "attnctl/base/checked.hpp"
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/output_file.hpp"
+#include "attnctl/forward/run.hpp"
+#include "attnctl/input/token_query.hpp"
+#include "attnctl/report/npz.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/analysis_request.hpp"
+#include "cli/inputs.hpp"
+#include "cli/npz_results.hpp"
+#include "cli/result_writer.hpp"
+#include "cli/results.hpp"
+#include "cli/selection.hpp"
+#include "cli/session.hpp"
+#include "cli/tables.hpp"
+#include "cli/target.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+/// What --include asks for, as far as the format can show it.
+Includes resolve_includes(const AnalysisRequest& request, const Target& target) {
+  Includes includes = parse_includes(request.selection.include);
+  if (!request.with_inputs && includes.of_inputs()) {
+    fail(Status::usage, "--include: weights has no inputs; it knows weights, directions and circuits");
+  }
+  if (target.format == Format::csv) {
+    if (!request.with_inputs && !request.include_given) includes.directions = false;  // no table of its own
+    require_tables(includes);
+  }
+  // The summary and the pictures show whole patterns only where they were asked for by name.
+  const bool summary = target.format == Format::text || target.format == Format::svg;
+  if (summary && !request.include_given) includes.patterns = false;
+  return includes;
+}
+
+std::vector<std::filesystem::path> input_paths(const AnalysisRequest& request) {
+  std::vector<std::filesystem::path> paths = input_files(request.inputs);
+  paths.emplace_back(request.model.model);
+  if (request.model.config) paths.emplace_back(*request.model.config);
+  return paths;
+}
+
+/// Positions of --from and --to in each input that has the former.
+std::vector<Question> resolve_questions(const AnalysisRequest& request, const Batch& batch,
+                                        const Vocabulary& vocabulary, Warnings& warnings) {
+  std::vector<Question> questions;
+  if (request.from.empty()) {
+    if (!request.to.empty()) fail(Status::usage, "--to goes with --from");
+    return questions;
+  }
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+    const Sequence& sequence = batch.sequences[s];
+    Question question{
+        {.sequence = s, .from = find_word(sequence, vocabulary, request.from), .to = {}}, request.from, {}};
+    if (question.positions.from.empty()) {
+      warnings.add("from_not_found",
+                   fmt::format("--from: \"{}\" is not in input \"{}\"", request.from, sequence.id));
+      continue;
+    }
+    question.positions.top = request.output.top.value_or(question.positions.top);
+    for (const std::string& name : request.to) {
+      std::vector<std::size_t> keys = find_word(sequence, vocabulary, name);
+      if (keys.empty()) {
+        warnings.add("to_not_found", fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
+        continue;
+      }
+      question.positions.to.push_back(std::move(keys));
+      question.to.push_back(name);
+    }
+    questions.push_back(std::move(question));
+  }
+  if (questions.empty())
+    fail(Status::usage, "--from: \"{}\" is in none of the inputs", escaped(request.from));
+  return questions;
+}
+
+/// The parts of a pass that --include names, in the order of the arrays.
+std::vector<Captured> captured_parts(const Includes& includes) {
+  std::vector<Captured> parts;
+  const auto add = [&](bool wanted, Captured part) {
+    if (wanted) parts.push_back(part);
+  };
+  add(includes.patterns, Captured::pattern);
+  add(includes.scores, Captured::scores);
+  add(includes.queries, Captured::queries);
+  add(includes.keys, Captured::keys);
+  add(includes.values, Captured::values);
+  add(includes.z, Captured::z);
+  add(includes.output, Captured::output);
+  add(includes.logits, Captured::logits);
+  return parts;
+}
+
+/// One run of `analyze` or `weights`: everything is resolved and checked when it is made, run() works and
+/// writes.
+class AnalysisRun {
+ public:
+  explicit AnalysisRun(const AnalysisRequest& request);
+  void run();
+
+ private:
+  struct Part {
+    Captured what;
+    std::size_t sequence;
+    Shape shape;
+  };
+
+  void plan_parts();
+  void check_sizes() const;
+  void compute(Results& results, std::span<const CaptureTarget> targets);
+  void run_pass(Results& results, std::span<const CaptureTarget> targets);
+  void run_to_npz(Results& results);
+  void run_in_memory(Results& results);
+
+  const AnalysisRequest& request_;
+  Target target_;
+  Includes includes_;
+  Session session_;
+  OpenModel open_;
+  Selection selection_;
+  Batch batch_;
+  std::vector<Question> questions_;
+  std::vector<Part> parts_;  // of the pass, kept whole
+};
+
+AnalysisRun::AnalysisRun(const AnalysisRequest& request)
+    : request_(request),
+      target_(resolve_target(
+          request.output, {Format::json, Format::jsonl, Format::csv, Format::npz, Format::svg, Format::text},
+          input_paths(request))),
+      includes_(resolve_includes(request, target_)),
+      session_(request.run),
+      open_(open_model(request.model, session_.warnings)),
+      selection_(select_heads(request.selection, open_.model.config())) {
+  if (request.with_inputs) {
+    batch_ = read_inputs(request.inputs, open_.vocabulary);
+    check_batch(open_.model, batch_);
+  }
+  questions_ = resolve_questions(request, batch_, open_.vocabulary, session_.warnings);
+  plan_parts();
+  check_sizes();
+}
+
+void AnalysisRun::plan_parts() {
+  const CaptureLayout layout(selection_, open_.model.config());
+  for (const Captured what : captured_parts(includes_)) {
+    if (!layout.available(what)) {
+      const std::string code = what == Captured::logits ? "no_output_head" : "not_in_checkpoint";
+      session_.warnings.add(code, fmt::format("the checkpoint has nothing to give {}", name_of(what)));
+      continue;
+    }
+    for (std::size_t s = 0; s < batch_.sequences.size(); ++s) {
+      parts_.push_back({what, s, layout.shape(what, batch_.sequences[s])});
+    }
+  }
+}
+
+/// Says no before any work: values over --limit in a text format, and what would be held over --memory.
+void AnalysisRun::check_sizes() const {
+  std::uint64_t values = 0;
+  const auto add = [&](std::uint64_t count) {
+    values = checked_add(values, count).value_or(std::numeric_limits<std::uint64_t>::max());
+  };
+  for (const Part& part : parts_) {
+    add(checked_product(part.shape).value_or(std::numeric_limits<std::size_t>::max()));
+  }
+  if (includes_.circuits)
+    add(2 * selection_.heads.size() * open_.model.config().d_model * open_.model.config().d_model);
+  if (includes_.rollout) {
+    for (const Sequence& sequence : batch_.sequences) add(sequence.queries() * sequence.queries());
+  }
+  if (target_.format == Format::npz) return;  // streamed: neither text nor memory
+  constexpr std::uint64_t kTextBytes = 13;    // of a weight in its shortest text, with its comma
+  if (values > request_.run.limit) {
+    fail(Status::limit,
+         "{} values as {} take about {} bytes, over --limit {}; select --layers or --heads, leave out of "
+         "--include, use "
+         "--format npz, or raise --limit",
+         values, to_string(target_.format), checked_mul(values, kTextBytes).value_or(values),
+         request_.run.limit);
+  }
+  const std::uint64_t bytes = checked_mul<std::uint64_t>(values, sizeof(float)).value_or(values);
+  if (request_.run.memory != 0 && bytes > request_.run.memory) {
+    fail(Status::limit,
+         "{} values need {} bytes, over --memory {}; select --layers or --heads, or use --format npz", values,
+         bytes, request_.run.memory);
+  }
+}
+
+void AnalysisRun::run_pass(Results& results, std::span<const CaptureTarget> targets) {
+  std::vector<Observer*> observers;
+  PatternMetrics metrics(selection_, request_.selection.per_input);
+  if (includes_.metrics) observers.push_back(&metrics);
+  std::vector<AttentionQuestion> positions;
+  for (const Question& question : questions_) positions.push_back(question.positions);
+  AttentionFrom answers(selection_, positions);
+  if (!positions.empty()) observers.push_back(&answers);
+  Capture capture(CaptureLayout(selection_, open_.model.config()), targets);
+  if (!targets.empty()) observers.push_back(&capture);
+  Rollout rollout;
+  if (includes_.rollout) observers.push_back(&rollout);
+  if (observers.empty()) return;
+
+  RunContext context{.pool = session_.pool, .warnings = session_.warnings, .progress = &session_.progress};
+  // Rollout joins all heads of all layers, whichever were selected.
+  const Selection shown = includes_.rollout ? Selection::all(open_.model.config()) : selection_;
+  run_forward(open_.model, batch_, shown, observers, context);
+
+  if (includes_.metrics) results.pattern_metrics = metrics.finish();
+  if (!positions.empty()) results.answers = answers.finish();
+  if (!includes_.rollout) return;
+  std::vector<OwnedMatrix<double>> matrices = rollout.finish();
+  for (std::size_t s = 0; s < matrices.size(); ++s) {
+    const auto values = matrices[s].values();
+    results.arrays.push_back({"rollout", s,
+                              make_array({matrices[s].rows(), matrices[s].cols()},
+                                         std::vector<float>(values.begin(), values.end()))});
+  }
+}
+
+void AnalysisRun::compute(Results& results, std::span<const CaptureTarget> targets) {
+  if (includes_.weights || includes_.directions) {
+    const WeightsOptions options{.across_layers = request_.selection.across_layers,
+                                 .fold_norm = request_.selection.fold_norm,
+                                 .directions = includes_.directions ? request_.selection.directions : 0};
+    results.weights = analyze_weights(open_.model, selection_, options, session_.pool, session_.warnings);
+  }
+  if (!batch_.sequences.empty()) run_pass(results, targets);
+}
+
+void AnalysisRun::run_in_memory(Results& results) {
+  std::deque<MemorySink> sinks;
+  std::vector<CaptureTarget> targets;
+  for (const Part& part : parts_)
+    targets.push_back({part.what, part.sequence, &sinks.emplace_back(part.shape)});
+  ResultWriter writer(target_, request_,
+                      session_);  // opened first: a place that cannot be written costs no work
+  compute(results, targets);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    results.arrays.push_back({std::string(name_of(parts_[i].what)), parts_[i].sequence, sinks[i].take()});
+  }
+  writer.write(results);
+}
+
+void AnalysisRun::run_to_npz(Results& results) {
+  OutputFile out(target_.path);
+  NpzWriter npz(out, {.compress = request_.output.compress, .pool = &session_.pool});
+  add_selection_arrays(npz, batch_, selection_);
+  std::vector<CaptureTarget> targets;
+  for (const Part& part : parts_) {
+    const std::string name = fmt::format("{}_{}", name_of(part.what), part.sequence);
+    targets.push_back({part.what, part.sequence, &npz.add_streamed(name, part.shape)});
+  }
+  compute(results, targets);
+  for (const InputArray& array : results.arrays)
+    npz.add(fmt::format("{}_{}", array.name, array.sequence), array.array);
+  add_weights_arrays(npz, results);
+  npz.close();
+  check_before_commit(session_);
+  out.commit();
+}
+
+void AnalysisRun::run() {
+  Results results{.model = open_.model,
+                  .vocabulary = open_.vocabulary,
+                  .batch = batch_,
+                  .selection = selection_,
+                  .includes = includes_,
+                  .fold_norm = request_.selection.fold_norm,
+                  .weights = {},
+                  .pattern_metrics = {},
+                  .arrays = {},
+                  .questions = questions_,
+                  .answers = {}};
+  if (target_.format == Format::npz) {
+    run_to_npz(results);
+  } else {
+    run_in_memory(results);
+  }
+  print_warnings(session_);
+}
+
+}  // namespace
+
+void run_analysis(const AnalysisRequest& request) {
+  AnalysisRun(request).run();
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,101 @@
+#include "cli/session.hpp"
+
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/mapped_file.hpp"
+#include "attnctl/checkpoint/source.hpp"
+#include "attnctl/linalg/blas_kernel.hpp"
+
+#include <cstdio>
+#include <set>
+#include <utility>
+
+#include "cli/version.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+/// Special tokens that the configuration names by id, besides those of the tokenizer's files.
+void add_special_ids(Vocabulary& vocabulary, const ModelConfig& config) {
+  for (const std::int64_t id : config.special_ids) vocabulary.mark_special(id);
+}
+
+}  // namespace
+
+Session::Session(const RunOptions& run)
+    : pool(run.threads == 0 ? available_threads() : run.threads),
+      progress(run.progress, run.quiet),
+      options(run) {}
+
+OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
+  SourceOptions source_options;
+  if (options.config) source_options.config = *options.config;
+  ModelSource source = open_model_source(options.model, source_options, warnings);
+  const std::filesystem::path directory = source.directory;
+  Model model = Model::bind(std::move(source), warnings);
+  Vocabulary vocabulary;
+  if (!model.config().vocabulary.empty()) {
+    vocabulary = Vocabulary(model.config().vocabulary, {});
+  } else if (!directory.empty()) {
+    vocabulary = read_vocabulary(directory);
+  }
+  add_special_ids(vocabulary, model.config());
+  return {std::move(model), std::move(vocabulary)};
+}
+
+Record tool_record(const Session& session) {
+  Record record;
+  record.set("version", version_number())
+      .set("blas", blas_name())
+      .set("kernel", blas_kernel())
+      .set("threads", session.pool.size());
+  return record;
+}
+
+Record model_record(const Model& model) {
+  const ModelConfig& config = model.config();
+  const AttentionConfig& attention = config.layers.front().attention;
+  Record record;
+  record.set("path", model.source().given)
+      .set("family", config.family)
+      .set("layers", config.layers.size())
+      .set("heads", attention.heads)
+      .set("kv_heads", attention.kv_heads)
+      .set("d_model", config.d_model)
+      .set("d_head", attention.d_head)
+      .set("d_value", attention.d_value == 0 ? Value() : Value(attention.d_value))
+      .set("parameters", static_cast<std::size_t>(model.parameters()))
+      .set("position_in_scores", config.position_in_scores());
+  return record;
+}
+
+Section warnings_section(const Warnings& warnings) {
+  List items;
+  for (const Warning& warning : warnings.list()) {
+    Record record;
+    record.set("code", warning.code)
+        .set("message", warning.message)
+        .set("count", static_cast<std::size_t>(warning.count));
+    items.emplace_back(std::move(record));
+  }
+  return {"warnings", "warning", std::move(items)};
+}
+
+void print_warnings(const Session& session) {
+  if (session.options.quiet) return;
+  for (const Warning& warning : session.warnings.list()) {
+    const std::string times = warning.count > 1 ? fmt::format(" ({} times)", warning.count) : "";
+    std::fprintf(stderr, "attnctl: warning: %s%s\n", escaped(warning.message).c_str(), times.c_str());
+  }
+}
+
+void check_before_commit(const Session& session) {
+  check_mapped_files();
+  if (!session.options.strict) return;
+  for (const Warning& warning : session.warnings.list()) {
+    if (warning.code.starts_with("non_finite")) {
+      fail(Status::non_finite, "{} (--strict)", warning.message);
+    }
+  }
+}
+
+}  // namespace attnctl::cli

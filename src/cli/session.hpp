@@ -1,0 +1,46 @@
+#pragma once
+
+#include "attnctl/base/pool.hpp"
+#include "attnctl/base/progress.hpp"
+#include "attnctl/base/result.hpp"
+#include "attnctl/base/warnings.hpp"
+#include "attnctl/model/model.hpp"
+#include "attnctl/tokenizer/vocabulary.hpp"
+
+#include "cli/options.hpp"
+
+namespace attnctl::cli {
+
+/// What a command works with: workers, warnings and the progress bar.
+struct Session {
+  explicit Session(const RunOptions& options);
+
+  Pool pool;
+  Progress progress;
+  Warnings warnings;
+  const RunOptions& options;
+};
+
+/// A model that was opened and bound, and the vocabulary of its directory or configuration.
+struct OpenModel {
+  Model model;
+  Vocabulary vocabulary;
+};
+[[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
+
+/// "attnctl" and "model" of every document: {"version", "blas", "kernel", "threads"} and the model's identity
+/// and sizes.
+[[nodiscard]] Record tool_record(const Session& session);
+[[nodiscard]] Record model_record(const Model& model);
+
+/// The last section of every document.
+[[nodiscard]] Section warnings_section(const Warnings& warnings);
+
+/// Warnings on standard error, one line each, unless --quiet.
+void print_warnings(const Session& session);
+
+/// Before an output is committed: inputs that were cut while they were read are an error, and under --strict
+/// so are non-finite numbers (the warnings whose code begins with "non_finite").
+void check_before_commit(const Session& session);
+
+}  // namespace attnctl::cli

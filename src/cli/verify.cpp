@@ -1,0 +1,230 @@
+#include "attnctl/base/error.hpp"
+#include "attnctl/forward/reference.hpp"
+#include "attnctl/forward/run.hpp"
+#include "attnctl/input/sequences.hpp"
+#include "attnctl/report/json.hpp"
+#include "attnctl/report/text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/comparison.hpp"
+#include "cli/inputs.hpp"
+#include "cli/options.hpp"
+#include "cli/reference_file.hpp"
+#include "cli/selection.hpp"
+#include "cli/session.hpp"
+#include "cli/target.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+struct VerifyOptions {
+  ModelOptions model;
+  InputOptions inputs;
+  SelectionOptions selection;
+  OutputOptions output;
+  RunOptions run;
+  std::optional<std::string> against;
+  double tolerance = 1e-5;
+};
+
+constexpr std::size_t kSeededIds = 64;
+constexpr std::uint32_t kSeed = 20170612;
+
+/// Ids that are the same at every run; as many as the model has positions for, at most 64.
+Sequence seeded_sequence(const ModelConfig& config) {
+  if (config.embedding.vocabulary == 0) {
+    fail(Status::bad_input, "the model has no embedding table: give --embeddings");
+  }
+  std::mt19937 random(kSeed);  // its sequence is fixed by the standard; distributions are not
+  Sequence sequence;
+  const std::size_t length = std::min(kSeededIds, config.max_positions.value_or(kSeededIds));
+  for (std::size_t i = 0; i < length; ++i) {
+    sequence.ids.push_back(static_cast<std::int64_t>(random() % config.embedding.vocabulary));
+  }
+  return sequence;
+}
+
+/// The inputs of the command line, else those of the reference, else seeded ones.
+Batch choose_inputs(const VerifyOptions& options, const OpenModel& open,
+                    const std::optional<ReferenceFile>& reference) {
+  if (!options.inputs.items.empty()) return read_inputs(options.inputs, open.vocabulary);
+  Batch batch;
+  if (reference) {
+    for (const std::vector<std::int64_t>& ids : reference->ids) {
+      if (ids.empty()) {
+        fail(Status::bad_input, "{}: has no ids_{}: give the inputs", escaped(*options.against),
+             batch.sequences.size());
+      }
+      batch.sequences.emplace_back().ids = ids;
+    }
+  } else {
+    batch.sequences.push_back(seeded_sequence(open.model.config()));
+  }
+  finish_batch(batch, open.vocabulary);
+  return batch;
+}
+
+/// The pass in float64 of every sequence, one at a time, compared with the float32 pass of the same.
+std::vector<Comparison> compare_float64(const VerifyOptions& options, const OpenModel& open,
+                                        const Batch& batch, Session& session) {
+  const Selection selection = select_heads(options.selection, open.model.config());
+  const bool logits =
+      options.selection.layers.empty() && options.selection.heads.empty() && open.model.config().head.present;
+  std::vector<ReferencePass> passes;
+  session.progress.begin("float64", batch.sequences.size());
+  for (const Sequence& sequence : batch.sequences) {
+    passes.push_back(run_reference(open.model, sequence, selection.layers().back(), logits, session.pool));
+    session.progress.advance();
+  }
+  session.progress.end();
+  CompareObserver observer(passes);
+  Observer* const observers[] = {&observer};
+  RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+  run_forward(open.model, batch, selection, observers, context);
+  return observer.finish("float64");
+}
+
+std::vector<Comparison> compare_file(const VerifyOptions& options, const OpenModel& open, const Batch& batch,
+                                     const ReferenceFile& reference, Session& session) {
+  if (reference.passes.size() != batch.sequences.size()) {
+    fail(Status::bad_input, "{}: holds {} inputs, the run has {}", escaped(*options.against),
+         reference.passes.size(), batch.sequences.size());
+  }
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s)
+    check_reference_shapes(reference.passes[s], batch.sequences[s], *options.against);
+  CompareObserver observer(reference.passes);
+  Observer* const observers[] = {&observer};
+  RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+  run_forward(open.model, batch, select_heads(options.selection, open.model.config()), observers, context);
+  return observer.finish(*options.against);
+}
+
+/// Weights lie in 0..1; elsewhere the tolerance grows with the numbers.
+double tolerance_of(const Comparison& comparison, double tolerance) {
+  return tolerance * comparison.largest;
+}
+
+bool within(const Comparison& comparison, double tolerance) {
+  return comparison.max_difference <= tolerance_of(comparison, tolerance);
+}
+
+Table comparison_table(const std::vector<Comparison>& comparisons, double tolerance) {
+  std::vector<std::vector<Cell>> rows;
+  for (const Comparison& each : comparisons) {
+    rows.push_back({each.reference, each.array, Cell(),
+                    each.layer ? Cell(static_cast<std::int64_t>(*each.layer)) : Cell(),
+                    std::isfinite(each.max_difference) ? Cell(each.max_difference) : Cell(),
+                    tolerance_of(each, tolerance), within(each, tolerance)});
+  }
+  return make_table("comparisons",
+                    {"reference", "array", "component", "layer", "max_difference", "tolerance", "ok"},
+                    std::move(rows));
+}
+
+Document verify_document(const VerifyOptions& options, const OpenModel& open, const Batch& batch,
+                         const Table& table, bool ok, const Session& session) {
+  Document document;
+  document.head.set("schema", "attnctl.verify/1")
+      .set("attnctl", tool_record(session))
+      .set("model", model_record(open.model));
+  List inputs;
+  for (const Sequence& sequence : batch.sequences) {
+    Record record;
+    record.set("id", sequence.id).set("length", sequence.queries());
+    if (!sequence.ids.empty()) record.set("ids", make_array({sequence.ids.size()}, sequence.ids));
+    inputs.emplace_back(std::move(record));
+  }
+  document.sections.push_back({"inputs", "input", std::move(inputs)});
+  document.head.set("tolerance", options.tolerance).set("ok", ok);
+  document.sections.push_back({"comparisons", "comparison", table});
+  document.sections.push_back(warnings_section(session.warnings));
+  return document;
+}
+
+void verify(const VerifyOptions& options) {
+  std::vector<std::filesystem::path> files = input_files(options.inputs);
+  if (options.against) files.emplace_back(*options.against);
+  const Target target = resolve_target(options.output, {Format::text, Format::json, Format::jsonl}, files);
+  Session session(options.run);
+  const OpenModel open = open_model(options.model, session.warnings);
+  std::optional<ReferenceFile> reference;
+  if (options.against) reference = read_reference(*options.against, open.model.config());
+  const Batch batch = choose_inputs(options, open, reference);
+  check_batch(open.model, batch);
+
+  OutputFile out(target.path);
+  std::vector<Comparison> comparisons = compare_float64(options, open, batch, session);
+  if (reference) {
+    const auto more = compare_file(options, open, batch, *reference, session);
+    comparisons.insert(comparisons.end(), more.begin(), more.end());
+  }
+  const auto outside = std::count_if(comparisons.begin(), comparisons.end(), [&](const Comparison& each) {
+    return !within(each, options.tolerance);
+  });
+  const Table table = comparison_table(comparisons, options.tolerance);
+  if (target.format == Format::text) {
+    std::string text;
+    append_text_table(text, table, text_style(target));
+    out.write(text);
+  } else {
+    const Document document = verify_document(options, open, batch, table, outside == 0, session);
+    WriteOptions write{.number = {options.output.digits}, .pool = &session.pool};
+    target.format == Format::json ? write_json(out, document, write) : write_jsonl(out, document, write);
+  }
+  check_before_commit(session);
+  out.commit();
+  if (outside == 0) {
+    print_warnings(session);
+    return;
+  }
+  const auto worst =
+      std::max_element(comparisons.begin(), comparisons.end(), [](const auto& a, const auto& b) {
+        return !std::isnan(a.max_difference) &&
+               (std::isnan(b.max_difference) || a.max_difference < b.max_difference);
+      });
+  fail(Status::difference,
+       "{} of {} comparisons are over the tolerance {}; the largest is {} ({}{}, against {})", outside,
+       comparisons.size(), options.tolerance, worst->max_difference, worst->array,
+       worst->layer ? fmt::format(" of layer {}", *worst->layer) : "", escaped(worst->reference));
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Action& action) {
+  CLI::App* command =
+      app.add_subcommand("verify", "Compare the float32 pass with float64, and with a reference");
+  auto options = std::make_shared<VerifyOptions>();
+  add_model_options(*command, options->model);
+  add_input_options(*command, options->inputs);
+  command
+      ->add_option("--against", options->against,
+                   "arrays of a reference: pattern_0 [layers, heads, n, m], logits_0, ...")
+      ->type_name("FILE.npz");
+  command
+      ->add_option("--tolerance", options->tolerance,
+                   "largest difference that passes; times the largest value of scores, z, output, logits")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  add_head_options(*command, options->selection);
+  add_document_options(*command, options->output, {"json", "jsonl", "text"});
+  add_run_options(*command, options->run);
+  command->footer(
+      "Without inputs: the ids of the reference, else 64 seeded ids. A difference over the tolerance is "
+      "status 7.\n"
+      "Examples:\n"
+      "  attnctl verify data/tiny-llama\n"
+      "  attnctl verify data/tiny-bert --ids 2,30,31,3 --layers 0 --format json");
+  command->callback([&action, options] { action = [options] { verify(*options); }; });
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+namespace attnctl::cli {
+
+/// "attnctl 0.1.0 (OpenBLAS 0.3.21, kernel SkylakeX, avx512)".
+[[nodiscard]] std::string version_text();
+/// "0.1.0".
+[[nodiscard]] std::string version_number();
+
+}  // namespace attnctl::cli

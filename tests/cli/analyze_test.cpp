@@ -1,0 +1,298 @@
+#include "attnctl/base/dtype.hpp"
+#include "attnctl/base/warnings.hpp"
+#include "attnctl/checkpoint/checkpoint.hpp"
+#include "attnctl/cli/schemas.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/json_schema.hpp"
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+using attnctl::test::run_attnctl;
+using attnctl::test::run_shell;
+using attnctl::test::RunResult;
+using attnctl::test::slurp;
+using attnctl::test::TempDir;
+using nlohmann::json;
+
+namespace {
+
+const std::string kLlama = "tests/golden/llama";
+const std::string kBert = "tests/golden/bert";
+
+json run_json(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--format", "json"});
+  const RunResult result = run_attnctl(arguments);
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  return json::parse(result.out);
+}
+
+std::vector<std::string> breaches(const json& document) {
+  const json schema = json::parse(attnctl::cli::schema_text(document.at("schema").get<std::string>()));
+  return attnctl::test::schema_breaches(schema, document);
+}
+
+/// All values of a tensor of an NPZ, and its shape.
+struct Loaded {
+  attnctl::Shape shape;
+  std::vector<double> values;
+};
+Loaded load(attnctl::Checkpoint& npz, const std::string& name) {
+  const std::size_t index = npz.find(name);
+  REQUIRE_MESSAGE(index != attnctl::Checkpoint::npos, name);
+  const attnctl::TensorView tensor = npz.tensor(index);
+  Loaded loaded{tensor.shape, {}};
+  loaded.values.resize(tensor.bytes.size() / attnctl::size_of(tensor.dtype));
+  attnctl::convert(tensor.dtype, tensor.bytes, loaded.values);
+  return loaded;
+}
+
+}  // namespace
+
+TEST_CASE("analyze writes a document of its schema, whatever is included") {
+  for (const char* model : {"tests/golden/llama", "tests/golden/bert", "tests/golden/gpt2",
+                            "tests/golden/albert", "tests/golden/bert-headless"}) {
+    CAPTURE(model);
+    const json document = run_json(
+        {"analyze", model, "--ids", "5,6,7,8,9", "--ids", "3", "--from", "2", "--to", "0,1", "--include",
+         "metrics,patterns,scores,queries,keys,values,z,output,logits,weights,directions,circuits,rollout"});
+    CHECK(breaches(document) == std::vector<std::string>{});
+    CHECK(document["inputs"].size() == 2);
+    const std::size_t heads =
+        document["model"]["layers"].get<std::size_t>() * document["model"]["heads"].get<std::size_t>();
+    CHECK(document["heads"].size() == heads);
+    CHECK(document["patterns"].size() == 2 * heads);
+    CHECK(document["heads"][0]["rows"] == 6);
+    for (const json& pattern : document["patterns"]) {
+      for (const json& row : pattern["values"]) {
+        double sum = 0;
+        for (const json& weight : row) sum += weight.get<double>();
+        CHECK(sum == doctest::Approx(1).epsilon(1e-5));
+      }
+    }
+    for (const json& rollout : document["rollout"]) {
+      double sum = 0;
+      for (const json& weight : rollout["values"]) sum += weight.get<double>();
+      CHECK(sum == doctest::Approx(1).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("the default includes metrics, patterns and weights, and the heads carry all of them") {
+  const json document = run_json({"analyze", kLlama, "--ids", "5,6,7,8"});
+  std::vector<std::string> sections;
+  for (const auto& [name, value] : document.items()) sections.push_back(name);
+  for (const char* name : {"schema", "attnctl", "model", "inputs", "metrics", "heads", "subspace_similarity",
+                           "effective_ranks", "patterns", "warnings"}) {
+    CAPTURE(name);
+    CHECK(document.contains(name));
+  }
+  CHECK_FALSE(document.contains("principal_directions"));
+  CHECK_FALSE(document.contains("arrays"));
+  const json& head = document["heads"][1];
+  CHECK(head["head"] == "0.1");
+  CHECK(head["component"].is_null());
+  for (const char* name :
+       {"qk_effective_rank", "ov_effective_rank", "entropy", "confidence", "self", "first_token"}) {
+    CAPTURE(name);
+    CHECK(head[name].is_number());
+  }
+}
+
+TEST_CASE("the same command gives the same bytes, and threads change little") {
+  const std::vector<std::string> command = {"analyze",         kLlama,     "--ids",
+                                            "5,6,7,8,9,10,11", "--format", "json"};
+  const RunResult first = run_attnctl(command);
+  CHECK(first.status == 0);
+  CHECK(run_attnctl(command).out == first.out);
+  const auto patterns = [&](const char* threads) {
+    return run_json({"analyze", kLlama, "--ids", "5,6,7,8,9,10,11", "--threads", threads})["patterns"];
+  };
+  const json one = patterns("1");
+  const json two = patterns("2");
+  REQUIRE(one.size() == two.size());
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    for (std::size_t q = 0; q < 7; ++q) {
+      for (std::size_t k = 0; k < 7; ++k) {
+        CHECK(std::abs(one[i]["values"][q][k].get<double>() - two[i]["values"][q][k].get<double>()) <= 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("npz, json, jsonl and csv show the same numbers") {
+  TempDir dir;
+  const std::string npz_path = (dir.path() / "x.npz").string();
+  const std::string csv_path = (dir.path() / "tables").string();
+  const std::vector<std::string> command = {"analyze", kLlama, "--ids", "5,6,7,8,9", "--layers", "0-1"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = command;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const json document = run_json(command);
+  CHECK(run_attnctl(with({"-o", npz_path})).status == 0);
+  CHECK(run_attnctl(with({"-o", csv_path, "--format", "csv"})).status == 0);
+  attnctl::Warnings warnings;
+  const std::unique_ptr<attnctl::Checkpoint> npz = attnctl::open_checkpoint(npz_path, warnings);
+  const std::size_t heads = document["model"]["heads"].get<std::size_t>();
+
+  const Loaded pattern = load(*npz, "pattern_0");
+  CHECK(pattern.shape == attnctl::Shape{2, heads, 5, 5});
+  std::size_t place = 0;
+  for (const json& each : document["patterns"]) {
+    for (const json& row : each["values"]) {
+      for (const json& weight : row) CHECK(pattern.values[place++] == weight.get<float>());
+    }
+  }
+  CHECK(load(*npz, "layers").values == std::vector<double>{0, 1});
+  CHECK(load(*npz, "ids_0").values == std::vector<double>{5, 6, 7, 8, 9});
+  CHECK(load(*npz, "qk_similarity").shape == attnctl::Shape{2, heads, heads});
+  const Loaded ranks = load(*npz, "qk_effective_rank");
+  for (std::size_t i = 0; i < document["heads"].size(); ++i) {
+    CHECK(ranks.values[i] ==
+          doctest::Approx(document["heads"][i]["qk_effective_rank"].get<double>()).epsilon(1e-6));
+  }
+
+  const std::string heads_csv = slurp(csv_path + "/heads.csv");
+  CHECK(heads_csv.starts_with(
+      "component,layer,head,kv_head,rows,qk_effective_rank,ov_effective_rank,qk_stable_rank,"
+      "ov_stable_rank,qk_numerical_rank,ov_numerical_rank,entropy,entropy_bits,confidence,"
+      "distance,signed_distance,self,previous_token,next_token,first_token,special_token,"
+      "best_offset,best_offset_share\r\n"));
+  const std::string patterns_csv = slurp(csv_path + "/patterns.csv");
+  CHECK(patterns_csv.starts_with(
+      "input,component,layer,head,query,key,query_token,key_token,weight\r\n0,,0,0,0,0,,,1\r\n"));
+  CHECK(slurp(csv_path + "/subspace_similarity.csv")
+            .starts_with("circuit,component,layer,head_a,head_b,similarity\r\n"));
+  CHECK(slurp(csv_path + "/inputs.csv").starts_with("input,position,token,id\r\n0,0,,5\r\n"));
+  CHECK(slurp(csv_path + "/singular_values.csv").starts_with("circuit,component,layer,head,rank,value\r\n"));
+
+  const RunResult lines = run_attnctl(with({"--format", "jsonl"}));
+  std::size_t head_records = 0;
+  std::size_t begin = 0;
+  while (begin < lines.out.size()) {
+    const std::size_t end = lines.out.find('\n', begin);
+    const json record = json::parse(lines.out.substr(begin, end - begin));
+    if (begin == 0) CHECK(record["schema"] == "attnctl.analysis/1");
+    if (record.value("record", "") == "head") ++head_records;
+    begin = end + 1;
+  }
+  CHECK(head_records == 2 * heads);
+}
+
+TEST_CASE("a ragged selection has one axis in the npz") {
+  TempDir dir;
+  const std::string path = (dir.path() / "x.npz").string();
+  CHECK(run_attnctl({"analyze", kLlama, "--ids", "5,6,7", "--heads", "0.1,1.0,1.2", "-o", path}).status == 0);
+  attnctl::Warnings warnings;
+  const auto npz = attnctl::open_checkpoint(path, warnings);
+  CHECK(load(*npz, "pattern_0").shape == attnctl::Shape{3, 3, 3});
+  CHECK(load(*npz, "heads").values == std::vector<double>{0, 1, 1, 0, 1, 2});
+  CHECK(load(*npz, "qk_effective_rank").shape == attnctl::Shape{3});
+}
+
+TEST_CASE("--from says what a word looks at, pieces of a word together") {
+  const json document =
+      run_json({"analyze", "data/attention-demo.json", "--input", "data/sentences.jsonl", "--from", "it",
+                "--to", "animal,tired", "--top", "2", "--include", "metrics,patterns"});
+  CHECK(breaches(document) == std::vector<std::string>{});
+  REQUIRE(document["attention_from"].size() > 0);
+  for (const json& answer : document["attention_from"]) {
+    CHECK(answer["top"].size() == 2);
+    CHECK(answer["query_token"] == "it");
+    const json* pattern = nullptr;
+    for (const json& each : document["patterns"]) {
+      if (each["input"] == answer["input"] && each["head"] == answer["head"]) pattern = &each;
+    }
+    REQUIRE(pattern != nullptr);
+    const json& row = (*pattern)["values"][answer["query"].get<std::size_t>()];
+    for (const json& key : answer["top"]) CHECK(key["weight"] == row[key["key"].get<std::size_t>()]);
+    CHECK(answer["top"][0]["weight"] >= answer["top"][1]["weight"]);
+  }
+}
+
+TEST_CASE("usage errors are one line and status 2") {
+  TempDir dir;
+  struct Row {
+    int kind;
+    std::vector<std::string> arguments;
+    std::string says;
+  };
+  const std::string png = (dir.path() / "x.png").string();
+  const std::string npz = (dir.path() / "x.npz").string();
+  for (const Row& row : {
+           Row{140, {"analyze", kLlama, "--ids", "1", "--frobnicate"}, "--frobnicate"},
+           Row{141, {"analyze", kLlama, "--ids"}, "--ids"},
+           Row{142, {"analyze", kLlama, "--ids", "1", "--layers", "99"}, "99"},
+           Row{142, {"analyze", kLlama, "--ids", "1", "--heads", "0.99"}, "0.99"},
+           Row{143,
+               {"analyze", kLlama, "--input", "-", "--input", "-", "--input-format", "json"},
+               "standard input"},
+           Row{144, {"analyze", kLlama, "--ids", "1", "--format", "json", "-o", npz}, "contradicts"},
+           Row{0, {"analyze", kLlama}, "no input"},
+           Row{0, {"analyze", kLlama, "--ids", "1", "--layers", "2-1"}, "2-1"},
+           Row{0, {"analyze", kLlama, "--ids", "1", "--include", "metrics,all"}, "unsupported \"all\""},
+           Row{0, {"analyze", kLlama, "--ids", "1", "--format", "csv"}, "-o DIRECTORY"},
+           Row{0, {"analyze", kLlama, "--ids", "1", "--from", "99"}, "99"},
+           Row{0, {"analyze", kLlama, "--ids", "1", "--to", "0"}, "--from"},
+           Row{0, {"analyze", kLlama, "--ids", "1", "--threads", "0"}, "--threads"},
+           Row{0, {"weights", kLlama, "--include", "patterns"}, "inputs"},
+           Row{0, {"frobnicate"}, "frobnicate"},
+           Row{0, {}, "command"},
+           Row{126, {"analyze", kLlama, "--ids", "1", "-o", kLlama + "/config.json"}, "input of this run"},
+       }) {
+    CAPTURE(row.kind);
+    CAPTURE(row.says);
+    const RunResult result = run_attnctl(row.arguments);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+    CHECK_MESSAGE(result.err.starts_with("attnctl: "), result.err);
+    CHECK_MESSAGE(result.err.find(row.says) != std::string::npos, result.err);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("an output over the limit is refused before any work, with what it would take") {
+  const RunResult result = run_attnctl({"analyze", kLlama, "--ids", "1,2,3,4,5,6", "--limit", "100"});
+  CHECK(result.status == 5);
+  CHECK_MESSAGE(result.err.find("--limit 100") != std::string::npos, result.err);
+  CHECK_MESSAGE(result.err.find("bytes") != std::string::npos, result.err);
+  CHECK_MESSAGE(result.err.find("npz") != std::string::npos, result.err);
+}
+
+TEST_CASE("a reader that goes away is no error") {
+  const RunResult result = run_shell("attnctl analyze tests/golden/llama --ids 1,2,3,4,5,6,7,8 | head -c 10");
+  CHECK(result.status == 0);
+  CHECK(result.err.empty());
+  CHECK(run_shell("attnctl --help | head -n 1").err.empty());
+}
+
+TEST_CASE("the summary has ranks, similarities and the heads, sorted and cut") {
+  const RunResult result = run_attnctl({"analyze", kBert, "--ids", "5,6,7,8", "--format", "text", "--sort",
+                                        "entropy", "--top", "2", "--from", "1", "--to", "0"});
+  CHECK(result.status == 0);
+  for (const char* part : {"Effective ranks", "Average pairwise similarity", "looks at", "entropy"}) {
+    CAPTURE(part);
+    CHECK_MESSAGE(result.out.find(part) != std::string::npos, result.out);
+  }
+  const RunResult bad = run_attnctl({"analyze", kBert, "--ids", "5", "--format", "text", "--sort", "beauty"});
+  CHECK(bad.status == 2);
+  CHECK(bad.err.find("beauty") != std::string::npos);
+}
+
+TEST_CASE("standard input is read for -") {
+  const RunResult result =
+      run_attnctl({"analyze", kLlama, "--input", "-", "--input-format", "jsonl", "--include", "metrics"},
+                  {.input = "{\"ids\": [1, 2]}\n{\"ids\": [3], \"id\": \"x\"}\n"});
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  const json document = json::parse(result.out);
+  CHECK(document["inputs"][1]["id"] == "x");
+}
