@@ -1,0 +1,97 @@
+#include "support/golden.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "support/capture.hpp"
+
+using attnctl::test::CapturedSequence;
+using attnctl::test::Golden;
+using attnctl::test::GoldenArray;
+
+namespace {
+
+/// Largest difference of a matrix from its part of the golden's packed array; -inf equals -inf.
+double difference(const GoldenArray& want, std::size_t offset, const attnctl::OwnedMatrix<float>& got) {
+  double worst = 0;
+  for (std::size_t i = 0; i < got.values().size(); ++i) {
+    const double wanted = want.values.at(offset + i);
+    const double value = double{got.values()[i]};
+    if (wanted == value) continue;
+    const double distance = std::abs(wanted - value);
+    if (!(distance <= worst)) worst = distance;
+  }
+  return worst;
+}
+
+/// The largest difference that a float32 program may show.
+double bound(const Golden& golden, const std::string& kind) {
+  return golden.array("bound_" + kind).values.at(0);
+}
+
+void check_heads(const Golden& golden, const std::string& kind, const std::string& input,
+                 const CapturedSequence& captured,
+                 attnctl::OwnedMatrix<float> attnctl::test::CapturedHead::*what) {
+  if (!golden.has(kind + "_" + input)) return;
+  const GoldenArray want = golden.array(kind + "_" + input);
+  CAPTURE(kind);
+  double worst = 0;
+  std::size_t offset = 0;
+  for (const auto& [id, head] : captured.heads) {
+    const auto& got = head.*what;
+    worst = std::max(worst, difference(want, offset, got));
+    offset += got.values().size();
+  }
+  CHECK(offset == want.values.size());
+  // Scores have no bound of their own: they are patterns before the softmax, a few units in size.
+  CHECK(worst <= (kind == "scores" ? 2e-5 : bound(golden, kind)));
+}
+
+void check_output(const Golden& golden, const std::string& input, const CapturedSequence& captured) {
+  CHECK(captured.output.empty() == !golden.has("output_" + input));
+  if (captured.output.empty()) return;
+  const GoldenArray want = golden.array("output_" + input);
+  double worst = 0;
+  std::size_t offset = 0;
+  for (const auto& [layer, values] : captured.output) {
+    worst = std::max(worst, difference(want, offset, values));
+    offset += values.values().size();
+  }
+  CHECK(offset == want.values.size());
+  CHECK(worst <= bound(golden, "output"));
+}
+
+void check_logits(const Golden& golden, const std::string& input, const CapturedSequence& captured) {
+  if (!golden.has("logits_" + input)) return;  // a class without an output head made it; the checkpoint may still be tied
+  const GoldenArray want = golden.array("logits_" + input);
+  CHECK(captured.logits.values().size() == want.values.size());
+  CHECK(difference(want, 0, captured.logits) <= bound(golden, "logits"));
+}
+
+}  // namespace
+
+TEST_CASE("patterns, scores, z, output and logits equal every golden") {
+  using attnctl::test::CapturedHead;
+  for (const auto& directory : attnctl::test::golden_models()) {
+    CAPTURE(directory.filename().string());
+    const Golden golden(directory);
+    attnctl::Warnings warnings;
+    const attnctl::Model model = attnctl::test::bind_model(directory, warnings);
+    attnctl::Batch batch;
+    for (std::size_t i = 0; i < golden.inputs(); ++i) batch.sequences.push_back(golden.sequence(i));
+    const auto captured = attnctl::test::capture_all(model, batch, {.threads = 3, .panel_rows = 4});
+    REQUIRE_FALSE(captured.empty());
+    for (std::size_t i = 0; i < captured.size(); ++i) {
+      const std::string input = std::to_string(i);
+      CAPTURE(input);
+      check_heads(golden, "pattern", input, captured[i], &CapturedHead::pattern);
+      check_heads(golden, "scores", input, captured[i], &CapturedHead::scores);
+      check_heads(golden, "z", input, captured[i], &CapturedHead::z);
+      check_output(golden, input, captured[i]);
+      check_logits(golden, input, captured[i]);
+    }
+  }
+}

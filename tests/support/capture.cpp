@@ -1,0 +1,73 @@
+#include "support/capture.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace attnctl::test {
+namespace {
+
+OwnedMatrix<float> copy_of(MatrixView<const float> view) {
+  OwnedMatrix<float> copy(view.rows, view.cols);
+  for (std::size_t r = 0; r < view.rows; ++r)
+    std::copy_n(view.row(r).begin(), view.cols, copy.view().row(r).begin());
+  return copy;
+}
+
+/// Puts rows into a matrix that is made when the first of them come.
+void put_rows(MatrixView<const float> rows, std::size_t first, std::size_t all_rows,
+              OwnedMatrix<float>& into) {
+  if (rows.empty()) return;
+  if (into.rows() == 0) into = OwnedMatrix<float>(all_rows, rows.cols);
+  for (std::size_t r = 0; r < rows.rows; ++r) {
+    std::copy_n(rows.row(r).begin(), rows.cols, into.view().row(first + r).begin());
+  }
+}
+
+}  // namespace
+
+void Capture::begin(const Model&, const Batch& batch) {
+  sequences.resize(batch.sequences.size());
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    lengths_.push_back(batch.sequences[i].queries());
+    for (const HeadId& id : selection_.heads) sequences[i].heads[id].fully_masked.assign(lengths_[i], 2);
+  }
+}
+
+void Capture::panel(const AttentionPanel& panel) {
+  CapturedHead& head = sequences.at(panel.sequence).heads.at({panel.layer, panel.head});
+  const std::size_t n = lengths_.at(panel.sequence);
+  put_rows(panel.pattern, panel.first_query, n, head.pattern);
+  put_rows(panel.scores, panel.first_query, n, head.scores);
+  put_rows(panel.z, panel.first_query, n, head.z);
+  put_rows(panel.q, panel.first_query, n, head.q);
+  head.k = copy_of(panel.k);
+  head.v = copy_of(panel.v);
+  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+    head.fully_masked.at(panel.first_query + r) = panel.fully_masked[r];
+  }
+  ++head.panels;
+}
+
+void Capture::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  if (!sequences.at(sequence).output.emplace(layer, copy_of(values)).second) {
+    throw std::logic_error("the output of a layer came twice");
+  }
+}
+
+void Capture::logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) {
+  put_rows(values, first_query, lengths_.at(sequence), sequences.at(sequence).logits);
+}
+
+std::vector<CapturedSequence> capture_all(const Model& model, const Batch& batch,
+                                          const PassOptions& options) {
+  Pool pool(options.threads);
+  Warnings warnings;
+  RunContext context{pool, warnings, nullptr, options.panel_rows, options.packed_rows};
+  const Selection all = Selection::all(model.config());
+  Capture capture(all);
+  Observer* const observers[] = {&capture};
+  run_forward(model, batch, all, observers, context);
+  return std::move(capture.sequences);
+}
+
+}  // namespace attnctl::test

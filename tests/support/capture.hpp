@@ -1,0 +1,59 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/forward/observer.hpp"
+#include "attnctl/forward/run.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace attnctl::test {
+
+/// What one head gave of one sequence, its panels joined.
+struct CapturedHead {
+  OwnedMatrix<float> pattern, scores, z, q;
+  OwnedMatrix<float> k, v;
+  std::vector<std::uint8_t> fully_masked;  // [n], 2 where no panel brought the row
+  std::size_t panels = 0;
+};
+
+struct CapturedSequence {
+  std::map<HeadId, CapturedHead> heads;
+  std::map<std::size_t, OwnedMatrix<float>> output;  // by layer
+  OwnedMatrix<float> logits;                         // [n, V]; empty where none came
+};
+
+/// Keeps all that a pass shows.
+class Capture : public Observer {
+ public:
+  explicit Capture(Selection selection,
+                   Needs needs = {.scores = true, .values = true, .z = true, .output = true, .logits = true})
+      : selection_(std::move(selection)), needs_(needs) {}
+  [[nodiscard]] Needs needs() const override { return needs_; }
+  void begin(const Model& model, const Batch& batch) override;
+  void panel(const AttentionPanel& panel) override;
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
+
+  std::vector<CapturedSequence> sequences;
+
+ private:
+  Selection selection_;
+  Needs needs_;
+  std::vector<std::size_t> lengths_;
+};
+
+/// How to run; the defaults are those of RunContext.
+struct PassOptions {
+  std::size_t threads = 1;
+  std::size_t panel_rows = 128;
+  std::size_t packed_rows = 1024;
+};
+
+/// Runs all heads of a model and keeps everything.
+[[nodiscard]] std::vector<CapturedSequence> capture_all(const Model& model, const Batch& batch,
+                                                        const PassOptions& options = {});
+
+}  // namespace attnctl::test
