@@ -65,7 +65,8 @@ void check_output(const Golden& golden, const std::string& input, const Captured
 }
 
 void check_logits(const Golden& golden, const std::string& input, const CapturedSequence& captured) {
-  if (!golden.has("logits_" + input)) return;  // a class without an output head made it; the checkpoint may still be tied
+  if (!golden.has("logits_" + input))
+    return;  // a class without an output head made it; the checkpoint may still be tied
   const GoldenArray want = golden.array("logits_" + input);
   CHECK(captured.logits.values().size() == want.values.size());
   CHECK(difference(want, 0, captured.logits) <= bound(golden, "logits"));
