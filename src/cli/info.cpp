@@ -227,7 +227,8 @@ std::string info_text(const InfoOptions& options, const Report& report, const Te
 }
 
 void info(const InfoOptions& options) {
-  const Target target = resolve_target(options.output, {Format::text, Format::json, Format::jsonl}, {});
+  const Target target =
+      resolve_target(options.output, {Format::text, Format::json, Format::jsonl}, model_files(options.model));
   if (options.model.model.empty() && !options.families)
     fail(Status::usage, "info: MODEL is required (or --families)");
   Session session(options.run);

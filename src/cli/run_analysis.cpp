@@ -49,10 +49,11 @@ Includes resolve_includes(const AnalysisRequest& request, const Target& target) 
   return includes;
 }
 
+/// All that this run may read: the files of a model's directory are its inputs, whichever of them it needs.
 std::vector<std::filesystem::path> input_paths(const AnalysisRequest& request) {
   std::vector<std::filesystem::path> paths = input_files(request.inputs);
-  paths.emplace_back(request.model.model);
-  if (request.model.config) paths.emplace_back(*request.model.config);
+  const std::vector<std::filesystem::path> model = model_files(request.model);
+  paths.insert(paths.end(), model.begin(), model.end());
   return paths;
 }
 

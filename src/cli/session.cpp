@@ -6,7 +6,7 @@
 #include "attnctl/linalg/blas_kernel.hpp"
 
 #include <cstdio>
-#include <set>
+#include <system_error>
 #include <utility>
 
 #include "cli/version.hpp"
@@ -40,6 +40,19 @@ OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
   }
   add_special_ids(vocabulary, model.config());
   return {std::move(model), std::move(vocabulary)};
+}
+
+std::vector<std::filesystem::path> model_files(const ModelOptions& options) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  if (std::filesystem::is_directory(options.model, error)) {
+    for (const auto& entry : std::filesystem::directory_iterator(options.model, error))
+      files.push_back(entry.path());
+  } else {
+    files.emplace_back(options.model);
+  }
+  if (options.config) files.emplace_back(*options.config);
+  return files;
 }
 
 Record tool_record(const Session& session) {

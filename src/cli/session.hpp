@@ -7,6 +7,9 @@
 #include "attnctl/model/model.hpp"
 #include "attnctl/tokenizer/vocabulary.hpp"
 
+#include <filesystem>
+#include <vector>
+
 #include "cli/options.hpp"
 
 namespace attnctl::cli {
@@ -27,6 +30,10 @@ struct OpenModel {
   Vocabulary vocabulary;
 };
 [[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
+
+/// The files that MODEL stands for, all of its directory where it is one, and --config: none of them may be
+/// an output.
+[[nodiscard]] std::vector<std::filesystem::path> model_files(const ModelOptions& options);
 
 /// "attnctl" and "model" of every document: {"version", "blas", "kernel", "threads"} and the model's identity
 /// and sizes.

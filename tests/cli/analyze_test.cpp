@@ -226,8 +226,9 @@ TEST_CASE("usage errors are one line and status 2") {
     std::vector<std::string> arguments;
     std::string says;
   };
-  const std::string png = (dir.path() / "x.png").string();
   const std::string npz = (dir.path() / "x.npz").string();
+  const std::string copy = (dir.path() / "model").string();  // never an output in the project itself
+  std::filesystem::copy(kLlama, copy);
   for (const Row& row : {
            Row{140, {"analyze", kLlama, "--ids", "1", "--frobnicate"}, "--frobnicate"},
            Row{141, {"analyze", kLlama, "--ids"}, "--ids"},
@@ -247,7 +248,8 @@ TEST_CASE("usage errors are one line and status 2") {
            Row{0, {"weights", kLlama, "--include", "patterns"}, "inputs"},
            Row{0, {"frobnicate"}, "frobnicate"},
            Row{0, {}, "command"},
-           Row{126, {"analyze", kLlama, "--ids", "1", "-o", kLlama + "/config.json"}, "input of this run"},
+           Row{126, {"analyze", copy, "--ids", "1", "-o", copy + "/config.json"}, "input of this run"},
+           Row{126, {"info", copy, "-o", copy + "/model.safetensors"}, "input of this run"},
        }) {
     CAPTURE(row.kind);
     CAPTURE(row.says);
@@ -289,9 +291,10 @@ TEST_CASE("the summary has ranks, similarities and the heads, sorted and cut") {
 }
 
 TEST_CASE("standard input is read for -") {
-  const RunResult result =
-      run_attnctl({"analyze", kLlama, "--input", "-", "--input-format", "jsonl", "--include", "metrics"},
-                  {.input = "{\"ids\": [1, 2]}\n{\"ids\": [3], \"id\": \"x\"}\n"});
+  attnctl::test::RunOptions standard_input;
+  standard_input.input = "{\"ids\": [1, 2]}\n{\"ids\": [3], \"id\": \"x\"}\n";
+  const RunResult result = run_attnctl(
+      {"analyze", kLlama, "--input", "-", "--input-format", "jsonl", "--include", "metrics"}, standard_input);
   REQUIRE_MESSAGE(result.status == 0, result.err);
   const json document = json::parse(result.out);
   CHECK(document["inputs"][1]["id"] == "x");
