@@ -90,8 +90,12 @@ Accounts accounts_of(const Model& model, std::size_t length) {
   for (std::size_t i = 0; i < parameters.layers.size(); ++i) {
     const ParameterCount::Layer& layer = parameters.layers[i];
     const std::size_t shared = model.shared_with(i);
-    rows.push_back({cell(i), cell(layer.query), cell(layer.key), cell(layer.value), cell(layer.output),
-                    cell(layer.attention), cell(layer.all), shared == i ? Cell() : cell(shared)});
+    std::vector<Cell>& row = rows.emplace_back();
+    for (const std::uint64_t count :
+         {std::uint64_t{i}, layer.query, layer.key, layer.value, layer.output, layer.attention, layer.all}) {
+      row.push_back(cell(count));
+    }
+    row.push_back(shared == i ? Cell() : cell(shared));
   }
   accounts.layers =
       make_table("layers", {"layer", "query", "key", "value", "output", "attention", "all", "shared_with"},
