@@ -52,9 +52,7 @@ std::optional<Action> parse(CLI::App& app, Action& action, int argc, char** argv
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const CLI::App* deepest = &app;
-    while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
-    write_to_stdout(deepest->help());
+    write_to_stdout(app.help());  // of the command that was named
     return std::nullopt;
   } catch (const CLI::CallForVersion& version) {
     write_to_stdout(std::string(version.what()) + "\n");

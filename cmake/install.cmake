@@ -1,0 +1,39 @@
+# The binary, its man pages and its completions. Pages and completions are made by the binary itself; a build
+# of the target `attnctl` alone has none, and installs without them.
+set_target_properties(attnctl PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+install(TARGETS attnctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+set(extras_dir ${PROJECT_BINARY_DIR}/extras)
+file(MAKE_DIRECTORY ${extras_dir})
+set(extras "")
+
+function(add_completion shell file destination)
+  add_custom_command(OUTPUT ${extras_dir}/${file}
+    COMMAND attnctl completion ${shell} > ${extras_dir}/${file}
+    DEPENDS attnctl COMMENT "Completion for ${shell}" VERBATIM)
+  install(FILES ${extras_dir}/${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/${destination} OPTIONAL)
+  set(extras ${extras} ${extras_dir}/${file} PARENT_SCOPE)
+endfunction()
+add_completion(bash attnctl bash-completion/completions)
+add_completion(zsh _attnctl zsh/site-functions)
+add_completion(fish attnctl.fish fish/vendor_completions.d)
+
+# The program's page, then one for each command, as git has them.
+find_program(HELP2MAN help2man)
+function(add_page page description command)
+  add_custom_command(OUTPUT ${extras_dir}/${page}.1
+    COMMAND ${PROJECT_SOURCE_DIR}/cmake/man_page.sh $<TARGET_FILE:attnctl> ${PROJECT_VERSION} ${page} ${description}
+      ${command} > ${extras_dir}/${page}.1
+    DEPENDS attnctl ${PROJECT_SOURCE_DIR}/cmake/man_page.sh COMMENT "Man page ${page}(1)" VERBATIM)
+  install(FILES ${extras_dir}/${page}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+  set(extras ${extras} ${extras_dir}/${page}.1 PARENT_SCOPE)
+endfunction()
+if(HELP2MAN)
+  add_page(attnctl "see what every attention head of a transformer does" "")
+  add_page(attnctl-analyze "patterns, metrics of every head, and weights analyses" analyze)
+  add_page(attnctl-weights "what the weights alone say of heads: similarity, ranks, directions" weights)
+  add_page(attnctl-info "architecture, parameters, FLOPs and memory of a model" info)
+  add_page(attnctl-verify "compare the float32 pass with float64, and with a reference" verify)
+  add_page(attnctl-schema "print the JSON Schema of an output" schema)
+endif()
+add_custom_target(attnctl_extras ALL DEPENDS ${extras})
