@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <poll.h>
 #include <stdexcept>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -90,7 +91,9 @@ RunResult run_command(const std::vector<std::string>& command, const RunOptions&
   RunResult result;
   exchange_bytes(options, in, out, err, result);
   int state = 0;
-  waitpid(child, &state, 0);
+  rusage usage{};
+  wait4(child, &state, 0, &usage);
+  result.peak_bytes = static_cast<std::size_t>(usage.ru_maxrss) * 1024;
   result.status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
   return result;
 }

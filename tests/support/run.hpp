@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@ struct RunResult {
   int status = 0;  // exit status, or 128 + signal
   std::string out;
   std::string err;
+  std::size_t peak_bytes = 0;  // largest resident memory
 };
 
 struct RunOptions {

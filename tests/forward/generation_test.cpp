@@ -1,0 +1,87 @@
+#include "attnctl/base/pool.hpp"
+#include "attnctl/checkpoint/source.hpp"
+#include "attnctl/forward/run.hpp"
+#include "attnctl/model/model.hpp"
+#include "attnctl/tokenizer/vocabulary.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/temp_dir.hpp"
+
+namespace {
+
+/// The largest logit of the last position.
+class LastArgmax final : public attnctl::Observer {
+ public:
+  [[nodiscard]] attnctl::Needs needs() const override {
+    attnctl::Needs needs;
+    needs.logits = true;
+    return needs;
+  }
+  void begin(const attnctl::Model& /*model*/, const attnctl::Batch& /*batch*/) override {}
+  void panel(const attnctl::AttentionPanel& /*panel*/) override {}
+  void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
+              attnctl::MatrixView<const float> values) override {
+    const auto last = values.row(values.rows - 1);
+    token = std::max_element(last.begin(), last.end()) - last.begin();
+  }
+  std::int64_t token = 0;
+};
+
+/// Pieces as text: byte tokens "<0x0A>" are bytes, the metaspace is a space, the one before the first word
+/// goes.
+std::string text_of(const attnctl::Vocabulary& vocabulary, const std::vector<std::int64_t>& ids) {
+  std::string text;
+  for (const std::int64_t id : ids) {
+    if (vocabulary.is_special(id)) continue;
+    std::string piece(vocabulary.token(id).value());
+    if (piece.size() == 6 && piece.starts_with("<0x")) {
+      unsigned byte = 0;
+      std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16);
+      piece = static_cast<char>(byte);
+    }
+    const std::string metaspace = "\u2581";
+    for (std::size_t at = piece.find(metaspace); at != std::string::npos; at = piece.find(metaspace)) {
+      piece.replace(at, metaspace.size(), " ");
+    }
+    text += piece;
+  }
+  return text.starts_with(' ') ? text.substr(1) : text;
+}
+
+}  // namespace
+
+TEST_CASE("200 steps of greedy decoding give the story that the reference gives") {
+  const std::filesystem::path directory =
+      std::filesystem::path(ATTNCTL_SHARED_DIR) / "models" / "stories260K";
+  if (!std::filesystem::exists(directory)) {
+    MESSAGE("skipped: no shared models at " << directory.string());
+    return;
+  }
+  attnctl::Warnings warnings;
+  const attnctl::Model model =
+      attnctl::Model::bind(attnctl::open_model_source(directory.string(), {}, warnings), warnings);
+  const attnctl::Vocabulary vocabulary = attnctl::read_vocabulary(directory);
+  attnctl::Pool pool(2);
+  attnctl::RunContext context{.pool = pool, .warnings = warnings};
+  attnctl::Batch batch;
+  std::vector<std::int64_t>& ids = batch.sequences.emplace_back().ids;
+  ids = {vocabulary.id("<s>").value()};
+  for (int step = 0; step < 200; ++step) {
+    LastArgmax last;
+    attnctl::Observer* const observers[] = {&last};
+    run_forward(model, batch, attnctl::Selection::all(model.config()), observers, context);
+    ids.push_back(last.token);
+  }
+  std::string want = attnctl::test::slurp(directory / "golden.txt");
+  while (want.ends_with('\n')) want.pop_back();
+  CHECK(text_of(vocabulary, ids) == want);
+}
