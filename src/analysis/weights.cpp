@@ -154,7 +154,8 @@ std::vector<SubspaceSimilarity> compare_all(const CircuitWork& work, std::span<c
 std::optional<CircuitAnalysis> analyze_circuit(const Model& model, const Selection& selection,
                                                std::pair<Circuit, WeightsOptions> what, Pool& pool,
                                                Warnings& warnings) {
-  const auto& [circuit, options] = what;
+  const Circuit circuit = what.first;
+  const WeightsOptions& options = what.second;
   CircuitWork work = collect(model, selection, circuit, options.fold_norm);
   if (work.sources.empty()) return std::nullopt;
   pool.run(work.sources.size(),

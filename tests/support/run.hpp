@@ -15,8 +15,8 @@ struct RunResult {
 };
 
 struct RunOptions {
-  std::string input;                               // standard input
-  std::map<std::string, std::string> environment;  // added to that of the test
+  std::string input = {};                               // standard input
+  std::map<std::string, std::string> environment = {};  // added to that of the test
   std::string directory = ATTNCTL_SOURCE_DIR;
 };
 

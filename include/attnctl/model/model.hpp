@@ -115,7 +115,7 @@ class Model {
 struct HeadId {
   std::size_t layer = 0;
   std::size_t head = 0;
-  auto operator<=>(const HeadId&) const = default;
+  auto operator<=>(const HeadId&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs here
 };
 
 /// "L.H".
