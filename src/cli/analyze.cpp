@@ -34,8 +34,8 @@ void add_analyze(CLI::App& app, Action& action) {
       "  attnctl analyze data/tiny-bert --input data/tiny-bert/sentences.jsonl --include metrics --format "
       "text --sort "
       "next_token --top 3\n"
-      "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --layers 0,2-3 -o out/patterns.npz\n"
-      "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o out/tables");
+      "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --layers 0,2-3 -o patterns.npz\n"
+      "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o tables");
   command->callback([&action, request, command] {
     request->include_given = command->count("--include") > 0;
     action = [request] { run_analysis(*request); };
