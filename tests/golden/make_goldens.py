@@ -117,8 +117,8 @@ def make_attention_case(name: str, maker):
 
 def make_patterns():
     directory = HERE / "patterns"  # its README.md is written by hand and stays
-    np.savez_compressed(directory / "patterns.npz", **pattern_metrics.make_arrays())
-    print(f"{directory.name:24} {(directory / 'patterns.npz').stat().st_size / 1024:6.0f} KiB")
+    np.savez_compressed(directory / "golden.npz", **pattern_metrics.make_arrays())
+    print(f"{directory.name:24} {(directory / 'golden.npz').stat().st_size / 1024:6.0f} KiB")
 
 
 def make_bundled(directory: Path):
