@@ -1,0 +1,277 @@
+#include "attnctl/analysis/weights.hpp"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/golden.hpp"
+#include "support/long_way.hpp"
+#include "support/memory_checkpoint.hpp"
+#include "support/panels.hpp"
+
+namespace attnctl {
+namespace {
+
+using test::Golden;
+using test::GoldenArray;
+
+/// |got - want| <= within, where undefined never is.
+void check_near(double got, double want, double within) {
+  CHECK(std::abs(got - want) <= within);
+}
+
+void check_spectra(const CircuitAnalysis& analysis, const Golden& golden, const std::string& circuit) {
+  const GoldenArray effective = golden.array(circuit + "_effective_rank");
+  const GoldenArray stable = golden.array(circuit + "_stable_rank");
+  const GoldenArray values = golden.array(circuit + "_singular_values");
+  const std::size_t kept = values.shape.back();
+  REQUIRE(analysis.heads.size() == effective.values.size());
+  for (std::size_t i = 0; i < analysis.heads.size(); ++i) {
+    const HeadSpectrum& head = analysis.heads[i];
+    CHECK(head.effective_rank.value() == doctest::Approx(effective.values[i]).epsilon(1e-5));
+    CHECK(head.stable_rank.value() == doctest::Approx(stable.values[i]).epsilon(1e-5));
+    REQUIRE(head.singular_values.size() >= kept);
+    for (std::size_t r = 0; r < kept; ++r) {
+      check_near(head.singular_values[r], values.values[i * kept + r], 1e-6 * values.values[i * kept]);
+    }
+  }
+}
+
+void check_similarity(const CircuitAnalysis& analysis, const GoldenArray& want) {
+  std::size_t at = 0;
+  for (const SubspaceSimilarity& similarity : analysis.similarity) {
+    for (const double value : similarity.values.values()) check_near(value, want.values.at(at++), 1e-5);
+  }
+  CHECK(at == want.values.size());
+}
+
+TEST_CASE("weights analyses equal the long way in NumPy float64") {
+  const auto directories = test::golden_models();
+  REQUIRE(directories.size() > 20);
+  for (const auto& directory : directories) {
+    CAPTURE(directory.string());
+    Warnings warnings;
+    const Model model = test::bind_model(directory, warnings);
+    const Golden golden(directory);
+    Pool pool(2);
+    const Selection all = Selection::all(model.config());
+    const WeightsAnalysis analysis = analyze_weights(model, all, {}, pool, warnings);
+    check_spectra(analysis.qk, golden, "qk");
+    check_similarity(analysis.qk, golden.array("qk_similarity"));
+    CHECK(analysis.ov.has_value() == golden.has("ov_similarity"));
+    if (analysis.ov) {
+      check_spectra(*analysis.ov, golden, "ov");
+      check_similarity(*analysis.ov, golden.array("ov_similarity"));
+    }
+    if (!golden.has("qk_similarity_all")) continue;
+    WeightsOptions across;
+    across.across_layers = true;
+    const WeightsAnalysis joined = analyze_weights(model, all, across, pool, warnings);
+    REQUIRE(joined.qk.similarity.size() == 1);
+    CHECK_FALSE(joined.qk.similarity[0].layer.has_value());
+    check_similarity(joined.qk, golden.array("qk_similarity_all"));
+    if (joined.ov) check_similarity(*joined.ov, golden.array("ov_similarity_all"));
+  }
+}
+
+using long_way::Dense;
+using test::MemoryModel;
+
+/// A weight in float32 as a checkpoint has it.
+struct Weight {
+  std::size_t rows, cols;
+  std::vector<float> values;
+};
+using Weights = std::map<std::string, Weight>;
+
+Weight weight_of(const Dense& values) {
+  Weight weight{values.rows(), values.cols(), {}};
+  for (const double value : values.values()) weight.values.push_back(static_cast<float>(value));
+  return weight;
+}
+
+Dense columns(const Weight& weight, std::size_t first, std::size_t count) {
+  Dense part(weight.rows, count);
+  for (std::size_t r = 0; r < weight.rows; ++r) {
+    for (std::size_t c = 0; c < count; ++c) {
+      part(r, c) = static_cast<double>(weight.values[r * weight.cols + first + c]);
+    }
+  }
+  return part;
+}
+
+/// A bare mechanism of 4 heads on 2 key/value heads: d 12, kdim 9, vdim 7, d_head 3, d_value 5, d_out 8.
+Weights odd_weights() {
+  long_way::Normal normal(21);
+  return {{"W_q", weight_of(normal.matrix(12, 4 * 3))},
+          {"W_k", weight_of(normal.matrix(9, 2 * 3))},
+          {"W_v", weight_of(normal.matrix(7, 2 * 5))},
+          {"W_o", weight_of(normal.matrix(4 * 5, 8))}};
+}
+
+Model bind_odd(const Weights& weights, Warnings& warnings) {
+  MemoryModel model;
+  model.config = {{"model_type", "attention"}, {"heads", 4}, {"kv_heads", 2}};
+  for (const auto& [name, weight] : weights) {
+    model.tensors[name] = test::floats({weight.rows, weight.cols}, weight.values);
+  }
+  return Model::bind(model.source(), warnings);
+}
+
+WeightsAnalysis analyze(const Model& model, const WeightsOptions& options, Warnings& warnings) {
+  Pool pool(2);
+  return analyze_weights(model, Selection::all(model.config()), options, pool, warnings);
+}
+
+TEST_CASE("keys and values of other widths than the model's") {
+  const Weights weights = odd_weights();
+  Warnings warnings;
+  const Model model = bind_odd(weights, warnings);
+  const WeightsAnalysis analysis = analyze(model, {.directions = 2}, warnings);
+  std::vector<Dense> qk;
+  for (std::size_t h = 0; h < 4; ++h) {
+    qk.push_back(
+        long_way::product_nt(columns(weights.at("W_q"), h * 3, 3), columns(weights.at("W_k"), h / 2 * 3, 3)));
+    const auto want = long_way::singular_values(qk.back());
+    const HeadSpectrum& head = analysis.qk.heads[h];
+    REQUIRE(head.singular_values.size() == 3);
+    CHECK(head.effective_rank.value() == doctest::Approx(long_way::effective_rank(want)).epsilon(1e-9));
+    CHECK(head.numerical_rank == 3);
+    REQUIRE(head.left.rows() == 2);
+    CHECK(head.left.cols() == 12);
+    CHECK(head.right.cols() == 9);
+    CHECK(analysis.ov->heads[h].left.cols() == 7);
+    CHECK(analysis.ov->heads[h].right.cols() == 8);
+    CHECK(analysis.ov->heads[h].singular_values.size() == 5);
+    // QK v = s u for the directions that were kept.
+    for (std::size_t t = 0; t < 2; ++t) {
+      for (std::size_t r = 0; r < 12; ++r) {
+        double product = 0;
+        for (std::size_t c = 0; c < 9; ++c) product += qk[h](r, c) * head.right(t, c);
+        check_near(product, head.singular_values[t] * head.left(t, r), 1e-10);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      check_near(analysis.qk.similarity[0].values(i, j), long_way::cosine(qk[i], qk[j]), 1e-12);
+    }
+  }
+  CHECK(warnings.list().empty());
+}
+
+TEST_CASE("a circuit that is zero or not finite is undefined and counted, the others are not touched") {
+  Weights weights = odd_weights();
+  std::vector<float>& w_q = weights.at("W_q").values;
+  for (std::size_t r = 0; r < 12; ++r) {
+    for (std::size_t c = 3; c < 6; ++c) w_q[r * 12 + c] = 0;  // W_Q of head 1
+  }
+  w_q[5 * 12 + 7] = std::numeric_limits<float>::infinity();  // of head 2
+  Warnings warnings;
+  const Model model = bind_odd(weights, warnings);
+  const WeightsAnalysis analysis = analyze(model, {.directions = 1}, warnings);
+  for (const std::size_t h : {std::size_t{1}, std::size_t{2}}) {
+    CHECK_FALSE(analysis.qk.heads[h].effective_rank.has_value());
+    CHECK_FALSE(analysis.qk.heads[h].stable_rank.has_value());
+    CHECK(analysis.qk.heads[h].left.rows() == 0);
+    CHECK(std::isnan(analysis.qk.similarity[0].values(h, h)));
+  }
+  CHECK(analysis.qk.heads[1].numerical_rank == 0);
+  CHECK_FALSE(analysis.qk.heads[2].numerical_rank.has_value());
+  CHECK(analysis.qk.heads[0].effective_rank.has_value());
+  CHECK(std::isfinite(analysis.qk.similarity[0].values(0, 3)));
+  for (const HeadSpectrum& head : analysis.ov->heads) CHECK(head.effective_rank.has_value());
+  const auto list = warnings.list();
+  REQUIRE(list.size() == 2);
+  CHECK(list[0].code == "non_finite_weight");  // the model's own, which names the tensor
+  CHECK(list[1].code == "undefined_circuit");
+  CHECK(list[1].count == 2);
+}
+
+TEST_CASE("without values or without an output projection there is no OV") {
+  struct Row {
+    std::vector<const char*> missing;
+  };
+  for (const Row& row : {Row{{"W_o"}}, Row{{"W_v", "W_o"}}}) {
+    Weights weights = odd_weights();
+    for (const char* const name : row.missing) weights.erase(name);
+    Warnings warnings;
+    const WeightsAnalysis analysis = analyze(bind_odd(weights, warnings), {}, warnings);
+    CHECK(analysis.qk.heads.size() == 4);
+    CHECK_FALSE(analysis.ov.has_value());
+  }
+}
+
+TEST_CASE("a part of the heads, unlike in unlike layers") {
+  const Model model = test::open_golden("albert");  // 5 layers, 3 heads, weights of layers 0-2 and 3-4 shared
+  Warnings warnings;
+  Pool pool(2);
+  const Selection some{{{0, 0}, {0, 2}, {1, 1}, {2, 0}, {2, 2}, {4, 0}}};
+  const WeightsAnalysis whole = analyze(model, {}, warnings);
+  const WeightsAnalysis part = analyze_weights(model, some, {}, pool, warnings);
+  REQUIRE(part.qk.similarity.size() == 4);
+  CHECK(part.qk.similarity[0].values(0, 1) == whole.qk.similarity[0].values(0, 2));
+  CHECK(part.qk.similarity[2].layer == 2);
+  CHECK(part.qk.similarity[2].values(0, 1) == whole.qk.similarity[2].values(0, 2));
+  CHECK_FALSE(part.qk.similarity[1].off_diagonal.mean.has_value());
+  for (std::size_t i = 0; i < some.heads.size(); ++i) {
+    CHECK(part.qk.heads[i].head == some.heads[i]);
+    CHECK(part.qk.heads[i].effective_rank ==
+          whole.qk.heads[some.heads[i].layer * 3 + some.heads[i].head].effective_rank);
+  }
+}
+
+TEST_CASE("folding the norm multiplies the gain of the norm that the attention reads") {
+  struct Row {
+    const char* model;
+    std::size_t layer;
+    bool folds;
+    const char* why;
+  };
+  for (const Row& row :
+       {Row{"gpt2", 1, true, "pre-norm: the layer's own"}, Row{"llama", 0, true, "pre-norm, RMS"},
+        Row{"bert", 0, true, "post-norm: the embeddings' norm"},
+        Row{"bert", 1, true, "post-norm: the norm after the MLP of the layer below"},
+        Row{"albert", 0, false, "a projection stands between"},
+        Row{"albert", 1, true, "the shared layer's norm after the MLP"},
+        Row{"attention", 0, false, "no norm"}}) {
+    CAPTURE(row.model);
+    CAPTURE(row.why);
+    const Model model = test::open_golden(row.model);
+    std::span<const float> gain;
+    if (row.folds) {
+      const bool pre = model.config().layers[row.layer].place == NormPlace::pre;
+      gain = pre              ? model.layer(row.layer).attention_norm.gain
+             : row.layer == 0 ? model.embedding().norm.gain
+                              : model.layer(row.layer - 1).mlp_norm.gain;
+      REQUIRE(gain.size() == model.config().d_model);
+    }
+    Warnings warnings;
+    const WeightsAnalysis folded = analyze(model, {.fold_norm = true}, warnings);
+    const std::size_t heads = model.config().layers[0].attention.heads;
+    const auto plain = circuit_factors(model, row.layer, Circuit::qk, false);
+    for (std::size_t h = 0; h < heads; ++h) {
+      Dense left(plain->left.dimension(), plain->left.width());
+      Dense right(plain->right.dimension(), plain->right.width());
+      plain->left.read(h, left.view());
+      plain->right.read(h, right.view());
+      for (std::size_t r = 0; r < gain.size(); ++r) {
+        for (double& value : left.view().row(r)) value *= static_cast<double>(gain[r]);
+        for (double& value : right.view().row(r)) value *= static_cast<double>(gain[r]);
+      }
+      const double want =
+          long_way::effective_rank(long_way::singular_values(long_way::product_nt(left, right)));
+      const double got = folded.qk.heads[row.layer * heads + h].effective_rank.value();
+      CHECK(got == doctest::Approx(want).epsilon(1e-9));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attnctl
