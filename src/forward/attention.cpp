@@ -109,7 +109,8 @@ class HeadPass {
     const MatrixView<float> scores(layer_.scores ? buffers.scores_.data() : pattern.data, rows, part_.keys);
     const std::span<std::uint8_t> masked(buffers.fully_masked_.data(), rows);
     gemm_nt(q_.row_range(first, rows), k_.row_range(range.first, range.size()),
-            scores.col_range(range.first, range.size()), static_cast<float>(layer_.config.scale));
+            scores.col_range(range.first, range.size()),
+            scale_is_float() ? static_cast<float>(layer_.config.scale) : 1.0F);
     for (std::size_t r = 0; r < rows; ++r) {
       masked[r] = softmax_row(first + r, scores.row(r), pattern.row(r), report) ? 0 : 1;
     }
@@ -125,11 +126,17 @@ class HeadPass {
     return panel_of(first, pattern, scores, masked);
   }
 
+  /// 1/sqrt(64) is exact and costs nothing inside the product; 1/sqrt(8) would lose digits there.
+  [[nodiscard]] bool scale_is_float() const {
+    return static_cast<double>(static_cast<float>(layer_.config.scale)) == layer_.config.scale;
+  }
+
   /// Masks and normalises the row of query i; false where no key is visible.
   bool softmax_row(std::size_t i, std::span<float> scores, std::span<float> pattern,
                    HeadReport& report) const {
     const KeyRange range = visibility_.of_query(i);
     const std::span<float> seen = scores.subspan(range.first, range.size());
+    if (!scale_is_float()) kernels().scale(layer_.config.scale, seen);
     visibility_.mask(i, range, seen);
     if (layer_.scores) fill_outside(scores, range, -std::numeric_limits<float>::infinity());
     fill_outside(pattern, range, 0);

@@ -25,7 +25,8 @@ struct Kernels {
 
   void (*add)(std::span<const float> x, std::span<float> out);       // out += x
   void (*multiply)(std::span<const float> x, std::span<float> out);  // out *= x
-  void (*gelu_erf)(std::span<float> x);                              // in place, as are those below
+  void (*scale)(double factor, std::span<float> x);  // x *= factor, which is not rounded to float first
+  void (*gelu_erf)(std::span<float> x);              // in place, as are those below
   void (*gelu_tanh)(std::span<float> x);
   void (*silu)(std::span<float> x);
   void (*relu)(std::span<float> x);
