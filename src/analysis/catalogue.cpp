@@ -34,7 +34,7 @@ constexpr std::array<SpectrumMetric, 3> spectrum_metrics{{
      "[1, rank]",
      "",
      "sum(s^2) / max(s)^2 of the singular values s",
-     "Rudelson and Vershynin 2007, section 1",
+     "Rudelson and Vershynin 2007",
      [](const HeadSpectrum& spectrum) { return cell(spectrum.stable_rank); }},
     {{"qk_numerical_rank", "ov_numerical_rank"},
      "[0, rank]",
@@ -51,7 +51,7 @@ constexpr Metric best_offset{
     "",
     "the offset key - query where most rows have their largest weight (of equal ones the first key); on ties "
     "the smaller, then the negative one; undefined where no row has it within 8",
-    "Voita et al. 2019, section 5.2"};
+    "Voita et al. 2019"};
 
 constexpr Metric best_offset_share{
     "best_offset_share",
@@ -59,7 +59,7 @@ constexpr Metric best_offset_share{
     "[0, 1]",
     "1 / keys for random peaks",
     "share of all rows that have their largest weight at best_offset; a positional head has at least 0.9",
-    "Voita et al. 2019, section 5.2"};
+    "Voita et al. 2019"};
 
 std::vector<CatalogueRow> make_catalogue() {
   std::vector<CatalogueRow> rows;

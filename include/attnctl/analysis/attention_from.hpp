@@ -35,7 +35,7 @@ struct AttentionAnswer {
 /// The strongest `count` keys of a row, strongest first, of equal ones the lower key; NaN is never strong.
 [[nodiscard]] std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t count);
 
-/// Collects the rows of the queries that were asked about (Clark et al. 2019, section 4.1: attention from a
+/// Collects the rows of the queries that were asked about (Clark et al. 2019: attention from a
 /// word is the mean over its pieces, attention to a word the sum over its pieces). Pieces whose row is fully
 /// masked are left out of the mean.
 class AttentionFrom final : public Observer {

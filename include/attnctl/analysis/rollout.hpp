@@ -9,7 +9,7 @@
 
 namespace attnctl {
 
-/// Attention rollout (Abnar and Zuidema 2020, section 3): of each layer the mean pattern A of ALL its heads,
+/// Attention rollout (Abnar and Zuidema 2020): of each layer the mean pattern A of ALL its heads,
 /// A' = (A + I) with each row divided by its sum (which is 0.5 A + 0.5 I; a fully masked row keeps to
 /// itself), and R_l = A'_l R_(l-1), R_(-1) = I. Row i of the result says how much of each input token reaches
 /// position i of the last layer when residual and feed-forward parts are taken as token-wise; rows sum to 1.
