@@ -93,7 +93,7 @@ std::string zip(const std::vector<ZipPart>& parts, bool zip64_end) {
     }
     const std::string extra = common.extra(part.zip64);
     directory += "PK\x01\x02" + little_endian(20, 2) + little_endian(20, 2) + common.text(part.zip64) +
-                 little_endian(part.name.size(), 2) + little_endian(extra.size(), 2) + little_endian(0, 10) +
+                 little_endian(part.name.size(), 2) + little_endian(extra.size(), 2) + std::string(10, '\0') +
                  little_endian(part.local_offset.value_or(offset), 4) + part.name + extra;
   }
   const std::size_t begin = file.size();

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "attnctl/base/checked.hpp"
+#include "attnctl/base/dtype.hpp"
+#include "attnctl/base/error.hpp"
+#include "attnctl/checkpoint/checkpoint.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "checkpoint/file_bytes.hpp"
+
+namespace attnctl::fuzz {
+
+/// The fuzzer's bytes as a file.
+inline FileBytes file_of(const std::uint8_t* data, std::size_t size) {
+  return {"fuzz", std::as_bytes(std::span(data, size))};
+}
+
+/// Opens and reads everything; the only acceptable failure is an Error of one printable line.
+template <typename Open>
+void read_all(Open open) {
+  try {
+    const std::unique_ptr<Checkpoint> checkpoint = open();
+    for (std::size_t i = 0; i < checkpoint->tensors().size(); ++i) {
+      const TensorInfo& info = checkpoint->tensors()[i];
+      if (checkpoint->find(info.name) != i) std::abort();
+      const TensorView view = checkpoint->tensor(i);
+      const auto count = checked_product(view.shape);
+      if (!count || view.bytes.size() != *count * size_of(view.dtype)) std::abort();
+      std::vector<float> values(*count);
+      convert(view.dtype, view.bytes, std::span(values));
+      checkpoint->release(i);
+    }
+  } catch (const Error& error) {
+    if (escaped(error.what()) != error.what()) std::abort();
+  }
+}
+
+}  // namespace attnctl::fuzz

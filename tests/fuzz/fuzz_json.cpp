@@ -1,0 +1,19 @@
+#include "attnctl/checkpoint/json_document.hpp"
+
+#include <string_view>
+
+#include "checkpoint/json_weights.hpp"
+#include "fuzz.hpp"
+
+// A document and weights; what is a document must read back as it was written.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace attnctl;
+  fuzz::read_all([&] { return open_json_weights(fuzz::file_of(data, size)); });
+  try {
+    const auto json = parse_json("fuzz", {reinterpret_cast<const char*>(data), size});
+    if (parse_json("fuzz", json.dump()).dump() != json.dump()) std::abort();
+  } catch (const Error& error) {
+    if (escaped(error.what()) != error.what()) std::abort();
+  }
+  return 0;
+}
