@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
@@ -134,6 +135,7 @@ TEST_CASE("bad JSON weights are refused with a pointer") {
     auto parts = row.parts;
     parts.emplace_back("weights.json: ");
     check_refusal([&] { (void)open_checkpoint(path, warnings); }, Status::bad_input, parts);
+    check_weights_refused(path);
   }
 }
 

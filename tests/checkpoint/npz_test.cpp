@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "support/bytes.hpp"
+#include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
@@ -233,6 +234,7 @@ TEST_CASE("bad NPY files are refused, alone and in an archive") {
       auto inside = parts;
       if (row.what == "a header longer than the file") inside.front() = "need a header of";
       check_refusal([&] { (void)open_checkpoint(archive, warnings); }, row.status, inside);
+      check_weights_refused(archive, row.status);
     }
   }
 }
@@ -247,6 +249,7 @@ TEST_CASE("bad archives are refused") {
     auto parts = row.parts;
     parts.emplace_back("x.npz: ");
     check_refusal([&] { (void)open_checkpoint(path, warnings); }, row.status, parts);
+    check_weights_refused(path, row.status);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "support/bytes.hpp"
+#include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
@@ -106,6 +107,7 @@ TEST_CASE("bad indices of shards are refused") {
     Warnings warnings;
     const auto path = folder.write(kIndex, row.index);
     check_refusal([&] { (void)open_checkpoint(path, warnings); }, Status::bad_input, row.parts);
+    check_weights_refused(path);
   }
 }
 

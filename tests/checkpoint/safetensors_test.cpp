@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "support/bytes.hpp"
+#include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
@@ -181,6 +182,7 @@ TEST_CASE("bad safetensors files are refused with their tensor and field") {
     auto parts = row.parts;
     parts.emplace_back("model.safetensors");
     check_refusal([&] { (void)open_checkpoint(path, warnings); }, Status::bad_input, parts);
+    check_weights_refused(path);
   }
 }
 

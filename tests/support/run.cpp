@@ -94,6 +94,10 @@ RunResult run_command(const std::vector<std::string>& command, const RunOptions&
   rusage usage{};
   wait4(child, &state, 0, &usage);
   result.peak_bytes = static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  result.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
   result.status = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
   return result;
 }

@@ -12,6 +12,7 @@ struct RunResult {
   std::string out;
   std::string err;
   std::size_t peak_bytes = 0;  // largest resident memory
+  double cpu_seconds = 0;      // of user and system
 };
 
 struct RunOptions {

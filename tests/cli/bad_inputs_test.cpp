@@ -1,0 +1,350 @@
+// Bad inputs as a person meets them: the command, its status, one line, the output untouched. The numbers are
+// those of the list of kinds; files of the weights formats (1 to 41, 68 to 86) are in tests/checkpoint.
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/bytes.hpp"
+#include "support/command_refusal.hpp"
+#include "support/fault.hpp"
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+using namespace attnctl::test;
+using attnctl::Status;
+using nlohmann::json;
+
+namespace {
+
+const std::string kLlama = "tests/golden/llama";  // 2 layers, vocabulary below 64
+const std::string kConfig = R"({"model_type": "attention", "heads": 1, "causal": true})";
+const std::string kTemporary = "/.attnctl-";  // what an output is called before it is committed
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// A copy of the golden Llama with keys of its configuration replaced.
+std::string llama_with(const TempDir& folder, const std::string& patch) {
+  const std::filesystem::path copy = folder.path() / "model";
+  std::filesystem::copy(kLlama, copy, std::filesystem::copy_options::recursive);
+  json config = json::parse(slurp(copy / "config.json"));
+  config.merge_patch(json::parse(patch));
+  folder.write("model/config.json", config.dump());
+  return copy.string();
+}
+
+std::string array(const std::string& dtype, const std::string& shape, const std::string& data) {
+  return npy("{'descr': '" + dtype + "', 'fortran_order': False, 'shape': " + shape + ", }", data);
+}
+
+/// One head of width 2 with W = I on embeddings [rows, 2], as `analyze` takes it. Masks and all else are
+/// options.
+struct BareRun {
+  TempDir folder;
+  std::vector<std::string> arguments;
+
+  explicit BareRun(const std::vector<float>& embeddings, std::vector<float> weight = {1, 0, 0, 1}) {
+    const std::string matrix = array("<f4", "(2, 2)", bytes_of(weight));
+    const std::string identity = array("<f4", "(2, 2)", bytes_of<float>({1, 0, 0, 1}));
+    const auto weights = folder.write("w.npz", zip({{.name = "W_q.npy", .data = matrix},
+                                                    {.name = "W_k.npy", .data = identity},
+                                                    {.name = "W_v.npy", .data = identity},
+                                                    {.name = "W_o.npy", .data = identity}}));
+    const auto config = folder.write("config.json", kConfig);
+    const auto x = folder.write(
+        "x.npy", array("<f4", "(" + std::to_string(embeddings.size() / 2) + ", 2)", bytes_of(embeddings)));
+    arguments = {"analyze",  weights.string(), "--config",           config.string(), "--embeddings",
+                 x.string(), "--include",      "metrics,patterns,z", "--format",      "json"};
+  }
+  BareRun& with(const std::vector<std::string>& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return *this;
+  }
+  std::string file(const std::string& name, const std::string& bytes) const {
+    return folder.write(name, bytes).string();
+  }
+};
+
+bool has_warning(const json& document, const std::string& code) {
+  for (const json& warning : document["warnings"]) {
+    if (warning["code"] == code && warning["count"].get<int>() > 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("bad configurations end the command") {
+  struct Row {
+    int kind;
+    std::string patch;
+    Status status;
+    std::string says;
+  };
+  for (const Row& row : {
+           Row{87, R"({"num_attention_heads": 0})", Status::bad_input, "/num_attention_heads"},
+           Row{87, R"({"num_attention_heads": -1})", Status::bad_input, "/num_attention_heads"},
+           Row{88, R"({"head_dim": null, "num_attention_heads": 5, "num_key_value_heads": 5})",
+               Status::bad_input, "multiple"},
+           Row{89, R"({"num_key_value_heads": 4})", Status::bad_input, "multiple"},
+           Row{90, R"({"num_hidden_layers": 1000000000})", Status::limit, "/num_hidden_layers"},
+           Row{91, R"({"rms_norm_eps": 0})", Status::bad_input, "/rms_norm_eps"},
+           Row{92, R"({"vocab_size": 12})", Status::bad_input, "12"},
+           Row{93, R"({"model_type": "mamba"})", Status::bad_input, "unsupported \"mamba\""},
+       }) {
+    CAPTURE(row.kind);
+    CAPTURE(row.patch);
+    const TempDir folder;
+    check_command_refuses({"analyze", llama_with(folder, row.patch), "--ids", "1"},
+                          {.status = row.status, .parts = {row.says}});
+  }
+}
+
+TEST_CASE("bad tokens end the command") {
+  const TempDir folder;
+  const auto lines = [&](const std::string& text) { return folder.write("x.jsonl", text).string(); };
+  struct Row {
+    int kind;
+    std::vector<std::string> arguments;
+    std::string says;
+  };
+  std::string long_list = "1";
+  for (int i = 0; i < 300; ++i) long_list += ",1";
+  for (const Row& row : {
+           Row{102, {"--ids", "1,-1"}, "-1"},
+           Row{103, {"--ids", "1,999999"}, "999999"},
+           Row{104, {"--ids", "1,2.5"}, "2.5"},
+           Row{104, {"--input", lines("{\"ids\": [1, 2.5]}")}, "/ids/1"},
+           Row{105, {"--input", folder.write("empty.jsonl", "{\"ids\": []}").string()}, "empty sequence"},
+           Row{106, {"--ids", long_list}, "301"},
+       }) {
+    CAPTURE(row.kind);
+    std::vector<std::string> command = {"analyze", kLlama};
+    command.insert(command.end(), row.arguments.begin(), row.arguments.end());
+    check_command_refuses(command, {.parts = {row.says}});
+  }
+  check_command_refuses({"analyze", kLlama, "--ids", "1,2,3", "--limit", "10"},
+                        {.status = Status::limit, .parts = {"--limit 10", "bytes"}});  // 107
+}
+
+TEST_CASE("bad masks end the command") {
+  struct Row {
+    int kind;
+    std::string option;
+    std::string bytes;
+    std::string says;
+  };
+  const std::string yes(9, '\1');
+  for (const Row& row : {
+           Row{114, "--mask", array("|b1", "(2, 3)", yes.substr(0, 6)), "[2, 3]"},
+           Row{114, "--mask", array("|b1", "(9,)", yes), "[9]"},
+           Row{114, "--mask", array("|b1", "(2, 3, 3)", yes + yes), "[2, 3, 3]"},
+           Row{114, "--mask", array("|b1", "(1, 4, 3, 3)", yes + yes + yes + yes), "4"},
+           Row{114, "--key-mask", array("|b1", "(1, 4)", yes.substr(0, 4)), "[1, 4]"},
+           Row{115, "--mask", array("|u1", "(3, 3)", "\1\1\1\1\2\1\1\1\1"), "got 2"},
+           Row{115, "--mask", array("<f4", "(3, 3)", bytes_of<float>({0, 0, 0, 0, kNaN, 0, 0, 0, 0})), "nan"},
+           Row{115, "--key-mask", array("|u1", "(1, 3)", "\1\2\1"), "got 2"},
+       }) {
+    CAPTURE(row.kind);
+    CAPTURE(row.says);
+    BareRun run({1, 0, 0, 1, 1, 1});
+    const std::string mask = run.file("mask.npy", row.bytes);
+    check_command_refuses(run.with({row.option, mask}).arguments, {.parts = {row.says}});
+  }
+}
+
+TEST_CASE("numbers that are not finite are counted, and status 6 under --strict") {
+  struct Row {
+    int kind;
+    std::string what;
+    std::vector<float> embeddings;
+    std::vector<float> weight;
+    std::string code;
+  };
+  for (const Row& row : {
+           Row{116, "NaN weight", {1, 0, 0, 1}, {1, kNaN, 0, 1}, "non_finite_weight"},
+           Row{116, "infinite weight", {1, 0, 0, 1}, {1, 0, 0, kInfinity}, "non_finite_weight"},
+           Row{122, "NaN embedding", {kNaN, 0, 0, 1}, {1, 0, 0, 1}, "non_finite_pattern"},
+       }) {
+    CAPTURE(row.what);
+    BareRun run(row.embeddings, row.weight);
+    const RunResult result = run_attnctl(run.arguments);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    const json document = json::parse(result.out);  // a NaN in the text would not parse
+    CHECK(has_warning(document, row.code));
+    CHECK(result.out.find("null") != std::string::npos);
+    check_command_refuses(run.with({"--strict"}).arguments,
+                          {.status = Status::non_finite, .parts = {"--strict"}});
+  }
+}
+
+TEST_CASE("kind 116: the tensor and the first index are named") {
+  const BareRun run({1, 0, 0, 1}, {1, kNaN, 0, 1});
+  const RunResult result = run_attnctl(run.arguments);
+  CHECK_MESSAGE(result.err.find("W_q") != std::string::npos, result.err);
+}
+
+TEST_CASE("kinds 117, 118: a row without a visible key is zeros and flagged, a hidden NaN does not leak") {
+  BareRun run({1, 0, kNaN, 1, 1, 1});
+  const std::string keys = run.file("keys.npy", array("|b1", "(1, 3)", std::string("\1\0\1", 3)));
+  const std::string mask = run.file("mask.npy", array("|b1", "(3, 3)", std::string("\0\0\0\1\1\1\1\1\1", 9)));
+  const RunResult result = run_attnctl(run.with({"--key-mask", keys, "--mask", mask}).arguments);
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  const json document = json::parse(result.out);
+  CHECK(has_warning(document, "fully_masked_row"));
+  const json& pattern = document["patterns"][0]["values"];
+  CHECK(pattern[0] == json({0, 0, 0}));
+  CHECK(pattern[2][1] == 0);
+  CHECK(pattern[2][0].get<double>() + pattern[2][2].get<double>() == doctest::Approx(1));
+  const json& z = document["arrays"][0]["values"];
+  CHECK(z[2][0].is_number());
+  CHECK(document["heads"][0]["rows"] == 2);
+}
+
+TEST_CASE("kinds 119, 121: scores of 1e30 and rows without variance are no trouble") {
+  const BareRun run({1e15F, 0, 1e15F, 1e15F, -1e15F, 1e15F});
+  const RunResult result = run_attnctl(run.arguments);
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  for (const json& row : json::parse(result.out)["patterns"][0]["values"]) {
+    double sum = 0;
+    for (const json& weight : row) sum += weight.get<double>();
+    CHECK(sum == doctest::Approx(1));
+  }
+  // A bert whose embeddings are all the same number: every norm sees a variance of zero.
+  const RunResult zeros =
+      run_attnctl({"analyze", "tests/golden/bert", "--embeddings",
+                   run.file("zeros.npy", array("<f4", "(2, 24)", std::string(2 * 24 * 4, '\0'))), "--include",
+                   "metrics", "--strict", "--format", "json"});
+  CHECK_MESSAGE(zeros.status == 0, zeros.err);
+}
+
+TEST_CASE("outputs that cannot be written leave the old file") {
+  const std::vector<std::string> command = {"analyze", kLlama, "--ids", "1,2,3,4", "--format", "json"};
+  struct Row {
+    int kind;
+    std::string fault;
+    std::string path = kTemporary;
+  };
+  for (const Row& row : {
+           Row{128, "write:ENOSPC:0"},
+           Row{128, "write:ENOSPC:1000"},
+           Row{129, "fsync:EIO"},
+           Row{129, "close:EIO"},
+           Row{131, "create:EROFS"},
+           Row{132, "rename:EACCES", "out.json"},
+       }) {
+    CAPTURE(row.kind);
+    CAPTURE(row.fault);
+    RunOptions run;
+    run.environment = with_fault(row.fault, row.path);
+    check_command_refuses(command, {.status = Status::environment, .parts = {"out.json"}, .run = run});
+  }
+  const RunResult full =
+      run_attnctl({"analyze", kLlama, "--ids", "1,2,3,4", "--format", "json", "-o", "/dev/full"});  // 127
+  CHECK(full.status == 4);
+  CHECK_MESSAGE(full.err.find("/dev/full") != std::string::npos, full.err);
+}
+
+TEST_CASE("kind 128: npz and csv leave nothing half-written") {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--format", "npz", "-o"},
+                                               std::vector<std::string>{"--format", "csv", "-o"}}) {
+    const TempDir folder;
+    std::vector<std::string> command = {"analyze", kLlama, "--ids", "1,2,3,4"};
+    command.insert(command.end(), more.begin(), more.end());
+    command.push_back((folder.path() / "out").string());
+    RunOptions run;
+    run.environment = with_fault("write:ENOSPC:1000", kTemporary);
+    const RunResult result = run_attnctl(command, run);
+    CHECK(result.status == 4);
+    CHECK(std::filesystem::is_empty(folder.path()));
+  }
+}
+
+TEST_CASE("interrupts and kills leave the old file or the whole new one") {
+  const TempDir folder;
+  const std::string out = folder.write("out.json", "old").string();
+  const std::vector<std::string> command = {"analyze",  kLlama, "--ids", "1,2,3,4",
+                                            "--format", "json", "-o",    out};
+  RunOptions run;
+  run.environment = with_fault("write:INT:100", kTemporary);  // 138
+  const RunResult interrupted = run_attnctl(command, run);
+  CHECK(interrupted.status == 130);
+  CHECK(std::count(interrupted.err.begin(), interrupted.err.end(), '\n') == 1);
+  CHECK(slurp(out) == "old");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  for (const std::string fault : {"write:KILL:100", "fsync:KILL", "rename:KILL"}) {  // 133
+    run.environment = with_fault(fault, fault.starts_with("rename") ? "out.json" : kTemporary);
+    CHECK(run_attnctl(command, run).status == 128 + SIGKILL);
+    const std::string now = slurp(out);
+    CHECK((now == "old" || json::accept(now)));
+  }
+  CHECK(run_attnctl(command).status == 0);
+  CHECK(json::accept(slurp(out)));
+}
+
+TEST_CASE("kinds 135, 136, 137: inputs that fail while they are read") {
+  RunOptions run;
+  run.environment = with_fault("read:EIO", "config.json");
+  check_command_refuses({"analyze", kLlama, "--ids", "1"},
+                        {.status = Status::environment, .parts = {"config.json"}, .run = run});
+  for (const char* fault : {"read:SHORT", "read:EINTR", "write:SHORT", "write:EINTR"}) {
+    CAPTURE(fault);
+    run.environment = with_fault(fault);
+    const RunResult result = run_attnctl({"analyze", kLlama, "--ids", "1,2", "--format", "json"}, run);
+    CHECK(result.status == 0);
+    CHECK(result.out == run_attnctl({"analyze", kLlama, "--ids", "1,2", "--format", "json"}).out);
+  }
+}
+
+TEST_CASE("kind 139: places of the wrong sort") {
+  const TempDir folder;
+  check_command_refuses({"analyze", kLlama, "--ids", "1", "--format", "json", "-o", folder.path().string()},
+                        {.status = Status::environment, .parts = {"is a directory"}});
+  const std::string file = folder.write("file", "old").string();
+  check_command_refuses({"analyze", kLlama, "--ids", "1", "--format", "csv", "-o", file},
+                        {.status = Status::environment, .parts = {"not a directory"}});
+  CHECK(slurp(file) == "old");
+  const std::filesystem::path link = folder.path() / "link.json";
+  std::filesystem::create_symlink(file, link);
+  CHECK(run_attnctl({"analyze", kLlama, "--ids", "1", "-o", link.string()}).status == 0);
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(json::accept(slurp(file)));
+}
+
+TEST_CASE("kind 134: a memory limit is status 5") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  MESSAGE("skipped: a sanitizer reserves its own address space");
+#else
+  const TempDir folder;
+  const std::string x =
+      folder.write("x.npy", array("<f4", "(200000, 2)", std::string(std::size_t{200'000} * 2 * 4, '\1')))
+          .string();
+  const std::string config = folder.write("config.json", kConfig).string();
+  const std::string identity = array("<f4", "(2, 2)", bytes_of<float>({1, 0, 0, 1}));
+  const std::string weights = folder.write("w.npz", zip({{.name = "W_q.npy", .data = identity}})).string();
+  const RunResult result =
+      run_shell("ulimit -v 600000; attnctl analyze " + weights + " --config " + config + " --embeddings " +
+                x + " --mask causal --threads 1 --include metrics --format json");
+  CHECK_MESSAGE(result.status == 5, result.err);
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+#endif
+}
+
+TEST_CASE("paths that cannot be opened are status 4, files that a model lacks status 3") {
+  const TempDir folder;
+  folder.write("model/config.json", slurp(kLlama + "/config.json"));
+  check_command_refuses({"analyze", "no/such/model", "--ids", "1"},
+                        {.status = Status::environment, .parts = {"no/such/model"}});
+  check_command_refuses({"analyze", kLlama, "--input", "no-such.jsonl"},
+                        {.status = Status::environment, .parts = {"no-such.jsonl"}});
+  check_command_refuses({"analyze", (folder.path() / "model").string(), "--ids", "1"},
+                        {.parts = {"model.safetensors"}});
+  folder.write("model/model.safetensors", "\x89PNG\r\n\x1a\n and so on");
+  check_command_refuses({"analyze", (folder.path() / "model").string(), "--ids", "1"},
+                        {.parts = {"model.safetensors"}});
+}
