@@ -81,7 +81,7 @@ void JsonPlan::add_lines(const Document& document) {
       std::string begin = "{\"record\": ";
       append_json_string(begin, section.record);
       if (!table->columns.empty()) begin += ", ";
-      add_table(*table, std::move(begin), "\n");
+      add_table(*table, begin, "\n");
       text_ += '\n';
     } else if (const auto* list = std::get_if<List>(&section.items.data)) {
       for (const Value& item : *list) add_item_line(item, section.record);
@@ -177,7 +177,7 @@ void JsonPlan::add_array(const Array& array, const ArrayLayout& layout) {
   text_ += ']';
 }
 
-void JsonPlan::add_table(const Table& table, std::string row_begin, std::string row_separator) {
+void JsonPlan::add_table(const Table& table, const std::string& row_begin, const std::string& row_separator) {
   const std::size_t columns = std::max<std::size_t>(table.columns.size(), 1);
   const std::size_t rows_per_piece = std::max<std::size_t>(elements_per_piece / columns, 1);
   for (std::size_t first = 0; first < table.rows; first += rows_per_piece) {

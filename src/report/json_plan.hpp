@@ -40,7 +40,7 @@ class JsonPlan {
  private:
   void add_value(const Value& value, const ArrayLayout& layout);
   void add_array(const Array& array, const ArrayLayout& layout);
-  void add_table(const Table& table, std::string row_begin, std::string row_separator);
+  void add_table(const Table& table, const std::string& row_begin, const std::string& row_separator);
   void add_list(const List& list, const ArrayLayout& layout);
   void add_record(const Record& record, const ArrayLayout& layout);
   void add_fields(const Record& record, const ArrayLayout& layout);

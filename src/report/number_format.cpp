@@ -1,9 +1,10 @@
 #include "attnctl/report/number_format.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstring>
+#include <string_view>
 
 namespace attnctl {
 namespace {
@@ -17,8 +18,7 @@ char* write_shortest(char* to, T value) {
       *to = '0';
       return to + 1;
     }
-    std::memcpy(to, "-0.0", 4);  // "-0" is the integer 0 to many readers
-    return to + 4;
+    return std::ranges::copy(std::string_view("-0.0"), to).out;  // "-0" is the integer 0 to many readers
   }
   return std::to_chars(to, to + NumberFormat::most_characters, value).ptr;
 }
@@ -33,7 +33,7 @@ char* write_fixed(char* to, T value, int digits) {
 char* write_scaled(char* to, float value, std::size_t digits) {
   const double scaled = std::nearbyint(std::abs(static_cast<double>(value)) * powers_of_ten[digits]);
   auto rest = static_cast<std::uint64_t>(scaled);
-  char reversed[24];
+  char reversed[24] = {};
   std::size_t count = 0;
   while (rest != 0 || count <= digits) {
     reversed[count++] = static_cast<char>('0' + rest % 10);

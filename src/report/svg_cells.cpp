@@ -94,9 +94,11 @@ void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& 
     for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
       const double value = value_at(heatmap.values, i);
       if (std::isnan(value) || ink_of(value, half) != ink) continue;
-      canvas.raw(fmt::format(
-          "<text x=\"{}\" y=\"{}\">{}</text>\n", coordinate((static_cast<double>(i % columns) + 0.5) * size),
-          coordinate((static_cast<double>(i / columns) + 0.5) * size + font * 0.36), cell_text(value)));
+      const std::size_t row = i / columns;
+      const double x = (static_cast<double>(i % columns) + 0.5) * size;
+      const double y = (static_cast<double>(row) + 0.5) * size + font * 0.36;
+      canvas.raw(
+          fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", coordinate(x), coordinate(y), cell_text(value)));
     }
     canvas.raw("</g>\n");
   }

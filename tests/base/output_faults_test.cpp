@@ -155,9 +155,10 @@ TEST_CASE("a reader that goes away is no failure") {
 TEST_CASE("standard output that goes to a file is written in place") {
   const test::TempDir folder;
   const std::string path = folder.write("out", "").string();
-  const std::string program = ATTNCTL_WRITE_FILE;
+  test::RunOptions options;
+  options.environment = {{"program", ATTNCTL_WRITE_FILE}, {"out", path}};
   const test::RunResult result =
-      test::run_shell("{ echo a; " + program + " /dev/stdout 3; " + program + " - 2; echo; } > " + path);
+      test::run_shell("{ echo a; $program /dev/stdout 3; $program - 2; echo; } > $out", options);
   CHECK(result.status == 0);
   CHECK(test::slurp(path) == "a\nxxxxx\n");
 }

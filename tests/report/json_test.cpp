@@ -135,7 +135,7 @@ TEST_CASE("large arrays and tables are cut, and come out whole, whatever the thr
     REQUIRE(parsed["table"].size() == 70000);
     CHECK(parsed["table"][69999]["half"] == 34999.5);
     std::size_t wrong = 0;
-    for (std::size_t i = 0; i < 300 * 311; ++i) {
+    for (std::size_t i = 0; i < std::size_t{300} * 311; ++i) {
       const auto& number = parsed["patterns"][2]["values"][i / 311][i % 311];
       if (number.get<float>() != static_cast<float>(i % 977) / 977.0F) ++wrong;
     }
@@ -145,7 +145,7 @@ TEST_CASE("large arrays and tables are cut, and come out whole, whatever the thr
 
 TEST_CASE("a rank-3 array across pieces parses to its shape") {
   const std::size_t extents[] = {7, 90, 101};
-  std::vector<std::int64_t> values(7 * 90 * 101);
+  std::vector<std::int64_t> values(std::size_t{7} * 90 * 101);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i);
   Document document;
   document.head.set("v", make_array({7, 90, 101}, std::move(values)));

@@ -38,7 +38,7 @@ std::vector<float> ramp(std::size_t size) {
 /// Three arrays, the one in the middle streamed in a shuffled order from the pool's workers.
 void write_sample(OutputFile& out, const NpzOptions& options, Pool& pool) {
   const Shape shape{3, 100, 700};
-  const std::vector<float> values = ramp(3 * 100 * 700);
+  const std::vector<float> values = ramp(std::size_t{3} * 100 * 700);
   std::vector<std::size_t> rows(300);
   std::iota(rows.begin(), rows.end(), 0);
   std::ranges::shuffle(rows, std::mt19937(3));
@@ -64,7 +64,7 @@ void check_sample(std::string_view file, bool deflated) {
       {"ids_0.npy", "{'descr': '<i8', 'fortran_order': False, 'shape': (4,), }",
        bytes_of(std::vector<std::int64_t>{1, -2, 3, 1LL << 40U})},
       {"pattern_0.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 100, 700), }",
-       bytes_of(ramp(3 * 100 * 700))},
+       bytes_of(ramp(std::size_t{3} * 100 * 700))},
       {"rank.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (), }",
        bytes_of(std::vector<double>{0.1})},
   };

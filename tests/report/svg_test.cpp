@@ -183,7 +183,7 @@ TEST_CASE("runs of equal colour are one path, whatever the panel") {
   page.scale.low = 0;
   page.heatmaps[0].x_labels.clear();
   page.heatmaps[0].y_labels.clear();
-  std::vector<double> values(100 * 100, 0.0);
+  std::vector<double> values(std::size_t{100} * 100, 0.0);
   values[0] = values[1] = 1.0;
   page.heatmaps[0].values = make_array({100, 100}, std::move(values));
   const std::string svg = svg_of(page);
