@@ -25,11 +25,15 @@ Value or_null(const std::optional<std::size_t>& value) {
   return value ? Value(*value) : Value();
 }
 
-Array copy_of(MatrixView<const double> matrix) {
-  std::vector<double> values;
-  for (std::size_t r = 0; r < matrix.rows; ++r)
-    values.insert(values.end(), matrix.row(r).begin(), matrix.row(r).end());
-  return make_array({matrix.rows, matrix.cols}, std::move(values));
+Array float_array(Shape shape, std::span<const double> values) {
+  std::vector<float> narrow;
+  narrow.reserve(values.size());
+  for (const double value : values) narrow.push_back(static_cast<float>(value));
+  return make_array(std::move(shape), std::move(narrow));
+}
+
+Array float_array(const OwnedMatrix<double>& matrix) {
+  return float_array({matrix.rows(), matrix.cols()}, matrix.values());
 }
 
 /// Calls visit(analysis) for QK, and for OV where there is one.
@@ -64,7 +68,7 @@ Section similarity_section(const WeightsAnalysis& weights) {
           .set("component", Value())
           .set("layer", or_null(each.layer))
           .set("heads", names_of(each.heads))
-          .set("values", copy_of(each.values.view()))
+          .set("values", float_array(each.values))
           .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
           .set("mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs));
       items.emplace_back(std::move(record));
@@ -104,14 +108,13 @@ Section directions_section(const WeightsAnalysis& weights) {
   for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
     for (const HeadSpectrum& head : circuit.heads) {
       const std::size_t count = head.left.rows();
-      std::vector<double> values(head.singular_values.begin(),
-                                 head.singular_values.begin() + static_cast<std::ptrdiff_t>(count));
+      const std::span<const double> strongest = std::span(head.singular_values).first(count);
       Record record;
       record.set("head", to_string(head.head))
           .set("circuit", std::string(name_of(circuit.circuit)))
-          .set("singular_values", make_array({count}, std::move(values)))
-          .set("left", copy_of(head.left.view()))
-          .set("right", copy_of(head.right.view()));
+          .set("singular_values", float_array({count}, strongest))
+          .set("left", float_array(head.left))
+          .set("right", float_array(head.right));
       items.emplace_back(std::move(record));
     }
   });
@@ -127,7 +130,7 @@ Section circuits_section(const Results& results) {
       Record record;
       record.set("head", to_string(head))
           .set("circuit", std::string(name_of(circuit)))
-          .set("values", copy_of(form_circuit(*factors, head.head).view()));
+          .set("values", float_array(form_circuit(*factors, head.head)));
       items.emplace_back(std::move(record));
     }
   }

@@ -17,7 +17,7 @@ Cell cell(std::size_t number) {
   return static_cast<std::int64_t>(number);
 }
 Cell cell(double number) {
-  return std::isfinite(number) ? Cell(number) : Cell();
+  return std::isfinite(number) ? Cell(static_cast<float>(number)) : Cell();  // float32, as in every format
 }
 Cell token_cell(const Sequence& sequence, std::size_t position) {
   return position < sequence.tokens.size() ? Cell(sequence.tokens[position]) : Cell();
