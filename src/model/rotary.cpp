@@ -186,7 +186,7 @@ ConfigReader rotary_parameters(const ConfigReader& config) {
   for (const std::string name : {"rope_parameters", "rope_scaling"}) {
     const auto value = config.find(name);
     if (!value || (value->json->is_object() && value->json->empty())) continue;
-    const ConfigReader parameters = *config.object(name);
+    ConfigReader parameters = *config.object(name);
     for (const auto& [key, parameter] : value->json->items()) {
       if (parameter.is_object()) parameters.refuse_unsupported({key, &parameter}, "one set for all layers");
     }

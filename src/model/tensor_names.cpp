@@ -80,6 +80,7 @@ std::optional<LocatedTensor> TensorNames::find_absolute(std::span<const StoredTe
 
 std::vector<StoredTensor> stored(const std::vector<std::string>& names) {
   std::vector<StoredTensor> tensors;
+  tensors.reserve(names.size());
   for (const std::string& name : names) tensors.push_back({name});
   return tensors;
 }

@@ -13,7 +13,7 @@
 namespace attnctl {
 
 /// What the MODEL argument of a command stands for.
-struct ModelSource {
+struct ModelSource {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   std::string given;  // as given on the command line
   /// Where config.json and the tokenizer's files are; empty for one weights file that has no config.json
   /// beside it, or another configuration than that.
