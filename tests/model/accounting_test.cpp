@@ -72,7 +72,7 @@ TEST_CASE("every preset has the sizes of the textbooks' table") {
 TEST_CASE("attention costs 4 d^2 parameters a layer and the same operations for any number of heads") {
   const std::uint64_t d = 512;
   const std::uint64_t n = 10;
-  for (const std::size_t heads : {1, 2, 8, 64}) {
+  for (const std::size_t heads : {1UL, 2UL, 8UL, 64UL}) {
     CAPTURE(heads);
     const auto config = attnctl::bare_config({.d_model = d, .heads = heads});
     const auto parameters = count_parameters(config);
@@ -81,7 +81,7 @@ TEST_CASE("attention costs 4 d^2 parameters a layer and the same operations for 
     CHECK(parameters.layers[0].query == d * d);
     CHECK(parameters.layers[0].output == d * d);
     const auto flops = attnctl::count_flops(config, n);
-    CHECK(flops.projections == 2 * 3 * n * d * d);
+    CHECK(flops.projections == 6 * n * d * d);
     CHECK(flops.scores == 2 * n * n * d);
     CHECK(flops.values == 2 * n * n * d);
     CHECK(flops.output == 2 * n * d * d);
@@ -97,7 +97,7 @@ TEST_CASE("biases, shared layers and key/value heads are accounted for") {
   CHECK(bert.mlp == 12ULL * (2 * 768 * 3072 + 3072 + 768));
   CHECK(bert.norms == (2ULL * 12 + 1) * 2 * 768);
   CHECK(bert.embedding == (30522ULL + 512 + 2) * 768);
-  CHECK(bert.head == 768ULL * 768 + 768 + 2 * 768 + 30522);
+  CHECK(bert.head == 768ULL * 768 + 3ULL * 768 + 30522);
 
   attnctl::Warnings warnings;
   const auto albert = attnctl::test::bind_model(ATTNCTL_SOURCE_DIR "/tests/golden/albert", warnings);

@@ -177,7 +177,7 @@ TEST_CASE("the head is the stored one, else the embedding") {
   std::vector<float> row(24);
   tied.embedding().token.row(38, row);
   CHECK(std::ranges::equal(row, decoder.stored.row(38)));
-  CHECK(own.parameters() == tied.parameters() + 24 * 39);
+  CHECK(own.parameters() == tied.parameters() + 24UL * 39);
 
   const Model albert = bound(read("albert"));
   CHECK(albert.head().transform.in() == 15);
@@ -195,7 +195,7 @@ TEST_CASE("packed projections are slices of their tensor, in both orientations")
   const MemoryModel gpt2 = read("gpt2");
   const Model model = bound(gpt2);
   const auto& stored = gpt2.tensors.at("transformer.h.0.attn.c_attn.weight");
-  std::vector<float> packed(15 * 45);
+  std::vector<float> packed(15UL * 45);
   std::memcpy(packed.data(), stored.bytes.data(), stored.bytes.size());
   const attnctl::LayerWeights& layer = model.layer(0);
   CHECK(layer.query.stored(2, 3) == packed[2 * 45 + 3]);
@@ -206,7 +206,7 @@ TEST_CASE("packed projections are slices of their tensor, in both orientations")
 
   const Model torch = bound(read("attention-torch-packed"));
   CHECK(torch.layer(0).key.orientation == attnctl::Orientation::out_in);
-  CHECK(torch.layer(0).key.stored.data == torch.layer(0).query.stored.data + 12 * 12);
+  CHECK(torch.layer(0).key.stored.data == torch.layer(0).query.stored.data + 12UL * 12);
 
   const Linear key = layer.key;
   const Linear head = key.outputs(5, 5);  // the second of three heads
@@ -229,7 +229,7 @@ TEST_CASE("weights are borrowed where they are float32, and converted once elsew
   const auto& stored = plain.tensors.at("model.layers.0.self_attn.q_proj.weight");
   REQUIRE(stored.dtype == DType::f16);
   std::uint16_t bits = 0;
-  std::memcpy(&bits, stored.bytes.data() + 2 * 7, 2);
+  std::memcpy(&bits, stored.bytes.data() + 2UL * 7, 2);
   CHECK(layer.query.stored.data[7] == attnctl::float_from_f16(bits));
 
   const auto source = read("llama");

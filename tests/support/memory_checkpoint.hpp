@@ -27,7 +27,7 @@ struct MemoryTensor {
 [[nodiscard]] MemoryTensor zeros(DType dtype, Shape shape);
 
 /// A configuration and tensors in memory, to be changed and bound.
-struct MemoryModel {
+struct MemoryModel {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   nlohmann::ordered_json config;
   std::map<std::string, MemoryTensor> tensors;
 
