@@ -1,0 +1,172 @@
+// The forward pass of a model of BERT-base's shape with random weights, beside the machine's own speed: a
+// 2048-cubed sgemm and a read of memory on the same threads in the same run.
+//   attnctl_bench [THREADS [LENGTH ...]]
+
+#include "attnctl/base/pool.hpp"
+#include "attnctl/forward/run.hpp"
+#include "attnctl/linalg/blas_kernel.hpp"
+#include "attnctl/linalg/gemm.hpp"
+#include "attnctl/linalg/kernels.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "support/memory_checkpoint.hpp"
+
+namespace {
+
+constexpr std::size_t layers = 12, d = 768, heads = 12, ffn = 3072, vocabulary = 1000, positions = 8192;
+
+/// The fewest seconds of several runs.
+double seconds_of(std::size_t repeat, const std::function<void()>& work) {
+  double best = 1e30;
+  for (std::size_t i = 0; i <= repeat; ++i) {  // the first warms up
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (i > 0) best = std::min(best, seconds);
+  }
+  return best;
+}
+
+double peak_gflops(attnctl::Pool& pool) {
+  constexpr std::size_t n = 2048;
+  attnctl::OwnedMatrix<float> a(n, n), b(n, n), c(n, n);
+  std::fill(a.values().begin(), a.values().end(), 0.5F);
+  std::fill(b.values().begin(), b.values().end(), 0.25F);
+  const std::size_t rows = (n + pool.size() - 1) / pool.size();
+  const double seconds = seconds_of(5, [&] {
+    pool.run(pool.size(), [&](std::size_t task, std::size_t) {
+      const std::size_t first = task * rows;
+      const std::size_t count = std::min(rows, n - first);
+      attnctl::gemm_nn(a.view().row_range(first, count), b.view(), c.view().row_range(first, count));
+    });
+  });
+  return 2.0 * n * n * n / seconds / 1e9;
+}
+
+class RandomTensors {
+ public:
+  attnctl::test::MemoryTensor operator()(attnctl::Shape shape, float mean, float deviation) {
+    std::size_t size = 1;
+    for (const std::size_t extent : shape) size *= extent;
+    std::uniform_real_distribution<float> uniform(mean - deviation * 1.732F, mean + deviation * 1.732F);
+    std::vector<float> values(size);
+    for (float& value : values) value = uniform(random_);
+    return attnctl::test::floats(std::move(shape), values);
+  }
+
+ private:
+  std::mt19937 random_{1};
+};
+
+attnctl::Model random_bert() {
+  RandomTensors random;
+  attnctl::test::MemoryModel model;
+  model.config = {{"model_type", "bert"},
+                  {"vocab_size", vocabulary},
+                  {"hidden_size", d},
+                  {"num_hidden_layers", layers},
+                  {"num_attention_heads", heads},
+                  {"intermediate_size", ffn},
+                  {"type_vocab_size", 2},
+                  {"max_position_embeddings", positions},
+                  {"layer_norm_eps", 1e-12},
+                  {"hidden_act", "gelu"}};
+  auto& tensors = model.tensors;
+  const auto norm = [&](const std::string& name) {
+    tensors[name + ".weight"] = random({d}, 1, 0.1F);
+    tensors[name + ".bias"] = random({d}, 0, 0.1F);
+  };
+  const auto linear = [&](const std::string& name, std::size_t in, std::size_t out) {
+    tensors[name + ".weight"] = random({out, in}, 0, 0.05F);
+    tensors[name + ".bias"] = random({out}, 0, 0.05F);
+  };
+  tensors["embeddings.word_embeddings.weight"] = random({vocabulary, d}, 0, 1);
+  tensors["embeddings.position_embeddings.weight"] = random({positions, d}, 0, 1);
+  tensors["embeddings.token_type_embeddings.weight"] = random({2, d}, 0, 1);
+  norm("embeddings.LayerNorm");
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::string layer = fmt::format("encoder.layer.{}.", i);
+    for (const char* part : {"query", "key", "value"}) linear(layer + "attention.self." + part, d, d);
+    linear(layer + "attention.output.dense", d, d);
+    norm(layer + "attention.output.LayerNorm");
+    linear(layer + "intermediate.dense", d, ffn);
+    linear(layer + "output.dense", ffn, d);
+    norm(layer + "output.LayerNorm");
+  }
+  attnctl::Warnings warnings;
+  return attnctl::Model::bind(model.source(), warnings);
+}
+
+/// Looks at a number of every panel, so that each is made. `whole` lets the last layer go to its end.
+class Glance : public attnctl::Observer {
+ public:
+  explicit Glance(bool whole) : whole_(whole) {}
+  [[nodiscard]] attnctl::Needs needs() const override {
+    attnctl::Needs needs;
+    needs.output = whole_;
+    return needs;
+  }
+  void begin(const attnctl::Model&, const attnctl::Batch&) override {}
+  void panel(const attnctl::AttentionPanel& panel) override { sums_[panel.head] += panel.pattern(0, 0); }
+
+ private:
+  bool whole_;
+  std::vector<float> sums_ = std::vector<float>(heads);
+};
+
+/// A multiply-add is two operations.
+double flops(std::size_t n) {
+  const auto tokens = static_cast<double>(n);
+  return layers * (tokens * 2.0 * (4.0 * d * d + 2.0 * d * ffn) + 4.0 * tokens * tokens * d);
+}
+
+void run(const attnctl::Model& model, attnctl::Pool& pool, std::size_t n, std::size_t sequences,
+         double peak) {
+  attnctl::Batch batch;
+  for (std::size_t s = 0; s < sequences; ++s) {
+    attnctl::Sequence sequence;
+    for (std::size_t i = 0; i < n; ++i) {
+      sequence.ids.push_back(static_cast<std::int64_t>((i * 7919 + s * 31) % vocabulary));
+    }
+    batch.sequences.push_back(sequence);
+  }
+  attnctl::Warnings warnings;
+  attnctl::RunContext context{pool, warnings};
+  Glance glance(true);
+  attnctl::Observer* const observers[] = {&glance};
+  const auto all = attnctl::Selection::all(model.config());
+  const double seconds = seconds_of(5, [&] { run_forward(model, batch, all, observers, context); });
+  const double gflops = flops(n) * static_cast<double>(sequences) / seconds / 1e9;
+  fmt::print("{:5} x {:<3} {:9.2f} ms  {:7.1f} GF/s  {:.3f} of peak\n", n, sequences, seconds * 1e3, gflops,
+             gflops / peak);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  (void)attnctl::ensure_blas_kernel(argv);
+  attnctl::Pool pool(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : attnctl::available_threads());
+  const double peak = peak_gflops(pool);
+  fmt::print("{} {}, kernels {}, {} threads, peak {:.1f} GF/s\n", attnctl::blas_name(),
+             attnctl::blas_kernel(), attnctl::kernels().name, pool.size(), peak);
+  const attnctl::Model model = random_bert();
+  if (argc > 2) {
+    for (int i = 2; i < argc; ++i) run(model, pool, std::strtoul(argv[i], nullptr, 10), 1, peak);
+    return 0;
+  }
+  for (const std::size_t n : {16, 128, 512, 1024}) run(model, pool, n, 1, peak);
+  run(model, pool, 16, 64, peak);
+  fmt::print("peak again {:.1f} GF/s\n", peak_gflops(pool));
+  return 0;
+}
