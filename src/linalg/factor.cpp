@@ -14,6 +14,8 @@
 #include <xtensor-blas/xlinalg.hpp>
 #include <xtensor/xtensor.hpp>
 
+#include "linalg/blas_threads.hpp"
+
 namespace attnctl {
 namespace {
 
@@ -112,6 +114,7 @@ ProductSvd svd_of_product(MatrixView<const double> a, MatrixView<const double> b
   ProductSvd result;
   if (a.empty() || b.empty()) return result;
 
+  linalg::keep_blas_single_threaded();
   const ThinQr qr_a = thin_qr(a, vectors);
   const ThinQr qr_b = thin_qr(b, vectors);
   // [rows of r_a, r], [r], [r, rows of r_b]
@@ -133,6 +136,7 @@ ProductSvd svd_of_product(MatrixView<const double> a, MatrixView<const double> b
 std::vector<double> singular_values(MatrixView<const double> a) {
   require_finite(a);
   if (a.empty()) return {};
+  linalg::keep_blas_single_threaded();
   const auto s = std::get<1>(xt::linalg::svd(column_major(a), false, false));
   return {s.begin(), s.end()};
 }

@@ -6,6 +6,8 @@
 
 #include <cblas.h>
 
+#include "linalg/blas_threads.hpp"
+
 namespace attnctl {
 namespace {
 
@@ -26,14 +28,6 @@ void multiply(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, MatrixView<const double> a
               MatrixView<double> c, int inner, double alpha, double beta) {
   cblas_dgemm(CblasRowMajor, ta, tb, extent(c.rows), extent(c.cols), inner, alpha, a.data, extent(a.stride),
               b.data, extent(b.stride), beta, c.data, extent(c.stride));
-}
-
-/// Threads are base/pool.hpp's: a library that makes threads of its own beside them halves both.
-void keep_library_single_threaded() {
-  [[maybe_unused]] static const bool once = [] {
-    openblas_set_num_threads(1);
-    return true;
-  }();
 }
 
 /// c = beta c, where the inner extent is 0. As BLAS does, beta 0 overwrites: NaN in c does not stay.
@@ -61,7 +55,7 @@ void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<
   }
   if (c.empty()) return;
   if (inner == 0) return scale(c, factors.beta);
-  keep_library_single_threaded();
+  linalg::keep_blas_single_threaded();
   multiply(transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, a, b, c,
            extent(inner), factors.alpha, factors.beta);
 }
