@@ -1,0 +1,24 @@
+#pragma once
+
+#include "attnctl/model/model.hpp"
+
+#include <cstddef>
+#include <functional>
+
+namespace attnctl::bench {
+
+/// The shortest of several runs in milliseconds.
+double best_ms(int runs, const std::function<void()>& work);
+
+/// A bare mechanism of random weights.
+struct Shapes {
+  std::size_t layers = 12;
+  std::size_t heads = 12;
+  std::size_t d = 768;
+};
+Model random_model(const Shapes& shapes);
+
+void weights(std::size_t threads);
+void pattern_metrics(std::size_t threads);
+
+}  // namespace attnctl::bench

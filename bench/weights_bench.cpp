@@ -1,0 +1,64 @@
+#include "attnctl/analysis/weights.hpp"
+#include "attnctl/linalg/factor.hpp"
+#include "attnctl/linalg/gemm.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "analysis_bench.hpp"
+
+namespace attnctl::bench {
+namespace {
+
+/// What the definition says: every circuit formed and flattened, cosines by one product of them. Heads in
+/// parallel, single-threaded BLAS, as the factored way.
+void form_and_compare(const CircuitFactors& factors, std::size_t heads, Pool& pool) {
+  const std::size_t size = factors.left.dimension() * factors.right.dimension();
+  OwnedMatrix<double> flat(heads, size);
+  pool.run(heads, [&](std::size_t head, std::size_t) {
+    const OwnedMatrix<double> circuit = form_circuit(factors, head);
+    std::copy(circuit.values().begin(), circuit.values().end(), flat.view().row(head).begin());
+  });
+  OwnedMatrix<double> gram(heads, heads);
+  gemm_nt(std::as_const(flat).view(), std::as_const(flat).view(), gram.view());
+}
+
+void decompose_formed(const CircuitFactors& factors) {
+  const OwnedMatrix<double> circuit = form_circuit(factors, 0);
+  (void)singular_values(circuit.view());
+}
+
+}  // namespace
+
+void weights(std::size_t threads) {
+  const Shapes shapes;
+  const Model model = random_model(shapes);
+  Pool pool(threads);
+  Warnings warnings;
+  const Selection all = Selection::all(model.config());
+  const auto analyze = [&](const WeightsOptions& options) {
+    (void)analyze_weights(model, all, options, pool, warnings);
+  };
+  analyze({});  // weights converted and checked once
+  const double factored = best_ms(5, [&] { analyze({}); });
+  const double directions = best_ms(3, [&] { analyze({.directions = 5}); });
+  const double across = best_ms(2, [&] { analyze({.across_layers = true}); });
+
+  const auto factors = circuit_factors(model, 0, Circuit::qk, false).value();
+  const double compared = best_ms(3, [&] { form_and_compare(factors, shapes.heads, pool); });
+  const double decomposed = best_ms(2, [&] { decompose_formed(factors); });
+  const auto circuits = static_cast<double>(2 * shapes.layers);
+  const double formed =
+      circuits * (compared + decomposed * static_cast<double>(shapes.heads) / static_cast<double>(threads));
+
+  std::printf("weights, %zu layers x %zu heads, d %zu\n", shapes.layers, shapes.heads, shapes.d);
+  std::printf("  similarity and ranks        %8.0f ms\n", factored);
+  std::printf("  with principal directions   %8.0f ms\n", directions);
+  std::printf("  similarity across layers    %8.0f ms\n", across);
+  std::printf("  circuits formed (estimated) %8.0f ms  %.0f times as long; similarity alone %.0f ms\n",
+              formed, formed / factored, circuits * compared);
+}
+
+}  // namespace attnctl::bench
