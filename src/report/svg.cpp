@@ -77,8 +77,7 @@ void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& 
   const Heatmap& heatmap = page.heatmaps[index];
   const std::size_t row = index / layout.columns;
   const std::size_t column = index % layout.columns;
-  const Corner at{layout.left + static_cast<double>(column) * layout.step_x,
-                  layout.top + static_cast<double>(row) * layout.step_y};
+  const Corner at{layout.left + layout.column_x[column], layout.top + layout.row_y[row]};
   const double width = static_cast<double>(heatmap.values.shape[1]) * layout.cells.size;
   const double height = static_cast<double>(heatmap.values.shape[0]) * layout.cells.size;
   draw_cells(canvas, heatmap, page.scale, layout.cells, at.x, at.y);

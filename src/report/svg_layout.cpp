@@ -95,20 +95,34 @@ bool share_labels(const std::vector<Heatmap>& heatmaps) {
   });
 }
 
-void place_panels(PageLayout& layout, const HeatmapPage& page) {
-  std::size_t rows = 0;
-  std::size_t columns = 0;
-  for (const Heatmap& heatmap : page.heatmaps) {
-    rows = std::max(rows, heatmap.values.shape[0]);
-    columns = std::max(columns, heatmap.values.shape[1]);
+/// Where panels of these extents begin, one after the other, and in `end` where the last one ends.
+std::vector<double> line_up(const std::vector<double>& extents, double gap, double& end) {
+  std::vector<double> places;
+  double place = 0;
+  for (const double extent : extents) {
+    places.push_back(place);
+    end = place + extent;
+    place = end + gap;
   }
-  layout.panel_width = static_cast<double>(columns) * layout.cells.size;
-  layout.panel_height = static_cast<double>(rows) * layout.cells.size;
+  return places;
+}
+
+/// A row of the grid is as high as its highest panel, a column as wide as its widest.
+void place_panels(PageLayout& layout, const HeatmapPage& page) {
+  std::vector<double> widths(layout.columns);
+  std::vector<double> heights(layout.rows);
+  for (std::size_t i = 0; i < page.heatmaps.size(); ++i) {
+    const Shape& shape = page.heatmaps[i].values.shape;
+    double& height = heights[i / layout.columns];
+    double& width = widths[i % layout.columns];
+    height = std::max(height, static_cast<double>(shape[0]) * layout.cells.size);
+    width = std::max(width, static_cast<double>(shape[1]) * layout.cells.size);
+  }
   const double title = layout.grid ? panel_title_font + 8 : 0;
-  layout.step_x = layout.panel_width + 18 + (layout.edge_labels ? 0 : layout.y_ticks.extent);
-  layout.step_y = layout.panel_height + title + 12 + (layout.edge_labels ? 0 : layout.x_ticks.extent);
-  layout.plot_width = static_cast<double>(layout.columns - 1) * layout.step_x + layout.panel_width;
-  layout.plot_height = static_cast<double>(layout.rows - 1) * layout.step_y + layout.panel_height;
+  const double gap_x = 18 + (layout.edge_labels ? 0 : layout.y_ticks.extent);
+  const double gap_y = title + 12 + (layout.edge_labels ? 0 : layout.x_ticks.extent);
+  layout.column_x = line_up(widths, gap_x, layout.plot_width);
+  layout.row_y = line_up(heights, gap_y, layout.plot_height);
 }
 
 void place_page(PageLayout& layout, const HeatmapPage& page) {

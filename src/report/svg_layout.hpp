@@ -26,10 +26,8 @@ struct PageLayout {
   bool edge_labels = false;  // tick labels at the edge of the grid only
   std::size_t columns = 1;   // of the grid
   std::size_t rows = 1;
-  double panel_width = 0;
-  double panel_height = 0;
-  double step_x = 0;  // from a panel to the next
-  double step_y = 0;
+  std::vector<double> column_x;  // of the grid's columns, from the first one
+  std::vector<double> row_y;
   double left = 0;  // of the first panel's cells
   double top = 0;
   double plot_width = 0;  // all panels
