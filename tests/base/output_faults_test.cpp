@@ -140,12 +140,13 @@ TEST_CASE("a full device and a file over the limit of its size are errors") {
 }
 
 TEST_CASE("a reader that goes away is no failure") {
-  const std::string program = ATTNCTL_WRITE_FILE;
   const test::TempDir folder;
   const std::string status = folder.path().string() + "/status";
   for (const char* to : {"-", "/dev/stdout", "/dev/fd/1"}) {
+    test::RunOptions options;
+    options.environment = {{"program", ATTNCTL_WRITE_FILE}, {"to", to}, {"status", status}};
     const test::RunResult result =
-        test::run_shell("{ " + program + " " + to + " 10000000; echo $? > " + status + "; } | head -c 5");
+        test::run_shell("{ $program $to 10000000; echo $? > $status; } | head -c 5", options);
     CHECK(result.out == "xxxxx");
     CHECK(result.err.empty());
     CHECK(test::slurp(status) == "0\n");

@@ -12,7 +12,7 @@ using namespace attnctl;
 
 TEST_CASE("what the NPZ writer writes, the reader of checkpoints reads") {
   const test::TempDir folder;
-  std::vector<float> values(2 * 3 * 50);
+  std::vector<float> values(std::size_t{2} * 3 * 50);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * 0.5F;
   for (const bool compress : {false, true}) {
     CAPTURE(compress);

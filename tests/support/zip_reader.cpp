@@ -67,9 +67,8 @@ ZipEntry read_entry(std::string_view file, std::uint64_t at) {
   entry.offset = central.offset;
   const std::uint64_t local = central.offset;
   require(number(file, local, 4) == 0x04034b50, "no local header");
-  for (const std::uint64_t field : {4, 6, 8, 10, 12}) {  // from the version needed to the date
-    require(number(file, local + field, 2) == number(file, at + field + 2, 2) || field == 4,
-            "headers differ");
+  for (const std::uint64_t field : {6U, 8U, 10U, 12U}) {  // from the flags to the date
+    require(number(file, local + field, 2) == number(file, at + field + 2, 2), "headers differ");
   }
   require(number(file, local + 14, 4) == number(file, at + 16, 4), "checksums differ");
   require(number(file, local + 26, 2) == name_size && file.substr(local + 30, name_size) == entry.name,
