@@ -82,8 +82,10 @@ class Binder {
   void expect_shape(const LocatedTensor& tensor, const Shape& need) {
     const TensorInfo& info = names_.info(tensor);
     if (info.shape == need || !wrong_.empty()) return;
-    wrong_ = fmt::format("{}: tensor \"{}\": got shape {}, need {} ({})", info.file, escaped(info.name),
-                         to_string(info.shape), to_string(need), because_);
+    wrong_ =
+        fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} by {}{})", info.file, escaped(info.name),
+                    to_string(info.shape), to_string(need), because_, escaped(config_file_),
+                    family_.sizes == SizesFrom::tensors ? " and the first layer's projections" : "");
   }
 
   BoundLinear linear(const LinearSpec& spec, LinearParts parts, std::size_t in, const Outputs& out,
@@ -258,7 +260,7 @@ void Binder::report() const {
     fail(Status::bad_input, "{}: {} {} missing that {} needs: {}{}", escaped(file), missing_count_,
          missing_count_ == 1 ? "tensor is" : "tensors are", escaped(config_file_), missing_, more);
   }
-  if (!wrong_.empty()) fail(Status::bad_input, "{}; {} says so", wrong_, escaped(config_file_));
+  if (!wrong_.empty()) fail(Status::bad_input, "{}", wrong_);
 }
 
 }  // namespace

@@ -176,14 +176,17 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
   const HeadSpec& spec = *family.head;
   const bool transform = !spec.transform.weight.empty();
   head.present = true;
-  head.tied = config.flag("tie_word_embeddings").value_or(spec.tied_otherwise);
+  const auto tie = config.flag("tie_word_embeddings");
+  head.tied = tie.value_or(spec.tied_otherwise);
   if (weights != nullptr) {
     const TensorNames names(family, *weights, model.layers.size());
     head.tied = !names.find_absolute(spec.decoder.weight);
     const auto stored_part = [&](const LinearSpec& part) {
       return names.find_absolute(part.weight) || names.find_absolute(part.bias);
     };
-    head.present = !transform || stored_part(spec.transform) || stored_part(spec.decoder);
+    // A model of which only the body was saved, with a head of its own, has lost it.
+    const bool lost = head.tied && names.headless() && tie == false;
+    head.present = transform ? stored_part(spec.transform) || stored_part(spec.decoder) : !lost;
   }
   if (!head.present) return {};
   head.bias = !spec.decoder.bias.empty();

@@ -41,6 +41,7 @@ TensorNames::TensorNames(const FamilySpec& family, const Checkpoint& weights, st
       layer_prefix_ = layer_prefix;
     }
   }
+  headless_ = prefix_ != family.prefixes.front();
 }
 
 std::string TensorNames::in_layer(const std::string& name, std::size_t number) const {

@@ -26,6 +26,9 @@ class TensorNames {
   [[nodiscard]] std::string outside_layers(const std::string& name) const { return prefix_ + name; }
   [[nodiscard]] std::string in_layer(const std::string& name, std::size_t number) const;
 
+  /// The file leaves out the prefix that its family has: the model was saved without its output head.
+  [[nodiscard]] bool headless() const { return headless_; }
+
   /// The alternatives under a layer's number, below the family's prefix, or as they are.
   [[nodiscard]] std::optional<LocatedTensor> find_in_layer(std::span<const StoredTensor> names,
                                                            std::size_t number) const;
@@ -45,6 +48,7 @@ class TensorNames {
   bool one_name_each_;
   std::string prefix_;
   std::string layer_prefix_;
+  bool headless_ = false;
 };
 
 /// Plain names as stored tensors.
