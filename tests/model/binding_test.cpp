@@ -2,11 +2,8 @@
 #include "attnctl/model/model.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <functional>
-#include <limits>
 
 #include <doctest/doctest.h>
 
@@ -21,17 +18,6 @@ using attnctl::Linear;
 using attnctl::Model;
 using attnctl::Status;
 using attnctl::test::MemoryModel;
-
-const std::string golden = ATTNCTL_SOURCE_DIR "/tests/golden/";
-
-MemoryModel read(const std::string& model) {
-  return MemoryModel::read(golden + model);
-}
-
-Model bound(const MemoryModel& model) {
-  static attnctl::Warnings warnings;
-  return Model::bind(model.source(), warnings);
-}
 
 std::vector<double> values(const Linear& linear) {
   const auto matrix = linear.in_out_double();
@@ -71,13 +57,13 @@ TEST_CASE("a checkpoint binds the same with and without its prefix, and under ol
         Row{"bert", "LayerNorm.bias", "LayerNorm.beta"}}) {
     CAPTURE(std::string(row.model));
     CAPTURE(std::string(row.from));
-    const MemoryModel as_is = read(row.model);
+    const MemoryModel as_is = MemoryModel::golden(row.model);
     MemoryModel renamed = as_is;
     renamed.rename(row.from, row.to);
     if (std::string(row.model) == "bert-headless") renamed.rename("encoder.", "bert.encoder.");
     REQUIRE(renamed.tensors.size() == as_is.tensors.size());
-    const Model a = bound(as_is);
-    const Model b = bound(renamed);
+    const Model a = as_is.bound();
+    const Model b = renamed.bound();
     CHECK(a.parameters() == b.parameters());
     CHECK(a.unused_tensors() == b.unused_tensors());
     CHECK(a.config().head.present == b.config().head.present);
@@ -141,30 +127,32 @@ TEST_CASE("missing, misshapen and unusable tensors are refused by name") {
   for (const Row& row : rows) {
     CAPTURE(std::string(row.model));
     CAPTURE(std::string(row.parts.front()));
-    MemoryModel changed = read(row.model);
+    MemoryModel changed = MemoryModel::golden(row.model);
     row.change(changed);
-    attnctl::test::check_refusal([&] { static_cast<void>(bound(changed)); }, Status::bad_input, row.parts);
+    attnctl::test::check_refusal([&] { static_cast<void>(changed.bound()); }, Status::bad_input, row.parts);
   }
 }
 
 TEST_CASE("tensors that no pass needs are counted, known buffers are not") {
-  MemoryModel model = read("llama");
-  CHECK(bound(model).unused_tensors() == 0);
+  MemoryModel model = MemoryModel::golden("llama");
+  CHECK(model.bound().unused_tensors() == 0);
   model.tensors["model.rotary_emb.inv_freq"] = attnctl::test::ramp({5});
   model.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = attnctl::test::ramp({5});
   model.tensors["position_ids"] = attnctl::test::zeros(DType::i64, {1, 17});
-  CHECK(bound(model).unused_tensors() == 0);
+  CHECK(model.bound().unused_tensors() == 0);
   model.tensors["model.layers.7.mlp.up_proj.weight"] = attnctl::test::ramp({2, 2});
   model.tensors["xposition_ids"] = attnctl::test::ramp({2});
-  CHECK(bound(model).unused_tensors() == 2);
-  CHECK(bound(read("bert")).unused_tensors() == 4);  // a pooler and a next-sentence head, each W and b
-  CHECK(bound(read("gpt2-inverse-layer")).unused_tensors() == 0);  // attn.bias, attn.masked_bias
+  CHECK(model.bound().unused_tensors() == 2);
+  CHECK(MemoryModel::golden("bert").bound().unused_tensors() ==
+        4);  // a pooler and a next-sentence head, each W and b
+  CHECK(MemoryModel::golden("gpt2-inverse-layer").bound().unused_tensors() ==
+        0);  // attn.bias, attn.masked_bias
 }
 
 TEST_CASE("the head is the stored one, else the embedding") {
-  const Model own = bound(read("llama"));
+  const Model own = MemoryModel::golden("llama").bound();
   CHECK_FALSE(own.config().head.tied);
-  MemoryModel without = read("llama");
+  MemoryModel without = MemoryModel::golden("llama");
   without.tensors.erase("lm_head.weight");
   attnctl::Warnings warnings;
   const Model tied = Model::bind(without.source(), warnings);
@@ -179,117 +167,21 @@ TEST_CASE("the head is the stored one, else the embedding") {
   CHECK(std::ranges::equal(row, decoder.stored.row(38)));
   CHECK(own.parameters() == tied.parameters() + 24UL * 39);
 
-  const Model albert = bound(read("albert"));
+  without.rename("model.", "");  // the body alone was saved, and the embedding never was its head
+  CHECK_FALSE(without.bound().config().head.present);
+  without.config["tie_word_embeddings"] = true;
+  CHECK(without.bound().config().head.present);
+
+  const Model albert = MemoryModel::golden("albert").bound();
   CHECK(albert.head().transform.in() == 15);
   CHECK(albert.head().transform.out() == 10);
   CHECK(albert.head().decoder.bias.size() == 41);
-  CHECK_FALSE(bound(read("albert-headless")).config().head.present);
+  CHECK_FALSE(MemoryModel::golden("albert-headless").bound().config().head.present);
 
-  MemoryModel both = read("bert");  // decoder.bias is what the decoder adds
+  MemoryModel both = MemoryModel::golden("bert");  // decoder.bias is what the decoder adds
   both.tensors["cls.predictions.decoder.bias"] = attnctl::test::ramp({37});
-  CHECK(bound(both).head().decoder.bias[1] == 0.02F);
-  CHECK(bound(both).unused_tensors() == 5);
-}
-
-TEST_CASE("packed projections are slices of their tensor, in both orientations") {
-  const MemoryModel gpt2 = read("gpt2");
-  const Model model = bound(gpt2);
-  const auto& stored = gpt2.tensors.at("transformer.h.0.attn.c_attn.weight");
-  std::vector<float> packed(15UL * 45);
-  std::memcpy(packed.data(), stored.bytes.data(), stored.bytes.size());
-  const attnctl::LayerWeights& layer = model.layer(0);
-  CHECK(layer.query.stored(2, 3) == packed[2 * 45 + 3]);
-  CHECK(layer.key.stored(2, 3) == packed[2 * 45 + 15 + 3]);
-  CHECK(layer.value.stored(14, 14) == packed[14 * 45 + 30 + 14]);
-  CHECK(layer.value.out() == 15);
-  CHECK(layer.key.bias.size() == 15);
-
-  const Model torch = bound(read("attention-torch-packed"));
-  CHECK(torch.layer(0).key.orientation == attnctl::Orientation::out_in);
-  CHECK(torch.layer(0).key.stored.data == torch.layer(0).query.stored.data + 12UL * 12);
-
-  const Linear key = layer.key;
-  const Linear head = key.outputs(5, 5);  // the second of three heads
-  CHECK(head.out() == 5);
-  CHECK(head.stored(2, 0) == key.stored(2, 5));
-  CHECK(head.bias[0] == key.bias[5]);
-  const Linear part = layer.output.inputs(5, 5);
-  CHECK(part.in() == 5);
-  CHECK(part.stored(0, 1) == layer.output.stored(5, 1));
-  CHECK(part.bias.empty());
-  const Linear torch_head = torch.layer(0).key.outputs(4, 4);
-  CHECK(torch_head.in_out_double()(3, 1) == torch.layer(0).key.stored(5, 3));
-}
-
-TEST_CASE("weights are borrowed where they are float32, and converted once elsewhere") {
-  const MemoryModel plain = read("llama-f16");
-  const Model half = bound(plain);
-  const attnctl::LayerWeights& layer = half.layer(0);
-  CHECK(&half.layer(0) == &layer);
-  const auto& stored = plain.tensors.at("model.layers.0.self_attn.q_proj.weight");
-  REQUIRE(stored.dtype == DType::f16);
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, stored.bytes.data() + 2UL * 7, 2);
-  CHECK(layer.query.stored.data[7] == attnctl::float_from_f16(bits));
-
-  const auto source = read("llama");
-  const Model model = bound(source);
-  const auto& weights = *model.source().weights;
-  const auto view = model.source().weights->tensor(weights.find("model.layers.1.mlp.up_proj.weight"));
-  CHECK(static_cast<const void*>(model.layer(1).up.stored.data) ==
-        static_cast<const void*>(view.bytes.data()));
-
-  const Model albert = bound(read("albert"));  // 0 0 0 1 1
-  CHECK(&albert.layer(0) == &albert.layer(2));
-  CHECK(&albert.layer(0) != &albert.layer(3));
-  CHECK(albert.shared_with(2) == 0);
-  CHECK(albert.shared_with(4) == 3);
-  CHECK(model.shared_with(1) == 1);
-}
-
-TEST_CASE("a weight that is not finite is a warning with its tensor and first index") {
-  struct Row {
-    const char* why;
-    float value;
-    const char* shown;
-  };
-  for (const Row& row : {Row{"NaN", std::numeric_limits<float>::quiet_NaN(), "nan at [2, 5]"},
-                         Row{"infinity", -std::numeric_limits<float>::infinity(), "-inf at [2, 5]"}}) {
-    CAPTURE(std::string(row.why));
-    MemoryModel model = read("llama");
-    auto& tensor = model.tensors.at("model.layers.1.self_attn.k_proj.weight");
-    std::memcpy(tensor.bytes.data() + (2 * 24 + 5) * sizeof(float), &row.value, sizeof(float));
-    std::memcpy(tensor.bytes.data() + (3 * 24 + 1) * sizeof(float), &row.value, sizeof(float));
-    attnctl::Warnings warnings;
-    const Model bad = Model::bind(model.source(), warnings);
-    static_cast<void>(bad.layer(0));
-    CHECK(warnings.list().empty());
-    static_cast<void>(bad.layer(1));
-    static_cast<void>(bad.layer(1));
-    REQUIRE(warnings.list().size() == 1);
-    const attnctl::Warning warning = warnings.list()[0];
-    CHECK(warning.code == "non_finite_weight");
-    CHECK(warning.count == 2);
-    CHECK(warning.message.find("weights.bin: tensor \"model.layers.1.self_attn.k_proj.weight\"") == 0);
-    CHECK(warning.message.find(row.shown) != std::string::npos);
-  }
-  struct Bits {
-    DType dtype;
-    std::vector<std::uint8_t> bytes;
-  };
-  for (const Bits& row : {Bits{DType::f16, {0x00, 0x7c}}, Bits{DType::bf16, {0xc1, 0x7f}},
-                          Bits{DType::f64, {0, 0, 0, 0, 0, 0, 0xf0, 0x7f}}}) {
-    CAPTURE(std::string(attnctl::name_of(row.dtype)));
-    MemoryModel model = read("llama");
-    auto tensor = attnctl::test::zeros(row.dtype, {39, 24});
-    std::memcpy(tensor.bytes.data() + 9 * row.bytes.size(), row.bytes.data(), row.bytes.size());
-    model.tensors["model.embed_tokens.weight"] = tensor;
-    attnctl::Warnings warnings;
-    const Model bad = Model::bind(model.source(), warnings);
-    static_cast<void>(bad.embedding());
-    REQUIRE(warnings.list().size() == 1);
-    CHECK(warnings.list()[0].message.find("[0, 9]") != std::string::npos);
-  }
+  CHECK(both.bound().head().decoder.bias[1] == 0.02F);
+  CHECK(both.bound().unused_tensors() == 5);
 }
 
 TEST_CASE("the real models bind, where they are at hand") {

@@ -1,6 +1,7 @@
 #include "support/memory_checkpoint.hpp"
 
 #include "attnctl/base/checked.hpp"
+#include "attnctl/base/json_document.hpp"
 
 #include <cstring>
 #include <utility>
@@ -57,6 +58,28 @@ MemoryModel MemoryModel::read(const std::filesystem::path& path) {
         view.dtype, view.shape, std::vector<std::byte>(view.bytes.begin(), view.bytes.end())};
   }
   return model;
+}
+
+MemoryModel MemoryModel::golden(const std::string& name) {
+  return read(std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden" / name);
+}
+
+Model MemoryModel::bound() const {
+  static Warnings ignored;
+  return Model::bind(source(), ignored);
+}
+
+MemoryModel MemoryModel::patched(std::string_view keys) const {
+  MemoryModel changed = *this;
+  const nlohmann::ordered_json patch = parse_json("patch", keys);
+  for (const auto& [key, value] : patch.items()) {
+    if (value.is_null()) {
+      changed.config.erase(key);
+    } else {
+      changed.config[key] = value;
+    }
+  }
+  return changed;
 }
 
 void MemoryModel::rename(std::string_view from, std::string_view to) {

@@ -3,6 +3,7 @@
 #include "attnctl/base/warnings.hpp"
 #include "attnctl/checkpoint/checkpoint.hpp"
 #include "attnctl/checkpoint/source.hpp"
+#include "attnctl/model/model.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -31,12 +32,17 @@ struct MemoryModel {  // NOLINT(bugprone-exception-escape): moving JSON throws n
   nlohmann::ordered_json config;
   std::map<std::string, MemoryTensor> tensors;
 
-  /// A copy of a checkpoint on disk.
+  /// A copy of a checkpoint on disk; of one below tests/golden.
   [[nodiscard]] static MemoryModel read(const std::filesystem::path& path);
+  [[nodiscard]] static MemoryModel golden(const std::string& name);
+  /// Takes over the keys of a JSON object into the configuration; a null takes a key away.
+  [[nodiscard]] MemoryModel patched(std::string_view keys) const;
   void rename(std::string_view from, std::string_view to);  // in all names; `from` at most once in each
 
   /// The files are called config.json and weights.bin in errors.
   [[nodiscard]] ModelSource source() const;
+  /// Warnings go nowhere.
+  [[nodiscard]] Model bound() const;
 };
 
 }  // namespace attnctl::test

@@ -1,0 +1,136 @@
+#include "attnctl/model/model.hpp"
+
+#include <cstring>
+#include <limits>
+
+#include <doctest/doctest.h>
+
+#include "support/bytes.hpp"
+#include "support/golden.hpp"
+#include "support/memory_checkpoint.hpp"
+#include "support/temp_dir.hpp"
+
+namespace {
+
+using attnctl::DType;
+using attnctl::Linear;
+using attnctl::Model;
+using attnctl::test::MemoryModel;
+
+}  // namespace
+
+TEST_CASE("packed projections are slices of their tensor, in both orientations") {
+  const MemoryModel gpt2 = MemoryModel::golden("gpt2");
+  const Model model = gpt2.bound();
+  const auto& stored = gpt2.tensors.at("transformer.h.0.attn.c_attn.weight");
+  std::vector<float> packed(15UL * 45);
+  std::memcpy(packed.data(), stored.bytes.data(), stored.bytes.size());
+  const attnctl::LayerWeights& layer = model.layer(0);
+  CHECK(layer.query.stored(2, 3) == packed[2 * 45 + 3]);
+  CHECK(layer.key.stored(2, 3) == packed[2 * 45 + 15 + 3]);
+  CHECK(layer.value.stored(14, 14) == packed[14 * 45 + 30 + 14]);
+  CHECK(layer.value.out() == 15);
+  CHECK(layer.key.bias.size() == 15);
+
+  const Model torch = MemoryModel::golden("attention-torch-packed").bound();
+  CHECK(torch.layer(0).key.orientation == attnctl::Orientation::out_in);
+  CHECK(torch.layer(0).key.stored.data == torch.layer(0).query.stored.data + 12UL * 12);
+
+  const Linear key = layer.key;
+  const Linear head = key.outputs(5, 5);  // the second of three heads
+  CHECK(head.out() == 5);
+  CHECK(head.stored(2, 0) == key.stored(2, 5));
+  CHECK(head.bias[0] == key.bias[5]);
+  const Linear part = layer.output.inputs(5, 5);
+  CHECK(part.in() == 5);
+  CHECK(part.stored(0, 1) == layer.output.stored(5, 1));
+  CHECK(part.bias.empty());
+  const Linear torch_head = torch.layer(0).key.outputs(4, 4);
+  CHECK(torch_head.in_out_double()(3, 1) == torch.layer(0).key.stored(5, 3));
+}
+
+TEST_CASE("weights are borrowed where they are float32, and converted once elsewhere") {
+  const MemoryModel plain = MemoryModel::golden("llama-f16");
+  const Model half = plain.bound();
+  const attnctl::LayerWeights& layer = half.layer(0);
+  CHECK(&half.layer(0) == &layer);
+  const auto& stored = plain.tensors.at("model.layers.0.self_attn.q_proj.weight");
+  REQUIRE(stored.dtype == DType::f16);
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, stored.bytes.data() + 2UL * 7, 2);
+  CHECK(layer.query.stored.data[7] == attnctl::float_from_f16(bits));
+
+  const auto source = MemoryModel::golden("llama");
+  const Model model = source.bound();
+  const auto& weights = *model.source().weights;
+  const auto view = model.source().weights->tensor(weights.find("model.layers.1.mlp.up_proj.weight"));
+  CHECK(static_cast<const void*>(model.layer(1).up.stored.data) ==
+        static_cast<const void*>(view.bytes.data()));
+
+  const Model albert = MemoryModel::golden("albert").bound();  // 0 0 0 1 1
+  CHECK(&albert.layer(0) == &albert.layer(2));
+  CHECK(&albert.layer(0) != &albert.layer(3));
+  CHECK(albert.shared_with(2) == 0);
+  CHECK(albert.shared_with(4) == 3);
+  CHECK(model.shared_with(1) == 1);
+}
+
+TEST_CASE("float32 values at an odd address are converted") {
+  std::string header = R"({"W_q": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}})";
+  while (header.size() % 4 != 1) header += ' ';
+  const float stored[4] = {1, 2, 3, 4};
+  const attnctl::test::TempDir directory;
+  directory.write("config.json", R"({"model_type": "attention", "heads": 1})");
+  directory.write("model.safetensors",
+                  attnctl::test::safetensors(header, {reinterpret_cast<const char*>(stored), sizeof stored}));
+  attnctl::Warnings warnings;
+  const Model model = attnctl::test::bind_model(directory.path(), warnings);
+  const Linear& query = model.layer(0).query;
+  CHECK(query.stored(1, 0) == 3);
+  CHECK(reinterpret_cast<std::uintptr_t>(query.stored.data) % alignof(float) == 0);
+}
+
+TEST_CASE("a weight that is not finite is a warning with its tensor and first index") {
+  struct Row {
+    const char* why;
+    float value;
+    const char* shown;
+  };
+  for (const Row& row : {Row{"NaN", std::numeric_limits<float>::quiet_NaN(), "nan at [2, 5]"},
+                         Row{"infinity", -std::numeric_limits<float>::infinity(), "-inf at [2, 5]"}}) {
+    CAPTURE(std::string(row.why));
+    MemoryModel model = MemoryModel::golden("llama");
+    auto& tensor = model.tensors.at("model.layers.1.self_attn.k_proj.weight");
+    std::memcpy(tensor.bytes.data() + (2 * 24 + 5) * sizeof(float), &row.value, sizeof(float));
+    std::memcpy(tensor.bytes.data() + (3 * 24 + 1) * sizeof(float), &row.value, sizeof(float));
+    attnctl::Warnings warnings;
+    const Model bad = Model::bind(model.source(), warnings);
+    static_cast<void>(bad.layer(0));
+    CHECK(warnings.list().empty());
+    static_cast<void>(bad.layer(1));
+    static_cast<void>(bad.layer(1));
+    REQUIRE(warnings.list().size() == 1);
+    const attnctl::Warning warning = warnings.list()[0];
+    CHECK(warning.code == "non_finite_weight");
+    CHECK(warning.count == 2);
+    CHECK(warning.message.find("weights.bin: tensor \"model.layers.1.self_attn.k_proj.weight\"") == 0);
+    CHECK(warning.message.find(row.shown) != std::string::npos);
+  }
+  struct Bits {
+    DType dtype;
+    std::vector<std::uint8_t> bytes;
+  };
+  for (const Bits& row : {Bits{DType::f16, {0x00, 0x7c}}, Bits{DType::bf16, {0xc1, 0x7f}},
+                          Bits{DType::f64, {0, 0, 0, 0, 0, 0, 0xf0, 0x7f}}}) {
+    CAPTURE(std::string(attnctl::name_of(row.dtype)));
+    MemoryModel model = MemoryModel::golden("llama");
+    auto tensor = attnctl::test::zeros(row.dtype, {39, 24});
+    std::memcpy(tensor.bytes.data() + 9 * row.bytes.size(), row.bytes.data(), row.bytes.size());
+    model.tensors["model.embed_tokens.weight"] = tensor;
+    attnctl::Warnings warnings;
+    const Model bad = Model::bind(model.source(), warnings);
+    static_cast<void>(bad.embedding());
+    REQUIRE(warnings.list().size() == 1);
+    CHECK(warnings.list()[0].message.find("[0, 9]") != std::string::npos);
+  }
+}
