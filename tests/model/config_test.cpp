@@ -1,12 +1,8 @@
-#include "attnctl/base/json_document.hpp"
 #include "attnctl/model/family.hpp"
 #include "attnctl/model/model.hpp"
 
-#include <cmath>
-
 #include <doctest/doctest.h>
 
-#include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"
 #include "support/refusal.hpp"
 
@@ -15,7 +11,6 @@ namespace {
 using attnctl::Activation;
 using attnctl::Status;
 using attnctl::test::MemoryModel;
-using Json = nlohmann::ordered_json;
 
 }  // namespace
 
