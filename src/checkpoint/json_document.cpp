@@ -18,6 +18,7 @@ using nlohmann::ordered_json;
 
 /// Builds the tree. An object is sorted at its end to find duplicates, and appended to without the library's
 /// search for the key: that search would make a large object quadratic.
+// NOLINTNEXTLINE(bugprone-exception-escape): JSON checks itself when it is moved, and does not throw
 class TreeBuilder final : public JsonEvents {
  public:
   [[nodiscard]] ordered_json take() { return std::move(root_); }

@@ -40,8 +40,7 @@ class IndexEvents final : public JsonEvents {
   void on_end(Container /*container*/) override {}
 
   void on_key(std::string& key) override {
-    if (depth() == 1) section_ = std::move(key);
-    if (depth() == 2) key_ = std::move(key);
+    if (depth() <= 2) (depth() == 1 ? section_ : key_) = std::move(key);
   }
 
   void on_scalar(const JsonScalar& scalar) override {
