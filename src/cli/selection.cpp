@@ -1,23 +1,15 @@
 #include "cli/selection.hpp"
 
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/parse_number.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <string_view>
-#include <system_error>
 
 namespace attnctl::cli {
 namespace {
-
-std::optional<std::size_t> parse_number(std::string_view text) {
-  std::size_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 std::vector<std::string_view> split(std::string_view list, char separator) {
   std::vector<std::string_view> words;

@@ -1,20 +1,13 @@
 #include "attnctl/input/token_query.hpp"
 
+#include "attnctl/base/parse_number.hpp"
+
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <functional>
-#include <system_error>
 
 namespace attnctl {
 namespace {
-
-std::optional<std::size_t> parse_number(std::string_view text) {
-  std::size_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 bool equal_without_case(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
