@@ -19,17 +19,20 @@ namespace attnctl::cli {
 
 ResultWriter::ResultWriter(const Target& target, const AnalysisRequest& request, Session& session)
     : target_(target), request_(request), session_(session) {
-  if (target.format != Format::csv || !target.table.empty()) out_.emplace(target.path);
+  if (target.format == Format::csv && target.table.empty()) {
+    folder_.emplace(target.path);
+  } else {
+    out_.emplace(target.path);
+  }
 }
 
 void ResultWriter::write_csv(const Results& results) {
   const WriteOptions options{.number = {request_.output.digits}, .pool = &session_.pool};
   const std::vector<Table> tables = analysis_tables(results);
-  if (!out_) {
-    CsvFolder folder(target_.path);
-    for (const Table& table : tables) folder.add(table, options);
+  if (folder_) {
+    for (const Table& table : tables) folder_->add(table, options);
     check_before_commit(session_);
-    folder.commit();
+    folder_->commit();
     return;
   }
   const auto table = std::find_if(tables.begin(), tables.end(),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attnctl/base/output_file.hpp"
+#include "attnctl/report/csv.hpp"
 
 #include <optional>
 
@@ -25,7 +26,8 @@ class ResultWriter {
   const Target& target_;
   const AnalysisRequest& request_;
   Session& session_;
-  std::optional<OutputFile> out_;  // none for a folder of tables
+  std::optional<OutputFile> out_;    // none for a folder of tables
+  std::optional<CsvFolder> folder_;  // of tables
 };
 
 }  // namespace attnctl::cli
