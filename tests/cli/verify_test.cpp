@@ -1,0 +1,91 @@
+#include "attnctl/base/dtype.hpp"
+#include "attnctl/base/warnings.hpp"
+#include "attnctl/checkpoint/checkpoint.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+using attnctl::test::run_attnctl;
+using attnctl::test::RunResult;
+using attnctl::test::TempDir;
+using nlohmann::json;
+
+namespace {
+
+std::vector<double> load(attnctl::Checkpoint& npz, const std::string& name) {
+  const std::size_t index = npz.find(name);
+  REQUIRE_MESSAGE(index != attnctl::Checkpoint::npos, name);
+  const attnctl::TensorView tensor = npz.tensor(index);
+  std::vector<double> values(tensor.bytes.size() / attnctl::size_of(tensor.dtype));
+  attnctl::convert(tensor.dtype, tensor.bytes, values);
+  return values;
+}
+
+std::unique_ptr<attnctl::Checkpoint> open(const std::filesystem::path& path) {
+  attnctl::Warnings warnings;
+  return attnctl::open_checkpoint(path, warnings);
+}
+
+}  // namespace
+
+TEST_CASE("the bundled models agree with their references, patterns and weights") {
+  for (const std::string name : {"tiny-llama", "tiny-bert"}) {
+    CAPTURE(name);
+    const std::string golden = "tests/golden/bundled/" + name + ".npz";
+    const auto want = open(golden);
+    const RunResult result =
+        run_attnctl({"verify", "data/" + name, "--against", golden, "--tolerance",
+                     fmt::format("{}", load(*want, "bound_pattern").front()), "--format", "json"});
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    const json document = json::parse(result.out);
+    CHECK(document["ok"] == true);
+    const auto against_file = std::count_if(document["comparisons"].begin(), document["comparisons"].end(),
+                                            [&](const json& each) { return each["reference"] == golden; });
+    CHECK(against_file == document["model"]["layers"].get<int>());
+
+    const TempDir folder;
+    const std::string npz = (folder.path() / "weights.npz").string();
+    REQUIRE(run_attnctl({"weights", "data/" + name, "-o", npz}).status == 0);
+    const auto got = open(npz);
+    for (const std::string circuit : {"qk", "ov"}) {
+      const std::vector<double> similarity = load(*got, circuit + "_similarity");
+      const std::vector<double> similarity_want = load(*want, circuit + "_similarity");
+      REQUIRE(similarity.size() == similarity_want.size());
+      for (std::size_t i = 0; i < similarity.size(); ++i)
+        CHECK(std::abs(similarity[i] - similarity_want[i]) <= 1e-5);
+      const std::vector<double> rank = load(*got, circuit + "_effective_rank");
+      const std::vector<double> rank_want = load(*want, circuit + "_effective_rank");
+      REQUIRE(rank.size() == rank_want.size());
+      for (std::size_t i = 0; i < rank.size(); ++i) CHECK(std::abs(rank[i] / rank_want[i] - 1) <= 1e-5);
+    }
+  }
+}
+
+TEST_CASE("verify compares with float64 on its own, and says no with status 7") {
+  const RunResult good =
+      run_attnctl({"verify", "tests/golden/llama", "--tolerance", "1e-5", "--format", "json"});
+  REQUIRE_MESSAGE(good.status == 0, good.err);
+  const json document = json::parse(good.out);
+  CHECK(document["inputs"][0]["length"].get<int>() > 1);
+  CHECK(document["comparisons"].size() > 2);
+  const RunResult strict = run_attnctl({"verify", "tests/golden/llama", "--tolerance", "0"});
+  CHECK(strict.status == 7);
+  CHECK(std::count(strict.err.begin(), strict.err.end(), '\n') == 1);
+  CHECK_MESSAGE(strict.err.find("over the tolerance 0") != std::string::npos, strict.err);
+  CHECK(json::parse(strict.out)["ok"] == false);
+  // The reference of another model: its numbers are far away.
+  const RunResult other =
+      run_attnctl({"verify", "tests/golden/llama", "--against", "tests/golden/llama-yarn/golden.npz"});
+  CHECK((other.status == 7 || other.status == 3));
+}
