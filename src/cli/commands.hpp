@@ -2,7 +2,9 @@
 
 #include <functional>
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 // The subcommands, a file each: each function adds one to the tree and, when the command line names it,
 // leaves in `action` what is to be run. An action throws Error for every status but 0.

@@ -4,7 +4,6 @@
 
 #include <iterator>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/command_tree.hpp"

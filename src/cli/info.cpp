@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
 #include "cli/session.hpp"

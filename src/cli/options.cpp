@@ -12,6 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include <CLI/CLI.hpp>
+
 namespace attnctl::cli {
 namespace {
 

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 // The options that several subcommands share: a struct each, and a function that adds them to a command.
 namespace attnctl::cli {

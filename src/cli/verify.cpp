@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "cli/commands.hpp"
 #include "cli/comparison.hpp"
 #include "cli/inputs.hpp"

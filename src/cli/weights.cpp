@@ -1,5 +1,7 @@
 #include <memory>
 
+#include <CLI/CLI.hpp>
+
 #include "cli/analysis_request.hpp"
 #include "cli/commands.hpp"
 
