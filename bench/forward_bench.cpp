@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
+#include <exception>
 #include <functional>
 #include <random>
 #include <string>
@@ -152,21 +152,33 @@ void run(const attnctl::Model& model, attnctl::Pool& pool, std::size_t n, std::s
              gflops / peak);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  (void)attnctl::ensure_blas_kernel(argv);
-  attnctl::Pool pool(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : attnctl::available_threads());
+/// THREADS and lengths as given, or the usual ones.
+void run_all(const std::vector<std::size_t>& numbers) {
+  attnctl::Pool pool(numbers.empty() ? attnctl::available_threads() : numbers.front());
   const double peak = peak_gflops(pool);
   fmt::print("{} {}, kernels {}, {} threads, peak {:.1f} GF/s\n", attnctl::blas_name(),
              attnctl::blas_kernel(), attnctl::kernels().name, pool.size(), peak);
   const attnctl::Model model = random_bert();
-  if (argc > 2) {
-    for (int i = 2; i < argc; ++i) run(model, pool, std::strtoul(argv[i], nullptr, 10), 1, peak);
-    return 0;
+  if (numbers.size() > 1) {
+    for (std::size_t i = 1; i < numbers.size(); ++i) run(model, pool, numbers[i], 1, peak);
+    return;
   }
   for (const std::size_t n : {16, 128, 512, 1024}) run(model, pool, n, 1, peak);
   run(model, pool, 16, 64, peak);
   fmt::print("peak again {:.1f} GF/s\n", peak_gflops(pool));
-  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    (void)attnctl::ensure_blas_kernel(argv);
+    std::vector<std::size_t> numbers;
+    for (int i = 1; i < argc; ++i) numbers.push_back(std::stoul(argv[i]));
+    run_all(numbers);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "attnctl_bench: %s\n", error.what());
+    return 1;
+  }
 }

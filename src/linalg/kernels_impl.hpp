@@ -175,8 +175,8 @@ struct VectorKernels {
     const Batch correction(static_cast<float>(rest));
     const Factor scaled(1.0 / deviation);
     map(in, out.data(), n, [&](const Batch& v) { return scaled(v - shift - correction); });
-    if (gain.data() != nullptr && gain.size() != 0) multiply(gain, out);
-    if (bias.data() != nullptr && bias.size() != 0) add(bias, out);
+    if (!gain.empty()) multiply(gain, out);
+    if (!bias.empty()) add(bias, out);
   }
 
   static void rms_norm(std::span<const float> x, std::span<const float> gain, float gain_offset, float eps,
@@ -185,7 +185,7 @@ struct VectorKernels {
     const double square = sum_of(x.data(), n, 0, [](const Batch& v) { return v * v; });
     const double root = __builtin_sqrt(square / static_cast<double>(n) + double{eps});
     map(x.data(), out.data(), n, Factor(1.0 / root));
-    if (gain.data() == nullptr || gain.size() == 0) return;
+    if (gain.empty()) return;
     const Batch offset(gain_offset);
     combine(gain.data(), out.data(), n, [&](const Batch& v, const Batch& g) { return v * (g + offset); });
   }

@@ -85,7 +85,7 @@ TEST_CASE("sinusoidal positions are the published ones") {
   double worst = 0;
   for (std::size_t p = 0; p < 50; ++p) {
     for (std::size_t c = 0; c < 7; ++c) {
-      const auto pair = static_cast<double>(c / 2 * 2);
+      const auto pair = static_cast<double>(c - c % 2);
       const double angle = static_cast<double>(p) * std::exp(-std::log(1e4) * pair / 7);
       const double want = 1 + (c % 2 == 0 ? std::sin(angle) : std::cos(angle));
       worst = std::max(worst, std::abs(double{x(p, c)} - want));
