@@ -210,7 +210,8 @@ TEST_CASE("kinds 119, 121: scores of 1e30 and rows without variance are no troub
   const BareRun run({1e15F, 0, 1e15F, 1e15F, -1e15F, 1e15F});
   const RunResult result = run_attnctl(run.arguments);
   REQUIRE_MESSAGE(result.status == 0, result.err);
-  for (const json& row : json::parse(result.out)["patterns"][0]["values"]) {
+  const json document = json::parse(result.out);
+  for (const json& row : document["patterns"][0]["values"]) {
     double sum = 0;
     for (const json& weight : row) sum += weight.get<double>();
     CHECK(sum == doctest::Approx(1));
