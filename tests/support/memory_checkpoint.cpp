@@ -32,7 +32,7 @@ class MemoryCheckpoint : public Checkpoint {
 
 MemoryTensor floats(Shape shape, const std::vector<float>& values) {
   MemoryTensor tensor = zeros(DType::f32, std::move(shape));
-  std::memcpy(tensor.bytes.data(), values.data(), values.size() * sizeof(float));
+  if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), values.size() * sizeof(float));
   return tensor;
 }
 
