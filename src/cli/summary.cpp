@@ -36,10 +36,10 @@ std::string title(const Results& results, const TextOptions& style) {
   const AttentionConfig& attention = config.layers.front().attention;
   const std::string shared =
       attention.kv_heads == attention.heads ? "" : fmt::format(" ({} key/value)", attention.kv_heads);
-  return fmt::format("{}: {}, {} layers x {} heads{}, d_model {}, d_head {}, {} parameters\n",
+  return fmt::format("{}: {}, {} layer{} x {} heads{}, d_model {}, d_head {}, {} parameters\n",
                      strong(escaped(results.model.source().given), style), config.family,
-                     config.layers.size(), attention.heads, shared, config.d_model, attention.d_head,
-                     results.model.parameters());
+                     config.layers.size(), config.layers.size() == 1 ? "" : "s", attention.heads, shared,
+                     config.d_model, attention.d_head, results.model.parameters());
 }
 
 std::string inputs_line(const Batch& batch) {

@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/console.hpp"
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that looks like the project's root, so that examples run as printed and may write.
+class Root {
+ public:
+  Root() {
+    for (const char* name : {"data", "docs", "schemas", "scripts"})
+      fs::create_directory_symlink(fs::path(ATTNCTL_SOURCE_DIR) / name, folder_.path() / name);
+  }
+  [[nodiscard]] const TempDir& folder() const { return folder_; }
+
+  [[nodiscard]] RunResult run(const std::string& command) const {
+    return run_shell(command, {.input = {}, .environment = {}, .directory = folder_.path().string()});
+  }
+  /// As somebody at a terminal of 100 columns sees it; standard error stays apart.
+  [[nodiscard]] RunResult run_in_terminal(const std::string& command) const {
+    folder_.write(".command", "stty cols 100 rows 50\nexec 2>.stderr\n" + command + "\n");
+    RunResult result = run("NO_COLOR=1 TERM=xterm script -qec 'sh .command' /dev/null </dev/null");
+    result.err = slurp(folder_.path() / ".stderr");
+    return result;
+  }
+
+ private:
+  TempDir folder_;
+};
+
+/// What an example needs beside attnctl and is not there; empty: it can run.
+std::string missing_tool(const Root& root, const std::string& command) {
+  for (const char* tool : {"gnuplot", "jq", "python3"}) {
+    if (!std::regex_search(command, std::regex(std::string("\\b") + tool + "\\b"))) continue;
+    if (root.run(std::string("command -v ") + tool).status != 0) return tool;
+  }
+  const bool plots = command.find("python3") != std::string::npos;
+  if (plots && root.run("python3 -c 'import matplotlib, numpy, pandas'").status != 0)
+    return "matplotlib with numpy and pandas";
+  return {};
+}
+
+void check_example(const Root& root, const std::string& document, const Example& example) {
+  CAPTURE(document);
+  CAPTURE(example.line);
+  CAPTURE(example.command);
+  if (const std::string tool = missing_tool(root, example.command); !tool.empty()) {
+    MESSAGE("skipped: " << tool << " is not installed: " << example.command);
+    return;
+  }
+  const RunResult result = root.run_in_terminal(example.command);
+  CAPTURE(result.err);
+  CHECK(result.status == 0);
+  if (example.output.empty()) return;
+  CHECK(shown_against_printed(example.output, lines_of(result.out)) == "");
+}
+
+/// Runs every example of a document; returns how many there were.
+std::size_t check_document(const fs::path& path) {
+  const std::string text = slurp(path);
+  const Root root;
+  for (const NamedFile& file : named_files(text)) root.folder().write(file.name, file.text);
+  std::size_t examples = 0;
+  for (const Example& example : console_examples(text)) {
+    if (example.command.find("attnctl ") == std::string::npos) continue;
+    ++examples;
+    check_example(root, path.filename().string(), example);
+  }
+  return examples;
+}
+
+TEST_CASE("the examples of README.md print what it shows") {
+  CHECK(check_document(fs::path(ATTNCTL_SOURCE_DIR) / "README.md") >= 2);
+}
+
+TEST_CASE("the examples of docs print what they show") {
+  std::size_t examples = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(ATTNCTL_SOURCE_DIR) / "docs"))
+    if (entry.path().extension() == ".md") examples += check_document(entry.path());
+  CHECK(examples >= 3);
+}
+
+TEST_CASE("the examples of every --help run as printed") {
+  const Root root;
+  const std::string help = run_attnctl({"--help"}).out;
+  std::vector<std::string> commands = {""};
+  bool below = false;
+  for (const std::string& line : lines_of(help)) {
+    if (line == "Subcommands:") {
+      below = true;
+    } else if (below && line.rfind("  ", 0) == 0) {
+      const std::string name = line.substr(2, line.find(' ', 2) - 2);
+      if (!name.empty()) commands.push_back(name);
+    } else {
+      below = false;
+    }
+  }
+  CHECK(commands.size() >= 6);
+  for (const std::string& command : commands) {
+    CAPTURE(command);
+    const std::vector<std::string> words =
+        command.empty() ? std::vector<std::string>{"--help"} : std::vector<std::string>{command, "--help"};
+    const RunResult shown = run_attnctl(words);
+    CHECK(shown.status == 0);
+    const std::vector<std::string> examples = help_examples(shown.out);
+    CHECK(!examples.empty());
+    for (const std::string& example : examples) check_example(root, "--help", {0, example, {}});
+  }
+}
+
+}  // namespace
+}  // namespace attnctl::test
