@@ -129,7 +129,7 @@ def make(tokenizer: Tokenizer, corpus: Corpus, seed: int, state: Path) -> BertFo
     model = BertForMaskedLM(configure(tokenizer))
     batches = Batches(tokenizer, corpus, seed)
     train(model, lambda: masked_loss(model, batches()), batches,
-          Schedule(STEPS, peak_rate=2e-3, state=state))
+          Schedule(STEPS, peak_rate=2e-3, betas=(0.9, 0.999), state=state))
     return model
 
 

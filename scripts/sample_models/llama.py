@@ -134,7 +134,7 @@ def make(tokenizer: Tokenizer, corpus: Corpus, seed: int, state: Path) -> LlamaF
     model = LlamaForCausalLM(config)
     batches = Batches(tokenizer, corpus, seed)
     train(model, lambda: loss_of_batch(model, batches), batches,
-          Schedule(STEPS, peak_rate=3e-3, state=state))
+          Schedule(STEPS, peak_rate=3e-3, betas=(0.9, 0.95), state=state))
     return model
 
 

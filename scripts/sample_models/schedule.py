@@ -11,7 +11,6 @@ from typing import Protocol
 import torch
 
 WARM_UP = 50
-BETAS = (0.9, 0.95)
 SAVE_EVERY = 100
 
 
@@ -21,6 +20,7 @@ class Schedule:
 
     steps: int
     peak_rate: float
+    betas: tuple[float, float]  # of AdamW
     state: Path
 
     def rate(self, step: int) -> float:
@@ -39,12 +39,12 @@ class Source(Protocol):
 class Training:
     """A model, its AdamW and the state of its batches: what a checkpoint must hold."""
 
-    def __init__(self, model: torch.nn.Module, source: Source, state: Path):
-        self.model, self.source, self.state = model, source, state
-        self.optimiser = torch.optim.AdamW(model.parameters(), betas=BETAS)
+    def __init__(self, model: torch.nn.Module, source: Source, schedule: Schedule):
+        self.model, self.source, self.state = model, source, schedule.state
+        self.optimiser = torch.optim.AdamW(model.parameters(), betas=schedule.betas)
         self.step = 0
-        if state.exists():
-            saved = torch.load(state)
+        if self.state.exists():
+            saved = torch.load(self.state)
             model.load_state_dict(saved["model"])
             self.optimiser.load_state_dict(saved["optimiser"])
             source.draw.set_state(saved["draw"])
@@ -62,7 +62,7 @@ class Training:
 def train(model: torch.nn.Module, next_loss: Callable[[], torch.Tensor], source: Source,
           schedule: Schedule) -> None:
     """`next_loss()` draws a batch from `source` and gives the model's loss on it."""
-    training = Training(model, source, schedule.state)
+    training = Training(model, source, schedule)
     model.train()
     started = time.monotonic()
     while training.step < schedule.steps:
