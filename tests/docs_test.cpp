@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <regex>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -39,6 +42,17 @@ class Root {
   TempDir folder_;
 };
 
+/// False where no pseudo-terminal can be opened, as in a bare chroot.
+bool has_terminal() {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0) return false;
+  const char* other_end = ptsname(terminal);
+  const bool works = grantpt(terminal) == 0 && unlockpt(terminal) == 0 && other_end != nullptr &&
+                     access(other_end, R_OK) == 0;
+  close(terminal);
+  return works;
+}
+
 /// What an example needs beside attnctl and is not there; empty: it can run.
 std::string missing_tool(const Root& root, const std::string& command) {
   for (const char* tool : {"gnuplot", "jq", "python3"}) {
@@ -57,6 +71,13 @@ void check_example(const Root& root, const std::string& document, const Example&
   CAPTURE(example.command);
   if (const std::string tool = missing_tool(root, example.command); !tool.empty()) {
     MESSAGE("skipped: " << tool << " is not installed: " << example.command);
+    return;
+  }
+  if (!has_terminal()) {
+    MESSAGE("not compared with what is shown, no pseudo-terminal here: " << example.command);
+    const RunResult piped = root.run(example.command);
+    CAPTURE(piped.err);
+    CHECK(piped.status == 0);
     return;
   }
   const RunResult result = root.run_in_terminal(example.command);
