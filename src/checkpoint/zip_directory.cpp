@@ -28,9 +28,9 @@ constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // the value stands in the ZIP64 ex
 constexpr unsigned kEncrypted = 1U << 0 | 1U << 6 | 1U << 13;
 constexpr unsigned kSizesFollow = 1U << 3;
 // An archive may unpack to this much plus this many times its size. Arrays of weights pack to no less than a
-// half; what packs a thousand times better is a bomb, or could be stored as well.
-constexpr std::size_t kFreeBytes = std::size_t{64} << 20;
-constexpr std::size_t kLargestRatio = 100;
+// half, pruned ones to no less than a tenth; what packs a thousand times better is a bomb.
+constexpr std::size_t kFreeBytes = std::size_t{32} << 20;
+constexpr std::size_t kLargestRatio = 32;
 
 /// Little-endian numbers of a file, every read checked.
 class Bytes {
