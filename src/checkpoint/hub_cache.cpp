@@ -2,12 +2,11 @@
 
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/mapped_file.hpp"
+#include "attnctl/base/shown.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
-
-#include "checkpoint/shown.hpp"
 
 namespace attnctl {
 namespace {

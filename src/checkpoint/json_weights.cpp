@@ -2,6 +2,9 @@
 
 #include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/json_events.hpp"
+#include "attnctl/base/json_part.hpp"
+#include "attnctl/base/shown.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -11,10 +14,6 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-#include "checkpoint/json_events.hpp"
-#include "checkpoint/json_part.hpp"
-#include "checkpoint/shown.hpp"
 
 namespace attnctl {
 namespace {

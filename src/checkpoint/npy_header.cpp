@@ -1,5 +1,6 @@
 #include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/shown.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "checkpoint/npy.hpp"
-#include "checkpoint/shown.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,5 +1,7 @@
 #include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/json_events.hpp"
+#include "attnctl/base/shown.hpp"
 
 #include <algorithm>
 #include <map>
@@ -10,10 +12,8 @@
 
 #include <fmt/format.h>
 
-#include "checkpoint/json_events.hpp"
 #include "checkpoint/plain_path.hpp"
 #include "checkpoint/safetensors.hpp"
-#include "checkpoint/shown.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,5 +1,7 @@
 #include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/json_events.hpp"
+#include "attnctl/base/shown.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,9 +14,7 @@
 
 #include <fmt/format.h>
 
-#include "checkpoint/json_events.hpp"
 #include "checkpoint/safetensors.hpp"
-#include "checkpoint/shown.hpp"
 
 namespace attnctl {
 namespace {

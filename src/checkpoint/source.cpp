@@ -1,8 +1,8 @@
 #include "attnctl/checkpoint/source.hpp"
 
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/json_document.hpp"
 #include "attnctl/base/mapped_file.hpp"
-#include "attnctl/checkpoint/json_document.hpp"
 
 #include <algorithm>
 #include <array>

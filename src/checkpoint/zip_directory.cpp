@@ -1,5 +1,6 @@
 #include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/shown.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "checkpoint/plain_path.hpp"
-#include "checkpoint/shown.hpp"
 #include "checkpoint/zip.hpp"
 
 namespace attnctl {

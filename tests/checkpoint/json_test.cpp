@@ -1,5 +1,5 @@
+#include "attnctl/base/json_document.hpp"
 #include "attnctl/checkpoint/checkpoint.hpp"
-#include "attnctl/checkpoint/json_document.hpp"
 
 #include <bit>
 #include <cmath>

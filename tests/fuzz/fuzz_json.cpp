@@ -1,4 +1,4 @@
-#include "attnctl/checkpoint/json_document.hpp"
+#include "attnctl/base/json_document.hpp"
 
 #include <string_view>
 

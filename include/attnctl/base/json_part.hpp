@@ -1,8 +1,8 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include "attnctl/base/json_events.hpp"
 
-#include "checkpoint/json_events.hpp"
+#include <nlohmann/json.hpp>
 
 namespace attnctl {
 

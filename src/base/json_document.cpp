@@ -1,15 +1,14 @@
-#include "attnctl/checkpoint/json_document.hpp"
+#include "attnctl/base/json_document.hpp"
 
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/json_events.hpp"
+#include "attnctl/base/json_part.hpp"
+#include "attnctl/base/shown.hpp"
 
 #include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include "checkpoint/json_events.hpp"
-#include "checkpoint/json_part.hpp"
-#include "checkpoint/shown.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "checkpoint/shown.hpp"
+#include "attnctl/base/shown.hpp"
 
 #include "attnctl/base/error.hpp"
 

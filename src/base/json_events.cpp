@@ -1,12 +1,12 @@
-#include "checkpoint/json_events.hpp"
+#include "attnctl/base/json_events.hpp"
+
+#include "attnctl/base/shown.hpp"
 
 #include <cstddef>
 #include <iterator>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-#include "checkpoint/shown.hpp"
 
 namespace attnctl {
 namespace {

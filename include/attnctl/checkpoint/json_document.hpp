@@ -1,3 +1,0 @@
-#pragma once
-
-#include "attnctl/base/json_document.hpp"
