@@ -2,6 +2,7 @@
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
+find_package(ICU REQUIRED COMPONENTS uc i18n)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(xtensor REQUIRED)
@@ -17,5 +18,5 @@ find_library(OPENBLAS_LIBRARY openblas REQUIRED)
 
 add_library(attnctl_dependencies INTERFACE)
 target_include_directories(attnctl_dependencies SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR})
-target_link_libraries(attnctl_dependencies INTERFACE Threads::Threads ZLIB::ZLIB fmt::fmt CLI11::CLI11
+target_link_libraries(attnctl_dependencies INTERFACE Threads::Threads ZLIB::ZLIB fmt::fmt ICU::uc ICU::i18n CLI11::CLI11
                       nlohmann_json::nlohmann_json xtensor xsimd ${OPENBLAS_LIBRARY})

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tokenizer/part_config.hpp"
+
+namespace attnctl {
+
+/// What a model's tokenizer files say, in the terms of tokenizer.json whatever they were.
+struct TokenizerFile {
+  struct Entry {
+    std::string token;
+    std::int32_t id = 0;
+    double score = 0;  // Unigram
+  };
+
+  std::string name;                                         // of the file, escaped
+  std::vector<Entry> vocabulary;                            // /model/vocab in the order of the file
+  std::vector<std::pair<std::string, std::string>> merges;  // /model/merges by rank
+  nlohmann::ordered_json parts;  // the document without /model/vocab and /model/merges
+
+  [[nodiscard]] PartConfig document() const { return {name, "", parts}; }
+};
+
+/// Reads tokenizer.json. Throws Error(bad_input).
+[[nodiscard]] TokenizerFile read_tokenizer_json(const std::filesystem::path& path);
+
+/// Reads what a model's directory has: tokenizer.json, else what stands for it (vocab.txt; vocab.json and
+/// merges.txt; a SentencePiece model), with the added tokens of tokenizer_config.json and
+/// special_tokens_map.json. nullopt where there is none of them. Throws Error(bad_input).
+[[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory);
+
+}  // namespace attnctl
