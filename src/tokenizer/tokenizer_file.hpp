@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attnctl/tokenizer/vocabulary.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -36,5 +38,8 @@ struct TokenizerFile {
 /// merges.txt; a SentencePiece model), with the added tokens of tokenizer_config.json and
 /// special_tokens_map.json. nullopt where there is none of them. Throws Error(bad_input).
 [[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory);
+
+/// Ids and tokens of a file, special ones marked.
+[[nodiscard]] Vocabulary make_vocabulary(const TokenizerFile& file);
 
 }  // namespace attnctl

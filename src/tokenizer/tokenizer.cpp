@@ -1,0 +1,215 @@
+#include "attnctl/tokenizer/tokenizer.hpp"
+
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/utf8.hpp"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/added_tokens.hpp"
+#include "tokenizer/decoder.hpp"
+#include "tokenizer/normalizer.hpp"
+#include "tokenizer/piece_text.hpp"
+#include "tokenizer/post_processor.hpp"
+#include "tokenizer/pre_tokenizer.hpp"
+#include "tokenizer/token_model.hpp"
+#include "tokenizer/tokenizer_file.hpp"
+
+namespace attnctl {
+namespace {
+
+/// The strings of a vocabulary, as post-processors want them.
+class VocabularyStrings final : public TokenStrings {
+ public:
+  explicit VocabularyStrings(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+  [[nodiscard]] std::string_view token(std::int64_t id) const override {
+    return vocabulary_.token(id).value_or(std::string_view());
+  }
+
+ private:
+  const Vocabulary& vocabulary_;
+};
+
+/// A part that may be missing or null.
+template <typename Make>
+auto make_optional(const PartConfig& document, std::string_view key, Make make) -> decltype(make(document)) {
+  if (!document.has(key)) return nullptr;
+  return make(document.object(key));
+}
+
+std::string section(const PartConfig& document, std::string_view key) {
+  return document.has(key) ? document.at(key).node().dump() : std::string();
+}
+
+void require_text(std::string_view text) {
+  if (text.size() >= std::numeric_limits<std::uint32_t>::max()) {
+    fail(Status::limit, "text of {} bytes: a tokenizer takes less than 4 GiB at once; cut it into inputs",
+         text.size());
+  }
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_sequence_length(text.substr(i));
+    if (length == 0) fail(Status::bad_input, "text: @byte {}: not UTF-8; convert the text to UTF-8", i);
+    i += length;
+  }
+}
+
+void clear(Encoding& encoding) {
+  encoding.ids.clear();
+  encoding.type_ids.clear();
+  encoding.offsets.clear();
+  encoding.words.clear();
+  encoding.special.clear();
+  encoding.sequence.clear();
+}
+
+template <typename T>
+void append(std::vector<T>& all, const std::vector<T>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+void append(Encoding& all, const Encoding& more) {
+  append(all.ids, more.ids);
+  append(all.type_ids, more.type_ids);
+  append(all.offsets, more.offsets);
+  append(all.words, more.words);
+  append(all.special, more.special);
+  append(all.sequence, more.sequence);
+}
+
+}  // namespace
+
+struct Tokenizer::Parts {
+  explicit Parts(TokenizerFile& file);
+
+  Vocabulary vocabulary;
+  VocabularyStrings strings{vocabulary};
+  NormalizerPtr normalizer;
+  AddedTokens added;
+  PreTokenizerPtr pre_tokenizer;
+  PostProcessorPtr post_processor;
+  DecoderPtr decoder;
+  std::string truncation;
+  std::string padding;
+  TokenModelPtr model;
+};
+
+Tokenizer::Parts::Parts(TokenizerFile& file)
+    : vocabulary(make_vocabulary(file)),
+      normalizer(make_optional(file.document(), "normalizer", make_normalizer)),
+      added(read_added_tokens(file.document()), normalizer.get()),
+      pre_tokenizer(make_optional(file.document(), "pre_tokenizer", make_pre_tokenizer)),
+      post_processor(
+          make_optional(file.document(), "post_processor",
+                        [this](const PartConfig& part) { return make_post_processor(part, strings); })),
+      decoder(make_optional(file.document(), "decoder", make_decoder)),
+      truncation(section(file.document(), "truncation")),
+      padding(section(file.document(), "padding")),
+      model(make_token_model(file)) {}
+
+class Tokenizer::State {
+ public:
+  explicit State(const Parts& parts) : model_(parts.model->make_state()) {}
+
+  /// Adds the tokens of one text to an encoding that is empty.
+  void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, Encoding& encoding);
+
+  std::vector<Encoding> encodings;
+
+ private:
+  PieceText pieces_;
+  std::unique_ptr<TokenModel::State> model_;
+  std::vector<PieceToken> tokens_;
+};
+
+void Tokenizer::State::encode(const Parts& parts, std::string_view text, std::uint8_t sequence,
+                              Encoding& encoding) {
+  pieces_.assign(text);
+  parts.added.cut_raw(pieces_);
+  if (parts.normalizer != nullptr) parts.normalizer->normalize(pieces_);
+  parts.added.cut_normalized(pieces_);
+  if (parts.pre_tokenizer != nullptr) parts.pre_tokenizer->cut(pieces_);
+  std::uint32_t word = 0;
+  const auto add = [&](std::int64_t id, TextRange offsets) {
+    encoding.ids.push_back(id);
+    encoding.offsets.push_back(offsets);
+    encoding.words.emplace_back(word);
+  };
+  for (const PieceText::Piece& piece : pieces_.pieces()) {
+    if (piece.is_text()) {
+      tokens_.clear();
+      parts.model->tokenize(pieces_.text(piece), *model_, tokens_);
+      for (const PieceToken& token : tokens_) {
+        add(token.id, pieces_.origin(piece.begin + token.begin, piece.begin + token.end));
+      }
+    } else {
+      add(piece.token, pieces_.origin(piece.begin, piece.end));
+    }
+    ++word;
+  }
+  encoding.type_ids.resize(encoding.size(), sequence);
+  encoding.special.resize(encoding.size(), 0);
+  encoding.sequence.resize(encoding.size(), sequence);
+}
+
+void Tokenizer::StateDelete::operator()(State* state) const {
+  delete state;  // NOLINT(cppcoreguidelines-owning-memory): made by make_state()
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+Tokenizer::~Tokenizer() = default;
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+
+Tokenizer Tokenizer::open(const std::filesystem::path& directory) {
+  std::optional<TokenizerFile> file = read_tokenizer_files(directory);
+  if (!file) {
+    fail(Status::bad_input,
+         "{}: no tokenizer: need tokenizer.json, vocab.txt, vocab.json with merges.txt, or a SentencePiece "
+         "model; "
+         "give --ids instead of text",
+         escaped(directory.string()));
+  }
+  return Tokenizer(std::make_unique<const Parts>(*file));
+}
+
+Tokenizer::StatePtr Tokenizer::make_state() const {
+  return StatePtr(new State(*parts_));
+}
+
+void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pair, State& state,
+                       Encoding& encoding) const {
+  require_text(text);
+  if (pair) require_text(*pair);
+  clear(encoding);
+  if (parts_->post_processor == nullptr && !pair) {
+    state.encode(*parts_, text, 0, encoding);
+    return;
+  }
+  std::vector<Encoding>& encodings = state.encodings;
+  encodings.resize(pair ? 2 : 1);
+  for (Encoding& each : encodings) clear(each);
+  state.encode(*parts_, text, 0, encodings[0]);
+  if (pair) state.encode(*parts_, *pair, 1, encodings[1]);
+  if (parts_->post_processor != nullptr) parts_->post_processor->process(encodings);
+  for (const Encoding& each : encodings) append(encoding, each);
+}
+
+const Vocabulary& Tokenizer::vocabulary() const {
+  return parts_->vocabulary;
+}
+
+const std::string& Tokenizer::truncation() const {
+  return parts_->truncation;
+}
+
+const std::string& Tokenizer::padding() const {
+  return parts_->padding;
+}
+
+std::string Tokenizer::shown(std::int64_t id) const {
+  const std::string_view token = parts_->strings.token(id);
+  return parts_->decoder == nullptr ? std::string(token) : parts_->decoder->shown(token);
+}
+
+}  // namespace attnctl
