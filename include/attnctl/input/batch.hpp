@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attnctl/base/matrix_view.hpp"
+#include "attnctl/tokenizer/encoding.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,13 @@ struct Sequence {
   std::vector<std::int64_t> token_type_ids;  // [n], empty: all 0
   std::vector<std::uint8_t> special;         // [n], 1 where the token is special; empty: none is
   std::vector<std::uint8_t> separator;       // [n], 1 where it ends a sentence or parts two; empty: none does
+
+  std::vector<TextRange> offsets;  // [n], code points of `text`; empty where the input is no text
+  /// [n], the word of each token, an index into word_texts; nullopt for special tokens. The words of a text
+  /// are what white space parts, those of a treebank its words. Empty where nothing says what the words are
+  /// (ids, tokens): Vocabulary::words then tells them by the marks of the tokens.
+  std::vector<std::optional<std::size_t>> words;
+  std::vector<std::string> word_texts;
 
   OwnedMatrix<float> embeddings;        // [n, d], in place of token embeddings
   OwnedMatrix<float> key_embeddings;    // [m, kdim], cross-attention; empty: the queries' own
