@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attnctl/analysis/word_pooling.hpp"
+
 #include <string>
 #include <vector>
 
@@ -16,8 +18,10 @@ struct AnalysisRequest {
   RunOptions run;
   std::string from;             // --from: a token, a word or a position; empty: not asked
   std::vector<std::string> to;  // --to
-  bool with_inputs = true;      // false: weights alone
-  bool include_given = false;   // --include stands on the command line
+  bool by_word = false;         // --by-word
+  PoolFrom pool_from = PoolFrom::mean;
+  bool with_inputs = true;     // false: weights alone
+  bool include_given = false;  // --include stands on the command line
 };
 
 /// Opens, computes, writes. Throws Error.

@@ -1,4 +1,6 @@
+#include <map>
 #include <memory>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -25,6 +27,16 @@ void add_analyze(CLI::App& app, Action& action) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("TOKENS")
+      ->group(group);
+  command
+      ->add_flag("--by-word", request->by_word, "words in the place of tokens, in every result of patterns")
+      ->group(group);
+  command
+      ->add_option("--pool-from", request->pool_from,
+                   "with --by-word: attention from a word is the mean of its pieces', or the first one's")
+      ->type_name("mean|first")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, PoolFrom>{{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}))
       ->group(group);
   add_output_options(*command, request->output);
   add_run_options(*command, request->run);

@@ -49,6 +49,7 @@ Section inputs_section(const Results& results) {
     Record record;
     record.set("id", sequence.id);
     if (sequence.text) record.set("text", *sequence.text);
+    if (sequence.units > 0) record.set("unit", "word");
     if (!sequence.tokens.empty()) {
       record.set("tokens", List(sequence.tokens.begin(), sequence.tokens.end()));
     }

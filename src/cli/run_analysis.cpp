@@ -122,6 +122,9 @@ class AnalysisRun {
     Shape shape;
   };
 
+  /// The batch that results are about.
+  [[nodiscard]] const Batch& shown() const { return request_.by_word ? words_ : batch_; }
+  void plan_words();
   void plan_parts();
   void check_sizes() const;
   void compute(Results& results, std::span<const CaptureTarget> targets);
@@ -135,7 +138,9 @@ class AnalysisRun {
   Session session_;
   OpenModel open_;
   Selection selection_;
-  Batch batch_;
+  Batch batch_;                   // what the pass runs on
+  std::vector<WordUnits> units_;  // --by-word: of each sequence
+  Batch words_;                   // --by-word: what results are about
   std::vector<Question> questions_;
   std::vector<Part> parts_;  // of the pass, kept whole
 };
@@ -153,9 +158,21 @@ AnalysisRun::AnalysisRun(const AnalysisRequest& request)
     batch_ = read_inputs(request.inputs, open_.vocabulary);
     check_batch(open_.model, batch_);
   }
-  questions_ = resolve_questions(request, batch_, open_.vocabulary, session_.warnings);
+  if (request.by_word) plan_words();
+  questions_ = resolve_questions(request, shown(), open_.vocabulary, session_.warnings);
   plan_parts();
   check_sizes();
+}
+
+void AnalysisRun::plan_words() {
+  for (const Captured what : captured_parts(includes_)) {
+    if (what == Captured::pattern) continue;
+    fail(Status::usage, "--by-word pools patterns; leave {} out of --include", name_of(what));
+  }
+  for (const Sequence& sequence : batch_.sequences) {
+    units_.push_back(word_units(sequence, open_.vocabulary));
+    words_.sequences.push_back(pooled_sequence(sequence, units_.back(), open_.vocabulary));
+  }
 }
 
 void AnalysisRun::plan_parts() {
@@ -166,8 +183,8 @@ void AnalysisRun::plan_parts() {
       session_.warnings.add(code, fmt::format("the checkpoint has nothing to give {}", name_of(what)));
       continue;
     }
-    for (std::size_t s = 0; s < batch_.sequences.size(); ++s) {
-      parts_.push_back({what, s, layout.shape(what, batch_.sequences[s])});
+    for (std::size_t s = 0; s < shown().sequences.size(); ++s) {
+      parts_.push_back({what, s, layout.shape(what, shown().sequences[s])});
     }
   }
 }
@@ -184,7 +201,7 @@ void AnalysisRun::check_sizes() const {
   if (includes_.circuits)
     add(2 * selection_.heads.size() * open_.model.config().d_model * open_.model.config().d_model);
   if (includes_.rollout) {
-    for (const Sequence& sequence : batch_.sequences) add(sequence.queries() * sequence.queries());
+    for (const Sequence& sequence : shown().sequences) add(sequence.queries() * sequence.queries());
   }
   if (target_.format == Format::npz) return;  // streamed: neither text nor memory
   constexpr std::uint64_t kTextBytes = 13;    // of a weight in its shortest text, with its comma
@@ -214,20 +231,25 @@ void AnalysisRun::run_pass(Results& results, std::span<const CaptureTarget> targ
   if (!positions.empty()) observers.push_back(&answers);
   Capture capture(CaptureLayout(selection_, open_.model.config()), targets);
   if (!targets.empty()) observers.push_back(&capture);
-  Rollout rollout;
+  WordPooling pooling(selection_, units_, words_, request_.pool_from, observers);
+  if (request_.by_word && !observers.empty()) observers = {&pooling};
+  Rollout rollout;  // over tokens, whose residual stream it follows
   if (includes_.rollout) observers.push_back(&rollout);
   if (observers.empty()) return;
 
   RunContext context{.pool = session_.pool, .warnings = session_.warnings, .progress = &session_.progress};
   // Rollout joins all heads of all layers, whichever were selected.
-  const Selection shown = includes_.rollout ? Selection::all(open_.model.config()) : selection_;
-  run_forward(open_.model, batch_, shown, observers, context);
+  const Selection seen = includes_.rollout ? Selection::all(open_.model.config()) : selection_;
+  run_forward(open_.model, batch_, seen, observers, context);
 
   if (includes_.metrics) results.pattern_metrics = metrics.finish();
   if (!positions.empty()) results.answers = answers.finish();
   if (!includes_.rollout) return;
   std::vector<OwnedMatrix<double>> matrices = rollout.finish();
   for (std::size_t s = 0; s < matrices.size(); ++s) {
+    if (request_.by_word) {
+      matrices[s] = pool_matrix(std::as_const(matrices[s]).view(), units_[s], request_.pool_from);
+    }
     const auto values = matrices[s].values();
     results.arrays.push_back({"rollout", s,
                               make_array({matrices[s].rows(), matrices[s].cols()},
@@ -262,7 +284,7 @@ void AnalysisRun::run_in_memory(Results& results) {
 void AnalysisRun::run_to_npz(Results& results) {
   OutputFile out(target_.path);
   NpzWriter npz(out, {.compress = request_.output.compress, .pool = &session_.pool});
-  add_selection_arrays(npz, batch_, selection_);
+  add_selection_arrays(npz, shown(), selection_);
   std::vector<CaptureTarget> targets;
   for (const Part& part : parts_) {
     const std::string name = fmt::format("{}_{}", name_of(part.what), part.sequence);
@@ -280,7 +302,7 @@ void AnalysisRun::run_to_npz(Results& results) {
 void AnalysisRun::run() {
   Results results{.model = open_.model,
                   .vocabulary = open_.vocabulary,
-                  .batch = batch_,
+                  .batch = shown(),
                   .selection = selection_,
                   .includes = includes_,
                   .fold_norm = request_.selection.fold_norm,

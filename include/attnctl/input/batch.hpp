@@ -36,6 +36,9 @@ struct Sequence {
   std::vector<std::optional<std::size_t>> words;
   std::vector<std::string> word_texts;
 
+  std::size_t units =
+      0;  // --by-word: n, how many words stand in the place of tokens, `tokens` being their texts
+
   OwnedMatrix<float> embeddings;        // [n, d], in place of token embeddings
   OwnedMatrix<float> key_embeddings;    // [m, kdim], cross-attention; empty: the queries' own
   OwnedMatrix<float> value_embeddings;  // [m, vdim]; empty: the keys'
@@ -44,7 +47,10 @@ struct Sequence {
   std::optional<ScoreMask> mask;          // in place of the model's own causal mask
   bool unmasked = false;                  // --mask none: no causal mask
 
-  [[nodiscard]] std::size_t queries() const { return ids.empty() ? embeddings.rows() : ids.size(); }
+  [[nodiscard]] std::size_t queries() const {
+    if (units > 0) return units;
+    return ids.empty() ? embeddings.rows() : ids.size();
+  }
   [[nodiscard]] std::size_t keys() const {
     return key_embeddings.rows() > 0 ? key_embeddings.rows() : queries();
   }
