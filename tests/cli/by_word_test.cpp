@@ -19,8 +19,8 @@ namespace {
 
 json analyze(const std::vector<std::string>& more) {
   std::vector<std::string> arguments{
-      "analyze", "data/tiny-llama", "--input", "-", "--include", "metrics,patterns,rollout", "--layers",
-      "1",       "--format",        "json"};
+      "analyze",   "data/tiny-llama",          "--input",  "-", "--input-format", "jsonl",
+      "--include", "metrics,patterns,rollout", "--layers", "1", "--format",       "json"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   const std::string input =
       R"({"tokens": ["<s>", "ĠThe", "Ġan", "imal", "Ġdid", "n", "'t", "Ġlook", "Ġcr", "oss", "Ġstreet"]})";
