@@ -2,6 +2,7 @@
 
 #include "attnctl/base/error.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -31,6 +32,10 @@ class Descriptor {
 
 /// "No such file or directory": the text of an errno value.
 [[nodiscard]] std::string error_text(int error);
+
+/// One read() with EINTR handled and, for a descriptor that does not block, waiting. 0 at the end; `name` is
+/// for errors.
+[[nodiscard]] std::size_t read_some(int descriptor, const std::string& name, char* to, std::size_t count);
 
 struct RegularFile {
   Descriptor descriptor;

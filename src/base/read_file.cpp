@@ -22,7 +22,16 @@ std::string_view kind_of(mode_t mode) {
   return "a special file";
 }
 
-/// One read() with EINTR handled and, for a descriptor that does not block, waiting. 0 at the end.
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) close(number_);
+}
+
+std::string error_text(int error) {
+  return std::generic_category().message(error);
+}
+
 std::size_t read_some(int descriptor, const std::string& name, char* to, std::size_t count) {
   for (;;) {
     const ssize_t got = read(descriptor, to, count);
@@ -34,16 +43,6 @@ std::size_t read_some(int descriptor, const std::string& name, char* to, std::si
     pollfd waiting = {descriptor, POLLIN, 0};
     poll(&waiting, 1, -1);
   }
-}
-
-}  // namespace
-
-Descriptor::~Descriptor() {
-  if (number_ >= 0) close(number_);
-}
-
-std::string error_text(int error) {
-  return std::generic_category().message(error);
 }
 
 RegularFile open_regular_file(const std::filesystem::path& path, Status absent) {

@@ -1,5 +1,8 @@
 #include "attnctl/base/utf8.hpp"
 
+#include <cstdint>
+#include <cstring>
+
 namespace attnctl {
 
 std::size_t utf8_sequence_length(std::string_view text) {
@@ -29,6 +32,22 @@ char32_t utf8_code_point(std::string_view sequence) {
   char32_t point = first & (0x7FU >> sequence.size());
   for (const char c : sequence.substr(1)) point = point << 6U | (static_cast<std::uint8_t>(c) & 0x3FU);
   return point;
+}
+
+std::optional<std::size_t> find_ill_formed_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    std::uint64_t eight = 0;
+    if (text.size() - i >= sizeof(eight)) std::memcpy(&eight, text.data() + i, sizeof(eight));
+    constexpr std::uint64_t kHighBits = 0x8080808080808080U;
+    if (text.size() - i >= sizeof(eight) && (eight & kHighBits) == 0) {
+      i += sizeof(eight);
+      continue;
+    }
+    const std::size_t length = utf8_sequence_length(text.substr(i));
+    if (length == 0) return i;
+    i += length;
+  }
+  return std::nullopt;
 }
 
 }  // namespace attnctl

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace attnctl {
@@ -12,5 +12,8 @@ namespace attnctl {
 
 /// The code point of a well-formed sequence.
 [[nodiscard]] char32_t utf8_code_point(std::string_view sequence);
+
+/// Where the first byte stands that begins no well-formed sequence; nullopt where all of the text is UTF-8.
+[[nodiscard]] std::optional<std::size_t> find_ill_formed_utf8(std::string_view text);
 
 }  // namespace attnctl
