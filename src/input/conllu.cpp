@@ -1,0 +1,225 @@
+#include "attnctl/input/conllu.hpp"
+
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/shown.hpp"
+
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "input/conllu_text.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::size_t kColumns = 10;
+enum Column : std::size_t { kId, kForm, kUpos = 3, kHead = 6, kDeprel, kMisc = 9 };
+using Fields = std::array<std::string_view, kColumns>;
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t") == std::string_view::npos;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
+  return text;
+}
+
+bool has_space_after(std::string_view misc) {
+  while (!misc.empty()) {
+    const std::size_t end = std::min(misc.find('|'), misc.size());
+    if (misc.substr(0, end) == "SpaceAfter=No") return false;
+    misc.remove_prefix(std::min(end + 1, misc.size()));
+  }
+  return true;
+}
+
+/// Reads the lines of one sentence after the other.
+class ConlluReader {
+ public:
+  ConlluReader(const TextPlace& place, std::vector<ConlluSentence>& sentences)
+      : file_(place.file), line_(place.line), sentences_(sentences) {}
+
+  void read(std::string_view block) {
+    while (!block.empty()) {
+      const std::size_t end = std::min(block.find('\n'), block.size());
+      std::string_view line = block.substr(0, end);
+      block.remove_prefix(std::min(end + 1, block.size()));
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (is_blank(line)) {
+        finish();
+      } else if (line.starts_with('#')) {
+        read_comment(line);
+      } else {
+        read_row(line);
+      }
+      ++line_;
+    }
+    finish();
+  }
+
+ private:
+  template <typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    fail(Status::bad_input, "{}: line {}: {}", file_, line_,
+         fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  void read_comment(std::string_view line);
+  void read_row(std::string_view line);
+  void read_word(const Fields& fields, std::size_t id);
+  void read_range(const Fields& fields, std::string_view id);
+  void check_empty_node(std::string_view id) const;
+  [[nodiscard]] std::optional<std::uint32_t> read_head(std::string_view head) const;
+  void finish();
+  void check_heads() const;
+
+  const std::string& file_;
+  std::uint64_t line_;
+  std::vector<ConlluSentence>& sentences_;
+  ConlluSentence sentence_;
+  std::optional<std::string> text_;   // # text
+  std::vector<Surface> surfaces_;     // of sentence_
+  std::vector<std::uint64_t> lines_;  // of each word
+  std::size_t range_end_ = 0;         // words below belong to a multiword token
+};
+
+void ConlluReader::read_comment(std::string_view line) {
+  if (!sentence_.words.empty() || range_end_ > 0) {
+    refuse("a comment behind the words of a sentence, need a blank line before the next one");
+  }
+  line.remove_prefix(1);
+  const std::size_t equals = line.find('=');
+  if (equals == std::string_view::npos) return;
+  const std::string_view key = trimmed(line.substr(0, equals));
+  std::string_view value = line.substr(equals + 1);
+  if (value.starts_with(' ')) value.remove_prefix(1);
+  if (key == "sent_id") sentence_.id = trimmed(value);
+  if (key == "text") text_ = value;
+}
+
+void ConlluReader::read_row(std::string_view line) {
+  Fields fields;
+  std::size_t columns = 0;
+  for (std::string_view rest = line;; ++columns) {
+    const std::size_t end = std::min(rest.find('\t'), rest.size());
+    if (columns < kColumns) fields[columns] = rest.substr(0, end);
+    if (end == rest.size()) break;
+    rest.remove_prefix(end + 1);
+  }
+  ++columns;
+  if (columns != kColumns) refuse("got {} columns, need {} with a tab between", columns, kColumns);
+  for (const Column column : {kId, kForm, kHead, kDeprel}) {
+    if (fields[column].empty()) refuse("column {} is empty, need a value or _", column + 1);
+  }
+  const std::string_view id = fields[kId];
+  if (id.find('-') != std::string_view::npos) return read_range(fields, id);
+  if (id.find('.') != std::string_view::npos) return check_empty_node(id);
+  const auto number = parse_id(id);
+  if (!number)
+    refuse("ID: got {}, need a number, a range such as 3-4, or an empty node such as 8.1", in_quotes(id));
+  read_word(fields, *number);
+}
+
+void ConlluReader::read_word(const Fields& fields, std::size_t id) {
+  const std::size_t expected = sentence_.words.size() + 1;
+  if (id != expected) refuse("ID: got {}, need {}", id, expected);
+  if (sentence_.words.empty()) sentence_.line = line_;
+  ConlluWord word;
+  word.word.form = fields[kForm];
+  word.upos = fields[kUpos];
+  word.deprel = fields[kDeprel];
+  word.head = read_head(fields[kHead]);
+  sentence_.words.push_back(std::move(word));
+  lines_.push_back(line_);
+  if (id <= range_end_) return;
+  surfaces_.push_back({.form = std::string(fields[kForm]),
+                       .first = id - 1,
+                       .last = id - 1,
+                       .space_after = has_space_after(fields[kMisc]),
+                       .line = line_});
+}
+
+void ConlluReader::read_range(const Fields& fields, std::string_view id) {
+  const std::size_t dash = id.find('-');
+  const auto first = parse_id(id.substr(0, dash));
+  const auto last = parse_id(id.substr(dash + 1));
+  if (!first || !last) refuse("ID: got {}, need a range such as 3-4", in_quotes(id));
+  if (*first > *last) refuse("ID: got the range {}, which is reversed", in_quotes(id));
+  if (*first <= range_end_)
+    refuse("ID: got the range {}, which overlaps the one to {}", in_quotes(id), range_end_);
+  const std::size_t expected = sentence_.words.size() + 1;
+  if (*first != expected) refuse("ID: got the range {}, need one that begins at {}", in_quotes(id), expected);
+  range_end_ = *last;
+  sentence_.multiword.push_back({{std::string(fields[kForm]), {}}, *first - 1, *last - 1});
+  surfaces_.push_back({.form = std::string(fields[kForm]),
+                       .first = *first - 1,
+                       .last = *last - 1,
+                       .space_after = has_space_after(fields[kMisc]),
+                       .line = line_});
+}
+
+void ConlluReader::check_empty_node(std::string_view id) const {
+  const std::size_t dot = id.find('.');
+  const auto before = id.substr(0, dot) == "0" ? std::optional<std::size_t>(0) : parse_id(id.substr(0, dot));
+  const auto number = parse_id(id.substr(dot + 1));
+  if (!before || !number) refuse("ID: got {}, need an empty node such as 8.1", in_quotes(id));
+  if (*before != sentence_.words.size()) {
+    refuse("ID: got the empty node {} behind word {}", in_quotes(id), sentence_.words.size());
+  }
+}
+
+std::optional<std::uint32_t> ConlluReader::read_head(std::string_view head) const {
+  if (head == "_") return std::nullopt;
+  const auto number = head == "0" ? std::optional<std::size_t>(0) : parse_id(head);
+  if (!number) refuse("HEAD: got {}, need a word's number, 0 or _", in_quotes(head));
+  return static_cast<std::uint32_t>(*number);
+}
+
+/// Every word leads to the root, or to a word whose head is left open.
+void ConlluReader::check_heads() const {
+  const std::vector<ConlluWord>& words = sentence_.words;
+  const auto refuse_at = [&](std::size_t word, const std::string& what) {
+    fail(Status::bad_input, "{}: line {}: HEAD: {}", file_, lines_[word], what);
+  };
+  std::vector<std::size_t> walk(words.size(), 0);  // the walk that came by, from 1
+  for (std::size_t start = 0; start < words.size(); ++start) {
+    std::size_t at = start;
+    while (walk[at] == 0) {
+      walk[at] = start + 1;
+      const std::uint32_t head = words[at].head.value_or(0);
+      if (head > words.size()) {
+        refuse_at(at, fmt::format("got {}, the sentence has {} words", head, words.size()));
+      }
+      if (head == 0) break;
+      if (walk[head - 1] == start + 1) refuse_at(at, fmt::format("got {}, which closes a circle", head));
+      at = head - 1;
+    }
+  }
+}
+
+void ConlluReader::finish() {
+  if (!sentence_.words.empty() || range_end_ > 0) {
+    if (range_end_ > sentence_.words.size()) {
+      refuse("the sentence ends at word {}, within a range to {}", sentence_.words.size(), range_end_);
+    }
+    check_heads();
+    place_words(text_, surfaces_, file_, sentence_);
+    sentences_.push_back(std::move(sentence_));
+  }
+  sentence_ = {};
+  text_.reset();
+  surfaces_.clear();
+  lines_.clear();
+  range_end_ = 0;
+}
+
+}  // namespace
+
+void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences) {
+  require_utf8(block, place);
+  ConlluReader(place, sentences).read(block);
+}
+
+}  // namespace attnctl

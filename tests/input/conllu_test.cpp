@@ -1,0 +1,192 @@
+#include "attnctl/input/conllu.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/refusal.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+/// A row of CoNLL-U: "ID FORM HEAD MISC" with tabs and the columns between.
+std::string row(const std::string& id, const std::string& form, const std::string& head,
+                const std::string& misc = "_") {
+  return id + "\t" + form + "\t_\tX\t_\t_\t" + head + "\t" + (head == "0" ? "root" : "dep") + "\t_\t" + misc +
+         "\n";
+}
+
+std::vector<ConlluSentence> read(const std::string& text, const TextPlace& place = {"x.conllu", 0, 1}) {
+  std::vector<ConlluSentence> sentences;
+  read_conllu(text, place, sentences);
+  return sentences;
+}
+
+std::string ranges(const ConlluSentence& sentence) {
+  std::string shown;
+  for (const ConlluWord& each : sentence.words) {
+    shown += fmt::format("{}[{},{}) ", each.word.form, each.word.range.begin, each.word.range.end);
+  }
+  return shown;
+}
+
+TEST_CASE("a treebank's words have their annotation and their characters in the text") {
+  const std::string text = "# newpar\n# sent_id = s-1\n# text = We can't go.\n" + row("1", "We", "4") +
+                           row("2-3", "can't", "_") + row("2", "ca", "4") + row("3", "n't", "4") +
+                           row("3.1", "just", "_") + row("4", "go", "0", "X=1|SpaceAfter=No") +
+                           row("5", ".", "4") + "\n";
+  const std::vector<ConlluSentence> sentences = read(text, {"x", 0, 7});
+  REQUIRE(sentences.size() == 1);
+  const ConlluSentence& sentence = sentences.front();
+  CHECK(sentence.id == "s-1");
+  CHECK(sentence.text == "We can't go.");
+  CHECK(sentence.line == 10);
+  CHECK(ranges(sentence) == "We[0,2) ca[3,5) n't[5,8) go[9,11) .[11,12) ");
+  CHECK(sentence.words[0].head == 4);
+  CHECK(sentence.words[3].head == 0);
+  CHECK(sentence.words[3].deprel == "root");
+  CHECK(sentence.words[3].upos == "X");
+  REQUIRE(sentence.multiword.size() == 1);
+  CHECK(sentence.multiword[0].first == 1);
+  CHECK(sentence.multiword[0].last == 2);
+  CHECK(sentence.multiword[0].token == TextWord{"can't", {3, 8}});
+}
+
+TEST_CASE("characters of words: what does not add up is shared, code points count") {
+  struct Row {
+    const char* what;
+    std::string text;
+    std::string want_text;
+    std::string want;
+  };
+  for (const Row& each : {
+           Row{"du is de and le, and each has all of it",
+               "# text = du vin\n" + row("1-2", "du", "_") + row("1", "de", "3") + row("2", "le", "3") +
+                   row("3", "vin", "0"),
+               "du vin", "de[0,2) le[0,2) vin[3,6) "},
+           Row{"code points, not bytes",
+               "# text = é—ü x\n" + row("1", "é", "0", "SpaceAfter=No") +
+                   row("2", "—", "1", "SpaceAfter=No") + row("3", "ü", "1") + row("4", "x", "1"),
+               "é—ü x", "é[0,1) —[1,2) ü[2,3) x[4,5) "},
+           Row{"without # text: forms and SpaceAfter",
+               row("1", "a", "0", "SpaceAfter=No") + row("2", ",", "1") + row("3", "b", "1", "SpaceAfter=No"),
+               "a, b", "a[0,1) ,[1,2) b[3,4) "},
+           Row{"a form with a space, and wide spaces",
+               "# text = 1 000\u3000 x\u00a0\n" + row("1", "1 000", "0") + row("2", "x", "1"),
+               "1 000\u3000 x\u00a0", "1 000[0,5) x[7,8) "},
+           Row{"SpaceAfter of the token counts, not of its words",
+               "# text = im x\n" + row("1-2", "im", "_") + row("1", "i", "0", "SpaceAfter=No") +
+                   row("2", "m", "1", "SpaceAfter=No") + row("3", "x", "1"),
+               "im x", "i[0,1) m[1,2) x[3,4) "},
+           Row{"# text_en is another thing", "# text_en = no\n#text=ja\n" + row("1", "ja", "0"), "ja",
+               "ja[0,2) "},
+       }) {
+    CAPTURE(each.what);
+    const std::vector<ConlluSentence> sentences = read(each.text);
+    REQUIRE(sentences.size() == 1);
+    CHECK(sentences[0].text == each.want_text);
+    CHECK(ranges(sentences[0]) == each.want);
+  }
+}
+
+TEST_CASE("sentences end at blank lines, in CRLF, and at the end of the file (112)") {
+  const std::string one = "# sent_id = a\n" + row("1", "a", "0");
+  const std::string two = "# sent_id = b\n" + row("1", "b", "_");
+  std::string crlf;
+  for (const char c : one + "\n" + two) crlf += c == '\n' ? "\r\n" : std::string(1, c);
+  for (const std::string& text :
+       {one + "\n" + two + "\n", "\n\n" + one + "\n\n" + two, one + " \t\n" + two + "\n\n\n", crlf,
+        one + "\n" + two.substr(0, two.size() - 1)}) {
+    CAPTURE(text);
+    const std::vector<ConlluSentence> sentences = read(text);
+    REQUIRE(sentences.size() == 2);
+    CHECK(sentences[0].id == "a");
+    CHECK(sentences[1].text == "b");
+    CHECK(sentences[1].words[0].head == std::nullopt);
+  }
+  CHECK(read("").empty());
+  CHECK(read("# only a comment\n\n").empty());
+}
+
+TEST_CASE("damaged CoNLL-U is refused with the line") {
+  struct Row {
+    int kind;  // of the list of bad inputs; 0: not in it
+    std::string text;
+    std::string says;
+  };
+  const std::string a = row("1", "a", "0");
+  for (const Row& each : {
+           Row{108, "1\ta\t_\t_\t_\t_\t0\troot\t_\n", "line 3: got 9 columns, need 10"},
+           Row{108, "1\ta\t_\t_\t_\t_\t0\troot\t_\t_\t_\n", "line 3: got 11 columns"},
+           Row{108, "1 a _ _ _ _ 0 root _ _\n", "got 1 columns"},
+           Row{109, a + row("1", "b", "1"), "line 4: ID: got 1, need 2"},
+           Row{109, a + row("3", "b", "1"), "line 4: ID: got 3, need 2"},
+           Row{109, row("0", "b", "1"), "ID: got \"0\""},
+           Row{109, row("01", "b", "1"), "ID: got \"01\""},
+           Row{109, row("x", "b", "1"), "ID: got \"x\""},
+           Row{109, row("99999999999999999999", "b", "1"), "ID: got \"99999999999999999999\""},
+           Row{109, a + row("2.1", "b", "_"), "the empty node \"2.1\" behind word 1"},
+           Row{110, row("2-1", "ba", "_") + a, "which is reversed"},
+           Row{110, row("1-2", "ab", "_") + row("2-3", "bc", "_"), "which overlaps the one to 2"},
+           Row{110, row("2-3", "ab", "_") + a, "need one that begins at 1"},
+           Row{110, row("1-4000000000", "a", "_") + a, "within a range to 4000000000"},
+           Row{110, row("1-", "a", "_") + a, "need a range such as 3-4"},
+           Row{111, a + row("2", "b", "3"), "line 4: HEAD: got 3, the sentence has 2 words"},
+           Row{111, row("1", "a", "1"), "line 3: HEAD: got 1, which closes a circle"},
+           Row{111, row("1", "a", "2") + row("2", "b", "3") + row("3", "c", "2"),
+               "line 5: HEAD: got 2, which closes a circle"},
+           Row{111, row("1", "a", "-1"), "HEAD: got \"-1\""},
+           Row{113, "# text = b\n" + a, "line 4: FORM: got \"a\" where the text goes on with \"b\""},
+           Row{113, "# text = a b\n" + a, "the text goes on with \"b\" behind the last word"},
+           Row{113, "# text = ab\n" + a + row("2", "b", "1"), "no space follows \"a\""},
+           Row{113, "# text = a b\n" + row("1", "a", "0", "SpaceAfter=No") + row("2", "b", "1"),
+               "goes on with \" b\""},
+           Row{113, "# text = \n" + a, "goes on with \"\""},
+           Row{0, a + "# text = next\n" + a, "line 4: a comment behind the words"},
+           Row{0, row("1", "", "0"), "column 2 is empty"},
+           Row{0, "# \xff\n" + a, "x.conllu: @byte 14: got 0xff, which is not UTF-8"},
+           Row{0, row("1", "\x1b[2J", "9"), "HEAD: got 9"},
+           Row{113, "# text = a\n" + row("1", "\x1b[2J", "0"), "got \"\\x1b[2J\""},
+       }) {
+    CAPTURE(each.kind);
+    CAPTURE(each.text);
+    check_refusal(
+        [&] {
+          (void)read(each.text, {"x.conllu", 12, 3});
+        },
+        Status::bad_input, {"x.conllu: ", each.says});
+  }
+}
+
+TEST_CASE("the treebanks read whole, and every form is where it is said to be") {
+  const std::filesystem::path corpora = std::filesystem::path(ATTNCTL_SHARED_DIR) / "corpora";
+  struct Row {
+    const char* file;
+    std::size_t sentences;
+    std::size_t words;
+  };
+  // Counted with grep: lines of "# text = ", lines that begin with a number and a tab.
+  for (const Row& each :
+       {Row{"en_ewt-ud-dev.conllu", 2001, 25147}, Row{"en_ewt-ud-test.conllu", 2077, 25094},
+        Row{"en_gum-ud-dev.conllu", 1575, 28119}, Row{"en_gum-ud-test.conllu", 1464, 28397}}) {
+    if (!std::filesystem::exists(corpora / each.file)) {
+      MESSAGE("skipped: no " << each.file << " in " << corpora.string());
+      continue;
+    }
+    TextBlocks blocks(corpora / each.file, BlockEnd::blank_line, 1000);
+    std::vector<ConlluSentence> sentences;
+    for (TextBlock block; blocks.next(block);) read_conllu(block.text, block.place, sentences);
+    std::size_t words = 0;
+    for (const ConlluSentence& sentence : sentences) words += sentence.words.size();
+    CHECK(sentences.size() == each.sentences);
+    CHECK(words == each.words);
+  }
+}
+
+}  // namespace
+}  // namespace attnctl::test
