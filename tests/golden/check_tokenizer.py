@@ -1,0 +1,129 @@
+"""Compares `attnctl tokenize` with the `tokenizers` library: ids, offsets and words of every text.
+
+venv/bin/python tests/golden/check_tokenizer.py --attnctl build/attnctl [DIR ...] [--pipelines N] [--text FILE ...]
+                                                [--random COUNT] [--seed N] [--shown 3] [--keep DIR]
+
+DIR holds a tokenizer; --pipelines adds N random compositions of all parts (tokenizer_pipelines.py; the seed chooses).
+Texts: the lines of a file, the `# text =` of a .conllu, the strings of a .json list, random ones (tokenizer_text.py),
+and always those of strings.json. Prints a line a tokenizer, `exact`, `refused` with the reason, or `different` with
+the first texts that are. Ends with 1 where one is different.
+"""
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import tokenizer_pipelines
+from make_tokenizers import open_tokenizer
+from tokenizer_text import HERE, random_text, treebank_texts
+
+
+def read_texts(arguments) -> list[str]:
+    texts = [s["text"] for s in json.loads((HERE / "strings.json").read_text())["strings"]]
+    for path in arguments.text:
+        if path.suffix == ".conllu":
+            texts += treebank_texts(path)
+        elif path.suffix == ".json":
+            texts += json.loads(path.read_text(encoding="utf-8"))
+        else:
+            texts += path.read_bytes().decode("utf-8").split("\n")
+    return texts + [random_text(arguments.seed, i) for i in range(arguments.random)]
+
+
+def reference(tokenizer, texts: list[str]) -> list[tuple | None]:
+    """None for texts at which the library panics."""
+
+    def encode_one(text):
+        try:
+            return tokenizer.encode(text)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            return None
+
+    try:
+        encodings = tokenizer.encode_batch(texts)
+    except BaseException as error:  # a panic is no Exception
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        encodings = [encode_one(text) for text in texts]
+    return [e and (e.ids, [list(o) for o in e.offsets], e.word_ids) for e in encodings]
+
+
+def found(attnctl: Path, directory: Path, file: Path) -> list[tuple] | str:
+    command = [attnctl, "tokenize", directory, "--input", file, "--format", "jsonl"]
+    run = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    if run.returncode != 0:
+        return f"status {run.returncode}: {run.stderr.strip()}"
+    records = (json.loads(x) for x in run.stdout.splitlines())
+    return [(r["ids"], r["offsets"], r["words"]) for r in records if "ids" in r]
+
+
+def report(text: str, wanted: tuple, got: tuple) -> str:
+    lines = [f"  {json.dumps(text)}"]
+    for name, a, b in zip(("ids", "offsets", "words"), wanted, got):
+        if a != b:
+            lines.append(f"    {name}: expected {json.dumps(a)}\n    {' ' * len(name)}  found    {json.dumps(b)}")
+    return "\n".join(lines)
+
+
+class Check:
+    def __init__(self, arguments, folder: Path):
+        self.attnctl, self.shown, self.texts = arguments.attnctl, arguments.shown, read_texts(arguments)
+        self.file = folder / "texts.jsonl"
+        self.file.write_text("".join(json.dumps({"text": t}) + "\n" for t in self.texts))
+        self.counts = {"exact": 0, "refused": 0, "different": 0}
+
+    def compare(self, name: str, directory: Path) -> None:
+        try:
+            wanted = reference(open_tokenizer(directory), self.texts)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            print(f"{name}: left out, the library fails: {str(error)[:200]}")
+            return
+        got = found(self.attnctl, directory, self.file)
+        if isinstance(got, str):
+            self.counts["refused"] += 1
+            print(f"{name}: refused, {got}")
+            return
+        if len(got) != len(wanted):
+            raise SystemExit(f"{name}: {len(got)} records for {len(wanted)} texts")
+        differing = [i for i in range(len(wanted)) if wanted[i] is not None and wanted[i] != got[i]]
+        self.counts["different" if differing else "exact"] += 1
+        if differing:
+            print(f"{name}: different, {len(differing)} of {len(wanted)} texts")
+            shortest = sorted(differing, key=lambda i: len(self.texts[i]))[: self.shown]
+            print("\n".join(report(self.texts[i], wanted[i], got[i]) for i in shortest))
+        else:
+            print(f"{name}: exact, {len(wanted) - wanted.count(None)} texts")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("directories", type=Path, nargs="*")
+    options.add_argument("--attnctl", type=Path, required=True)
+    options.add_argument("--pipelines", type=int, default=0)
+    options.add_argument("--text", type=Path, action="append", default=[])
+    options.add_argument("--random", type=int, default=2000)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--shown", type=int, default=3)
+    options.add_argument("--keep", type=Path, help="where the random compositions are kept")
+    arguments = options.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.keep or Path(temporary)
+        check = Check(arguments, Path(temporary))
+        for directory in arguments.directories:
+            check.compare(directory.resolve().name, directory)
+        for i in range(arguments.pipelines):
+            directory = folder / f"pipeline-{arguments.seed}-{i}"
+            summary = tokenizer_pipelines.write(directory, arguments.seed, i)
+            check.compare(f"{directory.name} ({summary})", directory)
+    print(", ".join(f"{count} {what}" for what, count in check.counts.items()))
+    sys.exit(1 if check.counts["different"] else 0)
+
+
+if __name__ == "__main__":
+    main()
