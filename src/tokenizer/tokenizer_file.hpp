@@ -26,7 +26,8 @@ struct TokenizerFile {
   std::string name;                                         // of the file, escaped
   std::vector<Entry> vocabulary;                            // /model/vocab in the order of the file
   std::vector<std::pair<std::string, std::string>> merges;  // /model/merges by rank
-  nlohmann::ordered_json parts;  // the document without /model/vocab and /model/merges
+  nlohmann::ordered_json parts;         // the document without /model/vocab and /model/merges
+  std::vector<std::string> separators;  // tokens that the files around it call sep_token and eos_token
 
   [[nodiscard]] PartConfig document() const { return {name, "", parts}; }
 };

@@ -1,0 +1,76 @@
+#include "tokenizer/vocabulary_check.hpp"
+
+#include "attnctl/base/shown.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "tokenizer/token_table.hpp"
+
+namespace attnctl {
+namespace {
+
+[[noreturn]] void refuse_vocabulary(const TokenizerFile& file, const std::string& what) {
+  file.document().refuse("", "/model/vocab: " + what);
+}
+
+void refuse_repeated_token(const TokenizerFile& file) {
+  std::vector<const std::string*> tokens;
+  for (const auto& entry : file.vocabulary) tokens.push_back(&entry.token);
+  std::sort(tokens.begin(), tokens.end(), [](const auto* a, const auto* b) { return *a < *b; });
+  const auto twice =
+      std::adjacent_find(tokens.begin(), tokens.end(), [](const auto* a, const auto* b) { return *a == *b; });
+  refuse_vocabulary(file, fmt::format("got the token {} twice", in_quotes(**twice)));
+}
+
+void check_ids(const TokenizerFile& file) {
+  // Holes are allowed, but a table of all ids must not dwarf the file.
+  const std::size_t limit = std::max<std::size_t>(std::size_t{1} << 20U, file.vocabulary.size() * 4);
+  std::vector<const std::string*> tokens;
+  for (const auto& entry : file.vocabulary) {
+    const auto id = static_cast<std::size_t>(entry.id);
+    if (id >= limit) {
+      refuse_vocabulary(file, fmt::format("got id {} for {}, need ids below {} for {} tokens", id,
+                                          in_quotes(entry.token), limit, file.vocabulary.size()));
+    }
+    if (id >= tokens.size()) tokens.resize(std::max(id + 1, std::min(limit, tokens.size() * 2)));
+    if (tokens[id] != nullptr) {
+      refuse_vocabulary(file, fmt::format("got id {} for {} and for {}", id, in_quotes(*tokens[id]),
+                                          in_quotes(entry.token)));
+    }
+    tokens[id] = &entry.token;
+  }
+}
+
+void number_added_tokens(TokenizerFile& file, const TokenTable& table, std::size_t size) {
+  if (!file.document().has("added_tokens")) return;
+  const std::vector<PartConfig> all = file.document().objects("added_tokens");
+  std::unordered_map<std::string, std::int64_t> ids;
+  std::int64_t next = static_cast<std::int64_t>(size);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string content = all[i].string("content");
+    if (content.empty()) continue;
+    const auto known = table.id(content);
+    const auto [place, is_new] = ids.try_emplace(content, known ? *known : next);
+    if (is_new && !known) ++next;
+    file.parts["added_tokens"][i]["id"] = place->second;
+  }
+}
+
+}  // namespace
+
+void check_vocabulary(TokenizerFile& file) {
+  const TokenTable table(file.vocabulary);
+  const bool by_place = file.parts["model"]["type"] == "Unigram";  // where a repeated token is the last's
+  if (!by_place && table.size() < file.vocabulary.size()) refuse_repeated_token(file);
+  check_ids(file);
+  number_added_tokens(file, table, by_place ? file.vocabulary.size() : table.size());
+}
+
+}  // namespace attnctl
