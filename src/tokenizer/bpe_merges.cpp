@@ -1,0 +1,51 @@
+#include "tokenizer/bpe_merges.hpp"
+
+#include "attnctl/base/shown.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace attnctl {
+namespace {
+
+[[noreturn]] void refuse(const TokenizerFile& file, std::size_t index, std::string_view what) {
+  file.document().refuse("", fmt::format("/model/merges/{}: {}", index, what));
+}
+
+}  // namespace
+
+MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, std::size_t prefix) {
+  MergeTable table(file.merges.size());
+  const auto id_of = [&](std::size_t index, std::string_view token) {
+    const std::int32_t id = token.size() > vocabulary.longest() ? -1 : vocabulary.find(token);
+    if (id < 0) {
+      refuse(file, index, fmt::format("got {}, need a token of the vocabulary", in_quotes(token)));
+    }
+    return id;
+  };
+  std::string whole;
+  for (std::size_t i = 0; i < file.merges.size(); ++i) {
+    const auto& [left, right] = file.merges[i];
+    const std::int32_t left_id = id_of(i, left);
+    const std::int32_t right_id = id_of(i, right);
+    if (right.size() < prefix) {
+      refuse(file, i, fmt::format("got {}, need a token with continuing_subword_prefix", in_quotes(right)));
+    }
+    whole.assign(left).append(right, prefix, std::string::npos);
+    table.put(left_id, right_id, {static_cast<std::uint32_t>(i), id_of(i, whole)});
+  }
+  return table;
+}
+
+void check_no_dropout(const PartConfig& model) {
+  if (!model.has("dropout")) return;
+  const PartConfig dropout = model.at("dropout");
+  if (!dropout.node().is_number() || dropout.node().get<double>() != 0) {
+    model.refuse("dropout", fmt::format("unsupported {}, supported: null, 0", dropout.node().dump()));
+  }
+}
+
+}  // namespace attnctl

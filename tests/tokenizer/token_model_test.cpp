@@ -1,0 +1,164 @@
+#include "tokenizer/token_model.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+/// "id:begin-end" of each token, with spaces between.
+std::string tokens_of(const TokenModel& model, TokenModel::State& state, std::string_view piece) {
+  std::vector<PieceToken> tokens;
+  model.tokenize(piece, state, tokens);
+  std::string text;
+  for (const PieceToken& token : tokens) {
+    text += fmt::format("{}{}:{}-{}", text.empty() ? "" : " ", token.id, token.begin, token.end);
+  }
+  return text;
+}
+
+TokenModelPtr model_of(std::string_view model) {
+  const TempDir dir;
+  dir.write("tokenizer.json", fmt::format("{{\"model\": {}}}", model));
+  TokenizerFile file = read_tokenizer_json(dir.path() / "tokenizer.json");
+  return make_token_model(file);
+}
+
+// Tokens as Model.tokenize of Hugging Face tokenizers 0.23.3 gives them. A row without a model goes on with
+// that of the row before.
+TEST_CASE("a model gives the reference's tokens, again from its cache") {
+  struct Row {
+    const char* name;
+    const char* model;
+    const char* piece;
+    const char* tokens;
+  };
+  const std::vector<Row> rows = {
+      {"BPE: the lowest rank first, then the leftmost",
+       R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3, "bc": 4, "abc": 5, "aa": 6}, "merges": ["b c", "a b", "a a"]})",
+       "abc", "0:0-1 4:1-3"},
+      {"", "", "aab", "0:0-1 3:1-3"},
+      {"", "", "aaa", "6:0-2 0:2-3"},
+      {"", "", "abcb", "0:0-1 4:1-3 1:3-4"},
+      {"", "", "aaaaaab", "6:0-2 6:2-4 0:4-5 3:5-7"},
+      {"BPE: the last of equal merges counts, merges as pairs",
+       R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3, "bc": 4}, "merges": [["a", "b"], ["b", "c"], ["a", "b"]]})",
+       "abc", "0:0-1 4:1-3"},
+      {"", "", "ab", "3:0-2"},
+      {"BPE without an unknown token drops",
+       R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b", "ab b"]})",
+       "axb", "4:0-2"},
+      {"", "", "axxbb", "6:0-3"},
+      {"", "", "x", ""},
+      {"", "", "é", ""},
+      {"BPE with an unknown token",
+       R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"], "unk_token": "<u>"})",
+       "axxb", "1:0-1 0:1-2 0:2-3 5:3-4"},
+      {"", "", "xx", "0:0-1 0:1-2"},
+      {"BPE, unknown ones fused",
+       R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"], "unk_token": "<u>", "fuse_unk": true})",
+       "axxb", "1:0-1 0:1-3 5:3-4"},
+      {"", "", "xéx", "0:0-4"},
+      {"BPE: bytes overtake an unknown token that waits",
+       R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"], "unk_token": "<u>", "fuse_unk": true, "byte_fallback": true})",
+       "aéb", "1:0-1 2:1-2 3:2-3 5:3-4"},
+      {"", "", "ζéa", "2:0-1 3:1-2 0:2-4 1:4-5"},
+      {"", "", "aζζéζ", "1:0-1 2:1-2 3:2-3 0:3-9"},
+      {"BPE merges byte tokens and unknown ones",
+       R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "<0xC3><0xA9>": 4, "a<0xC3><0xA9>": 5, "<u>a": 6}, "merges": ["<0xC3> <0xA9>", "a <0xC3><0xA9>", "<u> a"], "unk_token": "<u>", "byte_fallback": true})",
+       "aéa", "5:0-3 1:3-4"},
+      {"", "", "ζaé", "0:0-2 5:2-5"},
+      {"BPE takes a known word whole",
+       R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"], "ignore_merges": true})",
+       "abb", "6:0-3"},
+      {"", "", "abba", "4:0-2 5:2-3 1:3-4"},
+      {"BPE merges a known word otherwise",
+       R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"]})",
+       "abb", "4:0-2 5:2-3"},
+      {"BPE with prefix and suffix",
+       R"({"type": "BPE", "vocab": {"a": 0, "@@b": 1, "@@c</w>": 2, "ab": 3, "abc</w>": 4, "a</w>": 5, "<u>": 6, "@@c": 7, "@@bc": 8}, "merges": ["a @@b", "ab @@c</w>", "@@b @@c"], "unk_token": "<u>", "continuing_subword_prefix": "@@", "end_of_word_suffix": "</w>"})",
+       "abc", "4:0-3"},
+      {"", "", "a", "5:0-1"},
+      {"", "", "ab", "0:0-1 6:1-2"},
+      {"", "", "abcc", "3:0-2 7:2-3 2:3-4"},
+      {"", "", "éa", "6:0-2 6:2-3"},
+      {"", "", "abéc", "3:0-2 6:2-4 2:4-5"},
+      {"WordPiece",
+       R"({"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1, "ab": 2, "##b": 3, "##bb": 4, "b": 5, "é": 6, "##é": 7, "##中": 8}, "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 5})",
+       "ab", "2:0-2"},
+      {"", "", "abb", "2:0-2 3:2-3"},
+      {"", "", "abbb", "2:0-2 4:2-4"},
+      {"", "", "abx", "0:0-3"},
+      {"", "", "éé", "6:0-2 7:2-4"},
+      {"", "", "a中", "1:0-1 8:1-4"},
+      {"", "", "中", "0:0-3"},
+      {"", "", "ééééé", "6:0-2 7:2-4 7:4-6 7:6-8 7:8-10"},
+      {"", "", "éééééé", "0:0-12"},
+      {"", "", "##b", "3:0-3"},
+      {"", "", "abababab", "0:0-8"},
+      {"WordPiece without a prefix",
+       R"({"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1, "ab": 2, "##b": 3, "##bb": 4, "b": 5, "é": 6, "##é": 7, "##中": 8}, "unk_token": "[UNK]", "continuing_subword_prefix": "", "max_input_chars_per_word": 100})",
+       "aba", "2:0-2 1:2-3"},
+      {"", "", "##bb", "4:0-4"},
+      {"WordLevel", R"({"type": "WordLevel", "vocab": {"<u>": 0, "ab": 1, "é": 2}, "unk_token": "<u>"})",
+       "ab", "1:0-2"},
+      {"", "", "é", "2:0-2"},
+      {"", "", "abé", "0:0-4"},
+      {"Unigram: ties keep the earlier start",
+       R"({"type": "Unigram", "vocab": [["<u>", 0.0], ["a", -1.0], ["aa", -2.0], ["b", -1.5], ["ab", -2.4], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["abb", -9]], "unk_id": 0})",
+       "aaa", "1:0-1 2:1-3"},
+      {"", "", "aaaa", "2:0-2 2:2-4"},
+      {"", "", "ab", "4:0-2"},
+      {"", "", "abb", "4:0-2 3:2-3"},
+      {"Unigram: neighbouring unknown ones fuse",
+       R"({"type": "Unigram", "vocab": [["<u>", 0.0], ["a", -1.0], ["aa", -2.0], ["b", -1.5], ["ab", -2.4], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["abb", -9]], "unk_id": 0})",
+       "axya", "1:0-1 0:1-3 1:3-4"},
+      {"", "", "x", "0:0-1"},
+      {"", "", "a<u>xb", "1:0-1 0:1-5 3:5-6"},
+      {"", "", "<u>", "0:0-3"},
+      {"Unigram: all bytes or unknown",
+       R"({"type": "Unigram", "vocab": [["<u>", 0.0], ["a", -1.0], ["aa", -2.0], ["b", -1.5], ["ab", -2.4], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["abb", -9]], "unk_id": 0, "byte_fallback": true})",
+       "aéb", "1:0-1 5:1-3 6:1-3 3:3-4"},
+      {"", "", "éé", "5:0-4 6:0-4 5:0-4 6:0-4"},
+      {"", "", "éx", "0:0-3"},
+      {"", "", "ζ", "0:0-2"},
+      {"", "", "<u>é", "0:0-5"},
+      {"Unigram: a repeated token has the last id",
+       R"({"type": "Unigram", "vocab": [["<u>", 0.0], ["a", -1.0], ["aa", -2.0], ["b", -1.5], ["ab", -2.4], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["abb", -9], ["a", -3.0], ["b", -0.5]], "unk_id": 0})",
+       "aab", "2:0-2 9:2-3"},
+      {"old BPE without a type",
+       R"({"vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["#version: 0.2", "a b"]})",
+       "ab", "4:0-2"},
+      {"old WordPiece without a type",
+       R"({"vocab": {"[UNK]": 0, "a": 1, "ab": 2, "##b": 3, "##bb": 4, "b": 5, "é": 6, "##é": 7, "##中": 8}, "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100})",
+       "abb", "2:0-2 3:2-3"},
+      {"old Unigram without a type",
+       R"({"vocab": [["<u>", 0.0], ["a", -1.0], ["aa", -2.0], ["b", -1.5], ["ab", -2.4], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["abb", -9]], "unk_id": 0})",
+       "ab", "4:0-2"},
+  };
+  TokenModelPtr model;
+  std::unique_ptr<TokenModel::State> state;
+  for (const Row& row : rows) {
+    if (*row.model != '\0') {
+      model = model_of(row.model);
+      state = model->make_state();
+    }
+    CAPTURE(row.name);
+    CAPTURE(row.piece);
+    CHECK(tokens_of(*model, *state, row.piece) == row.tokens);
+    CHECK(tokens_of(*model, *state, row.piece) == row.tokens);
+  }
+}
+
+}  // namespace
+}  // namespace attnctl::test
