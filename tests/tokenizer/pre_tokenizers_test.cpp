@@ -1,0 +1,143 @@
+#include "attnctl/base/error.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "support/refusal.hpp"
+#include "tokenizer/pre_tokenizer.hpp"
+
+using attnctl::make_pre_tokenizer;
+using attnctl::PartConfig;
+using attnctl::PieceText;
+using attnctl::PreTokenizerPtr;
+using attnctl::Status;
+using attnctl::test::check_refusal;
+
+namespace {
+
+PreTokenizerPtr pre_tokenizer(std::string_view json) {
+  const PartConfig::Json node = PartConfig::Json::parse(json);
+  return make_pre_tokenizer(PartConfig("tokenizer.json", "/pre_tokenizer", node));
+}
+
+/// "piece(first,last)|...": the code points of the original that each came from.
+std::string pieces_of(const PieceText& text) {
+  std::string all;
+  for (const PieceText::Piece& piece : text.pieces()) {
+    const attnctl::TextRange range = text.origin(piece.begin, piece.end);
+    if (!all.empty()) all += '|';
+    all += fmt::format("{}({},{})", text.text(piece), range.begin, range.end);
+  }
+  return all;
+}
+
+struct Case {
+  std::string text;
+  std::string pieces;
+};
+struct Row {
+  std::string_view config;
+  std::vector<Case> cases;
+};
+
+void check(const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    CAPTURE(row.config);
+    const PreTokenizerPtr part = pre_tokenizer(row.config);
+    for (const Case& each : row.cases) {
+      CAPTURE(each.text);
+      PieceText text;
+      text.assign(each.text);
+      part->cut(text);
+      CHECK(pieces_of(text) == each.pieces);
+    }
+  }
+}
+
+}  // namespace
+
+// All expected pieces are what the Python library tokenizers 0.23.3 gives.
+TEST_CASE("pre-tokenizers cut a text as the reference does") {
+  check(
+      {Row{R"({"type": "BertPreTokenizer"})",
+           {{"Hello, it's  me!\n", "Hello(0,5)|,(5,6)|it(7,9)|'(9,10)|s(10,11)|me(13,15)|!(15,16)"},
+            {"\u00BFa\u00A1^\xc2"
+             "\x85"
+             "b\u3000\u65E5\u672C\u3002c",
+             "\u00BF(0,1)|a(1,2)|\u00A1(2,3)|^(3,4)|b(5,6)|\u65E5\u672C(7,9)|\u3002(9,10)|c(10,11)"}}},
+       Row{R"({"type": "Whitespace"})",
+           {{"Hello, it's  me!\n-->",
+             "Hello(0,5)|,(5,6)|it(7,9)|'(9,10)|s(10,11)|me(13,15)|!(15,16)|-->(17,20)"},
+            {"x\u00B2 \u24B6\u200D\u0301b \u00BD_1",
+             "x(0,1)|\u00B2(1,2)|\u24B6\u200D\u0301b(3,7)|\u00BD(8,9)|_1(9,11)"}}},
+       Row{R"({"type": "WhitespaceSplit"})",
+           {{" a,b\u00A0c\u2028\td ", "a,b(1,4)|c(5,6)|d(8,9)"}, {"\u200Ba", "\u200Ba(0,2)"}}},
+       Row{R"({"type": "FixedLength","length": 2})",
+           {{"a\u00E9\u65E5b\U0001F600", "a\u00E9(0,2)|\u65E5b(2,4)|\U0001F600(4,5)"}}},
+       Row{R"({"type": "FixedLength"})", {{"0123456789ab", "01234(0,5)|56789(5,10)|ab(10,12)"}}},
+       Row{R"({"type": "ByteLevel","add_prefix_space": true,"trim_offsets": true})",
+           {{"Hello  it's\n\n we'll x",
+             "\u0120Hello(0,5)|\u0120(5,6)|\u0120it(6,9)|'s(9,11)|\u010A\u010A(11,13)|\u0120we(13,16)|'ll(16,"
+             "19)|\u0120x(19,21)"},
+            {"\u00E9\u65E5 12ab", "\u0120\u00C3\u00A9\u00E6\u0139\u00A5(0,2)|\u012012(2,5)|ab(5,7)"},
+            {"\n a  ", "\u0120\u010A(0,1)|\u0120a(1,3)|\u0120\u0120(3,5)"},
+            {" a'S 'tis", "\u0120a(0,2)|'(2,3)|S(3,4)|\u0120'(4,6)|tis(6,9)"}}},
+       Row{R"({"type": "ByteLevel","add_prefix_space": false,"trim_offsets": false,"use_regex": true})",
+           {{"a  b", "a(0,1)|\u0120(1,2)|\u0120b(2,4)"},
+            {"\u00B2x\u2167y\u00A0\u00A0z",
+             "\u00C2\u00B2(0,1)|x(1,2)|\u00E2\u0127\u00A7(2,3)|y(3,4)|\u00C2\u0142(4,5)|\u00C2\u0142(5,6)|z("
+             "6,7)"}}},
+       Row{R"({"type": "ByteLevel","add_prefix_space": true,"trim_offsets": true,"use_regex": false})",
+           {{"it's \x7f"
+             "\u00AD",
+             "\u0120it's\u0120\u0121\u00C2\u0143(0,7)"}}},
+       Row{R"({"type": "Metaspace","replacement": "▁","prepend_scheme": "always"})",
+           {{"a b  c \u2581d ",
+             "\u2581a(0,1)|\u2581b(1,3)|\u2581(3,4)|\u2581c(4,6)|\u2581(6,7)|\u2581d(7,9)|\u2581(9,10)"},
+            {" a", "\u2581a(0,2)"},
+            {"\u2581a", "\u2581a(0,2)"}}},
+       Row{R"({"type": "Metaspace","replacement": "▁","prepend_scheme": "first","split": false})",
+           {{"a b", "\u2581a\u2581b(0,3)"}, {"\u00E9 ", "\u2581\u00E9\u2581(0,2)"}}},
+       Row{R"({"type": "Metaspace","replacement": "▁","prepend_scheme": "never"})",
+           {{"a b", "a(0,1)|\u2581b(1,3)"}}},
+       Row{R"({"type": "Metaspace","replacement": "_","add_prefix_space": true,"str_rep": "#"})",
+           {{"a b#c", "_a(0,1)|_b#c(1,5)"}}},
+       Row{R"({"type": "Sequence","pretokenizers": [{"type": "WhitespaceSplit"},{"type": "Metaspace","replacement": "▁","prepend_scheme": "first"}]})",
+           {{"a b", "\u2581a(0,1)|b(2,3)"}, {" a", "a(1,2)"}}},
+       Row{R"({"type": "Sequence","pretokenizers": [{"type": "WhitespaceSplit"},{"type": "Metaspace","replacement": "▁","prepend_scheme": "always"}]})",
+           {{"a b", "\u2581a(0,1)|\u2581b(2,3)"}}}});
+}
+
+TEST_CASE("a pre-tokenizer that is not known or is damaged is refused by its place") {
+  struct Refused {
+    std::string_view config;
+    std::vector<std::string_view> parts;
+  };
+  for (const Refused& row : {
+           Refused{
+               R"({"type": "Nonsense"})",
+               {"tokenizer.json: /pre_tokenizer/type: unsupported \"Nonsense\", supported: Sequence, Bert"}},
+           Refused{R"({"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}, {"type": "Odd"}]})",
+                   {"/pre_tokenizer/pretokenizers/1/type", "unsupported \"Odd\""}},
+           Refused{R"({"type": "Sequence"})", {"/pre_tokenizer/pretokenizers", "found nothing"}},
+           Refused{R"({"type": "ByteLevel", "trim_offsets": true})", {"/pre_tokenizer/add_prefix_space"}},
+           Refused{R"({"type": "ByteLevel", "add_prefix_space": 1, "trim_offsets": true})",
+                   {"/pre_tokenizer/add_prefix_space", "expected true or false, found 1"}},
+           Refused{R"({"type": "Metaspace", "replacement": "ab"})",
+                   {"/pre_tokenizer/replacement", "one character", "\"ab\""}},
+           Refused{R"({"type": "Metaspace", "replacement": ""})", {"/pre_tokenizer/replacement"}},
+           Refused{R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
+                   {"/pre_tokenizer/prepend_scheme: unsupported \"last\", supported: first, never, always"}},
+           Refused{R"({"type": "Metaspace", "replacement": "_", "add_prefix_space": false})",
+                   {"/pre_tokenizer/add_prefix_space", "\"never\""}},
+           Refused{R"({"type": "FixedLength", "length": 0})",
+                   {"/pre_tokenizer/length", "at least 1, found 0"}},
+       }) {
+    CAPTURE(row.config);
+    check_refusal([&] { (void)pre_tokenizer(row.config); }, Status::bad_input, row.parts);
+  }
+}
