@@ -39,6 +39,15 @@ class PieceText {
       owner_.next_origin_.insert(owner_.next_origin_.end(), first + static_cast<std::ptrdiff_t>(begin),
                                  first + static_cast<std::ptrdiff_t>(end));
     }
+    /// The same, with `each(byte)` for every byte.
+    template <typename Each>
+    void map(std::size_t begin, std::size_t end, Each each) {
+      const std::size_t size = owner_.next_text_.size();
+      copy(begin, end);
+      for (std::size_t i = size; i < owner_.next_text_.size(); ++i) {
+        owner_.next_text_[i] = each(owner_.next_text_[i]);
+      }
+    }
     /// New UTF-8 text that came from `origin`.
     void put(std::string_view text, TextRange origin) {
       owner_.next_text_.append(text);

@@ -13,7 +13,7 @@ namespace {
 enum class Kind : std::uint8_t { letter, number, white_space, other };
 
 Kind kind_of(char32_t c) {
-  const std::uint16_t bits = unicode::Classes::get()(c);
+  const std::uint16_t bits = unicode::classes()(c);
   if ((bits & unicode::regex_letter) != 0) return Kind::letter;
   if ((bits & unicode::regex_number) != 0) return Kind::number;
   return (bits & unicode::white_space) != 0 ? Kind::white_space : Kind::other;

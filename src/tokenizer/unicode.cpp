@@ -14,8 +14,6 @@
 namespace attnctl::unicode {
 namespace {
 
-constexpr std::size_t code_points = 0x110000;
-
 struct Range {
   char32_t first;
   char32_t last;
@@ -43,12 +41,6 @@ constexpr std::uint32_t letters = U_GC_L_MASK;
 constexpr std::uint32_t word_categories =
     U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_NL_MASK | U_GC_PC_MASK;
 
-bool no_later_than(char32_t c, unsigned version) {
-  UVersionInfo age{};
-  u_charAge(static_cast<UChar32>(c), age);
-  return age[0] <= version;
-}
-
 class Builder {
  public:
   Builder() : bits_(code_points, 0) {
@@ -60,7 +52,9 @@ class Builder {
         },
         this);
     for (const CategoryRange& later : later_categories()) {
-      std::fill(at(later.first), at(later.last) + 1, of_category(std::uint32_t{1} << later.category));
+      for (char32_t c = later.first; c <= later.last; ++c) {
+        bits_[c] |= of_category(std::uint32_t{1} << static_cast<unsigned>(later.category));
+      }
     }
     set(ascii_symbols, bert_punctuation);
     set(punctuation_then, bert_punctuation);
@@ -95,11 +89,11 @@ class Builder {
   /// The classes that hold only for what was there in the year of their set.
   static std::uint16_t of_age(char32_t c, std::uint32_t mask) {
     std::uint16_t bits = 0;
-    const bool in_8 = no_later_than(c, 8);
+    const bool in_8 = is_as_old_as(c, 8);
     if (in_8 && (mask & U_GC_P_MASK) != 0) bits |= bert_punctuation;
     if (in_8 && (mask & U_GC_MN_MASK) != 0) bits |= bert_mark;
     if (in_8 && (mask & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK)) != 0) bits |= bert_dropped;
-    if ((mask & U_GC_M_MASK) != 0 && no_later_than(c, 9)) bits |= mark;
+    if ((mask & U_GC_M_MASK) != 0 && is_as_old_as(c, 9)) bits |= mark;
     return bits;
   }
 
@@ -174,24 +168,9 @@ void append(std::string& text, char32_t c) {
   text.append(std::string_view(Utf8(c)));
 }
 
-Classes::Classes() {
-  const Builder builder;
-  const std::vector<std::uint16_t>& all = builder.bits();
-  block_.reserve(code_points / block_size);
-  for (std::size_t begin = 0; begin < code_points; begin += block_size) {
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto last = first + static_cast<std::ptrdiff_t>(block_size);
-    // Long runs of equal blocks (ideographs, Hangul, what is not assigned) share the block before.
-    const bool same =
-        !bits_.empty() && std::equal(first, last, bits_.end() - static_cast<std::ptrdiff_t>(block_size));
-    if (!same) bits_.insert(bits_.end(), first, last);
-    block_.push_back(static_cast<std::uint16_t>(bits_.size() / block_size - 1));
-  }
-}
-
-const Classes& Classes::get() {
-  static const Classes classes;
-  return classes;
+const CodePointTable<std::uint16_t>& classes() {
+  static const CodePointTable<std::uint16_t> table(Builder().bits());
+  return table;
 }
 
 char32_t to_lower(char32_t c) {
@@ -202,6 +181,12 @@ char32_t to_lower(char32_t c) {
     if (c >= range.first && c - range.first < range.count) return range.lower + (c - range.first);
   }
   return c;
+}
+
+bool is_as_old_as(char32_t c, unsigned version) {
+  UVersionInfo age{};
+  u_charAge(static_cast<UChar32>(c), age);
+  return age[0] != 0 && age[0] <= version;
 }
 
 std::int8_t category(char32_t c) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/code_point_table.hpp"
+
 namespace attnctl::unicode {
 
 /// The code point at byte `i` of well-formed UTF-8; `i` moves behind it.
@@ -63,25 +65,11 @@ enum Class : std::uint16_t {
   mark = 1U << 9U,              // M that StripAccents drops, Unicode 9
 };
 
-/// The classes of every code point: a table of two levels, made once from ICU.
-class Classes {
- public:
-  static const Classes& get();
-  /// The bits of Class that hold for `c`, which is at most U+10FFFF.
-  [[nodiscard]] std::uint16_t operator()(char32_t c) const {
-    return bits_[std::size_t{block_[c >> block_bits]} << block_bits | (c & (block_size - 1))];
-  }
-
- private:
-  Classes();
-  static constexpr unsigned block_bits = 8;
-  static constexpr std::size_t block_size = std::size_t{1} << block_bits;
-  std::vector<std::uint16_t> block_;  // [code points / block_size], index into bits_ in blocks
-  std::vector<std::uint16_t> bits_;   // [distinct blocks * block_size]
-};
+/// The bits of Class that hold for every code point; made once, from ICU.
+const CodePointTable<std::uint16_t>& classes();
 
 inline bool is(char32_t c, Class of) {
-  return (Classes::get()(c) & of) != 0;
+  return (classes()(c) & of) != 0;
 }
 inline bool is_white_space(char32_t c) {
   return is(c, white_space);
@@ -99,6 +87,11 @@ inline bool is_number(char32_t c) {
 /// Lowercase of a code point by itself, Unicode 17. U+0130 alone becomes two, U+0069 U+0307: the first is
 /// given.
 char32_t to_lower(char32_t c);
+inline constexpr char32_t dotted_capital_i = 0x130;
+inline constexpr char32_t dot_above = 0x307;
+
+/// Was the code point assigned in this version of Unicode?
+bool is_as_old_as(char32_t c, unsigned version);
 
 /// General category in Unicode 16 (a UCharCategory of ICU).
 std::int8_t category(char32_t c);

@@ -57,7 +57,7 @@ TEST_CASE("classes where the versions of Unicode part") {
   };
   for (const Row& row : rows) {
     CAPTURE(static_cast<std::uint32_t>(row.c));
-    CHECK(uni::Classes::get()(row.c) == row.bits);
+    CHECK(uni::classes()(row.c) == row.bits);
   }
 }
 
