@@ -69,6 +69,7 @@ TEST_CASE("the rules catch what they are for") {
        "\"attnctl analyze data/tiny-llama --ids 5,6\"; \"llama-7b\"; \"gpt2-small\"",
        {}},
       {"src/model/families.cpp", "{.name = \"bert\"}", {}},
+      {"src/tokenizer/unicode.cpp", "bool is_bert_punctuation(char32_t c);", {}},
       {"tests/any_test.cpp", "#include <cblas.h>\n", {}},
   };
   for (const Row& row : rows) {
