@@ -2,6 +2,7 @@
 
 #include "attnctl/linalg/gemm.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -29,31 +30,41 @@ void CircuitFactor::fold(std::span<const float> gain, float offset) {
   }
 }
 
-void CircuitFactor::read(std::size_t head, MatrixView<double> out) const {
+MatrixView<const float> CircuitFactor::stored(std::size_t head) const {
   const std::size_t first = slice_of(head) * width_;
+  return by_rows_ ? stored_.row_range(first, width_) : stored_.col_range(first, width_);
+}
+
+void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const {
+  const MatrixView<const float> slice = stored(head);
   if (by_rows_) {
     for (std::size_t c = 0; c < width_; ++c) {
-      const auto from = stored_.row(first + c);
-      for (std::size_t r = 0; r < from.size(); ++r) out(r, c) = static_cast<double>(from[r]);
+      std::transform(slice.row(c).begin(), slice.row(c).end(), out.row(c).begin(),
+                     [](float value) { return static_cast<double>(value); });
     }
   } else {
-    for (std::size_t r = 0; r < stored_.rows; ++r) {
-      const auto from = stored_.row(r).subspan(first, width_);
-      for (std::size_t c = 0; c < width_; ++c) out(r, c) = static_cast<double>(from[c]);
+    constexpr std::size_t block = 16;  // of rows: their part of a column is two cache lines
+    for (std::size_t first = 0; first < slice.rows; first += block) {
+      const std::size_t last = std::min(first + block, slice.rows);
+      for (std::size_t c = 0; c < width_; ++c) {
+        for (std::size_t r = first; r < last; ++r) out(c, r) = static_cast<double>(slice(r, c));
+      }
     }
   }
-  for (std::size_t r = 0; r < gain_.size(); ++r) {
-    for (double& value : out.row(r)) value *= gain_[r];
+  if (gain_.empty()) return;
+  for (std::size_t c = 0; c < width_; ++c) {
+    const auto column = out.row(c);
+    for (std::size_t r = 0; r < gain_.size(); ++r) column[r] *= gain_[r];
   }
 }
 
 OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head) {
-  OwnedMatrix<double> left(factors.left.dimension(), factors.left.width());
-  OwnedMatrix<double> right(factors.right.dimension(), factors.right.width());
-  factors.left.read(head, left.view());
-  factors.right.read(head, right.view());
-  OwnedMatrix<double> circuit(left.rows(), right.rows());
-  gemm_nt(std::as_const(left).view(), std::as_const(right).view(), circuit.view());
+  OwnedMatrix<double> left(factors.left.width(), factors.left.dimension());
+  OwnedMatrix<double> right(factors.right.width(), factors.right.dimension());
+  factors.left.read_columns(head, left.view());
+  factors.right.read_columns(head, right.view());
+  OwnedMatrix<double> circuit(left.cols(), right.cols());
+  gemm_tn(std::as_const(left).view(), std::as_const(right).view(), circuit.view());
   return circuit;
 }
 

@@ -4,7 +4,9 @@
 #include "attnctl/linalg/factor.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <span>
@@ -28,18 +30,24 @@ struct SourceHead {
   const CircuitFactors* factors = nullptr;
   std::size_t head = 0;
   HeadSpectrum spectrum;
-  double norm = 0;  // |circuit|_F
+  ComparedHead compared;
   bool finite = true;
 };
 
+/// Both factors of a head in double, by columns: what a worker keeps from head to head.
+struct FactorBuffers {
+  OwnedMatrix<double> left, right;
+};
+
 struct CircuitWork {
+  Circuit circuit = Circuit::qk;
   std::map<Source, CircuitFactors> factors;
   std::vector<SourceHead> sources;
   std::vector<std::size_t> source_of_head;  // [selected heads]
 };
 
 CircuitWork collect(const Model& model, const Selection& selection, Circuit circuit, bool fold_norm) {
-  CircuitWork work;
+  CircuitWork work{.circuit = circuit, .factors = {}, .sources = {}, .source_of_head = {}};
   std::map<std::pair<Source, std::size_t>, std::size_t> known;
   for (const HeadId id : selection.heads) {
     const Source source = source_of(model, id.layer, fold_norm);
@@ -50,42 +58,47 @@ CircuitWork collect(const Model& model, const Selection& selection, Circuit circ
       found = work.factors.emplace(source, std::move(*factors)).first;
     }
     const auto [entry, is_new] = known.emplace(std::pair(source, id.head), work.sources.size());
-    if (is_new) work.sources.push_back({.factors = &found->second, .head = id.head, .spectrum = {}});
+    if (is_new) {
+      work.sources.push_back(
+          {.factors = &found->second, .head = id.head, .spectrum = {}, .compared = {}, .finite = true});
+    }
     work.source_of_head.push_back(entry->second);
   }
   return work;
 }
 
-bool all_finite(const OwnedMatrix<double>& matrix) {
-  return std::all_of(matrix.values().begin(), matrix.values().end(),
-                     [](double v) { return std::isfinite(v); });
+bool all_finite(std::span<const double> values) {
+  bool finite = true;  // no early end: a plain loop of comparisons becomes one of vectors
+  for (const double value : values) finite &= std::abs(value) <= std::numeric_limits<double>::max();
+  return finite;
 }
 
-OwnedMatrix<double> first_rows(const OwnedMatrix<double>& matrix, std::size_t count) {
-  OwnedMatrix<double> kept(std::min(count, matrix.rows()), matrix.cols());
-  std::copy_n(matrix.values().begin(), kept.values().size(), kept.values().begin());
-  return kept;
+MatrixView<double> read(const CircuitFactor& factor, std::size_t head, OwnedMatrix<double>& buffer) {
+  if (buffer.rows() != factor.width() || buffer.cols() != factor.dimension()) {
+    buffer = OwnedMatrix<double>(factor.width(), factor.dimension());
+  }
+  factor.read_columns(head, buffer.view());
+  return buffer.view();
 }
 
-void analyze(SourceHead& source, std::size_t directions) {
-  const CircuitFactor& left = source.factors->left;
-  const CircuitFactor& right = source.factors->right;
-  OwnedMatrix<double> a(left.dimension(), left.width());
-  OwnedMatrix<double> b(right.dimension(), right.width());
-  left.read(source.head, a.view());
-  right.read(source.head, b.view());
-  source.finite = all_finite(a) && all_finite(b);
+void analyze(SourceHead& source, std::size_t directions, FactorBuffers& buffers) {
+  const MatrixView<double> left = read(source.factors->left, source.head, buffers.left);
+  const MatrixView<double> right = read(source.factors->right, source.head, buffers.right);
+  source.finite = all_finite(buffers.left.values()) && all_finite(buffers.right.values());
   if (!source.finite) return;
 
-  ProductSvd svd = svd_of_product(std::as_const(a).view(), std::as_const(b).view(), directions > 0);
+  const double mass = circuit_mass(left, right);
+  ProductSvd svd = svd_of_product(left, right, directions);
   HeadSpectrum& spectrum = source.spectrum;
   spectrum.effective_rank = effective_rank(svd.values);
   spectrum.stable_rank = stable_rank(svd.values);
-  spectrum.numerical_rank = numerical_rank(svd.values, a.rows(), b.rows());
-  source.norm = std::sqrt(std::inner_product(svd.values.begin(), svd.values.end(), svd.values.begin(), 0.0));
+  spectrum.numerical_rank = numerical_rank(svd.values, left.cols, right.cols);
+  const double norm =
+      std::sqrt(std::inner_product(svd.values.begin(), svd.values.end(), svd.values.begin(), 0.0));
+  source.compared = {source.factors, source.head, norm, mass / norm};
   if (spectrum.effective_rank) {
-    spectrum.left = first_rows(svd.left, directions);
-    spectrum.right = first_rows(svd.right, directions);
+    spectrum.left = std::move(svd.left);
+    spectrum.right = std::move(svd.right);
   }
   spectrum.singular_values = std::move(svd.values);
 }
@@ -101,85 +114,104 @@ void warn_of_undefined(const CircuitAnalysis& analysis, const CircuitWork& work,
   }
 }
 
-/// The similarity of the selected heads [first, last), each source compared once.
-SubspaceSimilarity compare(const CircuitWork& work, std::span<const HeadId> heads,
-                           std::span<const std::size_t> sources, Pool& pool) {
-  std::vector<ComparedHead> distinct;
-  std::map<std::size_t, std::size_t> place;
-  for (const std::size_t source : sources) {
-    if (!place.emplace(source, distinct.size()).second) continue;
-    const SourceHead& head = work.sources[source];
-    distinct.push_back({head.factors, head.head, head.norm});
+/// A similarity to make: selected heads, and where the set of circuits that is compared has each.
+struct PlannedSimilarity {
+  std::optional<std::size_t> layer;
+  std::span<const HeadId> heads;
+  std::size_t set = 0;
+  std::vector<std::size_t> place;  // [heads]
+};
+
+using ComparedSets = std::vector<std::vector<ComparedHead>>;
+
+/// The similarities of a circuit, and to `sets` what they compare: each source once in a set, and each set
+/// once though layers share it.
+std::vector<PlannedSimilarity> plan_similarities(const CircuitWork& work, std::span<const HeadId> heads,
+                                                 bool across_layers, ComparedSets& sets) {
+  std::vector<PlannedSimilarity> plan;
+  std::map<std::vector<std::size_t>, std::size_t> known;
+  for (std::size_t first = 0, last = 0; first < heads.size(); first = last) {
+    while (last < heads.size() && (across_layers || heads[last].layer == heads[first].layer)) ++last;
+    PlannedSimilarity& similarity = plan.emplace_back();
+    similarity.heads = heads.subspan(first, last - first);
+    if (!across_layers) similarity.layer = heads[first].layer;
+    std::vector<std::size_t> distinct;
+    for (const std::size_t source : std::span(work.source_of_head).subspan(first, last - first)) {
+      const auto found = std::ranges::find(distinct, source);
+      similarity.place.push_back(static_cast<std::size_t>(found - distinct.begin()));
+      if (found == distinct.end()) distinct.push_back(source);
+    }
+    const auto [entry, is_new] = known.emplace(distinct, sets.size());
+    similarity.set = entry->second;
+    if (!is_new) continue;
+    std::vector<ComparedHead>& set = sets.emplace_back();
+    for (const std::size_t source : distinct) set.push_back(work.sources[source].compared);
   }
-  const OwnedMatrix<double> cosines = frobenius_cosines(distinct, pool);
+  return plan;
+}
+
+SubspaceSimilarity similarity_of(const PlannedSimilarity& plan, const OwnedMatrix<double>& cosines) {
   SubspaceSimilarity similarity;
-  similarity.heads.assign(heads.begin(), heads.end());
-  similarity.values = OwnedMatrix<double>(heads.size(), heads.size());
-  for (std::size_t i = 0; i < heads.size(); ++i) {
-    for (std::size_t j = 0; j < heads.size(); ++j) {
-      similarity.values(i, j) = cosines(place.at(sources[i]), place.at(sources[j]));
+  similarity.layer = plan.layer;
+  similarity.heads.assign(plan.heads.begin(), plan.heads.end());
+  similarity.values = OwnedMatrix<double>(plan.heads.size(), plan.heads.size());
+  for (std::size_t i = 0; i < plan.heads.size(); ++i) {
+    for (std::size_t j = 0; j < plan.heads.size(); ++j) {
+      similarity.values(i, j) = cosines(plan.place[i], plan.place[j]);
     }
   }
   similarity.off_diagonal = off_diagonal(std::as_const(similarity.values).view());
   return similarity;
 }
 
-std::vector<SubspaceSimilarity> compare_all(const CircuitWork& work, std::span<const HeadId> heads,
-                                            bool across_layers, Pool& pool) {
-  const std::span<const std::size_t> sources = work.source_of_head;
-  std::vector<SubspaceSimilarity> result;
-  if (across_layers) {
-    result.push_back(compare(work, heads, sources, pool));
-    return result;
+/// Every source of both circuits decomposed, as one run of the pool.
+void analyze_sources(std::span<CircuitWork> works, std::size_t directions, Pool& pool) {
+  std::vector<SourceHead*> sources;
+  for (CircuitWork& work : works) {
+    for (SourceHead& source : work.sources) sources.push_back(&source);
   }
-  // Layers of the same sources have the same matrix.
-  std::map<std::vector<std::size_t>, std::size_t> known;
-  for (std::size_t first = 0; first < heads.size();) {
-    std::size_t last = first;
-    while (last < heads.size() && heads[last].layer == heads[first].layer) ++last;
-    const auto layer_heads = heads.subspan(first, last - first);
-    const auto layer_sources = sources.subspan(first, last - first);
-    const auto [entry, is_new] =
-        known.emplace(std::vector(layer_sources.begin(), layer_sources.end()), result.size());
-    SubspaceSimilarity similarity =
-        is_new ? compare(work, layer_heads, layer_sources, pool) : result[entry->second];
-    similarity.layer = heads[first].layer;
-    similarity.heads.assign(layer_heads.begin(), layer_heads.end());
-    result.push_back(std::move(similarity));
-    first = last;
-  }
-  return result;
+  std::vector<FactorBuffers> buffers(pool.size());
+  pool.run(sources.size(), [&](std::size_t task, std::size_t worker) {
+    analyze(*sources[task], directions, buffers[worker]);
+  });
 }
 
-std::optional<CircuitAnalysis> analyze_circuit(const Model& model, const Selection& selection,
-                                               std::pair<Circuit, WeightsOptions> what, Pool& pool,
-                                               Warnings& warnings) {
-  const Circuit circuit = what.first;
-  const WeightsOptions& options = what.second;
-  CircuitWork work = collect(model, selection, circuit, options.fold_norm);
-  if (work.sources.empty()) return std::nullopt;
-  pool.run(work.sources.size(),
-           [&](std::size_t task, std::size_t) { analyze(work.sources[task], options.directions); });
-  CircuitAnalysis analysis;
-  analysis.circuit = circuit;
-  for (std::size_t i = 0; i < selection.heads.size(); ++i) {
-    analysis.heads.push_back(work.sources[work.source_of_head[i]].spectrum);
-    analysis.heads.back().head = selection.heads[i];
+std::vector<HeadSpectrum> spectra_of(const CircuitWork& work, std::span<const HeadId> heads) {
+  std::vector<HeadSpectrum> spectra;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    spectra.push_back(work.sources[work.source_of_head[i]].spectrum);
+    spectra.back().head = heads[i];
   }
-  analysis.similarity = compare_all(work, selection.heads, options.across_layers, pool);
-  warn_of_undefined(analysis, work, warnings);
-  return analysis;
+  return spectra;
 }
 
 }  // namespace
 
 WeightsAnalysis analyze_weights(const Model& model, const Selection& selection, const WeightsOptions& options,
                                 Pool& pool, Warnings& warnings) {
-  WeightsAnalysis result;
-  if (auto qk = analyze_circuit(model, selection, {Circuit::qk, options}, pool, warnings)) {
-    result.qk = std::move(*qk);
+  std::array works{collect(model, selection, Circuit::qk, options.fold_norm),
+                   collect(model, selection, Circuit::ov, options.fold_norm)};
+  analyze_sources(works, options.directions, pool);
+
+  ComparedSets sets;
+  std::array<std::vector<PlannedSimilarity>, works.size()> plans;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    if (works[i].sources.empty()) continue;
+    plans[i] = plan_similarities(works[i], selection.heads, options.across_layers, sets);
   }
-  result.ov = analyze_circuit(model, selection, {Circuit::ov, options}, pool, warnings);
+  const std::vector<OwnedMatrix<double>> cosines = frobenius_cosines(sets, pool);
+
+  WeightsAnalysis result;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    if (works[i].sources.empty()) continue;
+    CircuitAnalysis& analysis = works[i].circuit == Circuit::qk ? result.qk : result.ov.emplace();
+    analysis.circuit = works[i].circuit;
+    analysis.heads = spectra_of(works[i], selection.heads);
+    for (const PlannedSimilarity& plan : plans[i]) {
+      analysis.similarity.push_back(similarity_of(plan, cosines[plan.set]));
+    }
+    warn_of_undefined(analysis, works[i], warnings);
+  }
   return result;
 }
 

@@ -34,8 +34,14 @@ class CircuitFactor {
   [[nodiscard]] std::size_t width() const { return width_; }
   [[nodiscard]] std::size_t slice_of(std::size_t head) const { return head / heads_per_slice_; }
 
-  /// The slice of a head in double to `out` [dimension, width].
-  void read(std::size_t head, MatrixView<double> out) const;
+  /// The slice of a head in double, given by columns: its transpose to `out` [width, dimension].
+  void read_columns(std::size_t head, MatrixView<double> out) const;
+
+  /// The slice of a head as the model holds it, without the gain: [dimension, width], or by rows its
+  /// transpose [width, dimension].
+  [[nodiscard]] MatrixView<const float> stored(std::size_t head) const;
+  [[nodiscard]] bool by_rows() const { return by_rows_; }
+  [[nodiscard]] bool folded() const { return !gain_.empty(); }
 
  private:
   CircuitFactor(MatrixView<const float> stored, bool by_rows, std::size_t width, std::size_t heads_per_slice)

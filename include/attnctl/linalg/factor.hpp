@@ -7,17 +7,19 @@
 
 namespace attnctl {
 
-/// Singular values, and vectors where asked for, of a product.
+/// Singular values, and the strongest singular vectors where asked for, of a product.
 struct ProductSvd {
   std::vector<double> values;  // [r] descending
-  OwnedMatrix<double> left;  // [r, rows of a]: row i is the i-th left singular vector; empty unless asked for
-  OwnedMatrix<double> right;  // [r, rows of b]
+  OwnedMatrix<double> left;    // [t, m]: row i is the i-th left singular vector; t = min(vectors, r)
+  OwnedMatrix<double> right;   // [t, n]
 };
 
-/// SVD of a b^T without forming it: thin QR of both, SVD of the k x k core (definitions.md; TransformerLens'
-/// FactoredMatrix). a [m, k], b [n, k]; r = min(m, n, k). Throws Error(non_finite) where a or b holds a NaN
-/// or an infinity.
-[[nodiscard]] ProductSvd svd_of_product(MatrixView<const double> a, MatrixView<const double> b, bool vectors);
+/// SVD of a b^T, a [m, k] and b [n, k], without forming it: QR of both, SVD of the k x k core
+/// (TransformerLens' FactoredMatrix). r = min(m, n, k). Both are given by columns, [k, m] and
+/// [k, n], and are overwritten: who decomposes many keeps two buffers and no copy is made. `vectors`: how
+/// many of each side to give. Throws Error(non_finite) where a or b holds a NaN or an infinity.
+[[nodiscard]] ProductSvd svd_of_product(MatrixView<double> a_columns, MatrixView<double> b_columns,
+                                        std::size_t vectors);
 
 /// Singular values of a matrix [m, n], descending, min(m, n) of them.
 [[nodiscard]] std::vector<double> singular_values(MatrixView<const double> a);
