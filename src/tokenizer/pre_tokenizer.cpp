@@ -32,9 +32,17 @@ PreTokenizerPtr make_sequence(const PartConfig& config) {
 }
 
 constexpr PartRow<PreTokenizerPtr> kParts[] = {
-    {"Sequence", make_sequence},        {"BertPreTokenizer", make_bert_pre_tokenizer},
-    {"ByteLevel", make_byte_level},     {"Metaspace", make_metaspace},
-    {"Whitespace", make_whitespace},    {"WhitespaceSplit", make_whitespace_split},
+    {"Sequence", make_sequence},
+    {"BertPreTokenizer", make_bert_pre_tokenizer},
+    {"ByteLevel", make_byte_level},
+    {"Metaspace", make_metaspace},
+    {"Whitespace", make_whitespace},
+    {"WhitespaceSplit", make_whitespace_split},
+    {"Punctuation", make_punctuation},
+    {"Digits", make_digits},
+    {"Split", make_split},
+    {"CharDelimiterSplit", make_character_delimiter},
+    {"UnicodeScripts", make_unicode_scripts},
     {"FixedLength", make_fixed_length},
 };
 
