@@ -1,0 +1,239 @@
+#include "tokenizer/added_tokens.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tokenizer/unicode.hpp"
+
+namespace attnctl {
+namespace {
+
+/// The contents of tokens in the order of their bytes. The longest one at a place is found by narrowing the
+/// range of those that begin as the text does; a table by the first byte makes other places cheap.
+class Contents {
+ public:
+  struct Found {
+    std::size_t token;  // its place in the list of tokens
+    std::size_t size;
+  };
+
+  void add(std::string content, std::size_t token) {
+    if (content.empty()) {
+      if (!nothing_) nothing_ = token;
+    } else {
+      sorted_.push_back({std::move(content), token});
+    }
+  }
+
+  /// Call when all are added. Of equal contents the first stays.
+  void finish() {
+    std::stable_sort(sorted_.begin(), sorted_.end(),
+                     [](const Entry& a, const Entry& b) { return a.content < b.content; });
+    const auto same = [](const Entry& a, const Entry& b) { return a.content == b.content; };
+    sorted_.erase(std::unique(sorted_.begin(), sorted_.end(), same), sorted_.end());
+    for (std::size_t i = sorted_.size(); i-- > 0;) {
+      auto& [first, last] = by_first_byte_[byte_at(sorted_[i].content, 0)];
+      first = i;
+      if (last == 0) last = i + 1;
+    }
+  }
+
+  [[nodiscard]] bool empty() const { return sorted_.empty() && !nothing_; }
+
+  /// The first place from `begin` on where a token may begin.
+  [[nodiscard]] std::size_t next_candidate(std::string_view text, std::size_t begin) const {
+    if (nothing_) return begin;
+    while (begin < text.size() && by_first_byte_[byte_at(text, begin)].second == 0) ++begin;
+    return begin;
+  }
+
+  /// The longest token at the beginning of `text`.
+  [[nodiscard]] std::optional<Found> longest(std::string_view text) const {
+    std::optional<Found> found;
+    if (nothing_) found = Found{*nothing_, 0};
+    if (text.empty()) return found;
+    auto [first, last] = by_first_byte_[byte_at(text, 0)];
+    for (std::size_t depth = 1; first < last; ++depth) {
+      if (sorted_[first].content.size() == depth) {
+        found = Found{sorted_[first].token, depth};
+        ++first;
+      }
+      if (depth == text.size()) break;
+      narrow(first, last, depth, byte_at(text, depth));
+    }
+    return found;
+  }
+
+ private:
+  struct Entry {
+    std::string content;
+    std::size_t token;
+  };
+
+  static unsigned char byte_at(std::string_view text, std::size_t i) {
+    return static_cast<unsigned char>(text[i]);
+  }
+
+  /// Leaves those whose byte at `depth` is `byte`; all in the range are longer than `depth`.
+  void narrow(std::size_t& first, std::size_t& last, std::size_t depth, unsigned char byte) const {
+    const auto begin = sorted_.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = sorted_.begin() + static_cast<std::ptrdiff_t>(last);
+    const auto low = std::partition_point(
+        begin, end, [=](const Entry& entry) { return byte_at(entry.content, depth) < byte; });
+    const auto high = std::partition_point(
+        low, end, [=](const Entry& entry) { return byte_at(entry.content, depth) == byte; });
+    last = static_cast<std::size_t>(high - sorted_.begin());
+    first = static_cast<std::size_t>(low - sorted_.begin());
+  }
+
+  std::vector<Entry> sorted_;
+  std::optional<std::size_t> nothing_;  // a token that normalizes to nothing: it is found everywhere
+  std::array<std::pair<std::size_t, std::size_t>, 256> by_first_byte_{};
+};
+
+bool begins_with_word(std::string_view text) {
+  std::size_t i = 0;
+  return !text.empty() && unicode::is_word(unicode::next(text, i));
+}
+
+bool ends_with_word(std::string_view text) {
+  std::size_t i = text.size();
+  return !text.empty() && unicode::is_word(unicode::previous(text, i));
+}
+
+std::size_t before_white_space(std::string_view text, std::size_t end, std::size_t limit) {
+  for (std::size_t i = end; i > limit; end = i) {
+    if (!unicode::is_white_space(unicode::previous(text, i))) break;
+  }
+  return end;
+}
+
+std::size_t behind_white_space(std::string_view text, std::size_t begin) {
+  for (std::size_t i = begin; i < text.size(); begin = i) {
+    if (!unicode::is_white_space(unicode::next(text, i))) break;
+  }
+  return begin;
+}
+
+std::size_t behind_code_point(std::string_view text, std::size_t place) {
+  if (place >= text.size()) return place + 1;
+  unicode::next(text, place);
+  return place;
+}
+
+void cut_piece(std::string_view text, const Contents& contents, const std::vector<AddedToken>& tokens,
+               PieceText::Cuts& cuts) {
+  std::size_t done = 0;
+  for (std::size_t place = 0; (place = contents.next_candidate(text, place)) <= text.size();) {
+    const auto found = contents.longest(text.substr(place));
+    if (!found) {
+      ++place;
+      continue;
+    }
+    const AddedToken& token = tokens[found->token];
+    std::size_t begin = place;
+    std::size_t end = place + found->size;
+    // The search goes on behind a match, whether it counts or not and however much white space it takes.
+    place = end > place ? end : behind_code_point(text, place);
+    if (token.single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) {
+      continue;
+    }
+    if (token.lstrip) begin = before_white_space(text, begin, done);
+    if (token.rstrip) end = behind_white_space(text, end);
+    if (done < begin) cuts.add(done, begin);
+    cuts.add(begin, end, token.id);
+    done = end;
+  }
+  if (done < text.size()) cuts.add(done, text.size());
+}
+
+std::string normalized(const std::string& content, const Normalizer* normalizer) {
+  if (normalizer == nullptr) return content;
+  PieceText text;
+  text.assign(content);
+  normalizer->normalize(text);
+  return std::string(text.text());
+}
+
+}  // namespace
+
+struct AddedTokens::Matchers {
+  std::vector<AddedToken> tokens;
+  Contents raw;
+  Contents after_normalizer;
+
+  void cut(PieceText& text, const Contents& contents) const {
+    if (contents.empty()) return;
+    text.cut([&](const PieceText::Piece& /*piece*/, std::string_view piece_text, PieceText::Cuts& cuts) {
+      cut_piece(piece_text, contents, tokens, cuts);
+    });
+  }
+};
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer) {
+  auto matchers = std::make_unique<Matchers>();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const AddedToken& token = tokens[i];
+    std::string content = token.normalized ? normalized(token.content, normalizer) : token.content;
+    (token.normalized ? matchers->after_normalizer : matchers->raw).add(std::move(content), i);
+  }
+  matchers->raw.finish();
+  matchers->after_normalizer.finish();
+  matchers->tokens = std::move(tokens);
+  matchers_ = std::move(matchers);
+}
+
+AddedTokens::~AddedTokens() = default;
+AddedTokens::AddedTokens(AddedTokens&&) noexcept = default;
+AddedTokens& AddedTokens::operator=(AddedTokens&&) noexcept = default;
+
+const std::vector<AddedToken>& AddedTokens::tokens() const {
+  return matchers_->tokens;
+}
+
+void AddedTokens::cut_raw(PieceText& text) const {
+  matchers_->cut(text, matchers_->raw);
+}
+
+void AddedTokens::cut_normalized(PieceText& text) const {
+  matchers_->cut(text, matchers_->after_normalizer);
+}
+
+std::vector<AddedToken> read_added_tokens(const PartConfig& document) {
+  std::vector<AddedToken> tokens;
+  std::unordered_map<std::string, std::size_t> places;
+  if (!document.has("added_tokens")) return tokens;
+  for (const PartConfig& part : document.objects("added_tokens")) {
+    const std::int64_t id = part.integer("id");
+    if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
+      part.refuse("id",
+                  fmt::format("expected 0 to {}, found {}", std::numeric_limits<std::int32_t>::max(), id));
+    }
+    AddedToken token;
+    token.id = static_cast<std::int32_t>(id);
+    token.content = part.string("content");
+    token.special = part.boolean("special");
+    token.normalized = part.boolean("normalized");
+    token.lstrip = part.boolean("lstrip");
+    token.rstrip = part.boolean("rstrip");
+    token.single_word = part.boolean("single_word");
+    if (token.content.empty()) continue;
+    const auto [place, is_new] = places.try_emplace(token.content, tokens.size());
+    if (is_new) {
+      tokens.push_back(std::move(token));
+    } else {  // the last one counts
+      tokens[place->second] = std::move(token);
+    }
+  }
+  return tokens;
+}
+
+}  // namespace attnctl

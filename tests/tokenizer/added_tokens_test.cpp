@@ -1,0 +1,188 @@
+#include "tokenizer/added_tokens.hpp"
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "support/refusal.hpp"
+#include "tokenizer/unicode.hpp"
+
+using attnctl::AddedToken;
+using attnctl::AddedTokens;
+using attnctl::Normalizer;
+using attnctl::PartConfig;
+using attnctl::PieceText;
+using attnctl::read_added_tokens;
+using attnctl::Status;
+using attnctl::test::check_refusal;
+
+namespace {
+
+/// Flags of a token by letter: n normalized, l lstrip, r rstrip, w single_word.
+AddedToken token(std::int32_t id, std::string content, std::string_view flags = {}) {
+  const auto has = [&](char flag) { return flags.find(flag) != std::string_view::npos; };
+  AddedToken made;
+  made.id = id;
+  made.content = std::move(content);
+  made.normalized = has('n');
+  made.lstrip = has('l');
+  made.rstrip = has('r');
+  made.single_word = has('w');
+  return made;
+}
+
+class ToLower final : public Normalizer {
+ public:
+  void normalize(PieceText& text) const override {
+    text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+      for (std::size_t i = piece.begin; i < piece.end;) {
+        const attnctl::TextRange origin = text.origin()[i];
+        const char32_t c = attnctl::unicode::next(text.text(), i);
+        output.put(attnctl::unicode::Utf8(attnctl::unicode::to_lower(c)), origin);
+      }
+    });
+  }
+};
+
+/// Drops spaces at the ends.
+class Trim final : public Normalizer {
+ public:
+  void normalize(PieceText& text) const override {
+    text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+      std::size_t begin = piece.begin;
+      std::size_t end = piece.end;
+      while (begin < end && text.text()[begin] == ' ') ++begin;
+      while (begin < end && text.text()[end - 1] == ' ') --end;
+      output.copy(begin, end);
+    });
+  }
+};
+
+/// "[id]" or "text", each with the code points of the original, separated by "|".
+std::string cut(const AddedTokens& tokens, std::string_view original, const Normalizer* normalizer) {
+  PieceText text;
+  text.assign(original);
+  tokens.cut_raw(text);
+  if (normalizer != nullptr) normalizer->normalize(text);
+  tokens.cut_normalized(text);
+  std::string all;
+  for (const PieceText::Piece& piece : text.pieces()) {
+    if (!all.empty()) all += '|';
+    const attnctl::TextRange range = text.origin(piece.begin, piece.end);
+    all += piece.is_text() ? std::string(text.text(piece)) : fmt::format("[{}]", piece.token);
+    all += fmt::format("({},{})", range.begin, range.end);
+  }
+  return all;
+}
+
+struct Case {
+  std::string_view text;
+  std::string_view pieces;
+};
+struct Row {
+  std::vector<AddedToken> tokens;
+  const Normalizer* normalizer;
+  std::vector<Case> cases;
+};
+
+}  // namespace
+
+// Places as the Python library tokenizers 0.23.3 gives them.
+TEST_CASE("added tokens are found in a text as the reference finds them") {
+  const ToLower lower;
+  const Trim trim;
+  const std::vector<Row> rows = {
+      {{token(2, "X"), token(3, "XY"), token(4, "Y Z")},
+       nullptr,
+       {{"", ""},
+        {"X", "[2](0,1)"},
+        {"aXYbX", "a(0,1)|[3](1,3)|b(3,4)|[2](4,5)"},
+        {"XY Z", "[3](0,2)| Z(2,4)"},
+        {"\u00E9X\u00E9", "\u00E9(0,1)|[2](1,2)|\u00E9(2,3)"},
+        {"Y ", "Y (0,2)"}}},
+      // A longer one that fails midway leaves the shorter one.
+      {{token(2, "ab"), token(3, "abcd"), token(4, "c")}, nullptr, {{"abcx", "[2](0,2)|[4](2,3)|x(3,4)"}}},
+      {{token(2, "\u65E5"), token(3, "\u65E5\u672C")},
+       nullptr,
+       {{"\u65E5\u65E5\u672C\u672C", "[2](0,1)|[3](1,3)|\u672C(3,4)"}}},
+      // White space goes to the token that comes first; newlines count.
+      {{token(2, "X", "r"), token(3, "Y", "l")},
+       nullptr,
+       {{"aX  Yb", "a(0,1)|[2](1,4)|[3](4,5)|b(5,6)"},
+        {"aX \n\u3000Yb", "a(0,1)|[2](1,5)|[3](5,6)|b(6,7)"},
+        {"a \t Y X", "a(0,1)|[3](1,5)| (5,6)|[2](6,7)"},
+        {"a X X Y", "a (0,2)|[2](2,4)|[2](4,6)|[3](6,7)"}}},
+      // A token that begins with white space is found in what the one before has taken.
+      {{token(2, "X", "r"), token(3, " Y")}, nullptr, {{"aX Yb", "a(0,1)|[2](1,3)|[3](2,4)|b(4,5)"}}},
+      {{token(2, "ab", "w"), token(3, "abc"), token(4, "b")},
+       nullptr,
+       {{"xab ab abc abx xabc", "xab (0,4)|[2](4,6)| (6,7)|[3](7,10)| abx x(10,16)|[3](16,19)"},
+        {"ab-ab\u00E9 \u0301ab", "[2](0,2)|-ab\u00E9 \u0301ab(2,10)"}}},
+      // After a rejection the search goes on behind it.
+      {{token(2, "ab", "w")}, nullptr, {{"abab ab", "abab (0,5)|[2](5,7)"}}},
+      // Raw tokens win over longer normalized ones, which match what the normalizer has made.
+      {{token(2, "b"), token(3, "ABC", "n")},
+       &lower,
+       {{"xabc", "xa(0,2)|[2](2,3)|c(3,4)"}, {"xaBc", "x(0,1)|[3](1,4)"}}},
+      {{token(2, "Ab", "nlw")}, &lower, {{"x  AB ab.", "x(0,1)|[2](1,5)|[2](5,8)|.(8,9)"}}},
+      {{token(2, "B"), token(3, "a", "nw")}, &lower, {{"ABA b", "[3](0,1)|[2](1,2)|[3](2,3)| b(3,5)"}}},
+      // A token that normalizes to nothing parts all characters.
+      {{token(2, " ", "n"), token(3, "Y", "n")}, &trim, {{"XYa b", "X(0,1)|[3](1,2)|a(2,3)| (3,4)|b(4,5)"}}},
+      {{token(2, " ", "nl")}, &trim, {{"a  b c", "a(0,1)|[2](1,2)|[2](2,3)|b(3,4)|[2](4,5)|c(5,6)"}}},
+      {{token(2, " ", "nw")}, &trim, {{"a  b c", "a (0,2)| b c(2,6)"}}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.tokens.front().content);
+    const AddedTokens tokens(row.tokens, row.normalizer);
+    CHECK(tokens.tokens().size() == row.tokens.size());
+    for (const Case& each : row.cases) {
+      CAPTURE(each.text);
+      CHECK(cut(tokens, each.text, row.normalizer) == each.pieces);
+    }
+  }
+}
+
+TEST_CASE("added tokens are read strictly") {
+  const auto read = [](std::string_view json) {
+    const PartConfig::Json node = PartConfig::Json::parse(json);
+    return read_added_tokens(PartConfig("tokenizer.json", "", node));
+  };
+  SUBCASE("none") {
+    CHECK(read("{}").empty());
+    CHECK(read(R"({"added_tokens": []})").empty());
+  }
+  SUBCASE("the last one of a content counts, one without content does not") {
+    const std::vector<AddedToken> tokens = read(R"({"added_tokens": [
+      {"id": 5, "content": "a", "single_word": false, "lstrip": false, "rstrip": false, "normalized": true,
+       "special": false},
+      {"id": 6, "content": "", "single_word": false, "lstrip": false, "rstrip": false, "normalized": true,
+       "special": false},
+      {"id": 5, "content": "a", "single_word": true, "lstrip": true, "rstrip": true, "normalized": false,
+       "special": true}]})");
+    REQUIRE(tokens.size() == 1);
+    CHECK(tokens[0].id == 5);
+    CHECK(tokens[0].content == "a");
+    CHECK(tokens[0].special);
+    CHECK(tokens[0].lstrip);
+    CHECK(tokens[0].rstrip);
+    CHECK(tokens[0].single_word);
+    CHECK_FALSE(tokens[0].normalized);
+  }
+  SUBCASE("refused") {
+    const auto refused = [&](std::string_view json, const std::vector<std::string_view>& parts) {
+      CAPTURE(json);
+      check_refusal([&] { (void)read(json); }, Status::bad_input, parts);
+    };
+    refused(R"({"added_tokens": 3})", {"tokenizer.json: /added_tokens", "array of objects"});
+    refused(R"({"added_tokens": [3]})", {"/added_tokens/0"});
+    refused(R"({"added_tokens": [{"id": -1, "content": "a"}]})", {"/added_tokens/0/id", "found -1"});
+    refused(R"({"added_tokens": [{"id": 4294967296, "content": "a"}]})",
+            {"/added_tokens/0/id", "4294967296"});
+    refused(R"({"added_tokens": [{"id": 1, "content": "a"}]})", {"/added_tokens/0/special", "found nothing"});
+  }
+}
