@@ -18,6 +18,7 @@ struct AnalysisRequest {
   RunOptions run;
   std::string from;             // --from: a token, a word or a position; empty: not asked
   std::vector<std::string> to;  // --to
+  std::string show;             // --show: a head L.H or a layer L; empty: not asked
   bool by_word = false;         // --by-word
   PoolFrom pool_from = PoolFrom::mean;
   bool with_inputs = true;     // false: weights alone

@@ -6,6 +6,7 @@
 
 #include "cli/analysis_request.hpp"
 #include "cli/commands.hpp"
+#include "cli/show.hpp"
 
 namespace attnctl::cli {
 
@@ -27,6 +28,11 @@ void add_analyze(CLI::App& app, Action& action) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("TOKENS")
+      ->group(group);
+  command
+      ->add_option("--show", request->show,
+                   "draw the pattern of a head (3.1), or of all heads of a layer (3), their mean first")
+      ->type_name("HEAD")
       ->group(group);
   command
       ->add_flag("--by-word", request->by_word, "words in the place of tokens, in every result of patterns")
@@ -52,7 +58,10 @@ void add_analyze(CLI::App& app, Action& action) {
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o tables");
   command->callback([&action, request, command] {
     request->include_given = command->count("--include") > 0;
-    action = [request] { run_analysis(*request); };
+    action = [request] {
+      apply_show(*request);
+      run_analysis(*request);
+    };
   });
 }
 

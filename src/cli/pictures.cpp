@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/shapes.hpp"
+#include "cli/show.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -38,15 +38,6 @@ HeatmapPage similarity_page(const WeightsAnalysis& weights) {
   return page;
 }
 
-std::vector<std::string> token_labels(const Results& results, const Sequence& sequence) {
-  std::vector<std::string> labels;
-  for (const std::string& token : sequence.tokens) labels.push_back(results.vocabulary.plain(token));
-  if (labels.empty()) {
-    for (std::size_t i = 0; i < sequence.queries(); ++i) labels.push_back(std::to_string(i));
-  }
-  return labels;
-}
-
 /// Layers down, heads across.
 HeatmapPage pattern_page(const Results& results) {
   HeatmapPage page;
@@ -54,17 +45,15 @@ HeatmapPage pattern_page(const Results& results) {
   const HeadAxes axes(results.selection.heads);
   const std::size_t heads = results.selection.heads.size();
   page.columns = axes.regular() ? heads / axes.layers().size() : heads;
-  for (const InputArray& array : results.arrays) {
-    if (array.name != "pattern") continue;
-    const Sequence& sequence = results.batch.sequences[array.sequence];
+  if (results.show_layers) ++page.columns;
+  for (DrawnPattern& pattern : drawn_patterns(results)) {
+    const Sequence& sequence = results.batch.sequences[pattern.sequence];
     const std::vector<std::string> queries = token_labels(results, sequence);
     const bool crossed = sequence.key_embeddings.rows() > 0;
     const std::string input = results.batch.sequences.size() == 1 ? "" : sequence.id + " ";
-    for (std::size_t i = 0; i < heads; ++i) {
-      page.heatmaps.push_back({input + to_string(results.selection.heads[i]), "Key", "Query",
-                               crossed ? std::vector<std::string>() : queries, queries,
-                               item_of(array.array, i, 2)});
-    }
+    page.heatmaps.push_back({input + pattern.title, "Key", "Query",
+                             crossed ? std::vector<std::string>() : queries, queries,
+                             std::move(pattern.values)});
   }
   page.title = page.heatmaps.size() > 1 ? "Attention Patterns" : "";
   return page;

@@ -44,6 +44,8 @@ struct Results {
   const Selection& selection;
   const Includes& includes;
   bool fold_norm = false;
+  bool show = false;         // --show: patterns are drawn
+  bool show_layers = false;  // all heads of a layer, their mean first
 
   std::optional<WeightsAnalysis> weights;
   std::vector<HeadPatternMetrics> pattern_metrics;

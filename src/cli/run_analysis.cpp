@@ -306,6 +306,8 @@ void AnalysisRun::run() {
                   .selection = selection_,
                   .includes = includes_,
                   .fold_norm = request_.selection.fold_norm,
+                  .show = !request_.show.empty(),
+                  .show_layers = !request_.show.empty() && request_.selection.heads.empty(),
                   .weights = {},
                   .pattern_metrics = {},
                   .arrays = {},

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/shapes.hpp"
+#include "cli/show.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -42,12 +43,31 @@ std::string title(const Results& results, const TextOptions& style) {
                      config.d_model, attention.d_head, results.model.parameters());
 }
 
-std::string inputs_line(const Batch& batch) {
-  if (batch.sequences.empty()) return {};
+/// How many inputs and tokens, then each input's tokens on a line.
+std::string inputs_lines(const Results& results, const TextOptions& style) {
+  constexpr std::size_t most_inputs = 20;
+  constexpr std::size_t most_tokens = 64;
+  const std::vector<Sequence>& sequences = results.batch.sequences;
+  if (sequences.empty()) return {};
   std::size_t tokens = 0;
-  for (const Sequence& sequence : batch.sequences) tokens += sequence.queries();
-  return fmt::format("{} input{}, {} tokens\n", batch.sequences.size(),
-                     batch.sequences.size() == 1 ? "" : "s", tokens);
+  for (const Sequence& sequence : sequences) tokens += sequence.queries();
+  std::string text = fmt::format("{} input{}, {} {}\n", sequences.size(), sequences.size() == 1 ? "" : "s",
+                                 tokens, sequences.front().units > 0 ? "words" : "tokens");
+  for (std::size_t s = 0; s < std::min(sequences.size(), most_inputs); ++s) {
+    const Sequence& sequence = sequences[s];
+    if (sequence.tokens.empty()) continue;
+    text += strong(escaped(sequence.id) + ":", style);
+    for (std::size_t i = 0; i < std::min(sequence.tokens.size(), most_tokens); ++i) {
+      text += ' ' + escaped(results.vocabulary.plain(sequence.tokens[i]));
+    }
+    if (sequence.tokens.size() > most_tokens) {
+      text += fmt::format(" ... ({} tokens)", sequence.tokens.size());
+    }
+    text += '\n';
+  }
+  if (sequences.size() > most_inputs)
+    text += fmt::format("... and {} more\n", sequences.size() - most_inputs);
+  return text;
 }
 
 /// Rows of layers, a column a head.
@@ -183,14 +203,18 @@ std::string heads(const Results& results, const OutputOptions& options, const Te
 }  // namespace
 
 std::string summary_text(const Results& results, const OutputOptions& options, const TextOptions& style) {
-  std::string text = title(results, style) + inputs_line(results.batch);
+  std::string text = title(results, style) + inputs_lines(results, style);
   if (results.weights) {
     text += effective_ranks(results.weights->qk, "QK", style);
     if (results.weights->ov) text += effective_ranks(*results.weights->ov, "OV", style);
     text += similarities(*results.weights, style);
   }
   for (std::size_t i = 0; i < results.questions.size(); ++i) text += answers(results, i, style);
-  if (results.includes.patterns) text += patterns(results, options, style);
+  if (results.show) {
+    text += drawn_text(results, style);
+  } else if (results.includes.patterns) {
+    text += patterns(results, options, style);
+  }
   if (results.has_heads()) text += heads(results, options, style);
   return text;
 }

@@ -103,12 +103,17 @@ Target resolve_target(const OutputOptions& options, std::initializer_list<Format
 
 TextOptions text_style(const Target& target) {
   TextOptions style;
-  const char* no_colour = std::getenv("NO_COLOR");
-  style.styled =
-      target.path == "-" && isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0');
+  if (target.path != "-" || isatty(STDOUT_FILENO) != 1) return style;
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  style.styled = variable("NO_COLOR").empty();
+  const bool many =
+      variable("TERM").find("256color") != std::string_view::npos || !variable("COLORTERM").empty();
+  style.colours = style.styled && many;
   winsize size{};
-  if (style.styled && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    style.width = size.ws_col;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.width = size.ws_col;
   return style;
 }
 

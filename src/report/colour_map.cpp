@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,16 @@ std::uint8_t mixed(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
 }
 
+/// The levels of xterm's 6 x 6 x 6 colours.
+constexpr std::array<int, 6> kLevels{0, 95, 135, 175, 215, 255};
+
+int nearest_level(int value) {
+  const auto* const found = std::min_element(kLevels.begin(), kLevels.end(), [&](int a, int b) {
+    return std::abs(a - value) < std::abs(b - value);
+  });
+  return static_cast<int>(found - kLevels.begin());
+}
+
 }  // namespace
 
 std::span<const Colour> colour_anchors(bool diverging) {
@@ -47,6 +58,26 @@ Colour colour_at(bool diverging, double place) {
   const Colour& to = anchors[before + 1];
   return {mixed(from.red, to.red, share), mixed(from.green, to.green, share),
           mixed(from.blue, to.blue, share)};
+}
+
+int terminal_colour(Colour colour) {
+  const std::array<int, 3> want{colour.red, colour.green, colour.blue};
+  const auto distance = [&](const std::array<int, 3>& have) {
+    int sum = 0;
+    for (std::size_t i = 0; i < 3; ++i) sum += (have[i] - want[i]) * (have[i] - want[i]);
+    return sum;
+  };
+  std::array<int, 3> cube{};
+  std::array<int, 3> levels{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    cube[i] = nearest_level(want[i]);
+    levels[i] = kLevels[static_cast<std::size_t>(cube[i])];
+  }
+  const int mean = (want[0] + want[1] + want[2]) / 3;
+  const int step = std::clamp((mean - 3) / 10, 0, 23);  // greys are 8, 18, ..., 238
+  const int grey = 8 + 10 * step;
+  if (distance({grey, grey, grey}) < distance(levels)) return 232 + step;
+  return 16 + 36 * cube[0] + 6 * cube[1] + cube[2];
 }
 
 std::string hex(Colour colour) {

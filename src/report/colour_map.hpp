@@ -21,6 +21,9 @@ struct Colour {
 /// The colour at `place`, 0 (low end) to 1 (high end), linear between anchors.
 [[nodiscard]] Colour colour_at(bool diverging, double place);
 
+/// The nearest of the 216 colours and 24 greys that a terminal of 256 colours has, 16 to 255.
+[[nodiscard]] int terminal_colour(Colour colour);
+
 /// "#rrggbb".
 [[nodiscard]] std::string hex(Colour colour);
 

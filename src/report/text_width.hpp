@@ -6,8 +6,17 @@
 
 namespace attnctl {
 
-/// Columns that a text takes on a terminal: 2 for wide East Asian characters and emoji, 0 for combining marks
-/// and joiners, else 1. The text holds no control characters (attnctl::escaped).
+/// A character as bytes of UTF-8 and as columns of a terminal: 2 for wide East Asian characters and emoji
+/// (UAX 11), 0 for combining marks, joiners and the later parts of a Hangul syllable, else 1.
+struct Character {
+  std::size_t bytes = 0;
+  std::size_t columns = 0;
+};
+
+/// The first character of a text that is not empty.
+[[nodiscard]] Character first_character(std::string_view text);
+
+/// Columns that a text takes on a terminal. It holds no control characters (attnctl::escaped).
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
 /// The text where it fits `width` columns, else its beginning and an ellipsis.

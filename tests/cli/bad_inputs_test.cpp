@@ -333,6 +333,10 @@ TEST_CASE("kind 134: a memory limit is status 5") {
                 x + " --mask causal --threads 1 --include metrics --format json");
   CHECK_MESSAGE(result.status == 5, result.err);
   CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  // Too little for the first product.
+  const RunResult less = run_shell("ulimit -v 420000; attnctl analyze " + kLlama + " --ids 1,2 --threads 1");
+  CHECK_MESSAGE(less.status == 5, less.err);
+  CHECK(std::count(less.err.begin(), less.err.end(), '\n') == 1);
 #endif
 }
 

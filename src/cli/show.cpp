@@ -1,0 +1,116 @@
+#include "cli/show.hpp"
+
+#include "attnctl/base/error.hpp"
+
+#include <span>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "cli/shapes.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+/// The mean of matrices [n, m].
+Array mean_of(std::span<const DrawnPattern> patterns) {
+  std::vector<double> sum;
+  for (const DrawnPattern& pattern : patterns) {
+    std::visit(
+        [&](const auto& values) {
+          sum.resize(values.size());
+          for (std::size_t i = 0; i < values.size(); ++i) sum[i] += static_cast<double>(values[i]);
+        },
+        pattern.values.values);
+  }
+  for (double& value : sum) value /= static_cast<double>(patterns.size());
+  return make_array(patterns.front().values.shape, std::move(sum));
+}
+
+TextMatrix matrix_of(const Results& results, const DrawnPattern& pattern, std::string corner) {
+  const Sequence& sequence = results.batch.sequences[pattern.sequence];
+  const std::vector<std::string> labels = token_labels(results, sequence);
+  const bool crossed = sequence.key_embeddings.rows() > 0;
+  return {.corner = std::move(corner),
+          .row_labels = labels,
+          .column_labels = crossed ? std::vector<std::string>() : labels,
+          .values = pattern.values};
+}
+
+}  // namespace
+
+void apply_show(AnalysisRequest& request) {
+  if (request.show.empty()) return;
+  if (!request.selection.layers.empty() || !request.selection.heads.empty()) {
+    fail(Status::usage, "--show names the heads itself: leave out --layers and --heads");
+  }
+  if (request.include_given) fail(Status::usage, "--show draws patterns: leave out --include");
+  const bool picture =
+      request.output.format.empty() || request.output.format == "text" || request.output.format == "svg";
+  if (!picture) fail(Status::usage, "--show draws: --format text or svg, got {}", request.output.format);
+  const bool head = request.show.find('.') != std::string::npos;
+  (head ? request.selection.heads : request.selection.layers) = request.show;
+  request.selection.include = "patterns";
+  request.include_given = true;
+  if (request.output.path.empty() && request.output.format.empty()) request.output.format = "text";
+}
+
+std::vector<std::string> token_labels(const Results& results, const Sequence& sequence) {
+  std::vector<std::string> labels;
+  for (const std::string& token : sequence.tokens) labels.push_back(results.vocabulary.plain(token));
+  if (labels.empty()) {
+    for (std::size_t i = 0; i < sequence.queries(); ++i) labels.push_back(std::to_string(i));
+  }
+  return labels;
+}
+
+std::vector<DrawnPattern> drawn_patterns(const Results& results) {
+  std::vector<DrawnPattern> drawn;
+  const std::vector<HeadId>& heads = results.selection.heads;
+  for (const InputArray& array : results.arrays) {
+    if (array.name != "pattern") continue;
+    std::vector<DrawnPattern> layer;
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      layer.push_back({to_string(heads[i]), array.sequence, item_of(array.array, i, 2)});
+      if (i + 1 < heads.size() && heads[i + 1].layer == heads[i].layer) continue;
+      if (results.show_layers) {
+        drawn.push_back({fmt::format("{} mean", heads[i].layer), array.sequence, mean_of(layer)});
+      }
+      for (DrawnPattern& pattern : layer) drawn.push_back(std::move(pattern));
+      layer.clear();
+    }
+  }
+  return drawn;
+}
+
+std::string drawn_text(const Results& results, const TextOptions& style) {
+  std::string text;
+  const std::vector<DrawnPattern> drawn = drawn_patterns(results);
+  for (std::size_t first = 0; first < drawn.size();) {
+    std::size_t last = first;
+    while (last < drawn.size() && drawn[last].sequence == drawn[first].sequence) ++last;
+    const Sequence& sequence = results.batch.sequences[drawn[first].sequence];
+    text += '\n';
+    if (results.show_layers) {
+      text += strong(fmt::format("Patterns of input \"{}\", queries down, keys across", escaped(sequence.id)),
+                     style);
+      text += '\n';
+      std::vector<TextMatrix> matrices;
+      for (std::size_t i = first; i < last; ++i)
+        matrices.push_back(matrix_of(results, drawn[i], drawn[i].title));
+      append_text_heatmaps(text, matrices, style);
+    } else {
+      for (std::size_t i = first; i < last; ++i) {
+        text +=
+            strong(fmt::format("Pattern of {}, input \"{}\"", drawn[i].title, escaped(sequence.id)), style);
+        text += '\n';
+        append_text_heatmap(text, matrix_of(results, drawn[i], "query"), style);
+      }
+    }
+    first = last;
+  }
+  return text;
+}
+
+}  // namespace attnctl::cli
