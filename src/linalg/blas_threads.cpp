@@ -1,30 +1,31 @@
 #include "linalg/blas_threads.hpp"
 
 #include "attnctl/base/error.hpp"
+#include "attnctl/linalg/blas_kernel.hpp"
 
 #include <cstddef>
+#include <cstring>
 #include <mutex>
+#include <string_view>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cblas.h>
 
 namespace attnctl::linalg {
 namespace {
 
-/// OpenBLAS takes a work buffer of 128 MiB of address space for every thread that calls it, and where the
-/// system refuses that it asks again for ever. So the question is put here, where a refusal can be told.
-void require_work_buffer() {
-  constexpr std::size_t buffer = std::size_t{160} << 20;
+/// A work buffer of OpenBLAS, and some room beside it.
+constexpr std::size_t kWorkBuffer = std::size_t{160} << 20;
+
+/// May the process have another work buffer?
+bool has_room() {
   void* const place =
-      mmap(nullptr, buffer, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (place == MAP_FAILED) {
-    fail(Status::limit,
-         "no address space for the work buffers of BLAS ({} bytes a thread); raise the limit of virtual "
-         "memory, or "
-         "use fewer --threads",
-         buffer);
-  }
-  munmap(place, buffer);
+      mmap(nullptr, kWorkBuffer, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return false;
+  munmap(place, kWorkBuffer);
+  return true;
 }
 
 }  // namespace
@@ -34,9 +35,45 @@ void keep_blas_single_threaded() {
   if (done) return;
   static std::mutex one_at_a_time;  // the library does not expect it from several threads
   const std::lock_guard guard(one_at_a_time);
-  require_work_buffer();
+  static bool first = true;  // it uses the buffer that the library made when it was loaded
+  if (!first && !has_room()) {
+    fail(Status::limit,
+         "no address space for the work buffers of BLAS ({} bytes a thread); raise the limit of virtual "
+         "memory, "
+         "or use fewer --threads",
+         kWorkBuffer);
+  }
+  first = false;
   openblas_set_num_threads(1);
   done = true;
 }
 
 }  // namespace attnctl::linalg
+
+namespace attnctl {
+
+// Before the constructors of libraries, that of the C library too: system calls alone, and no setenv, which
+// would not last.
+void prepare_for_blas(int /*argc*/, char** argv, char** environment) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  static char one_thread[] = "OMP_NUM_THREADS=1";
+  constexpr std::size_t most_variables = 4096;
+  static char* changed[most_variables + 2];
+  std::size_t count = 0;
+  bool is_set = false;
+  for (char** variable = environment; *variable != nullptr && count < most_variables; ++variable) {
+    is_set = is_set || std::strcmp(*variable, one_thread) == 0;
+    const bool other = std::strncmp(*variable, one_thread, sizeof one_thread - 2) == 0;
+    if (!other) changed[count++] = *variable;
+  }
+  changed[count] = one_thread;
+  if (!is_set) execve("/proc/self/exe", argv, changed);
+  if (linalg::has_room()) return;
+  constexpr std::string_view message =
+      "attnctl: no address space for the work buffer of BLAS (160 MiB); raise the limit of virtual memory\n";
+  const auto written = write(STDERR_FILENO, message.data(), message.size());
+  _exit(written < 0 ? static_cast<int>(Status::environment) : static_cast<int>(Status::limit));
+}
+
+}  // namespace attnctl
