@@ -22,7 +22,7 @@ FoldedGain folded_gain(const Model& model, std::size_t layer) {
 
 std::optional<CircuitFactors> circuit_factors(const Model& model, std::size_t layer, Circuit circuit,
                                               bool fold_norm) {
-  const LayerWeights& weights = model.layer(layer);
+  const AttentionWeights& weights = model.attention(layer);
   const AttentionConfig& attention = model.config().layers.at(layer).attention;
   const std::size_t shared = attention.heads / attention.kv_heads;
   const FoldedGain folded = fold_norm ? folded_gain(model, layer) : FoldedGain{};

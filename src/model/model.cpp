@@ -24,6 +24,7 @@ struct Model::State {
   Binding binding;
   TensorValues values;
   std::map<std::size_t, LayerWeights> layers;  // by LayerConfig::stored_as
+  std::map<std::size_t, AttentionWeights> attentions;
   std::optional<EmbeddingWeights> embedding;
   std::optional<HeadWeights> head;
 };
@@ -72,16 +73,24 @@ const LayerWeights& Model::layer(std::size_t index) const {
   const BoundLayer& bound = state_->binding.layers.at(number);
   TensorValues& values = state_->values;
   LayerWeights weights;
-  weights.query = values.linear(bound.query);
-  weights.key = values.linear(bound.key);
-  weights.value = values.linear(bound.value);
-  weights.output = values.linear(bound.output);
+  static_cast<AttentionWeights&>(weights) = attention(index);
   weights.attention_norm = values.norm(bound.attention_norm);
   weights.mlp_norm = values.norm(bound.mlp_norm);
   weights.up = values.linear(bound.up);
   weights.gate = values.linear(bound.gate);
   weights.down = values.linear(bound.down);
   return state_->layers.emplace(number, weights).first->second;
+}
+
+const AttentionWeights& Model::attention(std::size_t index) const {
+  const std::size_t number = state_->config.layers.at(index).stored_as;
+  const auto found = state_->attentions.find(number);
+  if (found != state_->attentions.end()) return found->second;
+  const BoundLayer& bound = state_->binding.layers.at(number);
+  TensorValues& values = state_->values;
+  const AttentionWeights weights{values.linear(bound.query), values.linear(bound.key),
+                                 values.linear(bound.value), values.linear(bound.output)};
+  return state_->attentions.emplace(number, weights).first->second;
 }
 
 const EmbeddingWeights& Model::embedding() const {

@@ -90,6 +90,22 @@ TEST_CASE("float32 values at an odd address are converted") {
   CHECK(reinterpret_cast<std::uintptr_t>(query.stored.data) % alignof(float) == 0);
 }
 
+TEST_CASE("the weights of attention are read without the others of their layer") {
+  MemoryModel model = MemoryModel::golden("llama");
+  auto& tensor = model.tensors.at("model.layers.0.mlp.down_proj.weight");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(tensor.bytes.data(), &nan, sizeof nan);
+  attnctl::Warnings warnings;
+  const Model bound = Model::bind(model.source(), warnings);
+  const attnctl::AttentionWeights& attention = bound.attention(0);
+  CHECK(warnings.list().empty());
+  const attnctl::LayerWeights& layer = bound.layer(0);
+  CHECK(warnings.list().size() == 1);
+  CHECK(attention.query.stored.data == layer.query.stored.data);
+  CHECK(attention.output.stored.data == layer.output.stored.data);
+  CHECK(&attention == &bound.attention(0));
+}
+
 TEST_CASE("a weight that is not finite is a warning with its tensor and first index") {
   struct Row {
     const char* why;

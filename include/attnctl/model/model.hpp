@@ -44,11 +44,15 @@ struct NormWeights {
   std::span<const float> bias;  // [width] or empty: 0
 };
 
-struct LayerWeights {
+/// What a layer's attention projects with.
+struct AttentionWeights {
   Linear query;   // [d, heads k]
   Linear key;     // [kdim, kv_heads k]; where the checkpoint has none, the query's weight
   Linear value;   // [vdim, kv_heads v]; may be absent: then no output
   Linear output;  // [heads v, d_out]; may be absent: then the output is the concatenation of z
+};
+
+struct LayerWeights : AttentionWeights {
   NormWeights attention_norm;
   NormWeights mlp_norm;
   Linear up, gate, down;
@@ -95,6 +99,8 @@ class Model {
   /// Weights as float32: borrowed from the mapping where they are stored so, converted at the first call and
   /// kept elsewhere. Layers that share weights give the same object. Not safe from several threads at once.
   [[nodiscard]] const LayerWeights& layer(std::size_t index) const;
+  /// The attention's part of a layer, the rest not touched.
+  [[nodiscard]] const AttentionWeights& attention(std::size_t index) const;
   [[nodiscard]] const EmbeddingWeights& embedding() const;
   [[nodiscard]] NormWeights final_norm() const;
   [[nodiscard]] const HeadWeights& head() const;
