@@ -2,14 +2,35 @@
 
 #include "attnctl/tokenizer/encoding.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tokenizer/part_config.hpp"
 
 namespace attnctl {
+
+/// How many characters at the ends of a token are white space, or stand for a space in byte-level
+/// vocabularies.
+struct EdgeSpace {
+  std::uint32_t leading = 0;
+  std::uint32_t trailing = 0;
+};
+[[nodiscard]] EdgeSpace edge_space(std::string_view token);
+
+/// A text's tokens on their way through the post-processors.
+struct TokenizedText {
+  /// An added token that was found in the text, which may hold white space beside the token itself.
+  struct Found {
+    std::size_t token = 0;  // index in the encoding
+    EdgeSpace space;
+  };
+
+  Encoding encoding;
+  std::vector<Found> found;  // by ascending token
+};
 
 /// Adds special tokens and joins the two texts of a pair.
 class PostProcessor {
@@ -18,9 +39,9 @@ class PostProcessor {
   virtual ~PostProcessor() = default;
   PostProcessor(const PostProcessor&) = delete;
   PostProcessor& operator=(const PostProcessor&) = delete;
-  /// `encodings` holds one, or two for a pair, when the first processor sees it. A processor may leave any
-  /// number (a template gives one a piece); a Sequence hands them to the next, and the caller joins them.
-  virtual void process(std::vector<Encoding>& encodings) const = 0;
+  /// `texts` holds one, or two for a pair, when the first processor sees it. A processor may leave any number
+  /// (a template gives one a piece); a Sequence hands them to the next, and the caller joins them.
+  virtual void process(std::vector<TokenizedText>& texts) const = 0;
   /// How many special tokens are added to one text, or to a pair.
   [[nodiscard]] virtual std::size_t added(bool pair) const = 0;
 };

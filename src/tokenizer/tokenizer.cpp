@@ -63,6 +63,11 @@ void clear(Encoding& encoding) {
   encoding.sequence.clear();
 }
 
+void clear(TokenizedText& text) {
+  clear(text.encoding);
+  text.found.clear();
+}
+
 template <typename T>
 void append(std::vector<T>& all, const std::vector<T>& more) {
   all.insert(all.end(), more.begin(), more.end());
@@ -111,10 +116,10 @@ class Tokenizer::State {
  public:
   explicit State(const Parts& parts) : model_(parts.model->make_state()) {}
 
-  /// Adds the tokens of one text to an encoding that is empty.
-  void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, Encoding& encoding);
+  /// Adds the tokens of one text to what is empty.
+  void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, TokenizedText& tokenized);
 
-  std::vector<Encoding> encodings;
+  std::vector<TokenizedText> texts;
 
  private:
   PieceText pieces_;
@@ -123,7 +128,8 @@ class Tokenizer::State {
 };
 
 void Tokenizer::State::encode(const Parts& parts, std::string_view text, std::uint8_t sequence,
-                              Encoding& encoding) {
+                              TokenizedText& tokenized) {
+  Encoding& encoding = tokenized.encoding;
   pieces_.assign(text);
   parts.added.cut_raw(pieces_);
   if (parts.normalizer != nullptr) parts.normalizer->normalize(pieces_);
@@ -143,6 +149,7 @@ void Tokenizer::State::encode(const Parts& parts, std::string_view text, std::ui
         add(token.id, pieces_.origin(piece.begin + token.begin, piece.begin + token.end));
       }
     } else {
+      tokenized.found.push_back({encoding.size(), edge_space(pieces_.text(piece))});
       add(piece.token, pieces_.origin(piece.begin, piece.end));
     }
     ++word;
@@ -181,18 +188,18 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
                        Encoding& encoding) const {
   require_text(text);
   if (pair) require_text(*pair);
-  clear(encoding);
-  if (parts_->post_processor == nullptr && !pair) {
-    state.encode(*parts_, text, 0, encoding);
+  std::vector<TokenizedText>& texts = state.texts;
+  texts.resize(pair ? 2 : 1);
+  for (TokenizedText& each : texts) clear(each);
+  state.encode(*parts_, text, 0, texts[0]);
+  if (pair) state.encode(*parts_, *pair, 1, texts[1]);
+  if (parts_->post_processor != nullptr) parts_->post_processor->process(texts);
+  if (texts.size() == 1) {
+    std::swap(encoding, texts[0].encoding);
     return;
   }
-  std::vector<Encoding>& encodings = state.encodings;
-  encodings.resize(pair ? 2 : 1);
-  for (Encoding& each : encodings) clear(each);
-  state.encode(*parts_, text, 0, encodings[0]);
-  if (pair) state.encode(*parts_, *pair, 1, encodings[1]);
-  if (parts_->post_processor != nullptr) parts_->post_processor->process(encodings);
-  for (const Encoding& each : encodings) append(encoding, each);
+  clear(encoding);
+  for (const TokenizedText& each : texts) append(encoding, each.encoding);
 }
 
 const Vocabulary& Tokenizer::vocabulary() const {
