@@ -146,8 +146,10 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) {
       continue;
     }
-    if (token.lstrip) begin = before_white_space(text, begin, done);
+    // The white space that a token before has taken is not taken again, be it the token itself.
+    if (token.lstrip) begin = std::max(before_white_space(text, begin, done), done);
     if (token.rstrip) end = behind_white_space(text, end);
+    if (end < begin) continue;  // the reference panics here
     if (done < begin) cuts.add(done, begin);
     cuts.add(begin, end, token.id);
     done = end;

@@ -10,6 +10,10 @@ the first texts that are. Ends with 1 where one is different.
 """
 import argparse
 import json
+import os
+import pickle
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +22,9 @@ from pathlib import Path
 import tokenizer_pipelines
 from make_tokenizers import open_tokenizer
 from tokenizer_text import HERE, random_text, treebank_texts
+
+MEMORY = 6 << 30  # bytes, for the library
+SECONDS = 60
 
 
 def read_texts(arguments) -> list[str]:
@@ -38,23 +45,20 @@ def reference(tokenizer, texts: list[str]) -> list[tuple | None]:
     def encode_one(text):
         try:
             return tokenizer.encode(text)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
+        except BaseException:  # a panic is no Exception
             return None
 
     try:
         encodings = tokenizer.encode_batch(texts)
-    except BaseException as error:  # a panic is no Exception
-        if isinstance(error, KeyboardInterrupt):
-            raise
+    except BaseException:
         encodings = [encode_one(text) for text in texts]
-    return [e and (e.ids, [list(o) for o in e.offsets], e.word_ids) for e in encodings]
+    return [None if e is None else (e.ids, [list(o) for o in e.offsets], e.word_ids) for e in encodings]
 
 
 def found(attnctl: Path, directory: Path, file: Path) -> list[tuple] | str:
     command = [attnctl, "tokenize", directory, "--input", file, "--format", "jsonl"]
-    run = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    run = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", preexec_fn=limit, timeout=SECONDS)
     if run.returncode != 0:
         return f"status {run.returncode}: {run.stderr.strip()}"
     records = (json.loads(x) for x in run.stdout.splitlines())
@@ -69,6 +73,27 @@ def report(text: str, wanted: tuple, got: tuple) -> str:
     return "\n".join(lines)
 
 
+def in_child(work) -> object:
+    """What `work()` gives, in a process of its own: the library may panic, abort, or want all memory."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        signal.alarm(SECONDS)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # panics are told by us
+        with open(writer, "wb") as pipe:
+            try:
+                pickle.dump(work(), pipe)
+            except BaseException as error:
+                pickle.dump(f"{type(error).__name__}: {str(error)[:200]}", pipe)
+        os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        data = pipe.read()
+    status = os.waitpid(child, 0)[1]
+    return pickle.loads(data) if os.waitstatus_to_exitcode(status) == 0 else f"ended with {status}"
+
+
 class Check:
     def __init__(self, arguments, folder: Path):
         self.attnctl, self.shown, self.texts = arguments.attnctl, arguments.shown, read_texts(arguments)
@@ -77,12 +102,9 @@ class Check:
         self.counts = {"exact": 0, "refused": 0, "different": 0}
 
     def compare(self, name: str, directory: Path) -> None:
-        try:
-            wanted = reference(open_tokenizer(directory), self.texts)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            print(f"{name}: left out, the library fails: {str(error)[:200]}")
+        wanted = in_child(lambda: reference(open_tokenizer(directory), self.texts))
+        if isinstance(wanted, str):
+            print(f"{name}: left out, the library fails: {wanted}")
             return
         got = found(self.attnctl, directory, self.file)
         if isinstance(got, str):

@@ -119,6 +119,11 @@ TEST_CASE("added tokens are found in a text as the reference finds them") {
         {"a X X Y", "a (0,2)|[2](2,4)|[2](4,6)|[3](6,7)"}}},
       // A token that begins with white space is found in what the one before has taken.
       {{token(2, "X", "r"), token(3, " Y")}, nullptr, {{"aX Yb", "a(0,1)|[2](1,3)|[3](2,4)|b(4,5)"}}},
+      // Not so where it takes the white space before it: nothing may be left of it.
+      {{token(2, "X", "r"), token(3, "\n", "l")}, nullptr, {{"aX\nb", "a(0,1)|[2](1,3)|b(3,4)"}}},
+      {{token(2, "X", "r"), token(3, " Y", "l")}, nullptr, {{"aX Yb", "a(0,1)|[2](1,3)|[3](3,4)|b(4,5)"}}},
+      {{token(2, "\n", "lr")}, nullptr, {{"\n\nb", "[2](0,2)|b(2,3)"}, {"a \n \n", "a(0,1)|[2](1,5)"}}},
+      {{token(2, "X", "r"), token(3, "\n", "l")}, nullptr, {{"X\n\nb", "[2](0,3)|b(3,4)"}}},  // panics there
       {{token(2, "ab", "w"), token(3, "abc"), token(4, "b")},
        nullptr,
        {{"xab ab abc abx xabc", "xab (0,4)|[2](4,6)| (6,7)|[3](7,10)| abx x(10,16)|[3](16,19)"},
