@@ -39,7 +39,7 @@ class Bpe final : public TokenModel {
  public:
   Bpe(TokenizerFile& file, Options options, std::optional<std::string> unk)
       : options_(std::move(options)),
-        vocabulary_(file.vocabulary),
+        vocabulary_(std::move(*file.table)),
         alphabet_(vocabulary_),
         merges_(read_merges(file, vocabulary_, options_.prefix.size())) {
     if (unk) unk_.emplace(file, std::move(*unk), vocabulary_);

@@ -41,6 +41,6 @@ class UnknownToken {
 [[nodiscard]] TokenModelPtr make_word_level(TokenizerFile& file, const PartConfig& model);
 
 /// A trie over the tokens of a vocabulary; the values are the ids that the table gives.
-[[nodiscard]] TokenTrie make_trie(const std::vector<TokenizerFile::Entry>& entries, const TokenTable& table);
+[[nodiscard]] TokenTrie make_trie(const std::vector<TokenEntry>& entries, const TokenTable& table);
 
 }  // namespace attnctl

@@ -28,6 +28,7 @@ constexpr Row kModels[] = {
 }  // namespace
 
 TokenModelPtr make_token_model(TokenizerFile& file) {
+  if (!file.table) file.table.emplace(file.vocabulary);
   const PartConfig model = file.document().object("model");
   const std::string type = model.string("type");
   std::vector<std::string_view> supported;
@@ -44,7 +45,7 @@ void UnknownToken::refuse() const {
        in_quotes(token_));
 }
 
-TokenTrie make_trie(const std::vector<TokenizerFile::Entry>& entries, const TokenTable& table) {
+TokenTrie make_trie(const std::vector<TokenEntry>& entries, const TokenTable& table) {
   std::vector<TokenTrie::Key> keys;
   keys.reserve(entries.size());
   for (const auto& entry : entries) {

@@ -7,19 +7,22 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/tokenizer_file.hpp"
+#include "tokenizer/token_hash.hpp"
 
 namespace attnctl {
 
-/// A hash of a token or a piece: eight bytes at a time.
-[[nodiscard]] std::uint64_t hash_of(std::string_view bytes);
+struct TokenEntry {
+  std::string token;
+  std::int32_t id = 0;
+  double score = 0;  // Unigram
+};
 
 /// Finds ids of tokens: a hash table with open addressing over one block of bytes. Shared by workers.
 class TokenTable {
  public:
   /// Where a token stands more than once, the last one counts. Throws Error(bad_input) where the tokens are
   /// 4 GiB and more.
-  explicit TokenTable(const std::vector<TokenizerFile::Entry>& entries);
+  explicit TokenTable(const std::vector<TokenEntry>& entries);
 
   [[nodiscard]] std::optional<std::int32_t> id(std::string_view token) const {
     const std::int32_t found = find(token);

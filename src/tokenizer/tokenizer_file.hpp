@@ -12,19 +12,15 @@
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/part_config.hpp"
+#include "tokenizer/token_table.hpp"
 
 namespace attnctl {
 
 /// What a model's tokenizer files say, in the terms of tokenizer.json whatever they were.
 struct TokenizerFile {
-  struct Entry {
-    std::string token;
-    std::int32_t id = 0;
-    double score = 0;  // Unigram
-  };
-
   std::string name;                                         // of the file, escaped
-  std::vector<Entry> vocabulary;                            // /model/vocab in the order of the file
+  std::vector<TokenEntry> vocabulary;                       // /model/vocab in the order of the file
+  std::optional<TokenTable> table;                          // of it, made by check_vocabulary()
   std::vector<std::pair<std::string, std::string>> merges;  // /model/merges by rank
   nlohmann::ordered_json parts;         // the document without /model/vocab and /model/merges
   std::vector<std::string> separators;  // tokens that the files around it call sep_token and eos_token

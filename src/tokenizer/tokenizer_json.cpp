@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "tokenizer/file_layouts.hpp"
 #include "tokenizer/tokenizer_file.hpp"
 #include "tokenizer/vocabulary_check.hpp"
 
@@ -186,7 +187,7 @@ std::string type_of(const PartConfig& model, const TokenizerJson& json) {
 
 }  // namespace
 
-TokenizerFile read_tokenizer_json(const std::filesystem::path& path) {
+TokenizerFile parse_tokenizer_json(const std::filesystem::path& path) {
   TokenizerFile file;
   file.name = escaped(path.string());
   const std::string text = read_file(path, kFileLimit, Status::bad_input);
@@ -201,6 +202,11 @@ TokenizerFile read_tokenizer_json(const std::filesystem::path& path) {
   if (type == "Unigram" && !json.is_list()) model.refuse("vocab", "got an object, need an array for " + type);
   if (type == "BPE" && !json.has_merges()) model.refuse("merges", "expected merges, found nothing");
   file.parts["model"]["type"] = type;
+  return file;
+}
+
+TokenizerFile read_tokenizer_json(const std::filesystem::path& path) {
+  TokenizerFile file = parse_tokenizer_json(path);
   check_vocabulary(file);
   return file;
 }

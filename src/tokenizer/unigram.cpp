@@ -42,9 +42,9 @@ struct UnigramState final : TokenModel::State {
 
 class Unigram final : public TokenModel {
  public:
-  Unigram(const TokenizerFile& file, std::optional<std::int32_t> unk, bool byte_fallback)
+  Unigram(TokenizerFile& file, std::optional<std::int32_t> unk, bool byte_fallback)
       : file_(file.name),
-        vocabulary_(file.vocabulary),
+        vocabulary_(std::move(*file.table)),
         trie_(make_trie(file.vocabulary, vocabulary_)),
         bytes_(byte_tokens(vocabulary_)),
         unk_(unk.value_or(kNone)),

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cctype>
+#include <cstddef>
 #include <utility>
+
+#include "tokenizer/token_hash.hpp"
 
 namespace attnctl {
 namespace {
@@ -56,9 +60,11 @@ bool is_word_byte(char c) {
 
 Vocabulary::Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special)
     : tokens_(std::move(tokens)), special_(std::move(special)), mark_(mark_of(tokens_)) {
-  ids_.reserve(tokens_.size());
+  slots_.resize(std::bit_ceil(tokens_.size() * 2 + 1), -1);
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    if (!tokens_[i].empty()) ids_.emplace(tokens_[i], static_cast<std::int64_t>(i));
+    if (tokens_[i].empty()) continue;
+    std::int32_t& slot = slots_[slot_of(tokens_[i])];
+    if (slot < 0) slot = static_cast<std::int32_t>(i);
   }
   for (const std::string_view token : {"[SEP]", "</s>", "<|endoftext|>"}) {
     if (const auto found = id(token)) mark_separator(*found);
@@ -71,9 +77,17 @@ void Vocabulary::mark_separator(std::int64_t id) {
 }
 
 std::optional<std::int64_t> Vocabulary::id(std::string_view token) const {
-  const auto found = ids_.find(std::string(token));
-  if (found == ids_.end()) return std::nullopt;
-  return found->second;
+  if (slots_.empty()) return std::nullopt;
+  const std::int32_t found = slots_[slot_of(token)];
+  return found < 0 ? std::nullopt : std::optional<std::int64_t>(found);
+}
+
+/// The slot of a token, or the free one where it belongs.
+std::size_t Vocabulary::slot_of(std::string_view token) const {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t i = hash_of(token) & mask;
+  while (slots_[i] >= 0 && tokens_[static_cast<std::size_t>(slots_[i])] != token) i = (i + 1) & mask;
+  return i;
 }
 
 std::optional<std::string_view> Vocabulary::token(std::int64_t id) const {

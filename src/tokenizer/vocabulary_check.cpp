@@ -48,7 +48,7 @@ void check_ids(const TokenizerFile& file) {
   }
 }
 
-void number_added_tokens(TokenizerFile& file, const TokenTable& table, std::size_t size) {
+void number_added_tokens(TokenizerFile& file, std::size_t size) {
   if (!file.document().has("added_tokens")) return;
   const std::vector<PartConfig> all = file.document().objects("added_tokens");
   std::unordered_map<std::string, std::int64_t> ids;
@@ -56,7 +56,7 @@ void number_added_tokens(TokenizerFile& file, const TokenTable& table, std::size
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string content = all[i].string("content");
     if (content.empty()) continue;
-    const auto known = table.id(content);
+    const auto known = file.table->id(content);
     const auto [place, is_new] = ids.try_emplace(content, known ? *known : next);
     if (is_new && !known) ++next;
     file.parts["added_tokens"][i]["id"] = place->second;
@@ -66,11 +66,11 @@ void number_added_tokens(TokenizerFile& file, const TokenTable& table, std::size
 }  // namespace
 
 void check_vocabulary(TokenizerFile& file) {
-  const TokenTable table(file.vocabulary);
+  file.table.emplace(file.vocabulary);
   const bool by_place = file.parts["model"]["type"] == "Unigram";  // where a repeated token is the last's
-  if (!by_place && table.size() < file.vocabulary.size()) refuse_repeated_token(file);
+  if (!by_place && file.table->size() < file.vocabulary.size()) refuse_repeated_token(file);
   check_ids(file);
-  number_added_tokens(file, table, by_place ? file.vocabulary.size() : table.size());
+  number_added_tokens(file, by_place ? file.vocabulary.size() : file.table->size());
 }
 
 }  // namespace attnctl

@@ -13,8 +13,8 @@ namespace {
 
 class WordLevel final : public TokenModel {
  public:
-  WordLevel(const TokenizerFile& file, std::string unk)
-      : vocabulary_(file.vocabulary), unk_(file, std::move(unk), vocabulary_) {}
+  WordLevel(TokenizerFile& file, std::string unk)
+      : vocabulary_(std::move(*file.table)), unk_(file, std::move(unk), vocabulary_) {}
 
   [[nodiscard]] std::unique_ptr<State> make_state() const override { return std::make_unique<State>(); }
   [[nodiscard]] std::optional<std::int32_t> id(std::string_view token) const override {

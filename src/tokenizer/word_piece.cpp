@@ -16,8 +16,8 @@ namespace {
 
 class WordPiece final : public TokenModel {
  public:
-  WordPiece(const TokenizerFile& file, std::string unk, std::string_view prefix, std::size_t longest)
-      : vocabulary_(file.vocabulary),
+  WordPiece(TokenizerFile& file, std::string unk, std::string_view prefix, std::size_t longest)
+      : vocabulary_(std::move(*file.table)),
         unk_(file, std::move(unk), vocabulary_),
         trie_(make_trie(file.vocabulary, vocabulary_)),
         continuation_(trie_.walk(TokenTrie::kRoot, prefix)),

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace attnctl {
@@ -46,8 +45,10 @@ class Vocabulary {
                                                               std::span<const std::int64_t> ids) const;
 
  private:
+  [[nodiscard]] std::size_t slot_of(std::string_view token) const;
+
   std::vector<std::string> tokens_;
-  std::unordered_map<std::string, std::int64_t> ids_;
+  std::vector<std::int32_t> slots_;  // a hash table of ids with open addressing; -1: free
   std::set<std::int64_t> special_;
   std::set<std::int64_t> separators_;
   WordMark mark_ = WordMark::none;

@@ -1,0 +1,49 @@
+#include "attnctl/base/error.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/temp_dir.hpp"
+#include "tokenizer/tokenizer_file.hpp"
+
+namespace attnctl::test {
+namespace {
+
+using nlohmann::json;
+
+/// Without key order, and in the order of the ids, as the reference writes them.
+json added_tokens(const TokenizerFile& file) {
+  json tokens = json::parse(file.parts.at("added_tokens").dump());
+  std::sort(tokens.begin(), tokens.end(),
+            [](const json& a, const json& b) { return a.at("id") < b.at("id"); });
+  return tokens;
+}
+
+// tests/golden/make_tokenizer_files.py
+TEST_CASE("each layout of files gives what transformers makes of it") {
+  const json rows = json::parse(slurp(ATTNCTL_SOURCE_DIR "/tests/golden/tokenizer_files.json"));
+  for (const json& row : rows) {
+    CAPTURE(row.at("name").get<std::string>());
+    const TempDir dir;
+    for (const auto& [name, text] : row.at("files").items()) dir.write(name, text.get<std::string>());
+    const auto file = read_tokenizer_files(dir.path());
+    REQUIRE(file.has_value());
+    CHECK(added_tokens(*file) == row.at("added_tokens"));
+    if (!row.contains("parts")) continue;
+    for (const auto& [part, want] : row.at("parts").items()) {
+      CAPTURE(part);
+      CHECK(json::parse(file->parts.value(part, nlohmann::ordered_json()).dump()) == want);
+    }
+  }
+}
+
+TEST_CASE("a directory without a tokenizer has none") {
+  CHECK_FALSE(read_tokenizer_files(TempDir().path()).has_value());
+}
+
+}  // namespace
+}  // namespace attnctl::test
