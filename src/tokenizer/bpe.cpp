@@ -43,6 +43,10 @@ class Bpe final : public TokenModel {
         alphabet_(vocabulary_),
         merges_(read_merges(file, vocabulary_, options_.prefix.size())) {
     if (unk) unk_.emplace(file, std::move(*unk), vocabulary_);
+    if (options_.byte_fallback && !alphabet_.has_bytes() && !(unk_ && unk_->exists())) {
+      file.document().object("model").refuse(
+          "byte_fallback", "got true, need tokens <0x00> to <0xFF> or an unk_token in the vocabulary");
+    }
     const bool plain = options_.prefix.empty() && options_.suffix.empty() && !options_.ignore_merges;
     if (plain) cuts_ = find_cuts(file);
   }

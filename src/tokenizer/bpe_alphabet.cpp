@@ -1,5 +1,6 @@
 #include "tokenizer/bpe_alphabet.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 #include <fmt/format.h>
@@ -12,6 +13,10 @@ BpeAlphabet::BpeAlphabet(const TokenTable& vocabulary)
   for (std::size_t c = 0; c < ids_.size(); ++c) {
     ids_[c] = vocabulary.find(unicode::Utf8(static_cast<char32_t>(c)));
   }
+}
+
+bool BpeAlphabet::has_bytes() const {
+  return std::any_of(bytes_.begin(), bytes_.end(), [](std::int32_t id) { return id >= 0; });
 }
 
 std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary) {

@@ -20,6 +20,8 @@ class BpeAlphabet {
   [[nodiscard]] std::int32_t find(char32_t character, std::string_view bytes) const {
     return character < ids_.size() ? ids_[character] : vocabulary_->find(bytes);
   }
+  /// Is there a token for any byte?
+  [[nodiscard]] bool has_bytes() const;
   /// The id of the token <0xNN> of a byte; -1 for none.
   [[nodiscard]] std::int32_t byte(char value) const { return bytes_[static_cast<unsigned char>(value)]; }
 

@@ -12,7 +12,7 @@ namespace attnctl {
 namespace {
 
 [[noreturn]] void refuse(const TokenizerFile& file, std::size_t index, std::string_view what) {
-  file.document().refuse("", fmt::format("/model/merges/{}: {}", index, what));
+  PartConfig(file.name, fmt::format("/model/merges/{}", index), file.parts).refuse("", what);
 }
 
 }  // namespace
@@ -20,7 +20,12 @@ namespace {
 MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, std::size_t prefix) {
   MergeTable table(file.merges.size());
   const auto id_of = [&](std::size_t index, std::string_view token) {
-    const std::int32_t id = token.size() > vocabulary.longest() ? -1 : vocabulary.find(token);
+    if (token.size() > vocabulary.longest()) {
+      refuse(file, index,
+             fmt::format("got {} of {} bytes, need a token of the vocabulary, whose longest has {}",
+                         in_quotes(token), token.size(), vocabulary.longest()));
+    }
+    const std::int32_t id = vocabulary.find(token);
     if (id < 0) {
       refuse(file, index, fmt::format("got {}, need a token of the vocabulary", in_quotes(token)));
     }

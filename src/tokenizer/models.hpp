@@ -20,6 +20,7 @@ class UnknownToken {
   UnknownToken(const TokenizerFile& file, std::string token, const TokenTable& table)
       : file_(file.name), token_(std::move(token)), id_(table.find(token_)) {}
   [[nodiscard]] const std::string& token() const { return token_; }
+  [[nodiscard]] bool exists() const { return id_ >= 0; }
   /// Throws Error(bad_input) where the vocabulary has none.
   [[nodiscard]] std::int32_t id() const {
     if (id_ < 0) refuse();

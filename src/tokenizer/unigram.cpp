@@ -49,6 +49,11 @@ class Unigram final : public TokenModel {
         bytes_(byte_tokens(vocabulary_)),
         unk_(unk.value_or(kNone)),
         byte_fallback_(byte_fallback) {
+    const auto exists = [](std::int32_t id) { return id >= 0; };
+    if (byte_fallback_ && unk_ == kNone && std::none_of(bytes_.begin(), bytes_.end(), exists)) {
+      file.document().object("model").refuse("byte_fallback",
+                                             "got true, need tokens <0x00> to <0xFF> or an unk_id");
+    }
     double least = std::numeric_limits<double>::infinity();
     for (const auto& entry : file.vocabulary) {
       scores_.push_back(entry.score);

@@ -17,7 +17,7 @@ namespace attnctl {
 namespace {
 
 [[noreturn]] void refuse_vocabulary(const TokenizerFile& file, const std::string& what) {
-  file.document().refuse("", "/model/vocab: " + what);
+  PartConfig(file.name, "/model/vocab", file.parts).refuse("", what);
 }
 
 void refuse_repeated_token(const TokenizerFile& file) {
