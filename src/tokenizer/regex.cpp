@@ -63,9 +63,10 @@ struct Matcher {
   Wide text;
 };
 
-// ICU counts steps, about a million of which pass in this many of its units; a text gets more by its length.
-constexpr std::int32_t time_limit = 100;
-constexpr std::size_t bytes_per_time_unit = 2000;
+// ICU counts steps in units of ten thousand, of which five hundred pass in a tenth of a second. A long text
+// gets more: twenty steps a byte.
+constexpr std::int32_t time_limit = 500;
+constexpr std::size_t bytes_per_time_unit = 500;
 constexpr std::int32_t stack_limit = 64 << 20;  // bytes; one match may save that much state
 
 }  // namespace

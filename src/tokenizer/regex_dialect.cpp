@@ -1,14 +1,308 @@
 #include "tokenizer/regex_dialect.hpp"
 
-#include <unicode/unistr.h>
+#include "attnctl/base/shown.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "tokenizer/regex_class.hpp"
+#include "tokenizer/regex_scanner.hpp"
+#include "tokenizer/regex_set.hpp"
 
 namespace attnctl {
+namespace {
 
-std::u16string icu_pattern(const PartConfig& /*where*/, std::string_view pattern) {
-  if (pattern.empty()) return u"(?:)";  // ICU knows no empty pattern
-  const icu::UnicodeString wide =
-      icu::UnicodeString::fromUTF8({pattern.data(), static_cast<std::int32_t>(pattern.size())});
-  return {wide.getBuffer(), static_cast<std::size_t>(wide.length())};
+using icu::UnicodeSet;
+
+constexpr int deepest_group = 100;
+constexpr std::uint32_t largest_count = 100000;  // Oniguruma's own limit
+
+/// Options that a pattern switches on and off.
+struct Options {
+  bool ignore_case = false;
+  bool dot_matches_all = false;
+};
+
+/// Writes the pattern of ICU while it reads the other one from left to right.
+class Translator {
+ public:
+  explicit Translator(RegexScanner& scanner) : in_(scanner), has_names_(scanner.has_names()) {}
+
+  std::u16string run() {
+    alternatives({}, 0);
+    if (!in_.at_end()) in_.refuse("unmatched )");
+    if (largest_reference_ > groups_) in_.refuse("a back-reference to a group that is not there");
+    return out_.empty() ? u"(?:)" : out_;
+  }
+
+ private:
+  /// Everything up to the ) of the group, or the end.
+  void alternatives(Options options, int depth) {
+    if (depth > deepest_group) in_.refuse(fmt::format("groups in more than {} others", deepest_group));
+    std::size_t opened = 0;
+    run_.clear();
+    while (!in_.at_end() && in_.peek() != U')') {
+      if (in_.accept(U'|')) {
+        run_.clear();
+        out_ += u'|';
+      } else if (isolated_options(options)) {
+        // They hold up to the end of the group, alternatives and all.
+        out_ += u"(?:";
+        ++opened;
+      } else {
+        term(options, depth);
+      }
+    }
+    out_.append(opened, u')');
+    run_.clear();
+  }
+
+  void term(const Options& options, int depth) {
+    const std::size_t start = out_.size();
+    const bool repeatable = atom(options, depth);
+    while (quantifier(start, repeatable)) {
+    }
+  }
+
+  /// Returns whether a quantifier may follow.
+  bool atom(const Options& options, int depth) {
+    if (in_.accept_repeat()) in_.refuse("nothing to repeat");
+    const char32_t c = in_.take();
+    if (c != U'(' && c != U'[' && c != U'\\' && c != U'.' && c != U'^' && c != U'$') {
+      literal(c, options);
+      return true;
+    }
+    if (c == U'\\') return escape(options);
+    run_.clear();
+    if (c == U'(') return group(options, depth);
+    if (c == U'[') {
+      put(read_class(in_, options.ignore_case));
+    } else if (c == U'.') {
+      put(options.dot_matches_all ? UnicodeSet(0, 0x10FFFF) : UnicodeSet(U'\n', U'\n').complement());
+    } else {
+      // At every line; but no line begins behind a \n that ends the text.
+      out_ += c == U'^' ? u"(?:\\A|(?<=\\x{A})(?!\\z))" : u"(?=\\x{A}|\\z)";
+      return false;
+    }
+    return true;
+  }
+
+  void put(const UnicodeSet& set) { out_ += regex_set::to_pattern(set); }
+
+  void literal(char32_t c, const Options& options) {
+    const auto point = static_cast<UChar32>(c);
+    UnicodeSet set(point, point);
+    if (options.ignore_case) {
+      run_ += c;
+      if (!regex_set::close_over_case(set) || regex_set::folds_together(run_)) {
+        in_.refuse("(?i) with letters that together equal one other, as ss does");
+      }
+    }
+    const bool plain = (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') || (c >= U'0' && c <= U'9');
+    if (set.size() > 1) {
+      put(set);
+    } else if (plain || c == U' ') {
+      out_ += static_cast<char16_t>(c);
+    } else {
+      const std::string hex = fmt::format("\\x{{{:X}}}", static_cast<std::uint32_t>(c));
+      out_.append(hex.begin(), hex.end());
+    }
+  }
+
+  bool escape(const Options& options) {
+    if (const std::optional<char32_t> c = in_.escaped_character()) {
+      literal(*c, options);
+      return true;
+    }
+    run_.clear();
+    const char32_t c = in_.take();
+    switch (c) {
+      case U'w':
+        put(regex_set::word_by_itself());
+        return true;
+      case U'W':
+        put(UnicodeSet(regex_set::word_by_itself()).complement());
+        return true;
+      case U'N':
+        put(UnicodeSet(U'\n', U'\n').complement());
+        return true;
+      case U'O':
+        put(UnicodeSet(0, 0x10FFFF));
+        return true;
+      case U'R':
+        out_ += u"(?>\\x{D}\\x{A}|[\\x{A}-\\x{D}\\x{85}\\x{2028}\\x{2029}])";
+        return true;
+      case U'A':
+        out_ += u"\\A";
+        return false;
+      case U'z':
+        out_ += u"\\z";
+        return false;
+      case U'Z':
+        out_ += u"(?=\\x{A}?\\z)";
+        return false;
+      case U'b':
+        word_boundary(u"(?:(?<={0})(?!{0})|(?<!{0})(?={0}))");
+        return false;
+      case U'B':
+        word_boundary(u"(?:(?<={0})(?={0})|(?<!{0})(?!{0}))");
+        return false;
+      default:
+        break;
+    }
+    if (c >= U'1' && c <= U'9') return back_reference(c, options);
+    if (const std::optional<UnicodeSet> set = in_.escaped_set(c)) {
+      put(*set);
+      return true;
+    }
+    in_.refuse_escape(c);
+  }
+
+  void word_boundary(std::u16string form) {
+    const std::u16string word = regex_set::to_pattern(regex_set::word_by_itself());
+    for (std::size_t at = 0; (at = form.find(u"{0}", at)) != std::u16string::npos; at += word.size()) {
+      form.replace(at, 3, word);
+    }
+    out_ += form;
+  }
+
+  bool back_reference(char32_t digit, const Options& options) {
+    const bool longer = !in_.at_end() && in_.peek() >= U'0' && in_.peek() <= U'9';
+    if (has_names_ || options.ignore_case || longer) {
+      in_.refuse("a back-reference beside named groups, under (?i) or above 9");
+    }
+    const auto number = static_cast<int>(digit - U'0');
+    if (number > largest_reference_) largest_reference_ = number;
+    out_ += {u'\\', static_cast<char16_t>(digit)};
+    return true;
+  }
+
+  bool group(const Options& options, int depth) {
+    if (in_.accept(U'*')) in_.refuse("(*...)");
+    bool repeatable = true;
+    Options inner = options;
+    if (!in_.accept(U'?')) {
+      ++groups_;
+      out_ += has_names_ ? u"(?:" : u"(";
+    } else if (in_.accept(U'#')) {
+      while (!in_.accept(U')')) in_.take();
+      out_ += u"(?:)";
+      return false;
+    } else if (const char16_t* look = in_.accept_look_around()) {
+      out_ += look;
+      repeatable = false;
+    } else if (in_.accept(U':')) {
+      out_ += u"(?:";
+    } else if (in_.accept(U'>')) {
+      out_ += u"(?>";
+    } else if (in_.accept_name()) {
+      out_ += u"(?:";
+    } else {
+      switches(inner);
+      if (!in_.accept(U':')) in_.refuse_group();
+      out_ += u"(?:";
+    }
+    alternatives(inner, depth + 1);
+    if (in_.at_end()) in_.refuse("unmatched (");
+    in_.take();
+    out_ += u')';
+    return repeatable;
+  }
+
+  /// imx-imx behind (?
+  void switches(Options& options) {
+    bool on = true;
+    for (;;) {
+      if (in_.accept(U'-')) {
+        on = false;
+      } else if (in_.accept(U'i')) {
+        options.ignore_case = on;
+      } else if (in_.accept(U'm')) {
+        options.dot_matches_all = on;
+      } else if (!in_.at_end() && in_.peek() == U'x' && !on) {
+        in_.take();
+      } else {
+        return;
+      }
+    }
+  }
+
+  /// (?i) and the like; leaves everything as it is where something else follows.
+  bool isolated_options(Options& options) {
+    const std::size_t begin = in_.position();
+    Options changed = options;
+    if (in_.accept(U'(') && in_.accept(U'?')) {
+      const std::size_t first = in_.position();
+      switches(changed);
+      if (in_.position() > first && in_.accept(U')')) {
+        options = changed;
+        return true;
+      }
+    }
+    in_.go_to(begin);
+    return false;
+  }
+
+  bool quantifier(std::size_t start, bool repeatable) {
+    const std::size_t begin = in_.position();
+    const std::optional<RegexScanner::Repeat> repeat = in_.accept_repeat();
+    if (!repeat) return false;
+    if (!repeatable) in_.refuse("a repeat of what has no width");
+    if (repeat->most < repeat->least || (repeat->least > largest_count) ||
+        (repeat->most != RegexScanner::no_limit && repeat->most > largest_count)) {
+      in_.refuse("a repeat {n,m} with n above m, or above 100000");
+    }
+    if (repeated_at_ == start && !repeated_interval_) in_.refuse("a repeat of a repeat");
+    if (repeated_at_ == start) {
+      out_.insert(start, u"(?:");
+      out_ += u')';
+    }
+    write_repeat(*repeat);
+    const bool interval = in_.is_interval(begin);
+    // Behind {n} a ? is a repeat of its own.
+    if (!repeat->fixed && in_.accept(U'?')) {
+      out_ += u'?';
+    } else if (!interval && in_.accept(U'+')) {
+      out_ += u'+';
+    }
+    repeated_at_ = start;
+    repeated_interval_ = interval;
+    return true;
+  }
+
+  void write_repeat(const RegexScanner::Repeat& repeat) {
+    std::string text;
+    if (repeat.most == RegexScanner::no_limit) {
+      text = repeat.least == 0 ? "*" : repeat.least == 1 ? "+" : fmt::format("{{{},}}", repeat.least);
+    } else if (repeat.least == 0 && repeat.most == 1) {
+      text = "?";
+    } else {
+      text = fmt::format("{{{},{}}}", repeat.least, repeat.most);
+    }
+    out_.append(text.begin(), text.end());
+  }
+
+  RegexScanner& in_;
+  const bool has_names_;  // then plain groups capture nothing
+  std::u16string out_;
+  std::u32string run_;  // letters one behind the other under (?i)
+  int groups_ = 0;
+  int largest_reference_ = 0;
+  static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
+  std::size_t repeated_at_ = nowhere;  // start of the atom that has a quantifier already
+  bool repeated_interval_ = false;     // {n,m}, which may be repeated again
+};
+
+}  // namespace
+
+std::u16string icu_pattern(const PartConfig& where, std::string_view pattern) {
+  RegexScanner scanner(where, pattern);
+  return Translator(scanner).run();
 }
 
 }  // namespace attnctl

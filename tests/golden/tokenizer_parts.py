@@ -1,6 +1,9 @@
-"""Makes tokenizer_parts/normalizers.json with the reference (Hugging Face tokenizers, requirements.txt): what
-each normalizer makes of strings, with the origin of every character, and a hash of what it makes of every
-code point by itself, and of pairs with marks.
+"""Makes tokenizer_parts/ with the reference (Hugging Face tokenizers, requirements.txt).
+
+- normalizers.json: what each normalizer makes of strings, with the origin of every character, and a hash of what
+  it makes of every code point by itself, and of pairs with marks.
+- regex.json: what regular expressions match in strings, and hashes of the sets of code points that they know.
+- classes.json: hashes of the sets of code points that other parts know.
 
     python tests/golden/tokenizer_parts.py
 """
@@ -10,7 +13,7 @@ import pathlib
 import random
 import unicodedata
 
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 HERE = pathlib.Path(__file__).resolve().parent / "tokenizer_parts"
 
@@ -45,6 +48,8 @@ CONFIGS = FORMS + [
     replace("String", "", "X"),
     replace("String", "a.", "$1"),
     replace("Regex", "a.", "$1\\0"),
+    replace("Regex", "^", "é"),
+    replace("Regex", "$", "é"),
     replace("Regex", "b*", "X"),
     replace("Regex", "[a-z]+", ""),
     replace("Regex", " {2,}", " "),
@@ -109,8 +114,7 @@ def fnv(texts):
     return f"{value:016x}"
 
 
-def main():
-    points = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+def normalizer_goldens(points):
     texts = strings()
     rows = []
     for config in CONFIGS:
@@ -124,10 +128,116 @@ def main():
         if config in FORMS:
             row["pairs"] = fnv(made.normalizer.normalize_str(x + mark) for x in points[:0x2fa20] for mark in MARKS)
         rows.append(row)
+    return {"marks": MARKS, "normalizers": rows}
+
+
+CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+LETTERS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+SMALL = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+BEFORE = r"[^\r\n\p{L}\p{N}]?"
+END = r"|\s+(?!\S)|\s+"
+# How well-known models cut texts.
+KNOWN = [
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+" + END,
+    CONTRACTIONS + "|" + BEFORE + r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+" + END,
+    CONTRACTIONS + "|" + BEFORE + r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+" + END,
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]" + END,
+    BEFORE + LETTERS + "*" + SMALL + "+" + CONTRACTIONS + "?|" + BEFORE + LETTERS + "+" + SMALL + "*" + CONTRACTIONS
+    + r"?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+" + END,
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
+    r"|\s*[\r\n]+" + END,
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+",
+    r" ?[^(\s|[.,!?…。，、।۔،])]+",
+    r"\s?[!-/:-~！-／：-～‘-‟　-。]+",
+    r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", "[0-9][0-9][0-9]", "[\r\n]", r"\s+", " {2,}", r"[^\s]+", r"\s+$", r"\d",
+]
+PATTERNS = KNOWN + [
+    "", "a", "b*", "(?=b)", "b*?", "a|", "^", "$", r"\A", r"\z", r"\Z", r"\s+\Z", r"^\s*\w", r"\w+$", r"a\z",
+    ".", "(?m:.)", ".*", r"\N", r"\O", r"\R", r"\h+", r"\b\w+\b", r"\B.", r"\w", r"\W+", r"[\w]", r"[^\w]", r"[\W]",
+    r"\p{^L}+", r"\P{L}+", r"\P{^L}+", r"\p{ l }", r"\p{lu}", r"\p{Uppercase_Letter}",
+    "(?i:[sdmt])", "(?i:[a-z]+)", "(?i:[^a-z]+)", "(?i:k|s)", "(?i)É", "(?i)[äöü]", "a(?i)b|c", "(?-i:a)", "(?im)a.",
+    "(?i-m:a)", r"(?i)\p{Lu}", r"(?i)\w",
+    "a{,2}", "a{2}", "a{2}?", "a{2}?b?", "a{2,3}?", "a{1,2}+", "a{,}", "a{", "a{b}", "a++a", "a*+", "a?+a", "(?>a+)a",
+    "(?:a*)*b", "()*a", "(?:a+)?b", "(?:ab|a)(?:c|bcd)", "(?:a|b)*?c", r"(a)\1", r"(\w)\1", "(?<w>a)(b)|c",
+    "(?#comment)a", r"(?<=\s)\S+", r"(?<!\w)\d+", "(?<=a|bc)d", "(?<!a|bc)d", r"\d{3}(?=\d)", r"(?=(\d{3})+(?!\d))",
+    r"\x41\u0042\x{43}", r"\0", r"\t\v\f\a\e", r"[\b]", r"\/\-\é", "[a-c-e]", "[]a]", "[^]a]", "[a[bc]d]", "[[^a]b]",
+    "[a&&b]", "[a-c&&b-d]", "[^a-c&&b-d]", "[&&]", "[a-z&&[^aeiou]]", "[a-c&&b&&b-d]", "[-a]", "[a-]", "[--a]",
+    "[[.a.]]", r"[\w&&[^a]]", r"[^\s\S]", r"[\x41-\x43]", r"[\p{Lu}\p{Lo}&&[^\p{Han}]]+", "[[:^alpha:][:digit:]]",
+]
+SETS = [rf"\p{{{name}}}" for name in (
+    "L", "M", "N", "P", "S", "Z", "C", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd", "No", "So", "LC", "Cn", "Han",
+    "Latin", "Common", "Arabic", "Cyrillic", "Hiragana", "Inherited", "Assigned", "Alphabetic", "Punct")]
+SETS += [f"[[:{name}:]]" for name in ("alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print",
+                                      "punct", "space", "upper", "word", "xdigit")]
+SETS += [r"\w", r"\s", r"\d", r"\h", r"[\w]", "."]
+TEXTS = ["abba", "a\nb\n", "\n\n", "aaaaa", "abcabcd", "ad bcd d", "-a-c.&[]", "'s'S'ſ'K it's IT'LL we'Re",
+         "1234567 12²½Ⅷ", "A1\r\nB \r\n\r\n  c", "\x00\x07\x08\t\v\f\x1b", "ABC/-é", "straße KÅÉé ÄÖÜ", "漢字かなABC!",
+         "<|startoftext|>x", "a{,}a{b}a{"]
+LETTERS_OF_TEXTS = "aabbccdsStTreREveVElLLMmkK ''\u2019  \t\n\n\r\r\n\x0b\x0c\x85\u00a0\u2028\u3000123４٣²½Ⅷ①éÉßſKÅ" \
+                   "\u0301\u0308漢字かカ한!?.,-_/\\()[]{}<>|@#$%^&*+=~`\"。、！😀\u200dÀΣσςžДд\u01c5\u02b0ª\u0915\u094d" \
+                   "\u0937\x00\x7f\ufeff\u200b\u0378\u0897\U00010d50\U0002ebf0xyz"
+MATCH = "\U0010FFFD"  # stands in the place of each match
+
+
+def members(split, text, points):
+    """A 0 or 1 for each character of the text: is it gone behind a Split that removes what it matches?"""
+    found = bytearray(b"1" * len(points))
+    for _, (begin, end) in split.pre_tokenize_str(text):
+        found[begin:end] = b"0" * (end - begin)
+    return found.decode()
+
+
+def regex_goldens(points):
+    random.seed(11)
+    texts = list(TEXTS)
+    for _ in range(24):
+        texts.append("".join(random.choice(LETTERS_OF_TEXTS) for _ in range(random.randint(4, 20))))
+    rows = [{"pattern": pattern,
+             "replaced": [normalizers.Replace(Regex(pattern), MATCH).normalize_str(text) for text in texts]}
+            for pattern in PATTERNS]
+    sets = []
+    text = "".join(points)
+    for pattern in SETS:
+        split = pre_tokenizers.Split(Regex(pattern), "removed")
+        sets.append({"pattern": pattern, "members": fnv([members(split, text, points)])})
+    return {"match": MATCH, "texts": texts, "patterns": rows, "sets": sets}
+
+
+def class_goldens(points):
+    def ends(split, expected):
+        """Does the character begin another piece than an `a` before it?"""
+        return fnv(["".join("1" if len(split.pre_tokenize_str("a" + x)) == expected else "0" for x in points)])
+
+    text = "".join(points)
+    words = pre_tokenizers.Whitespace()
+    return {
+        "white_space": fnv([members(pre_tokenizers.WhitespaceSplit(), text, points)]),
+        "bert_punctuation": ends(pre_tokenizers.Punctuation(), 2),
+        "word": fnv(["".join("1" if words.pre_tokenize_str("a" + x)[0][1] == (0, 2) else "0" for x in points)]),
+        "number": ends(pre_tokenizers.Digits(), 2),
+        "regex_letter": fnv([members(pre_tokenizers.Split(Regex(r"\p{L}"), "removed"), text, points)]),
+        "regex_number": fnv([members(pre_tokenizers.Split(Regex(r"\p{N}"), "removed"), text, points)]),
+    }
+
+
+def write(name, document):
+    """One line for each row of a list."""
+    parts = []
+    for key, value in document.items():
+        if isinstance(value, list):
+            lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
+            parts.append(f"{json.dumps(key)}:[\n{lines}\n]")
+        else:
+            parts.append(f"{json.dumps(key)}:{json.dumps(value)}")
+    (HERE / name).write_text("{" + ",\n".join(parts) + "}\n")
+
+
+def main():
     HERE.mkdir(exist_ok=True)
-    lines = ",\n".join(json.dumps(row, ensure_ascii=True, separators=(",", ":")) for row in rows)
-    document = f'{{"marks":{json.dumps(MARKS)},"normalizers":[\n{lines}\n]}}\n'
-    (HERE / "normalizers.json").write_text(document)
+    points = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    write("regex.json", regex_goldens(points))
+    write("classes.json", class_goldens(points))
+    write("normalizers.json", normalizer_goldens(points))
 
 
 if __name__ == "__main__":

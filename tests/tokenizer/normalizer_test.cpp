@@ -4,17 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "support/refusal.hpp"
 #include "tokenizer/part_config.hpp"
+#include "tokenizer/parts_golden.hpp"
 #include "tokenizer/piece_text.hpp"
 #include "tokenizer/unicode.hpp"
 
@@ -27,10 +26,8 @@ NormalizerPtr make(const Json& config) {
   return make_normalizer(PartConfig("tokenizer.json", "/normalizer", config));
 }
 
-/// What the reference gives: tests/golden/tokenizer_parts.py.
 const Json& golden() {
-  static const Json document =
-      Json::parse(std::ifstream(ATTNCTL_SOURCE_DIR "/tests/golden/tokenizer_parts/normalizers.json"));
+  static const Json document = parts_golden("normalizers.json");
   return document;
 }
 
@@ -61,20 +58,6 @@ TEST_CASE("strings become what the reference makes of them, each character from 
   }
 }
 
-/// FNV-1a over the bytes of each text, and a 0xFF behind it.
-class Hash {
- public:
-  void add(std::string_view text) {
-    for (const char c : text) add(static_cast<unsigned char>(c));
-    add(0xFF);
-  }
-  [[nodiscard]] std::string hex() const { return fmt::format("{:016x}", value_); }
-
- private:
-  void add(std::uint64_t byte) { value_ = (value_ ^ byte) * 0x100000001B3U; }
-  std::uint64_t value_ = 0xCBF29CE484222325U;
-};
-
 TEST_CASE("every code point becomes what the reference makes of it") {
   for (const Json& row : golden().at("normalizers")) {
     if (!row.contains("code_points")) continue;
@@ -84,7 +67,7 @@ TEST_CASE("every code point becomes what the reference makes of it") {
     Hash hash;
     PieceText text;
     for (char32_t c = 0; c < 0x110000; ++c) {
-      if (c >= 0xD800 && c < 0xE000) continue;
+      if (is_surrogate(c)) continue;
       text.assign(unicode::Utf8(c));
       normalizer->normalize(text);
       hash.add(text.text());
@@ -103,7 +86,7 @@ TEST_CASE("pairs of a character and a mark have the reference's normal forms") {
     Hash hash;
     PieceText text;
     for (char32_t c = 0; c < 0x2FA20 + 0x800; ++c) {
-      if (c >= 0xD800 && c < 0xE000) continue;
+      if (is_surrogate(c)) continue;
       for (std::size_t i = 0; i < marks.size();) {
         std::string pair(unicode::Utf8{c});
         unicode::append(pair, unicode::next(marks, i));

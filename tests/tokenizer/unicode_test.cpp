@@ -2,10 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 
 #include <doctest/doctest.h>
+
+#include "tokenizer/parts_golden.hpp"
 
 namespace attnctl::test {
 namespace {
@@ -58,6 +61,31 @@ TEST_CASE("classes where the versions of Unicode part") {
   for (const Row& row : rows) {
     CAPTURE(static_cast<std::uint32_t>(row.c));
     CHECK(uni::classes()(row.c) == row.bits);
+  }
+}
+
+TEST_CASE("every code point has the classes that it has in the reference") {
+  struct Row {
+    const char* name;
+    uni::Class of;
+  };
+  const Row rows[] = {
+      {"white_space", uni::white_space},
+      {"bert_punctuation", uni::bert_punctuation},
+      {"word", uni::word},
+      {"number", uni::number},
+      {"regex_letter", uni::regex_letter},
+      {"regex_number", uni::regex_number},
+  };
+  const auto golden = parts_golden("classes.json");
+  REQUIRE(golden.size() == std::size(rows));
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    std::string members;
+    for (char32_t c = 0; c < uni::code_points; ++c) {
+      if (!is_surrogate(c)) members += uni::is(c, row.of) ? '1' : '0';
+    }
+    CHECK(hash_of(members) == golden.at(row.name).get<std::string>());
   }
 }
 

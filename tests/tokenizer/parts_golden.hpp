@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "tokenizer/part_config.hpp"
+
+namespace attnctl::test {
+
+/// A document that tests/golden/tokenizer_parts.py made with the reference.
+inline PartConfig::Json parts_golden(const std::string& name) {
+  return PartConfig::Json::parse(std::ifstream(ATTNCTL_SOURCE_DIR "/tests/golden/tokenizer_parts/" + name));
+}
+
+/// FNV-1a, 64 bits, over the bytes of each text and a 0xFF behind it.
+class Hash {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text) add(static_cast<unsigned char>(c));
+    add(0xFF);
+  }
+  [[nodiscard]] std::string hex() const { return fmt::format("{:016x}", value_); }
+
+ private:
+  void add(std::uint64_t byte) { value_ = (value_ ^ byte) * 0x100000001B3U; }
+  std::uint64_t value_ = 0xCBF29CE484222325U;
+};
+
+inline std::string hash_of(std::string_view text) {
+  Hash hash;
+  hash.add(text);
+  return hash.hex();
+}
+
+inline bool is_surrogate(char32_t c) {
+  return c >= 0xD800 && c < 0xE000;
+}
+
+}  // namespace attnctl::test
