@@ -101,6 +101,15 @@ class Check:
         self.file.write_text("".join(json.dumps({"text": t}) + "\n" for t in self.texts))
         self.counts = {"exact": 0, "refused": 0, "different": 0}
 
+    def of_one_mind(self, directory: Path, differing: list[int], got: list[tuple]) -> list[int]:
+        """Those to which the library never gives what was found: where two added tokens are the same after
+        normalizing, which one counts differs from one opening to the next."""
+        for _ in range(8 if differing else 0):
+            texts = [self.texts[i] for i in differing]
+            again = in_child(lambda: reference(open_tokenizer(directory), texts))
+            differing = [i for i, wanted in zip(differing, again) if wanted != got[i]]
+        return differing
+
     def compare(self, name: str, directory: Path) -> None:
         wanted = in_child(lambda: reference(open_tokenizer(directory), self.texts))
         if isinstance(wanted, str):
@@ -114,6 +123,7 @@ class Check:
         if len(got) != len(wanted):
             raise SystemExit(f"{name}: {len(got)} records for {len(wanted)} texts")
         differing = [i for i in range(len(wanted)) if wanted[i] is not None and wanted[i] != got[i]]
+        differing = self.of_one_mind(directory, differing, got)
         self.counts["different" if differing else "exact"] += 1
         if differing:
             print(f"{name}: different, {len(differing)} of {len(wanted)} texts")
