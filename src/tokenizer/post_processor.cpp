@@ -125,7 +125,10 @@ void push_front(TokenizedText& text, const SpecialToken& token) {
 
 std::int64_t read_id(const PartConfig& config, std::string_view key, const PartConfig::Json& value) {
   constexpr std::uint64_t largest = std::numeric_limits<std::uint32_t>::max();
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > largest) {
+  // What this program put together itself holds signed numbers.
+  const bool natural =
+      value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+  if (!natural || value.get<std::uint64_t>() > largest) {
     config.refuse(key, fmt::format("expected ids from 0 to {}, found {}", largest,
                                    value.is_number() ? value.dump() : value.type_name()));
   }
