@@ -43,18 +43,48 @@ void for_each_circuit(const WeightsAnalysis& weights, Visit&& visit) {
   if (weights.ov) visit(*weights.ov);
 }
 
+/// [[begin, end], ...]
+List ranges_of(std::span<const TextRange> ranges) {
+  List list;
+  for (const TextRange& range : ranges)
+    list.emplace_back(List{Value(std::size_t{range.begin}), Value(std::size_t{range.end})});
+  return list;
+}
+
+void add_text(Record& record, const Sequence& sequence) {
+  if (sequence.text) record.set("text", *sequence.text);
+  if (sequence.text_pair) record.set("text_pair", *sequence.text_pair);
+}
+
+/// Where a text's tokens stand and which words they are of.
+void add_alignment(Record& record, const Sequence& sequence) {
+  if (sequence.offsets.empty()) return;
+  record.set("offsets", ranges_of(sequence.offsets));
+  List words;
+  for (const std::optional<std::size_t>& word : sequence.words) words.push_back(or_null(word));
+  record.set("words", std::move(words));
+  if (sequence.text_index.empty()) return;
+  List texts;
+  for (const std::optional<std::uint8_t>& text : sequence.text_index) {
+    texts.push_back(text ? Value(std::size_t{*text}) : Value());
+  }
+  record.set("sequence_ids", std::move(texts));
+}
+
 Section inputs_section(const Results& results) {
   List items;
   for (const Sequence& sequence : results.batch.sequences) {
     Record record;
     record.set("id", sequence.id);
-    if (sequence.text) record.set("text", *sequence.text);
+    add_text(record, sequence);
     if (sequence.units > 0) record.set("unit", "word");
     if (!sequence.tokens.empty()) {
       record.set("tokens", List(sequence.tokens.begin(), sequence.tokens.end()));
     }
     if (!sequence.ids.empty()) record.set("ids", make_array({sequence.ids.size()}, sequence.ids));
+    add_alignment(record, sequence);
     record.set("length", sequence.queries());
+    if (sequence.truncated > 0) record.set("truncated", sequence.truncated);
     items.emplace_back(std::move(record));
   }
   return {"inputs", "input", std::move(items)};

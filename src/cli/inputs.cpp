@@ -5,7 +5,9 @@
 #include "attnctl/input/sequences.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,25 +20,45 @@ namespace {
 
 constexpr std::size_t kInputLimit = std::size_t{1} << 30;
 
-InputFormat format_of(const std::string& path, const std::string& given) {
-  const std::string extension = path == "-" ? "." + given : std::filesystem::path(path).extension().string();
-  if (extension == ".json") return InputFormat::json;
-  if (extension == ".jsonl") return InputFormat::jsonl;
-  if (path == "-") fail(Status::usage, "--input -: need --input-format json or jsonl");
-  fail(Status::bad_input,
-       "{}: unsupported input \"{}\"; supported: .jsonl, .json (with \"tokens\" or \"ids\")", escaped(path),
-       escaped(extension));
+struct FormatRow {
+  std::string_view extension;
+  InputFormat format;
+};
+constexpr std::array kFormats = {
+    FormatRow{".txt", InputFormat::txt},
+    FormatRow{".jsonl", InputFormat::jsonl},
+    FormatRow{".json", InputFormat::json},
+    FormatRow{".conllu", InputFormat::conllu},
+};
+
+void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, Batch& batch,
+                    Warnings& warnings) {
+  const InputFormat format = input_format(item.value, options);
+  const bool standard_input = item.value == "-";
+  const std::string name = standard_input ? "standard input" : item.value;
+  const std::string text =
+      standard_input ? read_descriptor(STDIN_FILENO, name, kInputLimit) : read_file(item.value, kInputLimit);
+  const std::size_t before = batch.sequences.size();
+  const std::uint64_t blank = read_sequences(text, format, name, {open.vocabulary, open.encoder}, batch);
+  if (batch.sequences.size() == before) fail(Status::bad_input, "{}: holds no input", escaped(item.value));
+  if (blank > 0) warnings.add("blank_lines", fmt::format("{}: blank lines are no inputs", name), blank);
 }
 
-void read_file_item(const InputItem& item, const InputOptions& options, const Vocabulary& vocabulary,
-                    Batch& batch) {
-  const InputFormat format = format_of(item.value, options.input_format);
-  const bool standard_input = item.value == "-";
-  const std::string text = standard_input ? read_descriptor(STDIN_FILENO, "standard input", kInputLimit)
-                                          : read_file(item.value, kInputLimit);
-  const std::size_t before = batch.sequences.size();
-  read_sequences(text, format, standard_input ? "standard input" : item.value, vocabulary, batch);
-  if (batch.sequences.size() == before) fail(Status::bad_input, "{}: holds no input", escaped(item.value));
+Sequence text_sequence(const InputItem& item, OpenModel& open) {
+  require_utf8(item.value, {"--text", 0, 1});
+  if (item.pair) require_utf8(*item.pair, {"--text-pair", 0, 1});
+  return open.encoder.encode({{}, item.value, item.pair, std::nullopt});
+}
+
+/// --truncate, and what it did.
+void truncate_inputs(std::size_t most, Batch& batch, Warnings& warnings) {
+  truncate_ids(batch, most);
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+    const Sequence& sequence = batch.sequences[s];
+    if (sequence.truncated == 0) continue;
+    warnings.add("truncated", fmt::format("input {}: {} tokens cut to the model's {} positions (--truncate)",
+                                          s, sequence.queries() + sequence.truncated, most));
+  }
 }
 
 /// --embeddings with the --keys and --values that go with it: a sequence for each item of the batch axis.
@@ -69,6 +91,14 @@ void read_embeddings_item(const std::string& path, const std::optional<std::stri
   }
 }
 
+/// What a tokenizer says of types means nothing to a model without them.
+void drop_token_types(const ModelConfig& config, Batch& batch) {
+  if (config.embedding.token_types > 0) return;
+  for (Sequence& sequence : batch.sequences) {
+    if (sequence.text) sequence.token_type_ids.clear();
+  }
+}
+
 void apply_masks(const InputOptions& options, Batch& batch) {
   if (options.mask == "none") {
     for (Sequence& sequence : batch.sequences) sequence.unmasked = true;
@@ -83,10 +113,34 @@ void apply_masks(const InputOptions& options, Batch& batch) {
 
 }  // namespace
 
+InputFormat input_format(const std::string& path, const InputOptions& options) {
+  const bool standard_input = path == "-";
+  if (standard_input && options.input_format.empty())
+    fail(Status::usage, "--input -: need --input-format txt, jsonl, json or conllu");
+  const std::string extension =
+      standard_input ? "." + options.input_format : std::filesystem::path(path).extension().string();
+  const auto* row = std::find_if(kFormats.begin(), kFormats.end(),
+                                 [&](const FormatRow& each) { return each.extension == extension; });
+  if (row != kFormats.end()) return row->format;
+  fail(Status::bad_input, "{}: unsupported input \"{}\"; supported: .txt, .jsonl, .json, .conllu",
+       escaped(path), escaped(extension));
+}
+
+void require_inputs(const InputOptions& options, const std::string& kinds) {
+  if (options.items.empty()) {
+    fail(Status::usage, "no input: give {} (--input - reads standard input)", kinds);
+  }
+  const auto readings = std::count_if(options.items.begin(), options.items.end(), [](const InputItem& item) {
+    return item.kind == InputItem::Kind::file && item.value == "-";
+  });
+  if (readings > 1) fail(Status::usage, "--input -: standard input can be read only once");
+}
+
 std::vector<std::filesystem::path> input_files(const InputOptions& options) {
   std::vector<std::filesystem::path> files;
   for (const InputItem& item : options.items) {
-    if (item.kind != InputItem::Kind::ids && item.value != "-") files.emplace_back(item.value);
+    const bool named = item.kind == InputItem::Kind::file || item.kind == InputItem::Kind::embeddings;
+    if (named && item.value != "-") files.emplace_back(item.value);
   }
   files.insert(files.end(), options.keys.begin(), options.keys.end());
   files.insert(files.end(), options.values.begin(), options.values.end());
@@ -95,22 +149,17 @@ std::vector<std::filesystem::path> input_files(const InputOptions& options) {
   return files;
 }
 
-Batch read_inputs(const InputOptions& options, const Vocabulary& vocabulary) {
-  if (options.items.empty()) {
-    fail(Status::usage, "no input: give --ids, --input or --embeddings (--input - reads standard input)");
-  }
-  const auto is = [](InputItem::Kind kind, std::string_view value = {}) {
-    return [=](const InputItem& item) { return item.kind == kind && (value.empty() || item.value == value); };
-  };
-  if (std::count_if(options.items.begin(), options.items.end(), is(InputItem::Kind::file, "-")) > 1) {
-    fail(Status::usage, "--input -: standard input can be read only once");
-  }
+Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings) {
+  require_inputs(options, "--text, --ids, --input or --embeddings");
   const auto embeddings =
-      std::count_if(options.items.begin(), options.items.end(), is(InputItem::Kind::embeddings));
+      std::count_if(options.items.begin(), options.items.end(),
+                    [](const InputItem& item) { return item.kind == InputItem::Kind::embeddings; });
   if (options.keys.size() > static_cast<std::size_t>(embeddings) ||
       options.values.size() > options.keys.size()) {
     fail(Status::usage, "--keys and --values go with --embeddings, one for each, and --values with --keys");
   }
+  const std::optional<std::size_t>& most = open.model.config().max_positions;
+  if (options.truncate && most) open.encoder.truncate_to(*most);
   Batch batch;
   std::size_t embedding_items = 0;
   const auto at = [](const std::vector<std::string>& list, std::size_t i) {
@@ -118,11 +167,14 @@ Batch read_inputs(const InputOptions& options, const Vocabulary& vocabulary) {
   };
   for (const InputItem& item : options.items) {
     switch (item.kind) {
+      case InputItem::Kind::text:
+        batch.sequences.push_back(text_sequence(item, open));
+        break;
       case InputItem::Kind::ids:
         batch.sequences.emplace_back().ids = parse_ids(item.value);
         break;
       case InputItem::Kind::file:
-        read_file_item(item, options, vocabulary, batch);
+        read_file_item(item, options, open, batch, warnings);
         break;
       case InputItem::Kind::embeddings:
         read_embeddings_item(item.value, at(options.keys, embedding_items),
@@ -131,7 +183,9 @@ Batch read_inputs(const InputOptions& options, const Vocabulary& vocabulary) {
         break;
     }
   }
-  finish_batch(batch, vocabulary);
+  if (options.truncate && most) truncate_inputs(*most, batch, warnings);
+  finish_batch(batch, open.vocabulary);
+  drop_token_types(open.model.config(), batch);
   apply_masks(options, batch);
   return batch;
 }

@@ -1,18 +1,29 @@
 #pragma once
 
+#include "attnctl/base/warnings.hpp"
 #include "attnctl/input/batch.hpp"
-#include "attnctl/tokenizer/vocabulary.hpp"
+#include "attnctl/input/text_input.hpp"
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "cli/options.hpp"
+#include "cli/session.hpp"
 
 namespace attnctl::cli {
 
-/// The inputs of the command line in their order, read and completed. Throws Error: usage (none at all,
-/// standard input twice, --keys that no --embeddings goes with), bad_input, environment.
-[[nodiscard]] Batch read_inputs(const InputOptions& options, const Vocabulary& vocabulary);
+/// The inputs of the command line in their order, read, tokenized and completed. Opens the model's tokenizer
+/// where there is text. Throws Error: usage (none at all, standard input twice, --keys that no --embeddings
+/// goes with), bad_input, environment.
+[[nodiscard]] Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
+
+/// The format of an --input: by its extension, of "-" as --input-format says. Throws Error: usage, bad_input.
+[[nodiscard]] InputFormat input_format(const std::string& path, const InputOptions& options);
+
+/// Throws Error(usage) where there is no input, or standard input is to be read twice; `kinds` names what
+/// there might be.
+void require_inputs(const InputOptions& options, const std::string& kinds);
 
 /// The files that the options name, "-" left out.
 [[nodiscard]] std::vector<std::filesystem::path> input_files(const InputOptions& options);

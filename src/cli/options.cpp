@@ -97,58 +97,6 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->type_name("FILE");
 }
 
-void add_input_options(CLI::App& command, InputOptions& options) {
-  const std::string group = "Inputs (repeat freely; order is kept)";
-  const auto add_item = [&](const char* name, const char* type, InputItem::Kind kind, const char* text) {
-    // Options run in the order of their definition, not of the command line: the items are put in order
-    // afterwards.
-    CLI::Option* option = command
-                              .add_option(
-                                  name, [](const CLI::results_t&) { return true; }, text)
-                              ->type_name(type)
-                              ->group(group)
-                              ->allow_extra_args(false);
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1);
-    return std::pair(option, kind);
-  };
-  const std::map<const CLI::Option*, InputItem::Kind> kinds = {
-      add_item("--ids", "101,7592,102", InputItem::Kind::ids, "token ids, used as they are"),
-      add_item("--input", "FILE", InputItem::Kind::file,
-               ".jsonl: an object a line; .json: one object or an array; each holds \"tokens\" or \"ids\"; - "
-               "is stdin"),
-      add_item("--embeddings", "X.npy", InputItem::Kind::embeddings,
-               "[n, d] or [batch, n, d] in place of token embeddings"),
-  };
-  command.add_option("--input-format", options.input_format, "format of --input -")
-      ->check(CLI::IsMember({"json", "jsonl"}))
-      ->group(group);
-  command
-      .add_option("--keys", options.keys, "embeddings of the keys (cross-attention), for each --embeddings")
-      ->type_name("K.npy")
-      ->allow_extra_args(false)
-      ->group(group);
-  command.add_option("--values", options.values, "embeddings of the values, for each --embeddings")
-      ->type_name("V.npy")
-      ->allow_extra_args(false)
-      ->group(group);
-  command
-      .add_option("--mask", options.mask,
-                  "causal, none, or FILE.npy: bool or integer, 1 = may attend; float: added to the scores")
-      ->type_name("causal|none|FILE.npy")
-      ->group(group);
-  command.add_option("--key-mask", options.key_mask, "[batch, m]: 1 = this key is visible")
-      ->type_name("FILE.npy")
-      ->group(group);
-  command.parse_complete_callback([&command, &options, kinds] {
-    std::map<const CLI::Option*, std::size_t> used;
-    for (const CLI::Option* option : command.parse_order()) {
-      const auto kind = kinds.find(option);
-      if (kind == kinds.end()) continue;
-      options.items.push_back({kind->second, option->results().at(used[option]++)});
-    }
-  });
-}
-
 void add_head_options(CLI::App& command, SelectionOptions& options) {
   const std::string group = "Selection";
   command.add_option("--layers", options.layers, "layers, such as 0,3-5 (default: all)")
@@ -178,8 +126,7 @@ void add_selection_options(CLI::App& command, SelectionOptions& options, const s
       ->group(group);
 }
 
-void add_document_options(CLI::App& command, OutputOptions& options,
-                          const std::vector<std::string>& formats) {
+void add_target_options(CLI::App& command, OutputOptions& options, const std::vector<std::string>& formats) {
   const std::string group = "Output";
   command
       .add_option("--format", options.format,
@@ -189,6 +136,12 @@ void add_document_options(CLI::App& command, OutputOptions& options,
   command.add_option("-o,--output", options.path, "where to write; a file is replaced atomically")
       ->type_name("PATH")
       ->group(group);
+}
+
+void add_document_options(CLI::App& command, OutputOptions& options,
+                          const std::vector<std::string>& formats) {
+  const std::string group = "Output";
+  add_target_options(command, options, formats);
   command
       .add_option("--digits", options.digits, "fixed decimals (default: the shortest text that reads back)")
       ->check(CLI::Range(0, NumberFormat::most_digits))
@@ -211,11 +164,23 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
       ->group(group);
 }
 
-void add_run_options(CLI::App& command, RunOptions& options) {
+void add_worker_options(CLI::App& command, RunOptions& options) {
   const std::string group = "Run";
   command.add_option("--threads", options.threads, "default: the cores that this process may use")
       ->check(CLI::Range(1, 4096))
       ->group(group);
+  command.add_flag("--quiet", options.quiet, "no warnings and no progress on standard error")->group(group);
+  const std::map<std::string, ProgressMode> modes = {
+      {"auto", ProgressMode::automatic}, {"always", ProgressMode::always}, {"never", ProgressMode::never}};
+  command.add_option("--progress", options.progress, "auto, always or never")
+      ->transform(CLI::CheckedTransformer(modes).description(""))
+      ->type_name("WHEN")
+      ->group(group);
+}
+
+void add_run_options(CLI::App& command, RunOptions& options) {
+  const std::string group = "Run";
+  add_worker_options(command, options);
   command
       .add_option_function<std::string>(
           "--memory", [&options](const std::string& text) { options.memory = parse_bytes(text); },
@@ -226,13 +191,6 @@ void add_run_options(CLI::App& command, RunOptions& options) {
       ->capture_default_str()
       ->group(group);
   command.add_flag("--strict", options.strict, "non-finite numbers are an error (status 6)")->group(group);
-  command.add_flag("--quiet", options.quiet, "no warnings and no progress on standard error")->group(group);
-  const std::map<std::string, ProgressMode> modes = {
-      {"auto", ProgressMode::automatic}, {"always", ProgressMode::always}, {"never", ProgressMode::never}};
-  command.add_option("--progress", options.progress, "auto, always or never")
-      ->transform(CLI::CheckedTransformer(modes).description(""))
-      ->type_name("WHEN")
-      ->group(group);
 }
 
 }  // namespace attnctl::cli

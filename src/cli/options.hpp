@@ -23,19 +23,24 @@ void add_model_options(CLI::App& command, ModelOptions& options);
 
 /// One input as given, in the order of the command line.
 struct InputItem {
-  enum class Kind { ids, file, embeddings };
+  enum class Kind { text, ids, file, embeddings };
   Kind kind = Kind::ids;
   std::string value;
+  std::optional<std::string> pair = {};  // of a text: the second one
 };
 
 struct InputOptions {
   std::vector<InputItem> items;
-  std::string input_format;       // of standard input: "json" or "jsonl"
+  std::string input_format;       // of standard input: "json", "jsonl", "txt" or "conllu"
   std::vector<std::string> keys;  // the k-th belongs to the k-th --embeddings
   std::vector<std::string> values;
   std::optional<std::string> mask;  // "causal", "none" or a file
   std::optional<std::string> key_mask;
+  bool truncate = false;
 };
+/// --text, --text-pair, --input and --input-format: the inputs that are text.
+void add_text_options(CLI::App& command, InputOptions& options);
+/// All inputs.
 void add_input_options(CLI::App& command, InputOptions& options);
 
 /// What to compute and show (cli.md, --include).
@@ -72,6 +77,8 @@ struct OutputOptions {
   std::string sort;
   std::optional<std::size_t> top;
 };
+/// --format and -o alone.
+void add_target_options(CLI::App& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// --format, -o and --digits: all that commands without tables take.
 void add_document_options(CLI::App& command, OutputOptions& options, const std::vector<std::string>& formats);
 void add_output_options(CLI::App& command, OutputOptions& options);
@@ -84,6 +91,8 @@ struct RunOptions {
   bool quiet = false;
   ProgressMode progress = ProgressMode::automatic;
 };
+/// --threads, --quiet and --progress alone.
+void add_worker_options(CLI::App& command, RunOptions& options);
 void add_run_options(CLI::App& command, RunOptions& options);
 
 }  // namespace attnctl::cli

@@ -155,7 +155,7 @@ AnalysisRun::AnalysisRun(const AnalysisRequest& request)
       open_(open_model(request.model, session_.warnings)),
       selection_(select_heads(request.selection, open_.model.config())) {
   if (request.with_inputs) {
-    batch_ = read_inputs(request.inputs, open_.vocabulary);
+    batch_ = read_inputs(request.inputs, open_, session_.warnings);
     check_batch(open_.model, batch_);
   }
   if (request.by_word) plan_words();

@@ -39,7 +39,7 @@ OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
     vocabulary = read_vocabulary(directory);
   }
   add_special_ids(vocabulary, model.config());
-  return {std::move(model), std::move(vocabulary)};
+  return {std::move(model), std::move(vocabulary), TextEncoder(directory, options.model)};
 }
 
 std::vector<std::filesystem::path> model_files(const ModelOptions& options) {

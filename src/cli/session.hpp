@@ -4,6 +4,7 @@
 #include "attnctl/base/progress.hpp"
 #include "attnctl/base/result.hpp"
 #include "attnctl/base/warnings.hpp"
+#include "attnctl/input/text_sequence.hpp"
 #include "attnctl/model/model.hpp"
 #include "attnctl/tokenizer/vocabulary.hpp"
 
@@ -24,10 +25,12 @@ struct Session {
   const RunOptions& options;
 };
 
-/// A model that was opened and bound, and the vocabulary of its directory or configuration.
+/// A model that was opened and bound, the vocabulary of its directory or configuration, and its tokenizer,
+/// which is opened when a text comes.
 struct OpenModel {
   Model model;
   Vocabulary vocabulary;
+  TextEncoder encoder;
 };
 [[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
 

@@ -57,9 +57,9 @@ Sequence seeded_sequence(const ModelConfig& config) {
 }
 
 /// The inputs of the command line, else those of the reference, else seeded ones.
-Batch choose_inputs(const VerifyOptions& options, const OpenModel& open,
-                    const std::optional<ReferenceFile>& reference) {
-  if (!options.inputs.items.empty()) return read_inputs(options.inputs, open.vocabulary);
+Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
+                    const std::optional<ReferenceFile>& reference, Warnings& warnings) {
+  if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
   Batch batch;
   if (reference) {
     for (const std::vector<std::int64_t>& ids : reference->ids) {
@@ -160,10 +160,10 @@ void verify(const VerifyOptions& options) {
   if (options.against) files.emplace_back(*options.against);
   const Target target = resolve_target(options.output, {Format::text, Format::json, Format::jsonl}, files);
   Session session(options.run);
-  const OpenModel open = open_model(options.model, session.warnings);
+  OpenModel open = open_model(options.model, session.warnings);
   std::optional<ReferenceFile> reference;
   if (options.against) reference = read_reference(*options.against, open.model.config());
-  const Batch batch = choose_inputs(options, open, reference);
+  const Batch batch = choose_inputs(options, open, reference, session.warnings);
   check_batch(open.model, batch);
 
   OutputFile out(target.path);

@@ -1,9 +1,13 @@
 #include "attnctl/input/token_query.hpp"
 
 #include "attnctl/base/parse_number.hpp"
+#include "attnctl/base/utf8.hpp"
+#include "attnctl/input/words.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdint>
 #include <functional>
 
 namespace attnctl {
@@ -15,20 +19,23 @@ bool equal_without_case(std::string_view a, std::string_view b) {
                     [&](char x, char y) { return lower(x) == lower(y); });
 }
 
-/// Groups of positions with the text of each: single tokens as the vocabulary has them, or words as one types
-/// them.
+/// Something that may be asked for: its text, or a second one, and its positions.
 struct Group {
   std::string text;
   std::vector<std::size_t> positions;
+  std::string bare;  // without the punctuation around it; empty: there is none
+  std::vector<std::size_t> bare_positions;
 };
 
 std::vector<Group> token_groups(const Sequence& sequence) {
   std::vector<Group> groups;
-  for (std::size_t i = 0; i < sequence.tokens.size(); ++i) groups.push_back({sequence.tokens[i], {i}});
+  for (std::size_t i = 0; i < sequence.tokens.size(); ++i)
+    groups.push_back({sequence.tokens[i], {i}, {}, {}});
   return groups;
 }
 
-std::vector<Group> word_groups(const Sequence& sequence, const Vocabulary& vocabulary) {
+/// Words as the marks of a vocabulary tell them.
+std::vector<Group> marked_words(const Sequence& sequence, const Vocabulary& vocabulary) {
   const auto words = vocabulary.words(sequence.tokens, sequence.ids);
   std::vector<Group> groups;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -38,6 +45,107 @@ std::vector<Group> word_groups(const Sequence& sequence, const Vocabulary& vocab
     groups.back().positions.push_back(i);
   }
   return groups;
+}
+
+/// Letters and digits; general punctuation, such as quotation marks and dashes, parts words as that of ASCII
+/// does.
+bool is_word_character(char32_t point) {
+  if (point < 0x80) return std::isalnum(static_cast<int>(point)) != 0;
+  const bool punctuation =
+      (point >= 0xA0 && point <= 0xBF && point != 0xAA && point != 0xB5 && point != 0xBA) ||
+      (point >= 0x2000 && point <= 0x206F) || (point >= 0x3000 && point <= 0x3003) ||
+      (point >= 0x3008 && point <= 0x301F);
+  return !punctuation;
+}
+
+/// The stretches of word characters in a word, in its own code points.
+std::vector<TextWord> parts_of(std::string_view word) {
+  std::vector<TextWord> parts;
+  bool inside = false;
+  std::uint32_t place = 0;
+  for (; !word.empty(); ++place) {
+    const std::string_view character = word.substr(0, std::max<std::size_t>(utf8_sequence_length(word), 1));
+    word.remove_prefix(character.size());
+    const bool in_word = is_word_character(utf8_code_point(character));
+    if (in_word && !inside) parts.push_back({{}, {place, place}});
+    if (in_word) {
+      parts.back().form += character;
+      parts.back().range.end = place + 1;
+    }
+    inside = in_word;
+  }
+  return parts;
+}
+
+/// What the text says of its words.
+class TextWords {
+ public:
+  explicit TextWords(const Sequence& sequence) : sequence_(sequence), tokens_(sequence.word_texts.size()) {
+    for (std::size_t i = 0; i < sequence.words.size(); ++i) {
+      if (sequence.words[i]) tokens_[*sequence.words[i]].push_back(i);
+    }
+    for (const Sequence::SharedToken& shared : sequence.shared_tokens)
+      tokens_[shared.word].push_back(shared.token);
+    for (std::vector<std::size_t>& tokens : tokens_) std::sort(tokens.begin(), tokens.end());
+  }
+
+  [[nodiscard]] std::vector<Group> words() const {
+    std::vector<Group> groups;
+    for (std::size_t w = 0; w < tokens_.size(); ++w) {
+      const std::string& form = sequence_.word_texts[w];
+      Group& group = groups.emplace_back(Group{form, tokens_[w], {}, {}});
+      const std::vector<TextWord> parts = parts_of(form);
+      if (parts.empty()) continue;
+      const TextRange range = {parts.front().range.begin, parts.back().range.end};
+      group.bare = code_points(form, range);
+      group.bare_positions = tokens_in(w, range);
+    }
+    return groups;
+  }
+
+  [[nodiscard]] std::vector<Group> parts() const {
+    std::vector<Group> groups;
+    for (std::size_t w = 0; w < tokens_.size(); ++w) {
+      for (const TextWord& part : parts_of(sequence_.word_texts[w]))
+        groups.push_back({part.form, tokens_in(w, part.range), {}, {}});
+    }
+    return groups;
+  }
+
+ private:
+  static std::string code_points(std::string_view text, TextRange range) {
+    std::string part;
+    for (std::uint32_t place = 0; !text.empty() && place < range.end; ++place) {
+      const std::string_view character = text.substr(0, std::max<std::size_t>(utf8_sequence_length(text), 1));
+      if (place >= range.begin) part += character;
+      text.remove_prefix(character.size());
+    }
+    return part;
+  }
+
+  /// The tokens of a word that share a character with a part of it; all of them where no text tells their
+  /// places, or where the word is not written as its form (the "de" of "du").
+  [[nodiscard]] std::vector<std::size_t> tokens_in(std::size_t word, TextRange part) const {
+    if (sequence_.offsets.empty() || word >= sequence_.word_ranges.size()) return tokens_[word];
+    const TextRange range = sequence_.word_ranges[word];
+    if (range.end - range.begin != count_code_points(sequence_.word_texts[word])) return tokens_[word];
+    std::vector<std::size_t> inside;
+    for (const std::size_t token : tokens_[word]) {
+      const TextRange at = sequence_.offsets[token];
+      if (at.begin < range.begin + part.end && at.end > range.begin + part.begin) inside.push_back(token);
+    }
+    return inside;
+  }
+
+  const Sequence& sequence_;
+  std::vector<std::vector<std::size_t>> tokens_;  // of each word
+};
+
+/// In the order in which they are looked through.
+std::vector<std::vector<Group>> all_groups(const Sequence& sequence, const Vocabulary& vocabulary) {
+  if (sequence.word_texts.empty()) return {marked_words(sequence, vocabulary), token_groups(sequence)};
+  const TextWords words(sequence);
+  return {words.words(), words.parts(), token_groups(sequence)};
 }
 
 }  // namespace
@@ -57,15 +165,19 @@ std::vector<std::size_t> find_word(const Sequence& sequence, const Vocabulary& v
       word = word.substr(0, hash);
     }
   }
-  const std::vector<Group> tokens = token_groups(sequence);
-  const std::vector<Group> words = word_groups(sequence, vocabulary);
+  const std::vector<std::vector<Group>> lists = all_groups(sequence, vocabulary);
   using Same = std::function<bool(std::string_view, std::string_view)>;
   for (const Same& same : {Same(std::equal_to<>()), Same(equal_without_case)}) {
-    for (const std::vector<Group>* groups : {&words, &tokens}) {
+    for (const std::vector<Group>& groups : lists) {
       std::size_t seen = 0;
-      for (const Group& group : *groups) {
-        if (same(group.text, word) && ++seen == occurrence) return group.positions;
+      for (const Group& group : groups) {
+        const bool whole = same(group.text, word);
+        const bool bare = !whole && !group.bare.empty() && same(group.bare, word);
+        const std::vector<std::size_t>& positions = whole ? group.positions : group.bare_positions;
+        // A word that the tokenizer dropped is not there.
+        if ((whole || bare) && !positions.empty() && ++seen == occurrence) return positions;
       }
+      if (seen > 0) return {};
     }
   }
   return {};

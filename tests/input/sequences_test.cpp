@@ -13,16 +13,22 @@ Vocabulary small_vocabulary() {
   return {{"[CLS]", "[SEP]", "the", "an", "##imal", "it", "IT", "7"}, {0}};
 }
 
+/// For documents without text.
+void read(const std::string& text, InputFormat format, const std::string& name, Batch& batch) {
+  const Vocabulary vocabulary = small_vocabulary();
+  TextEncoder encoder({}, "model.npz");
+  read_sequences(text, format, name, {vocabulary, encoder}, batch);
+}
+
 }  // namespace
 
 TEST_CASE("sequences come from JSON and JSON Lines, ids or tokens") {
   Batch batch;
-  read_sequences(R"({"ids": [0, 2, 1]})", InputFormat::json, "a.json", small_vocabulary(), batch);
-  read_sequences(
-      R"([{"tokens": ["the", "an", "##imal"], "id": "x", "mask": [1, 1, 0]}, {"ids": [5], "id": 9}])",
-      InputFormat::json, "b.json", small_vocabulary(), batch);
-  read_sequences("\n{\"ids\": [2, 3], \"token_type_ids\": [0, 1]}\r\n\n{\"tokens\": [\"it\"]}",
-                 InputFormat::jsonl, "c.jsonl", small_vocabulary(), batch);
+  read(R"({"ids": [0, 2, 1]})", InputFormat::json, "a.json", batch);
+  read(R"([{"tokens": ["the", "an", "##imal"], "id": "x", "mask": [1, 1, 0]}, {"ids": [5], "id": 9}])",
+       InputFormat::json, "b.json", batch);
+  read("\n{\"ids\": [2, 3], \"token_type_ids\": [0, 1]}\r\n\n{\"tokens\": [\"it\"]}", InputFormat::jsonl,
+       "c.jsonl", batch);
   finish_batch(batch, small_vocabulary());
   REQUIRE(batch.sequences.size() == 5);
   CHECK(batch.sequences[0].id == "0");
@@ -50,13 +56,19 @@ TEST_CASE("bad sequences are refused with file and place") {
            Row{104, "{\"ids\": [3]}\n{\"ids\": [\"3\"]}", "line 2: /ids/0"},
            Row{0, R"({"tokens": ["the", "cat"]})", "\"cat\" is not in the model's vocabulary"},
            Row{0, R"({"tokens": ["the", "an", 3]})", "/tokens/2"},
-           Row{0, R"({"text": "the animal"})", "unsupported"},
            Row{0, R"({"ids": [1], "tokens": ["the"]})", "either"},
            Row{0, R"({"id": "x"})", "either"},
            Row{0, R"({"ids": [1], "masks": [1]})", "unsupported key"},
            Row{114, R"({"ids": [1, 2], "mask": [1]})", "got 1 values, need 2"},
            Row{115, R"({"ids": [1, 2], "mask": [1, 2]})", "/mask/1: got 2"},
            Row{0, R"([1])", "need an object"},
+           Row{0, R"({"text": "a", "ids": [1]})", "either"},
+           Row{0, R"({"text": "a", "mask": [1]})", "/mask: does not go with \"text\""},
+           Row{0, R"({"ids": [1], "text_pair": "a"})", "/text_pair: does not go with \"ids\""},
+           Row{0, R"({"text_pair": "a"})", "either"},
+           Row{0, R"({"text": 1})", "line 1: /text: got \"1\", need a string"},
+           Row{85, R"({"text": "\ud800"})", "line 1"},
+           Row{0, "{\"text\": \"\xff\"}", "@byte 10: got 0xff"},
            Row{86, R"({"ids": [1], "ids": [2]})", "ids"},
            Row{82, std::string(100'000, '['), "line 1"},
        }) {
@@ -64,7 +76,7 @@ TEST_CASE("bad sequences are refused with file and place") {
     CAPTURE(row.text.substr(0, 80));
     Batch batch;
     try {
-      read_sequences(row.text, InputFormat::jsonl, "x.jsonl", small_vocabulary(), batch);
+      read(row.text, InputFormat::jsonl, "x.jsonl", batch);
       FAIL("accepted");
     } catch (const Error& error) {
       CHECK(error.status() == Status::bad_input);
@@ -96,8 +108,8 @@ TEST_CASE("--ids takes integers with commas between") {
 
 TEST_CASE("a word is found as one types it") {
   Batch batch;
-  read_sequences(R"({"tokens": ["[CLS]", "the", "an", "##imal", "it", "the", "IT", "[SEP]"]})",
-                 InputFormat::json, "a", small_vocabulary(), batch);
+  read(R"({"tokens": ["[CLS]", "the", "an", "##imal", "it", "the", "IT", "[SEP]"]})", InputFormat::json, "a",
+       batch);
   finish_batch(batch, small_vocabulary());
   struct Row {
     std::string word;
@@ -120,4 +132,22 @@ TEST_CASE("a word is found as one types it") {
     CAPTURE(row.word);
     CHECK(find_word(batch.sequences[0], small_vocabulary(), row.word) == row.want);
   }
+}
+
+TEST_CASE("text without a tokenizer is refused with what else there is") {
+  Batch batch;
+  CHECK_THROWS_WITH_AS(read(R"({"text": "the animal"})", InputFormat::jsonl, "x.jsonl", batch),
+                       "model.npz: has no tokenizer for text; give --ids, or tokens by --input", Error);
+}
+
+TEST_CASE("sequences of ids are cut with what goes along") {
+  Batch batch;
+  read(R"([{"ids": [0, 2, 1], "token_type_ids": [0, 0, 1], "mask": [1, 0, 1]}, {"ids": [2, 3]}])",
+       InputFormat::json, "a.json", batch);
+  truncate_ids(batch, 2);
+  CHECK(batch.sequences[0].ids == std::vector<std::int64_t>{0, 2});
+  CHECK(batch.sequences[0].token_type_ids.size() == 2);
+  CHECK(batch.sequences[0].key_visible.size() == 2);
+  CHECK(batch.sequences[0].truncated == 1);
+  CHECK(batch.sequences[1].truncated == 0);
 }

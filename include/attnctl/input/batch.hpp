@@ -23,18 +23,32 @@ struct ScoreMask {
 struct Sequence {
   std::string id;  // "0", or as the file names it; unique in a batch
   std::optional<std::string> text;
+  std::optional<std::string> text_pair;      // the second text of a pair
   std::vector<std::string> tokens;           // [n], empty where no vocabulary is known
   std::vector<std::int64_t> ids;             // [n], empty with embeddings
   std::vector<std::int64_t> token_type_ids;  // [n], empty: all 0
   std::vector<std::uint8_t> special;         // [n], 1 where the token is special; empty: none is
   std::vector<std::uint8_t> separator;       // [n], 1 where it ends a sentence or parts two; empty: none does
 
-  std::vector<TextRange> offsets;  // [n], code points of `text`; empty where the input is no text
-  /// [n], the word of each token, an index into word_texts; nullopt for special tokens. The words of a text
-  /// are what white space parts, those of a treebank its words. Empty where nothing says what the words are
+  std::vector<TextRange> offsets;  // [n], code points of the token's own text; empty: the input is no text
+  std::vector<std::optional<std::uint8_t>>
+      text_index;  // [n], of a pair: which text; nullopt for added tokens
+  /// [n], the word of each token, an index into word_texts; nullopt for special tokens that the tokenizer
+  /// added, and for tokens of white space alone. The words of a text are what white space parts, those of a
+  /// treebank its words; the second text's follow the first's. Empty where nothing says what the words are
   /// (ids, tokens): Vocabulary::words then tells them by the marks of the tokens.
   std::vector<std::optional<std::size_t>> words;
-  std::vector<std::string> word_texts;
+  std::vector<std::string> word_texts;  // a word may have no token, where the tokenizer drops its characters
+  std::vector<TextRange> word_ranges;   // of each word in its text; empty where `offsets` is
+  /// Further words of tokens that share characters with several ("cannot" in one token is of "can", and here
+  /// of "not").
+  struct SharedToken {
+    std::size_t token = 0;
+    std::size_t word = 0;
+    friend bool operator==(const SharedToken&, const SharedToken&) = default;
+  };
+  std::vector<SharedToken> shared_tokens;
+  std::size_t truncated = 0;  // tokens that --truncate left out
 
   std::size_t units =
       0;  // --by-word: n, how many words stand in the place of tokens, `tokens` being their texts

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "attnctl/input/batch.hpp"
+#include "attnctl/input/text_input.hpp"
+#include "attnctl/input/text_sequence.hpp"
 #include "attnctl/tokenizer/vocabulary.hpp"
 
 #include <cstdint>
@@ -13,14 +15,23 @@ namespace attnctl {
 /// "101,7592,102" as ids. Throws Error(bad_input): an empty list, a negative, fractional or too large id.
 [[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list);
 
-enum class InputFormat { json, jsonl };
+/// What understands inputs: the vocabulary for tokens, the tokenizer for text.
+struct InputReaders {
+  const Vocabulary& vocabulary;
+  TextEncoder& encoder;
+};
 
-/// Adds the sequences of a document to the batch: one object a line (jsonl; blank lines are skipped), or one
-/// object or an array of them (json). An object holds "tokens" (each in the vocabulary), or "ids" with
-/// optional "token_type_ids"; both with an optional "mask" (1 = this key is visible) and "id". `name` is the
-/// file in errors, which give the line or the JSON pointer. Throws Error(bad_input).
-void read_sequences(std::string_view text, InputFormat format, const std::string& name,
-                    const Vocabulary& vocabulary, Batch& batch);
+/// Adds the sequences of a file to the batch; returns how many blank lines of text were skipped. Text is as
+/// read_text_inputs has it; objects of json and jsonl hold "text", "tokens" (each in the vocabulary), or
+/// "ids"; the last two with optional "token_type_ids" and "mask" (1 = this key is visible), all with an
+/// optional "id". `name` is the file in errors, which give the line or the JSON pointer. Throws
+/// Error(bad_input).
+std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
+                             const InputReaders& readers, Batch& batch);
+
+/// Cuts the sequences of ids to `most` tokens, with what goes along (--truncate); texts are cut when they are
+/// tokenized.
+void truncate_ids(Batch& batch, std::size_t most);
 
 /// Completes a batch: numbers the sequences without an id of their own, refuses a repeated id and an empty
 /// sequence, fills in tokens, special and separator flags from the vocabulary.

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/json_document.hpp"
+#include "attnctl/input/batch.hpp"
+#include "attnctl/input/text_input.hpp"
+#include "attnctl/tokenizer/vocabulary.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace attnctl {
+
+/// One object of a JSON document of inputs.
+class JsonInput {
+ public:
+  /// `where`: "FILE: " or "FILE: line 3: " or "FILE: /2". Throws Error(bad_input): no object, an unknown key,
+  /// not one of "text", "tokens" and "ids", or a key that does not go with it.
+  JsonInput(const nlohmann::ordered_json& object, std::string where);
+
+  [[nodiscard]] bool has_text() const { return object_.contains("text"); }
+  /// For an object with "text". Throws Error(bad_input).
+  [[nodiscard]] TextInput text() const;
+  /// For an object with "tokens" or "ids". Throws Error(bad_input).
+  [[nodiscard]] Sequence sequence(const Vocabulary& vocabulary) const;
+
+  [[noreturn]] void refuse(std::string_view field, std::string_view what) const;
+
+ private:
+  [[nodiscard]] std::string string(const char* field) const;
+  [[nodiscard]] std::string id() const;
+  [[nodiscard]] std::vector<std::int64_t> integers(std::string_view field, std::int64_t largest) const;
+  [[nodiscard]] std::vector<std::int64_t> ids_of_tokens(const Vocabulary& vocabulary) const;
+
+  const nlohmann::ordered_json& object_;
+  std::string where_;
+};
+
+/// Calls visit(JsonInput) for every object of a document.
+template <typename Visit>
+void for_each_json_input(std::string_view text, InputFormat format, const TextPlace& place, Visit&& visit) {
+  using nlohmann::ordered_json;
+  if (format == InputFormat::json) {
+    const ordered_json document = parse_json(place.file, text);
+    if (!document.is_array()) return visit(JsonInput(document, place.file + ": "));
+    for (std::size_t i = 0; i < document.size(); ++i)
+      visit(JsonInput(document[i], fmt::format("{}: /{}", place.file, i)));
+    return;
+  }
+  for (std::uint64_t line_number = place.line; !text.empty(); ++line_number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const std::string where = fmt::format("{}: line {}", place.file, line_number);
+    const ordered_json object = parse_json(where, line);
+    visit(JsonInput(object, where + ": "));
+  }
+}
+
+}  // namespace attnctl

@@ -1,0 +1,194 @@
+// Text for `analyze` and `verify`: the model's own tokenizer, words, truncation.
+#include "attnctl/cli/schemas.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/command_refusal.hpp"
+#include "support/json_schema.hpp"
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+using nlohmann::json;
+
+const std::string kBert = "data/tiny-bert";
+const std::string kSentence = "The animal didn't cross the street because it was too tired.";
+
+json analyze(std::vector<std::string> arguments, const RunOptions& options = {}) {
+  arguments.insert(arguments.begin(), "analyze");
+  arguments.insert(arguments.end(), {"--format", "json"});
+  const RunResult result = run_attnctl(arguments, options);
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  json document = json::parse(result.out);
+  const std::vector<std::string> breaches =
+      schema_breaches(json::parse(cli::schema_text("analysis")), document);
+  CHECK_MESSAGE(breaches.empty(), (breaches.empty() ? "" : breaches.front()));
+  return document;
+}
+
+/// The weight of the first key that `to` names, of every head.
+std::vector<double> weights_on(const json& document, std::size_t to) {
+  std::vector<double> weights;
+  for (const json& answer : document.at("attention_from"))
+    weights.push_back(answer.at("to").at(to).at("weight"));
+  return weights;
+}
+
+TEST_CASE("a text gives what its tokens give, and tells words and places") {
+  const json text = analyze({kBert, "--text", kSentence, "--from", "it", "--to", "animal,tired.,didn't"});
+  const json tokens = analyze({kBert, "--ids", "2,133,521,664,9,58,582,133,604,467,224,240,603,673,16,3"});
+  const json& input = text.at("inputs").at(0);
+  CHECK(input.at("text") == kSentence);
+  CHECK(input.at("tokens") == tokens.at("inputs").at(0).at("tokens"));
+  CHECK(input.at("ids") == tokens.at("inputs").at(0).at("ids"));
+  CHECK(text.at("patterns") == tokens.at("patterns"));
+  CHECK(input.at("offsets").at(4) == json::parse("[15,16]"));
+  CHECK(input.at("words") == json::parse("[null,0,1,2,2,2,3,4,5,6,7,8,9,10,10,null]"));
+  CHECK_FALSE(tokens.at("inputs").at(0).contains("words"));
+  const json& answer = text.at("attention_from").at(0);
+  CHECK(answer.at("query") == 10);
+  CHECK(answer.at("query_token") == "it");
+  // Pieces of a word are summed: didn ' t are 3 4 5, "tired." is 13 14.
+  const json& row = text.at("patterns").at(0).at("values").at(10);
+  const auto sum = [&](std::size_t first, std::size_t last) {
+    double all = 0;
+    for (std::size_t key = first; key <= last; ++key) all += row.at(key).get<double>();
+    return all;
+  };
+  CHECK(answer.at("to").at(0).at("weight").get<double>() == doctest::Approx(sum(2, 2)).epsilon(1e-6));
+  CHECK(answer.at("to").at(1).at("weight").get<double>() == doctest::Approx(sum(13, 14)).epsilon(1e-6));
+  CHECK(answer.at("to").at(2).at("weight").get<double>() == doctest::Approx(sum(3, 5)).epsilon(1e-6));
+}
+
+TEST_CASE("every kind of text input gives the same sequence, and several share a run") {
+  const TempDir folder;
+  const std::string line = folder.write("a.txt", kSentence + "\r\n\n").string();
+  const std::string object = folder.write("b.jsonl", json{{"text", kSentence}, {"id", "b"}}.dump()).string();
+  const std::string list = folder.write("c.json", json::array({{{"text", kSentence}}}).dump()).string();
+  const std::string ids = folder.write("d.jsonl", R"({"ids": [2, 133, 3]})").string();
+  const json document = analyze({kBert, "--input", line, "--text", kSentence, "--input", object, "--input",
+                                 list, "--input", ids, "--include", "patterns"});
+  REQUIRE(document.at("inputs").size() == 5);
+  for (std::size_t i = 1; i < 4; ++i) {
+    json input = document.at("inputs").at(i);
+    input["id"] = "0";
+    CHECK(input == document.at("inputs").at(0));
+    CHECK(document.at("patterns").at(12 * i).at("values") == document.at("patterns").at(0).at("values"));
+  }
+  CHECK(document.at("inputs").at(2).at("id") == "b");
+  CHECK(document.at("warnings").at(0).at("code") == "blank_lines");
+}
+
+TEST_CASE("a treebank's words are those of the file") {
+  const std::string row = "\t_\t_\t_\t_\t0\troot\t_\t";
+  const std::string text = "# sent_id = s-1\n# text = The dogs can't.\n1\tThe" + row + "_\n2\tdogs" + row +
+                           "_\n3-4\tcan't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n3\tca" + row + "_\n4\tn't" +
+                           row + "_\n4.1\tgo\t_\t_\t_\t_\t_\t_\t_\t_\n5\t." + row + "_\n";
+  const json document =
+      analyze({kBert, "--input", "-", "--input-format", "conllu", "--include", "metrics", "--from", "n't"},
+              {.input = text});
+  const json& input = document.at("inputs").at(0);
+  CHECK(input.at("id") == "s-1");
+  CHECK(input.at("text") == "The dogs can't.");
+  // "can" has characters of "ca" and of "n't".
+  REQUIRE(input.at("tokens") == json::parse(R"(["[CLS]","the","dog","##s","can","'","t",".","[SEP]"])"));
+  CHECK(input.at("words") == json::parse("[null,0,1,1,2,3,3,4,null]"));
+  CHECK(document.at("attention_from").at(0).at("query") == 4);
+}
+
+TEST_CASE("a pair has token types where the model has them") {
+  const json document = analyze({kBert, "--text", "Once", "--text-pair", "again", "--include", "patterns"});
+  const json by_hand = analyze({kBert, "--input", "-", "--input-format", "json", "--include", "patterns"},
+                               {.input = R"({"ids": [2,201,202,3,504,3], "token_type_ids": [0,0,0,0,1,1]})"});
+  CHECK(document.at("inputs").at(0).at("sequence_ids") == json::parse("[null,0,0,null,1,null]"));
+  CHECK(document.at("inputs").at(0).at("words") == json::parse("[null,0,0,null,1,null]"));
+  CHECK(document.at("inputs").at(0).at("text_pair") == "again");
+  CHECK(document.at("patterns") == by_hand.at("patterns"));
+  CHECK(analyze({"data/tiny-llama", "--text", "Once", "--text-pair", "again"})
+            .at("inputs")
+            .at(0)
+            .at("length") == 7);
+}
+
+TEST_CASE("too long is status 3 with both numbers; --truncate cuts and says so") {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "the ";
+  check_command_refuses({"analyze", kBert, "--text", text},
+                        {.parts = {"202 tokens", "128 positions", "--truncate"}});
+  std::string ids = "0";
+  for (int i = 0; i < 199; ++i) ids += ",5";
+  const json document =
+      analyze({kBert, "--text", text, "--truncate", "--text", "short", "--ids", ids, "--include", "metrics"});
+  CHECK(document.at("inputs").at(0).at("length") == 128);
+  CHECK(document.at("inputs").at(0).at("truncated") == 74);
+  CHECK(document.at("inputs").at(0).at("ids").back() == 3);  // [SEP] stays
+  CHECK_FALSE(document.at("inputs").at(1).contains("truncated"));
+  CHECK(document.at("inputs").at(2).at("truncated") == 72);
+  const json& warning = document.at("warnings").at(0);
+  CHECK(warning.at("code") == "truncated");
+  CHECK(warning.at("count") == 2);
+  CHECK(warning.at("message").get<std::string>().find("202 tokens cut to the model's 128 positions") !=
+        std::string::npos);
+}
+
+TEST_CASE("a sequence of no tokens is refused by analyze, not by tokenize") {
+  const TempDir folder;
+  for (const char* name : {"config.json", "model.safetensors"})
+    std::filesystem::copy_file(kBert + "/" + name, folder.path() / name);
+  json file = json::parse(slurp(kBert + "/tokenizer.json"));
+  file["post_processor"] = nullptr;
+  folder.write("tokenizer.json", file.dump());
+  check_command_refuses({"analyze", folder.path().string(), "--text", " "},
+                        {.parts = {"input \"0\"", "empty sequence"}});
+  const RunResult result =
+      run_attnctl({"tokenize", folder.path().string(), "--text", " ", "--format", "json"});
+  CHECK(result.status == 0);
+  CHECK(json::parse(result.out).at("inputs").at(0).at("ids").empty());
+}
+
+TEST_CASE("text that is not UTF-8, and text without a tokenizer, are refused") {
+  const TempDir folder;
+  check_command_refuses({"analyze", kBert, "--text", "caf\xe9"}, {.parts = {"--text: @byte 3: got 0xe9"}});
+  check_command_refuses({"analyze", kBert, "--input", folder.write("x.txt", "fine\ncaf\xe9\n").string()},
+                        {.parts = {"x.txt: @byte 8: got 0xe9"}});
+  check_command_refuses({"analyze", "data/attention-demo.json", "--text", "The cat"},
+                        {.parts = {"attention-demo.json", "no tokenizer", "--ids"}});
+  check_command_refuses({"analyze", kBert, "--input", folder.write("y.conllu", "1\ta\n").string()},
+                        {.parts = {"y.conllu: line 1: got 2 columns"}});
+}
+
+TEST_CASE("verify takes text") {
+  const RunResult result = run_attnctl({"verify", kBert, "--text", kSentence, "--format", "json"});
+  CHECK_MESSAGE(result.status == 0, result.err);
+  CHECK(json::parse(result.out).at("inputs").at(0).at("length") == 16);
+}
+
+TEST_CASE("weights on words of the sentence, in the trained models at hand") {
+  const std::filesystem::path stories = std::filesystem::path(ATTNCTL_SHARED_DIR) / "models" / "stories15M";
+  if (!std::filesystem::exists(stories / "tokenizer.json")) {
+    MESSAGE("skipped: no stories15M in " << stories.parent_path().string());
+    return;
+  }
+  const std::string text = "Once upon a time, there was a little girl named Lily. She loved to";
+  const json document = analyze({stories.string(), "--text", text, "--from", "to", "--to", "Lily,girl,Once"});
+  // What the Python library gives for the model's tokenizer.json.
+  CHECK(document.at("inputs").at(0).at("ids") ==
+        json::parse("[1,9038,2501,263,931,29892,727,471,263,2217,7826,4257,365,2354,29889,2296,18012,304]"));
+  CHECK(document.at("inputs").at(0).at("words") ==
+        json::parse("[null,0,1,2,3,3,4,5,6,7,8,9,10,10,10,11,12,13]"));
+  CHECK(weights_on(document, 0).size() == 36);
+  const json& row = document.at("patterns").at(7).at("values").at(17);
+  const double lily = row.at(12).get<double>() + row.at(13).get<double>();
+  CHECK(weights_on(document, 0).at(7) == doctest::Approx(lily).epsilon(1e-6));
+}
+
+}  // namespace
+}  // namespace attnctl::test
