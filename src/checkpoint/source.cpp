@@ -152,4 +152,14 @@ ModelSource open_model_source(const std::string& model, const SourceOptions& opt
   return source;
 }
 
+fs::path model_directory(const std::string& model) {
+  std::error_code error;
+  const fs::file_status status = fs::status(model, error);
+  if (status.type() == fs::file_type::not_found && !is_there(model)) return cached(model);
+  if (fs::is_directory(status)) return model;
+  if (!fs::exists(status)) fail(Status::environment, "{}: cannot open: {}", escaped(model), error.message());
+  const fs::path parent = fs::path(model).parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
 }  // namespace attnctl

@@ -15,6 +15,7 @@ using Action = std::function<void()>;
 void add_analyze(CLI::App& app, Action& action);
 void add_weights(CLI::App& app, Action& action);
 void add_info(CLI::App& app, Action& action);
+void add_tokenize(CLI::App& app, Action& action);
 void add_verify(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);  // hidden: used at installation

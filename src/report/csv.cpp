@@ -140,7 +140,11 @@ CsvFolder::~CsvFolder() {
 }
 
 void CsvFolder::add(const Table& table, const WriteOptions& options) {
-  write_csv_table(files_.emplace_back(path_ / (table.name + ".csv")), table, options);
+  write_csv_table(open(table.name), table, options);
+}
+
+OutputFile& CsvFolder::open(const std::string& name) {
+  return files_.emplace_back(path_ / (name + ".csv"));
 }
 
 void CsvFolder::commit() {

@@ -40,4 +40,8 @@ struct SourceOptions {
 [[nodiscard]] ModelSource open_model_source(const std::string& model, const SourceOptions& options,
                                             Warnings& warnings);
 
+/// The directory of MODEL's files, which are not looked at: itself, that of a file, or that of a name in the
+/// local Hugging Face cache. Throws Error(environment) where there is none.
+[[nodiscard]] std::filesystem::path model_directory(const std::string& model);
+
 }  // namespace attnctl

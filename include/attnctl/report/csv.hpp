@@ -37,6 +37,8 @@ class CsvFolder {
   CsvFolder& operator=(const CsvFolder&) = delete;
 
   void add(const Table& table, const WriteOptions& options = {});
+  /// NAME.csv, to be written by the caller.
+  [[nodiscard]] OutputFile& open(const std::string& name);
   void commit();
 
  private:
