@@ -40,11 +40,11 @@ void check_class(const TokenizerConfig& config, std::string_view layout,
                   in_quotes(found), layout, fmt::join(supported, ", ")));
 }
 
-std::int64_t id_of(const TokenizerFile& file, std::string_view token) {
+std::uint64_t id_of(const TokenizerFile& file, std::string_view token) {
   for (const PartConfig& added : file.document().objects("added_tokens")) {
-    if (added.string("content") == token) return added.integer("id");
+    if (added.string("content") == token) return static_cast<std::uint64_t>(added.integer("id"));
   }
-  return file.table->find(token);
+  return static_cast<std::uint64_t>(file.table->find(token));
 }
 
 Json make_template(const TokenizerFile& file, const std::vector<TemplatePiece>& single,
@@ -64,7 +64,7 @@ Json make_template(const TokenizerFile& file, const std::vector<TemplatePiece>& 
 Json make_template(const TokenizerFile& file, const std::string& before, const std::string& after) {
   std::vector<TemplatePiece> single;
   std::vector<TemplatePiece> pair;
-  for (const int text : {0, 1}) {
+  for (const unsigned text : {0U, 1U}) {
     if (!before.empty()) pair.push_back({before, text});
     pair.push_back({text == 0 ? "$A" : "$B", text});
     if (!after.empty()) pair.push_back({after, text});

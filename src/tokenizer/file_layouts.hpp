@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -29,13 +30,13 @@ enum class Wanted { vocabulary, tokenizer };
 void check_class(const TokenizerConfig& config, std::string_view layout,
                  const std::vector<std::string_view>& supported);
 
-/// The id of a token of the vocabulary or an added one; check_vocabulary() was called.
-[[nodiscard]] std::int64_t id_of(const TokenizerFile& file, std::string_view token);
+/// The id of a token that the file has, as the vocabulary's or an added one; check_vocabulary() was called.
+[[nodiscard]] std::uint64_t id_of(const TokenizerFile& file, std::string_view token);
 
 /// A TemplateProcessing: pieces are "$A", "$B" or tokens, with their type ids.
 struct TemplatePiece {
   std::string piece;
-  int type_id = 0;
+  unsigned type_id = 0;
 };
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file,
                                                    const std::vector<TemplatePiece>& single,

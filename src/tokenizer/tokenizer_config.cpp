@@ -27,7 +27,7 @@ bool is_usual(std::string_view role) {
 }
 
 Json token_of(std::string_view content, bool special) {
-  return {{"id", 0},         {"content", content},     {"single_word", false}, {"lstrip", false},
+  return {{"id", 0U},        {"content", content},     {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", !special}, {"special", special}};
 }
 

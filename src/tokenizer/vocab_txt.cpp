@@ -63,7 +63,7 @@ void assemble(TokenizerFile& file, TokenizerConfig& config) {
   file.parts["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
   file.parts["model"]["unk_token"] = config.token("unk_token");
   file.parts["model"]["continuing_subword_prefix"] = "##";
-  file.parts["model"]["max_input_chars_per_word"] = 100;
+  file.parts["model"]["max_input_chars_per_word"] = 100U;
   const std::string begin = config.token("cls_token");
   const std::string end = config.token("sep_token");
   file.parts["post_processor"] =

@@ -51,13 +51,13 @@ void check_ids(const TokenizerFile& file) {
 void number_added_tokens(TokenizerFile& file, std::size_t size) {
   if (!file.document().has("added_tokens")) return;
   const std::vector<PartConfig> all = file.document().objects("added_tokens");
-  std::unordered_map<std::string, std::int64_t> ids;
-  std::int64_t next = static_cast<std::int64_t>(size);
+  std::unordered_map<std::string, std::uint64_t> ids;
+  std::uint64_t next = size;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::string content = all[i].string("content");
     if (content.empty()) continue;
     const auto known = file.table->id(content);
-    const auto [place, is_new] = ids.try_emplace(content, known ? *known : next);
+    const auto [place, is_new] = ids.try_emplace(content, known ? static_cast<std::uint64_t>(*known) : next);
     if (is_new && !known) ++next;
     file.parts["added_tokens"][i]["id"] = place->second;
   }
