@@ -22,7 +22,8 @@ struct EdgeSpace {
 
 /// A text's tokens on their way through the post-processors.
 struct TokenizedText {
-  /// An added token that was found in the text, which may hold white space beside the token itself.
+  /// A token whose string is its text, not what the vocabulary has: an added one that was found, which may
+  /// hold white space beside the token itself, or one that TokenModel::verbatim() names.
   struct Found {
     std::size_t token = 0;  // index in the encoding
     EdgeSpace space;

@@ -39,6 +39,8 @@ class TokenModel {
   virtual void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const = 0;
   /// The id of a token; nullopt where the vocabulary has none.
   [[nodiscard]] virtual std::optional<std::int32_t> id(std::string_view token) const = 0;
+  /// The token whose string is not the vocabulary's but the text it stands for; -1: there is none.
+  [[nodiscard]] virtual std::int32_t verbatim() const { return -1; }
 };
 using TokenModelPtr = std::unique_ptr<const TokenModel>;
 

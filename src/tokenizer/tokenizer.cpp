@@ -135,6 +135,7 @@ void Tokenizer::State::encode(const Parts& parts, std::string_view text, std::ui
   if (parts.normalizer != nullptr) parts.normalizer->normalize(pieces_);
   parts.added.cut_normalized(pieces_);
   if (parts.pre_tokenizer != nullptr) parts.pre_tokenizer->cut(pieces_);
+  const std::int32_t verbatim = parts.model->verbatim();
   std::uint32_t word = 0;
   const auto add = [&](std::int64_t id, TextRange offsets) {
     encoding.ids.push_back(id);
@@ -144,8 +145,13 @@ void Tokenizer::State::encode(const Parts& parts, std::string_view text, std::ui
   for (const PieceText::Piece& piece : pieces_.pieces()) {
     if (piece.is_text()) {
       tokens_.clear();
-      parts.model->tokenize(pieces_.text(piece), *model_, tokens_);
+      const std::string_view piece_text = pieces_.text(piece);
+      parts.model->tokenize(piece_text, *model_, tokens_);
       for (const PieceToken& token : tokens_) {
+        if (token.id == verbatim) {
+          const std::string_view string = piece_text.substr(token.begin, token.end - token.begin);
+          tokenized.found.push_back({encoding.size(), edge_space(string)});
+        }
         add(token.id, pieces_.origin(piece.begin + token.begin, piece.begin + token.end));
       }
     } else {

@@ -68,6 +68,7 @@ class Unigram final : public TokenModel {
   [[nodiscard]] std::optional<std::int32_t> id(std::string_view token) const override {
     return vocabulary_.id(token);
   }
+  [[nodiscard]] std::int32_t verbatim() const override { return unk_; }
 
   void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override {
     auto& own = static_cast<UnigramState&>(state);

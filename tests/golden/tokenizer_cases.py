@@ -296,6 +296,14 @@ def unigram_bytes():
     return result
 
 
+def unigram_trimmed():
+    """Offsets trimmed by the text of unknown tokens, which have no string of their own."""
+    result = unigram(tokenizer(models.Unigram(), None, pre.Split(" ", "merged_with_next")), special_tokens=["<unk>"])
+    result.post_processor = post.ByteLevel(trim_offsets=True, add_prefix_space=True)
+    result.add_tokens(RAW)
+    return result
+
+
 # -- WordLevel
 
 
@@ -356,5 +364,5 @@ BUILT = {f.__name__.replace("_", "-"): f for f in (
     wordpiece_cased, wordpiece_accents, wordpiece_lowercase, byte_level_roberta, byte_level_roberta_plain,
     byte_level_llama3, byte_level_qwen, byte_level_deepseek, byte_level_o200k, byte_level_normalizer, bpe_llama,
     bpe_metaspace_first, bpe_metaspace_always, bpe_no_unknown, bpe_clip, bpe_continuing, unigram_charsmap,
-    unigram_albert, unigram_bytes, word_level_scripts, word_level_nmt, word_level_splits, word_level_next,
+    unigram_albert, unigram_bytes, unigram_trimmed, word_level_scripts, word_level_nmt, word_level_splits, word_level_next,
     word_level_contiguous, word_level_isolated)}  # fmt: skip
