@@ -11,6 +11,7 @@
 
 #include "tokenizer/bert_normalizer.hpp"
 #include "tokenizer/byte_level.hpp"
+#include "tokenizer/charsmap.hpp"
 #include "tokenizer/normal_form.hpp"
 #include "tokenizer/replace_normalizer.hpp"
 #include "tokenizer/rewriting.hpp"
@@ -239,6 +240,7 @@ constexpr PartRow<NormalizerPtr> normalizers[] = {
      [](const PartConfig& config) -> NormalizerPtr {
        return std::make_unique<Prepend>(config.string("prepend"));
      }},
+    {"Precompiled", make_precompiled},
     {"BertNormalizer", make_bert_normalizer},
     {"ByteLevel", [](const PartConfig&) -> NormalizerPtr { return std::make_unique<ByteLevel>(); }},
     {"Nmt", make_filter<for_translation>},

@@ -8,12 +8,15 @@
     python tests/golden/tokenizer_parts.py
 """
 
+import base64
 import json
 import pathlib
 import random
 import unicodedata
 
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+
+import charsmap
 
 HERE = pathlib.Path(__file__).resolve().parent / "tokenizer_parts"
 
@@ -57,6 +60,7 @@ CONFIGS = FORMS + [
     {"type": "Prepend", "prepend": "éab"},
     {"type": "Prepend", "prepend": ""},
     {"type": "ByteLevel"},
+    {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap.sample()).decode()},
     sequence(),
     sequence({"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"}),
     sequence({"type": "Prepend", "prepend": "▁"}, replace("String", " ", "▁")),
@@ -72,7 +76,8 @@ ALPHABET = "abcABC xyzéÉüñ  \t\n\r\x00\x01.,!?漢字カか가각각①ﬁﬃ
 FIXED = ["a", "é", " ", "\n", "e\u0301x", "e\u0316\u0301x", "a\u0301\u0316b", "\u0344x", "\uac00\u11a8x",
          "\u1100\u1161\u11a8x", "ﬁx①", "\ufdfa\u0301x", "  a b ", "İxΣ", "Ae\u0301\u4e00\u4e01\x00b İ",
          "e\u200d\u0301\u0344x", "\u0301\u302e\u0301ab", "a\x01\ufeff\u200bb", "1abc2", "abba", "a\nb\n",
-         "\U0002b820\U0002b81f\uf900"]
+         "\U0002b820\U0002b81f\uf900", "\x01ab", "a\x01b\x01", "½\x01x", "\x01\x07é½z", "A\u030a\u0301x", "a\r\nb",
+         "½\u1acf", "plain text, long enough\x01½", "\u1112\u1161\u11abx", "©\u200d…\u0301"]
 
 
 def strings():
