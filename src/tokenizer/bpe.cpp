@@ -83,7 +83,8 @@ std::optional<BpeCuts> Bpe::find_cuts(const TokenizerFile& file) const {
     const bool is_byte = side.size() == 6 && side.starts_with("<0x") && side.ends_with('>');
     return is_byte || (unk_ && side == unk_->token());
   };
-  for (const auto& [left, right] : file.merges) {
+  for (std::size_t i = 0; i < file.merges.size(); ++i) {
+    const auto [left, right] = file.merges[i];
     if (left.empty() || right.empty()) continue;  // no character gives it
     if (is_symbol(left) || is_symbol(right)) return std::nullopt;
     cuts.put(left, right);

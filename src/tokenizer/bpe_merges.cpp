@@ -33,7 +33,7 @@ MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary, 
   };
   std::string whole;
   for (std::size_t i = 0; i < file.merges.size(); ++i) {
-    const auto& [left, right] = file.merges[i];
+    const auto [left, right] = file.merges[i];
     const std::int32_t left_id = id_of(i, left);
     const std::int32_t right_id = id_of(i, right);
     if (right.size() < prefix) {

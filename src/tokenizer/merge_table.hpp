@@ -40,7 +40,7 @@ class MergeTable {
     return i;
   }
 
-  std::vector<Slot> slots_;  // a power of two, at most half of them taken
+  std::vector<Slot> slots_;  // a power of two, at most two thirds of them taken
   int shift_;
 };
 

@@ -76,7 +76,7 @@ void make_merges(TokenizerFile& file, const Model& model) {
     for (std::size_t i = 1; i < text.size(); ++i) {
       if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) continue;  // inside a character
       if (file.table->find(text.substr(0, i)) < 0 || file.table->find(text.substr(i)) < 0) continue;
-      file.merges.emplace_back(text.substr(0, i), text.substr(i));
+      file.merges.add(text.substr(0, i), text.substr(i));
     }
   }
 }

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "tokenizer/merge_list.hpp"
 #include "tokenizer/part_config.hpp"
 #include "tokenizer/token_table.hpp"
 
@@ -21,7 +21,7 @@ struct TokenizerFile {
   std::string name;                                         // of the file, escaped
   std::vector<TokenEntry> vocabulary;                       // /model/vocab in the order of the file
   std::optional<TokenTable> table;                          // of it, made by check_vocabulary()
-  std::vector<std::pair<std::string, std::string>> merges;  // /model/merges by rank
+  MergeList merges;                    // /model/merges by rank
   nlohmann::ordered_json parts;         // the document without /model/vocab and /model/merges
   std::vector<std::string> separators;  // tokens that the files around it call sep_token and eos_token
 

@@ -150,11 +150,7 @@ class TokenizerJson final : public JsonTree {
     const auto* text = std::get_if<std::string*>(&scalar);
     if (text == nullptr) refuse(fmt::format("got {}, need two tokens", describe(scalar)));
     if (depth() == 4) {
-      if (++strings_ == 1) {
-        file_.merges.emplace_back(std::move(**text), std::string());
-      } else if (strings_ == 2) {
-        file_.merges.back().second = std::move(**text);
-      }
+      if (++strings_ <= 2) file_.merges.add_side(**text);
       return;
     }
     if ((*text)->starts_with("#version")) return;  // the head of merges.txt, which old files kept
@@ -162,7 +158,8 @@ class TokenizerJson final : public JsonTree {
     if (space == std::string::npos || (*text)->find(' ', space + 1) != std::string::npos) {
       refuse(fmt::format("got {}, need two tokens with a space between", in_quotes(**text)));
     }
-    file_.merges.emplace_back((*text)->substr(0, space), (*text)->substr(space + 1));
+    const std::string_view sides = **text;
+    file_.merges.add(sides.substr(0, space), sides.substr(space + 1));
   }
 
   TokenizerFile& file_;
@@ -190,9 +187,15 @@ std::string type_of(const PartConfig& model, const TokenizerJson& json) {
 TokenizerFile parse_tokenizer_json(const std::filesystem::path& path) {
   TokenizerFile file;
   file.name = escaped(path.string());
-  const std::string text = read_file(path, kFileLimit, Status::bad_input);
+  const MappedFile mapped(path, Status::bad_input);
+  if (mapped.bytes().size() > kFileLimit) {
+    fail(Status::bad_input, "{}: got {} bytes, need at most {}", file.name, mapped.bytes().size(), kFileLimit);
+  }
+  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
   TokenizerJson json(file);
+  file.merges.reserve(text.size() / 2);
   json.parse({.file = file.name, .text = text});
+  mapped.check();
   file.parts = json.take();
   const PartConfig model = file.document().object("model");
   if (!json.has_vocabulary()) model.refuse("vocab", "expected tokens, found nothing");

@@ -58,7 +58,7 @@ void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
       fail(Status::bad_input, "{}: line {}: got {}, need two tokens with a space between",
            escaped(path.string()), number, in_quotes(line));
     }
-    file.merges.emplace_back(line.substr(0, space), line.substr(space + 1));
+    file.merges.add(line.substr(0, space), line.substr(space + 1));
   }
 }
 
