@@ -37,8 +37,8 @@ void build_tree(CLI::App& app, Action& action) {
   app.set_version_flag("--version", [] { return version_text(); });
   app.footer(
       "Examples:\n"
-      "  attnctl analyze data/attention-demo.json --input data/sentences.jsonl --from it --format text\n"
-      "  attnctl analyze data/tiny-llama --input data/tiny-llama/sentences.jsonl --format text\n"
+      "  attnctl analyze data/tiny-bert --text \"The cat sat on the mat because it was tired.\" --from it\n"
+      "  attnctl tokenize data/tiny-bert --text \"The cat sat on the mat.\"\n"
       "  attnctl info data/tiny-llama\n"
       "Each command has its own --help.");
   add_analyze(app, action);

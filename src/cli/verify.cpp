@@ -227,6 +227,7 @@ void add_verify(CLI::App& app, Action& action) {
       "status 7.\n"
       "Examples:\n"
       "  attnctl verify data/tiny-llama\n"
+      "  attnctl verify data/tiny-bert --text \"The cat sat on the mat.\"\n"
       "  attnctl verify data/tiny-bert --ids 2,30,31,3 --layers 0 --format json");
   command->callback([&action, options] { action = [options] { verify(*options); }; });
 }

@@ -10,7 +10,6 @@ namespace attnctl {
 namespace {
 
 constexpr std::size_t kLongestBlock = std::size_t{1} << 30;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// Is the line that ends at `end` empty? The first line of a text may have begun before it.
 bool is_blank_line(std::string_view text, std::size_t end) {
@@ -30,10 +29,6 @@ void require_utf8(std::string_view text, const TextPlace& place) {
 TextBlocks::TextBlocks(const std::filesystem::path& path, BlockEnd end, std::size_t block_bytes)
     : stream_(path), end_(end), block_bytes_(block_bytes), place_{stream_.name(), 0, 1} {
   fill();
-  if (pending_.starts_with(kByteOrderMark)) {
-    pending_.erase(0, kByteOrderMark.size());
-    place_.offset = kByteOrderMark.size();
-  }
 }
 
 /// Reads a block more; where one was not enough to hold a whole part, as much again as there is.

@@ -12,6 +12,12 @@
 namespace attnctl {
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+bool is_json(InputFormat format) {
+  return format == InputFormat::json || format == InputFormat::jsonl;
+}
+
 bool is_blank(std::string_view line) {
   while (!line.empty()) {
     const std::string_view character = line.substr(0, utf8_sequence_length(line));
@@ -54,6 +60,8 @@ void read_treebank(std::string_view text, const TextPlace& place, std::vector<Te
 std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const TextPlace& place,
                                std::vector<TextInput>& inputs) {
   require_utf8(text, place);
+  const bool marked = place.offset == 0 && text.starts_with(kByteOrderMark);
+  if (marked && !is_json(format)) text.remove_prefix(kByteOrderMark.size());
   switch (format) {
     case InputFormat::txt:
       return read_lines(text, inputs);

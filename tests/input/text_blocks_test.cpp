@@ -46,17 +46,10 @@ TEST_CASE("blocks of every size add up to the file, and each begins where it say
   }
 }
 
-TEST_CASE("a file may be empty, one line, or begin with a byte order mark") {
+TEST_CASE("a file may be empty, or one line that is longer than a block") {
   CHECK(blocks_of("", BlockEnd::line, 8).empty());
-  CHECK(blocks_of("\xEF\xBB\xBF", BlockEnd::line, 8).empty());
   const std::string longer(100'000, 'x');
   REQUIRE(blocks_of(longer, BlockEnd::line, 8).size() == 1);
-  const std::vector<TextBlock> marked = blocks_of("\xEF\xBB\xBFone\ntwo", BlockEnd::line, 8);
-  REQUIRE(marked.size() == 2);
-  CHECK(marked[0].text == "one\n");
-  CHECK(marked[0].place.offset == 3);
-  CHECK(marked[1].place.offset == 7);
-  CHECK(marked[1].place.line == 2);
 }
 
 TEST_CASE("bytes that are no UTF-8 are refused with their offset in the file") {

@@ -32,6 +32,20 @@ TEST_CASE("a text a line: line ends go, blank lines are counted, all else stays"
   CHECK(blank == 3);
 }
 
+TEST_CASE("a byte order mark is no text at the beginning of a file, and nowhere else") {
+  const auto texts = [](const std::string& text, InputFormat format, std::uint64_t offset) {
+    std::vector<TextInput> inputs;
+    read_text_inputs(text, format, {"x", offset, 1}, inputs);
+    REQUIRE(inputs.size() == 1);
+    return inputs[0].text;
+  };
+  CHECK(texts("\ufeffa", InputFormat::txt, 0) == "a");
+  CHECK(texts("\ufeffa", InputFormat::txt, 1) == "\ufeffa");
+  CHECK(texts("\ufeff# text = a\n1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n", InputFormat::conllu, 0) == "a");
+  check_refusal([&] { (void)texts("\ufeff{\"text\": \"a\"}", InputFormat::jsonl, 0); }, Status::bad_input,
+                {"x: line 1"});
+}
+
 TEST_CASE("objects hold text, a pair and an id") {
   const std::string object = R"({"text": "a\nb", "text_pair": "", "id": 7})";
   for (const auto& [text, format] : {std::pair(object + "\n\n{\"text\": \"\"}", InputFormat::jsonl),

@@ -29,8 +29,7 @@ struct TextBlock {
 /// Where a file may be cut: behind any line, or behind a blank line.
 enum class BlockEnd { line, blank_line };
 
-/// Cuts a file into blocks of about one size, so that a file of any length is read in bounded memory. A byte
-/// order mark at its beginning is left out.
+/// Cuts a file into blocks of about one size, so that a file of any length is read in bounded memory.
 class TextBlocks {
  public:
   static constexpr std::size_t kBlockBytes = std::size_t{128} << 10;

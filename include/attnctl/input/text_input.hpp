@@ -33,6 +33,7 @@ struct TextInput {
 /// - json: one such object, or an array of them;
 /// - conllu: a text a sentence, its sent_id for id.
 ///
+/// A byte order mark at the beginning of a file is no text; JSON may not have one (RFC 8259).
 /// Throws Error(bad_input), with the line or JSON pointer: not UTF-8 (the byte), damaged, an object without
 /// text.
 std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const TextPlace& place,
