@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write data/attention-demo.json and data/sentences.jsonl; needs Python alone.
+"""Write data/attention-demo.json, data/sentences.jsonl and data/sentences.txt; needs Python alone.
 
 The demo is the bare attention mechanism in a file that a person can read: four heads over the
 words of three sentences, with random numbers where a trained model would have learned ones.
@@ -63,6 +63,7 @@ def main() -> None:
     (folder / "attention-demo.json").write_text(one_row_per_line(demo()), encoding="utf-8")
     lines = [json.dumps({"id": name, "tokens": words(text)}) + "\n" for name, text in SENTENCES]
     (folder / "sentences.jsonl").write_text("".join(lines), encoding="utf-8")
+    (folder / "sentences.txt").write_text("".join(text + "\n" for _, text in SENTENCES), encoding="utf-8")
 
 
 if __name__ == "__main__":

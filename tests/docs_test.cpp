@@ -112,6 +112,25 @@ TEST_CASE("the examples of docs print what they show") {
   CHECK(examples >= 3);
 }
 
+TEST_CASE("docs/tokenizers.md names the parts that the program knows") {
+  const std::string page = slurp(fs::path(ATTNCTL_SOURCE_DIR) / "docs" / "tokenizers.md");
+  for (const std::string section : {"normalizer", "pre_tokenizer", "model", "post_processor", "decoder"}) {
+    CAPTURE(section);
+    const TempDir folder;
+    const std::string word_level = R"("model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0}})";
+    const std::string unknown = "\"" + section + R"(": {"type": "X", "vocab": {"a": 0}})";
+    folder.write("tokenizer.json", "{" + (section == "model" ? "" : word_level + ", ") + unknown + "}");
+    const RunResult result = run_attnctl({"tokenize", folder.path().string(), "--text", "a"});
+    CHECK(result.status == 3);
+    const std::string before = "/" + section + "/type: unsupported \"X\", supported: ";
+    const std::size_t found = result.err.find(before);
+    REQUIRE_MESSAGE(found != std::string::npos, result.err);
+    const std::string known = result.err.substr(found + before.size());
+    const std::string row = "| `" + section + "` | " + known.substr(0, known.find('\n')) + " |\n";
+    CHECK_MESSAGE(page.find(row) != std::string::npos, "missing: ", row);
+  }
+}
+
 TEST_CASE("the examples of every --help run as printed") {
   const Root root;
   const std::string help = run_attnctl({"--help"}).out;
