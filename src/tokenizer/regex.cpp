@@ -3,6 +3,7 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/shown.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -19,6 +20,7 @@
 
 #include "tokenizer/regex_dialect.hpp"
 #include "tokenizer/unicode.hpp"
+#include "tokenizer/word_cutter.hpp"
 
 namespace attnctl {
 namespace {
@@ -63,6 +65,44 @@ struct Matcher {
   Wide text;
 };
 
+/// Finds runs of a set without an engine.
+class SetRunFinder {
+ public:
+  explicit SetRunFinder(SetRun run) : run_(std::move(run)) {
+    run_.set.freeze();
+    for (std::size_t i = 0; i < ascii_.size(); ++i)
+      ascii_[i] = run_.set.contains(static_cast<UChar32>(i)) != 0;
+  }
+
+  void find_all(std::string_view text, std::vector<Regex::Match>& matches) const {
+    for (std::size_t i = 0; i < text.size();) {
+      const std::size_t begin = i;
+      std::uint32_t count = 0;
+      std::size_t behind = i;
+      while (count < run_.most && i < text.size() && takes(text, behind)) {
+        i = behind;
+        ++count;
+      }
+      if (count == 0) {
+        i = behind;
+      } else if (count >= run_.least) {
+        matches.emplace_back(begin, i);
+      }
+    }
+  }
+
+ private:
+  /// Is the character at `i` in the set? `i` moves behind it.
+  bool takes(std::string_view text, std::size_t& i) const {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < 0x80) return ++i, ascii_[byte];
+    return run_.set.contains(static_cast<UChar32>(unicode::next(text, i))) != 0;
+  }
+
+  SetRun run_;
+  std::array<bool, 128> ascii_{};
+};
+
 // ICU counts steps in units of ten thousand, of which five hundred pass in a tenth of a second. A long text
 // gets more: twenty steps a byte.
 constexpr std::int32_t time_limit = 500;
@@ -73,9 +113,22 @@ constexpr std::int32_t stack_limit = 64 << 20;  // bytes; one match may save tha
 
 struct Regex::Program {
   std::string place;  // file and pointer, for errors
+  // One of the three.
+  std::optional<WordCutter> words;
+  std::optional<SetRunFinder> set_run;
   Expression compiled;
+
   mutable std::mutex mutex;
   mutable std::vector<std::unique_ptr<Matcher>> idle;
+
+  void compile(const PartConfig& where, std::string_view pattern, const std::u16string& translated) {
+    UErrorCode status = U_ZERO_ERROR;
+    compiled.reset(
+        uregex_open(translated.data(), static_cast<std::int32_t>(translated.size()), 0, nullptr, &status));
+    if (U_SUCCESS(status)) return;
+    where.refuse("", fmt::format("unsupported regular expression {} (ICU: {})", in_quotes(pattern),
+                                 u_errorName(status)));
+  }
 
   std::unique_ptr<Matcher> take() const {
     {
@@ -99,6 +152,8 @@ struct Regex::Program {
     idle.push_back(std::move(matcher));
   }
 
+  void find_all(std::string_view text, std::vector<Match>& matches) const;
+
   void check(UErrorCode status) const {
     if (U_SUCCESS(status)) return;
     if (status == U_REGEX_TIME_OUT || status == U_REGEX_STACK_OVERFLOW) {
@@ -112,13 +167,15 @@ struct Regex::Program {
 Regex::Regex(const PartConfig& where, std::string_view pattern) {
   auto program = std::make_unique<Program>();
   program->place = fmt::format("{}: {}", where.file(), shown(where.pointer()));
-  const std::u16string wide = icu_pattern(where, pattern);
-  UErrorCode status = U_ZERO_ERROR;
-  program->compiled.reset(
-      uregex_open(wide.data(), static_cast<std::int32_t>(wide.size()), 0, nullptr, &status));
-  if (U_FAILURE(status)) {
-    where.refuse("", fmt::format("unsupported regular expression {} (ICU: {})", in_quotes(pattern),
-                                 u_errorName(status)));
+  if (const std::optional<WordRules> rules = WordRules::of(pattern)) {
+    program->words.emplace(*rules);
+  } else {
+    TranslatedPattern translated = translate_pattern(where, pattern);
+    if (translated.run) {
+      program->set_run.emplace(std::move(*translated.run));
+    } else {
+      program->compile(where, pattern, translated.icu);
+    }
   }
   program_ = std::move(program);
 }
@@ -129,11 +186,23 @@ Regex& Regex::operator=(Regex&&) noexcept = default;
 
 void Regex::find_all(std::string_view text, std::vector<Match>& matches) const {
   matches.clear();
-  if (text.size() > std::size_t{std::numeric_limits<std::int32_t>::max()}) {
-    fail(Status::bad_input, "{}: a text of {} bytes, at most {} go through a regular expression",
-         program_->place, text.size(), std::numeric_limits<std::int32_t>::max());
+  if (program_->words) {
+    for (std::size_t i = 0; i < text.size(); i = matches.back().second) {
+      matches.emplace_back(i, program_->words->end(text, i));
+    }
+  } else if (program_->set_run) {
+    program_->set_run->find_all(text, matches);
+  } else {
+    program_->find_all(text, matches);
   }
-  std::unique_ptr<Matcher> matcher = program_->take();
+}
+
+void Regex::Program::find_all(std::string_view text, std::vector<Match>& matches) const {
+  if (text.size() > std::size_t{std::numeric_limits<std::int32_t>::max()}) {
+    fail(Status::bad_input, "{}: a text of {} bytes, at most {} go through a regular expression", place,
+         text.size(), std::numeric_limits<std::int32_t>::max());
+  }
+  std::unique_ptr<Matcher> matcher = take();
   URegularExpression* expression = matcher->expression.get();
   matcher->text.assign(text);
   const std::u16string& units = matcher->text.units();
@@ -149,8 +218,8 @@ void Regex::find_all(std::string_view text, std::vector<Match>& matches) const {
     matches.emplace_back(matcher->text.byte(begin), matcher->text.byte(end));
     behind = end;
   }
-  program_->check(status);
-  program_->give_back(std::move(matcher));
+  check(status);
+  give_back(std::move(matcher));
 }
 
 }  // namespace attnctl

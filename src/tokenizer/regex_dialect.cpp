@@ -33,11 +33,13 @@ class Translator {
  public:
   explicit Translator(RegexScanner& scanner) : in_(scanner), has_names_(scanner.has_names()) {}
 
-  std::u16string run() {
+  TranslatedPattern run() {
     alternatives({}, 0);
     if (!in_.at_end()) in_.refuse("unmatched )");
     if (largest_reference_ > groups_) in_.refuse("a back-reference to a group that is not there");
-    return out_.empty() ? u"(?:)" : out_;
+    // ICU knows no empty pattern.
+    if (out_.empty()) return {u"(?:)", std::nullopt};
+    return {out_, out_ == only_set_ ? only_run_ : std::nullopt};
   }
 
  private:
@@ -92,7 +94,13 @@ class Translator {
     return true;
   }
 
-  void put(const UnicodeSet& set) { out_ += regex_set::to_pattern(set); }
+  void put(const UnicodeSet& set) {
+    const bool first = out_.empty();
+    out_ += regex_set::to_pattern(set);
+    if (!first) return;
+    only_run_ = SetRun{set, 1, 1};
+    only_set_ = out_;
+  }
 
   void literal(char32_t c, const Options& options) {
     const auto point = static_cast<UChar32>(c);
@@ -104,7 +112,7 @@ class Translator {
       }
     }
     const bool plain = (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') || (c >= U'0' && c <= U'9');
-    if (set.size() > 1) {
+    if (set.size() > 1 || out_.empty()) {
       put(set);
     } else if (plain || c == U' ') {
       out_ += static_cast<char16_t>(c);
@@ -262,7 +270,13 @@ class Translator {
       out_.insert(start, u"(?:");
       out_ += u')';
     }
+    // Still nothing but the first set: its repeat, if it is greedy.
+    const bool of_set = only_run_ && out_ == only_set_;
     write_repeat(*repeat);
+    if (of_set && repeat->least > 0) {
+      only_run_ = SetRun{only_run_->set, repeat->least, repeat->most};
+      only_set_ = out_;
+    }
     const bool interval = in_.is_interval(begin);
     // Behind {n} a ? is a repeat of its own.
     if (!repeat->fixed && in_.accept(U'?')) {
@@ -290,7 +304,9 @@ class Translator {
   RegexScanner& in_;
   const bool has_names_;  // then plain groups capture nothing
   std::u16string out_;
-  std::u32string run_;  // letters one behind the other under (?i)
+  std::optional<SetRun> only_run_;  // what only_set_ says
+  std::u16string only_set_;         // the pattern while it is but one set
+  std::u32string run_;              // letters one behind the other under (?i)
   int groups_ = 0;
   int largest_reference_ = 0;
   static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
@@ -300,7 +316,7 @@ class Translator {
 
 }  // namespace
 
-std::u16string icu_pattern(const PartConfig& where, std::string_view pattern) {
+TranslatedPattern translate_pattern(const PartConfig& where, std::string_view pattern) {
   RegexScanner scanner(where, pattern);
   return Translator(scanner).run();
 }

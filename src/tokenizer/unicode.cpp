@@ -38,6 +38,7 @@ constexpr Range white_spaces[] = {{0x09, 0x0D},     {0x20, 0x20},     {0x85, 0x8
 constexpr Range joiners[] = {{0x200C, 0x200D}};
 
 constexpr std::uint32_t letters = U_GC_L_MASK;
+constexpr std::uint32_t caseless = U_GC_LM_MASK | U_GC_LO_MASK | U_GC_M_MASK;
 constexpr std::uint32_t word_categories =
     U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_NL_MASK | U_GC_PC_MASK;
 
@@ -82,6 +83,9 @@ class Builder {
     std::uint16_t bits = 0;
     if ((mask & word_categories) != 0) bits |= word;
     if ((mask & letters) != 0) bits |= regex_letter;
+    if ((mask & caseless) != 0) bits |= regex_capital | regex_small;
+    if ((mask & (U_GC_LU_MASK | U_GC_LT_MASK)) != 0) bits |= regex_capital;
+    if ((mask & U_GC_LL_MASK) != 0) bits |= regex_small;
     if ((mask & U_GC_N_MASK) != 0) bits |= number | regex_number;
     return bits;
   }

@@ -63,6 +63,8 @@ enum Class : std::uint16_t {
   bert_dropped = 1U << 7U,      // what BertNormalizer's clean_text drops, Unicode 8
   cjk = 1U << 8U,               // what BertNormalizer puts spaces round
   mark = 1U << 9U,              // M that StripAccents drops, Unicode 9
+  regex_capital = 1U << 10U,    // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], Unicode 16
+  regex_small = 1U << 11U,      // [\p{Ll}\p{Lm}\p{Lo}\p{M}], Unicode 16
 };
 
 /// The bits of Class that hold for every code point; made once, from ICU.

@@ -213,15 +213,19 @@ def class_goldens(points):
         """Does the character begin another piece than an `a` before it?"""
         return fnv(["".join("1" if len(split.pre_tokenize_str("a" + x)) == expected else "0" for x in points)])
 
-    text = "".join(points)
+    def of_regex(pattern):
+        return fnv([members(pre_tokenizers.Split(Regex(pattern), "removed"), "".join(points), points)])
+
     words = pre_tokenizers.Whitespace()
     return {
-        "white_space": fnv([members(pre_tokenizers.WhitespaceSplit(), text, points)]),
+        "white_space": fnv([members(pre_tokenizers.WhitespaceSplit(), "".join(points), points)]),
         "bert_punctuation": ends(pre_tokenizers.Punctuation(), 2),
         "word": fnv(["".join("1" if words.pre_tokenize_str("a" + x)[0][1] == (0, 2) else "0" for x in points)]),
         "number": ends(pre_tokenizers.Digits(), 2),
-        "regex_letter": fnv([members(pre_tokenizers.Split(Regex(r"\p{L}"), "removed"), text, points)]),
-        "regex_number": fnv([members(pre_tokenizers.Split(Regex(r"\p{N}"), "removed"), text, points)]),
+        "regex_letter": of_regex(r"\p{L}"),
+        "regex_number": of_regex(r"\p{N}"),
+        "regex_capital": of_regex(LETTERS),
+        "regex_small": of_regex(SMALL),
     }
 
 

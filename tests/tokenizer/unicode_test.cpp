@@ -36,6 +36,7 @@ TEST_CASE("classes where the versions of Unicode part") {
     int bits;
   };
   // From the parts of the reference, one code point at a time.
+  constexpr int both_cases = uni::regex_capital | uni::regex_small;
   const Row rows[] = {
       {U' ', uni::white_space},
       {U'\u0085', uni::white_space | uni::bert_dropped},
@@ -46,15 +47,15 @@ TEST_CASE("classes where the versions of Unicode part") {
       {U'\u00B2', uni::number | uni::regex_number},
       {U'\u200D', uni::word | uni::bert_dropped},
       {U'\u24B6', uni::word},
-      {U'\u166D', uni::bert_punctuation},                            // So since Unicode 12
-      {U'\u2E43', 0},                                                // P since Unicode 9
-      {U'\u08E2', 0},                                                // Cf since Unicode 9
-      {U'\u1734', uni::word | uni::bert_mark | uni::mark},           // Mc since Unicode 14
-      {U'\u0897', uni::word},                                        // Mn since Unicode 16
-      {U'\U00016FF4', uni::number},                                  // Nl since Unicode 17
-      {U'\U00011BF0', uni::word | uni::number | uni::regex_number},  // Nd since Unicode 16
-      {U'\U0002B820', uni::word | uni::regex_letter},                // an ideograph that BERT leaves alone
-      {U'\u4E00', uni::word | uni::regex_letter | uni::cjk},
+      {U'\u166D', uni::bert_punctuation},                                // So since Unicode 12
+      {U'\u2E43', 0},                                                    // P since Unicode 9
+      {U'\u08E2', 0},                                                    // Cf since Unicode 9
+      {U'\u1734', uni::word | uni::bert_mark | uni::mark | both_cases},  // Mc since Unicode 14
+      {U'\u0897', uni::word | both_cases},                               // Mn since Unicode 16
+      {U'\U00016FF4', uni::number},                                      // Nl since Unicode 17
+      {U'\U00011BF0', uni::word | uni::number | uni::regex_number},      // Nd since Unicode 16
+      {U'\U0002B820', uni::word | uni::regex_letter | both_cases},  // an ideograph that BERT leaves alone
+      {U'\u4E00', uni::word | uni::regex_letter | uni::cjk | both_cases},
       {U'\uFFFD', uni::bert_dropped},
       {U'\u0378', 0},
   };
@@ -74,6 +75,8 @@ TEST_CASE("every code point has the classes that it has in the reference") {
       {"bert_punctuation", uni::bert_punctuation},
       {"word", uni::word},
       {"number", uni::number},
+      {"regex_capital", uni::regex_capital},
+      {"regex_small", uni::regex_small},
       {"regex_letter", uni::regex_letter},
       {"regex_number", uni::regex_number},
   };
