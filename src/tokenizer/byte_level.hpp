@@ -6,6 +6,10 @@
 #include <optional>
 #include <string_view>
 
+namespace attnctl {
+class PieceText;
+}
+
 namespace attnctl::byte_level {
 
 /// A byte-level vocabulary writes each byte of a text as one visible character: printable characters of
@@ -48,6 +52,9 @@ inline constexpr std::array<ByteCharacter, 256> kCharacters = make_characters();
 
 /// How a space is written.
 inline constexpr char32_t kSpace = make_code_points()[0x20];
+
+/// Writes each byte of the text pieces as its character.
+void write(PieceText& text);
 
 /// The byte that a character stands for.
 [[nodiscard]] constexpr std::optional<unsigned char> byte_of(char32_t c) {

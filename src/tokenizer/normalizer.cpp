@@ -186,17 +186,9 @@ class Prepend final : public Normalizer {
   std::string prefix_;
 };
 
-/// Writes each byte as the visible character that stands for it.
 class ByteLevel final : public Normalizer {
  public:
-  void normalize(PieceText& text) const override {
-    text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
-      for (std::size_t i = piece.begin; i < piece.end; ++i) {
-        const auto byte = static_cast<unsigned char>(text.text()[i]);
-        output.put(byte_level::kCharacters[byte].view(), text.origin()[i]);
-      }
-    });
-  }
+  void normalize(PieceText& text) const override { byte_level::write(text); }
 };
 
 NormalizerPtr make_sequence(const PartConfig& config) {
