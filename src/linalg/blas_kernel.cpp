@@ -40,8 +40,8 @@ std::optional<std::string> end_of_second_execution() {
   } else {
     setenv(kernel_variable, user_setting.c_str(), 1);
   }
-  const linalg::BlasState first{blas_kernel(), user_setting};
-  return linalg::choose_blas_kernel(first, linalg::CpuFeatures::of_this_cpu()).warning;
+  const std::string kernel = blas_kernel();
+  return linalg::choose_blas_kernel({kernel, user_setting}, linalg::CpuFeatures::of_this_cpu()).warning;
 }
 
 }  // namespace

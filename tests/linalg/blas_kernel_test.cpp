@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "linalg/blas_choice.hpp"
+#include "support/run.hpp"
 
 using attnctl::linalg::choose_blas_kernel;
 using attnctl::linalg::CpuFeatures;
@@ -71,4 +72,22 @@ TEST_CASE("the library and its kernel have names") {
   CHECK(attnctl::blas_name().starts_with("OpenBLAS "));
   CHECK(attnctl::blas_name().find(' ', 9) == std::string::npos);
   CHECK_FALSE(attnctl::blas_kernel().empty());
+}
+
+TEST_CASE("the second execution works as the first and warns of what was ignored") {
+  const auto first = attnctl::test::run_attnctl({"--version"});
+  CHECK(first.status == 0);
+  struct Row {
+    const char* user;  // as the first execution hands it on; empty: not set
+    std::string_view warning;
+  };
+  for (const Row& row : {Row{"", ""}, Row{"Turbo", "OPENBLAS_CORETYPE=Turbo is no kernel"}}) {
+    CAPTURE(row.user);
+    const auto second =
+        attnctl::test::run_attnctl({"--version"}, {.environment = {{"ATTNCTL_BLAS_GUARD", row.user}}});
+    CHECK(second.status == 0);
+    CHECK(second.out.starts_with("attnctl "));
+    CHECK(second.err.empty() == row.warning.empty());
+    CHECK(second.err.find(row.warning) != std::string::npos);
+  }
 }
