@@ -6,7 +6,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(avx2 -mavx2 -mfma)
   set(avx512 ${avx2} -mavx512f -mavx512cd -mavx512dq -mavx512bw -mavx512vl)
   # GCC 12 warns of its own intrinsics, whose undefined registers are meant (GCC bug 105593).
-  set(quiet "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
+  set(quiet "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>" "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>")
   set_source_files_properties(src/linalg/kernels_avx2.cpp PROPERTIES COMPILE_OPTIONS "${avx2};${optimised}")
   set_source_files_properties(src/linalg/kernels_avx512.cpp PROPERTIES COMPILE_OPTIONS
                               "${avx512};${optimised};${quiet}")
