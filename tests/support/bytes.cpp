@@ -53,7 +53,10 @@ struct Common {
 
 std::string little_endian(std::uint64_t value, std::size_t count) {
   std::string bytes;
-  for (std::size_t i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFF);
+  for (std::size_t i = 0; i < count; ++i) {
+    bytes += static_cast<char>(value & 0xFF);
+    value >>= 8U;  // one byte at a time: a shift by all 64 bits is undefined
+  }
   return bytes;
 }
 

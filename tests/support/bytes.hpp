@@ -9,7 +9,7 @@
 
 namespace attnctl::test {
 
-/// The low `count` bytes of a number, little-endian.
+/// The low `count` bytes of a number, little-endian; zeros after the eighth.
 std::string little_endian(std::uint64_t value, std::size_t count);
 
 /// Numbers as they lie in memory.
