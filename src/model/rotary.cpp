@@ -180,10 +180,11 @@ RotaryConfig resolve_scaling(const Request& request) {
                                      "default, linear, llama3, yarn, longrope");
 }
 
-/// The object that says how positions turn; an empty one where the configuration has none.
+/// The object that says how positions turn; an empty one where the configuration has none. transformers lets
+/// a rope_scaling that says anything replace the whole of rope_parameters, its rope_theta included.
 ConfigReader rotary_parameters(const ConfigReader& config) {
   static const nlohmann::ordered_json none = nlohmann::ordered_json::object();
-  for (const std::string name : {"rope_parameters", "rope_scaling"}) {
+  for (const std::string name : {"rope_scaling", "rope_parameters"}) {
     const auto value = config.find(name);
     if (!value || (value->json->is_object() && value->json->empty())) continue;
     ConfigReader parameters = *config.object(name);

@@ -10,8 +10,9 @@
 namespace attnctl {
 
 /// Inverse frequencies as the reference implementation makes them, in float32 (transformers,
-/// modeling_rope_utils). Old keys (rope_theta, rope_scaling) and new ones (rope_parameters, which win).
-/// Throws Error(bad_input) for a scaling that is not known or wrong.
+/// modeling_rope_utils). rope_scaling, the old key, replaces rope_parameters, the new one, where it says
+/// anything; rope_theta within either wins over the old one beside them. Throws Error(bad_input) for a
+/// scaling that is not known or wrong.
 [[nodiscard]] RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config,
                                           std::size_t d_head, std::size_t max_positions);
 

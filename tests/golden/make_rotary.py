@@ -20,9 +20,21 @@ LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_fac
 LONG = dict(rope_type="longrope", short_factor=[1 + j / 7 for j in range(8)], long_factor=[2 + j**1.5 for j in range(8)])
 
 
+def sizes(heads=2, d_head=64, positions=2048):
+    return dict(hidden_size=heads * d_head, num_attention_heads=heads, max_position_embeddings=positions)
+
+
 def case(theta=10000.0, heads=2, d_head=64, positions=2048, **scaling):
-    return dict(hidden_size=heads * d_head, num_attention_heads=heads, max_position_embeddings=positions,
-                rope_parameters=dict(rope_theta=theta, **(scaling or dict(rope_type="default"))))  # fmt: skip
+    return sizes(heads, d_head, positions) | dict(
+        rope_parameters=dict(rope_theta=theta, **(scaling or dict(rope_type="default"))))  # fmt: skip
+
+
+def keys(**config):
+    """Old and new keys side by side, as they are."""
+    return sizes(d_head=8) | config
+
+
+NEW = dict(rope_type="linear", factor=4.0, rope_theta=81.0)
 
 
 CASES = [
@@ -38,6 +50,15 @@ CASES = [
     case(d_head=16, positions=4096, original_max_position_embeddings=256, **LONG),
     case(d_head=16, positions=4096, original_max_position_embeddings=256, factor=3.0, **LONG),
     case(d_head=16, positions=4096, original_max_position_embeddings=256, attention_factor=1.25, **LONG),
+    keys(), keys(rope_theta=16.0), keys(rope_theta=16.0, rope_parameters={}, rope_scaling=None),
+    keys(rope_theta=16.0, rope_parameters=dict(rope_theta=81.0)),
+    keys(rope_theta=16.0, rope_parameters=dict(rope_type="linear", factor=2)),
+    keys(rope_theta=16.0, rope_scaling=dict(type="linear", factor=2)),
+    keys(rope_parameters=NEW, rope_scaling=None), keys(rope_parameters=NEW, rope_scaling={}, rope_theta=16.0),
+    keys(rope_parameters=NEW, rope_scaling=dict(type="default")),
+    keys(rope_parameters=NEW, rope_scaling=dict(type="linear", factor=2.0)),
+    keys(rope_parameters=NEW, rope_scaling=dict(type="linear", factor=2.0), rope_theta=16.0),
+    keys(rope_parameters=NEW, rope_scaling=dict(rope_type="linear", type="default", factor=2.0, rope_theta=256.0)),
 ]  # fmt: skip
 
 
