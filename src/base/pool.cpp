@@ -1,6 +1,7 @@
 #include "attnctl/base/pool.hpp"
 
 #include "attnctl/base/cpu_quota.hpp"
+#include "attnctl/base/error.hpp"
 #include "attnctl/base/interrupt.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -114,6 +116,11 @@ Pool::Pool(std::size_t threads) : state_(std::make_unique<State>()) {
     for (std::size_t worker = 1; worker < std::max<std::size_t>(threads, 1); ++worker) {
       state_->threads.emplace_back([state = state_.get(), worker] { state->serve(worker); });
     }
+  } catch (const std::system_error& error) {
+    const std::size_t started = state_->threads.size() + 1;
+    state_->close();
+    fail(Status::limit, "only {} of {} threads could be started ({}); give fewer --threads", started, threads,
+         error.code().message());
   } catch (...) {
     state_->close();
     throw;

@@ -24,7 +24,9 @@ void add_special_ids(Vocabulary& vocabulary, const ModelConfig& config) {
 Session::Session(const RunOptions& run)
     : pool(run.threads == 0 ? available_threads() : run.threads),
       progress(run.progress, run.quiet),
-      options(run) {}
+      options(run) {
+  reserve_blas_buffers(pool.size());
+}
 
 OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
   SourceOptions source_options;

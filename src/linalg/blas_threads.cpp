@@ -10,14 +10,24 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <vector>
 
 #include <cblas.h>
+
+// Of OpenBLAS, which has no header for them: take and give back one of its work buffers.
+extern "C" void* blas_memory_alloc(int place);
+extern "C" void blas_memory_free(void* buffer);
 
 namespace attnctl::linalg {
 namespace {
 
 /// A work buffer of OpenBLAS, and some room beside it.
 constexpr std::size_t kWorkBuffer = std::size_t{160} << 20;
+
+bool is_limited() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
 
 /// May the process have another work buffer?
 bool has_room() {
@@ -35,15 +45,6 @@ void keep_blas_single_threaded() {
   if (done) return;
   static std::mutex one_at_a_time;  // the library does not expect it from several threads
   const std::lock_guard guard(one_at_a_time);
-  static bool first = true;  // it uses the buffer that the library made when it was loaded
-  if (!first && !has_room()) {
-    fail(Status::limit,
-         "no address space for the work buffers of BLAS ({} bytes a thread); raise the limit of virtual "
-         "memory, "
-         "or use fewer --threads",
-         kWorkBuffer);
-  }
-  first = false;
   openblas_set_num_threads(1);
   done = true;
 }
@@ -52,11 +53,23 @@ void keep_blas_single_threaded() {
 
 namespace attnctl {
 
+// The library maps a buffer where a call finds none free, and keeps it: so as many are taken at once.
+void reserve_blas_buffers(std::size_t threads) {
+  if (!linalg::is_limited()) return;
+  std::vector<void*> taken;
+  while (taken.size() < threads && linalg::has_room()) taken.push_back(blas_memory_alloc(0));
+  for (void* const buffer : taken) blas_memory_free(buffer);
+  if (taken.size() == threads) return;
+  fail(Status::limit,
+       "no address space for the work buffers of BLAS ({} bytes for each of {} threads); raise the limit of "
+       "virtual memory, or use fewer --threads",
+       linalg::kWorkBuffer, threads);
+}
+
 // Before the constructors of libraries, that of the C library too: system calls alone, and no setenv, which
 // would not last.
 void prepare_for_blas(int /*argc*/, char** argv, char** environment) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (!linalg::is_limited()) return;
   static char one_thread[] = "OMP_NUM_THREADS=1";
   constexpr std::size_t most_variables = 4096;
   static char* changed[most_variables + 2];

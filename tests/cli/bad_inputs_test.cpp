@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "support/bytes.hpp"
@@ -328,17 +329,21 @@ TEST_CASE("kind 134: a memory limit is status 5") {
   const std::string config = folder.write("config.json", kConfig).string();
   const std::string identity = array("<f4", "(2, 2)", bytes_of<float>({1, 0, 0, 1}));
   const std::string weights = folder.write("w.npz", zip({{.name = "W_q.npy", .data = identity}})).string();
-  const RunResult result =
-      run_shell("ulimit -v 600000; attnctl analyze " + weights + " --config " + config + " --embeddings " +
-                x + " --mask causal --threads 1 --include metrics --format json");
-  CHECK_MESSAGE(result.status == 5, result.err);
-  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
-  // Too little for BLAS to be loaded, and too little for a second thread's buffer.
-  for (const char* limit : {"200000", "450000"}) {
-    const RunResult less = run_shell(std::string("ulimit -v ") + limit + "; attnctl weights " + kLlama +
-                                     " --threads 2 --format json");
-    CHECK_MESSAGE((less.status == 5 || less.status == 0), less.err);
-    CHECK(std::count(less.err.begin(), less.err.end(), '\n') == (less.status == 0 ? 0 : 1));
+  struct Row {
+    int kilobytes;
+    int threads;
+  };
+  // From too little for BLAS to be loaded to enough for all but the work itself.
+  for (const Row& row :
+       {Row{600000, 1}, Row{500000, 2}, Row{400000, 4}, Row{300000, 1}, Row{250000, 2}, Row{200000, 1}}) {
+    CAPTURE(row.kilobytes);
+    CAPTURE(row.threads);
+    const RunResult result =
+        run_shell(fmt::format("ulimit -v {}; attnctl analyze {} --config {} --embeddings {} --mask causal "
+                              "--threads {} --include metrics --format json",
+                              row.kilobytes, weights, config, x, row.threads));
+    CHECK_MESSAGE(result.status == 5, result.err);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
   }
 #endif
 }

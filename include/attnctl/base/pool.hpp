@@ -10,7 +10,7 @@ namespace attnctl {
 /// again and calls BLAS single-threaded: there are no nested threads anywhere.
 class Pool {
  public:
-  /// threads: at least 1.
+  /// threads: at least 1. Throws Error(limit) where the system gives fewer.
   explicit Pool(std::size_t threads);
   ~Pool();
   Pool(const Pool&) = delete;

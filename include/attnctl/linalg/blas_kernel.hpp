@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -10,12 +11,14 @@ namespace attnctl {
 [[nodiscard]] std::string blas_kernel();
 
 /// OpenBLAS takes 128 MiB of address space for every core while it is loaded, and where the system refuses
-/// that
-/// (`ulimit -v`) it asks again for ever. To be run before the constructors of libraries (.preinit_array of
-/// the executable): under such a limit executes the program again with OMP_NUM_THREADS=1, which makes that
-/// one buffer, all that is used, and ends it with Status::limit and a line on standard error where there is
-/// no room even so.
+/// that (`ulimit -v`) it asks again for ever. To be run before the constructors of libraries (.preinit_array
+/// of the executable): under such a limit executes the program again with OMP_NUM_THREADS=1, which makes that
+/// one buffer, and ends it with Status::limit and a line on standard error where there is no room even so.
 void prepare_for_blas(int argc, char** argv, char** environment);
+
+/// The same buffers for the threads that will call BLAS at the same time, while none of them does yet. Does
+/// nothing without such a limit. Throws Error(limit) where there is no room.
+void reserve_blas_buffers(std::size_t threads);
 
 /// OpenBLAS picks its kernel in a library constructor and falls back to SSE3 ones on CPUs that it does not
 /// know, four to five times slower. Call first thing in main: where the CPU can do better (cpuid), sets
