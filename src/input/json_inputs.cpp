@@ -37,8 +37,8 @@ JsonInput::JsonInput(const ordered_json& object, std::string where)
   const bool ids = object.contains("ids");
   if (int{text} + int{tokens} + int{ids} != 1) refuse("", "need either \"text\", \"tokens\" or \"ids\"");
   for (const auto& [name, value] : object.items()) {
-    const auto* key =
-        std::find_if(kKeys.begin(), kKeys.end(), [&](const Key& each) { return each.name == name; });
+    const auto* key = std::find_if(kKeys.begin(), kKeys.end(),
+                                   [&wanted = name](const Key& each) { return each.name == wanted; });
     if (key == kKeys.end()) {
       refuse(escaped(name), "unsupported key; known: id, text, text_pair, tokens, ids, token_type_ids, mask");
     }

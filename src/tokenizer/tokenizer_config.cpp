@@ -103,8 +103,8 @@ void TokenizerConfig::read_roles(const PartConfig& document) {
     if (!is_token(value)) continue;  // add_bos_token and the like
     Json token = token_of(document.at(key));
     token["special"] = true;
-    const auto place =
-        std::find_if(roles_.begin(), roles_.end(), [&](const auto& role) { return role.first == key; });
+    const auto place = std::find_if(roles_.begin(), roles_.end(),
+                                    [&wanted = key](const auto& role) { return role.first == wanted; });
     if (place == roles_.end()) {
       roles_.emplace_back(key, std::move(token));
     } else {

@@ -80,7 +80,7 @@ TEST_CASE("words in the place of tokens, whatever the panels") {
     const OwnedMatrix<float> pattern = random_pattern(masked_row);
     for (const PoolFrom from : {PoolFrom::mean, PoolFrom::first}) {
       const auto want = pooled(pattern, masked_row, from);
-      for (const std::size_t panel_rows : {1, 2, 3, 7}) {
+      for (const std::size_t panel_rows : {1U, 2U, 3U, 7U}) {
         Rows rows;
         WordPooling pooling(selection, units, words, from, {&rows});
         pooling.begin(model, tokens);

@@ -129,11 +129,12 @@ TEST_CASE("inputs of every kind keep their order and get their ids") {
 }
 
 TEST_CASE("standard input is read for -, in the format that is named") {
-  for (const auto& [format, text] : {std::pair("txt", "a b\n"), std::pair("jsonl", "{\"text\": \"a b\"}"),
-                                     std::pair("json", "{\"text\": \"a b\"}"),
-                                     std::pair("conllu",
-                                               "# text = a b\n1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n"
-                                               "2\tb\t_\t_\t_\t_\t1\tx\t_\t_\n")}) {
+  for (const auto& [name, text] : {std::pair("txt", "a b\n"), std::pair("jsonl", "{\"text\": \"a b\"}"),
+                                   std::pair("json", "{\"text\": \"a b\"}"),
+                                   std::pair("conllu",
+                                             "# text = a b\n1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n"
+                                             "2\tb\t_\t_\t_\t_\t1\tx\t_\t_\n")}) {
+    const std::string format = name;  // Clang 14 captures no structured binding
     CAPTURE(format);
     const json document = tokenize({kBert, "--input", "-", "--input-format", format}, {.input = text});
     CHECK(texts_of(document) == std::vector<std::string>{"a b"});
