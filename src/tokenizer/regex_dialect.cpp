@@ -1,7 +1,5 @@
 #include "tokenizer/regex_dialect.hpp"
 
-#include "attnctl/base/shown.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "tokenizer/regex_class.hpp"
 #include "tokenizer/regex_scanner.hpp"
 #include "tokenizer/regex_set.hpp"
+#include "tokenizer/regex_writer.hpp"
 
 namespace attnctl {
 namespace {
@@ -37,9 +36,7 @@ class Translator {
     alternatives({}, 0);
     if (!in_.at_end()) in_.refuse("unmatched )");
     if (largest_reference_ > groups_) in_.refuse("a back-reference to a group that is not there");
-    // ICU knows no empty pattern.
-    if (out_.empty()) return {u"(?:)", std::nullopt};
-    return {out_, out_ == only_set_ ? only_run_ : std::nullopt};
+    return writer_.finish();
   }
 
  private:
@@ -51,21 +48,21 @@ class Translator {
     while (!in_.at_end() && in_.peek() != U')') {
       if (in_.accept(U'|')) {
         run_.clear();
-        out_ += u'|';
+        writer_.put(u"|");
       } else if (isolated_options(options)) {
         // They hold up to the end of the group, alternatives and all.
-        out_ += u"(?:";
+        writer_.put(u"(?:");
         ++opened;
       } else {
         term(options, depth);
       }
     }
-    out_.append(opened, u')');
+    for (; opened > 0; --opened) writer_.put(u")");
     run_.clear();
   }
 
   void term(const Options& options, int depth) {
-    const std::size_t start = out_.size();
+    const std::size_t start = writer_.position();
     const bool repeatable = atom(options, depth);
     while (quantifier(start, repeatable)) {
     }
@@ -83,23 +80,15 @@ class Translator {
     run_.clear();
     if (c == U'(') return group(options, depth);
     if (c == U'[') {
-      put(read_class(in_, options.ignore_case));
+      writer_.put(read_class(in_, options.ignore_case));
     } else if (c == U'.') {
-      put(options.dot_matches_all ? UnicodeSet(0, 0x10FFFF) : UnicodeSet(U'\n', U'\n').complement());
+      writer_.put(options.dot_matches_all ? UnicodeSet(0, 0x10FFFF) : UnicodeSet(U'\n', U'\n').complement());
     } else {
       // At every line; but no line begins behind a \n that ends the text.
-      out_ += c == U'^' ? u"(?:\\A|(?<=\\x{A})(?!\\z))" : u"(?=\\x{A}|\\z)";
+      writer_.put(c == U'^' ? u"(?:\\A|(?<=\\x{A})(?!\\z))" : u"(?=\\x{A}|\\z)");
       return false;
     }
     return true;
-  }
-
-  void put(const UnicodeSet& set) {
-    const bool first = out_.empty();
-    out_ += regex_set::to_pattern(set);
-    if (!first) return;
-    only_run_ = SetRun{set, 1, 1};
-    only_set_ = out_;
   }
 
   void literal(char32_t c, const Options& options) {
@@ -111,15 +100,8 @@ class Translator {
         in_.refuse("(?i) with letters that together equal one other, as ss does");
       }
     }
-    const bool plain = (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') || (c >= U'0' && c <= U'9');
-    if (set.size() > 1 || out_.empty()) {
-      put(set);
-    } else if (plain || c == U' ') {
-      out_ += static_cast<char16_t>(c);
-    } else {
-      const std::string hex = fmt::format("\\x{{{:X}}}", static_cast<std::uint32_t>(c));
-      out_.append(hex.begin(), hex.end());
-    }
+    if (set.size() > 1) return writer_.put(set);
+    writer_.put_literal(c);
   }
 
   bool escape(const Options& options) {
@@ -131,52 +113,44 @@ class Translator {
     const char32_t c = in_.take();
     switch (c) {
       case U'w':
-        put(regex_set::word_by_itself());
+        writer_.put(regex_set::word_by_itself());
         return true;
       case U'W':
-        put(UnicodeSet(regex_set::word_by_itself()).complement());
+        writer_.put(UnicodeSet(regex_set::word_by_itself()).complement());
         return true;
       case U'N':
-        put(UnicodeSet(U'\n', U'\n').complement());
+        writer_.put(UnicodeSet(U'\n', U'\n').complement());
         return true;
       case U'O':
-        put(UnicodeSet(0, 0x10FFFF));
+        writer_.put(UnicodeSet(0, 0x10FFFF));
         return true;
       case U'R':
-        out_ += u"(?>\\x{D}\\x{A}|[\\x{A}-\\x{D}\\x{85}\\x{2028}\\x{2029}])";
+        writer_.put(u"(?>\\x{D}\\x{A}|[\\x{A}-\\x{D}\\x{85}\\x{2028}\\x{2029}])");
         return true;
       case U'A':
-        out_ += u"\\A";
+        writer_.put(u"\\A");
         return false;
       case U'z':
-        out_ += u"\\z";
+        writer_.put(u"\\z");
         return false;
       case U'Z':
-        out_ += u"(?=\\x{A}?\\z)";
+        writer_.put(u"(?=\\x{A}?\\z)");
         return false;
       case U'b':
-        word_boundary(u"(?:(?<={0})(?!{0})|(?<!{0})(?={0}))");
+        writer_.put_word_boundary(false);
         return false;
       case U'B':
-        word_boundary(u"(?:(?<={0})(?={0})|(?<!{0})(?!{0}))");
+        writer_.put_word_boundary(true);
         return false;
       default:
         break;
     }
     if (c >= U'1' && c <= U'9') return back_reference(c, options);
     if (const std::optional<UnicodeSet> set = in_.escaped_set(c)) {
-      put(*set);
+      writer_.put(*set);
       return true;
     }
     in_.refuse_escape(c);
-  }
-
-  void word_boundary(std::u16string form) {
-    const std::u16string word = regex_set::to_pattern(regex_set::word_by_itself());
-    for (std::size_t at = 0; (at = form.find(u"{0}", at)) != std::u16string::npos; at += word.size()) {
-      form.replace(at, 3, word);
-    }
-    out_ += form;
   }
 
   bool back_reference(char32_t digit, const Options& options) {
@@ -186,7 +160,7 @@ class Translator {
     }
     const auto number = static_cast<int>(digit - U'0');
     if (number > largest_reference_) largest_reference_ = number;
-    out_ += {u'\\', static_cast<char16_t>(digit)};
+    writer_.put(std::u16string(u"\\") + static_cast<char16_t>(digit));
     return true;
   }
 
@@ -196,29 +170,27 @@ class Translator {
     Options inner = options;
     if (!in_.accept(U'?')) {
       ++groups_;
-      out_ += has_names_ ? u"(?:" : u"(";
+      writer_.put(has_names_ ? u"(?:" : u"(");
     } else if (in_.accept(U'#')) {
       while (!in_.accept(U')')) in_.take();
-      out_ += u"(?:)";
+      writer_.put(u"(?:)");
       return false;
     } else if (const char16_t* look = in_.accept_look_around()) {
-      out_ += look;
+      writer_.put(look);
       repeatable = false;
-    } else if (in_.accept(U':')) {
-      out_ += u"(?:";
     } else if (in_.accept(U'>')) {
-      out_ += u"(?>";
-    } else if (in_.accept_name()) {
-      out_ += u"(?:";
+      writer_.put(u"(?>");
+    } else if (in_.accept(U':') || in_.accept_name()) {
+      writer_.put(u"(?:");
     } else {
       switches(inner);
       if (!in_.accept(U':')) in_.refuse_group();
-      out_ += u"(?:";
+      writer_.put(u"(?:");
     }
     alternatives(inner, depth + 1);
     if (in_.at_end()) in_.refuse("unmatched (");
     in_.take();
-    out_ += u')';
+    writer_.put(u")");
     return repeatable;
   }
 
@@ -266,47 +238,24 @@ class Translator {
       in_.refuse("a repeat {n,m} with n above m, or above 100000");
     }
     if (repeated_at_ == start && !repeated_interval_) in_.refuse("a repeat of a repeat");
-    if (repeated_at_ == start) {
-      out_.insert(start, u"(?:");
-      out_ += u')';
-    }
-    // Still nothing but the first set: its repeat, if it is greedy.
-    const bool of_set = only_run_ && out_ == only_set_;
-    write_repeat(*repeat);
-    if (of_set && repeat->least > 0) {
-      only_run_ = SetRun{only_run_->set, repeat->least, repeat->most};
-      only_set_ = out_;
-    }
+    if (repeated_at_ == start) writer_.enclose(start);
+    writer_.put_repeat(*repeat);
     const bool interval = in_.is_interval(begin);
     // Behind {n} a ? is a repeat of its own.
     if (!repeat->fixed && in_.accept(U'?')) {
-      out_ += u'?';
+      writer_.put(u"?");
     } else if (!interval && in_.accept(U'+')) {
-      out_ += u'+';
+      writer_.put(u"+");
     }
     repeated_at_ = start;
     repeated_interval_ = interval;
     return true;
   }
 
-  void write_repeat(const RegexScanner::Repeat& repeat) {
-    std::string text;
-    if (repeat.most == RegexScanner::no_limit) {
-      text = repeat.least == 0 ? "*" : repeat.least == 1 ? "+" : fmt::format("{{{},}}", repeat.least);
-    } else if (repeat.least == 0 && repeat.most == 1) {
-      text = "?";
-    } else {
-      text = fmt::format("{{{},{}}}", repeat.least, repeat.most);
-    }
-    out_.append(text.begin(), text.end());
-  }
-
   RegexScanner& in_;
   const bool has_names_;  // then plain groups capture nothing
-  std::u16string out_;
-  std::optional<SetRun> only_run_;  // what only_set_ says
-  std::u16string only_set_;         // the pattern while it is but one set
-  std::u32string run_;              // letters one behind the other under (?i)
+  RegexWriter writer_;
+  std::u32string run_;  // letters one behind the other under (?i)
   int groups_ = 0;
   int largest_reference_ = 0;
   static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
