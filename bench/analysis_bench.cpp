@@ -56,7 +56,9 @@ int main(int argc, char** argv) {
     std::string_view name;
     void (*run)(std::size_t threads);
   };
-  const std::vector<Row> all{{"weights", bench::weights}, {"pattern_metrics", bench::pattern_metrics}};
+  const std::vector<Row> all{{"weights", bench::weights},
+                             {"weights_layer", bench::weights_layer},
+                             {"pattern_metrics", bench::pattern_metrics}};
   std::size_t threads = available_threads();
   std::vector<std::string_view> wanted;
   for (int i = 1; i < argc; ++i) {

@@ -32,6 +32,24 @@ void decompose_formed(const CircuitFactors& factors) {
 
 }  // namespace
 
+void weights_layer(std::size_t threads) {
+  Pool pool(threads);
+  for (const Shapes& shapes : {Shapes{1, 12, 768}, Shapes{1, 16, 1024}, Shapes{1, 32, 4096}}) {
+    const Model model = random_model(shapes);
+    Warnings warnings;
+    const Selection all = Selection::all(model.config());
+    const auto analyze = [&](const WeightsOptions& options) {
+      (void)analyze_weights(model, all, options, pool, warnings);
+    };
+    analyze({});  // weights converted and checked once
+    const int runs = shapes.d > 1024 ? 3 : 15;
+    const double values = best_ms(runs, [&] { analyze({}); });
+    const double directions = best_ms(runs, [&] { analyze({.directions = 5}); });
+    std::printf("layer d=%zu h=%zu k=%zu: %.1f ms, with 5 directions %.1f ms\n", shapes.d, shapes.heads,
+                shapes.d / shapes.heads, values, directions);
+  }
+}
+
 void weights(std::size_t threads) {
   const Shapes shapes;
   const Model model = random_model(shapes);
