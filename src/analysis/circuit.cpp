@@ -30,9 +30,9 @@ void CircuitFactor::fold(std::span<const float> gain, float offset) {
   }
 }
 
-MatrixView<const float> CircuitFactor::stored(std::size_t head) const {
+MatrixView<const float> CircuitFactor::stored(std::size_t head, std::size_t count) const {
   const std::size_t first = slice_of(head) * width_;
-  return by_rows_ ? stored_.row_range(first, width_) : stored_.col_range(first, width_);
+  return by_rows_ ? stored_.row_range(first, count * width_) : stored_.col_range(first, count * width_);
 }
 
 void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const {

@@ -1,106 +1,15 @@
 #include "attnctl/analysis/subspace_similarity.hpp"
 
-#include "attnctl/linalg/gemm.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
+
+#include "analysis/slice_products.hpp"
 
 namespace attnctl {
 namespace {
-
-/// One side's slice of a head; heads that share it have equal ones.
-struct Slice {
-  const CircuitFactor* factor = nullptr;
-  std::size_t head = 0;
-
-  bool operator==(const Slice& other) const {
-    return factor == other.factor &&
-           (factor == nullptr || factor->slice_of(head) == factor->slice_of(other.head));
-  }
-};
-
-/// Products of slices in float32, where they lie.
-class ProductsInPlace {
- public:
-  using Value = float;
-  static void multiply(const Slice& a, const Slice& b, MatrixView<float> product) {
-    if (a.factor->by_rows()) {
-      gemm_nt(a.factor->stored(a.head), b.factor->stored(b.head), product);
-    } else {
-      gemm_tn(a.factor->stored(a.head), b.factor->stored(b.head), product);
-    }
-  }
-};
-
-/// A slice in double by columns, kept until another is read.
-class SliceBuffer {
- public:
-  MatrixView<const double> read(const Slice& slice) {
-    const CircuitFactor& factor = *slice.factor;
-    if (slice == kept_) return std::as_const(columns_).view();
-    if (columns_.rows() != factor.width() || columns_.cols() != factor.dimension()) {
-      columns_ = OwnedMatrix<double>(factor.width(), factor.dimension());
-    }
-    factor.read_columns(slice.head, columns_.view());
-    kept_ = slice;
-    return std::as_const(columns_).view();
-  }
-
- private:
-  Slice kept_;
-  OwnedMatrix<double> columns_;
-};
-
-/// Products of slices in double.
-class ProductsInDouble {
- public:
-  using Value = double;
-  void multiply(const Slice& a, const Slice& b, MatrixView<double> product) {
-    gemm_nt(first_.read(a), second_.read(b), product);
-  }
-
- private:
-  SliceBuffer first_, second_;
-};
-
-/// The product of the slices of one side [width, width], kept until that of others is asked for.
-template <typename Products>
-class Gram {
- public:
-  std::span<const typename Products::Value> of(const Slice& a, const Slice& b) {
-    if (a == a_ && b == b_) return values_;
-    const std::size_t rows = a.factor->width();
-    const std::size_t cols = b.factor->width();
-    values_.resize(rows * cols);
-    products_.multiply(a, b, {values_.data(), rows, cols});
-    a_ = a;
-    b_ = b;
-    return values_;
-  }
-
- private:
-  Products products_;
-  Slice a_, b_;
-  std::vector<typename Products::Value> values_;
-};
-
-template <typename Products>
-class InnerProduct {
- public:
-  /// <A, B>, summed in double.
-  double of(const ComparedHead& a, const ComparedHead& b) {
-    const auto left = left_.of({&a.factors->left, a.head}, {&b.factors->left, b.head});
-    const auto right = right_.of({&a.factors->right, a.head}, {&b.factors->right, b.head});
-    return std::transform_reduce(
-        left.begin(), left.end(), right.begin(), 0.0, std::plus<>(),
-        [](auto l, auto r) { return static_cast<double>(l) * static_cast<double>(r); });
-  }
-
- private:
-  Gram<Products> left_, right_;
-};
 
 /// Whether float32 products give the cosine to six decimals. Their rounding moves it by up to about
 /// 8 eps(float32) times the cancellation of both heads over the width, and by a hundredth of that where heads
@@ -116,46 +25,90 @@ bool serves_in_place(const ComparedHead& a, const ComparedHead& b) {
          same_kind(a.factors->left, b.factors->left) && same_kind(a.factors->right, b.factors->right);
 }
 
-/// What a worker computes cosines with.
-class Comparer {
- public:
-  double cosine(const ComparedHead& a, const ComparedHead& b) {
-    const double inner = serves_in_place(a, b) ? in_place_.of(a, b) : in_double_.of(a, b);
-    const double cosine = inner / a.norm / b.norm;
-    // Rounding may pass 1 by a little; a sum that overflowed is no number.
-    return std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : std::numeric_limits<double>::quiet_NaN();
-  }
-
- private:
-  InnerProduct<ProductsInPlace> in_place_;
-  InnerProduct<ProductsInDouble> in_double_;
+/// What a worker compares heads with.
+struct Comparer {
+  BlockProduct block;
+  PairProduct pair;
 };
 
 bool has_norm(const ComparedHead& head) {
   return std::isfinite(head.norm) && head.norm > 0;
 }
 
-/// A head of a set and some that follow it.
-struct PairTask {
-  std::size_t set, row, first, last;
+/// NaN where the sum overflowed; rounding may pass 1 by a little.
+double cosine_of(double inner, const ComparedHead& a, const ComparedHead& b) {
+  const double cosine = inner / a.norm / b.norm;
+  return std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// Heads of a set that are compared with others that follow them: all pairs of two ranges.
+struct Rectangle {
+  std::size_t set;
+  std::size_t row, rows, col, cols;
 };
 
-/// Neighbours often share a slice, whose products then serve the whole task.
-constexpr std::size_t task_heads = 8;
+/// The pairs of a set as rectangles small enough to share among workers, and as large as that allows: slices
+/// are multiplied faster together.
+class Division {
+ public:
+  void add_triangle(std::size_t set, std::size_t first, std::size_t count) {
+    if (count < 2) return;
+    const std::size_t half = count / 2;
+    add({set, first, half, first + half, count - half});
+    add_triangle(set, first, half);
+    add_triangle(set, first + half, count - half);
+  }
+  [[nodiscard]] std::span<const Rectangle> parts() const { return parts_; }
 
-std::vector<PairTask> tasks_of(std::span<const std::vector<ComparedHead>> sets) {
-  std::vector<PairTask> tasks;
-  for (std::size_t set = 0; set < sets.size(); ++set) {
-    const std::size_t heads = sets[set].size();
-    for (std::size_t row = 0; row < heads; ++row) {
-      for (std::size_t first = row + 1; first < heads;) {
-        const std::size_t last = std::min((first / task_heads + 1) * task_heads, heads);
-        tasks.push_back({set, row, first, last});
-        first = last;
+ private:
+  void add(const Rectangle& whole) {
+    constexpr std::size_t most = 4;
+    const std::size_t down = (whole.rows + most - 1) / most;
+    const std::size_t across = (whole.cols + most - 1) / most;
+    for (std::size_t i = 0; i < down; ++i) {
+      for (std::size_t j = 0; j < across; ++j) {
+        const std::size_t row = i * whole.rows / down;
+        const std::size_t col = j * whole.cols / across;
+        parts_.push_back({whole.set, whole.row + row, (i + 1) * whole.rows / down - row, whole.col + col,
+                          (j + 1) * whole.cols / across - col});
       }
     }
   }
-  return tasks;
+
+  std::vector<Rectangle> parts_;
+};
+
+/// Calls use(i, j, cosine) for each pair of rows and columns.
+template <typename Use>
+void compare(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols, Comparer& comparer,
+             const Use& use) {
+  bool multiplied = false;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t j = 0; j < cols.size(); ++j) {
+      if (!serves_in_place(rows[i], cols[j])) {
+        use(i, j, cosine_of(comparer.pair.inner(rows[i], cols[j]), rows[i], cols[j]));
+        continue;
+      }
+      if (!std::exchange(multiplied, true)) comparer.block.multiply(rows, cols);
+      use(i, j, cosine_of(comparer.block.inner(i, j), rows[i], cols[j]));
+    }
+  }
+}
+
+/// The heads of a set that have a norm, and their places in it.
+struct Defined {
+  std::vector<ComparedHead> heads;
+  std::vector<std::size_t> place;
+};
+
+Defined defined_of(std::span<const ComparedHead> set) {
+  Defined defined;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    if (!has_norm(set[i])) continue;
+    defined.heads.push_back(set[i]);
+    defined.place.push_back(i);
+  }
+  return defined;
 }
 
 }  // namespace
@@ -180,25 +133,27 @@ double circuit_mass(MatrixView<const double> left_columns, MatrixView<const doub
 std::vector<OwnedMatrix<double>> frobenius_cosines(std::span<const std::vector<ComparedHead>> sets,
                                                    Pool& pool) {
   std::vector<OwnedMatrix<double>> similarities;
-  for (const std::vector<ComparedHead>& heads : sets) {
-    OwnedMatrix<double>& similarity = similarities.emplace_back(heads.size(), heads.size());
+  std::vector<Defined> defined;
+  Division division;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    defined.push_back(defined_of(sets[i]));
+    division.add_triangle(i, 0, defined[i].heads.size());
+    OwnedMatrix<double>& similarity = similarities.emplace_back(sets[i].size(), sets[i].size());
     std::ranges::fill(similarity.values(), std::numeric_limits<double>::quiet_NaN());
-    for (std::size_t i = 0; i < heads.size(); ++i) {
-      if (has_norm(heads[i])) similarity(i, i) = 1;
-    }
+    for (const std::size_t place : defined[i].place) similarity(place, place) = 1;
   }
-  const std::vector<PairTask> tasks = tasks_of(sets);
   std::vector<Comparer> comparers(pool.size());
-  pool.run(tasks.size(), [&](std::size_t number, std::size_t worker) {
-    const PairTask& task = tasks[number];
-    const std::vector<ComparedHead>& heads = sets[task.set];
-    if (!has_norm(heads[task.row])) return;
-    for (std::size_t col = task.first; col < task.last; ++col) {
-      if (!has_norm(heads[col])) continue;
-      const double cosine = comparers[worker].cosine(heads[task.row], heads[col]);
-      similarities[task.set](task.row, col) = cosine;
-      similarities[task.set](col, task.row) = cosine;
-    }
+  pool.run(division.parts().size(), [&](std::size_t task, std::size_t worker) {
+    const Rectangle& part = division.parts()[task];
+    const Defined& set = defined[part.set];
+    const std::span<const ComparedHead> heads = set.heads;
+    compare(heads.subspan(part.row, part.rows), heads.subspan(part.col, part.cols), comparers[worker],
+            [&](std::size_t i, std::size_t j, double cosine) {
+              const std::size_t row = set.place[part.row + i];
+              const std::size_t col = set.place[part.col + j];
+              similarities[part.set](row, col) = cosine;
+              similarities[part.set](col, row) = cosine;
+            });
   });
   return similarities;
 }

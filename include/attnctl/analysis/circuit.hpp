@@ -37,9 +37,9 @@ class CircuitFactor {
   /// The slice of a head in double, given by columns: its transpose to `out` [width, dimension].
   void read_columns(std::size_t head, MatrixView<double> out) const;
 
-  /// The slice of a head as the model holds it, without the gain: [dimension, width], or by rows its
-  /// transpose [width, dimension].
-  [[nodiscard]] MatrixView<const float> stored(std::size_t head) const;
+  /// `count` slices from that of a head on as the model holds them, without the gain: [dimension, count
+  /// width], or by rows the transpose of that.
+  [[nodiscard]] MatrixView<const float> stored(std::size_t head, std::size_t count = 1) const;
   [[nodiscard]] bool by_rows() const { return by_rows_; }
   [[nodiscard]] bool folded() const { return !gain_.empty(); }
 

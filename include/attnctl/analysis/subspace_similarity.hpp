@@ -35,8 +35,7 @@ struct ComparedHead {
 /// No circuit is formed: <L_i R_i^T, L_j R_j^T> = sum((L_i^T L_j) o (R_i^T R_j)), products [width, width] of
 /// which heads that share a slice share one. The products are made in float32 on the weights where they lie,
 /// the sums in double; both in double where float32 might miss the sixth decimal (much cancellation, narrow
-/// slices) or where a gain is folded in. Each pair is computed by itself: neither the other heads of its set
-/// nor threads change it.
+/// slices) or where a gain is folded in. Nothing depends on threads.
 [[nodiscard]] std::vector<OwnedMatrix<double>> frobenius_cosines(
     std::span<const std::vector<ComparedHead>> sets, Pool& pool);
 
