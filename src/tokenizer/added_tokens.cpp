@@ -43,6 +43,7 @@ class Contents {
       auto& [first, last] = by_first_byte_[byte_at(sorted_[i].content, 0)];
       first = i;
       if (last == 0) last = i + 1;
+      may_begin_[byte_at(sorted_[i].content, 0)] = true;
     }
   }
 
@@ -51,7 +52,7 @@ class Contents {
   /// The first place from `begin` on where a token may begin.
   [[nodiscard]] std::size_t next_candidate(std::string_view text, std::size_t begin) const {
     if (nothing_) return begin;
-    while (begin < text.size() && by_first_byte_[byte_at(text, begin)].second == 0) ++begin;
+    while (begin < text.size() && !may_begin_[byte_at(text, begin)]) ++begin;
     return begin;
   }
 
@@ -97,6 +98,7 @@ class Contents {
   std::vector<Entry> sorted_;
   std::optional<std::size_t> nothing_;  // a token that normalizes to nothing: it is found everywhere
   std::array<std::pair<std::size_t, std::size_t>, 256> by_first_byte_{};
+  std::array<bool, 256> may_begin_{};
 };
 
 bool begins_with_word(std::string_view text) {

@@ -71,6 +71,7 @@ PostProcessorPtr make_sequence(const PartConfig& config, const TokenStrings& str
 }
 
 bool is_space(char32_t c) {
+  if (c > U' ' && c < 0x7F) return false;  // most tokens
   return c == byte_level::kSpace || unicode::is_white_space(c);
 }
 

@@ -14,13 +14,14 @@ namespace {
 enum class Role { dropped, alone, first, second };
 
 /// Cuts into runs of characters of one role; those that stand alone are pieces by themselves.
-template <typename RoleOf>
-void cut_by_role(std::string_view text, PieceText::Cuts& cuts, RoleOf role_of) {
+template <Role (*role_of)(std::uint16_t)>
+void cut_by_role(std::string_view text, PieceText::Cuts& cuts) {
+  const auto& classes = unicode::classes();
   std::size_t begin = 0;
   Role run = Role::dropped;
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t at = i;
-    const Role role = role_of(unicode::next(text, i));
+    const Role role = role_of(classes(unicode::next(text, i)));
     if (role == run && role != Role::alone) continue;
     if (run != Role::dropped) cuts.add(begin, at);
     begin = at;
@@ -29,26 +30,26 @@ void cut_by_role(std::string_view text, PieceText::Cuts& cuts, RoleOf role_of) {
   if (run != Role::dropped) cuts.add(begin, text.size());
 }
 
-Role bert_role(char32_t c) {
-  if (unicode::is_white_space(c)) return Role::dropped;
-  return unicode::is_bert_punctuation(c) ? Role::alone : Role::first;
+Role bert_role(std::uint16_t classes) {
+  if ((classes & unicode::white_space) != 0) return Role::dropped;
+  return (classes & unicode::bert_punctuation) != 0 ? Role::alone : Role::first;
 }
 
-Role word_role(char32_t c) {
-  if (unicode::is_word(c)) return Role::first;
-  return unicode::is_white_space(c) ? Role::dropped : Role::second;
+Role word_role(std::uint16_t classes) {
+  if ((classes & unicode::word) != 0) return Role::first;
+  return (classes & unicode::white_space) != 0 ? Role::dropped : Role::second;
 }
 
-Role white_space_role(char32_t c) {
-  return unicode::is_white_space(c) ? Role::dropped : Role::first;
+Role white_space_role(std::uint16_t classes) {
+  return (classes & unicode::white_space) != 0 ? Role::dropped : Role::first;
 }
 
-template <Role (*role_of)(char32_t)>
+template <Role (*role_of)(std::uint16_t)>
 class RolePreTokenizer final : public PreTokenizer {
  public:
   void cut(PieceText& text) const override {
     text.cut([](const PieceText::Piece& /*piece*/, std::string_view piece_text, PieceText::Cuts& cuts) {
-      cut_by_role(piece_text, cuts, role_of);
+      cut_by_role<role_of>(piece_text, cuts);
     });
   }
 };
