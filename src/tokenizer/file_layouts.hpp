@@ -25,6 +25,7 @@ enum class Wanted { vocabulary, tokenizer };
                                                Wanted wanted);
 /// As read_tokenizer_json, without its checks.
 [[nodiscard]] TokenizerFile parse_tokenizer_json(const std::filesystem::path& path);
+[[nodiscard]] TokenizerFile parse_tokenizer_json(std::string name, std::string_view text);
 
 /// Refuses a directory whose "tokenizer_class" (without "Fast") is none of those that a layout is read for.
 void check_class(const TokenizerConfig& config, std::string_view layout,

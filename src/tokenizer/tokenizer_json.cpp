@@ -184,18 +184,12 @@ std::string type_of(const PartConfig& model, const TokenizerJson& json) {
 
 }  // namespace
 
-TokenizerFile parse_tokenizer_json(const std::filesystem::path& path) {
+TokenizerFile parse_tokenizer_json(std::string name, std::string_view text) {
   TokenizerFile file;
-  file.name = escaped(path.string());
-  const MappedFile mapped(path, Status::bad_input);
-  if (mapped.bytes().size() > kFileLimit) {
-    fail(Status::bad_input, "{}: got {} bytes, need at most {}", file.name, mapped.bytes().size(), kFileLimit);
-  }
-  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+  file.name = std::move(name);
   TokenizerJson json(file);
   file.merges.reserve(text.size() / 2);
   json.parse({.file = file.name, .text = text});
-  mapped.check();
   file.parts = json.take();
   const PartConfig model = file.document().object("model");
   if (!json.has_vocabulary()) model.refuse("vocab", "expected tokens, found nothing");
@@ -205,6 +199,17 @@ TokenizerFile parse_tokenizer_json(const std::filesystem::path& path) {
   if (type == "Unigram" && !json.is_list()) model.refuse("vocab", "got an object, need an array for " + type);
   if (type == "BPE" && !json.has_merges()) model.refuse("merges", "expected merges, found nothing");
   file.parts["model"]["type"] = type;
+  return file;
+}
+
+TokenizerFile parse_tokenizer_json(const std::filesystem::path& path) {
+  const MappedFile mapped(path, Status::bad_input);
+  const std::size_t size = mapped.bytes().size();
+  std::string name = escaped(path.string());
+  if (size > kFileLimit) fail(Status::bad_input, "{}: got {} bytes, need at most {}", name, size, kFileLimit);
+  TokenizerFile file =
+      parse_tokenizer_json(std::move(name), {reinterpret_cast<const char*>(mapped.bytes().data()), size});
+  mapped.check();
   return file;
 }
 

@@ -48,19 +48,26 @@ void check_ids(const TokenizerFile& file) {
   }
 }
 
+/// Of a token that comes again the last one counts; one without content never does.
 void number_added_tokens(TokenizerFile& file, std::size_t size) {
   if (!file.document().has("added_tokens")) return;
-  const std::vector<PartConfig> all = file.document().objects("added_tokens");
-  std::unordered_map<std::string, std::uint64_t> ids;
+  auto numbered = nlohmann::ordered_json::array();
+  std::unordered_map<std::string, std::size_t> places;
   std::uint64_t next = size;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::string content = all[i].string("content");
+  for (const PartConfig& token : file.document().objects("added_tokens")) {
+    const std::string content = token.string("content");
     if (content.empty()) continue;
-    const auto known = file.table->id(content);
-    const auto [place, is_new] = ids.try_emplace(content, known ? static_cast<std::uint64_t>(*known) : next);
-    if (is_new && !known) ++next;
-    file.parts["added_tokens"][i]["id"] = place->second;
+    const auto [place, is_new] = places.try_emplace(content, numbered.size());
+    if (is_new) {
+      const auto known = file.table->id(content);
+      numbered.push_back({{"id", known ? static_cast<std::uint64_t>(*known) : next++}});
+    }
+    nlohmann::ordered_json& target = numbered[place->second];
+    const nlohmann::ordered_json id = target["id"];
+    target = token.node();
+    target["id"] = id;
   }
+  file.parts["added_tokens"] = std::move(numbered);
 }
 
 }  // namespace

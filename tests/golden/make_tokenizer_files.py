@@ -99,6 +99,24 @@ CASES = [
     ),
     ("tokenizer.json alone", AutoTokenizer, {"tokenizer.json": TOKENIZER}),
     (
+        "tokenizer.json whose ids of added tokens do not count, nor those of the vocabulary in a row",
+        AutoTokenizer,
+        {
+            "tokenizer.json": {
+                **TOKENIZER,
+                "model": {"type": "BPE", "vocab": {"a": 0, "b": 9, "ab": 20}, "merges": ["a b"]},
+                "added_tokens": [
+                    {"id": 30, **token("X", special=True)},
+                    {"id": 9, **token("b")},
+                    {"id": 31, **token("Y", rstrip=True)},
+                    {"id": 32, **token("")},
+                    {"id": 33, **token("X", lstrip=True)},
+                    {"id": 34, **token("Z", special=True)},
+                ],
+            }
+        },
+    ),
+    (
         "added_tokens_decoder, and a map that does not count then",
         AutoTokenizer,
         {

@@ -26,7 +26,8 @@ const std::string kGoldens = ATTNCTL_SOURCE_DIR "/tests/golden/sentencepiece/";
 TEST_CASE("a SentencePiece model gives the library's ids") {
   const json golden = json::parse(slurp(kGoldens + "golden.json"));
   const auto texts = golden.at("texts").get<std::vector<std::string>>();
-  for (const char* name : {"bpe-bytes", "bpe-defined", "unigram", "unigram-bytes", "unigram-spaces"}) {
+  for (const char* name :
+       {"bpe-bytes", "bpe-defined", "unigram", "unigram-bytes", "unigram-spaces", "unigram-rules"}) {
     CAPTURE(std::string(name));
     const TempDir dir;
     dir.write("tokenizer.model", slurp(kGoldens + name + ".model"));

@@ -1,0 +1,17 @@
+#include "attnctl/base/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "tokenizer/sentencepiece_proto.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace attnctl;
+  try {
+    if (parse_sentencepiece("fuzz", {reinterpret_cast<const char*>(data), size}).pieces.empty()) std::abort();
+  } catch (const Error& error) {
+    if (escaped(error.what()) != error.what()) std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,43 @@
+#include "attnctl/base/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/file_layouts.hpp"
+#include "tokenizer/token_model.hpp"
+#include "tokenizer/vocabulary_check.hpp"
+
+// The bytes are a tokenizer.json. Its model tokenizes the vocabulary's own tokens, and some others; tokens
+// lie inside the piece, one behind the other.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace attnctl;
+  try {
+    TokenizerFile file = parse_tokenizer_json("fuzz", {reinterpret_cast<const char*>(data), size});
+    check_vocabulary(file);
+    (void)make_vocabulary(file);
+    std::vector<std::string> pieces = {"a", "the quick \u00e9\u2581\U0001F600", std::string(200, 'a')};
+    for (const TokenEntry& entry : file.vocabulary) {
+      if (!entry.token.empty() && pieces.size() < 50) pieces.push_back(entry.token + pieces.back());
+    }
+    const TokenModelPtr model = make_token_model(file);
+    const auto state = model->make_state();
+    std::vector<PieceToken> tokens;
+    for (const std::string& piece : pieces) {
+      tokens.clear();
+      model->tokenize(piece, *state, tokens);
+      std::uint32_t begin = 0;
+      for (const PieceToken& token : tokens) {
+        if (token.id < 0 || token.begin < begin || token.end <= token.begin || token.end > piece.size()) {
+          std::abort();
+        }
+        begin = token.begin;
+      }
+    }
+  } catch (const Error& error) {
+    if (escaped(error.what()) != error.what()) std::abort();
+  }
+  return 0;
+}
