@@ -84,21 +84,20 @@ TokenOutput::TokenOutput(const Target& target, const Tokenizer& tokenizer, const
   } else {
     out_ = &file_.emplace(target.path);
   }
-  switch (target.format) {
-    case Format::csv:
-      out_->write(kCsvHeader);
-      return;
-    case Format::text:
-      out_->write(heading());
-      return;
-    default:
-      break;
+  const bool json = target.format == Format::json;
+  if (!json && target.format != Format::jsonl) return;
+  json_.emplace(*out_, json ? JsonStream::Style::document : JsonStream::Style::lines, "inputs", "input");
+}
+
+void TokenOutput::begin() {
+  if (std::exchange(begun_, true)) return;
+  if (!json_) {
+    out_->write(target_.format == Format::csv ? std::string(kCsvHeader) : heading());
+    return;
   }
-  const auto style = target.format == Format::json ? JsonStream::Style::document : JsonStream::Style::lines;
-  json_.emplace(*out_, style, "inputs", "input");
   Record head;
   head.set("schema", "attnctl.tokens/1")
-      .set("attnctl", tool_record(session))
+      .set("attnctl", tool_record(session_))
       .set("tokenizer", tokenizer_record());
   json_->begin(head);
 }
@@ -216,10 +215,12 @@ void TokenOutput::append_table(std::string& text, const TokenizedText& tokenized
 }
 
 void TokenOutput::write(std::string_view texts) {
+  begin();
   json_ ? json_->write_items(texts) : out_->write(texts);
 }
 
 void TokenOutput::finish() {
+  begin();
   if (json_) json_->end({warnings_section(session_.warnings)});
   check_before_commit(session_);
   folder_ ? folder_->commit() : file_->commit();

@@ -20,7 +20,8 @@ struct TokenizedText {
   const Encoding& encoding;
 };
 
-/// Writes the output of `tokenize` input by input (docs/cli.md): nothing is held. Opened before any work.
+/// Writes the output of `tokenize` input by input (docs/cli.md): nothing is held. Opened before any work; the
+/// first byte is written when the first inputs are done, so that a bad one among them leaves nothing behind.
 class TokenOutput {
  public:
   /// `path` is MODEL as given.
@@ -33,6 +34,7 @@ class TokenOutput {
   void finish();
 
  private:
+  void begin();
   void append_json(std::string& text, const TokenizedText& tokenized) const;
   void append_csv(std::string& text, const TokenizedText& tokenized) const;
   void append_table(std::string& text, const TokenizedText& tokenized) const;
@@ -47,6 +49,7 @@ class TokenOutput {
   std::optional<OutputFile> file_;
   OutputFile* out_ = nullptr;
   std::optional<JsonStream> json_;
+  bool begun_ = false;
 };
 
 }  // namespace attnctl::cli

@@ -34,9 +34,8 @@ class SequenceCheck {
     const std::size_t n = sequence_.queries();
     if (n == 0) fail(Status::bad_input, "{} is empty, at least one token is needed", name_);
     if (config_.max_positions && n > *config_.max_positions) {
-      fail(Status::bad_input,
-           "{} has {} tokens, the model takes at most {} positions; --truncate cuts to that", name_, n,
-           *config_.max_positions);
+      fail(Status::bad_input, "{} has {} tokens, the model takes at most {} positions{}", name_, n,
+           *config_.max_positions, sequence_.ids.empty() ? "" : "; --truncate cuts to that");
     }
   }
 

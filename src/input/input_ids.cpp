@@ -5,6 +5,7 @@
 #include "attnctl/base/shown.hpp"
 
 #include <functional>
+#include <utility>
 
 namespace attnctl {
 
@@ -17,13 +18,13 @@ InputIds::Key InputIds::key_of(std::string_view id) {
 }
 
 std::string InputIds::next(std::string_view own) {
-  const std::string number = std::to_string(count_);
+  std::string number = std::to_string(count_);
   if (own.empty() && count_ == numbered_) {
     ++numbered_;
     ++count_;
     return number;
   }
-  std::string id = own.empty() ? number : std::string(own);
+  std::string id = own.empty() ? std::move(number) : std::string(own);
   const auto as_number = parse_number(id);
   const bool is_earlier_number = as_number && *as_number < numbered_ && std::to_string(*as_number) == id;
   if (is_earlier_number || !seen_.insert(key_of(id)).second) {

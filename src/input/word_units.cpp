@@ -29,6 +29,8 @@ Sequence pooled_sequence(const Sequence& sequence, const WordUnits& units, const
   Sequence pooled;
   pooled.id = sequence.id;
   pooled.text = sequence.text;
+  pooled.text_pair = sequence.text_pair;
+  pooled.truncated = sequence.truncated;
   pooled.units = units.count;
   pooled.tokens.resize(units.count);
   pooled.special.assign(units.count, 0);

@@ -23,7 +23,7 @@ std::string text_of(const Document& document, JsonStream::Style style) {
 
 }  // namespace
 
-JsonStream::JsonStream(OutputFile& out, Style style, std::string section, std::string record)
+JsonStream::JsonStream(OutputFile& out, Style style, std::string section, std::string_view record)
     : out_(out), style_(style), section_(std::move(section)) {
   if (style == Style::document) {
     item_begin_ = ",\n    {";  // the comma of the first item is left out when it is written

@@ -218,6 +218,25 @@ TEST_CASE("tokenize needs no weights and no configuration") {
         document.at("inputs"));
 }
 
+TEST_CASE("a name of the local Hugging Face cache is found") {
+  const TempDir folder;
+  folder.write("models--org--tiny/refs/main", "abc");
+  folder.write("models--org--tiny/snapshots/abc/tokenizer.json", slurp(kBert + "/tokenizer.json"));
+  const json document =
+      tokenize({"org/tiny", "--text", "Once"}, {.environment = {{"HF_HUB_CACHE", folder.path().string()}}});
+  CHECK(document.at("inputs").at(0).at("ids") == json::parse("[2,201,202,3]"));
+}
+
+TEST_CASE("a bad input among the first leaves nothing in a pipe") {
+  for (const char* format : {"json", "jsonl", "text"}) {
+    const RunResult result =
+        run_attnctl({"tokenize", kBert, "--input", "-", "--input-format", "txt", "--format", format},
+                    {.input = "good\nbad \xff\n"});
+    CHECK(result.status == 3);
+    CHECK(result.out.empty());
+  }
+}
+
 TEST_CASE("truncation and padding of a tokenizer's file are told and not applied") {
   const TempDir folder;
   json file = json::parse(slurp(kBert + "/tokenizer.json"));

@@ -17,7 +17,7 @@ class JsonStream {
   enum class Style { document, lines };
 
   /// The section's name and what one of its records is called.
-  JsonStream(OutputFile& out, Style style, std::string section, std::string record);
+  JsonStream(OutputFile& out, Style style, std::string section, std::string_view record);
 
   /// Appends what stands before the first field of an item (`"name": value`, with ", " between fields), and
   /// behind the last.
