@@ -1,9 +1,27 @@
 #include "tokenizer/piece_text.hpp"
 
+#include "attnctl/base/error.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
 namespace attnctl {
+namespace {
+
+// A sane file makes no character longer than some dozens of bytes. Parts that each double the text would
+// fill any memory.
+constexpr std::size_t least_limit = std::size_t{1} << 20;
+constexpr std::size_t growth_limit = 64;
+constexpr std::size_t largest = std::numeric_limits<std::uint32_t>::max();  // pieces count in 32 bits
+
+}  // namespace
 
 void PieceText::assign(std::string_view original) {
   text_.assign(original);
+  limit_ = std::min(least_limit + growth_limit * original.size(), largest);
   origin_.resize(original.size());
   pieces_.clear();
   std::uint32_t code_points = 0;
@@ -16,6 +34,11 @@ void PieceText::assign(std::string_view original) {
     i += length;
   }
   if (!original.empty()) pieces_.push_back({0, static_cast<std::uint32_t>(original.size())});
+}
+
+void PieceText::too_long() const {
+  fail(Status::limit, "text: the parts of the tokenizer make more than {} bytes of it, the most they may",
+       limit_);
 }
 
 }  // namespace attnctl

@@ -48,8 +48,10 @@ class PieceText {
         owner_.next_text_[i] = each(owner_.next_text_[i]);
       }
     }
-    /// New UTF-8 text that came from `origin`.
+    /// New UTF-8 text that came from `origin`. Throws Error(limit) where the text becomes far longer than it
+    /// was given.
     void put(std::string_view text, TextRange origin) {
+      if (owner_.next_text_.size() + text.size() > owner_.limit_) owner_.too_long();
       owner_.next_text_.append(text);
       owner_.next_origin_.insert(owner_.next_origin_.end(), text.size(), origin);
     }
@@ -127,6 +129,9 @@ class PieceText {
   }
 
  private:
+  [[noreturn]] void too_long() const;
+
+  std::size_t limit_ = 0;  // bytes that the text may become
   std::string text_, next_text_;
   std::vector<TextRange> origin_, next_origin_;  // [bytes of the text]
   std::vector<Piece> pieces_, next_pieces_;

@@ -212,3 +212,15 @@ TEST_CASE("a pre-tokenizer that is not known or is damaged is refused by its pla
     check_refusal([&] { (void)pre_tokenizer(row.config); }, Status::bad_input, row.parts);
   }
 }
+
+TEST_CASE("parts that would make a text grow without end are stopped") {
+  std::string parts;
+  for (int i = 0; i < 60; ++i) {
+    parts += i == 0 ? "" : ", ";
+    parts += R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false})";
+  }
+  const PreTokenizerPtr part = pre_tokenizer(R"({"type": "Sequence", "pretokenizers": [)" + parts + "]}");
+  PieceText text;
+  text.assign("\u00E9");
+  check_refusal([&] { part->cut(text); }, Status::limit, {"text", "more than 1048704 bytes"});
+}
