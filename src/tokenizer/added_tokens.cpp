@@ -63,11 +63,16 @@ class Contents {
     if (text.empty()) return found;
     auto [first, last] = by_first_byte_[byte_at(text, 0)];
     for (std::size_t depth = 1; first < last; ++depth) {
+      if (last - first == 1) {  // the rest at once
+        const Entry& entry = sorted_[first];
+        if (text.starts_with(entry.content)) found = Found{entry.token, entry.content.size()};
+        break;
+      }
       if (sorted_[first].content.size() == depth) {
         found = Found{sorted_[first].token, depth};
         ++first;
       }
-      if (depth == text.size()) break;
+      if (first == last || depth == text.size()) break;
       narrow(first, last, depth, byte_at(text, depth));
     }
     return found;
@@ -83,8 +88,16 @@ class Contents {
     return static_cast<unsigned char>(text[i]);
   }
 
-  /// Leaves those whose byte at `depth` is `byte`; all in the range are longer than `depth`.
+  /// Leaves those whose byte at `depth` is `byte`; all in the range are longer than `depth`, and equal up to
+  /// it.
   void narrow(std::size_t& first, std::size_t& last, std::size_t depth, unsigned char byte) const {
+    // Where the outermost agree, all between them do.
+    const unsigned char least = byte_at(sorted_[first].content, depth);
+    const unsigned char most = byte_at(sorted_[last - 1].content, depth);
+    if (least == most) {
+      if (least != byte) last = first;
+      return;
+    }
     const auto begin = sorted_.begin() + static_cast<std::ptrdiff_t>(first);
     const auto end = sorted_.begin() + static_cast<std::ptrdiff_t>(last);
     const auto low = std::partition_point(

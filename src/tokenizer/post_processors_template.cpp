@@ -112,8 +112,13 @@ void link(Template& pieces) {
 }
 
 Template read_template(const PartConfig& config, std::string_view key, const PartConfig& special_tokens) {
+  constexpr std::size_t most_pieces = 1000;  // each may be a copy of the whole text
+  const std::vector<PartConfig> elements = config.objects(key);
+  if (elements.size() > most_pieces) {
+    config.refuse(key, fmt::format("expected at most {} pieces, found {}", most_pieces, elements.size()));
+  }
   Template pieces;
-  for (const PartConfig& element : config.objects(key)) {
+  for (const PartConfig& element : elements) {
     if (element.node().size() != 1) element.refuse("", "expected Sequence or SpecialToken alone");
     const std::string kind = element.node().begin().key();
     if (kind == "Sequence") {

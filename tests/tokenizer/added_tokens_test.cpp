@@ -107,6 +107,11 @@ TEST_CASE("added tokens are found in a text as the reference finds them") {
         {"Y ", "Y (0,2)"}}},
       // A longer one that fails midway leaves the shorter one.
       {{token(2, "ab"), token(3, "abcd"), token(4, "c")}, nullptr, {{"abcx", "[2](0,2)|[4](2,3)|x(3,4)"}}},
+      {{token(2, "aa"), token(3, "aab"), token(4, "aac"), token(5, "aacd"), token(6, "b")},
+       nullptr,
+       {{"aaaabaacxaac", "[2](0,2)|[3](2,5)|[4](5,8)|x(8,9)|[4](9,12)"},
+        {"aacdaa", "[5](0,4)|[2](4,6)"},
+        {"a", "a(0,1)"}}},
       {{token(2, "\u65E5"), token(3, "\u65E5\u672C")},
        nullptr,
        {{"\u65E5\u65E5\u672C\u672C", "[2](0,1)|[3](1,3)|\u672C(3,4)"}}},

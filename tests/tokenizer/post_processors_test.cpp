@@ -246,6 +246,15 @@ TEST_CASE("a post-processor that is not known or is damaged is refused by its pl
   }
 }
 
+TEST_CASE("a template of very many pieces is refused") {
+  std::string pieces = R"({"Sequence": {"id": "A", "type_id": 0}})";
+  for (int i = 0; i < 1000; ++i) pieces += R"(, {"Sequence": {"id": "A", "type_id": 0}})";
+  const std::string config = fmt::format(
+      R"({{"type": "TemplateProcessing", "single": [{}], "pair": [], "special_tokens": {{}}}})", pieces);
+  check_refusal([&] { (void)post_processor(config); }, Status::bad_input,
+                {"/post_processor/single", "at most 1000", "found 1001"});
+}
+
 TEST_CASE("a template behind one that leaves three pieces is refused") {
   const std::string part = R"({"type": "TemplateProcessing", "special_tokens": {}, "pair": [],
     "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
