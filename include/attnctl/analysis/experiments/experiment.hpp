@@ -1,0 +1,22 @@
+#pragma once
+
+#include "attnctl/base/result.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace attnctl {
+
+/// What an experiment of the textbook gives: rows of numbers, what they come to, and how to draw them. The
+/// same seed and parameters give the same numbers, whatever the threads.
+struct ExperimentResult {
+  std::string name;
+  std::uint64_t seed = 0;
+  Record parameters;
+  Table rows;
+  Record summary;
+  std::vector<Chart> charts;  // of the rows
+};
+
+}  // namespace attnctl

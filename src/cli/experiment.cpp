@@ -1,0 +1,116 @@
+#include "attnctl/base/error.hpp"
+#include "attnctl/report/csv.hpp"
+#include "attnctl/report/json.hpp"
+#include "attnctl/report/line_chart.hpp"
+#include "attnctl/report/text.hpp"
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/experiments.hpp"
+#include "cli/options.hpp"
+#include "cli/session.hpp"
+#include "cli/target.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+/// An experiment is a row here, and a file of its own beside this one.
+constexpr std::array kExperiments = {
+    ExperimentRow{"scaling", "why scores are divided by sqrt(d_k): variance, saturation, gradients",
+                  add_scaling},
+};
+
+struct ExperimentRequest {
+  OutputOptions output;
+  RunOptions run;
+  Experiment experiment;
+};
+
+std::string experiment_text(const ExperimentResult& result, const OutputOptions& options, TextOptions style) {
+  std::string text = strong("Experiment " + result.name, style) + "\n";
+  style.digits = options.digits;
+  append_text_table(text, result.rows, style);
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& [name, value] : result.summary.fields) {
+    if (const Cell* single = std::get_if<Cell>(&value.data)) rows.push_back({name, *single});
+  }
+  if (!rows.empty()) {
+    text += '\n';
+    append_text_table(text, make_table("summary", {"summary", "value"}, std::move(rows)), style);
+  }
+  return text;
+}
+
+Document experiment_document(const ExperimentResult& result, const Session& session) {
+  Document document;
+  document.head.set("schema", "attnctl.experiment/1")
+      .set("attnctl", tool_record(session))
+      .set("name", result.name)
+      .set("seed", static_cast<std::size_t>(result.seed))
+      .set("parameters", result.parameters);
+  document.sections.push_back({"rows", "row", result.rows});
+  document.head.set("summary", result.summary);
+  document.sections.push_back(warnings_section(session.warnings));
+  return document;
+}
+
+void run_experiment(const ExperimentRequest& request) {
+  OutputOptions options = request.output;
+  if (options.format == "csv" || options.path.ends_with(".csv")) options.table = "rows";
+  const Target target =
+      resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text}, {});
+  Session session(request.run);
+  OutputFile out(target.path);
+  const ExperimentResult result = request.experiment(session);
+  const WriteOptions write{.number = {options.digits}, .pool = &session.pool};
+  switch (target.format) {
+    case Format::text:
+      out.write(experiment_text(result, options, text_style(target)));
+      break;
+    case Format::csv:
+      write_csv_table(out, result.rows, write);
+      break;
+    case Format::svg:
+      if (result.charts.empty())
+        fail(Status::usage, "experiment {} has no picture; use text, json or csv", result.name);
+      write_svg(out, "Experiment: " + result.name, result.rows, result.charts);
+      break;
+    case Format::jsonl:
+      write_jsonl(out, experiment_document(result, session), write);
+      break;
+    case Format::json:
+    case Format::npz:
+      write_json(out, experiment_document(result, session), write);
+      break;
+  }
+  check_before_commit(session);
+  out.commit();
+  print_warnings(session);
+}
+
+}  // namespace
+
+void add_seed(CLI::App& command, std::uint64_t& seed) {
+  command.add_option("--seed", seed, "of the random numbers")->capture_default_str();
+}
+
+void add_experiment(CLI::App& app, Action& action) {
+  CLI::App* parent = app.add_subcommand("experiment", "The experiments of the textbook: tables and pictures");
+  parent->require_subcommand(1);
+  for (const ExperimentRow& row : kExperiments) {
+    CLI::App* command = parent->add_subcommand(row.name, row.about);
+    auto request = std::make_shared<ExperimentRequest>();
+    request->experiment = row.add(*command);
+    add_document_options(*command, request->output, {"json", "jsonl", "csv", "svg", "text"});
+    add_run_options(*command, request->run);
+    command->callback([&action, request] { action = [request] { run_experiment(*request); }; });
+  }
+  parent->footer("Examples:\n  attnctl experiment scaling --format text");
+}
+
+}  // namespace attnctl::cli
