@@ -101,10 +101,10 @@ struct Document {
 /// How to draw columns of a table as lines over another one. Undefined cells leave gaps.
 struct Chart {
   std::string title;
-  std::string x;               // a column
-  std::vector<std::string> y;  // columns, a line each
-  std::string x_axis, y_axis;  // labels
-  bool log_x = false;          // logarithmic axes; what is not positive is left out
+  std::string x;                         // a column
+  std::vector<std::string> y;            // columns, a line each
+  std::string x_axis = {}, y_axis = {};  // labels
+  bool log_x = false;                    // logarithmic axes; what is not positive is left out
   bool log_y = false;
 };
 
