@@ -145,6 +145,19 @@ TEST_CASE("a model gives the reference's tokens, again from its cache") {
       {"old Unigram without a type",
        R"({"vocab": [["<u>", 0.0], ["a", -1.0], ["aa", -2.0], ["b", -1.5], ["ab", -2.4], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["abb", -9]], "unk_id": 0})",
        "ab", "4:0-2"},
+      {"BPE: places behind a dropped character of a long piece",
+       R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"]})",
+       "abababababababababxéababababababababab",
+       "4:0-2 4:2-4 4:4-6 4:6-8 4:8-10 4:10-12 4:12-14 4:14-16 4:16-18 4:18-20 4:20-22 4:22-24 4:24-26 "
+       "4:26-28 4:28-30 4:30-32 4:32-34 4:34-36"},
+      {"", "", "abababababababababaxbababababababababab",
+       "4:0-2 4:2-4 4:4-6 4:6-8 4:8-10 4:10-12 4:12-14 4:14-16 4:16-18 4:18-20 4:20-22 4:22-24 4:24-26 "
+       "4:26-28 4:28-30 4:30-32 4:32-34 4:34-36 4:36-38"},
+      {"BPE: unknown ones of a long piece",
+       R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"], "unk_token": "<u>", "fuse_unk": true})",
+       "abababababababababxxéabababababababababx",
+       "4:0-2 4:2-4 4:4-6 4:6-8 4:8-10 4:10-12 4:12-14 4:14-16 4:16-18 0:18-22 4:22-24 4:24-26 4:26-28 "
+       "4:28-30 4:30-32 4:32-34 4:34-36 4:36-38 4:38-40 0:40-41"},
   };
   TokenModelPtr model;
   std::unique_ptr<TokenModel::State> state;
