@@ -77,7 +77,10 @@ struct JsonEvents::Adapter {
   bool boolean(bool value) { return scalar(value); }
   bool number_integer(Json::number_integer_t value) { return scalar(std::int64_t{value}); }
   bool number_unsigned(Json::number_unsigned_t value) { return scalar(std::uint64_t{value}); }
-  bool number_float(Json::number_float_t value, const std::string& /*digits*/) { return scalar(value); }
+  bool number_float(Json::number_float_t value, const std::string& digits) {
+    events.digits_ = digits;
+    return scalar(value);
+  }
   bool string(std::string& value) { return scalar(&value); }
   bool binary(Json::binary_t& /*value*/) { return false; }  // JSON text has none
   bool start_object(std::size_t /*count*/) { return begin(Container::object); }

@@ -46,6 +46,8 @@ class JsonEvents {
 
   /// How many containers are open around the value.
   [[nodiscard]] std::size_t depth() const { return levels_.size(); }
+  /// A number that on_scalar() sees as a double, as the text has it; good until it returns.
+  [[nodiscard]] std::string_view digits() const { return digits_; }
   /// Bytes of the text that were read; behind a number it may count one byte of what follows.
   [[nodiscard]] std::size_t position() const { return position_; }
   [[nodiscard]] const JsonText& text() const { return *text_; }
@@ -72,6 +74,7 @@ class JsonEvents {
 
   const JsonText* text_ = nullptr;
   std::size_t position_ = 0;
+  std::string_view digits_;
   std::vector<Level> levels_;
 };
 
