@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "tokenizer/file_layouts.hpp"
+#include "tokenizer/score.hpp"
 #include "tokenizer/tokenizer_file.hpp"
 #include "tokenizer/vocabulary_check.hpp"
 
@@ -138,7 +139,8 @@ class TokenizerJson final : public JsonTree {
   template <typename Value>
   [[nodiscard]] bool set_score(Value value) {
     if constexpr (std::is_arithmetic_v<Value> && !std::is_same_v<Value, bool>) {
-      file_.vocabulary.back().score = static_cast<double>(value);
+      constexpr bool is_real = std::is_floating_point_v<Value>;
+      file_.vocabulary.back().score = is_real ? read_score(digits()) : static_cast<double>(value);
       return true;
     } else {
       return false;
