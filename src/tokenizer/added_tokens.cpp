@@ -147,6 +147,7 @@ std::size_t behind_code_point(std::string_view text, std::size_t place) {
 void cut_piece(std::string_view text, const Contents& contents, const std::vector<AddedToken>& tokens,
                PieceText::Cuts& cuts) {
   std::size_t done = 0;
+  std::size_t matched = std::string_view::npos;  // where the last match ended
   for (std::size_t place = 0; (place = contents.next_candidate(text, place)) <= text.size();) {
     const auto found = contents.longest(text.substr(place));
     if (!found) {
@@ -156,8 +157,12 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
     const AddedToken& token = tokens[found->token];
     std::size_t begin = place;
     std::size_t end = place + found->size;
+    if (begin == end && begin == matched) {  // what is empty does not follow a match at once
+      place = behind_code_point(text, place);
+      continue;
+    }
     // The search goes on behind a match, whether it counts or not and however much white space it takes.
-    place = end > place ? end : behind_code_point(text, place);
+    place = matched = end;
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) {
       continue;
     }

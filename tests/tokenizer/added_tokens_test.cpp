@@ -143,6 +143,9 @@ TEST_CASE("added tokens are found in a text as the reference finds them") {
       {{token(2, "B"), token(3, "a", "nw")}, &lower, {{"ABA b", "[3](0,1)|[2](1,2)|[3](2,3)| b(3,5)"}}},
       // A token that normalizes to nothing parts all characters.
       {{token(2, " ", "n"), token(3, "Y", "n")}, &trim, {{"XYa b", "X(0,1)|[3](1,2)|a(2,3)| (3,4)|b(4,5)"}}},
+      {{token(2, " ", "nr"), token(3, "the", "n")},
+       &trim,
+       {{"the the  x", "[3](0,3)| (3,4)|[3](4,7)| (7,8)|[2](8,9)|x(9,10)"}}},
       {{token(2, " ", "nl")}, &trim, {{"a  b c", "a(0,1)|[2](1,2)|[2](2,3)|b(3,4)|[2](4,5)|c(5,6)"}}},
       {{token(2, " ", "nw")}, &trim, {{"a  b c", "a (0,2)| b c(2,6)"}}},
   };
