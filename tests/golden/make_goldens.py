@@ -100,8 +100,8 @@ def make_model_case(case: model_cases.ModelCase):
     model.to(getattr(torch, case.dtype)).save_pretrained(directory, max_shard_size=case.shard)
     (directory / "generation_config.json").unlink(missing_ok=True)
     rewrite(directory, case)
-    arrays = reference_arrays(directory, model_class, inputs_of(case, config))
-    save(directory, arrays)
+    read_as = getattr(transformers, case.read_as) if case.read_as else model_class
+    save(directory, reference_arrays(directory, read_as, inputs_of(case, config)))
 
 
 def make_attention_case(name: str, maker):

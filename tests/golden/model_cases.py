@@ -17,6 +17,7 @@ class ModelCase:
     shard: str = "1GB"  # max_shard_size
     edit_config: Callable | None = None
     edit_tensors: list = field(default_factory=list)
+    read_as: str | None = None  # class that the reference reads it with; None: the one that was saved
     padded: bool = False  # one more input with hidden keys (and token types where the family has them)
 
     def make_config(self):
@@ -84,6 +85,7 @@ CASES = [
     rotary_case("longrope", LONGROPE, lengths=(8, 9, 17), config=dict(max_position_embeddings=32)),
     rotary_case("f16", dict(rope_type="default", rope_theta=10000.0), dtype="float16", lengths=(11,),
                 edit_tensors=[edits.add_own_head], config=dict(hidden_act="gelu_pytorch_tanh")),
-    ModelCase("llama-bf16-headless", "LlamaModel", ROTARY, lengths=(11,), dtype="bfloat16"),
+    ModelCase("llama-bf16-headless", "LlamaModel", ROTARY, lengths=(11,), dtype="bfloat16",
+              read_as="LlamaForCausalLM"),
     ModelCase("llama-sharded", "LlamaForCausalLM", ROTARY | dict(num_hidden_layers=2), lengths=(11,), shard="6KB"),
 ]
