@@ -48,21 +48,24 @@ LayerPlan plan_layer(const AttentionConfig& attention, bool selected, bool onwar
 }
 
 /// A layer that later ones need must give what they are fed.
-void check_onward(const ModelConfig& config, std::size_t layer) {
+void check_onward(std::string_view model, const ModelConfig& config, std::size_t layer) {
   if (!config.layers[layer].attention.value.weight) {
-    fail(Status::bad_input, "layer {} has no W_V: without its output the layers after it cannot be computed",
-         layer);
+    fail(Status::bad_input,
+         "{}: layer {} has no values (W_v), so layer {} has no input; select layers up to {}", escaped(model),
+         layer, layer + 1, layer);
   }
   if (config.d_output != config.d_model) {
-    fail(Status::bad_input,
-         "the attention output of layer {} has width {}, but the next layer is fed x + output of width {}",
-         layer, config.d_output, config.d_model);
+    fail(
+        Status::bad_input,
+        "{}: the attention output of layer {} has width {}, but the next layer is fed x + output of width {}",
+        escaped(model), layer, config.d_output, config.d_model);
   }
 }
 
 }  // namespace
 
-Plan make_plan(const ModelConfig& config, const Selection& selection, const Needs& needs) {
+Plan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
+               const Needs& needs) {
   Plan plan;
   plan.logits = needs.logits && config.head.present;
   std::size_t count = plan.logits ? config.layers.size() : 0;
@@ -72,7 +75,7 @@ Plan make_plan(const ModelConfig& config, const Selection& selection, const Need
   for (std::size_t layer = 0; layer < count; ++layer) {
     const AttentionConfig& attention = config.layers[layer].attention;
     const bool onward = layer + 1 < count || plan.logits;
-    if (onward) check_onward(config, layer);
+    if (onward) check_onward(model, config, layer);
     const bool is_selected = std::binary_search(selected.begin(), selected.end(), layer);
     LayerPlan& of_layer = plan.layers.emplace_back(plan_layer(attention, is_selected, onward, needs));
     of_layer.shown.assign(attention.heads, 0);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace attnctl::forward {
@@ -28,7 +29,9 @@ struct Plan {
   bool logits = false;
 };
 
-/// Throws Error(bad_input) where the pass would have to go on through a layer that has no output.
-[[nodiscard]] Plan make_plan(const ModelConfig& config, const Selection& selection, const Needs& needs);
+/// Throws Error(bad_input) where the pass would have to go on through a layer that has no output; `model` is
+/// the name to say then.
+[[nodiscard]] Plan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
+                             const Needs& needs);
 
 }  // namespace attnctl::forward

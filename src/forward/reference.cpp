@@ -203,8 +203,9 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
                       pre ? apply(layer.norm, weights.attention_norm, x.view()) : x, pool);
     if (i + 1 < count || to_the_end) {
       if (result.z.empty()) {
-        fail(Status::bad_input, "{}: layer {} has no values (W_v), so layer {} has no input",
-             escaped(model.source().given), i, i + 1);
+        fail(Status::bad_input,
+             "{}: layer {} has no values (W_v), so layer {} has no input; select layers up to {}",
+             escaped(model.source().given), i, i + 1, i);
       }
       finish_layer(layer, weights, result.output, x, pool);
     }

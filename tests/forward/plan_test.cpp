@@ -43,7 +43,7 @@ Needs needing(bool Needs::*what) {
 }  // namespace
 
 TEST_CASE("the last layer that is needed stops after its patterns") {
-  const forward::Plan plan = forward::make_plan(three_layers(), {{{0, 1}, {1, 0}}}, Needs{});
+  const forward::Plan plan = forward::make_plan("m", three_layers(), {{{0, 1}, {1, 0}}}, Needs{});
   CHECK(plan.layers.size() == 2);
   CHECK_FALSE(plan.logits);
   CHECK(plan.layers[0].onward);
@@ -68,7 +68,7 @@ TEST_CASE("each need adds what it takes and no more") {
            Row{&Needs::output, true, true, true, false},
            Row{&Needs::scores, false, false, false, true},
        }) {
-    const forward::Plan plan = forward::make_plan(three_layers(), {{{2, 0}}}, needing(row.what));
+    const forward::Plan plan = forward::make_plan("m", three_layers(), {{{2, 0}}}, needing(row.what));
     const forward::LayerPlan& last = plan.layers.at(2);
     CHECK(last.values == row.values);
     CHECK(last.z == row.z);
@@ -84,22 +84,24 @@ TEST_CASE("each need adds what it takes and no more") {
 TEST_CASE("logits take all layers, where there is an output head") {
   ModelConfig config = three_layers();
   const Needs logits = needing(&Needs::logits);
-  CHECK(forward::make_plan(config, {{{0, 0}}}, logits).layers.size() == 3);
-  CHECK(forward::make_plan(config, {}, logits).layers.back().onward);
+  CHECK(forward::make_plan("m", config, {{{0, 0}}}, logits).layers.size() == 3);
+  CHECK(forward::make_plan("m", config, {}, logits).layers.back().onward);
   config.head.present = false;
-  CHECK(forward::make_plan(config, {{{0, 0}}}, logits).layers.size() == 1);
-  CHECK(forward::make_plan(config, {}, Needs{}).layers.empty());
+  CHECK(forward::make_plan("m", config, {{{0, 0}}}, logits).layers.size() == 1);
+  CHECK(forward::make_plan("m", config, {}, Needs{}).layers.empty());
 }
 
 TEST_CASE("a layer without output ends the pass") {
   ModelConfig config = three_layers();
   config.layers[0].attention.value.weight = false;
-  CHECK_FALSE(forward::make_plan(config, {{{0, 0}}}, needing(&Needs::output)).layers[0].z);
-  CHECK_THROWS_AS((void)forward::make_plan(config, {{{1, 0}}}, Needs{}), attnctl::Error);
+  CHECK_FALSE(forward::make_plan("m", config, {{{0, 0}}}, needing(&Needs::output)).layers[0].z);
+  CHECK_THROWS_WITH_AS((void)forward::make_plan("m", config, {{{1, 0}}}, Needs{}),
+                       "m: layer 0 has no values (W_v), so layer 1 has no input; select layers up to 0",
+                       attnctl::Error);
   config = three_layers();
   config.d_output = 7;
-  CHECK(forward::make_plan(config, {{{0, 0}}}, needing(&Needs::output)).layers[0].shows_output);
-  CHECK_THROWS_AS((void)forward::make_plan(config, {{{1, 0}}}, Needs{}), attnctl::Error);
+  CHECK(forward::make_plan("m", config, {{{0, 0}}}, needing(&Needs::output)).layers[0].shows_output);
+  CHECK_THROWS_AS((void)forward::make_plan("m", config, {{{1, 0}}}, Needs{}), attnctl::Error);
 }
 
 TEST_CASE("a selection knows its layers") {

@@ -60,7 +60,8 @@ def write(directory: Path, config: dict, tensors: dict, form: str):
 
 
 def collect(layers: list[Layer], inputs: list[dict], **options) -> dict:
-    """inputs: dicts of embeddings [n, d] and optionally mask; "stored" names those that the golden keeps (all).
+    """inputs: dicts of embeddings [n, d] and optionally mask, key_inputs [m, kdim] and value_inputs [m, vdim]; "stored"
+    names those that the golden keeps (all).
 
     Each layer is fed x + output. The arrays get a leading layer axis and the input's number.
     """
@@ -70,7 +71,9 @@ def collect(layers: list[Layer], inputs: list[dict], **options) -> dict:
         x = given["embeddings"].astype(np.float64)
         results = []
         for layer in layers:
-            results.append(attend(layer, x, mask=given.get("mask"), **options))
+            results.append(
+                attend(layer, x, given.get("key_inputs"), given.get("value_inputs"), given.get("mask"), **options)
+            )
             if len(layers) > 1:
                 x = x + results[-1]["output"]
         for name in results[0]:
@@ -128,13 +131,16 @@ def json_weights(rng, directory):
 
 
 def sinusoidal_position(rng, directory):
+    """Keys and values that are given get no position: in cross-attention they are the output of another stack."""
     layer = random_layer(rng, h=2, g=2, d=10, k=5, v=5)
     embedding = normal(rng, 13, 10, std=1)
     config = {"heads": 2, "position": "sinusoidal"}
     write(directory, config, two_dimensional(layer) | {"embedding": embedding}, "safetensors")
     ids = rng.integers(0, 13, 12)
     x = embedding[ids] + sinusoidal(12, 10)
-    return collect([layer], [{"embeddings": x, "ids": ids, "stored": ["ids"]}])
+    cross = {"embeddings": x[:5], "ids": ids[:5], "key_inputs": normal(rng, 7, 10, std=1),
+             "value_inputs": normal(rng, 7, 10, std=1), "stored": ["ids", "key_inputs", "value_inputs"]}  # fmt: skip
+    return collect([layer], [{"embeddings": x, "ids": ids, "stored": ["ids"]}, cross])
 
 
 def without_keys(rng, directory):
