@@ -3,9 +3,12 @@
 
   check_parity.py --attnctl build/attnctl --model DIR [--lengths 1,2,17,256,max] [--batch] [--threads 2]
 
-Patterns and logits, on random ids: within 1e-5 of float64, or within twice what transformers' own float32 differs
-by. Weights: similarities within 1e-5, effective ranks within 1e-5 relative of the d x d circuits formed and
-decomposed in NumPy float64. --batch runs all lengths in one call too; each must equal its own run to the same bound.
+Patterns, on random ids: within 1e-5 of float64, or within twice what transformers' own float32 differs by. Logits:
+within 1e-4 of the largest one, a fixed bound. The float32 of transformers is no measure on a single sequence: on six of
+17 tokens its logits of tiny-llama differ by 1.3e-6 to 5.4e-6 of the largest, as luck has it, and on those of 256 tokens
+by up to 3.5e-5, which is where the bound comes from (1.2e-6 on stories260K at 512, 7e-7 on tiny-bert at 128).
+Weights: similarities within 1e-5, effective ranks within 1e-5 relative of the d x d circuits formed and decomposed in
+NumPy float64. --batch runs all lengths in one call too; each must equal its own run to the same bound.
 """
 import argparse
 import json
@@ -22,7 +25,8 @@ from model_heads import layers_of
 from model_reference import load_both, run_both
 from weights_reference import analyze_weights
 
-FLOOR = 1e-5
+PATTERN_FLOOR = 1e-5
+LOGIT_BOUND = 1e-4  # of the largest
 
 
 def parse():
@@ -95,23 +99,24 @@ def check_weights(report: Report, options, model):
 def check_lengths(report: Report, options, single, double, lengths: list[int]):
     rng = np.random.default_rng(options.seed)
     sequences = [rng.integers(0, double.config.vocab_size, n) for n in lengths]
-    bounds, alone = {}, []
+    alone, bounds, units = [], [], []  # a length each: name -> array, bound, what differences are divided by
     for n, ids in zip(lengths, sequences):
         reference, rounded = run_both(single, double, {"input_ids": ids})
         names = [name for name in ("pattern", "logits") if name in reference]
         found = run_attnctl(options, [ids], "patterns" + (",logits" if "logits" in names else ""))
         alone.append({name: found[f"{name}_0"] for name in names})
+        bounds.append({"pattern": max(PATTERN_FLOOR, 2 * rounded["pattern"]), "logits": LOGIT_BOUND})
+        units.append({name: np.abs(reference[name]).max() if name == "logits" else 1.0 for name in names})
         for name in names:
-            bound = max(FLOOR, 2 * rounded[name])
-            bounds[name] = max(bounds.get(name, 0), bound)
-            report.line(f"n {n:5} {name}", difference(alone[-1][name], reference[name]), bound)
+            largest = difference(alone[-1][name], reference[name]) / units[-1][name]
+            report.line(f"n {n:5} {name}", largest, bounds[-1][name])
     if options.batch:
-        include = "patterns" + (",logits" if "logits" in bounds else "")
+        include = "patterns" + (",logits" if "logits" in alone[0] else "")
         together = run_attnctl(options, sequences, include)
         for index, (n, own) in enumerate(zip(lengths, alone)):
             for name in own:
-                largest = difference(together[f"{name}_{index}"], own[name])
-                report.line(f"n {n:5} {name} in the batch", largest, bounds[name])
+                largest = difference(together[f"{name}_{index}"], own[name]) / units[index][name]
+                report.line(f"n {n:5} {name} in the batch", largest, bounds[index][name])
 
 
 def main():
