@@ -133,7 +133,7 @@ TEST_CASE("short and long words merge as looking for the lowest rank each time d
       merges.put(static_cast<std::int32_t>(draw(known)), static_cast<std::int32_t>(draw(known)),
                  {rank, static_cast<std::int32_t>(known)});
     }
-    for (const std::size_t size : {0, 1, 2, 7, 47, 48, 49, 50, 300}) {
+    for (const std::size_t size : {0U, 1U, 2U, 7U, 47U, 48U, 49U, 50U, 300U}) {
       merger.symbols.clear();
       std::vector<std::int32_t> ids;
       for (std::size_t i = 0; i < size; ++i) {

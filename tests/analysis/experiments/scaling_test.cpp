@@ -20,7 +20,7 @@ double cell(const Table& table, std::size_t row, std::size_t column) {
 
 TEST_CASE("the norm of the softmax Jacobian is that of diag(p) - p p^T") {
   Random random(3);
-  for (const std::size_t n : {1, 2, 7, 64}) {
+  for (const std::size_t n : {1U, 2U, 7U, 64U}) {
     std::vector<double> p(n);
     double sum = 0;
     for (double& value : p) sum += value = std::exp(3 * random.normal());
