@@ -4,11 +4,14 @@
 #include "attnctl/analysis/head_axes.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace attnctl::cli {
 namespace {
@@ -53,23 +56,48 @@ Array similarity_array(const CircuitAnalysis& circuit, const Selection& selectio
   return float_array({all, all}, values);
 }
 
-void add_circuit(NpzWriter& npz, const CircuitAnalysis& circuit, const Selection& selection) {
-  const std::string prefix(name_of(circuit.circuit));
-  npz.add(prefix + "_similarity", similarity_array(circuit, selection));
-  if (circuit.heads.size() != selection.heads.size()) return;  // some layers have no such circuit
-  std::vector<double> ranks;
+/// Values that the array of singular values has for each head: k of QK, min(k, v) of OV.
+std::size_t spectrum_width(Circuit circuit, const ModelConfig& config, const Selection& selection) {
+  std::size_t width = 0;
+  for (const HeadId id : selection.heads) {
+    const AttentionConfig& attention = config.layers[id.layer].attention;
+    const bool is_qk = circuit == Circuit::qk;
+    width = std::max(width, is_qk ? attention.d_head : std::min(attention.d_head, attention.d_value));
+  }
+  return width;
+}
+
+/// The largest values of each head; 0 where a circuit is too narrow for as many, NaN where it is undefined.
+Array singular_values_array(const CircuitAnalysis& circuit, const Results& results, Warnings& warnings) {
+  const std::size_t width = spectrum_width(circuit.circuit, results.model.config(), results.selection);
+  std::vector<double> values;
   std::size_t most = 0;
   for (const HeadSpectrum& head : circuit.heads) {
-    ranks.push_back(head.effective_rank.value_or(kUndefined));
-    most = std::max(most, head.singular_values.size());
+    const std::vector<double>& all = head.singular_values;
+    const std::size_t kept = std::min(width, all.size());
+    values.insert(values.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept));
+    values.resize(values.size() + width - kept, all.empty() ? kUndefined : 0.0);
+    most = std::max(most, all.size());
   }
-  std::vector<double> singular;
-  for (const HeadSpectrum& head : circuit.heads) {
-    singular.insert(singular.end(), head.singular_values.begin(), head.singular_values.end());
-    singular.resize(singular.size() + most - head.singular_values.size(), kUndefined);
+  if (most > width) {
+    warnings.add(
+        "singular_values_cut",
+        fmt::format(
+            "{0}_singular_values has the first {1} of {2} values of each head (d_head is smaller than "
+            "d_value); --format csv writes them all",
+            name_of(circuit.circuit), width, most));
   }
-  npz.add(prefix + "_effective_rank", float_array(shape_of(selection, {}), ranks));
-  npz.add(prefix + "_singular_values", float_array(shape_of(selection, {most}), singular));
+  return float_array(shape_of(results.selection, {width}), values);
+}
+
+void add_circuit(NpzWriter& npz, const CircuitAnalysis& circuit, const Results& results, Warnings& warnings) {
+  const std::string prefix(name_of(circuit.circuit));
+  npz.add(prefix + "_similarity", similarity_array(circuit, results.selection));
+  if (circuit.heads.size() != results.selection.heads.size()) return;  // some layers have no such circuit
+  std::vector<double> ranks;
+  for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));
+  npz.add(prefix + "_effective_rank", float_array(shape_of(results.selection, {}), ranks));
+  npz.add(prefix + "_singular_values", singular_values_array(circuit, results, warnings));
 }
 
 void add_circuits(NpzWriter& npz, const Results& results) {
@@ -118,10 +146,10 @@ void add_selection_arrays(NpzWriter& npz, const Batch& batch, const Selection& s
   }
 }
 
-void add_weights_arrays(NpzWriter& npz, const Results& results) {
+void add_weights_arrays(NpzWriter& npz, const Results& results, Warnings& warnings) {
   if (results.weights && results.includes.weights) {
-    add_circuit(npz, results.weights->qk, results.selection);
-    if (results.weights->ov) add_circuit(npz, *results.weights->ov, results.selection);
+    add_circuit(npz, results.weights->qk, results, warnings);
+    if (results.weights->ov) add_circuit(npz, *results.weights->ov, results, warnings);
   }
   if (results.includes.circuits) add_circuits(npz, results);
 }

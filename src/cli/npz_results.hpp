@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attnctl/base/warnings.hpp"
 #include "attnctl/report/npz.hpp"
 
 #include "cli/results.hpp"
@@ -10,7 +11,8 @@ namespace attnctl::cli {
 void add_selection_arrays(NpzWriter& npz, const Batch& batch, const Selection& selection);
 
 /// The arrays of the weights analyses: qk_similarity, qk_effective_rank, qk_singular_values, qk_circuit, and
-/// of OV.
-void add_weights_arrays(NpzWriter& npz, const Results& results);
+/// of OV. Heads whose values are wider than their queries have more singular values of OV than the array's
+/// min(k, v): warning `singular_values_cut`.
+void add_weights_arrays(NpzWriter& npz, const Results& results, Warnings& warnings);
 
 }  // namespace attnctl::cli

@@ -293,7 +293,7 @@ void AnalysisRun::run_to_npz(Results& results) {
   compute(results, targets);
   for (const InputArray& array : results.arrays)
     npz.add(fmt::format("{}_{}", array.name, array.sequence), array.array);
-  add_weights_arrays(npz, results);
+  add_weights_arrays(npz, results, session_.warnings);
   npz.close();
   check_before_commit(session_);
   out.commit();
