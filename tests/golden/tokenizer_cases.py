@@ -355,7 +355,7 @@ def word_level_contiguous():
 
 def word_level_isolated():
     result = word_level(tokenizer(models.WordLevel(unk_token="[UNK]"), norm.Sequence([norm.Lowercase(), norm.Strip(), norm.Prepend("«")]),
-                                  pre.Sequence([pre.Punctuation(), pre.CharDelimiterSplit("e")])), vocab_size=120)  # fmt: skip
+                                  pre.Sequence([pre.Punctuation(), pre.CharDelimiterSplit("e"), pre.FixedLength(4)])), vocab_size=120)  # fmt: skip
     result.add_tokens(NORMALIZED)
     return result
 

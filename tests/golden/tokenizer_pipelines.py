@@ -50,12 +50,13 @@ class Composer:
     def pre_tokenizer(self) -> dict:
         kind = self.pick(["BertPreTokenizer", "ByteLevel", "ByteLevel", "Metaspace", "Metaspace", "Whitespace",
                           "WhitespaceSplit", "Punctuation", "Digits", "Split", "Split", "Split", "CharDelimiterSplit",
-                          "UnicodeScripts"])  # fmt: skip
+                          "UnicodeScripts", "FixedLength"])  # fmt: skip
         options = {
             "ByteLevel": lambda: {"add_prefix_space": self.flag(), "trim_offsets": self.flag(), "use_regex": self.flag()},
             "Metaspace": lambda: {"replacement": self.pick("▁▁_"), "split": self.flag(),
                                   "prepend_scheme": self.pick(["always", "first", "never"])},
             "Punctuation": lambda: {"behavior": self.pick(BEHAVIOURS)},
+            "FixedLength": lambda: {"length": self.pick([1, 2, 5])},
             "Digits": lambda: {"individual_digits": self.flag()},
             "Split": lambda: {"pattern": self.pattern(), "behavior": self.pick(BEHAVIOURS), "invert": self.flag()},
             "CharDelimiterSplit": lambda: {"delimiter": self.pick(" -e中▁")},
