@@ -48,7 +48,9 @@ void add_analyze(CLI::App& app, Action& action) {
   add_run_options(*command, request->run);
   command->footer(
       "Examples:\n"
-      "  attnctl analyze data/tiny-bert --text \"The cat sat because it was tired.\" --from it --to cat,tired\n"
+      "  attnctl analyze data/tiny-bert --text \"The cat sat because it was tired.\" --from it --to "
+      "cat,tired\n"
+      "  attnctl analyze data/tiny-bert --text \"The cat didn't sit down.\" --by-word --show 0.3\n"
       "  attnctl analyze data/attention-demo.json --input data/sentences.jsonl --from it --to animal,tired\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 | jq '.heads[0]'\n"
       "  printf 'One line.\\nAnother.\\n' | attnctl analyze data/tiny-llama --input - --input-format txt\n"
