@@ -25,6 +25,7 @@ from tokenizer_text import HERE, random_text, treebank_texts
 
 MEMORY = 3 << 30  # bytes, for the library
 SECONDS = 30
+OUT_OF_TIME = f"over {SECONDS} s"
 
 
 def read_texts(arguments) -> list[str]:
@@ -90,14 +91,18 @@ def in_child(work) -> object:
     os.close(writer)
     with open(reader, "rb") as pipe:
         data = pipe.read()
-    status = os.waitpid(child, 0)[1]
-    return pickle.loads(data) if os.waitstatus_to_exitcode(status) == 0 else f"ended with {status}"
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status == -signal.SIGALRM:
+        return OUT_OF_TIME
+    return pickle.loads(data) if status == 0 else f"ended with status {status}"
 
 
 def reference_in_parts(directory: Path, texts: list[str]) -> list[tuple | None] | str:
     """Where the library aborts, without the texts around those at which it does."""
     wanted = in_child(lambda: reference(open_tokenizer(directory), texts))
     if not isinstance(wanted, str) or len(texts) == 1:
+        return wanted
+    if wanted == OUT_OF_TIME:
         return wanted
     if len(texts) <= 256:
         return [None] * len(texts)
