@@ -38,7 +38,11 @@ ChartAxis linear_axis(double low, double high) {
   const double last = std::ceil(high / step - 1e-9);
   axis.low = first * step;
   axis.high = last * step;
-  for (double i = first; i <= last; ++i) axis.ticks.push_back({i * step, label_of(i * step)});
+  const auto steps = static_cast<int>(last - first);
+  for (int i = 0; i <= steps; ++i) {
+    const double value = (first + i) * step;
+    axis.ticks.push_back({value, label_of(value)});
+  }
   return axis;
 }
 
@@ -55,9 +59,10 @@ ChartAxis logarithmic_axis(double low, double high) {
   axis.logarithmic = true;
   axis.low = std::pow(base, first);
   axis.high = std::pow(base, last);
-  const double step = std::ceil((last - first) / 8);
-  for (double i = first; i <= last; i += step) {
-    const double value = std::pow(base, i);
+  const auto powers = static_cast<int>(last - first);
+  const int step = (powers + 7) / 8;
+  for (int i = 0; i <= powers; i += step) {
+    const double value = std::pow(base, first + i);
     axis.ticks.push_back({value, label_of(value)});
   }
   return axis;

@@ -164,8 +164,9 @@ void write_svg(OutputFile& out, const std::string& title, const Table& table, st
   const double panel_height = title_room + plot_height + bottom_room + legend + 8;
   SvgCanvas canvas;
   for (std::size_t i = 0; i < plots.size(); ++i) {
+    const std::size_t row = i / columns;
     const Corner at{static_cast<double>(i % columns) * panel_width + left_room,
-                    page_title_room + static_cast<double>(i / columns) * panel_height + title_room};
+                    page_title_room + static_cast<double>(row) * panel_height + title_room};
     draw_axes(canvas, plots[i], at);
     draw_lines(canvas, plots[i], at);
     draw_legend(canvas, plots[i], at);
