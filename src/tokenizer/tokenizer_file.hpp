@@ -18,10 +18,10 @@ namespace attnctl {
 
 /// What a model's tokenizer files say, in the terms of tokenizer.json whatever they were.
 struct TokenizerFile {
-  std::string name;                                         // of the file, escaped
-  std::vector<TokenEntry> vocabulary;                       // /model/vocab in the order of the file
-  std::optional<TokenTable> table;                          // of it, made by check_vocabulary()
-  MergeList merges;                    // /model/merges by rank
+  std::string name;                     // of the file, escaped
+  std::vector<TokenEntry> vocabulary;   // /model/vocab in the order of the file
+  std::optional<TokenTable> table;      // of it, made by check_vocabulary()
+  MergeList merges;                     // /model/merges by rank
   nlohmann::ordered_json parts;         // the document without /model/vocab and /model/merges
   std::vector<std::string> separators;  // tokens that the files around it call sep_token and eos_token
 

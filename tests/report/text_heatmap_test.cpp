@@ -36,7 +36,8 @@ TEST_CASE("a heatmap in shades, labels down the columns, wide characters and mar
 TEST_CASE("a heatmap in 256 colours") {
   std::string text;
   append_text_heatmap(text, matrix({0, 1, std::numeric_limits<float>::quiet_NaN(), 0}, 2), {.colours = true});
-  // White; (0, 95, 95), which is nearest to the end of the blues, (8, 48, 107); grey where a weight is undefined.
+  // White; (0, 95, 95), which is nearest to the end of the blues, (8, 48, 107); grey where a weight is
+  // undefined.
   CHECK(text.find("0 \x1b[48;5;231m  \x1b[48;5;23m  \x1b[0m\n") != std::string::npos);
   CHECK(text.find("1 \x1b[48;5;247m  \x1b[48;5;231m  \x1b[0m\n") != std::string::npos);
 }
