@@ -91,6 +91,7 @@ std::string effective_ranks(const CircuitAnalysis& circuit, const std::string& n
     most = std::max(most, head.singular_values.size());
   }
   std::vector<std::vector<Cell>> list;
+  list.reserve(rows.size());
   for (auto& [layer, row] : rows) list.push_back(std::move(row));
   return heading(fmt::format("Effective ranks of {} (1 to {})", name, most), style) +
          table_text(make_table("", std::move(columns), std::move(list)), style, 1);
