@@ -2,6 +2,7 @@
 #include "attnctl/report/csv.hpp"
 #include "attnctl/report/json.hpp"
 #include "attnctl/report/line_chart.hpp"
+#include "attnctl/report/svg.hpp"
 #include "attnctl/report/text.hpp"
 
 #include <array>
@@ -27,6 +28,7 @@ constexpr std::array kExperiments = {
 
 struct ExperimentRequest {
   OutputOptions output;
+  std::string picture;  // of an SVG; empty: the charts, or where there are none the first heatmaps
   RunOptions run;
   Experiment experiment;
 };
@@ -59,11 +61,31 @@ Document experiment_document(const ExperimentResult& result, const Session& sess
   return document;
 }
 
+void draw(OutputFile& out, const ExperimentResult& result, const std::string& picture) {
+  const bool charts = !result.charts.empty();
+  if (picture == "charts" ? charts : picture.empty() && charts) {
+    write_svg(out, "Experiment: " + result.name, result.rows, result.charts);
+    return;
+  }
+  std::string known = charts ? "charts" : "";
+  for (const auto& [name, page] : result.heatmaps) {
+    if (picture.empty() || picture == name) {
+      write_svg(out, page);
+      return;
+    }
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  if (known.empty()) fail(Status::usage, "experiment {} has no picture; use text, json or csv", result.name);
+  fail(Status::usage, "--picture: got {}, experiment {} has {}", escaped(picture), result.name, known);
+}
+
 void run_experiment(const ExperimentRequest& request) {
   OutputOptions options = request.output;
   if (options.format == "csv" || options.path.ends_with(".csv")) options.table = "rows";
   const Target target =
       resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text}, {});
+  if (!request.picture.empty() && target.format != Format::svg)
+    fail(Status::usage, "--picture: only svg draws; add -o FILE.svg");
   Session session(request.run);
   OutputFile out(target.path);
   const ExperimentResult result = request.experiment(session);
@@ -76,9 +98,7 @@ void run_experiment(const ExperimentRequest& request) {
       write_csv_table(out, result.rows, write);
       break;
     case Format::svg:
-      if (result.charts.empty())
-        fail(Status::usage, "experiment {} has no picture; use text, json or csv", result.name);
-      write_svg(out, "Experiment: " + result.name, result.rows, result.charts);
+      draw(out, result, request.picture);
       break;
     case Format::jsonl:
       write_jsonl(out, experiment_document(result, session), write);
@@ -107,6 +127,7 @@ void add_experiment(CLI::App& app, Action& action) {
     auto request = std::make_shared<ExperimentRequest>();
     request->experiment = row.add(*command);
     add_document_options(*command, request->output, {"json", "jsonl", "csv", "svg", "text"});
+    command->add_option("--picture", request->picture, "of an svg: charts (default), or heatmaps by name");
     add_run_options(*command, request->run);
     command->callback([&action, request] { action = [request] { run_experiment(*request); }; });
   }

@@ -48,6 +48,11 @@ TEST_CASE("experiment: what is not known is refused") {
   CHECK(result.status == 2);
   result = run_attnctl({"experiment", "scaling", "--d-k", "0"});
   CHECK(result.status == 2);
+  result = run_small({"--format", "svg", "--picture", "no-such"});
+  CHECK(result.status == 2);
+  CHECK(result.err == "attnctl: --picture: got no-such, experiment scaling has charts\n");
+  result = run_small({"--format", "text", "--picture", "charts"});
+  CHECK(result.status == 2);
 }
 
 }  // namespace

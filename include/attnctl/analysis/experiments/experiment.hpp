@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attnctl/base/heatmap.hpp"
 #include "attnctl/base/result.hpp"
 
 #include <cstdint>
@@ -7,6 +8,12 @@
 #include <vector>
 
 namespace attnctl {
+
+/// A page of heatmaps, and the name that --picture asks for it by.
+struct NamedHeatmaps {
+  std::string name;
+  HeatmapPage page;
+};
 
 /// What an experiment of the textbook gives: rows of numbers, what they come to, and how to draw them. The
 /// same seed and parameters give the same numbers, whatever the threads.
@@ -16,7 +23,8 @@ struct ExperimentResult {
   Record parameters;
   Table rows;
   Record summary;
-  std::vector<Chart> charts;  // of the rows
+  std::vector<Chart> charts;            // of the rows
+  std::vector<NamedHeatmaps> heatmaps;  // pictures besides the charts
 };
 
 }  // namespace attnctl
