@@ -219,21 +219,6 @@ Section attention_from_section(const Results& results) {
   return {"attention_from", "attention_from", std::move(items)};
 }
 
-Section rollout_section(const Results& results) {
-  List items;
-  for (const InputArray& array : results.arrays) {
-    if (array.name != "rollout") continue;
-    for (std::size_t from = 0; from < array.array.shape[0]; ++from) {
-      Record record;
-      record.set("input", results.batch.sequences[array.sequence].id)
-          .set("from", from)
-          .set("values", item_of(array.array, from, 1));
-      items.emplace_back(std::move(record));
-    }
-  }
-  return {"rollout", "rollout", std::move(items)};
-}
-
 /// One record a head; keys and values, which belong to key/value heads, and outputs one a layer.
 Section arrays_section(const Results& results) {
   const std::vector<std::size_t> layers = results.selection.layers();
@@ -250,7 +235,7 @@ Section arrays_section(const Results& results) {
     items.emplace_back(std::move(record));
   };
   for (const InputArray& array : results.arrays) {
-    if (array.name == "pattern" || array.name == "rollout") continue;
+    if (array.name == "pattern") continue;
     if (array.name == "logits") {
       add(array, Value(), Value(), array.array);
     } else if (array.name == "output" || array.name == "keys" || array.name == "values") {
@@ -288,7 +273,9 @@ Document analysis_document(const Results& results, const Session& session) {
   if (results.includes.circuits) add(circuits_section(results));
   if (results.includes.patterns) add(patterns_section(results));
   if (!results.questions.empty()) add(attention_from_section(results));
-  if (results.includes.rollout) add(rollout_section(results));
+  for (const PartResults& part : results.parts) {
+    for (const Section& section : part.sections) add(section);
+  }
   Section arrays = arrays_section(results);
   if (!std::get<List>(arrays.items.data).empty()) add(std::move(arrays));
   add(warnings_section(session.warnings));

@@ -14,6 +14,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/analysis_part.hpp"
+
 namespace attnctl::cli {
 namespace {
 
@@ -55,19 +57,20 @@ constexpr std::array kIncludes = {
     IncludeName{"weights", &Includes::weights},
     IncludeName{"directions", &Includes::directions},
     IncludeName{"circuits", &Includes::circuits},
-    IncludeName{"rollout", &Includes::rollout},
 };
 
 std::string include_names() {
   std::string names;
   for (const IncludeName& each : kIncludes) names += (names.empty() ? "" : ", ") + std::string(each.name);
+  for (const PartRow& part : part_rows()) names += ", " + std::string(part.include);
   return names;
 }
 
 }  // namespace
 
 bool Includes::of_inputs() const {
-  return metrics || patterns || scores || queries || keys || values || z || output || logits || rollout;
+  return metrics || patterns || scores || queries || keys || values || z || output || logits ||
+         std::ranges::any_of(parts, [](const PartRow* part) { return part->of_inputs; });
 }
 
 Includes parse_includes(const std::string& list) {
@@ -78,13 +81,19 @@ Includes parse_includes(const std::string& list) {
     const std::string_view word = rest.substr(0, end);
     const auto* found = std::find_if(kIncludes.begin(), kIncludes.end(),
                                      [&](const IncludeName& each) { return each.name == word; });
-    if (found == kIncludes.end()) {
+    const auto part = std::ranges::find(part_rows(), word, &PartRow::include);
+    if (found != kIncludes.end()) {
+      includes.*(found->member) = true;
+    } else if (part == part_rows().end()) {
       fail(Status::usage, "--include: unsupported \"{}\"; known: {}", escaped(word), include_names());
+    } else if (std::ranges::find(includes.parts, &*part) == includes.parts.end()) {
+      includes.parts.push_back(&*part);
     }
-    includes.*(found->member) = true;
-    if (end == rest.size()) return includes;
+    if (end == rest.size()) break;
     rest.remove_prefix(end + 1);
   }
+  std::ranges::sort(includes.parts);  // rows of one table
+  return includes;
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {

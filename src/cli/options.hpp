@@ -15,6 +15,8 @@ class App;
 // The options that several subcommands share: a struct each, and a function that adds them to a command.
 namespace attnctl::cli {
 
+struct PartRow;  // cli/analysis_part.hpp
+
 struct ModelOptions {
   std::string model;
   std::optional<std::string> config;
@@ -46,8 +48,8 @@ void add_input_options(CLI::App& command, InputOptions& options);
 /// What to compute and show (cli.md, --include).
 struct Includes {
   bool metrics = false, patterns = false, scores = false, queries = false, keys = false, values = false,
-       z = false, output = false, logits = false, weights = false, directions = false, circuits = false,
-       rollout = false;
+       z = false, output = false, logits = false, weights = false, directions = false, circuits = false;
+  std::vector<const PartRow*> parts;  // further analyses, in the order of their table
 
   /// True where something needs a forward pass.
   [[nodiscard]] bool of_inputs() const;

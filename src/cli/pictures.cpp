@@ -63,6 +63,9 @@ HeatmapPage pattern_page(const Results& results) {
 
 HeatmapPage heatmap_page(const Results& results) {
   if (results.includes.patterns) return pattern_page(results);
+  for (const PartResults& part : results.parts) {
+    if (part.picture) return *part.picture;
+  }
   if (results.weights) return similarity_page(*results.weights);
   fail(Status::usage, "--include: svg draws weights (similarity of heads) or patterns; include one of them");
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/analysis_part.hpp"
 #include "cli/options.hpp"
 
 namespace attnctl::cli {
@@ -23,7 +24,7 @@ namespace attnctl::cli {
 /// the selection is ragged, [layers, kv_heads, ...] of keys and values, [layers, n, d] of the output, [n,
 /// vocabulary] of logits.
 struct InputArray {
-  std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits", "rollout"
+  std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits"
   std::size_t sequence = 0;
   Array array;
 };
@@ -52,6 +53,7 @@ struct Results {
   std::vector<InputArray> arrays;
   std::vector<Question> questions;
   std::vector<AttentionAnswer> answers;  // by question, then head
+  std::vector<PartResults> parts;        // of the registry, in its order
 
   /// True where there is anything to say of single heads.
   [[nodiscard]] bool has_heads() const { return weights.has_value() || !pattern_metrics.empty(); }

@@ -2,7 +2,6 @@
 #include "attnctl/analysis/capture.hpp"
 #include "attnctl/analysis/heads_table.hpp"
 #include "attnctl/analysis/pattern_metrics.hpp"
-#include "attnctl/analysis/rollout.hpp"
 #include "attnctl/analysis/weights.hpp"
 #include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
@@ -14,12 +13,14 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/analysis_part.hpp"
 #include "cli/analysis_request.hpp"
 #include "cli/inputs.hpp"
 #include "cli/npz_results.hpp"
@@ -37,7 +38,11 @@ namespace {
 Includes resolve_includes(const AnalysisRequest& request, const Target& target) {
   Includes includes = parse_includes(request.selection.include);
   if (!request.with_inputs && includes.of_inputs()) {
-    fail(Status::usage, "--include: weights has no inputs; it knows weights, directions and circuits");
+    std::string known = "weights, directions, circuits";
+    for (const PartRow& part : part_rows()) {
+      if (!part.of_inputs) known += fmt::format(", {}", part.include);
+    }
+    fail(Status::usage, "--include: weights has no inputs; it knows {}", known);
   }
   if (target.format == Format::csv) {
     if (!request.with_inputs && !request.include_given) includes.directions = false;  // no table of its own
@@ -142,7 +147,8 @@ class AnalysisRun {
   std::vector<WordUnits> units_;  // --by-word: of each sequence
   Batch words_;                   // --by-word: what results are about
   std::vector<Question> questions_;
-  std::vector<Part> parts_;  // of the pass, kept whole
+  std::vector<Part> parts_;                              // of the pass, kept whole
+  std::vector<std::unique_ptr<AnalysisPart>> analyses_;  // of the registry
 };
 
 AnalysisRun::AnalysisRun(const AnalysisRequest& request)
@@ -161,6 +167,9 @@ AnalysisRun::AnalysisRun(const AnalysisRequest& request)
   if (request.by_word) plan_words();
   questions_ = resolve_questions(request, shown(), open_.vocabulary, session_.warnings);
   plan_parts();
+  for (const PartRow* part : includes_.parts) {
+    analyses_.push_back(part->make({request_, open_, selection_, batch_, shown(), units_, session_}));
+  }
   check_sizes();
 }
 
@@ -168,6 +177,10 @@ void AnalysisRun::plan_words() {
   for (const Captured what : captured_parts(includes_)) {
     if (what == Captured::pattern) continue;
     fail(Status::usage, "--by-word pools patterns; leave {} out of --include", name_of(what));
+  }
+  for (const PartRow* part : includes_.parts) {
+    if (part->by_word || !part->of_inputs) continue;
+    fail(Status::usage, "--by-word pools patterns; leave {} out of --include", part->include);
   }
   for (const Sequence& sequence : batch_.sequences) {
     units_.push_back(word_units(sequence, open_.vocabulary));
@@ -200,9 +213,7 @@ void AnalysisRun::check_sizes() const {
   }
   if (includes_.circuits)
     add(2 * selection_.heads.size() * open_.model.config().d_model * open_.model.config().d_model);
-  if (includes_.rollout) {
-    for (const Sequence& sequence : shown().sequences) add(sequence.queries() * sequence.queries());
-  }
+  for (const auto& analysis : analyses_) add(analysis->values());
   if (target_.format == Format::npz) return;  // streamed: neither text nor memory
   constexpr std::uint64_t kTextBytes = 13;    // of a weight in its shortest text, with its comma
   if (values > request_.run.limit) {
@@ -233,28 +244,20 @@ void AnalysisRun::run_pass(Results& results, std::span<const CaptureTarget> targ
   if (!targets.empty()) observers.push_back(&capture);
   WordPooling pooling(selection_, units_, words_, request_.pool_from, observers);
   if (request_.by_word && !observers.empty()) observers = {&pooling};
-  Rollout rollout;  // over tokens, whose residual stream it follows
-  if (includes_.rollout) observers.push_back(&rollout);
+  bool all_heads = false;
+  for (const auto& analysis : analyses_) {
+    const std::vector<Observer*> more = analysis->observers();
+    observers.insert(observers.end(), more.begin(), more.end());
+    all_heads |= analysis->all_heads();
+  }
   if (observers.empty()) return;
 
   RunContext context{.pool = session_.pool, .warnings = session_.warnings, .progress = &session_.progress};
-  // Rollout joins all heads of all layers, whichever were selected.
-  const Selection seen = includes_.rollout ? Selection::all(open_.model.config()) : selection_;
+  const Selection seen = all_heads ? Selection::all(open_.model.config()) : selection_;
   run_forward(open_.model, batch_, seen, observers, context);
 
   if (includes_.metrics) results.pattern_metrics = metrics.finish();
   if (!positions.empty()) results.answers = answers.finish();
-  if (!includes_.rollout) return;
-  std::vector<OwnedMatrix<double>> matrices = rollout.finish();
-  for (std::size_t s = 0; s < matrices.size(); ++s) {
-    if (request_.by_word) {
-      matrices[s] = pool_matrix(std::as_const(matrices[s]).view(), units_[s], request_.pool_from);
-    }
-    const auto values = matrices[s].values();
-    results.arrays.push_back({"rollout", s,
-                              make_array({matrices[s].rows(), matrices[s].cols()},
-                                         std::vector<float>(values.begin(), values.end()))});
-  }
 }
 
 void AnalysisRun::compute(Results& results, std::span<const CaptureTarget> targets) {
@@ -265,6 +268,7 @@ void AnalysisRun::compute(Results& results, std::span<const CaptureTarget> targe
     results.weights = analyze_weights(open_.model, selection_, options, session_.pool, session_.warnings);
   }
   if (!batch_.sequences.empty()) run_pass(results, targets);
+  for (const auto& analysis : analyses_) results.parts.push_back(analysis->finish());
 }
 
 void AnalysisRun::run_in_memory(Results& results) {
@@ -291,8 +295,9 @@ void AnalysisRun::run_to_npz(Results& results) {
     targets.push_back({part.what, part.sequence, &npz.add_streamed(name, part.shape)});
   }
   compute(results, targets);
-  for (const InputArray& array : results.arrays)
-    npz.add(fmt::format("{}_{}", array.name, array.sequence), array.array);
+  for (const PartResults& part : results.parts) {
+    for (const NamedArray& each : part.arrays) npz.add(each.name, each.array);
+  }
   add_weights_arrays(npz, results, session_.warnings);
   npz.close();
   check_before_commit(session_);
@@ -312,7 +317,8 @@ void AnalysisRun::run() {
                   .pattern_metrics = {},
                   .arrays = {},
                   .questions = questions_,
-                  .answers = {}};
+                  .answers = {},
+                  .parts = {}};
   if (target_.format == Format::npz) {
     run_to_npz(results);
   } else {

@@ -217,6 +217,12 @@ std::string summary_text(const Results& results, const OutputOptions& options, c
     text += patterns(results, options, style);
   }
   if (results.has_heads()) text += heads(results, options, style);
+  for (const PartResults& part : results.parts) {
+    for (const TextTable& each : part.text) {
+      text += heading(each.title, style) +
+              table_text(each.table, style, options.digits ? options.digits : each.digits);
+    }
+  }
   return text;
 }
 

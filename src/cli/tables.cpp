@@ -131,9 +131,12 @@ void require_tables(const Includes& includes) {
        {Row{&Includes::scores, "scores"}, Row{&Includes::queries, "queries"}, Row{&Includes::keys, "keys"},
         Row{&Includes::values, "values"}, Row{&Includes::z, "z"}, Row{&Includes::output, "output"},
         Row{&Includes::logits, "logits"}, Row{&Includes::directions, "directions"},
-        Row{&Includes::circuits, "circuits"}, Row{&Includes::rollout, "rollout"}}) {
+        Row{&Includes::circuits, "circuits"}}) {
     if (includes.*(row.member))
       fail(Status::usage, "csv has no table for {}; use json, jsonl or npz", row.name);
+  }
+  for (const PartRow* part : includes.parts) {
+    if (!part->tables) fail(Status::usage, "csv has no table for {}; use json, jsonl or npz", part->include);
   }
 }
 
@@ -145,6 +148,8 @@ std::vector<Table> analysis_tables(const Results& results) {
     tables.push_back(singular_values_table(*results.weights));
   }
   if (results.includes.patterns) tables.push_back(patterns_table(results));
+  for (const PartResults& part : results.parts)
+    tables.insert(tables.end(), part.tables.begin(), part.tables.end());
   if (!results.batch.sequences.empty()) tables.push_back(inputs_table(results.batch));
   return tables;
 }

@@ -1,0 +1,83 @@
+#pragma once
+
+#include "attnctl/base/result.hpp"
+#include "attnctl/forward/observer.hpp"
+#include "attnctl/forward/run.hpp"
+#include "attnctl/input/batch.hpp"
+#include "attnctl/input/word_units.hpp"
+#include "attnctl/report/svg.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/analysis_request.hpp"
+#include "cli/session.hpp"
+
+// The registry of analyses: what --include names beyond metrics, patterns, arrays and the similarity of
+// heads. A new analysis is a row of the table in analysis_part.cpp and a file part_NAME.cpp beside it.
+namespace attnctl::cli {
+
+/// What an analysis works on.
+struct PartInput {
+  const AnalysisRequest& request;
+  OpenModel& open;
+  const Selection& selection;
+  const Batch& batch;                   // of tokens, as the pass runs on it; empty for `weights`
+  const Batch& shown;                   // what results are about: the same, or its words under --by-word
+  const std::vector<WordUnits>& units;  // under --by-word: the words of each sequence
+  Session& session;
+};
+
+/// A table of the summary, under a heading.
+struct TextTable {
+  std::string title;
+  Table table;
+  std::optional<int> digits = {};  // of its numbers, where --digits says nothing
+};
+
+/// What an analysis gives; each format takes what it can show.
+struct PartResults {
+  std::vector<Section> sections = {};       // JSON and JSON Lines
+  std::vector<Table> tables = {};           // CSV
+  std::vector<NamedArray> arrays = {};      // NPZ
+  std::vector<TextTable> text = {};         // text
+  std::optional<HeatmapPage> picture = {};  // SVG
+};
+
+/// One analysis of one run. What it cannot do is refused when it is made, before any work.
+class AnalysisPart {
+ public:
+  AnalysisPart() = default;
+  AnalysisPart(const AnalysisPart&) = delete;
+  AnalysisPart& operator=(const AnalysisPart&) = delete;
+  virtual ~AnalysisPart() = default;
+
+  /// What watches the pass, on tokens; none: weights alone are enough.
+  [[nodiscard]] virtual std::vector<Observer*> observers() { return {}; }
+  /// True where the pass must show all heads of all layers, whichever were selected.
+  [[nodiscard]] virtual bool all_heads() const { return false; }
+  /// How many numbers it gives, for --limit and --memory, where they may be many.
+  [[nodiscard]] virtual std::uint64_t values() const { return 0; }
+  /// The results, once, after the pass.
+  [[nodiscard]] virtual PartResults finish() = 0;
+};
+
+struct PartRow {
+  std::string_view include;  // its name in --include
+  bool of_inputs = false;    // needs a forward pass
+  bool by_word = false;      // means something under --by-word
+  bool tables = false;       // gives tables for CSV
+  std::unique_ptr<AnalysisPart> (*make)(const PartInput& input) = nullptr;
+};
+
+/// All rows, in the order of their sections.
+[[nodiscard]] std::span<const PartRow> part_rows();
+
+std::unique_ptr<AnalysisPart> make_rollout(const PartInput& input);
+
+}  // namespace attnctl::cli
