@@ -1,7 +1,7 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/report/csv.hpp"
 #include "attnctl/report/json.hpp"
-#include "attnctl/report/line_chart.hpp"
+#include "attnctl/report/chart.hpp"
 #include "attnctl/report/svg.hpp"
 #include "attnctl/report/text.hpp"
 

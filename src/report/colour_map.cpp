@@ -21,12 +21,15 @@ constexpr std::array<Colour, 11> blue_white_red{{{0x05, 0x30, 0x61},
                                                  {0xd6, 0x60, 0x4d},
                                                  {0xb2, 0x18, 0x2b},
                                                  {0x67, 0x00, 0x1f}}};
-constexpr std::array<Colour, 7> white_blue{{{0xff, 0xff, 0xff},
-                                            {0xde, 0xeb, 0xf7},
-                                            {0x9e, 0xca, 0xe1},
-                                            {0x42, 0x92, 0xc6},
-                                            {0x21, 0x71, 0xb5},
-                                            {0x08, 0x51, 0x9c},
+/// Nine steps of equal lightness (CIELAB L* from 100 to 21), so that equal differences look equal.
+constexpr std::array<Colour, 9> white_blue{{{0xff, 0xff, 0xff},
+                                            {0xd3, 0xe5, 0xf3},
+                                            {0xa4, 0xcd, 0xe3},
+                                            {0x79, 0xb3, 0xd6},
+                                            {0x4e, 0x99, 0xc9},
+                                            {0x2d, 0x7d, 0xbb},
+                                            {0x15, 0x62, 0xa9},
+                                            {0x08, 0x48, 0x8e},
                                             {0x08, 0x30, 0x6b}}};
 
 std::uint8_t mixed(std::uint8_t from, std::uint8_t to, double share) {

@@ -3,6 +3,7 @@
 #include "attnctl/base/error.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
@@ -110,6 +111,19 @@ TEST_CASE("the colours of a scale") {
   CHECK(hex(colour_at(true, 7)) == "#67001f");
   CHECK(hex(colour_at(true, 0.65)) == "#f9c0a5");  // half way from fddbc7 to f4a582
   CHECK(hex(colour_at(false, 0)) == "#ffffff");
+  const auto lightness = [](Colour colour) {  // CIELAB L* of sRGB
+    const auto linear = [](std::uint8_t level) {
+      const double c = level / 255.0;
+      return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+    };
+    const double y =
+        0.2126729 * linear(colour.red) + 0.7151522 * linear(colour.green) + 0.0721750 * linear(colour.blue);
+    return 116 * std::cbrt(y) - 16;
+  };
+  for (int i = 0; i <= 100; ++i) {  // perceptually even: lightness falls by equal steps
+    CAPTURE(i);
+    CHECK(lightness(colour_at(false, i / 100.0)) == doctest::Approx(100 - 0.79 * i).epsilon(0.015));
+  }
   for (const bool diverging : {false, true}) {
     for (int i = 0; i < 100; ++i) {  // ever darker outwards: lightness orders the values
       const Colour near = colour_at(diverging, 0.5 + i / 200.0);

@@ -98,14 +98,16 @@ struct Document {
   std::vector<Section> sections;
 };
 
-/// How to draw columns of a table as lines over another one. Undefined cells leave gaps.
+/// How to draw columns of a table as lines over another one, or as bars, a group a row with the cell of x
+/// under it, whatever it holds. Undefined cells leave gaps.
 struct Chart {
   std::string title;
   std::string x;                         // a column
   std::vector<std::string> y;            // columns, a line each
   std::string x_axis = {}, y_axis = {};  // labels
-  bool log_x = false;                    // logarithmic axes; what is not positive is left out
+  bool log_x = false;                    // logarithmic axes of lines; what is not positive is left out
   bool log_y = false;
+  bool bars = false;  // from 0
 };
 
 /// One array of an NPZ.

@@ -1,4 +1,4 @@
-#include "attnctl/report/line_chart.hpp"
+#include "attnctl/report/chart.hpp"
 
 #include "attnctl/base/error.hpp"
 

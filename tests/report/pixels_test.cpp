@@ -1,0 +1,229 @@
+// What a reader of the pictures sees, drawn by librsvg: cells have their colours where the axes say, and no
+// text is cut off at the page's edge, runs into another one, or leaves its cell.
+#include "attnctl/report/chart.hpp"
+#include "attnctl/report/svg.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "report/colour_map.hpp"
+#include "support/raster.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr int kZoom = 2;
+constexpr int kMargin = 60;  // of the page, to see what would be cut off
+
+template <typename... Parts>
+std::string drawn(const Parts&... parts) {
+  const test::TempDir folder;
+  OutputFile out(folder.path() / "a.svg");
+  write_svg(out, parts...);
+  out.commit();
+  return test::slurp(folder.path() / "a.svg");
+}
+
+/// The picture's texts alone, half transparent, so that ink upon ink is darker than ink; on a page that is
+/// larger on all sides.
+std::string texts_alone(std::string svg) {
+  std::string kept;
+  for (std::size_t at = 0; at < svg.size();) {
+    const std::size_t end = std::min(svg.find('\n', at), svg.size() - 1) + 1;
+    const std::string line = svg.substr(at, end - at);
+    const bool shape = line.starts_with("<rect") || line.starts_with("<path") || line.starts_with("<defs") ||
+                       line.find("<circle") != std::string::npos;
+    if (!shape) kept += line;
+    at = end;
+  }
+  kept = std::regex_replace(kept, std::regex("fill=\"#[0-9a-f]{6}\""), "fill=\"#000000\"");
+  kept = std::regex_replace(kept, std::regex("<svg "), "<svg fill-opacity=\"0.5\" ");
+  std::smatch size;
+  REQUIRE(std::regex_search(kept, size, std::regex(R"re(width="(\d+)" height="(\d+)" viewBox="[^"]*")re")));
+  const int width = std::stoi(size[1]);
+  const int height = std::stoi(size[2]);
+  const std::string larger = "width=\"" + std::to_string(width + 2 * kMargin) + "\" height=\"" +
+                             std::to_string(height + 2 * kMargin) + "\" viewBox=\"" +
+                             std::to_string(-kMargin) + " " + std::to_string(-kMargin) + " " +
+                             std::to_string(width + 2 * kMargin) + " " +
+                             std::to_string(height + 2 * kMargin) + "\"";
+  return kept.replace(static_cast<std::size_t>(size.position(0)), static_cast<std::size_t>(size.length(0)),
+                      larger);
+}
+
+struct Ink {
+  std::size_t pixels = 0;   // with any
+  std::size_t doubled = 0;  // of two texts
+  std::size_t outside = 0;  // of the page
+};
+
+Ink ink_of(const test::Raster& raster) {
+  constexpr std::uint8_t kSingle = 127;  // the darkest that one text makes
+  Ink ink;
+  const std::size_t edge = kMargin * kZoom;
+  for (std::size_t y = 0; y < raster.height; ++y) {
+    for (std::size_t x = 0; x < raster.width; ++x) {
+      const int grey = *raster.at(x, y);
+      if (grey > 250) continue;
+      ++ink.pixels;
+      if (grey < kSingle - 25) ++ink.doubled;
+      if (x < edge || y < edge || x >= raster.width - edge || y >= raster.height - edge) ++ink.outside;
+    }
+  }
+  return ink;
+}
+
+/// False where there is no renderer.
+bool texts_are_whole(const std::string& svg) {
+  const auto raster = test::rasterised(texts_alone(svg), kZoom);
+  if (!raster) {
+    MESSAGE("skipped: rsvg-convert is not installed");
+    return false;
+  }
+  const Ink ink = ink_of(*raster);
+  CHECK(ink.pixels > 500);
+  CHECK(ink.doubled == 0);
+  CHECK(ink.outside == 0);
+  return true;
+}
+
+/// Every cell of a heatmap that is drawn as rectangles has the colour of its value near its corner, where no
+/// number stands, and its number does not leave it.
+void check_cells(const std::string& svg, const HeatmapPage& page) {
+  const auto picture = test::rasterised(svg, kZoom);
+  const auto texts = test::rasterised(texts_alone(svg), kZoom);
+  REQUIRE(picture);
+  const std::regex cell(
+      R"re(<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="[\d.]+" fill="#[0-9a-f]{6}"><title>)re");
+  const std::regex group(R"re(<g transform="translate\(([\d.]+) ([\d.]+)\)">)re");
+  std::smatch corner;
+  REQUIRE(std::regex_search(svg, corner, group));
+  const double left = std::stod(corner[1]);
+  const double top = std::stod(corner[2]);
+  const Array& values = page.heatmaps[0].values;
+  std::size_t index = 0;
+  std::size_t wrong = 0;
+  std::size_t over_edge = 0;
+  for (auto found = std::sregex_iterator(svg.begin(), svg.end(), cell); found != std::sregex_iterator();
+       ++found) {
+    const double x = left + std::stod((*found)[1]);
+    const double y = top + std::stod((*found)[2]);
+    const double size = std::stod((*found)[3]);
+    const auto pixel = [](double at) { return static_cast<std::size_t>(std::lround(at * kZoom)); };
+    const double value = static_cast<double>(std::get<std::span<const float>>(values.values)[index++]);
+    const Colour want =
+        colour_at(page.scale.diverging, (value - page.scale.low) / (page.scale.high - page.scale.low));
+    const std::uint8_t* const got = picture->at(pixel(x + 3), pixel(y + 3));
+    if (std::abs(got[0] - want.red) > 1 || std::abs(got[1] - want.green) > 1 ||
+        std::abs(got[2] - want.blue) > 1)
+      ++wrong;
+    for (double along = 0; along < size; along += 0.5) {
+      if (*texts->at(pixel(x + size + kMargin) - 1, pixel(y + along + kMargin)) < 250) ++over_edge;
+    }
+  }
+  CHECK(index == values.size());
+  CHECK(wrong == 0);
+  CHECK(over_edge == 0);
+}
+
+HeatmapPage similarity(std::size_t heads, bool across) {
+  std::vector<std::string> labels;
+  std::vector<float> values(heads * heads);
+  for (std::size_t i = 0; i < heads; ++i) {
+    labels.push_back(across ? std::to_string(i / 8) + "." + std::to_string(i % 8)
+                            : "Head " + std::to_string(i));
+    for (std::size_t j = 0; j < heads; ++j) {
+      values[i * heads + j] = i == j ? 1.0F : std::sin(static_cast<float>(i * 7 + j * 3));
+    }
+  }
+  return {"",
+          {true, -1, 1, "Subspace Correlation"},
+          1,
+          {{"Head Subspace Similarity", "Head", "Head", labels, labels,
+            make_array({heads, heads}, std::move(values))}}};
+}
+
+Heatmap pattern(const std::string& title, std::size_t tokens) {
+  const std::vector<std::string> words = {
+      "[CLS]", "unbelievably", "the", "W", "...", "\xE4\xB8\x96\xE7\x95\x8C", "antidisestablishmentarianism"};
+  std::vector<std::string> labels;
+  std::vector<float> values(tokens * tokens);
+  for (std::size_t i = 0; i < tokens; ++i) {
+    labels.push_back(words[i % words.size()]);
+    for (std::size_t j = 0; j < tokens; ++j)
+      values[i * tokens + j] = static_cast<float>((i * 31 + j * 17) % 101) / 100.0F;
+  }
+  return {title, "Key", "Query", labels, labels, make_array({tokens, tokens}, std::move(values))};
+}
+
+}  // namespace
+
+TEST_CASE("pixels: similarities of 2, 12 and 64 heads") {
+  for (const std::size_t heads : {2U, 12U, 64U}) {
+    CAPTURE(heads);
+    for (const bool across : {false, true}) {
+      const HeatmapPage page = similarity(heads, across);
+      const std::string svg = drawn(page);
+      if (!texts_are_whole(svg)) return;
+      check_cells(svg, page);
+    }
+  }
+}
+
+TEST_CASE("pixels: patterns with tokens, one and a grid") {
+  for (const std::size_t tokens : {1U, 5U, 14U, 40U, 128U}) {
+    CAPTURE(tokens);
+    const HeatmapPage page{"", {false, 0, 1, "Attention weight"}, 1, {pattern("Head 3.11", tokens)}};
+    const std::string svg = drawn(page);
+    if (!texts_are_whole(svg)) return;
+    if (tokens <= 64) check_cells(svg, page);
+  }
+  for (const std::size_t panels : {2U, 5U, 12U, 64U}) {
+    CAPTURE(panels);
+    HeatmapPage page{"Attention Patterns", {false, 0, 1, "Attention weight"}, 4, {}};
+    for (std::size_t i = 0; i < panels; ++i)
+      page.heatmaps.push_back(pattern(std::to_string(i / 4) + "." + std::to_string(i % 4), 14));
+    texts_are_whole(drawn(page));
+  }
+}
+
+TEST_CASE("pixels: lines and bars") {
+  std::vector<std::vector<Cell>> rows;
+  for (int i = 0; i < 24; ++i) {
+    rows.push_back({std::to_string(i / 4) + "." + std::to_string(i % 4), static_cast<double>(1 << i),
+                    std::sin(i * 0.7), static_cast<double>(i) * 1e5});
+  }
+  const Table table = make_table("rows", {"head", "x", "a", "b"}, rows);
+  const std::vector<Chart> charts = {
+      {.title = "Bars of both signs", .x = "head", .y = {"a"}, .x_axis = "Head", .y_axis = "a", .bars = true},
+      {.title = "Two series", .x = "head", .y = {"a", "b"}, .x_axis = "Head", .y_axis = "b", .bars = true},
+      {.title = "Lines", .x = "x", .y = {"a", "b"}, .x_axis = "x", .y_axis = "b", .log_x = true},
+      {.title = "Linear", .x = "b", .y = {"a"}, .x_axis = "x", .y_axis = "a"}};
+  const std::string svg = drawn(std::string("Charts"), table, charts);
+  if (!texts_are_whole(svg)) return;
+
+  // The first bar that is visible: row 1, sin 0.7 = 0.644 on an axis from -1 to 1, in the first plot.
+  const auto raster = test::rasterised(svg, kZoom);
+  const auto is = [&](double x, double y, Colour want) {
+    const std::uint8_t* const got =
+        raster->at(static_cast<std::size_t>(x * kZoom), static_cast<std::size_t>(y * kZoom));
+    return got[0] == want.red && got[1] == want.green && got[2] == want.blue;
+  };
+  const double group = 360.0 / 24;
+  const double middle = 78 + 1.5 * group;
+  const double zero = 74 + 230.0 / 2;
+  const double top = zero - 230.0 / 2 * std::sin(0.7);
+  CHECK(is(middle, top + 2, {0x00, 0x72, 0xb2}));
+  CHECK(is(middle, zero - 3, {0x00, 0x72, 0xb2}));
+  CHECK(is(middle, top - 3, {0xff, 0xff, 0xff}));
+  CHECK(is(middle, zero + 3, {0xff, 0xff, 0xff}));
+}
+
+}  // namespace attnctl

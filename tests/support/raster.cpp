@@ -1,0 +1,30 @@
+#include "support/raster.hpp"
+
+#include <png.h>
+#include <stdexcept>
+
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+
+std::optional<Raster> rasterised(const std::string& svg, int zoom) {
+  if (run_shell("command -v rsvg-convert").status != 0) return std::nullopt;
+  const TempDir folder;
+  const std::string from = folder.write("picture.svg", svg).string();
+  const std::string to = (folder.path() / "picture.png").string();
+  const RunResult result = run_shell("rsvg-convert --background-color=white --zoom=" + std::to_string(zoom) +
+                                     " -o '" + to + "' '" + from + "'");
+  if (result.status != 0) throw std::runtime_error("rsvg-convert: " + result.err);
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  if (png_image_begin_read_from_file(&image, to.c_str()) == 0) throw std::runtime_error(image.message);
+  image.format = PNG_FORMAT_RGB;
+  Raster raster{image.width, image.height, std::vector<std::uint8_t>(PNG_IMAGE_SIZE(image))};
+  if (png_image_finish_read(&image, nullptr, raster.rgb.data(), 0, nullptr) == 0) {
+    throw std::runtime_error(image.message);
+  }
+  return raster;
+}
+
+}  // namespace attnctl::test
