@@ -1,9 +1,10 @@
 #include "attnctl/base/error.hpp"
+#include "attnctl/report/chart.hpp"
 #include "attnctl/report/csv.hpp"
 #include "attnctl/report/json.hpp"
-#include "attnctl/report/chart.hpp"
 #include "attnctl/report/svg.hpp"
 #include "attnctl/report/text.hpp"
+#include "attnctl/report/text_chart.hpp"
 
 #include <array>
 #include <memory>
@@ -29,6 +30,7 @@ constexpr std::array kExperiments = {
 struct ExperimentRequest {
   OutputOptions output;
   std::string picture;  // of an SVG; empty: the charts, or where there are none the first heatmaps
+  bool show = false;    // charts in the text
   RunOptions run;
   Experiment experiment;
 };
@@ -44,6 +46,16 @@ std::string experiment_text(const ExperimentResult& result, const OutputOptions&
   if (!rows.empty()) {
     text += '\n';
     append_text_table(text, make_table("summary", {"summary", "value"}, std::move(rows)), style);
+  }
+  return text;
+}
+
+/// The charts as a terminal can draw them.
+std::string drawn_text(const ExperimentResult& result, const TextOptions& style) {
+  std::string text;
+  for (const Chart& chart : result.charts) {
+    text += '\n';
+    append_text_chart(text, result.rows, chart, style);
   }
   return text;
 }
@@ -93,6 +105,7 @@ void run_experiment(const ExperimentRequest& request) {
   switch (target.format) {
     case Format::text:
       out.write(experiment_text(result, options, text_style(target)));
+      if (request.show) out.write(drawn_text(result, text_style(target)));
       break;
     case Format::csv:
       write_csv_table(out, result.rows, write);
@@ -128,6 +141,7 @@ void add_experiment(CLI::App& app, Action& action) {
     request->experiment = row.add(*command);
     add_document_options(*command, request->output, {"json", "jsonl", "csv", "svg", "text"});
     command->add_option("--picture", request->picture, "of an svg: charts (default), or heatmaps by name");
+    command->add_flag("--show", request->show, "with text: draw the charts too");
     add_run_options(*command, request->run);
     command->callback([&action, request] { action = [request] { run_experiment(*request); }; });
   }
