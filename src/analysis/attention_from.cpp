@@ -61,7 +61,7 @@ void AttentionFrom::panel(const AttentionPanel& panel) {
       const std::size_t r = query - panel.first_query;
       if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
       const auto weights = panel.pattern.row(r);
-      for (std::size_t key = 0; key < weights.size(); ++key)
+      for (std::size_t key = panel.keys().first; key < panel.keys().last; ++key)
         row.sum[key] += static_cast<double>(weights[key]);
       ++row.count;
     }

@@ -107,8 +107,9 @@ Capture::Capture(CaptureLayout layout, std::span<const CaptureTarget> targets)
     : layout_(std::move(layout)), targets_(targets.begin(), targets.end()) {}
 
 Needs Capture::needs() const {
-  Needs needs;
+  Needs needs{.patterns = false};
   for (const CaptureTarget& target : targets_) {
+    needs.patterns |= target.what == Captured::pattern;
     needs.scores |= target.what == Captured::scores;
     needs.values |= target.what == Captured::values;
     needs.z |= target.what == Captured::z;

@@ -42,7 +42,7 @@ void PatternMetrics::panel(const AttentionPanel& panel) {
   State& state = states_[(per_input_ ? panel.sequence * heads_.size() : 0) + *head];
   for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
     if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
-    add(state, PatternRow(panel.pattern.row(r), panel.first_query + r, marks_[panel.sequence]));
+    add(state, PatternRow(panel.pattern.row(r), panel.keys(), panel.first_query + r, marks_[panel.sequence]));
   }
 }
 

@@ -78,13 +78,13 @@ std::optional<double> confidence(const PatternRow& row) {
   if (marks.end_keys.empty()) return static_cast<double>(row.largest);
   if (marks.end_keys.size() >= row.weights.size()) return std::nullopt;
   float top = 0;
-  std::size_t first = 0;
+  std::size_t first = row.visible.first;
   const auto take = [&](std::size_t end) {
-    for (const float weight : row.weights.subspan(first, end - first)) top = top < weight ? weight : top;
-    first = end + 1;
+    for (; first < end; ++first) top = top < row.weights[first] ? row.weights[first] : top;
+    first = std::max(first, end + 1);
   };
-  for (const std::size_t end : marks.end_keys) take(end);
-  if (first < row.weights.size()) take(row.weights.size());
+  for (const std::size_t end : marks.end_keys) take(std::min(end, row.visible.last));
+  take(row.visible.last);
   return static_cast<double>(top);
 }
 
@@ -142,21 +142,23 @@ SequenceMarks marks_of(const Sequence& sequence) {
   return marks;
 }
 
-PatternRow::PatternRow(std::span<const float> row_weights, std::size_t row_query,
+PatternRow::PatternRow(std::span<const float> row_weights, KeyRange row_visible, std::size_t row_query,
                        const SequenceMarks& row_marks)
-    : weights(row_weights), query(row_query), marks(&row_marks) {
+    : weights(row_weights), visible(row_visible), query(row_query), marks(&row_marks) {
   constexpr std::size_t run = 1024;
-  const auto visible = without_trailing_zeros(weights);
+  const auto seen = without_trailing_zeros(weights.subspan(visible.first, visible.size()));
   Moments moments;
-  for (std::size_t first = 0; first < visible.size(); first += run) {
-    const auto offset = static_cast<std::ptrdiff_t>(first) - static_cast<std::ptrdiff_t>(query);
-    moments.add(visible.subspan(first, std::min(run, visible.size() - first)), static_cast<float>(offset));
+  for (std::size_t first = 0; first < seen.size(); first += run) {
+    const auto offset =
+        static_cast<std::ptrdiff_t>(visible.first + first) - static_cast<std::ptrdiff_t>(query);
+    moments.add(seen.subspan(first, std::min(run, seen.size() - first)), static_cast<float>(offset));
   }
   distance = moments.distance;
   signed_distance = moments.signed_distance;
   largest = moments.largest;
-  argmax = static_cast<std::size_t>(std::find(visible.begin(), visible.end(), largest) - visible.begin());
-  entropy = std::max(0.0, -kernels().sum_x_log_x(visible));
+  const auto found = static_cast<std::size_t>(std::find(seen.begin(), seen.end(), largest) - seen.begin());
+  argmax = largest > 0 ? visible.first + found : 0;
+  entropy = std::max(0.0, -kernels().sum_x_log_x(seen));
 }
 
 std::span<const RowMetric> row_metrics() {

@@ -44,7 +44,7 @@ struct Rollout::State {
       for (; r < panel.pattern.rows && (panel.first_query + r) / rows_of_lock == group; ++r) {
         const auto weights = panel.pattern.row(r);
         const auto to = sum.view().row(panel.first_query + r);
-        for (std::size_t j = 0; j < to.size(); ++j) to[j] += rounded(weights[j]);
+        for (std::size_t j = panel.keys().first; j < panel.keys().last; ++j) to[j] += rounded(weights[j]);
       }
     }
   }

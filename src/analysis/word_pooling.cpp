@@ -51,7 +51,7 @@ void WordPooling::panel(const AttentionPanel& panel) {
     const bool masked = !panel.fully_masked.empty() && panel.fully_masked[r] != 0;
     if (!masked && (from_ == PoolFrom::mean || open.rows == 0)) {
       const auto row = panel.pattern.row(r);
-      for (std::size_t key = 0; key < row.size(); ++key)
+      for (std::size_t key = panel.keys().first; key < panel.keys().last; ++key)
         open.sum[unit_of[key]] += static_cast<double>(row[key]);
       ++open.rows;
     }

@@ -124,14 +124,4 @@ void read_key_masks(const std::string& path, Batch& batch) {
   }
 }
 
-ScoreMask causal_mask(std::size_t queries, std::size_t keys) {
-  ScoreMask mask{1, queries, keys, std::vector<float>(queries * keys, 0.0F)};
-  for (std::size_t i = 0; i < queries; ++i) {
-    const auto row = mask.added.begin() + static_cast<std::ptrdiff_t>(i * keys);
-    std::fill(row + static_cast<std::ptrdiff_t>(std::min(i + 1, keys)),
-              row + static_cast<std::ptrdiff_t>(keys), kHidden);
-  }
-  return mask;
-}
-
 }  // namespace attnctl::cli

@@ -21,7 +21,4 @@ void read_score_masks(const std::string& path, Batch& batch);
 /// [batch, m], bool or integer: 1 = this key is visible. Errors as above.
 void read_key_masks(const std::string& path, Batch& batch);
 
-/// j <= i may be attended to.
-[[nodiscard]] ScoreMask causal_mask(std::size_t queries, std::size_t keys);
-
 }  // namespace attnctl::cli

@@ -101,10 +101,9 @@ void drop_token_types(const ModelConfig& config, Batch& batch) {
 
 void apply_masks(const InputOptions& options, Batch& batch) {
   if (options.mask == "none") {
-    for (Sequence& sequence : batch.sequences) sequence.unmasked = true;
+    for (Sequence& sequence : batch.sequences) sequence.causal = false;
   } else if (options.mask == "causal") {
-    for (Sequence& sequence : batch.sequences)
-      sequence.mask = causal_mask(sequence.queries(), sequence.keys());
+    for (Sequence& sequence : batch.sequences) sequence.causal = true;
   } else if (options.mask) {
     read_score_masks(*options.mask, batch);
   }

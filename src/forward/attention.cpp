@@ -7,7 +7,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 
+#include "forward/linear_attention.hpp"
 #include "forward/visibility.hpp"
 
 namespace attnctl::forward {
@@ -25,11 +27,13 @@ bool all_finite(MatrixView<const float> values) {
   return true;
 }
 
-/// z = pattern v over the keys of weight above zero alone: 0 times NaN of a hidden key must not leak.
-void weighted_sum_of_seen(MatrixView<const float> pattern, MatrixView<const float> v, MatrixView<float> z) {
+/// z = pattern v + beta z over the keys of weight above zero alone: 0 times NaN of a hidden key must not
+/// leak.
+void weighted_sum_of_seen(MatrixView<const float> pattern, MatrixView<const float> v, MatrixView<float> z,
+                          float beta) {
   for (std::size_t i = 0; i < pattern.rows; ++i) {
     const std::span<float> sum = z.row(i);
-    std::fill(sum.begin(), sum.end(), 0.0F);
+    if (beta == 0) std::fill(sum.begin(), sum.end(), 0.0F);
     for (std::size_t j = 0; j < pattern.cols; ++j) {
       const float weight = pattern(i, j);
       if (weight == 0) continue;
@@ -38,9 +42,9 @@ void weighted_sum_of_seen(MatrixView<const float> pattern, MatrixView<const floa
   }
 }
 
-void fill_outside(std::span<float> row, KeyRange range, float value) {
-  std::fill_n(row.begin(), range.first, value);
-  std::fill(row.begin() + static_cast<std::ptrdiff_t>(range.last), row.end(), value);
+/// Rows first, first + step, ... of a matrix.
+MatrixView<const float> rows_of(MatrixView<const float> all, KeySteps rows) {
+  return {all.data + rows.first * all.stride, rows.count, all.cols, rows.step * all.stride};
 }
 
 /// The part of a matrix of many heads that is one head's in one sequence.
@@ -73,8 +77,8 @@ void PanelBuffers::reserve(const Block& block, const AttentionLayer& layer) {
     elements = std::max(elements, rows * part.keys);
     most_rows = std::max(most_rows, rows);
   }
-  if (pattern_.size() < elements) pattern_.resize(elements);
-  if (layer.scores && scores_.size() < elements) scores_.resize(elements);
+  pattern_.reserve(most_rows, elements);
+  if (layer.scores) scores_.reserve(most_rows, elements);
   if (fully_masked_.size() < most_rows) fully_masked_.resize(most_rows);
 }
 
@@ -94,77 +98,187 @@ class HeadPass {
         finite_values_(all_finite(v_)) {}
 
   void run(std::span<Observer* const> observers, PanelBuffers& buffers, HeadReport& report) const {
+    const AttentionKind::Rule rule = layer_.config.kind.rule;
+    const bool linear = rule == AttentionKind::Rule::linear;
+    const bool strided = rule == AttentionKind::Rule::strided;
+    const bool patterns = !(linear || strided) || (layer_.patterns && !observers.empty());
+    std::optional<LinearHead> sums;
+    if (linear) sums.emplace(q_, k_, z_.empty() ? MatrixView<const float>() : v_, visibility_, patterns);
     const std::size_t step = rows_of_panel(layer_.panel_rows, part_.keys);
     for (std::size_t first = 0; first < part_.queries; first += step) {
-      const AttentionPanel panel = compute(first, std::min(step, part_.queries - first), buffers, report);
-      for (Observer* const observer : observers) observer->panel(panel);
+      Panel panel{first, std::min(step, part_.queries - first), {}, {}, {}, {}, buffers, report};
+      panel.visible = visibility_.of_queries(first, panel.rows);
+      panel.masked = std::span(buffers.fully_masked_).first(panel.rows);
+      if (patterns) open(panel);
+      if (sums) {
+        linear_panel(*sums, panel);
+      } else if (strided) {
+        for (std::size_t r = 0; r < panel.rows; ++r) strided_row(panel, r);
+      } else {
+        dense_panel(panel);
+      }
+      const AttentionPanel shown = shown_panel(panel);
+      for (Observer* const observer : observers) observer->panel(shown);
     }
   }
 
  private:
-  AttentionPanel compute(std::size_t first, std::size_t rows, PanelBuffers& buffers,
-                         HeadReport& report) const {
-    const KeyRange range = visibility_.of_queries(first, rows);
-    const MatrixView<float> pattern(buffers.pattern_.data(), rows, part_.keys);
-    const MatrixView<float> scores(layer_.scores ? buffers.scores_.data() : pattern.data, rows, part_.keys);
-    const std::span<std::uint8_t> masked(buffers.fully_masked_.data(), rows);
-    gemm_nt(q_.row_range(first, rows), k_.row_range(range.first, range.size()),
-            scores.col_range(range.first, range.size()),
-            scale_is_float() ? static_cast<float>(layer_.config.scale) : 1.0F);
-    for (std::size_t r = 0; r < rows; ++r) {
-      masked[r] = softmax_row(first + r, scores.row(r), pattern.row(r), report) ? 0 : 1;
+  /// Rows as they are made.
+  struct Panel {
+    std::size_t first, rows;
+    KeyRange visible;
+    MatrixView<float> pattern, scores;  // scores are made in place of the pattern where nobody sees them
+    std::span<std::uint8_t> masked;
+    PanelBuffers& buffers;
+    HeadReport& report;
+  };
+
+  void open(Panel& panel) const {
+    panel.pattern = panel.buffers.pattern_.open(panel.rows, part_.keys, panel.visible);
+    panel.scores = panel.pattern;
+    if (layer_.scores) panel.scores = panel.buffers.scores_.open(panel.rows, part_.keys, panel.visible);
+  }
+
+  void close(const Panel& panel, std::size_t r, KeyRange visible) const {
+    panel.buffers.pattern_.close(r, visible);
+    if (layer_.scores) panel.buffers.scores_.close(r, visible);
+  }
+
+  /// Of kinds that see a range of keys: products with all that the rows see together.
+  void dense_panel(const Panel& panel) const {
+    const KeyRange range = panel.visible;
+    gemm_nt(q_.row_range(panel.first, panel.rows), k_.row_range(range.first, range.size()),
+            panel.scores.col_range(range.first, range.size()), scale_in_product());
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      const KeyRange own = visibility_.of_query(panel.first + r);
+      const std::span<float> scores = panel.scores.row(r).subspan(own.first, own.size());
+      close(panel, r, own);
+      finish_scores(panel.first + r, {own.first, 1, own.size()}, scores);
+      softmax(panel, r, scores, panel.pattern.row(r).subspan(own.first, own.size()));
     }
-    if (z_.data != nullptr) {
-      const MatrixView<const float> seen = pattern.col_range(range.first, range.size());
-      const MatrixView<const float> values = v_.row_range(range.first, range.size());
-      if (finite_values_) {
-        gemm_nn(seen, values, z_.row_range(first, rows));
-      } else {
-        weighted_sum_of_seen(seen, values, z_.row_range(first, rows));
+    if (z_.empty()) return;
+    weighted_sum(panel.pattern.col_range(range.first, range.size()), v_.row_range(range.first, range.size()),
+                 z_.row_range(panel.first, panel.rows), 0);
+  }
+
+  /// Products with the visible keys alone, side by side in a buffer.
+  void strided_row(const Panel& panel, std::size_t r) const {
+    const std::size_t i = panel.first + r;
+    const auto parts = visibility_.strides_of(i);
+    std::vector<float>& row = panel.buffers.row_;
+    row.resize(parts[0].count + parts[1].count + parts[2].count);
+    const auto each_part = [&](const auto& act) {
+      std::size_t at = 0;
+      for (const KeySteps& part : parts) {
+        if (part.count > 0) act(part, std::span(row).subspan(at, part.count));
+        at += part.count;
+      }
+    };
+    const auto spread = [&](MatrixView<float> rows, float filler) {
+      if (rows.data == nullptr) return;
+      const std::span<float> to = rows.row(r);
+      std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(panel.visible.first), panel.visible.size(),
+                  filler);
+      each_part([&](const KeySteps& part, std::span<float> values) {
+        for (std::size_t t = 0; t < part.count; ++t) to[part.first + t * part.step] = values[t];
+      });
+    };
+    each_part([&](const KeySteps& part, std::span<float> scores) {
+      gemm_nt(q_.row_range(i, 1), rows_of(k_, part), {scores.data(), 1, part.count}, scale_in_product());
+      finish_scores(i, part, scores);
+    });
+    if (layer_.scores) spread(panel.scores, -std::numeric_limits<float>::infinity());
+    softmax(panel, r, row, row);
+    spread(panel.pattern, 0);
+    if (z_.empty()) return;
+    std::fill_n(z_.row(i).begin(), z_.cols, 0.0F);
+    each_part([&](const KeySteps& part, std::span<float> weights) {
+      weighted_sum({weights.data(), 1, part.count}, rows_of(v_, part), z_.row_range(i, 1), 1);
+    });
+  }
+
+  void linear_panel(LinearHead& head, const Panel& panel) const {
+    std::vector<double>& sums = panel.buffers.sums_;
+    sums.assign(panel.rows, 1);
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      const std::size_t i = panel.first + r;
+      const auto sum = head.next(i, z_.empty() ? std::span<float>() : z_.row(i));
+      panel.masked[r] = sum ? 0 : 1;
+      sums[r] = sum.value_or(1);
+      if (!sum) {
+        panel.report.fully_masked.add(part_.sequence, i);
+      } else if (!std::isfinite(*sum) || *sum == 0) {
+        panel.report.non_finite.add(part_.sequence, i);
       }
     }
-    return panel_of(first, pattern, scores, masked);
+    if (panel.pattern.data == nullptr) return;
+    const KeyRange range = panel.visible;
+    head.weights(panel.first, sums, range, panel.pattern.col_range(range.first, range.size()));
+    for (std::size_t r = 0; r < panel.rows; ++r) {
+      const KeyRange own = visibility_.of_query(panel.first + r);
+      close(panel, r, own);
+      const std::span<float> weights = panel.pattern.row(r).subspan(own.first, own.size());
+      for (std::size_t j = 0; j < weights.size(); ++j) {
+        if (!visibility_.shows(own.first + j)) weights[j] = 0;
+      }
+      if (!layer_.scores) continue;
+      const std::span<float> scores = panel.scores.row(r).subspan(own.first, own.size());
+      for (std::size_t j = 0; j < weights.size(); ++j) {
+        scores[j] = static_cast<float>(std::log(static_cast<double>(weights[j])) + std::log(sums[r]));
+      }
+    }
   }
 
   /// 1/sqrt(64) is exact and costs nothing inside the product; 1/sqrt(8) would lose digits there.
   [[nodiscard]] bool scale_is_float() const {
     return static_cast<double>(static_cast<float>(layer_.config.scale)) == layer_.config.scale;
   }
-
-  /// Masks and normalises the row of query i; false where no key is visible.
-  bool softmax_row(std::size_t i, std::span<float> scores, std::span<float> pattern,
-                   HeadReport& report) const {
-    const KeyRange range = visibility_.of_query(i);
-    const std::span<float> seen = scores.subspan(range.first, range.size());
-    if (!scale_is_float()) kernels().scale(layer_.config.scale, seen);
-    visibility_.mask(i, range, seen);
-    if (layer_.scores) fill_outside(scores, range, -std::numeric_limits<float>::infinity());
-    fill_outside(pattern, range, 0);
-    const std::span<float> weights = pattern.subspan(range.first, range.size());
-    const bool some_visible = kernels().softmax(seen, weights);
-    if (!some_visible) {
-      report.fully_masked.add(part_.sequence, i);
-    } else if (!std::isfinite(weights.front())) {  // a NaN among the scores is one in every weight
-      report.non_finite.add(part_.sequence, i);
-    }
-    return some_visible;
+  [[nodiscard]] float scale_in_product() const {
+    return scale_is_float() ? static_cast<float>(layer_.config.scale) : 1.0F;
   }
 
-  AttentionPanel panel_of(std::size_t first, MatrixView<const float> pattern, MatrixView<const float> scores,
-                          std::span<const std::uint8_t> masked) const {
+  void finish_scores(std::size_t i, KeySteps keys, std::span<float> scores) const {
+    if (!scale_is_float()) kernels().scale(layer_.config.scale, scores);
+    visibility_.mask(i, keys, scores);
+  }
+
+  /// Of the keys that row r sees; notes where there is none and where weights are not finite.
+  void softmax(const Panel& panel, std::size_t r, std::span<const float> scores,
+               std::span<float> weights) const {
+    const bool some_visible = kernels().softmax(scores, weights);
+    panel.masked[r] = some_visible ? 0 : 1;
+    if (!some_visible) {
+      panel.report.fully_masked.add(part_.sequence, panel.first + r);
+    } else if (!std::isfinite(weights.front())) {  // a NaN among the scores is one in every weight
+      panel.report.non_finite.add(part_.sequence, panel.first + r);
+    }
+  }
+
+  /// z = pattern v + beta z.
+  void weighted_sum(MatrixView<const float> pattern, MatrixView<const float> v, MatrixView<float> z,
+                    float beta) const {
+    if (finite_values_) {
+      gemm_nn(pattern, v, z, 1, beta);
+    } else {
+      weighted_sum_of_seen(pattern, v, z, beta);
+    }
+  }
+
+  [[nodiscard]] AttentionPanel shown_panel(const Panel& made) const {
     AttentionPanel panel;
     panel.sequence = part_.sequence;
     panel.layer = layer_.layer;
     panel.head = head_;
     panel.kv_head = kv_head_;
-    panel.first_query = first;
-    panel.pattern = pattern;
-    if (layer_.scores) panel.scores = scores;
-    panel.q = q_.row_range(first, pattern.rows);
+    panel.first_query = made.first;
+    panel.pattern = made.pattern;
+    panel.visible = made.visible;
+    if (layer_.scores) panel.scores = made.scores;
+    panel.q = q_.row_range(made.first, made.rows);
     panel.k = k_;
     panel.v = v_;
-    if (z_.data != nullptr) panel.z = z_.row_range(first, pattern.rows);
-    panel.fully_masked = masked;
+    if (z_.data != nullptr) panel.z = z_.row_range(made.first, made.rows);
+    panel.fully_masked = made.masked;
     return panel;
   }
 

@@ -7,10 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "forward/block.hpp"
+#include "forward/panel_rows.hpp"
 
 namespace attnctl::forward {
 
@@ -24,6 +26,7 @@ struct AttentionLayer {
   MatrixView<float> z;        // [rows, heads v]; empty where z is not needed
   bool scores = false;        // observers see them
   std::size_t panel_rows = 128;
+  bool patterns = true;  // observers need them; else linear and strided attention make none
 };
 
 /// Rows of which something must be said, and the first of them.
@@ -46,7 +49,10 @@ class PanelBuffers {
 
  private:
   friend class HeadPass;
-  std::vector<float> pattern_, scores_;
+  PanelRows pattern_{0};
+  PanelRows scores_{-std::numeric_limits<float>::infinity()};
+  std::vector<float> row_;    // scores, then weights, of one query's visible keys
+  std::vector<double> sums_;  // of linear attention
   std::vector<std::uint8_t> fully_masked_;
 };
 

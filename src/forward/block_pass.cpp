@@ -150,7 +150,8 @@ void BlockPass::attend_heads(const Block& block, std::size_t index, const Projec
                              projections.v,
                              projections.z,
                              plan.scores,
-                             inputs_.context.panel_rows};
+                             inputs_.context.panel_rows,
+                             plan.patterns || plan.scores};
   for (PanelBuffers& buffers : panels_) buffers.reserve(block, layer);
   std::vector<std::size_t> heads;
   for (const HeadRun& run : projections.runs) {

@@ -113,6 +113,12 @@ class SequenceCheck {
            mask.keys, sequence_.queries(), sequence_.keys());
     }
     for (const LayerConfig& layer : config_.layers) {
+      if (layer.attention.kind.rule == AttentionKind::Rule::linear) {
+        fail(Status::bad_input,
+             "{}: a mask over scores is unsupported by linear attention, which has none; it takes --mask "
+             "causal or none, and --key-mask",
+             name_);
+      }
       if (mask.heads != 1 && mask.heads != layer.attention.heads) {
         fail(Status::bad_input, "{}: a mask for {} heads, the model has {}", name_, mask.heads,
              layer.attention.heads);

@@ -8,6 +8,7 @@
 namespace attnctl {
 
 Needs& Needs::operator|=(const Needs& other) {
+  patterns = patterns || other.patterns;
   scores = scores || other.scores;
   values = values || other.values;
   z = z || other.z;
@@ -38,6 +39,7 @@ namespace {
 LayerPlan plan_layer(const AttentionConfig& attention, bool selected, bool onward, const Needs& needs) {
   LayerPlan plan;
   const bool has_values = attention.value.weight;
+  plan.patterns = selected && needs.patterns;
   plan.scores = selected && needs.scores;
   plan.onward = onward;
   plan.shows_output = selected && needs.output && has_values;

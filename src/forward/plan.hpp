@@ -15,6 +15,7 @@ namespace attnctl::forward {
 struct LayerPlan {
   std::vector<std::uint8_t> shown;     // [heads], 1: observers see the head
   std::vector<std::uint8_t> computed;  // [heads]
+  bool patterns = false;               // kinds of attention that do without make none
   bool scores = false;
   bool values = false;
   bool z = false;

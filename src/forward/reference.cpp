@@ -2,7 +2,9 @@
 
 #include "attnctl/base/error.hpp"
 
+#include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "forward/reference_math.hpp"
@@ -70,9 +72,41 @@ double mask_of(const AttentionConfig& config, const Sequence& sequence, std::siz
     const ScoreMask& mask = *sequence.mask;
     return mask.added[((mask.heads == 1 ? 0 : head) * mask.queries + query) * mask.keys + key];
   }
-  if (!config.causal || sequence.unmasked) return 0;
-  if (key > query) return masked;
-  return config.window && key + *config.window <= query ? masked : 0;
+  return sequence.causal.value_or(config.causal) && key > query ? masked : 0;
+}
+
+/// Whether the layer's kind of attention lets a query see a key.
+bool kind_shows(const AttentionKind& kind, std::size_t query, std::size_t key) {
+  const std::size_t distance = query > key ? query - key : key - query;
+  switch (kind.rule) {
+    case AttentionKind::Rule::window:
+      return distance < kind.size;
+    case AttentionKind::Rule::block:
+      return query / kind.size == key / kind.size;
+    case AttentionKind::Rule::strided:
+      return distance < kind.size || distance % kind.size == 0;
+    case AttentionKind::Rule::full:
+    case AttentionKind::Rule::linear:
+      break;
+  }
+  return true;
+}
+
+/// elu(x) + 1.
+double feature(double x) {
+  return x > 0 ? x + 1 : std::exp(x);
+}
+
+/// The score of one query and key, no mask applied: scale q k, or of linear attention ln(phi(q) phi(k)), of
+/// which softmax is what its formula says.
+double score_of(const AttentionConfig& config, std::span<const double> q, std::span<const double> k) {
+  double dot = 0;
+  if (config.kind.rule == AttentionKind::Rule::linear) {
+    for (std::size_t c = 0; c < q.size(); ++c) dot += feature(q[c]) * feature(k[c]);
+    return std::log(dot);
+  }
+  for (std::size_t c = 0; c < q.size(); ++c) dot += q[c] * k[c];
+  return config.scale * dot;
 }
 
 /// Projections of all heads of a layer, side by side.
@@ -99,10 +133,8 @@ void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) 
   OwnedMatrix<double> pattern(q.rows(), k.rows());
   for (std::size_t i = 0; i < q.rows(); ++i) {
     for (std::size_t j = 0; j < k.rows(); ++j) {
-      const double mask = mask_of(config, pass.sequence, head, i, j);
-      double dot = 0;
-      for (std::size_t c = 0; c < config.d_head; ++c) dot += q(i, c) * k(j, c);
-      scores(i, j) = mask == masked ? masked : config.scale * dot + mask;
+      const double mask = kind_shows(config.kind, i, j) ? mask_of(config, pass.sequence, head, i, j) : masked;
+      scores(i, j) = mask == masked ? masked : score_of(config, q.view().row(i), k.view().row(j)) + mask;
     }
     reference::softmax(scores.view().row(i), pattern.view().row(i));
   }

@@ -31,7 +31,7 @@ void warn(const forward::PassReport& report, const Batch& batch, Warnings& warni
 void run_forward(const Model& model, const Batch& batch, const Selection& selection,
                  std::span<Observer* const> observers, RunContext& context) {
   check_batch(model, batch);
-  Needs needs;
+  Needs needs{.patterns = false};
   for (Observer* const observer : observers) needs |= observer->needs();
   const forward::Plan plan = forward::make_plan(model.source().given, model.config(), selection, needs);
   if (needs.logits && !plan.logits) {

@@ -1,38 +1,53 @@
 #pragma once
 
 #include "attnctl/base/matrix_view.hpp"
+#include "attnctl/forward/observer.hpp"
 #include "attnctl/input/batch.hpp"
 #include "attnctl/model/config.hpp"
 
+#include <array>
 #include <cstddef>
 #include <span>
 
 namespace attnctl::forward {
 
-/// A range of keys [first, last).
-struct KeyRange {
-  std::size_t first = 0, last = 0;
-  [[nodiscard]] std::size_t size() const { return last - first; }
+/// Keys first, first + step, ..., `count` of them.
+struct KeySteps {
+  std::size_t first = 0, step = 1, count = 0;
 };
 
-/// Which keys a query may attend to: the model's own causal mask and window, or what the sequence brings.
+/// Which keys a query may attend to: the layer's kind of attention and its causal mask, or what the sequence
+/// brings in place of that.
 class Visibility {
  public:
   Visibility(const AttentionConfig& config, const Sequence& sequence, std::size_t head);
 
-  /// The keys outside of which the model's own mask hides everything from query i.
+  /// The keys outside of which the layer's own mask hides everything from query i. Of strided attention not
+  /// all within are visible (strides_of).
   [[nodiscard]] KeyRange of_query(std::size_t i) const;
   /// The same for queries [first, first + count), at least 1, together.
   [[nodiscard]] KeyRange of_queries(std::size_t first, std::size_t count) const;
 
-  /// Adds the sequence's score mask to the scores of keys [range.first, range.last) of query i, and
-  /// overwrites those of hidden keys by -inf, whatever they were: a NaN of a hidden key does not leak.
-  void mask(std::size_t i, KeyRange range, std::span<float> scores) const;
+  /// The keys that strided attention shows query i, in no particular order, each once: those near it, and
+  /// those before and behind that are multiples of the stride away.
+  [[nodiscard]] std::array<KeySteps, 3> strides_of(std::size_t i) const;
+
+  /// Adds the sequence's score mask to the scores of these keys of query i, and overwrites those of hidden
+  /// keys by -inf, whatever they were: a NaN of a hidden key does not leak.
+  void mask(std::size_t i, KeySteps keys, std::span<float> scores) const;
+  void mask(std::size_t i, KeyRange range, std::span<float> scores) const {
+    mask(i, {range.first, 1, range.size()}, scores);
+  }
+
+  /// False where the sequence hides the key from all queries.
+  [[nodiscard]] bool shows(std::size_t key) const {
+    return sequence_.key_visible.empty() || sequence_.key_visible[key] != 0;
+  }
 
  private:
   const Sequence& sequence_;
+  AttentionKind kind_;
   std::size_t keys_;
-  std::size_t window_;  // keys that a query sees at most, itself the last; all where there is none
   bool causal_;
   std::size_t mask_head_;
 };

@@ -66,6 +66,10 @@ const ModelSource& Model::source() const {
   return state_->source;
 }
 
+void Model::replace_attention(AttentionKind kind, std::span<const std::size_t> layers) {
+  for (const std::size_t layer : layers) state_->config.layers.at(layer).attention.kind = kind;
+}
+
 const LayerWeights& Model::layer(std::size_t index) const {
   const std::size_t number = state_->config.layers.at(index).stored_as;
   const auto found = state_->layers.find(number);

@@ -160,6 +160,14 @@ void refuse_tensors(const FamilySpec& family, const TensorNames& names) {
        names.info(*found).file, escaped(names.info(*found).name));
 }
 
+AttentionKind resolve_attention_kind(const ConfigReader& config) {
+  const auto text = config.text(std::vector<std::string>{"attention"});
+  if (!text) return {};
+  const auto kind = parse_attention_kind(*text);
+  if (!kind) config.refuse_unsupported(*config.find("attention"), attention_kinds);
+  return *kind;
+}
+
 EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
                                   const TensorNames& names, std::size_t d_model) {
   EmbeddingConfig embedding;
@@ -207,6 +215,7 @@ ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& c
     check_multiple(config, "heads", attention.heads, "kv_heads", attention.kv_heads);
   }
   attention.causal = config.flag(family.keys.causal_if).value_or(false);
+  attention.kind = resolve_attention_kind(config);
   const ShapeReader reader(config, names);
   const Located found = locate(family.stack.layer, names, config);
   resolve_sizes(reader, config, found, model, attention);

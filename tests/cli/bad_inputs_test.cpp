@@ -338,10 +338,10 @@ TEST_CASE("kind 134: a memory limit is status 5") {
        {Row{600000, 1}, Row{500000, 2}, Row{400000, 4}, Row{300000, 1}, Row{250000, 2}, Row{200000, 1}}) {
     CAPTURE(row.kilobytes);
     CAPTURE(row.threads);
-    const RunResult result =
-        run_shell(fmt::format("ulimit -v {}; attnctl analyze {} --config {} --embeddings {} --mask causal "
-                              "--threads {} --include metrics --format json",
-                              row.kilobytes, weights, config, x, row.threads));
+    const RunResult result = run_shell(
+        fmt::format("ulimit -v {}; attnctl analyze {} --config {} --embeddings {} --limit 1000000000000 "
+                    "--threads {} --include patterns --format json",
+                    row.kilobytes, weights, config, x, row.threads));
     CHECK_MESSAGE(result.status == 5, result.err);
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
   }

@@ -11,12 +11,14 @@
 #include <doctest/doctest.h>
 
 using attnctl::AttentionConfig;
+using attnctl::AttentionKind;
 using attnctl::AttentionPanel;
 using attnctl::Batch;
 using attnctl::MatrixView;
 using attnctl::OwnedMatrix;
 using attnctl::Sequence;
 namespace forward = attnctl::forward;
+using Rule = attnctl::AttentionKind::Rule;
 
 namespace {
 
@@ -51,7 +53,12 @@ class Collector : public attnctl::Observer {
     HeadResult& result = results.at(panel.head);
     result.kv_head = panel.kv_head;
     ++result.panels;
+    widest = std::max(widest, panel.keys().size());
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+      for (std::size_t j = 0; j < panel.pattern.cols; ++j) {
+        if (j >= panel.keys().first && j < panel.keys().last) continue;
+        if (panel.pattern(r, j) != 0 || panel.scores(r, j) != -infinity) ++written_outside;
+      }
       const std::size_t row = panel.first_query + r;
       std::copy_n(panel.pattern.row(r).begin(), panel.pattern.cols, result.pattern.view().row(row).begin());
       std::copy_n(panel.scores.row(r).begin(), panel.scores.cols, result.scores.view().row(row).begin());
@@ -59,6 +66,8 @@ class Collector : public attnctl::Observer {
     }
   }
   std::vector<HeadResult> results;
+  std::size_t widest = 0;           // keys of a panel
+  std::size_t written_outside = 0;  // of what a panel says is visible
 };
 
 /// One sequence through all heads of a layer.
@@ -98,23 +107,36 @@ struct Definition {
   OwnedMatrix<double> scores, pattern, z;
 };
 
+bool kind_hides(const AttentionKind& kind, std::size_t i, std::size_t j) {
+  const std::size_t distance = std::max(i, j) - std::min(i, j);
+  if (kind.rule == Rule::window) return distance >= kind.size;
+  if (kind.rule == Rule::block) return i / kind.size != j / kind.size;
+  if (kind.rule == Rule::strided) return distance >= kind.size && distance % kind.size != 0;
+  return false;
+}
+
 bool is_hidden(const Attention& a, std::size_t head, std::size_t i, std::size_t j) {
   const Sequence& sequence = a.sequence;
+  if (kind_hides(a.config.kind, i, j)) return true;
   if (!sequence.key_visible.empty() && sequence.key_visible[j] == 0) return true;
   if (sequence.mask) {
     const std::size_t mask_head = sequence.mask->heads == 1 ? 0 : head;
     return std::isinf(sequence.mask->added[(mask_head * a.q.rows() + i) * a.k.rows() + j]);
   }
-  if (!a.config.causal || sequence.unmasked) return false;
-  return j > i || (a.config.window && j + *a.config.window <= i);
+  return sequence.causal.value_or(a.config.causal) && j > i;
 }
 
 double score(const Attention& a, std::size_t head, std::size_t i, std::size_t j) {
   const std::size_t kv = head * a.config.kv_heads / a.config.heads;
+  const bool linear = a.config.kind.rule == Rule::linear;
+  const auto phi = [&](float x) {
+    return linear ? std::max(double{x}, 0.0) + std::exp(std::min(double{x}, 0.0)) : double{x};
+  };
   double sum = 0;
   for (std::size_t c = 0; c < a.config.d_head; ++c) {
-    sum += double{a.q(i, head * a.config.d_head + c)} * double{a.k(j, kv * a.config.d_head + c)};
+    sum += phi(a.q(i, head * a.config.d_head + c)) * phi(a.k(j, kv * a.config.d_head + c));
   }
+  if (linear) return std::log(sum);
   sum *= a.config.scale;
   if (!a.sequence.mask) return sum;
   const std::size_t mask_head = a.sequence.mask->heads == 1 ? 0 : head;
@@ -195,10 +217,10 @@ std::vector<Case> cases() {
   all.push_back({"causal, fewer keys", {grouped(2, 2, true), 23, 7}});
   for (const std::size_t window : {1U, 4U, 36U, 100U}) {
     all.push_back({"window", {grouped(2, 2, true), 37, 37}});
-    all.back().attention.config.window = window;
+    all.back().attention.config.kind = {Rule::window, window};
   }
   all.push_back({"unmasked", {grouped(2, 2, true), 12, 12}});
-  all.back().attention.sequence.unmasked = true;
+  all.back().attention.sequence.causal = false;
   all.push_back({"score mask in place of the causal one", {grouped(2, 2, true), 12, 12}});
   all.back().attention.sequence.mask = random_mask(1, 12, 12);
   all.push_back({"score mask for each head, other keys", {grouped(3, 3, false), 12, 17}});
@@ -207,6 +229,25 @@ std::vector<Case> cases() {
     all.push_back({"hidden keys", {grouped(3, 3, causal), 16, 16}});
     all.back().attention.sequence.key_visible.assign(16, 1);
     for (const std::size_t j : {0U, 5U, 15U}) all.back().attention.sequence.key_visible[j] = 0;
+  }
+  for (const AttentionKind kind :
+       {AttentionKind{Rule::window, 4}, AttentionKind{Rule::block, 5}, AttentionKind{Rule::strided, 1},
+        AttentionKind{Rule::strided, 4}, AttentionKind{Rule::strided, 100}, AttentionKind{Rule::linear, 0}}) {
+    for (const bool causal : {false, true}) {
+      const auto add = [&](std::string_view name, std::size_t queries, std::size_t keys) -> Attention& {
+        all.push_back({name, {grouped(4, 2, causal), queries, keys}});
+        all.back().attention.config.kind = kind;
+        return all.back().attention;
+      };
+      add("a kind", 37, 37);
+      add("a kind, one token", 1, 1);
+      add("a kind, fewer keys", 23, 7);
+      add("a kind, more keys", 7, 23);
+      Attention& padded = add("a kind, hidden keys", 16, 16);
+      padded.sequence.key_visible.assign(16, 1);
+      for (const std::size_t j : {0U, 5U, 6U, 15U}) padded.sequence.key_visible[j] = 0;
+      if (kind.rule != Rule::linear) add("a kind, score mask", 12, 17).sequence.mask = random_mask(4, 12, 17);
+    }
   }
   return all;
 }
@@ -228,12 +269,29 @@ TEST_CASE("scores, pattern and z of every head equal the definition, whatever th
         const HeadResult& got = collector.results[head];
         CHECK(got.kv_head == head * config.kv_heads / config.heads);
         CHECK(got.panels == (n + panel_rows - 1) / panel_rows);
+        CHECK(collector.written_outside == 0);
         CHECK(worst_difference(want.pattern, got.pattern.view()) <= 1e-6);
         CHECK(worst_difference(want.scores, got.scores.view()) <= 4e-6);
         const auto z = attention.z.view().col_range(head * config.d_value, config.d_value);
         CHECK(worst_difference(want.z, z) <= 2e-6);
       }
     }
+  }
+}
+
+TEST_CASE("panels of a window or block hold what they see, whatever the length") {
+  struct Row {
+    AttentionKind kind;
+    bool causal;
+    std::size_t most;  // keys of a panel of 32 rows
+  };
+  for (const Row& row : {Row{{Rule::window, 8}, false, 32 + 14}, Row{{Rule::window, 8}, true, 32 + 7},
+                         Row{{Rule::block, 8}, false, 32}, Row{{Rule::block, 5}, false, 40}}) {
+    Attention attention(grouped(1, 1, row.causal), 2000, 2000);
+    attention.config.kind = row.kind;
+    Collector collector(1, 2000, 2000);
+    attention.run(collector, 32);
+    CHECK(collector.widest == row.most);
   }
 }
 

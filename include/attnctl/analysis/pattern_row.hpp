@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attnctl/analysis/metric.hpp"
+#include "attnctl/forward/observer.hpp"
 #include "attnctl/input/batch.hpp"
 
 #include <cstddef>
@@ -24,6 +25,7 @@ struct SequenceMarks {
 /// One query's weights over the keys and what several metrics need of them, computed once.
 struct PatternRow {
   std::span<const float> weights;  // [m]
+  KeyRange visible;                // outside, all weights are 0
   std::size_t query = 0;
   const SequenceMarks* marks = nullptr;
   double entropy = 0;          // nats
@@ -33,7 +35,10 @@ struct PatternRow {
   std::size_t argmax = 0;  // the first of equal largest weights
 
   /// Not finite weights give a distance that is not finite.
-  PatternRow(std::span<const float> row_weights, std::size_t row_query, const SequenceMarks& row_marks);
+  PatternRow(std::span<const float> row_weights, std::size_t row_query, const SequenceMarks& row_marks)
+      : PatternRow(row_weights, {0, row_weights.size()}, row_query, row_marks) {}
+  PatternRow(std::span<const float> row_weights, KeyRange row_visible, std::size_t row_query,
+             const SequenceMarks& row_marks);
 };
 
 /// A metric that is a mean over query rows.

@@ -10,6 +10,12 @@
 
 namespace attnctl {
 
+/// Keys [first, last).
+struct KeyRange {
+  std::size_t first = 0, last = 0;
+  [[nodiscard]] std::size_t size() const { return last - first; }
+};
+
 /// Consecutive rows of one head's attention of one sequence. All views are const and valid during the call.
 struct AttentionPanel {
   std::size_t sequence = 0;  // in the batch
@@ -17,17 +23,25 @@ struct AttentionPanel {
   std::size_t head = 0;
   std::size_t kv_head = 0;
   std::size_t first_query = 0;
-  MatrixView<const float> pattern;  // [rows, m]
+  MatrixView<const float> pattern;  // [rows, m]; may be empty where no observer needs patterns
   MatrixView<const float> scores;   // [rows, m] as given to softmax, masked = -inf; empty unless needed
-  MatrixView<const float> q;        // [rows, k] as it enters the product (after rotary), before the scale
-  MatrixView<const float> k;        // [m, k]
-  MatrixView<const float> v;        // [m, v]; empty unless values are computed
-  MatrixView<const float> z;        // [rows, v]; empty unless z is needed or the pass goes on
+  KeyRange visible = {0, static_cast<std::size_t>(-1)};  // outside, all weights are 0 and all scores -inf
+  MatrixView<const float> q;  // [rows, k] as it enters the product (after rotary), before the scale
+  MatrixView<const float> k;  // [m, k]
+  MatrixView<const float> v;  // [m, v]; empty unless values are computed
+  MatrixView<const float> z;  // [rows, v]; empty unless z is needed or the pass goes on
   std::span<const std::uint8_t> fully_masked;  // [rows], 1: no key was visible, the row is zeros
+
+  /// `visible`, ending at the last key at most.
+  [[nodiscard]] KeyRange keys() const {
+    const std::size_t last = visible.last < pattern.cols ? visible.last : pattern.cols;
+    return {visible.first < last ? visible.first : last, last};
+  }
 };
 
-/// What an observer wants computed besides patterns.
+/// What an observer wants computed.
 struct Needs {
+  bool patterns = true;  // false: a kind of attention that does without makes none
   bool scores = false;
   bool values = false;  // v
   bool z = false;

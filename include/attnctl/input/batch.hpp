@@ -59,7 +59,7 @@ struct Sequence {
 
   std::vector<std::uint8_t> key_visible;  // [m], 1: this key may be attended to; empty: all
   std::optional<ScoreMask> mask;          // in place of the model's own causal mask
-  bool unmasked = false;                  // --mask none: no causal mask
+  std::optional<bool> causal;             // --mask causal, none: in place of what the model says
 
   [[nodiscard]] std::size_t queries() const {
     if (units > 0) return units;

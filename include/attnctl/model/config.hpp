@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attnctl/model/attention_kind.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,7 +48,7 @@ struct AttentionConfig {
   std::size_t d_value = 0;  // 0: nothing tells (no W_V)
   double scale = 0;         // of q k^T
   bool causal = false;
-  std::optional<std::size_t> window;           // causal: i - window < j
+  AttentionKind kind;
   std::shared_ptr<const RotaryConfig> rotary;  // null: none; layers that turn alike share it
   LinearParts query, key, value, output;       // no key weight: the query's serves
 };

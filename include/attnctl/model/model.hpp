@@ -95,6 +95,8 @@ class Model {
 
   [[nodiscard]] const ModelConfig& config() const;
   [[nodiscard]] const ModelSource& source() const;
+  /// A what-if: from now on these layers attend in another way than the configuration says.
+  void replace_attention(AttentionKind kind, std::span<const std::size_t> layers);
 
   /// Weights as float32: borrowed from the mapping where they are stored so, converted at the first call and
   /// kept elsewhere. Layers that share weights give the same object. Not safe from several threads at once.
