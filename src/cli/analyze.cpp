@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/analysis_request.hpp"
+#include "cli/attention_choice.hpp"
 #include "cli/commands.hpp"
 #include "cli/show.hpp"
 
@@ -16,6 +17,7 @@ void add_analyze(CLI::App& app, Action& action) {
   add_model_options(*command, request->model);
   add_input_options(*command, request->inputs);
   add_selection_options(*command, request->selection, "metrics,patterns,weights");
+  add_attention_option(*command, request->selection);
   const std::string group = "Selection";
   command->add_flag("--per-input", request->selection.per_input, "metrics of each input, not of all together")
       ->group(group);

@@ -58,6 +58,7 @@ struct Includes {
 struct SelectionOptions {
   std::string layers;
   std::string heads;
+  std::string attention;  // --attention; empty: as the model says
   std::string include;
   std::size_t directions = 5;
   bool across_layers = false;

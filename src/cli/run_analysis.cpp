@@ -22,6 +22,7 @@
 
 #include "cli/analysis_part.hpp"
 #include "cli/analysis_request.hpp"
+#include "cli/attention_choice.hpp"
 #include "cli/inputs.hpp"
 #include "cli/npz_results.hpp"
 #include "cli/result_writer.hpp"
@@ -143,9 +144,10 @@ class AnalysisRun {
   Session session_;
   OpenModel open_;
   Selection selection_;
-  Batch batch_;                   // what the pass runs on
-  std::vector<WordUnits> units_;  // --by-word: of each sequence
-  Batch words_;                   // --by-word: what results are about
+  Batch batch_;                    // what the pass runs on
+  std::optional<AxialGrid> grid_;  // --attention axial: the batch is its columns and rows
+  std::vector<WordUnits> units_;   // --by-word: of each sequence
+  Batch words_;                    // --by-word: what results are about
   std::vector<Question> questions_;
   std::vector<Part> parts_;                              // of the pass, kept whole
   std::vector<std::unique_ptr<AnalysisPart>> analyses_;  // of the registry
@@ -160,8 +162,10 @@ AnalysisRun::AnalysisRun(const AnalysisRequest& request)
       session_(request.run),
       open_(open_model(request.model, session_.warnings)),
       selection_(select_heads(request.selection, open_.model.config())) {
+  replace_attention(request.selection, open_.model);
   if (request.with_inputs) {
     batch_ = read_inputs(request.inputs, open_, session_.warnings);
+    grid_ = axial_grid(request.selection, request.inputs, open_.model, batch_);
     check_batch(open_.model, batch_);
   }
   if (request.by_word) plan_words();
@@ -254,8 +258,11 @@ void AnalysisRun::run_pass(Results& results, std::span<const CaptureTarget> targ
 
   RunContext context{.pool = session_.pool, .warnings = session_.warnings, .progress = &session_.progress};
   const Selection seen = all_heads ? Selection::all(open_.model.config()) : selection_;
-  run_forward(open_.model, batch_, seen, observers, context);
-
+  if (grid_) {
+    run_axial(open_.model, batch_, *grid_, seen, observers, context);
+  } else {
+    run_forward(open_.model, batch_, seen, observers, context);
+  }
   if (includes_.metrics) results.pattern_metrics = metrics.finish();
   if (!positions.empty()) results.answers = answers.finish();
 }

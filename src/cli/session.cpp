@@ -5,6 +5,7 @@
 #include "attnctl/checkpoint/source.hpp"
 #include "attnctl/linalg/blas_kernel.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <system_error>
 #include <utility>
@@ -80,6 +81,12 @@ Record model_record(const Model& model) {
       .set("d_value", attention.d_value == 0 ? Value() : Value(attention.d_value))
       .set("parameters", static_cast<std::size_t>(model.parameters()))
       .set("position_in_scores", config.position_in_scores());
+  List kinds;
+  for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
+  const bool other = std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
+    return layer.attention.kind != AttentionKind{};
+  });
+  if (other) record.set("attention", std::move(kinds));
   return record;
 }
 

@@ -17,6 +17,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/attention_choice.hpp"
 #include "cli/commands.hpp"
 #include "cli/comparison.hpp"
 #include "cli/inputs.hpp"
@@ -77,14 +78,16 @@ Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
 }
 
 /// The pass in float64 of every sequence, one at a time, compared with the float32 pass of the same.
-std::vector<Comparison> compare_float64(const VerifyOptions& options, const OpenModel& open,
-                                        const Batch& batch, Session& session) {
+std::vector<Comparison> compare_float64(const VerifyOptions& options, const OpenModel& open, Batch& batch,
+                                        const std::optional<AxialGrid>& grid, Session& session) {
   const Selection selection = select_heads(options.selection, open.model.config());
   const bool logits =
       options.selection.layers.empty() && options.selection.heads.empty() && open.model.config().head.present;
   std::vector<ReferencePass> passes;
+  if (grid) passes = run_axial_reference(open.model, batch, *grid, session.pool);
   session.progress.begin("float64", batch.sequences.size());
   for (const Sequence& sequence : batch.sequences) {
+    if (grid) break;
     passes.push_back(run_reference(open.model, sequence, selection.layers().back(), logits, session.pool));
     session.progress.advance();
   }
@@ -92,7 +95,11 @@ std::vector<Comparison> compare_float64(const VerifyOptions& options, const Open
   CompareObserver observer(passes);
   Observer* const observers[] = {&observer};
   RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
-  run_forward(open.model, batch, selection, observers, context);
+  if (grid) {
+    run_axial(open.model, batch, *grid, selection, observers, context);
+  } else {
+    run_forward(open.model, batch, selection, observers, context);
+  }
   return observer.finish("float64");
 }
 
@@ -163,11 +170,14 @@ void verify(const VerifyOptions& options) {
   OpenModel open = open_model(options.model, session.warnings);
   std::optional<ReferenceFile> reference;
   if (options.against) reference = read_reference(*options.against, open.model.config());
-  const Batch batch = choose_inputs(options, open, reference, session.warnings);
+  replace_attention(options.selection, open.model);
+  Batch batch = choose_inputs(options, open, reference, session.warnings);
+  const auto grid = axial_grid(options.selection, options.inputs, open.model, batch);
+  if (grid && reference) fail(Status::usage, "--against does not go with --attention axial");
   check_batch(open.model, batch);
 
   OutputFile out(target.path);
-  std::vector<Comparison> comparisons = compare_float64(options, open, batch, session);
+  std::vector<Comparison> comparisons = compare_float64(options, open, batch, grid, session);
   if (reference) {
     const auto more = compare_file(options, open, batch, *reference, session);
     comparisons.insert(comparisons.end(), more.begin(), more.end());
@@ -220,6 +230,7 @@ void add_verify(CLI::App& app, Action& action) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   add_head_options(*command, options->selection);
+  add_attention_option(*command, options->selection);
   add_document_options(*command, options->output, {"json", "jsonl", "text"});
   add_run_options(*command, options->run);
   command->footer(
