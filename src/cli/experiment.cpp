@@ -25,6 +25,8 @@ namespace {
 constexpr std::array kExperiments = {
     ExperimentRow{"scaling", "why scores are divided by sqrt(d_k): variance, saturation, gradients",
                   add_scaling},
+    ExperimentRow{"kinds", "window, block, strided, linear and axial attention: cost, and distance to full",
+                  add_kinds},
 };
 
 struct ExperimentRequest {

@@ -29,5 +29,6 @@ struct ExperimentRow {
 void add_seed(CLI::App& command, std::uint64_t& seed);
 
 Experiment add_scaling(CLI::App& command);
+Experiment add_kinds(CLI::App& command);
 
 }  // namespace attnctl::cli
