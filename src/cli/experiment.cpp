@@ -7,6 +7,7 @@
 #include "attnctl/report/text_chart.hpp"
 
 #include <array>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -23,6 +24,7 @@ namespace {
 
 /// An experiment is a row here, and a file of its own beside this one.
 constexpr std::array kExperiments = {
+    ExperimentRow{"hull", "which keys a head can point at: the vertices of their convex hull", add_hull},
     ExperimentRow{"scaling", "why scores are divided by sqrt(d_k): variance, saturation, gradients",
                   add_scaling},
     ExperimentRow{"kinds", "window, block, strided, linear and axial attention: cost, and distance to full",
@@ -37,13 +39,21 @@ struct ExperimentRequest {
   Experiment experiment;
 };
 
+/// Numbers that have nothing in common stand in the column of a summary: a small one with digits of its own.
+Cell own_digits(const Cell& cell, const OutputOptions& options) {
+  const double* number = std::get_if<double>(&cell);
+  if (number == nullptr || options.digits || *number == 0 || std::abs(*number) >= 0.1) return cell;
+  return fmt::format("{:.3g}", *number);
+}
+
 std::string experiment_text(const ExperimentResult& result, const OutputOptions& options, TextOptions style) {
   std::string text = strong("Experiment " + result.name, style) + "\n";
   style.digits = options.digits;
   append_text_table(text, result.rows, style);
   std::vector<std::vector<Cell>> rows;
   for (const auto& [name, value] : result.summary.fields) {
-    if (const Cell* single = std::get_if<Cell>(&value.data)) rows.push_back({name, *single});
+    if (const Cell* single = std::get_if<Cell>(&value.data))
+      rows.push_back({name, own_digits(*single, options)});
   }
   if (!rows.empty()) {
     text += '\n';
