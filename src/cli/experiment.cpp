@@ -24,6 +24,10 @@ namespace {
 
 /// An experiment is a row here, and a file of its own beside this one.
 constexpr std::array kExperiments = {
+    ExperimentRow{"averaging", "one head returns an average: several values at once want several heads",
+                  add_averaging},
+    ExperimentRow{"diversity", "random, specialised and trained heads: effective ranks and similarity",
+                  add_diversity},
     ExperimentRow{"hull", "which keys a head can point at: the vertices of their convex hull", add_hull},
     ExperimentRow{"scaling", "why scores are divided by sqrt(d_k): variance, saturation, gradients",
                   add_scaling},
