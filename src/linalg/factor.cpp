@@ -173,6 +173,13 @@ ProductSvd svd_of_product(MatrixView<double> a_columns, MatrixView<double> b_col
   return result;
 }
 
+OwnedMatrix<double> triangle_of(MatrixView<double> columns) {
+  require_finite(columns);
+  if (columns.empty()) return {};
+  linalg::keep_blas_single_threaded();
+  return Qr(columns).r_columns();
+}
+
 std::vector<double> singular_values(MatrixView<const double> a) {
   require_finite(a);
   if (a.empty()) return {};

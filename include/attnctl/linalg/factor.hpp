@@ -21,6 +21,10 @@ struct ProductSvd {
 [[nodiscard]] ProductSvd svd_of_product(MatrixView<double> a_columns, MatrixView<double> b_columns,
                                         std::size_t vectors);
 
+/// The triangle R of the thin QR a = Q R of a [m, k], so that R^T R = a^T a. `columns` is a by columns,
+/// [k, m], and is overwritten; R is given so, too: [k, min(m, k)]. Throws Error(non_finite).
+[[nodiscard]] OwnedMatrix<double> triangle_of(MatrixView<double> columns);
+
 /// Singular values of a matrix [m, n], descending, min(m, n) of them.
 [[nodiscard]] std::vector<double> singular_values(MatrixView<const double> a);
 
