@@ -12,6 +12,20 @@ std::string_view name_of(Circuit circuit) {
   return circuit == Circuit::qk ? "qk" : "ov";
 }
 
+std::string_view name_of(Projection projection) {
+  switch (projection) {
+    case Projection::query:
+      return "w_q";
+    case Projection::key:
+      return "w_k";
+    case Projection::value:
+      return "w_v";
+    case Projection::output:
+      break;
+  }
+  return "w_o";
+}
+
 CircuitFactor CircuitFactor::of_outputs(const Linear& weight, std::size_t width,
                                         std::size_t heads_per_slice) {
   return {weight.stored, weight.orientation == Orientation::out_in, width, heads_per_slice};

@@ -1,5 +1,7 @@
 #include "attnctl/analysis/circuit.hpp"
 
+#include <utility>
+
 namespace attnctl {
 
 FoldedGain folded_gain(const Model& model, std::size_t layer) {
@@ -20,27 +22,42 @@ FoldedGain folded_gain(const Model& model, std::size_t layer) {
   return gain(config.embedding.norm, model.embedding().norm);
 }
 
-std::optional<CircuitFactors> circuit_factors(const Model& model, std::size_t layer, Circuit circuit,
-                                              bool fold_norm) {
+std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t layer, Projection projection,
+                                               bool fold_norm) {
   const AttentionWeights& weights = model.attention(layer);
   const AttentionConfig& attention = model.config().layers.at(layer).attention;
-  const std::size_t shared = attention.heads / attention.kv_heads;
-  const FoldedGain folded = fold_norm ? folded_gain(model, layer) : FoldedGain{};
-  if (circuit == Circuit::qk) {
-    // Where the query's weight serves as the key's, it has a slice for every head.
-    const std::size_t key_slices = weights.key.out() / attention.d_head;
-    CircuitFactors factors{
-        CircuitFactor::of_outputs(weights.query, attention.d_head, 1),
-        CircuitFactor::of_outputs(weights.key, attention.d_head, attention.heads / key_slices)};
-    factors.left.fold(folded.gain, folded.offset);
-    factors.right.fold(folded.gain, folded.offset);
-    return factors;
+  const auto folded = [&](CircuitFactor factor) {
+    if (!fold_norm) return factor;
+    const FoldedGain norm = folded_gain(model, layer);
+    factor.fold(norm.gain, norm.offset);
+    return factor;
+  };
+  switch (projection) {
+    case Projection::query:
+      return folded(CircuitFactor::of_outputs(weights.query, attention.d_head, 1));
+    case Projection::key: {
+      // Where the query's weight serves as the key's, it has a slice for every head.
+      const std::size_t slices = weights.key.out() / attention.d_head;
+      return folded(CircuitFactor::of_outputs(weights.key, attention.d_head, attention.heads / slices));
+    }
+    case Projection::value:
+      if (!weights.value.present()) return std::nullopt;
+      return folded(
+          CircuitFactor::of_outputs(weights.value, attention.d_value, attention.heads / attention.kv_heads));
+    case Projection::output:
+      if (!weights.output.present()) return std::nullopt;
+      return CircuitFactor::of_inputs(weights.output, attention.d_value);
   }
-  if (!weights.value.present() || !weights.output.present()) return std::nullopt;
-  CircuitFactors factors{CircuitFactor::of_outputs(weights.value, attention.d_value, shared),
-                         CircuitFactor::of_inputs(weights.output, attention.d_value)};
-  factors.left.fold(folded.gain, folded.offset);
-  return factors;
+  return std::nullopt;
+}
+
+std::optional<CircuitFactors> circuit_factors(const Model& model, std::size_t layer, Circuit circuit,
+                                              bool fold_norm) {
+  const bool is_qk = circuit == Circuit::qk;
+  auto left = projection_factor(model, layer, is_qk ? Projection::query : Projection::value, fold_norm);
+  auto right = projection_factor(model, layer, is_qk ? Projection::key : Projection::output, fold_norm);
+  if (!left || !right) return std::nullopt;
+  return CircuitFactors{std::move(*left), std::move(*right)};
 }
 
 }  // namespace attnctl

@@ -3,6 +3,7 @@
 #include "attnctl/base/matrix_view.hpp"
 #include "attnctl/model/model.hpp"
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -60,6 +61,20 @@ struct CircuitFactors {
   CircuitFactor left;
   CircuitFactor right;
 };
+
+/// The four projections of a head, whose column spaces are what it looks for, looks at, reads and (rows of
+/// W_O) writes.
+enum class Projection { query, key, value, output };
+inline constexpr std::array all_projections{Projection::query, Projection::key, Projection::value,
+                                            Projection::output};
+
+/// "w_q", "w_k", "w_v", "w_o".
+[[nodiscard]] std::string_view name_of(Projection projection);
+
+/// A projection of every head of a layer: W_Q, W_K, W_V as they are, W_O transposed. nullopt where the
+/// checkpoint has none. `fold_norm` as below.
+[[nodiscard]] std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t layer,
+                                                             Projection projection, bool fold_norm);
 
 /// The factors of a layer; nullopt where the checkpoint has no W_V or no W_O (OV). Borrow from the model.
 ///
