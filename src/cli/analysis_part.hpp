@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attnctl/analysis/weights.hpp"
 #include "attnctl/base/result.hpp"
 #include "attnctl/forward/observer.hpp"
 #include "attnctl/forward/run.hpp"
@@ -30,6 +31,7 @@ struct PartInput {
   const Batch& batch;                   // of tokens, as the pass runs on it; empty for `weights`
   const Batch& shown;                   // what results are about: the same, or its words under --by-word
   const std::vector<WordUnits>& units;  // under --by-word: the words of each sequence
+  const std::optional<WeightsAnalysis>& weights;  // at finish(), where it was asked for
   Session& session;
 };
 
@@ -79,5 +81,8 @@ struct PartRow {
 [[nodiscard]] std::span<const PartRow> part_rows();
 
 std::unique_ptr<AnalysisPart> make_rollout(const PartInput& input);
+std::unique_ptr<AnalysisPart> make_subspaces(const PartInput& input);
+std::unique_ptr<AnalysisPart> make_composition(const PartInput& input);
+std::unique_ptr<AnalysisPart> make_map(const PartInput& input);
 
 }  // namespace attnctl::cli

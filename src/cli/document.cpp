@@ -7,34 +7,11 @@
 #include <span>
 #include <utility>
 
+#include "cli/head_order.hpp"
 #include "cli/shapes.hpp"
 
 namespace attnctl::cli {
 namespace {
-
-List names_of(std::span<const HeadId> heads) {
-  List names;
-  for (const HeadId head : heads) names.emplace_back(to_string(head));
-  return names;
-}
-
-Value or_null(const std::optional<double>& value) {
-  return value ? Value(*value) : Value();
-}
-Value or_null(const std::optional<std::size_t>& value) {
-  return value ? Value(*value) : Value();
-}
-
-Array float_array(Shape shape, std::span<const double> values) {
-  std::vector<float> narrow;
-  narrow.reserve(values.size());
-  for (const double value : values) narrow.push_back(static_cast<float>(value));
-  return make_array(std::move(shape), std::move(narrow));
-}
-
-Array float_array(const OwnedMatrix<double>& matrix) {
-  return float_array({matrix.rows(), matrix.cols()}, matrix.values());
-}
 
 /// Calls visit(analysis) for QK, and for OV where there is one.
 template <typename Visit>
@@ -90,7 +67,7 @@ Section inputs_section(const Results& results) {
   return {"inputs", "input", std::move(items)};
 }
 
-Section similarity_section(const WeightsAnalysis& weights) {
+Section similarity_section(const WeightsAnalysis& weights, HeadOrder order) {
   List items;
   for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
     for (const SubspaceSimilarity& each : circuit.similarity) {
@@ -102,6 +79,9 @@ Section similarity_section(const WeightsAnalysis& weights) {
           .set("values", float_array(each.values))
           .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
           .set("mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs));
+      if (order == HeadOrder::cluster) {
+        record.set("order", names_of(in_cluster_order({each.layer, each.heads, each.values}).heads));
+      }
       items.emplace_back(std::move(record));
     }
   });
@@ -266,7 +246,7 @@ Document analysis_document(const Results& results, const Session& session) {
     add({"heads", "head", results.heads(HeadColumns::named)});
   }
   if (results.weights && results.includes.weights) {
-    add(similarity_section(*results.weights));
+    add(similarity_section(*results.weights, results.order));
     add(effective_ranks_section(*results.weights));
   }
   if (results.weights && results.includes.directions) add(directions_section(*results.weights));

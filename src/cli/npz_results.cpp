@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/shapes.hpp"
+
 namespace attnctl::cli {
 namespace {
 
@@ -21,13 +23,6 @@ constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 /// [layers, heads, rest...], or [selected, rest...] for a ragged selection.
 Shape shape_of(const Selection& selection, std::initializer_list<std::size_t> rest) {
   return HeadAxes(selection.heads).shape(std::span(rest.begin(), rest.size()));
-}
-
-Array float_array(Shape shape, const std::vector<double>& values) {
-  std::vector<float> narrow;
-  narrow.reserve(values.size());
-  for (const double value : values) narrow.push_back(static_cast<float>(value));
-  return make_array(std::move(shape), std::move(narrow));
 }
 
 /// [layers, h, h] where layers are compared within and have the same heads, else [selected, selected] with

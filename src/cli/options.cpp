@@ -133,6 +133,20 @@ void add_selection_options(CLI::App& command, SelectionOptions& options, const s
       ->group(group);
   command.add_flag("--fold-norm", options.fold_norm, "fold the norm's gain into W_Q, W_K and W_V")
       ->group(group);
+  const std::map<std::string, HeadOrder> orders = {{"model", HeadOrder::model},
+                                                   {"cluster", HeadOrder::cluster}};
+  command
+      .add_option("--order", options.order,
+                  "of heads in heatmaps: model, or cluster (similar ones beside each other)")
+      ->transform(CLI::CheckedTransformer(orders).description(""))
+      ->type_name("ORDER")
+      ->group(group);
+  command
+      .add_option("--similarity", options.similarity,
+                  "with --include map: by what, of qk, ov, w_q, w_k, w_v, w_o")
+      ->type_name("LIST")
+      ->capture_default_str()
+      ->group(group);
 }
 
 void add_target_options(CLI::App& command, OutputOptions& options, const std::vector<std::string>& formats) {

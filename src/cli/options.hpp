@@ -55,6 +55,9 @@ struct Includes {
   [[nodiscard]] bool of_inputs() const;
 };
 
+/// How heads stand in matrices of them: as in the model, or similar ones beside each other.
+enum class HeadOrder { model, cluster };
+
 struct SelectionOptions {
   std::string layers;
   std::string heads;
@@ -64,6 +67,8 @@ struct SelectionOptions {
   bool across_layers = false;
   bool fold_norm = false;
   bool per_input = false;
+  HeadOrder order = HeadOrder::model;
+  std::string similarity = "qk,ov";  // of the map of heads
 };
 /// --layers and --heads alone.
 void add_head_options(CLI::App& command, SelectionOptions& options);

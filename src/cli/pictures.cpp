@@ -3,37 +3,27 @@
 #include "attnctl/analysis/head_axes.hpp"
 #include "attnctl/base/error.hpp"
 
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/head_order.hpp"
 #include "cli/show.hpp"
 
 namespace attnctl::cli {
 namespace {
 
-/// "Head i" within a layer, "L.H" across layers.
-std::vector<std::string> head_labels(const SubspaceSimilarity& similarity) {
-  std::vector<std::string> labels;
-  for (const HeadId head : similarity.heads) {
-    labels.push_back(similarity.layer ? "Head " + std::to_string(head.head) : to_string(head));
-  }
-  return labels;
-}
-
-HeatmapPage similarity_page(const WeightsAnalysis& weights) {
+HeatmapPage similarity_page(const WeightsAnalysis& weights, HeadOrder order) {
   HeatmapPage page;
   page.scale = {.diverging = true, .low = -1, .high = 1, .label = "Subspace Correlation"};
   const std::vector<SubspaceSimilarity>& all = weights.qk.similarity;
   page.title = "Head Subspace Similarity";
-  page.columns = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(all.size()))));
+  page.columns = square_columns(all.size());
   for (const SubspaceSimilarity& each : all) {
-    const auto values = each.values.values();
+    HeadMatrix matrix{each.layer, each.heads, each.values};
+    if (order == HeadOrder::cluster) matrix = in_cluster_order(std::move(matrix));
     const std::string title = all.size() == 1 ? page.title : fmt::format("Layer {}", *each.layer);
-    page.heatmaps.push_back({title, "Head", "Head", head_labels(each), head_labels(each),
-                             make_array({each.heads.size(), each.heads.size()},
-                                        std::vector<double>(values.begin(), values.end()))});
+    page.heatmaps.push_back(head_heatmap(title, matrix));
   }
   return page;
 }
@@ -66,7 +56,7 @@ HeatmapPage heatmap_page(const Results& results) {
   for (const PartResults& part : results.parts) {
     if (part.picture) return *part.picture;
   }
-  if (results.weights) return similarity_page(*results.weights);
+  if (results.weights) return similarity_page(*results.weights, results.order);
   fail(Status::usage, "--include: svg draws weights (similarity of heads) or patterns; include one of them");
 }
 

@@ -45,10 +45,11 @@ struct Results {
   const Selection& selection;
   const Includes& includes;
   bool fold_norm = false;
+  HeadOrder order = HeadOrder::model;
   bool show = false;         // --show: patterns are drawn
   bool show_layers = false;  // all heads of a layer, their mean first
 
-  std::optional<WeightsAnalysis> weights;
+  const std::optional<WeightsAnalysis>& weights;
   std::vector<HeadPatternMetrics> pattern_metrics;
   std::vector<InputArray> arrays;
   std::vector<Question> questions;

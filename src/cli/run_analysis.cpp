@@ -150,6 +150,7 @@ class AnalysisRun {
   Batch words_;                    // --by-word: what results are about
   std::vector<Question> questions_;
   std::vector<Part> parts_;                              // of the pass, kept whole
+  std::optional<WeightsAnalysis> weights_;               // once compute() has it
   std::vector<std::unique_ptr<AnalysisPart>> analyses_;  // of the registry
 };
 
@@ -172,7 +173,8 @@ AnalysisRun::AnalysisRun(const AnalysisRequest& request)
   questions_ = resolve_questions(request, shown(), open_.vocabulary, session_.warnings);
   plan_parts();
   for (const PartRow* part : includes_.parts) {
-    analyses_.push_back(part->make({request_, open_, selection_, batch_, shown(), units_, session_}));
+    analyses_.push_back(
+        part->make({request_, open_, selection_, batch_, shown(), units_, weights_, session_}));
   }
   check_sizes();
 }
@@ -272,7 +274,7 @@ void AnalysisRun::compute(Results& results, std::span<const CaptureTarget> targe
     const WeightsOptions options{.across_layers = request_.selection.across_layers,
                                  .fold_norm = request_.selection.fold_norm,
                                  .directions = includes_.directions ? request_.selection.directions : 0};
-    results.weights = analyze_weights(open_.model, selection_, options, session_.pool, session_.warnings);
+    weights_ = analyze_weights(open_.model, selection_, options, session_.pool, session_.warnings);
   }
   if (!batch_.sequences.empty()) run_pass(results, targets);
   for (const auto& analysis : analyses_) results.parts.push_back(analysis->finish());
@@ -318,9 +320,10 @@ void AnalysisRun::run() {
                   .selection = selection_,
                   .includes = includes_,
                   .fold_norm = request_.selection.fold_norm,
+                  .order = request_.selection.order,
                   .show = !request_.show.empty(),
                   .show_layers = !request_.show.empty() && request_.selection.heads.empty(),
-                  .weights = {},
+                  .weights = weights_,
                   .pattern_metrics = {},
                   .arrays = {},
                   .questions = questions_,

@@ -2,7 +2,11 @@
 
 #include "attnctl/base/checked.hpp"
 
+#include <cmath>
+#include <cstdint>
+#include <utility>
 #include <variant>
+#include <vector>
 
 namespace attnctl::cli {
 
@@ -13,6 +17,43 @@ Array item_of(const Array& array, std::size_t index, std::size_t axes) {
   const std::size_t size = checked_product(item.shape).value();
   std::visit([&](const auto& values) { item.values = values.subspan(index * size, size); }, array.values);
   return item;
+}
+
+Array float_array(Shape shape, std::span<const double> values) {
+  std::vector<float> narrow;
+  narrow.reserve(values.size());
+  for (const double value : values) narrow.push_back(static_cast<float>(value));
+  return make_array(std::move(shape), std::move(narrow));
+}
+
+Array float_array(const OwnedMatrix<double>& matrix) {
+  return float_array({matrix.rows(), matrix.cols()}, matrix.values());
+}
+
+List names_of(std::span<const HeadId> heads) {
+  List names;
+  for (const HeadId head : heads) names.emplace_back(to_string(head));
+  return names;
+}
+
+Value or_null(const std::optional<double>& value) {
+  return value ? Value(*value) : Value();
+}
+Value or_null(const std::optional<std::size_t>& value) {
+  return value ? Value(*value) : Value();
+}
+
+Cell cell_of(std::size_t number) {
+  return static_cast<std::int64_t>(number);
+}
+Cell cell_of(double number) {
+  return std::isfinite(number) ? Cell(static_cast<float>(number)) : Cell();
+}
+Cell cell_of(const std::optional<double>& number) {
+  return number ? cell_of(*number) : Cell();
+}
+Cell cell_of(const std::optional<std::size_t>& number) {
+  return number ? cell_of(*number) : Cell();
 }
 
 }  // namespace attnctl::cli

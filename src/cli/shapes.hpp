@@ -1,13 +1,34 @@
 #pragma once
 
+#include "attnctl/base/matrix_view.hpp"
 #include "attnctl/base/result.hpp"
+#include "attnctl/model/model.hpp"
 
 #include <cstddef>
+#include <optional>
+#include <span>
 
 namespace attnctl::cli {
 
 /// Item `index` of an array whose last `axes` axes make an item: the rest is counted through. Shares the
 /// values.
 [[nodiscard]] Array item_of(const Array& array, std::size_t index, std::size_t axes);
+
+/// As float32, which all formats have. NaN stands for undefined.
+[[nodiscard]] Array float_array(Shape shape, std::span<const double> values);
+[[nodiscard]] Array float_array(const OwnedMatrix<double>& matrix);
+
+/// ["0.0", "0.1", ...]
+[[nodiscard]] List names_of(std::span<const HeadId> heads);
+
+[[nodiscard]] Value or_null(const std::optional<double>& value);
+[[nodiscard]] Value or_null(const std::optional<std::size_t>& value);
+
+/// A cell of a table; undefined where there is no number or none that is finite. Reals are float32, as in
+/// every format.
+[[nodiscard]] Cell cell_of(std::size_t number);
+[[nodiscard]] Cell cell_of(double number);
+[[nodiscard]] Cell cell_of(const std::optional<double>& number);
+[[nodiscard]] Cell cell_of(const std::optional<std::size_t>& number);
 
 }  // namespace attnctl::cli
