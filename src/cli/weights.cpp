@@ -20,6 +20,8 @@ void add_weights(CLI::App& app, Action& action) {
       "Examples:\n"
       "  attnctl weights data/tiny-llama --format text\n"
       "  attnctl weights data/tiny-llama --layers 2 --format svg > similarity.svg\n"
+      "  attnctl weights data/tiny-llama --include subspaces,composition --format text\n"
+      "  attnctl weights data/tiny-bert --across-layers --order cluster --format svg > heads.svg\n"
       "  attnctl weights data/tiny-bert --across-layers --include weights | jq "
       "'.subspace_similarity[0].heads'");
   command->callback([&action, request, command] {
