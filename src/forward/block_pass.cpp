@@ -81,6 +81,7 @@ void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x
   const LayerConfig& config = inputs_.model.config().layers[index];
   const LayerWeights& weights = inputs_.model.layer(index);
   const LayerPlan& plan = inputs_.plan.layers[index];
+  if (plan.shows_stream) show_stream(block, index, x);
   MatrixView<const float> stream = x;
   if (config.place == NormPlace::pre) {
     const MatrixView<float> normed = normed_.take(x.rows, x.cols);
@@ -175,6 +176,15 @@ MatrixView<const float> BlockPass::project_output(const LayerWeights& weights, M
   const Dense product{z, weights.output, normed_.take(z.rows, weights.output.out())};
   run_dense(pool_, {&product, 1});
   return product.out;
+}
+
+void BlockPass::show_stream(const Block& block, std::size_t index, MatrixView<const float> x) {
+  for (const Part& part : block.parts) {
+    for (Observer* const observer : inputs_.observers) {
+      if (!observer->needs().stream) continue;
+      observer->stream(part.sequence, index, x.row_range(part.first_query, part.queries));
+    }
+  }
 }
 
 void BlockPass::show_output(const Block& block, std::size_t index, MatrixView<const float> output) {

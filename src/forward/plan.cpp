@@ -13,6 +13,7 @@ Needs& Needs::operator|=(const Needs& other) {
   values = values || other.values;
   z = z || other.z;
   output = output || other.output;
+  stream = stream || other.stream;
   logits = logits || other.logits;
   return *this;
 }
@@ -43,6 +44,7 @@ LayerPlan plan_layer(const AttentionConfig& attention, bool selected, bool onwar
   plan.scores = selected && needs.scores;
   plan.onward = onward;
   plan.shows_output = selected && needs.output && has_values;
+  plan.shows_stream = selected && needs.stream;
   plan.output = onward || plan.shows_output;
   plan.z = plan.output || (selected && needs.z && has_values);
   plan.values = plan.z || (selected && needs.values && has_values);

@@ -21,6 +21,7 @@ struct LayerPlan {
   bool z = false;
   bool output = false;        // the attention output
   bool shows_output = false;  // to observers
+  bool shows_stream = false;
   bool onward = false;        // residual and MLP: the pass goes on
 };
 

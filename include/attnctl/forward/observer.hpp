@@ -46,6 +46,7 @@ struct Needs {
   bool values = false;  // v
   bool z = false;
   bool output = false;  // attention output of every selected layer
+  bool stream = false;  // what that output is added to
   bool logits = false;
 
   Needs& operator|=(const Needs& other);
@@ -58,6 +59,9 @@ class Observer {
   virtual ~Observer() = default;
   [[nodiscard]] virtual Needs needs() const { return {}; }
   virtual void begin(const Model& model, const Batch& batch) = 0;
+  /// The residual stream [n, d_model] that the output of a selected layer is added to: where norms come before
+  /// the sublayers, not yet normalised. From one thread, before the panels of the layer.
+  virtual void stream(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
   virtual void panel(const AttentionPanel& panel) = 0;
   /// The layer's attention output [n, d_out], output bias included, before the residual. From one thread.
   virtual void output(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
