@@ -51,6 +51,9 @@ struct PartResults {
   std::optional<HeatmapPage> picture = {};  // SVG
 };
 
+/// The heads that a pass shows: the selected ones, all of their layers, or all of all layers.
+enum class HeadsSeen { selected, of_selected_layers, all };
+
 /// One analysis of one run. What it cannot do is refused when it is made, before any work.
 class AnalysisPart {
  public:
@@ -61,8 +64,8 @@ class AnalysisPart {
 
   /// What watches the pass, on tokens; none: weights alone are enough.
   [[nodiscard]] virtual std::vector<Observer*> observers() { return {}; }
-  /// True where the pass must show all heads of all layers, whichever were selected.
-  [[nodiscard]] virtual bool all_heads() const { return false; }
+  /// Which heads the pass must show it, whichever were selected.
+  [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
   /// How many numbers it gives, for --limit and --memory, where they may be many.
   [[nodiscard]] virtual std::uint64_t values() const { return 0; }
   /// The results, once, after the pass.
@@ -80,9 +83,15 @@ struct PartRow {
 /// All rows, in the order of their sections.
 [[nodiscard]] std::span<const PartRow> part_rows();
 
+/// Throws Error(bad_input) where a selected layer has no values, so that heads write nothing.
+void require_values(const PartInput& input, std::string_view analysis);
+
 std::unique_ptr<AnalysisPart> make_rollout(const PartInput& input);
 std::unique_ptr<AnalysisPart> make_subspaces(const PartInput& input);
 std::unique_ptr<AnalysisPart> make_composition(const PartInput& input);
 std::unique_ptr<AnalysisPart> make_map(const PartInput& input);
+std::unique_ptr<AnalysisPart> make_flow(const PartInput& input);
+std::unique_ptr<AnalysisPart> make_contributions(const PartInput& input);
+std::unique_ptr<AnalysisPart> make_mixing(const PartInput& input);
 
 }  // namespace attnctl::cli

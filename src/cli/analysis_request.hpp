@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attnctl/analysis/norm_weighting.hpp"
+#include "attnctl/analysis/rollout.hpp"
 #include "attnctl/analysis/word_pooling.hpp"
 
 #include <string>
@@ -21,8 +23,13 @@ struct AnalysisRequest {
   std::string show;             // --show: a head L.H or a layer L; empty: not asked
   bool by_word = false;         // --by-word
   PoolFrom pool_from = PoolFrom::mean;
-  bool with_inputs = true;     // false: weights alone
-  bool include_given = false;  // --include stands on the command line
+  Weighting weighting = Weighting::weights;  // --weighting: of the patterns that are shown
+  RolloutOptions rollout;                    // of rollout and flow
+  std::string rollout_from;                  // --rollout-from: as --from; empty: all positions
+  std::vector<std::size_t> output_ranks;     // --output-rank; empty: powers of two
+  bool output_rank = true;                   // false: --output-rank none
+  bool with_inputs = true;                   // false: weights alone
+  bool include_given = false;                // --include stands on the command line
 };
 
 /// Opens, computes, writes. Throws Error.

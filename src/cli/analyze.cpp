@@ -1,6 +1,11 @@
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/parse_number.hpp"
+
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -10,6 +15,64 @@
 #include "cli/show.hpp"
 
 namespace attnctl::cli {
+namespace {
+
+/// "none", or ranks parted by commas.
+void parse_output_ranks(const std::string& list, AnalysisRequest& request) {
+  request.output_rank = list != "none";
+  request.output_ranks.clear();
+  if (!request.output_rank) return;
+  std::size_t first = 0;
+  while (first <= list.size()) {
+    const std::size_t last = std::min(list.find(',', first), list.size());
+    const auto rank = parse_number(std::string_view(list).substr(first, last - first));
+    if (!rank || *rank == 0) {
+      fail(Status::usage, "--output-rank: \"{}\" is not a list of ranks from 1 on, nor \"none\"",
+           escaped(list));
+    }
+    request.output_ranks.push_back(*rank);
+    first = last + 1;
+  }
+}
+
+/// What patterns are shown as, and how rollout, flow and contributions are computed.
+void add_mixing_options(CLI::App& command, AnalysisRequest& request) {
+  const std::string group = "Mixing";
+  command
+      .add_option(
+          "--weighting", request.weighting,
+          "patterns that are shown: weights, norms |weight f(x)|, or those with rows made to sum to 1")
+      ->type_name("weights|norm|norm-row")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Weighting>{
+          {"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}))
+      ->group(group);
+  command
+      .add_option("--rollout-fusion", request.rollout.fusion,
+                  "how rollout and flow join the heads of a layer")
+      ->type_name("mean|max|min")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, HeadFusion>{
+          {"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}))
+      ->group(group);
+  command
+      .add_option("--rollout-residual", request.rollout.residual,
+                  "weight of the residual in rollout and flow, 0 to 1 (default 0.5)")
+      ->type_name("W")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
+  command
+      .add_option("--rollout-from", request.rollout_from,
+                  "rollout and flow from this token of the last layer alone: a word, word#2, or a position")
+      ->type_name("TOKEN")
+      ->group(group);
+  command
+      .add_option_function<std::string>(
+          "--output-rank", [&request](const std::string& list) { parse_output_ranks(list, request); },
+          "ranks that contributions cut W_O to (default 1,2,4,...), or none")
+      ->type_name("RANKS|none")
+      ->group(group);
+}
+
+}  // namespace
 
 void add_analyze(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("analyze", "Patterns, metrics of every head, and weights analyses");
@@ -46,6 +109,7 @@ void add_analyze(CLI::App& app, Action& action) {
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, PoolFrom>{{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}))
       ->group(group);
+  add_mixing_options(*command, *request);
   add_output_options(*command, request->output);
   add_run_options(*command, request->run);
   command->footer(

@@ -239,6 +239,9 @@ Document analysis_document(const Results& results, const Session& session) {
   document.head.set("schema", "attnctl.analysis/1")
       .set("attnctl", tool_record(session))
       .set("model", model_record(results.model));
+  if (results.weighting != Weighting::weights) {
+    document.head.set("weighting", results.weighting == Weighting::norm ? "norm" : "norm-row");
+  }
   const auto add = [&](Section section) { document.sections.push_back(std::move(section)); };
   if (!results.batch.sequences.empty()) add(inputs_section(results));
   if (results.has_heads()) {

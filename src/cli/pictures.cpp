@@ -3,6 +3,8 @@
 #include "attnctl/analysis/head_axes.hpp"
 #include "attnctl/base/error.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +30,21 @@ HeatmapPage similarity_page(const WeightsAnalysis& weights, HeadOrder order) {
   return page;
 }
 
+/// The largest finite value, or 1 where none is above 0.
+double largest(const std::vector<Heatmap>& heatmaps) {
+  double most = 0;
+  for (const Heatmap& heatmap : heatmaps) {
+    std::visit(
+        [&](const auto& values) {
+          for (const auto value : values) {
+            if (std::isfinite(static_cast<double>(value))) most = std::max(most, static_cast<double>(value));
+          }
+        },
+        heatmap.values.values);
+  }
+  return most > 0 ? most : 1;
+}
+
 /// Layers down, heads across.
 HeatmapPage pattern_page(const Results& results) {
   HeatmapPage page;
@@ -46,6 +63,8 @@ HeatmapPage pattern_page(const Results& results) {
                              std::move(pattern.values)});
   }
   page.title = page.heatmaps.size() > 1 ? "Attention Patterns" : "";
+  if (results.weighting != Weighting::weights) page.scale.label = "Norm of weighted value";
+  if (results.weighting == Weighting::norm) page.scale.high = largest(page.heatmaps);
   return page;
 }
 

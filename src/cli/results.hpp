@@ -2,6 +2,7 @@
 
 #include "attnctl/analysis/attention_from.hpp"
 #include "attnctl/analysis/heads_table.hpp"
+#include "attnctl/analysis/norm_weighting.hpp"
 #include "attnctl/analysis/pattern_metrics.hpp"
 #include "attnctl/analysis/weights.hpp"
 #include "attnctl/base/result.hpp"
@@ -46,8 +47,9 @@ struct Results {
   const Includes& includes;
   bool fold_norm = false;
   HeadOrder order = HeadOrder::model;
-  bool show = false;         // --show: patterns are drawn
-  bool show_layers = false;  // all heads of a layer, their mean first
+  Weighting weighting = Weighting::weights;  // of the patterns
+  bool show = false;                         // --show: patterns are drawn
+  bool show_layers = false;                  // all heads of a layer, their mean first
 
   const std::optional<WeightsAnalysis>& weights;
   std::vector<HeadPatternMetrics> pattern_metrics;

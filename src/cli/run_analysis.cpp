@@ -1,6 +1,7 @@
 #include "attnctl/analysis/attention_from.hpp"
 #include "attnctl/analysis/capture.hpp"
 #include "attnctl/analysis/heads_table.hpp"
+#include "attnctl/analysis/norm_weighting.hpp"
 #include "attnctl/analysis/pattern_metrics.hpp"
 #include "attnctl/analysis/weights.hpp"
 #include "attnctl/base/checked.hpp"
@@ -10,6 +11,7 @@
 #include "attnctl/input/token_query.hpp"
 #include "attnctl/report/npz.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -134,6 +136,7 @@ class AnalysisRun {
   void plan_parts();
   void check_sizes() const;
   void compute(Results& results, std::span<const CaptureTarget> targets);
+  [[nodiscard]] Selection shown_heads(HeadsSeen seen) const;
   void run_pass(Results& results, std::span<const CaptureTarget> targets);
   void run_to_npz(Results& results);
   void run_in_memory(Results& results);
@@ -238,6 +241,15 @@ void AnalysisRun::check_sizes() const {
   }
 }
 
+Selection AnalysisRun::shown_heads(HeadsSeen seen) const {
+  if (seen == HeadsSeen::selected) return selection_;
+  Selection heads = Selection::all(open_.model.config());
+  if (seen == HeadsSeen::all) return heads;
+  const std::vector<std::size_t> layers = selection_.layers();
+  std::erase_if(heads.heads, [&](HeadId head) { return !std::ranges::binary_search(layers, head.layer); });
+  return heads;
+}
+
 void AnalysisRun::run_pass(Results& results, std::span<const CaptureTarget> targets) {
   std::vector<Observer*> observers;
   PatternMetrics metrics(selection_, request_.selection.per_input);
@@ -245,21 +257,27 @@ void AnalysisRun::run_pass(Results& results, std::span<const CaptureTarget> targ
   std::vector<AttentionQuestion> positions;
   for (const Question& question : questions_) positions.push_back(question.positions);
   AttentionFrom answers(selection_, positions);
-  if (!positions.empty()) observers.push_back(&answers);
+  std::vector<Observer*> shown_patterns;  // those of --weighting
+  if (!positions.empty()) shown_patterns.push_back(&answers);
   Capture capture(CaptureLayout(selection_, open_.model.config()), targets);
-  if (!targets.empty()) observers.push_back(&capture);
-  WordPooling pooling(selection_, units_, words_, request_.pool_from, observers);
-  if (request_.by_word && !observers.empty()) observers = {&pooling};
-  bool all_heads = false;
+  if (!targets.empty()) shown_patterns.push_back(&capture);
+  WordPooling pooled(selection_, units_, words_, request_.pool_from, observers);
+  WordPooling pooled_shown(selection_, units_, words_, request_.pool_from, shown_patterns);
+  if (request_.by_word && !observers.empty()) observers = {&pooled};
+  if (request_.by_word && !shown_patterns.empty()) shown_patterns = {&pooled_shown};
+  NormWeighting norms(selection_, request_.weighting, shown_patterns);
+  if (request_.weighting != Weighting::weights && !shown_patterns.empty()) shown_patterns = {&norms};
+  observers.insert(observers.end(), shown_patterns.begin(), shown_patterns.end());
+  HeadsSeen heads_seen = HeadsSeen::selected;
   for (const auto& analysis : analyses_) {
     const std::vector<Observer*> more = analysis->observers();
     observers.insert(observers.end(), more.begin(), more.end());
-    all_heads |= analysis->all_heads();
+    heads_seen = std::max(heads_seen, analysis->heads_seen());
   }
   if (observers.empty()) return;
 
   RunContext context{.pool = session_.pool, .warnings = session_.warnings, .progress = &session_.progress};
-  const Selection seen = all_heads ? Selection::all(open_.model.config()) : selection_;
+  const Selection seen = shown_heads(heads_seen);
   if (grid_) {
     run_axial(open_.model, batch_, *grid_, seen, observers, context);
   } else {
@@ -321,6 +339,7 @@ void AnalysisRun::run() {
                   .includes = includes_,
                   .fold_norm = request_.selection.fold_norm,
                   .order = request_.selection.order,
+                  .weighting = request_.weighting,
                   .show = !request_.show.empty(),
                   .show_layers = !request_.show.empty() && request_.selection.heads.empty(),
                   .weights = weights_,

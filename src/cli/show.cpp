@@ -49,6 +49,10 @@ void apply_show(AnalysisRequest& request) {
   const bool picture =
       request.output.format.empty() || request.output.format == "text" || request.output.format == "svg";
   if (!picture) fail(Status::usage, "--show draws: --format text or svg, got {}", request.output.format);
+  if (request.weighting == Weighting::norm && request.output.format != "svg" &&
+      !request.output.path.ends_with(".svg")) {
+    fail(Status::usage, "--show draws weights from 0 to 1: use --weighting norm-row, or draw an svg");
+  }
   const bool head = request.show.find('.') != std::string::npos;
   (head ? request.selection.heads : request.selection.layers) = request.show;
   request.selection.include = "patterns";

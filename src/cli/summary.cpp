@@ -164,7 +164,8 @@ std::string patterns(const Results& results, const OutputOptions& options, TextO
     for (const std::string& token : sequence.tokens) labels.push_back(results.vocabulary.plain(token));
     const bool crossed = sequence.key_embeddings.rows() > 0;
     for (std::size_t i = 0; i < results.selection.heads.size(); ++i) {
-      text += heading(fmt::format("Pattern of {} (input \"{}\")", to_string(results.selection.heads[i]),
+      const char* what = results.weighting == Weighting::weights ? "Pattern" : "Norm-based weights";
+      text += heading(fmt::format("{} of {} (input \"{}\")", what, to_string(results.selection.heads[i]),
                                   escaped(sequence.id)),
                       style);
       append_text_matrix(text,
