@@ -8,8 +8,10 @@
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -34,6 +36,8 @@ constexpr std::array kExperiments = {
     ExperimentRow{"kinds", "window, block, strided, linear and axial attention: cost, and distance to full",
                   add_kinds},
 };
+
+using Files = std::vector<std::filesystem::path>;
 
 struct ExperimentRequest {
   OutputOptions output;
@@ -66,12 +70,17 @@ std::string experiment_text(const ExperimentResult& result, const OutputOptions&
   return text;
 }
 
+/// What the charts are of.
+const Table& drawn_table(const ExperimentResult& result) {
+  return result.drawn.columns.empty() ? result.rows : result.drawn;
+}
+
 /// The charts as a terminal can draw them.
 std::string drawn_text(const ExperimentResult& result, const TextOptions& style) {
   std::string text;
   for (const Chart& chart : result.charts) {
     text += '\n';
-    append_text_chart(text, result.rows, chart, style);
+    append_text_chart(text, drawn_table(result), chart, style);
   }
   return text;
 }
@@ -92,7 +101,7 @@ Document experiment_document(const ExperimentResult& result, const Session& sess
 void draw(OutputFile& out, const ExperimentResult& result, const std::string& picture) {
   const bool charts = !result.charts.empty();
   if (picture == "charts" ? charts : picture.empty() && charts) {
-    write_svg(out, "Experiment: " + result.name, result.rows, result.charts);
+    write_svg(out, "Experiment: " + result.name, drawn_table(result), result.charts);
     return;
   }
   std::string known = charts ? "charts" : "";
@@ -111,12 +120,13 @@ void run_experiment(const ExperimentRequest& request) {
   OutputOptions options = request.output;
   if (options.format == "csv" || options.path.ends_with(".csv")) options.table = "rows";
   const Target target =
-      resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text}, {});
+      resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text},
+                     request.experiment.inputs ? request.experiment.inputs() : Files{});
   if (!request.picture.empty() && target.format != Format::svg)
     fail(Status::usage, "--picture: only svg draws; add -o FILE.svg");
   Session session(request.run);
   OutputFile out(target.path);
-  const ExperimentResult result = request.experiment(session);
+  const ExperimentResult result = request.experiment.run(session);
   const WriteOptions write{.number = {options.digits}, .pool = &session.pool};
   switch (target.format) {
     case Format::text:

@@ -3,7 +3,11 @@
 #include "attnctl/analysis/experiments/experiment.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "cli/options.hpp"
 #include "cli/session.hpp"
@@ -15,7 +19,17 @@ class App;
 namespace attnctl::cli {
 
 /// What an experiment's options leave to be run.
-using Experiment = std::function<ExperimentResult(Session& session)>;
+struct Experiment {
+  template <typename Run>
+  requires(std::is_invocable_r_v<ExperimentResult, Run&, Session&>)
+      Experiment(Run what)  // NOLINT(google-explicit-constructor): a lambda is an experiment
+      : run(std::move(what)) {}
+  Experiment() = default;
+
+  std::function<ExperimentResult(Session& session)> run;
+  /// The files that it reads, none of which may be an output; empty: it reads none.
+  std::function<std::vector<std::filesystem::path>()> inputs;
+};
 
 /// One experiment of the table in experiments.cpp: its name, what it shows, and its options, which are added
 /// to `command`; what it returns runs it.

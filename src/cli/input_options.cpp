@@ -105,6 +105,20 @@ void add_array_options(CLI::App& command, InputOptions& options) {
       ->group(kGroup);
 }
 
+ItemOptions add_sequence_items(CLI::App& command, InputOptions& options) {
+  ItemOptions items;
+  add_text_items(command, items);
+  add_item(command, items, ItemOption::ids, "--ids", "101,7592,102", "token ids, used as they are");
+  add_files(command, options, items, "\"text\", \"tokens\" or \"ids\"");
+  add_item(command, items, ItemOption::embeddings, "--embeddings", "X.npy",
+           "[n, d] or [batch, n, d] in place of token embeddings");
+  command
+      .add_flag("--truncate", options.truncate,
+                "cut texts and ids that are longer than the model's positions, with a warning")
+      ->group(kGroup);
+  return items;
+}
+
 }  // namespace
 
 void add_text_options(CLI::App& command, InputOptions& options) {
@@ -114,18 +128,13 @@ void add_text_options(CLI::App& command, InputOptions& options) {
   collect_when_parsed(command, options, std::move(items));
 }
 
+void add_sequence_options(CLI::App& command, InputOptions& options) {
+  collect_when_parsed(command, options, add_sequence_items(command, options));
+}
+
 void add_input_options(CLI::App& command, InputOptions& options) {
-  ItemOptions items;
-  add_text_items(command, items);
-  add_item(command, items, ItemOption::ids, "--ids", "101,7592,102", "token ids, used as they are");
-  add_files(command, options, items, "\"text\", \"tokens\" or \"ids\"");
-  add_item(command, items, ItemOption::embeddings, "--embeddings", "X.npy",
-           "[n, d] or [batch, n, d] in place of token embeddings");
+  ItemOptions items = add_sequence_items(command, options);
   add_array_options(command, options);
-  command
-      .add_flag("--truncate", options.truncate,
-                "cut texts and ids that are longer than the model's positions, with a warning")
-      ->group(kGroup);
   collect_when_parsed(command, options, std::move(items));
 }
 

@@ -23,7 +23,8 @@ struct ExperimentResult {
   Record parameters;
   Table rows;
   Record summary;
-  std::vector<Chart> charts;            // of the rows
+  std::vector<Chart> charts;
+  Table drawn;                          // what the charts show; without columns: the rows
   std::vector<NamedHeatmaps> heatmaps;  // pictures besides the charts
 };
 
