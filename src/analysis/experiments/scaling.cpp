@@ -10,7 +10,8 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kQueriesABlock = 16;  // share their keys
+constexpr std::size_t kQueriesABlock = 16;    // share their keys
+constexpr std::size_t kFewestQueries = 2048;  // the variance of their scores is right to 2 % at every d_k
 
 /// Sums over query rows, of one d_k and one scale.
 struct Sums {
@@ -101,7 +102,7 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
   std::vector<std::vector<Cell>> rows;
   std::uint64_t stream = 0;
   for (const std::size_t d_k : options.d_k) {
-    const std::size_t blocks = std::max<std::size_t>(options.components / d_k, 64) / kQueriesABlock;
+    const std::size_t blocks = std::max(options.components / d_k, kFewestQueries) / kQueriesABlock;
     std::vector<Both> sums(blocks);
     pool.run(blocks, [&](std::size_t task, std::size_t /*worker*/) {
       sums[task] = run_block(d_k, options, stream + task);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attnctl/analysis/experiments/experiment.hpp"
+#include "attnctl/analysis/temperature.hpp"
 #include "attnctl/base/pool.hpp"
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace attnctl {
 struct ScalingOptions {
   std::vector<std::size_t> d_k = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   std::size_t keys = 64;             // of a query
-  std::size_t components = 1 << 18;  // of queries drawn for each d_k; at least 64 queries
+  std::size_t components = 1 << 18;  // of queries drawn for each d_k; at least 2048 queries
   std::uint64_t seed = 0;
 };
 
@@ -23,6 +24,9 @@ struct ScalingOptions {
 /// the rows (nats), and the mean Frobenius norm of the softmax Jacobian diag(p) - p p^T, through which
 /// gradients go.
 [[nodiscard]] ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool);
+
+/// A row for each head of a trained model: how sharp it is beside unit-variance scores.
+[[nodiscard]] ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads);
 
 /// |diag(p) - p p^T|_F = sqrt(sum p^2 - 2 sum p^3 + (sum p^2)^2).
 [[nodiscard]] double softmax_jacobian_norm(std::span<const double> p);

@@ -1,0 +1,104 @@
+#include "attnctl/analysis/temperature.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/capture.hpp"
+#include "support/golden.hpp"
+#include "support/long_way.hpp"
+#include "support/memory_checkpoint.hpp"
+
+namespace attnctl {
+namespace {
+
+std::vector<HeadTemperature> temperatures_of(const Model& model, const Batch& batch, double saturation) {
+  const Selection selection = Selection::all(model.config());
+  Temperatures temperatures(selection, saturation);
+  Observer* const observers[] = {&temperatures};
+  Pool pool(2);
+  Warnings warnings;
+  RunContext context{.pool = pool, .warnings = warnings, .panel_rows = 50};
+  run_forward(model, batch, selection, observers, context);
+  return temperatures.finish(pool);
+}
+
+/// Heads of scores of standard deviation s = 0.5, 1, 3: q = s g, k = g', with independent normal g, g'.
+TEST_CASE("normal scores of deviation s are of temperature 1 / s and variance s^2") {
+  constexpr std::size_t width = 512;
+  const std::vector<double> deviations = {0.5, 1, 3};
+  test::MemoryModel model;
+  model.config = {{"model_type", "attention"}, {"heads", deviations.size()}};
+  long_way::Normal normal(4);
+  const auto projection = [&](bool deviates) {
+    std::vector<float> values(width * width * deviations.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double deviation = deviates ? deviations[i % (width * deviations.size()) / width] : 1;
+      values[i] = static_cast<float>(deviation * normal() / std::sqrt(static_cast<double>(width)));
+    }
+    return test::floats({width, width * deviations.size()}, values);
+  };
+  model.tensors["W_q"] = projection(true);
+  model.tensors["W_k"] = projection(false);
+  Batch batch;
+  batch.sequences.resize(1);
+  batch.sequences[0].embeddings = OwnedMatrix<float>(200, width);
+  for (float& value : batch.sequences[0].embeddings.values()) value = static_cast<float>(normal());
+  const auto heads = temperatures_of(model.bound(), batch, 0.99);
+  REQUIRE(heads.size() == deviations.size());
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    CAPTURE(deviations[h]);
+    CHECK(heads[h].rows == 200);
+    CHECK(std::abs(*heads[h].temperature * deviations[h] - 1) < 0.03);
+    CHECK(std::abs(*heads[h].score_variance / (deviations[h] * deviations[h]) - 1) < 0.06);
+  }
+}
+
+TEST_CASE("variance, entropy and saturation by their definitions, on a masked model") {
+  for (const std::string name : {"bert", "llama"}) {
+    CAPTURE(name);
+    const test::Golden golden(ATTNCTL_SOURCE_DIR "/tests/golden/" + name);
+    const Model model = test::MemoryModel::golden(name).bound();
+    Batch batch;
+    for (std::size_t i = 0; i < golden.inputs(); ++i) {
+      batch.sequences.push_back(golden.sequence(i));
+      batch.sequences.back().id = std::to_string(i);
+    }
+    const auto captured = test::capture_all(model, batch);
+    for (const HeadTemperature& got : temperatures_of(model, batch, 0.6)) {
+      double squares = 0, freedom = 0, entropy = 0, rows = 0, saturated = 0;
+      for (const test::CapturedSequence& sequence : captured) {
+        const test::CapturedHead& head = sequence.heads.at(got.head);
+        for (std::size_t i = 0; i < head.pattern.rows(); ++i) {
+          std::vector<double> scores, weights;
+          for (std::size_t j = 0; j < head.pattern.cols(); ++j) {
+            if (std::isinf(head.scores(i, j))) continue;
+            scores.push_back(static_cast<double>(head.scores(i, j)));
+            weights.push_back(static_cast<double>(head.pattern(i, j)));
+          }
+          if (scores.size() < 2) continue;
+          double mean = 0, largest = 0;
+          for (const double score : scores) mean += score / static_cast<double>(scores.size());
+          for (const double score : scores) squares += (score - mean) * (score - mean);
+          for (const double weight : weights) {
+            entropy -= weight > 0 ? weight * std::log(weight) : 0;
+            largest = std::max(largest, weight);
+          }
+          freedom += static_cast<double>(scores.size()) - 1;
+          rows += 1;
+          saturated += largest > 0.6 ? 1 : 0;
+        }
+      }
+      CHECK(static_cast<double>(got.rows) == rows);
+      CHECK(*got.score_variance == doctest::Approx(squares / freedom).epsilon(1e-9));
+      CHECK(*got.entropy == doctest::Approx(entropy / rows).epsilon(1e-5));
+      CHECK(*got.saturated == doctest::Approx(saturated / rows));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attnctl
