@@ -35,6 +35,8 @@ constexpr std::array kExperiments = {
                   add_scaling},
     ExperimentRow{"kinds", "window, block, strided, linear and axial attention: cost, and distance to full",
                   add_kinds},
+    ExperimentRow{"gradients", "what the gradient of a layer is made of: a path for each head",
+                  add_gradients},
 };
 
 using Files = std::vector<std::filesystem::path>;

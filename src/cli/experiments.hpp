@@ -47,5 +47,6 @@ Experiment add_diversity(CLI::App& command);
 Experiment add_hull(CLI::App& command);
 Experiment add_scaling(CLI::App& command);
 Experiment add_kinds(CLI::App& command);
+Experiment add_gradients(CLI::App& command);
 
 }  // namespace attnctl::cli

@@ -15,45 +15,9 @@ namespace {
 using reference::activate;
 using reference::add;
 using reference::apply;
+using reference::widened;
 
 constexpr double masked = -std::numeric_limits<double>::infinity();
-
-OwnedMatrix<double> widened(const OwnedMatrix<float>& values) {
-  OwnedMatrix<double> out(values.rows(), values.cols());
-  for (std::size_t i = 0; i < values.values().size(); ++i) out.values()[i] = values.values()[i];
-  return out;
-}
-
-/// x[r, :] += row `index` of a table.
-void add_row(const LookupTable& table, std::size_t index, OwnedMatrix<double>& x, std::size_t r) {
-  std::vector<float> row(table.width());
-  table.row(index, row);
-  for (std::size_t c = 0; c < row.size(); ++c) x(r, c) += row[c];
-}
-
-/// The input of the first layer [n, d].
-OwnedMatrix<double> embed(const Model& model, const Sequence& sequence, Pool& pool) {
-  const EmbeddingConfig& config = model.config().embedding;
-  const EmbeddingWeights& weights = model.embedding();
-  OwnedMatrix<double> x = sequence.ids.empty() ? widened(sequence.embeddings)
-                                               : OwnedMatrix<double>(sequence.ids.size(), config.width);
-  for (std::size_t r = 0; r < x.rows(); ++r) {
-    if (!sequence.ids.empty()) add_row(weights.token, static_cast<std::size_t>(sequence.ids[r]), x, r);
-    if (config.position == PositionKind::learned) {
-      add_row(weights.position, r + config.position_offset, x, r);
-    }
-    if (config.position == PositionKind::sinusoidal) {
-      for (std::size_t c = 0; c < x.cols(); ++c) x(r, c) += reference::sinusoid(r, c, x.cols());
-    }
-    if (config.token_types > 0) {
-      const auto type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[r];
-      add_row(weights.token_type, static_cast<std::size_t>(type), x, r);
-    }
-  }
-  if (config.norm.kind != NormKind::none) x = apply(config.norm, weights.norm, x.view());
-  if (weights.projection.present()) x = apply(weights.projection, x.view(), pool);
-  return x;
-}
 
 /// Head `index` of a projection [n, heads * width].
 OwnedMatrix<double> head_of(const OwnedMatrix<double>& all, std::size_t index, std::size_t width) {
@@ -225,7 +189,7 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
   const bool to_the_end = logits && config.head.present;
   const std::size_t count = to_the_end ? config.layers.size() : last_layer + 1;
   ReferencePass pass;
-  OwnedMatrix<double> x = embed(model, sequence, pool);
+  OwnedMatrix<double> x = reference::embed(model, sequence, pool);
   for (std::size_t i = 0; i < count; ++i) {
     const LayerConfig& layer = config.layers.at(i);
     const LayerWeights& weights = model.layer(i);

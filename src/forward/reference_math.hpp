@@ -2,6 +2,7 @@
 
 #include "attnctl/base/matrix_view.hpp"
 #include "attnctl/base/pool.hpp"
+#include "attnctl/input/batch.hpp"
 #include "attnctl/model/model.hpp"
 
 #include <cstddef>
@@ -22,6 +23,15 @@ namespace attnctl::reference {
 /// Turns the rows of one head [n, k] by their positions 0, 1, ...; `length` is that of the sequence. Angles,
 /// cosines and sines are float32, as the reference implementation has them even in a float64 model.
 void rotate(const RotaryConfig& rotary, std::size_t length, MatrixView<double> x);
+
+[[nodiscard]] OwnedMatrix<double> widened(const OwnedMatrix<float>& values);
+
+/// The rows of the token table, or the embeddings that the sequence has in their place [n, width].
+[[nodiscard]] OwnedMatrix<double> token_embeddings(const Model& model, const Sequence& sequence);
+/// The same with positions and token types.
+[[nodiscard]] OwnedMatrix<double> embedding_sum(const Model& model, const Sequence& sequence);
+/// The input of the first layer [n, d]: the sum normalised and projected.
+[[nodiscard]] OwnedMatrix<double> embed(const Model& model, const Sequence& sequence, Pool& pool);
 
 /// sin(pos / 10000^(2i/d)) at 2i, cos of the same at 2i + 1.
 [[nodiscard]] double sinusoid(std::size_t position, std::size_t column, std::size_t width);

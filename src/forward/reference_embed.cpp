@@ -1,0 +1,60 @@
+#include <cstdint>
+#include <vector>
+
+#include "forward/reference_math.hpp"
+
+namespace attnctl::reference {
+namespace {
+
+/// x[r, :] += row `index` of a table.
+void add_row(const LookupTable& table, std::size_t index, OwnedMatrix<double>& x, std::size_t r) {
+  std::vector<float> row(table.width());
+  table.row(index, row);
+  for (std::size_t c = 0; c < row.size(); ++c) x(r, c) += row[c];
+}
+
+}  // namespace
+
+OwnedMatrix<double> widened(const OwnedMatrix<float>& values) {
+  OwnedMatrix<double> out(values.rows(), values.cols());
+  for (std::size_t i = 0; i < values.values().size(); ++i) out.values()[i] = values.values()[i];
+  return out;
+}
+
+OwnedMatrix<double> token_embeddings(const Model& model, const Sequence& sequence) {
+  if (sequence.ids.empty()) return widened(sequence.embeddings);
+  OwnedMatrix<double> x(sequence.ids.size(), model.config().embedding.width);
+  for (std::size_t r = 0; r < x.rows(); ++r)
+    add_row(model.embedding().token, static_cast<std::size_t>(sequence.ids[r]), x, r);
+  return x;
+}
+
+OwnedMatrix<double> embedding_sum(const Model& model, const Sequence& sequence) {
+  const EmbeddingConfig& config = model.config().embedding;
+  const EmbeddingWeights& weights = model.embedding();
+  OwnedMatrix<double> x = token_embeddings(model, sequence);
+  for (std::size_t r = 0; r < x.rows(); ++r) {
+    if (config.position == PositionKind::learned) {
+      add_row(weights.position, r + config.position_offset, x, r);
+    }
+    if (config.position == PositionKind::sinusoidal) {
+      for (std::size_t c = 0; c < x.cols(); ++c) x(r, c) += sinusoid(r, c, x.cols());
+    }
+    if (config.token_types > 0) {
+      const auto type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[r];
+      add_row(weights.token_type, static_cast<std::size_t>(type), x, r);
+    }
+  }
+  return x;
+}
+
+OwnedMatrix<double> embed(const Model& model, const Sequence& sequence, Pool& pool) {
+  const EmbeddingConfig& config = model.config().embedding;
+  const EmbeddingWeights& weights = model.embedding();
+  OwnedMatrix<double> x = embedding_sum(model, sequence);
+  if (config.norm.kind != NormKind::none) x = apply(config.norm, weights.norm, x.view());
+  if (weights.projection.present()) x = apply(weights.projection, x.view(), pool);
+  return x;
+}
+
+}  // namespace attnctl::reference
