@@ -37,6 +37,7 @@ constexpr std::array kExperiments = {
                   add_kinds},
     ExperimentRow{"gradients", "what the gradient of a layer is made of: a path for each head",
                   add_gradients},
+    ExperimentRow{"distance", "what reaches a token from far away, in how many steps", add_distance},
 };
 
 using Files = std::vector<std::filesystem::path>;

@@ -48,5 +48,6 @@ Experiment add_hull(CLI::App& command);
 Experiment add_scaling(CLI::App& command);
 Experiment add_kinds(CLI::App& command);
 Experiment add_gradients(CLI::App& command);
+Experiment add_distance(CLI::App& command);
 
 }  // namespace attnctl::cli

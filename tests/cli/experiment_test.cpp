@@ -1,5 +1,7 @@
 #include "attnctl/cli/schemas.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,58 @@ TEST_CASE("experiment: every format") {
   CHECK(run_small({"--format", "svg"}).out.find("Variance of the scores") != std::string::npos);
   CHECK(run_small({"--format", "text"}).out.starts_with("Experiment scaling\n"));
   CHECK(run_small({"--format", "json", "--threads", "1"}).out.find("\"seed\": 0") != std::string::npos);
+}
+
+TEST_CASE("experiment: on a model, with its inputs or random ones; its files are never overwritten") {
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string columns;
+    std::size_t rows;
+  };
+  const std::vector<Case> cases = {
+      {{"scaling"}, "layer,head,rows,score_variance,entropy,temperature,saturated", 12},
+      {{"scaling", "--text", "The cat sat.", "--layers", "1", "--saturation", "0.5"}, "layer,head,rows,", 4},
+      {{"distance", "--ids", "1,2,3,4,5,6"}, "layer,head,from,to,pairs,weight,uniform,share,", 15},
+      {{"distance", "--ids", "1,2,3,4", "--heads", "0.1,2.3", "--by", "head"}, "layer,head,from,to,", 8},
+  };
+  for (const Case& each : cases) {
+    std::vector<std::string> arguments = {"experiment"};
+    arguments.insert(arguments.end(), each.arguments.begin(), each.arguments.end());
+    for (const char* more : {"--model", "data/tiny-bert", "--format"}) arguments.emplace_back(more);
+    arguments.emplace_back("csv");
+    const RunResult csv = run_attnctl(arguments);
+    REQUIRE_MESSAGE(csv.status == 0, csv.err);
+    CHECK(csv.out.starts_with(each.columns));
+    CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == static_cast<std::ptrdiff_t>(each.rows) + 1);
+    arguments.back() = "svg";
+    CHECK(run_attnctl(arguments).out.find("<svg") != std::string::npos);
+    arguments.back() = "json";
+    const json document = json::parse(run_attnctl(arguments).out);
+    CHECK(document.at("parameters").at("model") == "data/tiny-bert");
+    CHECK(document.at("rows").size() == each.rows);
+    arguments.insert(arguments.end(), {"-o", "data/tiny-bert/config.json"});
+    CHECK(run_attnctl(arguments).status == 2);
+  }
+}
+
+TEST_CASE("experiment: built and trained do not mix") {
+  const std::vector<std::vector<std::string>> refused = {
+      {"scaling", "--model", "data/tiny-bert", "--d-k", "4"},
+      {"scaling", "--ids", "1,2"},
+      {"scaling", "--saturation", "0.9"},
+      {"distance", "--model", "data/tiny-bert", "--n", "8"},
+      {"distance", "--by", "head"},
+      {"distance", "--layers", "0"},
+      {"gradients", "--d", "10", "--heads", "3"},
+  };
+  for (const std::vector<std::string>& each : refused) {
+    CAPTURE(each[1]);
+    std::vector<std::string> arguments = {"experiment"};
+    arguments.insert(arguments.end(), each.begin(), each.end());
+    const RunResult result = run_attnctl(arguments);
+    CHECK(result.status == 2);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  }
 }
 
 TEST_CASE("experiment: what is not known is refused") {
