@@ -61,6 +61,7 @@ class Binder {
     auto found = find(names);
     if (found) {
       use(*found);
+      note_alternatives(names, found->index);
       return found;
     }
     if (missing_count_++ < most_missing_named) {
@@ -69,6 +70,14 @@ class Binder {
       missing_ += absolute_ ? name : number_ ? names_.in_layer(name, *number_) : names_.outside_layers(name);
     }
     return std::nullopt;
+  }
+
+  /// What else is stored under these names.
+  void note_alternatives(std::span<const StoredTensor> names, std::size_t bound) {
+    for (const StoredTensor& name : names) {
+      const auto other = find({&name, 1});
+      if (other && other->index != bound) bound_.alternatives.push_back({other->index, bound});
+    }
   }
 
   void use(const LocatedTensor& tensor) {
@@ -245,6 +254,8 @@ void Binder::bind_head() {
   const Outputs vocabulary = alone(config_.embedding.vocabulary);
   bound_.head_decoder = linear(spec.decoder, {!head.tied, head.bias}, width, vocabulary);
   if (head.tied) {
+    if (const auto copy = find(spec.decoder.weight))
+      bound_.alternatives.push_back({copy->index, bound_.token});
     bound_.head_decoder.weight = {
         .tensor = bound_.token, .axes = Axes::out_in, .in = width, .out = vocabulary.count()};
   }

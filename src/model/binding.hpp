@@ -54,6 +54,14 @@ struct Binding {
   BoundLinear head_transform, head_decoder;
   BoundNorm head_norm;
   std::vector<bool> used;  // [tensors of the checkpoint]
+
+  /// Tensors that another, bound one stands for: under another name of the same weight, or a stored decoder
+  /// in the place of which the embedding serves. Their values may differ.
+  struct Alternative {
+    std::size_t tensor = no_tensor;
+    std::size_t bound = no_tensor;
+  };
+  std::vector<Alternative> alternatives;
 };
 
 /// Throws Error(bad_input): all missing tensors in one line, else the first of a wrong shape or type.

@@ -4,11 +4,13 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/model/family.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "model/binding.hpp"
+#include "model/same_values.hpp"
 #include "model/tensor_values.hpp"
 
 namespace attnctl {
@@ -22,6 +24,7 @@ struct Model::State {
   ModelSource source;
   ModelConfig config;
   Binding binding;
+  std::vector<TensorUse> uses;  // [tensors]
   TensorValues values;
   std::map<std::size_t, LayerWeights> layers;  // by LayerConfig::stored_as
   std::map<std::size_t, AttentionWeights> attentions;
@@ -30,6 +33,23 @@ struct Model::State {
 };
 
 namespace {
+
+std::vector<TensorUse> uses_of(const Binding& binding, Checkpoint& weights) {
+  const auto tensors = weights.tensors();
+  std::vector<TensorUse> uses(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (binding.used[i]) {
+      uses[i].role = TensorRole::parameter;
+    } else if (!is_floating(tensors[i].dtype) || is_known_buffer(tensors[i].name)) {
+      uses[i].role = TensorRole::buffer;
+    }
+  }
+  for (const auto& [tensor, bound] : binding.alternatives) {
+    if (uses[tensor].role == TensorRole::unused && same_values(weights, tensor, bound))
+      uses[tensor] = {TensorRole::tied, bound};
+  }
+  return uses;
+}
 
 /// A head that the configuration says is not the embedding, in a file that has no other.
 void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, Warnings& warnings) {
@@ -55,7 +75,12 @@ Model Model::bind(ModelSource source, Warnings& warnings) {
   const std::string config_file = state.source.config_path.string();
   state.binding = bind_tensors(family_of(config_file, state.source.config), state.config,
                                *state.source.weights, config_file);
-  warn_of_tied_head(state.source, state.config, warnings);
+  state.uses = uses_of(state.binding, *state.source.weights);
+  const auto copies_embedding = [&](const TensorUse& use) {
+    return use.role == TensorRole::tied && use.copy_of == state.binding.token;
+  };
+  if (std::ranges::none_of(state.uses, copies_embedding))
+    warn_of_tied_head(state.source, state.config, warnings);
   return model;
 }
 
@@ -133,18 +158,17 @@ std::uint64_t Model::parameters() const {
   const auto tensors = state_->source.weights->tensors();
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (state_->binding.used[i]) count += checked_product(tensors[i].shape).value();
+    if (state_->uses[i].role == TensorRole::parameter) count += checked_product(tensors[i].shape).value();
   }
   return count;
 }
 
 std::size_t Model::unused_tensors() const {
-  const auto tensors = state_->source.weights->tensors();
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (!state_->binding.used[i] && !is_known_buffer(tensors[i].name)) ++count;
-  }
-  return count;
+  return static_cast<std::size_t>(std::ranges::count(state_->uses, TensorRole::unused, &TensorUse::role));
+}
+
+std::span<const TensorUse> Model::tensor_uses() const {
+  return state_->uses;
 }
 
 }  // namespace attnctl

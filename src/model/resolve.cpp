@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "model/rotary.hpp"
+#include "model/same_values.hpp"
 #include "model/tensor_names.hpp"
 
 namespace attnctl {
@@ -168,9 +169,16 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   return embedding;
 }
 
+/// A decoder that is stored, but as a copy of the token embedding: some tools write tied weights twice.
+bool is_copy_of_embedding(const FamilySpec& family, const TensorNames& names, const LocatedTensor& decoder,
+                          Checkpoint& weights) {
+  const auto token = names.find_outside_layers(stored(family.embedding.token));
+  return token && same_values(weights, decoder.index, token->index);
+}
+
 /// What the file has of the head; without a file, what a model of the family has when it was trained.
 HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
-                        const Checkpoint* weights) {
+                        Checkpoint* weights) {
   HeadConfig head;
   if (!family.head) return head;
   const HeadSpec& spec = *family.head;
@@ -180,12 +188,13 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
   head.tied = tie.value_or(spec.tied_otherwise);
   if (weights != nullptr) {
     const TensorNames names(family, *weights, model.layers.size());
-    head.tied = !names.find_absolute(spec.decoder.weight);
+    const auto decoder = names.find_absolute(spec.decoder.weight);
+    head.tied = !decoder || is_copy_of_embedding(family, names, *decoder, *weights);
     const auto stored_part = [&](const LinearSpec& part) {
       return names.find_absolute(part.weight) || names.find_absolute(part.bias);
     };
     // A model of which only the body was saved, with a head of its own, has lost it.
-    const bool lost = head.tied && names.headless() && tie == false;
+    const bool lost = !decoder && names.headless() && tie == false;
     head.present = transform ? stored_part(spec.transform) || stored_part(spec.decoder) : !lost;
   }
   if (!head.present) return {};

@@ -81,6 +81,19 @@ struct HeadWeights {
   Linear decoder;
 };
 
+/// What the values of a checkpoint's tensor count as.
+enum class TensorRole {
+  parameter,  // bound: the model computes with them
+  tied,       // a stored copy of a bound tensor
+  buffer,     // position ids, causal masks, rotary frequencies, integers: nothing that was trained
+  unused      // trained, and of no part of the model: poolers, heads of other tasks
+};
+
+struct TensorUse {
+  TensorRole role = TensorRole::unused;
+  std::size_t copy_of = Checkpoint::npos;  // the bound tensor where tied
+};
+
 /// A checkpoint bound to its configuration: every tensor that the configuration needs was found and has the
 /// shape it must have; missing ones are named all at once in one Error(bad_input), extra ones are counted.
 class Model {
@@ -112,6 +125,8 @@ class Model {
 
   [[nodiscard]] std::uint64_t parameters() const;  // of the tensors that are bound, each once
   [[nodiscard]] std::size_t unused_tensors() const;
+  /// What each of source().weights->tensors() counts as.
+  [[nodiscard]] std::span<const TensorUse> tensor_uses() const;
 
  private:
   Model();
