@@ -1,9 +1,9 @@
 #include "attnctl/base/error.hpp"
-#include "attnctl/model/accounting.hpp"
 #include "attnctl/model/family.hpp"
 #include "attnctl/report/json.hpp"
 #include "attnctl/report/text.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/info_parts.hpp"
 #include "cli/options.hpp"
 #include "cli/session.hpp"
 #include "cli/target.hpp"
@@ -20,8 +21,17 @@
 namespace attnctl::cli {
 namespace {
 
+/// Sizes given in the place of a model.
+struct SizeOptions {
+  std::optional<std::size_t> d, heads, kv_heads, layers, d_head, d_value;
+
+  [[nodiscard]] bool any() const { return d || heads || kv_heads || layers || d_head || d_value; }
+};
+
 struct InfoOptions {
   ModelOptions model;
+  std::string preset;
+  SizeOptions sizes;
   std::optional<std::size_t> length;
   std::size_t batch = 1;
   bool shapes = false;
@@ -33,8 +43,40 @@ struct InfoOptions {
 
 constexpr std::size_t kUsualLength = 512;
 
-Cell cell(std::uint64_t number) {
-  return static_cast<std::int64_t>(number);
+/// True where there is something to account for; families may be asked for alone.
+bool check_subject(const InfoOptions& options) {
+  const int given = (options.model.model.empty() ? 0 : 1) + (options.preset.empty() ? 0 : 1) +
+                    (options.sizes.any() ? 1 : 0);
+  if (given > 1) fail(Status::usage, "info: got more than one of MODEL, --preset and sizes (--d); need one");
+  if (given == 0 && !options.families)
+    fail(Status::usage, "info: got no MODEL; need one, or --preset NAME, or --d and --heads, or --families");
+  if (options.sizes.any() && !(options.sizes.d && options.sizes.heads))
+    fail(Status::usage, "info: sizes without a model need both --d and --heads");
+  const bool no_file = options.model.model.empty();
+  if (no_file && options.tensors) fail(Status::usage, "--tensors: only a MODEL has tensors");
+  if (no_file && options.model.config) fail(Status::usage, "--config: goes with a MODEL");
+  if (given == 0 && options.shapes) fail(Status::usage, "--shapes: of what? Give a MODEL, --preset or --d");
+  return given == 1;
+}
+
+InfoSubject subject_of(const InfoOptions& options, Warnings& warnings) {
+  InfoSubject subject;
+  if (!options.preset.empty()) {
+    subject.preset = &preset_named(options.preset);
+    subject.config = subject.preset->config;
+  } else if (options.sizes.any()) {
+    const SizeOptions& sizes = options.sizes;
+    subject.config = bare_config({.d_model = *sizes.d,
+                                  .heads = *sizes.heads,
+                                  .layers = sizes.layers.value_or(1),
+                                  .kv_heads = sizes.kv_heads,
+                                  .d_head = sizes.d_head,
+                                  .d_value = sizes.d_value});
+  } else {
+    subject.open = open_model(options.model, warnings);
+    subject.config = subject.open->model.config();
+  }
+  return subject;
 }
 
 Table families_table() {
@@ -43,219 +85,102 @@ Table families_table() {
   return make_table("families", {"name"}, std::move(rows));
 }
 
-Table tensors_table(const Checkpoint& weights) {
-  std::vector<std::vector<Cell>> rows;
-  for (const TensorInfo& tensor : weights.tensors()) {
-    rows.push_back({tensor.name, std::string(name_of(tensor.dtype)), attnctl::to_string(tensor.shape),
-                    std::string(tensor.file)});
-  }
-  return make_table("tensors", {"name", "dtype", "shape", "file"}, std::move(rows));
-}
-
-/// Named numbers: a record of them in JSON, a table of two columns in text.
-using Counts = std::vector<std::pair<std::string, std::uint64_t>>;
-
-Record record_of(const Counts& counts) {
-  Record record;
-  for (const auto& [name, count] : counts) record.set(name, static_cast<std::size_t>(count));
-  return record;
-}
-
-struct Accounts {
-  Counts parameters;
-  Counts flops;
-  Counts memory;
-  Table layers;
-};
-
-Accounts accounts_of(const Model& model, std::size_t length) {
-  const ModelConfig& config = model.config();
-  const ParameterCount parameters = count_parameters(config);
-  const FlopCount flops = count_flops(config, length);
-  const PatternMemory patterns = count_pattern_memory(config, length);
-  Accounts accounts;
-  accounts.parameters = {
-      {"all", parameters.all},     {"attention", parameters.attention}, {"mlp", parameters.mlp},
-      {"norms", parameters.norms}, {"embedding", parameters.embedding}, {"head", parameters.head}};
-  accounts.flops = {{"all", flops.all},
-                    {"projections", flops.projections},
-                    {"scores", flops.scores},
-                    {"values", flops.values},
-                    {"output", flops.output},
-                    {"mlp", flops.mlp},
-                    {"embedding", flops.embedding},
-                    {"head", flops.head}};
-  accounts.memory = {{"patterns", patterns.all},
-                     {"patterns_of_a_layer", patterns.layer},
-                     {"key_value_cache_per_token", count_cache_bytes(config)}};
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < parameters.layers.size(); ++i) {
-    const ParameterCount::Layer& layer = parameters.layers[i];
-    const std::size_t shared = model.shared_with(i);
-    std::vector<Cell>& row = rows.emplace_back();
-    for (const std::uint64_t count :
-         {std::uint64_t{i}, layer.query, layer.key, layer.value, layer.output, layer.attention, layer.all}) {
-      row.push_back(cell(count));
-    }
-    row.push_back(shared == i ? Cell() : cell(shared));
-  }
-  accounts.layers =
-      make_table("layers", {"layer", "query", "key", "value", "output", "attention", "all", "shared_with"},
-                 std::move(rows));
-  return accounts;
-}
-
-const char* name_of(NormKind kind) {
-  switch (kind) {
-    case NormKind::layer:
-      return "layer";
-    case NormKind::rms:
-      return "rms";
-    case NormKind::none:
-      break;
-  }
-  return "none";
-}
-
-const char* name_of(NormPlace place) {
-  switch (place) {
-    case NormPlace::pre:
-      return "pre";
-    case NormPlace::post:
-      return "post";
-    case NormPlace::none:
-      break;
-  }
-  return "none";
-}
-
-std::string position_of(const ModelConfig& config) {
-  if (config.layers.front().attention.rotary) return "rotary";
-  switch (config.embedding.position) {
-    case PositionKind::learned:
-      return "learned";
-    case PositionKind::sinusoidal:
-      return "sinusoidal";
-    case PositionKind::none:
-      break;
-  }
-  return "none";
-}
-
-/// What the configuration says that is no size: how layers are built, and dropout, which inference leaves
-/// out.
-Record architecture_record(const Model& model) {
-  const ModelConfig& config = model.config();
-  const LayerConfig& layer = config.layers.front();
-  Record dropout;
-  for (const auto& [key, value] : model.source().config.items()) {
-    if (value.is_number() && (key.find("drop") != std::string::npos)) dropout.set(key, value.get<double>());
-  }
-  Record record;
-  record.set("vocabulary", config.embedding.vocabulary)
-      .set("positions", config.max_positions ? Value(*config.max_positions) : Value())
-      .set("position", position_of(config))
-      .set("causal", layer.attention.causal)
-      .set("norm", name_of(layer.norm.kind))
-      .set("norm_place", name_of(layer.place))
-      .set("mlp_width", layer.mlp.width)
-      .set("mlp_gated", layer.mlp.gated)
-      .set("output_head", config.head.present)
-      .set("unused_tensors", model.unused_tensors())
-      .set("dropout", std::move(dropout));
-  return record;
-}
-
-struct Report {
-  std::optional<OpenModel> open;
-  std::size_t length = 0;
-  std::optional<Accounts> accounts;
-};
-
-Document info_document(const InfoOptions& options, const Report& report, const Session& session) {
+Document info_document(const std::vector<InfoPart>& parts, const InfoAsked& asked, const Session& session) {
   Document document;
   document.head.set("schema", "attnctl.info/1").set("attnctl", tool_record(session));
-  if (report.open) {
-    document.head.set("model", model_record(report.open->model))
-        .set("architecture", architecture_record(report.open->model))
-        .set("length", report.length)
-        .set("batch", options.batch)
-        .set("parameters", record_of(report.accounts->parameters))
-        .set("flops", record_of(report.accounts->flops))
-        .set("memory_bytes", record_of(report.accounts->memory));
-    document.sections.push_back({"layers", "layer", report.accounts->layers});
-    if (options.shapes) {
-      document.sections.push_back(
-          {"shapes", "shape", shape_walk(report.open->model.config(), options.batch, report.length)});
+  for (const InfoPart& part : parts) {
+    if (const Record* record = std::get_if<Record>(&part.content)) {
+      document.head.set(part.name, *record);
+    } else {
+      document.sections.push_back({part.name, part.record, std::get<Table>(part.content)});
     }
-    if (options.tensors) {
-      document.sections.push_back({"tensors", "tensor", tensors_table(*report.open->model.source().weights)});
-    }
+    if (part.name == "architecture") document.head.set("length", asked.length).set("batch", asked.batch);
   }
-  if (options.families) document.sections.push_back({"families", "family", families_table()});
   document.sections.push_back(warnings_section(session.warnings));
   return document;
 }
 
-std::string info_text(const InfoOptions& options, const Report& report, const TextOptions& style) {
-  std::string text;
-  const auto part = [&](const std::string& title, const Table& table) {
-    text += (text.empty() ? "" : "\n") + strong(title, style) + "\n";
-    append_text_table(text, table, style);
-  };
-  const auto counts = [&](const std::string& title, const Counts& list, const char* what) {
-    std::vector<std::vector<Cell>> rows;
-    for (const auto& [name, count] : list) rows.push_back({name, cell(count)});
-    part(title, make_table("", {"part", what}, std::move(rows)));
-  };
-  if (options.families) part("Families", families_table());
-  if (!report.open) return text;
-  const auto named = [&](const std::string& title, const Record& record) {
-    std::vector<std::vector<Cell>> rows;
-    for (const auto& [name, value] : record.fields) {
-      if (const Cell* single = std::get_if<Cell>(&value.data)) rows.push_back({name, *single});
-    }
-    part(title, make_table("", {"property", "value"}, std::move(rows)));
-  };
-  named("Model", model_record(report.open->model));
-  named("Architecture", architecture_record(report.open->model));
-  counts("Parameters", report.accounts->parameters, "parameters");
-  counts(fmt::format("FLOPs of one sequence of {} tokens (a multiply-add is 2)", report.length),
-         report.accounts->flops, "FLOPs");
-  counts(fmt::format("Memory at {} tokens, float32", report.length), report.accounts->memory, "bytes");
-  part("Parameters of each layer", report.accounts->layers);
-  if (options.shapes) {
-    part(fmt::format("Shapes, batch {}, {} tokens", options.batch, report.length),
-         shape_walk(report.open->model.config(), options.batch, report.length));
+/// The single values of a record.
+Table record_table(const InfoPart& part, const Record& record) {
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& [name, value] : record.fields) {
+    if (const Cell* single = std::get_if<Cell>(&value.data)) rows.push_back({name, *single});
   }
-  if (options.tensors) part("Tensors", tensors_table(*report.open->model.source().weights));
+  const std::string what = part.what;
+  return make_table(part.name, {what == "value" ? "property" : "part", what}, std::move(rows));
+}
+
+/// Variants side by side: a column each, with a mark at the model's own.
+Table side_by_side(const Table& comparison) {
+  constexpr std::size_t labels = 2;  // variant and own
+  std::vector<std::string> header = {"of a layer"};
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = labels; i < comparison.columns.size(); ++i) rows.push_back({comparison.columns[i]});
+  std::vector<Cell> cells(comparison.columns.size());
+  for (std::size_t variant = 0; variant < comparison.rows; ++variant) {
+    comparison.row(variant, cells);
+    header.push_back(std::get<std::string>(cells[0]) + (std::get<bool>(cells[1]) ? " (own)" : ""));
+    for (std::size_t i = labels; i < cells.size(); ++i) rows[i - labels].push_back(cells[i]);
+  }
+  return make_table(comparison.name, std::move(header), std::move(rows));
+}
+
+Table text_table(const InfoPart& part) {
+  if (const Record* record = std::get_if<Record>(&part.content)) return record_table(part, *record);
+  const Table& table = std::get<Table>(part.content);
+  return part.name == "comparison" ? side_by_side(table) : table;
+}
+
+std::string info_text(const std::vector<InfoPart>& parts, const TextOptions& style) {
+  std::string text;
+  for (const InfoPart& part : parts) {
+    text += (text.empty() ? "" : "\n") + strong(part.title, style) + "\n";
+    append_text_table(text, text_table(part), style);
+  }
   return text;
 }
 
 void info(const InfoOptions& options) {
   const Target target =
       resolve_target(options.output, {Format::text, Format::json, Format::jsonl}, model_files(options.model));
-  if (options.model.model.empty() && !options.families)
-    fail(Status::usage, "info: MODEL is required (or --families)");
+  const bool about_something = check_subject(options);
   Session session(options.run);
-  Report report;
-  if (!options.model.model.empty()) {
-    report.open = open_model(options.model, session.warnings);
-    const auto& positions = report.open->model.config().max_positions;
-    report.length = options.length.value_or(std::min(kUsualLength, positions.value_or(kUsualLength)));
-    report.accounts = accounts_of(report.open->model, report.length);
+  std::vector<InfoPart> parts;
+  InfoAsked asked = {.batch = options.batch, .shapes = options.shapes, .tensors = options.tensors};
+  InfoSubject subject;
+  if (about_something) {
+    subject = subject_of(options, session.warnings);
+    const auto& positions = subject.config.max_positions;
+    asked.length = options.length.value_or(std::min(kUsualLength, positions.value_or(kUsualLength)));
+    parts = info_parts(subject, asked);
+  }
+  if (options.families) {
+    const bool text = target.format == Format::text;
+    parts.insert(text ? parts.begin() : parts.end(), {"families", "Families", families_table(), "family"});
   }
   OutputFile out(target.path);
   if (target.format == Format::text) {
-    out.write(info_text(options, report, text_style(target)));
+    out.write(info_text(parts, text_style(target)));
   } else {
-    const Document document = info_document(options, report, session);
+    const Document document = info_document(parts, asked, session);
     const WriteOptions write{.number = {}, .pool = &session.pool};
     target.format == Format::json ? write_json(out, document, write) : write_jsonl(out, document, write);
   }
   check_before_commit(session);
   out.commit();
   print_warnings(session);
+}
+
+void add_size_options(CLI::App& command, SizeOptions& sizes) {
+  const auto add = [&](const char* name, std::optional<std::size_t>& size, const char* about) {
+    command.add_option(name, size, about)->check(CLI::PositiveNumber);
+  };
+  add("--d", sizes.d, "width of attention without a model; with --heads");
+  add("--heads", sizes.heads, "its heads");
+  add("--kv-heads", sizes.kv_heads, "its key/value heads (default: --heads)");
+  add("--layers", sizes.layers, "its layers (default: 1)");
+  add("--d-head", sizes.d_head, "width of its queries and keys (default: d / heads)");
+  add("--d-value", sizes.d_value, "width of its values (default: as queries)");
 }
 
 }  // namespace
@@ -265,6 +190,9 @@ void add_info(CLI::App& app, Action& action) {
   auto options = std::make_shared<InfoOptions>();
   add_model_options(*command, options->model);
   command->get_option("MODEL")->required(false);
+  command->add_option("--preset", options->preset,
+                      "a published architecture without weights: " + preset_names());
+  add_size_options(*command, options->sizes);
   command
       ->add_option("--length", options->length, "tokens (default: 512, or what the model has positions for)")
       ->check(CLI::PositiveNumber);
@@ -280,6 +208,8 @@ void add_info(CLI::App& app, Action& action) {
       "Examples:\n"
       "  attnctl info data/tiny-llama --format text\n"
       "  attnctl info data/tiny-bert --shapes --batch 2 --length 10 --format text\n"
+      "  attnctl info --preset bert-base --format text\n"
+      "  attnctl info --d 512 --heads 8 --kv-heads 2 --layers 6 --length 1024 --format text\n"
       "  attnctl info --families --format text");
   command->callback([&action, options] { action = [options] { info(*options); }; });
 }

@@ -68,10 +68,13 @@ Record tool_record(const Session& session) {
 }
 
 Record model_record(const Model& model) {
-  const ModelConfig& config = model.config();
+  return config_record(model.config(), model.source().given, model.parameters());
+}
+
+Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters) {
   const AttentionConfig& attention = config.layers.front().attention;
   Record record;
-  record.set("path", model.source().given)
+  record.set("path", std::move(path))
       .set("family", config.family)
       .set("layers", config.layers.size())
       .set("heads", attention.heads)
@@ -79,7 +82,7 @@ Record model_record(const Model& model) {
       .set("d_model", config.d_model)
       .set("d_head", attention.d_head)
       .set("d_value", attention.d_value == 0 ? Value() : Value(attention.d_value))
-      .set("parameters", static_cast<std::size_t>(model.parameters()))
+      .set("parameters", static_cast<std::size_t>(parameters))
       .set("position_in_scores", config.position_in_scores());
   List kinds;
   for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));

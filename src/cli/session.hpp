@@ -42,6 +42,8 @@ struct OpenModel {
 /// and sizes.
 [[nodiscard]] Record tool_record(const Session& session);
 [[nodiscard]] Record model_record(const Model& model);
+/// The same of a configuration: `path` is null where there are no weights.
+[[nodiscard]] Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters);
 
 /// The last section of every document.
 [[nodiscard]] Section warnings_section(const Warnings& warnings);

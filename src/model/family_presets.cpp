@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "model/resolve.hpp"
 
 namespace attnctl {
@@ -55,22 +57,35 @@ ModelConfig llama(const LlamaSizes& sizes) {
                      {"max_position_embeddings", sizes.positions}});
 }
 
+/// The encoder's attention of a Transformer; the decoder has twice as many.
+Preset transformer(const std::string& size, std::size_t d, std::size_t heads) {
+  const std::size_t layers = 6;
+  return {.name = "transformer-" + size,
+          .aliases = {},
+          .title = fmt::format("Transformer {}: the attention of its encoder, without biases", size),
+          .config = bare_config({.d_model = d, .heads = heads, .layers = layers}),
+          .attentions = 3 * layers};
+}
+
+Preset preset(std::string name, std::vector<std::string> aliases, std::string title, ModelConfig config) {
+  const std::size_t layers = config.layers.size();
+  return {std::move(name), std::move(aliases), std::move(title), std::move(config), layers};
+}
+
 std::vector<Preset> make_presets() {
   return {
-      {"transformer-base", "Transformer base (attention of one stack)",
-       bare_config({.d_model = 512, .heads = 8, .layers = 6})},
-      {"transformer-big", "Transformer big (attention of one stack)",
-       bare_config({.d_model = 1024, .heads = 16, .layers = 6})},
-      {"bert-base", "BERT base", bert(768, 12, 12)},
-      {"bert-large", "BERT large", bert(1024, 24, 16)},
-      {"gpt2", "GPT-2 small", gpt2(768, 12, 12, 1024)},
-      {"gpt2-medium", "GPT-2 medium", gpt2(1024, 24, 16, 1024)},
-      {"gpt2-large", "GPT-2 large", gpt2(1280, 36, 20, 1024)},
-      {"gpt2-xl", "GPT-2 XL", gpt2(1600, 48, 25, 1024)},
-      {"gpt3", "GPT-3 175B", gpt2(12288, 96, 96, 2048)},
-      {"llama-7b", "LLaMA 7B", llama({4096, 32, 32, 32, 11008, 2048})},
-      {"llama-65b", "LLaMA 65B", llama({8192, 80, 64, 64, 22016, 2048})},
-      {"llama2-70b", "LLaMA-2 70B", llama({8192, 80, 64, 8, 28672, 4096})},
+      transformer("base", 512, 8),
+      transformer("big", 1024, 16),
+      preset("bert-base", {"bert-base-uncased"}, "BERT base", bert(768, 12, 12)),
+      preset("bert-large", {"bert-large-uncased"}, "BERT large", bert(1024, 24, 16)),
+      preset("gpt2", {"gpt2-small"}, "GPT-2 small", gpt2(768, 12, 12, 1024)),
+      preset("gpt2-medium", {}, "GPT-2 medium", gpt2(1024, 24, 16, 1024)),
+      preset("gpt2-large", {}, "GPT-2 large", gpt2(1280, 36, 20, 1024)),
+      preset("gpt2-xl", {}, "GPT-2 XL", gpt2(1600, 48, 25, 1024)),
+      preset("gpt3", {"gpt3-175b"}, "GPT-3 175B", gpt2(12288, 96, 96, 2048)),
+      preset("llama-7b", {}, "LLaMA 7B", llama({4096, 32, 32, 32, 11008, 2048})),
+      preset("llama-65b", {}, "LLaMA 65B", llama({8192, 80, 64, 64, 22016, 2048})),
+      preset("llama2-70b", {"llama-2-70b"}, "LLaMA-2 70B", llama({8192, 80, 64, 8, 28672, 4096})),
   };
 }
 
@@ -108,12 +123,22 @@ std::span<const Preset> presets() {
   return table;
 }
 
+std::string preset_names() {
+  std::string names;
+  for (const Preset& preset : presets()) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", preset.name);
+    if (!preset.aliases.empty()) names += fmt::format(" ({})", fmt::join(preset.aliases, ", "));
+  }
+  return names;
+}
+
 const Preset& preset_named(std::string_view name) {
-  const auto found = std::ranges::find(presets(), name, &Preset::name);
+  const auto named = [&](const Preset& preset) {
+    return preset.name == name || std::ranges::count(preset.aliases, name) > 0;
+  };
+  const auto found = std::ranges::find_if(presets(), named);
   if (found != presets().end()) return *found;
-  std::string known;
-  for (const Preset& preset : presets()) known += fmt::format("{}{}", known.empty() ? "" : ", ", preset.name);
-  fail(Status::usage, "--preset: got {}, need one of {}", escaped(name), known);
+  fail(Status::usage, "--preset: got {}, need one of {}", escaped(name), preset_names());
 }
 
 }  // namespace attnctl

@@ -3,9 +3,12 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/model/presets.hpp"
 
+#include <algorithm>
+#include <fstream>
 #include <limits>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "support/golden.hpp"
 
@@ -20,28 +23,86 @@ TEST_CASE("parameters counted from a configuration are those that are bound, for
   }
 }
 
-TEST_CASE("published architectures have the published numbers of parameters") {
+TEST_CASE("published architectures have as many parameters as transformers makes of them") {
+  std::ifstream file(ATTNCTL_SOURCE_DIR "/tests/golden/preset_parameters.json");
+  const nlohmann::json golden = nlohmann::json::parse(file);
+  REQUIRE(golden.size() == attnctl::presets().size());
+  for (const attnctl::Preset& preset : attnctl::presets()) {
+    CAPTURE(preset.name);
+    const nlohmann::json& want = golden.at(preset.name);
+    const auto count = count_parameters(preset.config);
+    CHECK(count.attention == want.at("attention").get<std::uint64_t>());
+    if (want.contains("all")) CHECK(count.all == want["all"].get<std::uint64_t>());
+    const std::size_t layers = preset.config.layers.size();
+    const std::uint64_t both_stacks = count.attention / layers * preset.attentions;
+    CHECK(both_stacks == want.value("both_stacks", count.attention));
+  }
+  CHECK(golden.at("gpt2-xl").at("all") == 1'557'611'200);  // as published
+}
+
+namespace {
+
+/// A column of a table as numbers.
+std::vector<std::int64_t> column(const attnctl::Table& table, const std::string& name) {
+  const auto place = std::ranges::find(table.columns, name) - table.columns.begin();
+  std::vector<std::int64_t> values;
+  std::vector<attnctl::Cell> cells(table.columns.size());
+  for (std::size_t i = 0; i < table.rows; ++i) {
+    table.row(i, cells);
+    values.push_back(std::get<std::int64_t>(cells.at(static_cast<std::size_t>(place))));
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("attention is compared as one head, several, groups and one key/value head") {
+  using Numbers = std::vector<std::int64_t>;
+  const auto table = attnctl::compare_attention(attnctl::bare_config({.d_model = 512, .heads = 8}), 10);
+  REQUIRE(table.rows == 4);
+  CHECK(column(table, "heads") == Numbers{1, 8, 8, 8});
+  CHECK(column(table, "kv_heads") == Numbers{1, 8, 2, 1});
+  CHECK(column(table, "d_head") == Numbers{512, 64, 64, 64});
+  const std::int64_t d = 512;
+  const std::int64_t n = 10;
+  CHECK(column(table, "parameters") ==
+        Numbers{4 * d * d, 4 * d * d, 2 * d * d + 2 * d * 2 * 64, 2 * d * d + 2 * d * 64});
+  CHECK(column(table, "multiply_adds") == Numbers{4 * n * d * d + 2 * n * n * d,
+                                                  4 * n * d * d + 2 * n * n * d,
+                                                  2 * n * d * d + 4 * n * d * 64 + 2 * n * n * d,
+                                                  2 * n * d * d + 2 * n * d * 64 + 2 * n * n * d});
+  CHECK(column(table, "multiply_adds_one_product")[1] == 3 * n * d * d + n * n * d + n * d * d);
+  CHECK(column(table, "pattern_bytes") == Numbers{400, 3200, 3200, 3200});
+  CHECK(column(table, "cache_bytes_per_token") == Numbers{4096, 4096, 1024, 512});
+}
+
+TEST_CASE("the groups compared are the model's own, else those next to a quarter of the heads") {
   struct Row {
-    const char* preset;
-    std::uint64_t want;
-    const char* why;
+    std::size_t heads, kv_heads;
+    std::vector<std::int64_t> want;
   };
-  for (const Row& row : {
-           Row{"bert-base", 109'514'298,
-               "BertForMaskedLM: 109,482,240 of BertModel - 590,592 of its pooler + head"},
-           Row{"bert-large", 335'174'458, "BertForMaskedLM"},
-           Row{"gpt2", 124'439'808, "GPT2LMHeadModel, tied"},
-           Row{"gpt2-medium", 354'823'168, "GPT2LMHeadModel"},
-           Row{"gpt2-large", 774'030'080, "GPT2LMHeadModel"},
-           Row{"gpt2-xl", 1'557'611'200, "GPT2LMHeadModel"},
-           Row{"gpt3", 174'604'259'328, "12 L d^2 + 13 L d + (V + n + 2) d for the layout of GPT-2"},
-           Row{"llama-7b", 6'738'415'616, "LlamaForCausalLM, a head of its own"},
-           Row{"llama-65b", 65'285'660'672, "LlamaForCausalLM"},
-           Row{"llama2-70b", 68'976'648'192, "LlamaForCausalLM, 8 key/value heads"},
-       }) {
-    CAPTURE(std::string(row.preset));
-    CAPTURE(std::string(row.why));
-    CHECK(count_parameters(attnctl::preset_named(row.preset).config).all == row.want);
+  for (const Row& row : {Row{1, 1, {1}}, Row{2, 2, {1, 2, 1}}, Row{4, 4, {1, 4, 2, 1}},
+                         Row{12, 12, {1, 12, 3, 1}}, Row{25, 25, {1, 25, 5, 1}}, Row{7, 7, {1, 7, 1}},
+                         Row{64, 8, {1, 64, 8, 1}}, Row{64, 1, {1, 64, 16, 1}}}) {
+    CAPTURE(row.heads);
+    const auto config =
+        attnctl::bare_config({.d_model = 64 * row.heads, .heads = row.heads, .kv_heads = row.kv_heads});
+    CHECK(column(attnctl::compare_attention(config, 4), "kv_heads") == row.want);
+  }
+  // The row of the model itself has the parameters that are counted for its layers, biases too.
+  for (const attnctl::Preset& preset : attnctl::presets()) {
+    CAPTURE(preset.name);
+    const auto table = attnctl::compare_attention(preset.config, 512);
+    std::vector<attnctl::Cell> cells(table.columns.size());
+    std::size_t own = 0;
+    for (std::size_t i = 0; i < table.rows; ++i) {
+      table.row(i, cells);
+      if (!std::get<bool>(cells[1])) continue;
+      ++own;
+      CHECK(std::get<std::int64_t>(cells[5]) ==
+            static_cast<std::int64_t>(count_parameters(preset.config).layers[0].attention));
+    }
+    CHECK(own == 1);
   }
 }
 
@@ -65,8 +126,11 @@ TEST_CASE("every preset has the sizes of the textbooks' table") {
     CHECK(config.layers[0].attention.heads == row.heads);
     CHECK(config.layers[0].attention.d_head == row.d_head);
   }
+  CHECK(&attnctl::preset_named("gpt2-small") == &attnctl::preset_named("gpt2"));
+  CHECK(&attnctl::preset_named("llama-2-70b") == &attnctl::preset_named("llama2-70b"));
   CHECK_THROWS_WITH_AS(static_cast<void>(attnctl::preset_named("gpt5")),
-                       doctest::Contains("bert-base, bert-large"), attnctl::Error);
+                       doctest::Contains("transformer-big, bert-base (bert-base-uncased), bert-large"),
+                       attnctl::Error);
 }
 
 TEST_CASE("attention costs 4 d^2 parameters a layer and the same operations for any number of heads") {

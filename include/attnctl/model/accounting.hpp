@@ -54,6 +54,16 @@ struct PatternMemory {
 /// Bytes that one token adds to a cache of keys and values, all layers, at `bytes_per_value` (4: float32).
 [[nodiscard]] std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value = 4);
 
+/// What the first layer's attention would cost with other heads of the same width in all: one head of h
+/// d_head, h heads, groups of heads that share keys and values (the model's own, else as many as divide the
+/// heads and come nearest to heads / 4), and one key/value head for all. Columns: variant, own (the model's),
+/// heads, kv_heads, d_head, parameters (biases as the model has them), FLOPs of one sequence of n tokens as
+/// projections, scores, values, output and flops (their sum), multiply_adds (half of it),
+/// multiply_adds_one_product (without those of `values`: tables in texts often count one of the two products
+/// of n^2), pattern_bytes and cache_bytes_per_token in float32. Variants that are an earlier row are left
+/// out, and so are shared keys where W_Q serves for W_K.
+[[nodiscard]] Table compare_attention(const ModelConfig& config, std::size_t length);
+
 /// The shapes that a batch takes on its way through the first layer's attention: columns step, tensor, shape,
 /// values (how many).
 [[nodiscard]] Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t length);

@@ -27,15 +27,23 @@ struct BareSizes {
 
 /// A published architecture, without weights.
 struct Preset {
-  std::string name;   // "bert-base"
-  std::string title;  // "BERT base"
+  std::string name;                  // "gpt2"
+  std::vector<std::string> aliases;  // "gpt2-small"
+  std::string title;                 // "GPT-2 small"
   ModelConfig config;
+
+  /// Attentions of the whole architecture: its layers, or three times as many where `config` is the encoder
+  /// of an encoder and a decoder, whose layers attend to themselves and to the encoder.
+  std::size_t attentions = 0;
 };
 
-/// The table of docs/textbook.md, in its order.
+/// The textbooks' table of models, in its order.
 [[nodiscard]] std::span<const Preset> presets();
 
-/// Throws Error(usage) that lists the known names.
+/// The names of all presets, aliases in brackets: "transformer-base, ..., gpt2 (gpt2-small), ...".
+[[nodiscard]] std::string preset_names();
+
+/// By name or alias. Throws Error(usage) that lists the known names.
 [[nodiscard]] const Preset& preset_named(std::string_view name);
 
 }  // namespace attnctl
