@@ -45,6 +45,8 @@ void add_seed(CLI::App& command, std::uint64_t& seed);
 Experiment add_averaging(CLI::App& command);
 Experiment add_diversity(CLI::App& command);
 Experiment add_hull(CLI::App& command);
+Experiment add_heads(CLI::App& command);
+Experiment add_positions(CLI::App& command);
 Experiment add_scaling(CLI::App& command);
 Experiment add_kinds(CLI::App& command);
 Experiment add_gradients(CLI::App& command);

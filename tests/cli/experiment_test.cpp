@@ -50,6 +50,7 @@ TEST_CASE("experiment: on a model, with its inputs or random ones; its files are
   const std::vector<Case> cases = {
       {{"scaling"}, "layer,head,rows,score_variance,entropy,temperature,saturated", 12},
       {{"scaling", "--text", "The cat sat.", "--layers", "1", "--saturation", "0.5"}, "layer,head,rows,", 4},
+      {{"positions", "--positions", "6"}, "distance,dot_product,", 6},
       {{"distance", "--ids", "1,2,3,4,5,6"}, "layer,head,from,to,pairs,weight,uniform,share,", 15},
       {{"distance", "--ids", "1,2,3,4", "--heads", "0.1,2.3", "--by", "head"}, "layer,head,from,to,", 8},
   };
@@ -93,6 +94,25 @@ TEST_CASE("experiment: built and trained do not mix") {
   }
 }
 
+TEST_CASE("experiment: heatmaps are drawn by their names, charts without one") {
+  const std::vector<std::string> small = {"experiment", "positions", "--positions", "6",
+                                          "--d",        "8",         "--format",    "svg"};
+  const auto drawn = [&](const std::string& picture) {
+    std::vector<std::string> arguments = small;
+    if (!picture.empty()) arguments.insert(arguments.end(), {"--picture", picture});
+    return run_attnctl(arguments);
+  };
+  const std::string charts = drawn("").out;
+  CHECK(charts.find("Experiment: positions") != std::string::npos);
+  CHECK(drawn("charts").out == charts);
+  CHECK(drawn("matrix").out.find(">Sinusoidal Positions<") != std::string::npos);
+  CHECK(drawn("similarity").out.find(">Similarity of Sinusoidal Positions<") != std::string::npos);
+  const RunResult unknown = drawn("learned");  // of a model alone
+  CHECK(unknown.status == 2);
+  CHECK(unknown.err ==
+        "attnctl: --picture: got learned, experiment positions has charts, matrix, similarity\n");
+}
+
 TEST_CASE("experiment: what is not known is refused") {
   RunResult result = run_attnctl({"experiment", "no-such"});
   CHECK(result.status == 2);
@@ -107,6 +127,17 @@ TEST_CASE("experiment: what is not known is refused") {
   CHECK(result.err == "attnctl: --picture: got no-such, experiment scaling has charts\n");
   result = run_small({"--format", "text", "--picture", "charts"});
   CHECK(result.status == 2);
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"positions", "--d", "7"},
+        {"positions", "--positions", "1"},
+        {"positions", "--model", "data/tiny-bert", "--positions", "129"},
+        {"heads", "--d", "512", "--heads", "3"},
+        {"heads", "--heads", "0"},
+        {"heads", "--length", "0"}}) {
+    std::vector<std::string> arguments = wrong;
+    arguments.insert(arguments.begin(), "experiment");
+    CHECK(run_attnctl(arguments).status == 2);
+  }
 }
 
 }  // namespace
