@@ -96,7 +96,12 @@ Experiment add_diversity(CLI::App& command) {
       "  attnctl experiment diversity --model data/tiny-llama --format text\n"
       "  attnctl experiment diversity --picture similarity -o diversity.svg\n"
       "  attnctl experiment diversity --save weights -o diversity.json");
-  return [request](Session& session) { return run_diversity(*request, session); };
+  Experiment experiment([request](Session& session) { return run_diversity(*request, session); });
+  experiment.inputs = [request] {
+    if (request->model.empty()) return std::vector<std::filesystem::path>();
+    return model_files({.model = request->model, .config = {}});
+  };
+  return experiment;
 }
 
 }  // namespace attnctl::cli

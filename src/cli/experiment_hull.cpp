@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -107,10 +108,12 @@ Experiment add_hull(CLI::App& command) {
       "Examples:\n  attnctl experiment hull --format text\n"
       "  attnctl experiment hull --keys \"0,0;4,0;0,4;1,1;4,0\" --format text\n"
       "  attnctl experiment hull | jq -c '.summary.keys[2].combination'");
-  return [keys](Session& session) {
+  Experiment experiment([keys](Session& session) {
     const OwnedMatrix<double> set = read_keys(*keys);
     return hull_experiment(set.view(), session.pool);
-  };
+  });
+  experiment.inputs = [keys] { return std::vector<std::filesystem::path>{*keys}; };
+  return experiment;
 }
 
 }  // namespace attnctl::cli

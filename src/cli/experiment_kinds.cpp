@@ -4,6 +4,7 @@
 #include "attnctl/base/random.hpp"
 #include "attnctl/model/random_layer.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -151,7 +152,15 @@ Experiment add_kinds(CLI::App& command) {
       "Examples:\n  attnctl experiment kinds --grid 16x16 --format text\n"
       "  attnctl experiment kinds --model data/tiny-llama --ids 5,6,7,8,9,10,11,12 --kinds "
       "window:2,strided:3");
-  return [request](Session& session) { return run_kinds(*request, session); };
+  Experiment experiment([request](Session& session) { return run_kinds(*request, session); });
+  experiment.inputs = [request] {
+    std::vector<std::filesystem::path> files = input_files(request->inputs);
+    if (request->model.model.empty()) return files;
+    const std::vector<std::filesystem::path> model = model_files(request->model);
+    files.insert(files.end(), model.begin(), model.end());
+    return files;
+  };
+  return experiment;
 }
 
 }  // namespace attnctl::cli

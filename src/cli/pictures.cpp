@@ -62,7 +62,9 @@ HeatmapPage pattern_page(const Results& results) {
                              crossed ? std::vector<std::string>() : queries, queries,
                              std::move(pattern.values)});
   }
-  page.title = page.heatmaps.size() > 1 ? "Attention Patterns" : "";
+  const bool single = page.heatmaps.size() == 1;
+  page.title = single ? "" : "Attention Patterns";
+  if (single) page.heatmaps.front().title = "Attention Pattern of " + page.heatmaps.front().title;
   if (results.weighting != Weighting::weights) page.scale.label = "Norm of weighted value";
   if (results.weighting == Weighting::norm) page.scale.high = largest(page.heatmaps);
   return page;

@@ -34,7 +34,7 @@ void draw_categories(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
     widest = std::max(widest, text_width(shortened(label, longest_label), tick_font));
   }
   const double group = plot_width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
-  const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil((widest + 6) / group)));
+  const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil((widest + 2) / group)));
   const double bottom = at.y + plot_height;
   for (std::size_t i = 0; i < plot.categories.size(); i += step) {
     const double x = at.x + (static_cast<double>(i) + 0.5) * group;

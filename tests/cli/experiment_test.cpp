@@ -10,9 +10,11 @@
 
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
+#include "support/temp_dir.hpp"
 
 using attnctl::test::run_attnctl;
 using attnctl::test::RunResult;
+namespace test = attnctl::test;
 using nlohmann::json;
 
 namespace {
@@ -72,6 +74,27 @@ TEST_CASE("experiment: on a model, with its inputs or random ones; its files are
     arguments.insert(arguments.end(), {"-o", "data/tiny-bert/config.json"});
     CHECK(run_attnctl(arguments).status == 2);
   }
+}
+
+TEST_CASE("experiment: what it reads is never an output") {
+  const test::TempDir folder;
+  const std::string keys = folder.write("keys.json", "[[1, 0], [0, 1]]").string();
+  const std::vector<std::vector<std::string>> refused = {
+      {"hull", "--keys", keys, "-o", keys},
+      {"diversity", "--model", "data/tiny-bert", "-o", "data/tiny-bert/config.json"},
+      {"kinds", "--model", "data/tiny-bert", "--ids", "1,2", "-o", "data/tiny-bert/config.json"},
+      {"positions", "--model", "data/tiny-bert", "-o", "data/tiny-bert/config.json"},
+      {"kinds", "--model", "data/tiny-bert", "--input", keys, "-o", keys},
+  };
+  for (const std::vector<std::string>& each : refused) {
+    CAPTURE(each[0]);
+    std::vector<std::string> arguments = {"experiment"};
+    arguments.insert(arguments.end(), each.begin(), each.end());
+    const RunResult result = run_attnctl(arguments);
+    CHECK(result.status == 2);
+    CHECK(result.err.find("input") != std::string::npos);
+  }
+  CHECK(test::slurp(keys) == "[[1, 0], [0, 1]]");
 }
 
 TEST_CASE("experiment: built and trained do not mix") {
