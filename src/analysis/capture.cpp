@@ -3,6 +3,7 @@
 #include "attnctl/base/error.hpp"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -128,10 +129,9 @@ void Capture::begin(const Model& model, const Batch& batch) {
   }
   const auto& heads = layout_.heads().heads();
   reads_kv_first_.clear();
-  for (std::size_t i = 0; i < heads.size(); ++i) {
-    reads_kv_first_.push_back(i == 0 || heads[i - 1].layer != heads[i].layer ||
-                              kv_head_of(model.config(), heads[i - 1]) !=
-                                  kv_head_of(model.config(), heads[i]));
+  std::set<HeadId> read;
+  for (const HeadId head : heads) {
+    reads_kv_first_.push_back(read.insert({head.layer, kv_head_of(model.config(), head)}).second);
   }
 }
 

@@ -27,12 +27,21 @@ std::string_view name_of(Projection projection) {
 }
 
 CircuitFactor CircuitFactor::of_outputs(const Linear& weight, std::size_t width,
-                                        std::size_t heads_per_slice) {
-  return {weight.stored, weight.orientation == Orientation::out_in, width, heads_per_slice};
+                                        std::vector<std::size_t> slices) {
+  CircuitFactor factor(weight.last(), weight.orientation == Orientation::out_in, width, std::move(slices));
+  factor.other_ = weight.first.values;
+  factor.other_by_rows_ = weight.first.orientation == Orientation::out_in;
+  return factor;
 }
 
 CircuitFactor CircuitFactor::of_inputs(const Linear& weight, std::size_t width) {
-  return {weight.stored, weight.orientation == Orientation::in_out, width, 1};
+  const StoredMatrix& sliced = weight.factorised() ? weight.first : weight.last();
+  CircuitFactor factor(sliced, sliced.orientation == Orientation::in_out, width, {});
+  if (weight.factorised()) {
+    factor.other_ = weight.stored;
+    factor.other_by_rows_ = weight.orientation == Orientation::in_out;
+  }
+  return factor;
 }
 
 void CircuitFactor::fold(std::span<const float> gain, float offset) {
@@ -49,7 +58,7 @@ MatrixView<const float> CircuitFactor::stored(std::size_t head, std::size_t coun
   return by_rows_ ? stored_.row_range(first, count * width_) : stored_.col_range(first, count * width_);
 }
 
-void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const {
+void CircuitFactor::read_stored(std::size_t head, MatrixView<double> out) const {
   const MatrixView<const float> slice = stored(head);
   if (by_rows_) {
     for (std::size_t c = 0; c < width_; ++c) {
@@ -63,6 +72,24 @@ void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const
       for (std::size_t c = 0; c < width_; ++c) {
         for (std::size_t r = first; r < last; ++r) out(c, r) = static_cast<double>(slice(r, c));
       }
+    }
+  }
+}
+
+void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const {
+  if (other_.data == nullptr) {
+    read_stored(head, out);
+  } else {
+    OwnedMatrix<double> slice(width_, inner_dimension());
+    read_stored(head, slice.view());
+    OwnedMatrix<double> other(other_.rows, other_.cols);
+    for (std::size_t r = 0; r < other_.rows; ++r) {
+      std::copy(other_.row(r).begin(), other_.row(r).end(), other.view().row(r).begin());
+    }
+    if (other_by_rows_) {
+      gemm_nn(std::as_const(slice).view(), std::as_const(other).view(), out);
+    } else {
+      gemm_nt(std::as_const(slice).view(), std::as_const(other).view(), out);
     }
   }
   if (gain_.empty()) return;

@@ -32,18 +32,18 @@ std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t l
     factor.fold(norm.gain, norm.offset);
     return factor;
   };
+  std::vector<std::size_t> slices;
+  for (std::size_t head = 0; head < attention.heads; ++head) {
+    slices.push_back(projection == Projection::query ? attention.query_slice(head) : attention.kv_head(head));
+  }
   switch (projection) {
     case Projection::query:
-      return folded(CircuitFactor::of_outputs(weights.query, attention.d_head, 1));
-    case Projection::key: {
-      // Where the query's weight serves as the key's, it has a slice for every head.
-      const std::size_t slices = weights.key.out() / attention.d_head;
-      return folded(CircuitFactor::of_outputs(weights.key, attention.d_head, attention.heads / slices));
-    }
+      return folded(CircuitFactor::of_outputs(weights.query, attention.d_head, std::move(slices)));
+    case Projection::key:
+      return folded(CircuitFactor::of_outputs(weights.key, attention.d_head, std::move(slices)));
     case Projection::value:
       if (!weights.value.present()) return std::nullopt;
-      return folded(
-          CircuitFactor::of_outputs(weights.value, attention.d_value, attention.heads / attention.kv_heads));
+      return folded(CircuitFactor::of_outputs(weights.value, attention.d_value, std::move(slices)));
     case Projection::output:
       if (!weights.output.present()) return std::nullopt;
       return CircuitFactor::of_inputs(weights.output, attention.d_value);

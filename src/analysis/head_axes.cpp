@@ -22,9 +22,10 @@ HeadAxes::HeadAxes(std::span<const HeadId> heads) : heads_(heads.begin(), heads.
 HeadAxes HeadAxes::of_kv_heads(std::span<const HeadId> heads, const ModelConfig& config) {
   std::vector<HeadId> read;
   for (const HeadId head : heads) {
-    const HeadId kv{head.layer, kv_head_of(config, head)};
-    if (read.empty() || read.back() != kv) read.push_back(kv);
+    read.push_back({head.layer, kv_head_of(config, head)});
   }
+  std::ranges::sort(read);  // tied heads read them in any order
+  read.erase(std::unique(read.begin(), read.end()), read.end());
   return HeadAxes(read);
 }
 
@@ -40,8 +41,7 @@ std::optional<std::size_t> HeadAxes::place(HeadId head) const {
 }
 
 std::size_t kv_head_of(const ModelConfig& config, HeadId head) {
-  const AttentionConfig& attention = config.layers.at(head.layer).attention;
-  return head.head / (attention.heads / attention.kv_heads);
+  return config.layers.at(head.layer).attention.kv_head(head.head);
 }
 
 }  // namespace attnctl

@@ -25,8 +25,7 @@ std::vector<std::string> column_names(bool per_input, HeadColumns columns) {
 }
 
 std::vector<Cell> head_cells(const HeadsTableParts& parts, HeadId head, HeadColumns columns) {
-  const AttentionConfig& attention = parts.config.layers.at(head.layer).attention;
-  const std::size_t kv_head = head.head / (attention.heads / attention.kv_heads);
+  const std::size_t kv_head = parts.config.layers.at(head.layer).attention.kv_head(head.head);
   std::vector<Cell> cells;
   if (columns == HeadColumns::named) cells.emplace_back(to_string(head));
   cells.emplace_back();  // component: a model of one stack has none

@@ -18,7 +18,7 @@ namespace {
 bool serves_in_place(const ComparedHead& a, const ComparedHead& b) {
   constexpr std::size_t narrow = 32;
   const auto same_kind = [](const CircuitFactor& x, const CircuitFactor& y) {
-    return !x.folded() && !y.folded() && x.by_rows() == y.by_rows();
+    return x.in_place() && y.in_place() && x.by_rows() == y.by_rows();
   };
   const std::size_t width = a.factors->left.width();
   return width >= narrow && a.cancellation * b.cancellation <= 2 * static_cast<double>(width) &&

@@ -1,6 +1,7 @@
 #include "cli/info_parts.hpp"
 
 #include "attnctl/model/accounting.hpp"
+#include "attnctl/model/sharing.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -106,6 +107,8 @@ std::vector<InfoPart> info_parts(const InfoSubject& subject, const InfoAsked& as
                    asked.length),
        compare_attention(config, asked.length), "variant"});
   parts.push_back({"layers", "Parameters of each layer", layers_table(config, parameters), "layer"});
+  Table sharing = sharing_table(config, model);
+  if (sharing.rows > 0) parts.push_back({"sharing", "Shared and factorised", std::move(sharing), "shared"});
   if (model != nullptr) {
     Table apart = tensors_apart(*model);
     if (apart.rows > 0)

@@ -20,7 +20,7 @@ namespace attnctl::forward {
 struct AttentionLayer {
   const AttentionConfig& config;
   std::size_t layer = 0;
-  MatrixView<const float> q;  // [rows, heads k], rotated
+  MatrixView<const float> q;  // [rows, query_slices k], rotated
   MatrixView<const float> k;  // [key rows, kv_heads k], rotated
   MatrixView<const float> v;  // [key rows, kv_heads v]; empty where no values are needed
   MatrixView<float> z;        // [rows, heads v]; empty where z is not needed

@@ -26,30 +26,55 @@ std::vector<HeadRun> runs_of(std::span<const std::uint8_t> wanted) {
   return runs;
 }
 
+/// The query slices that the wanted heads use.
+std::vector<HeadRun> query_runs_of(const AttentionConfig& config, std::span<const std::uint8_t> wanted) {
+  std::vector<std::uint8_t> slices(config.query_slices(), 0);
+  for (std::size_t head = 0; head < wanted.size(); ++head) {
+    if (wanted[head] != 0) slices[config.query_slice(head)] = 1;
+  }
+  return runs_of(slices);
+}
+
 /// The key/value heads that the wanted heads read.
 std::vector<HeadRun> kv_runs_of(const AttentionConfig& config, std::span<const std::uint8_t> wanted) {
   std::vector<std::uint8_t> kv_wanted(config.kv_heads, 0);
   for (std::size_t head = 0; head < wanted.size(); ++head) {
-    if (wanted[head] != 0) kv_wanted[head / (config.heads / config.kv_heads)] = 1;
+    if (wanted[head] != 0) kv_wanted[config.kv_head(head)] = 1;
   }
   return runs_of(kv_wanted);
 }
 
-/// Only the columns of the wanted heads of out = x W + b.
-void add_products(std::span<const HeadRun> runs, std::size_t width, const Dense& all,
-                  std::vector<Dense>& products) {
-  for (const HeadRun& run : runs) {
-    products.push_back({all.x, all.weights.outputs(run.first * width, run.count * width),
-                        all.out.col_range(run.first * width, run.count * width)});
+/// Products of one layer that can be computed together.
+struct Products {
+  std::vector<Dense> narrowing;  // x A of factorised projections, before the others
+  std::vector<Dense> products;
+
+  /// Only the columns of the wanted slices of out = x W + b.
+  void add(std::span<const HeadRun> runs, std::size_t width, const Dense& all, Buffer& narrowed) {
+    MatrixView<const float> x = all.x;
+    if (all.weights.factorised()) {
+      const MatrixView<float> inner = narrowed.take(x.rows, all.weights.rank());
+      narrowing.push_back({x, all.weights.first_product(), inner});
+      x = inner;
+    }
+    const Linear weights = all.weights.last_product();
+    for (const HeadRun& run : runs) {
+      products.push_back({x, weights.outputs(run.first * width, run.count * width),
+                          all.out.col_range(run.first * width, run.count * width)});
+    }
   }
-}
+  void run(Pool& pool) const {
+    if (!narrowing.empty()) run_dense(pool, narrowing);
+    run_dense(pool, products);
+  }
+};
 
 }  // namespace
 
 /// What the heads of a layer read and write.
 struct BlockPass::Projections {
   MatrixView<float> q, k, v, z;  // v and z without data where they are not needed
-  std::vector<HeadRun> runs, kv_runs;
+  std::vector<HeadRun> query_runs, kv_runs;
 };
 
 void PassReport::Finding::add(const RowCount& rows, HeadId of_head) {
@@ -111,19 +136,19 @@ BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
       first.value_embeddings.rows() > 0 ? first.value_embeddings.view() : keys;
 
   Projections made;
-  made.runs = runs_of(plan.computed);
+  made.query_runs = query_runs_of(config, plan.computed);
   made.kv_runs = kv_runs_of(config, plan.computed);
-  made.q = q_.take(block.rows, config.heads * config.d_head);
+  made.q = q_.take(block.rows, config.query_slices() * config.d_head);
   made.k = k_.take(block.key_rows, config.kv_heads * config.d_head);
-  std::vector<Dense> products;
-  add_products(made.runs, config.d_head, {stream, weights.query, made.q}, products);
-  add_products(made.kv_runs, config.d_head, {keys, weights.key, made.k}, products);
+  Products products;
+  products.add(made.query_runs, config.d_head, {stream, weights.query, made.q}, narrow_.query);
+  products.add(made.kv_runs, config.d_head, {keys, weights.key, made.k}, narrow_.key);
   if (plan.values) {
     made.v = v_.take(block.key_rows, config.kv_heads * config.d_value);
-    add_products(made.kv_runs, config.d_value, {values, weights.value, made.v}, products);
+    products.add(made.kv_runs, config.d_value, {values, weights.value, made.v}, narrow_.value);
   }
   if (plan.z) made.z = z_.take(block.rows, config.heads * config.d_value);
-  run_dense(pool_, products);
+  products.run(pool_);
   if (config.rotary != nullptr) turn(block, config, made);
   return made;
 }
@@ -137,7 +162,7 @@ void BlockPass::turn(const Block& block, const AttentionConfig& config, const Pr
     }
   };
   for (const Part& part : block.parts) {
-    turn_runs(projections.q.row_range(part.first_query, part.queries), projections.runs);
+    turn_runs(projections.q.row_range(part.first_query, part.queries), projections.query_runs);
     turn_runs(projections.k.row_range(part.first_key, part.keys), projections.kv_runs);
   }
 }
@@ -155,8 +180,8 @@ void BlockPass::attend_heads(const Block& block, std::size_t index, const Projec
                              plan.patterns || plan.scores};
   for (PanelBuffers& buffers : panels_) buffers.reserve(block, layer);
   std::vector<std::size_t> heads;
-  for (const HeadRun& run : projections.runs) {
-    for (std::size_t i = 0; i < run.count; ++i) heads.push_back(run.first + i);
+  for (std::size_t head = 0; head < plan.computed.size(); ++head) {
+    if (plan.computed[head] != 0) heads.push_back(head);
   }
   std::vector<HeadReport> reports(heads.size());
   pool_.run(heads.size(), [&](std::size_t task, std::size_t worker) {
@@ -173,9 +198,12 @@ void BlockPass::attend_heads(const Block& block, std::size_t index, const Projec
 
 MatrixView<const float> BlockPass::project_output(const LayerWeights& weights, MatrixView<const float> z) {
   if (!weights.output.present()) return z;  // the heads side by side
-  const Dense product{z, weights.output, normed_.take(z.rows, weights.output.out())};
-  run_dense(pool_, {&product, 1});
-  return product.out;
+  const MatrixView<float> output = normed_.take(z.rows, weights.output.out());
+  const HeadRun all{0, 1};
+  Products products;
+  products.add({&all, 1}, output.cols, {z, weights.output, output}, narrow_.output);
+  products.run(pool_);
+  return output;
 }
 
 void BlockPass::show_stream(const Block& block, std::size_t index, MatrixView<const float> x) {

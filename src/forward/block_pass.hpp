@@ -64,6 +64,9 @@ class BlockPass {
   OutputHead head_;
   MlpBuffers mlp_;
   Buffer x_, normed_, q_, k_, v_, z_;
+  struct {
+    Buffer query, key, value, output;
+  } narrow_;                          // x A of factorised projections
   std::vector<PanelBuffers> panels_;  // one a worker
   PassReport report_;
 };

@@ -13,7 +13,7 @@ namespace attnctl::forward {
 /// out = act(x W + b), or out += x W + b.
 struct Dense {
   MatrixView<const float> x;  // [rows, in]
-  Linear weights;             // [in, out]
+  Linear weights;             // [in, out], not factorised
   MatrixView<float> out;      // [rows, out]
   std::optional<Activation> activation = std::nullopt;
   bool accumulate = false;

@@ -126,8 +126,8 @@ struct Projections {
 /// One head: dL/dz is given; its parts of dL/dq, dL/dk and dL/dv.
 Projections head_gradient(const AttentionConfig& config, const Projections& all, std::size_t head,
                           const Matrix& pattern, const Matrix& d_z) {
-  const std::size_t kv_head = head / (config.heads / config.kv_heads);
-  Matrix q = columns(all.q, head * config.d_head, config.d_head);
+  const std::size_t kv_head = config.kv_head(head);
+  Matrix q = columns(all.q, config.query_slice(head) * config.d_head, config.d_head);
   Matrix k = columns(all.k, kv_head * config.d_head, config.d_head);
   const Matrix v = columns(all.v, kv_head * config.d_value, config.d_value);
   if (config.rotary) {
@@ -174,8 +174,8 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
   Projections d{Matrix(all.q.rows(), all.q.cols()), Matrix(all.k.rows(), all.k.cols()),
                 Matrix(all.v.rows(), all.v.cols())};
   for (std::size_t h = 0; h < config.heads; ++h) {
-    const std::size_t kv_head = h / (config.heads / config.kv_heads);
-    add_columns(parts[h].q, h * config.d_head, d.q);
+    const std::size_t kv_head = config.kv_head(h);
+    add_columns(parts[h].q, config.query_slice(h) * config.d_head, d.q);
     add_columns(parts[h].k, kv_head * config.d_head, d.k);
     add_columns(parts[h].v, kv_head * config.d_value, d.v);
   }

@@ -75,7 +75,7 @@ double score_of(const AttentionConfig& config, std::span<const double> q, std::s
 
 /// Projections of all heads of a layer, side by side.
 struct Projected {
-  OwnedMatrix<double> q, k, v;  // [n, heads k], [m, kv_heads k], [m, kv_heads v]
+  OwnedMatrix<double> q, k, v;  // [n, query_slices k], [m, kv_heads k], [m, kv_heads v]
 };
 
 struct LayerPass {
@@ -86,8 +86,8 @@ struct LayerPass {
 
 void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) {
   const AttentionConfig& config = pass.config;
-  const std::size_t kv_head = head / (config.heads / config.kv_heads);
-  OwnedMatrix<double> q = head_of(pass.projected.q, head, config.d_head);
+  const std::size_t kv_head = config.kv_head(head);
+  OwnedMatrix<double> q = head_of(pass.projected.q, config.query_slice(head), config.d_head);
   OwnedMatrix<double> k = head_of(pass.projected.k, kv_head, config.d_head);
   if (config.rotary) {
     reference::rotate(*config.rotary, q.rows(), q.view());

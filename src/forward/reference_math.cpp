@@ -31,6 +31,9 @@ void apply_block(const Linear& linear, MatrixView<const double> x, MatrixView<do
 }  // namespace
 
 OwnedMatrix<double> apply(const Linear& linear, MatrixView<const double> x, Pool& pool) {
+  if (linear.factorised()) {
+    return apply(linear.last_product(), apply(linear.first_product(), x, pool).view(), pool);
+  }
   OwnedMatrix<double> y(x.rows, linear.out());
   const std::size_t blocks = (linear.out() + block_outputs - 1) / block_outputs;
   pool.run(blocks, [&](std::size_t block, std::size_t) {

@@ -37,8 +37,13 @@ std::uint64_t sum_of(std::initializer_list<std::uint64_t> counts) {
   return sum;
 }
 
+/// Entries of a weight, of its two factors where it is factorised: also the multiply-adds of a row.
+std::uint64_t entries(LinearParts parts, std::uint64_t in, std::uint64_t out) {
+  return parts.rank > 0 ? product({sum_of({in, out}), parts.rank}) : product({in, out});
+}
+
 std::uint64_t linear(LinearParts parts, std::uint64_t in, std::uint64_t out) {
-  return sum_of({parts.weight ? product({in, out}) : 0, parts.bias ? out : 0});
+  return sum_of({parts.weight ? entries(parts, in, out) : 0, parts.bias ? out : 0});
 }
 
 std::uint64_t norm(NormKind kind, std::uint64_t width) {
@@ -69,7 +74,7 @@ struct LayerCount {
 LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
   const AttentionConfig& attention = layer.attention;
   const std::uint64_t d = config.d_model;
-  const std::uint64_t queries = product({attention.heads, attention.d_head});
+  const std::uint64_t queries = product({attention.query_slices(), attention.d_head});
   const std::uint64_t keys = product({attention.kv_heads, attention.d_head});
   const std::uint64_t values = product({attention.kv_heads, attention.d_value});
   const std::uint64_t concatenated = product({attention.heads, attention.d_value});
@@ -147,15 +152,22 @@ FlopCount count_flops(const ModelConfig& config, std::size_t length) {
   for (const LayerConfig& layer : config.layers) {
     const AttentionConfig& attention = layer.attention;
     const bool has_value = attention.value.weight;
-    add(count.projections, product({2, n, d, attention.heads, attention.d_head}));
-    add(count.projections, product({2, n, config.d_key_input, attention.kv_heads, attention.d_head}));
+    const auto project = [&](LinearParts parts, std::uint64_t in, std::uint64_t out) {
+      return product({2, n, entries(parts, in, out)});
+    };
+    add(count.projections,
+        project(attention.query, d, product({attention.query_slices(), attention.d_head})));
+    add(count.projections,
+        project(attention.key, config.d_key_input, product({attention.kv_heads, attention.d_head})));
     if (has_value) {
-      add(count.projections, product({2, n, config.d_value_input, attention.kv_heads, attention.d_value}));
+      add(count.projections,
+          project(attention.value, config.d_value_input, product({attention.kv_heads, attention.d_value})));
       add(count.values, product({2, n, n, attention.heads, attention.d_value}));
     }
     add(count.scores, product({2, n, n, attention.heads, attention.d_head}));
     if (attention.output.weight) {
-      add(count.output, product({2, n, attention.heads, attention.d_value, config.d_output}));
+      add(count.output,
+          project(attention.output, product({attention.heads, attention.d_value}), config.d_output));
     }
     add(count.mlp, product({2, mlp_matrices(layer.mlp), n, d, layer.mlp.width}));
   }
@@ -194,6 +206,7 @@ Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t lengt
   const std::uint64_t B = batch;
   const std::uint64_t n = length;
   const std::uint64_t h = attention.heads;
+  const std::uint64_t s = attention.query_slices();
   const std::uint64_t g = attention.kv_heads;
   const std::uint64_t k = attention.d_head;
   const std::uint64_t v = attention.d_value;
@@ -206,11 +219,15 @@ Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t lengt
     rows.push_back({std::move(name), std::move(tensor), extents(shape), *shown});
   };
   step("input", "x", {B, n, config.d_model});
-  step("project", "x W_Q", {B, n, product({h, k})});
-  step("project", "x W_K", {B, n, product({g, k})});
-  if (attention.value.weight) step("project", "x W_V", {B, n, product({g, v})});
-  step("split", "q", {B, n, h, k});
-  step("transpose", "q", {B, h, n, k});
+  const auto project = [&](const std::string& tensor, LinearParts parts, std::uint64_t out) {
+    if (parts.rank > 0) step("project", tensor + "_a", {B, n, parts.rank});
+    step("project", tensor + (parts.rank > 0 ? "_a " + tensor.substr(2) + "_b" : ""), {B, n, out});
+  };
+  project("x W_Q", attention.query, product({s, k}));
+  project("x W_K", attention.key, product({g, k}));
+  if (attention.value.weight) project("x W_V", attention.value, product({g, v}));
+  step("split", "q", {B, n, s, k});
+  step("transpose", "q", {B, s, n, k});
   step("split and transpose", "k", {B, g, n, k});
   if (attention.value.weight) step("split and transpose", "v", {B, g, n, v});
   step("q k^T", "scores", {B, h, n, n});
@@ -218,7 +235,10 @@ Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t lengt
   if (attention.value.weight) {
     step("pattern v", "z", {B, h, n, v});
     step("concatenate", "z", {B, n, product({h, v})});
-    if (attention.output.weight) step("z W_O", "output", {B, n, config.d_output});
+    if (attention.output.rank > 0) step("z W_O_a", "z W_O_a", {B, n, attention.output.rank});
+    if (attention.output.weight) {
+      step(attention.output.rank > 0 ? "z W_O_a W_O_b" : "z W_O", "output", {B, n, config.d_output});
+    }
   }
   return make_table("shapes", {"step", "tensor", "shape", "values"}, std::move(rows));
 }

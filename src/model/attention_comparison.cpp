@@ -30,6 +30,7 @@ ModelConfig attention_alone(const ModelConfig& config, const Variant& variant) {
   AttentionConfig& attention = layer.attention;
   attention.heads = variant.heads;
   attention.kv_heads = variant.kv_heads;
+  attention.head_slices.clear();  // no heads are tied
   attention.d_head = first.attention.d_head * first.attention.heads / variant.heads;
   attention.d_value = first.attention.d_value * first.attention.heads / variant.heads;
   alone.layers.push_back(std::move(layer));
@@ -84,8 +85,9 @@ Table compare_attention(const ModelConfig& config, std::size_t length) {
   for (const Variant& variant : variants_of(own)) {
     const ModelConfig alone = attention_alone(config, variant);
     const FlopCount flops = count_flops(alone, length);
-    std::vector<Cell> row = {std::string(variant.name),
-                             variant.heads == own.heads && variant.kv_heads == own.kv_heads};
+    std::vector<Cell> row = {std::string(variant.name), own.head_slices.empty() &&
+                                                            variant.heads == own.heads &&
+                                                            variant.kv_heads == own.kv_heads};
     for (const std::uint64_t count :
          {std::uint64_t{variant.heads}, std::uint64_t{variant.kv_heads},
           std::uint64_t{alone.layers[0].attention.d_head}, count_parameters(alone).attention,

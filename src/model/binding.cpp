@@ -100,7 +100,12 @@ class Binder {
   BoundLinear linear(const LinearSpec& spec, LinearParts parts, std::size_t in, const Outputs& out,
                      bool heads_inward = false) {
     BoundLinear bound;
-    if (parts.weight) bound.weight = matrix(spec.weight, in, out, heads_inward);
+    if (parts.weight && parts.rank > 0) {
+      bound.first = matrix({&spec.factors.first.value(), 1}, in, alone(parts.rank), heads_inward);
+      bound.weight = matrix({&spec.factors.last.value(), 1}, parts.rank, out, false);
+    } else if (parts.weight) {
+      bound.weight = matrix(spec.weight, in, out, heads_inward);
+    }
     if (parts.bias) bound.bias = bias(spec.bias, out);
     return bound;
   }
@@ -192,7 +197,7 @@ void Binder::bind_layer(const LayerConfig& layer) {
   heads_ = attention.heads;
   because_ = fmt::format("width {}, {} heads, {} key/value heads, head dimension {}", config_.d_model,
                          attention.heads, attention.kv_heads, attention.d_head);
-  Outputs query{.heads = attention.heads, .each = attention.d_head};
+  Outputs query{.heads = attention.query_slices(), .each = attention.d_head};
   Outputs key{.heads = attention.kv_heads, .each = attention.d_head, .before = query.count()};
   Outputs value{
       .heads = attention.kv_heads, .each = attention.d_value, .before = query.count() + key.count()};
@@ -201,7 +206,10 @@ void Binder::bind_layer(const LayerConfig& layer) {
   BoundLayer bound;
   bound.query = linear(spec.query, attention.query, config_.d_model, query);
   bound.key = linear(spec.key, attention.key, config_.d_key_input, key);
-  if (!attention.key.weight) bound.key.weight = bound.query.weight;
+  if (!attention.key.weight) {
+    bound.key.weight = bound.query.weight;
+    bound.key.first = bound.query.first;
+  }
   bound.value = linear(spec.value, attention.value, config_.d_value_input, value);
   bound.output = linear(spec.output, attention.output, attention.heads * attention.d_value,
                         alone(config_.d_output), true);

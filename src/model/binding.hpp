@@ -31,6 +31,7 @@ struct BoundVector {
 
 struct BoundLinear {
   BoundMatrix weight;
+  BoundMatrix first;  // of a factorised weight, which `weight` is the last factor of
   BoundVector bias;
 };
 

@@ -203,6 +203,12 @@ LinearSpec bare(std::string_view letter, const std::vector<std::string>& modules
   return spec;
 }
 
+/// A factorised projection: the factor at the heads may be stored by head.
+FactorSpec bare_factors(std::string_view letter, Axes first, Axes last) {
+  return {.first = StoredTensor{fmt::format("W_{}_a", letter), first},
+          .last = StoredTensor{fmt::format("W_{}_b", letter), last}};
+}
+
 /// The same for a projection of the input, or as torch.nn.MultiheadAttention saves it.
 LinearSpec bare_input(std::string_view letter) {
   const auto named = [&](std::string_view pattern) { return fmt::format(fmt::runtime(pattern), letter); };
@@ -210,6 +216,7 @@ LinearSpec bare_input(std::string_view letter) {
   spec.weight.push_back({named("{}_proj_weight")});
   spec.weight.push_back({"in_proj_weight", Axes::out_in, Packing::query_key_value});
   spec.bias.push_back({"in_proj_bias", Axes::out_in, Packing::query_key_value});
+  spec.factors = bare_factors(letter, Axes::in_out, Axes::in_out_or_head);
   return spec;
 }
 
@@ -223,6 +230,7 @@ FamilySpec attention() {
                           .value = bare_input("v"),
                           .output = bare("o", {"W_o", "w_o", "o_proj", "out_proj"})}};
   spec.stack.layer.query.weight_presence = {};
+  spec.stack.layer.output.factors = bare_factors("o", Axes::in_out_or_head, Axes::in_out);
   spec.embedding = {.token = {"embedding"}};
   spec.sizes = SizesFrom::tensors;
   spec.keys = {.layers = {{"layers"}, 1},

@@ -61,6 +61,29 @@ void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, War
                            escaped(source.config_path.string())));
 }
 
+/// Row r, or column slice of row r, of a weight as it is stored.
+std::span<const std::byte> stored_row(const TensorView& view, const BoundMatrix& bound, std::size_t r) {
+  const std::size_t size = size_of(view.dtype);
+  if (bound.axes == Axes::out_in)
+    return view.bytes.subspan((bound.first + r) * bound.in * size, bound.in * size);
+  const std::size_t stride = view.bytes.size() / size / bound.in;
+  return view.bytes.subspan((r * stride + bound.first) * size, bound.out * size);
+}
+
+/// Whether two weights are stored alike, with the same bytes. Unlike ones are told by their first row.
+bool same_bytes(Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b) {
+  if (a.tensor == no_tensor || b.tensor == no_tensor) return a.tensor == b.tensor;
+  const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out == b.out;
+  if (!alike || weights.tensors()[a.tensor].dtype != weights.tensors()[b.tensor].dtype) return false;
+  const TensorView first = weights.tensor(a.tensor);
+  const TensorView second = weights.tensor(b.tensor);
+  const std::size_t rows = a.axes == Axes::out_in ? a.out : a.in;
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (!std::ranges::equal(stored_row(first, a, r), stored_row(second, b, r))) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Model::Model() = default;
@@ -145,6 +168,15 @@ const HeadWeights& Model::head() const {
                                values.linear(bound.head_decoder)};
   }
   return *state_->head;
+}
+
+bool Model::key_is_query(std::size_t index) const {
+  const LayerConfig& layer = state_->config.layers.at(index);
+  if (!layer.attention.key.weight) return true;
+  const BoundLayer& bound = state_->binding.layers.at(layer.stored_as);
+  Checkpoint& weights = *state_->source.weights;
+  return same_bytes(weights, bound.query.weight, bound.key.weight) &&
+         same_bytes(weights, bound.query.first, bound.key.first);
 }
 
 std::size_t Model::shared_with(std::size_t index) const {

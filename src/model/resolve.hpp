@@ -11,7 +11,7 @@ namespace attnctl {
 inline constexpr std::size_t most_layers = 10'000;
 inline constexpr std::size_t widest_head = 1U << 20U;
 
-/// A family of SizesFrom::tensors: the shapes of the first layer's tensors decide (docs/cli.md, `attention`).
+/// A family of SizesFrom::tensors: the shapes of the first layer's tensors decide (docs/attention.md).
 [[nodiscard]] ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& config,
                                                const Checkpoint& weights);
 

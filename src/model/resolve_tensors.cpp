@@ -1,135 +1,73 @@
-#include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
 
 #include <cmath>
-#include <utility>
 
+#include "model/head_slices.hpp"
 #include "model/resolve.hpp"
+#include "model/shape_reader.hpp"
 #include "model/tensor_names.hpp"
 
 namespace attnctl {
 namespace {
 
-struct Extents {
-  std::size_t in = 0;
-  std::size_t out = 0;
-};
-
-/// Sizes of the bare mechanism, read off the tensors of its first layer.
-class ShapeReader {
- public:
-  ShapeReader(const ConfigReader& config, const TensorNames& names) : config_(config), names_(names) {}
-
-  /// Extents of a projection; `heads` is the outer extent of a tensor of rank 3.
-  [[nodiscard]] Extents extents(const LocatedTensor& tensor, std::size_t heads, bool output) const {
-    const Shape& shape = names_.info(tensor).shape;
-    Extents extents;
-    if (shape.size() == 2) {
-      extents = tensor.axes == Axes::out_in ? Extents{shape[1], shape[0]} : Extents{shape[0], shape[1]};
-    } else if (shape.size() == 3 && tensor.axes == Axes::in_out_or_head) {
-      if (shape[0] != heads) refuse(tensor, fmt::format("{} heads outermost", heads));
-      extents = output ? Extents{multiplied(tensor, shape[0], shape[1]), shape[2]}
-                       : Extents{shape[1], multiplied(tensor, shape[0], shape[2])};
-    } else {
-      refuse(tensor, tensor.axes == Axes::in_out_or_head ? "two or three dimensions" : "two dimensions");
-    }
-    if (extents.in == 0 || extents.out == 0) refuse(tensor, "no extent of 0");
-    return extents;
-  }
-
-  [[nodiscard]] std::size_t divided(const LocatedTensor& tensor, std::size_t width, std::size_t heads,
-                                    std::string_view key) const {
-    if (width % heads != 0) {
-      refuse(tensor, fmt::format("{} to be a multiple of {} ({} in {})", width, heads, config_.pointer(key),
-                                 escaped(config_.file())));
-    }
-    return width / heads;
-  }
-
-  /// A size that the configuration may repeat; it must then say the same.
-  [[nodiscard]] std::size_t agreed(const std::string& key, std::size_t found,
-                                   const LocatedTensor& tensor) const {
-    const auto said = config_.size(std::vector<std::string>{key});
-    if (said && *said != found) {
-      config_.refuse(*config_.find(key),
-                     fmt::format("{} as tensor \"{}\" of shape {} has it", found,
-                                 escaped(names_.info(tensor).name), to_string(names_.info(tensor).shape)));
-    }
-    return found;
-  }
-
-  [[noreturn]] void refuse(const LocatedTensor& tensor, const std::string& need) const {
-    const TensorInfo& info = names_.info(tensor);
-    fail(Status::bad_input, "{}: tensor \"{}\": got shape {}, need {}", info.file, escaped(info.name),
-         to_string(info.shape), need);
-  }
-
- private:
-  [[nodiscard]] std::size_t multiplied(const LocatedTensor& tensor, std::size_t a, std::size_t b) const {
-    const auto product = checked_product(std::vector<std::size_t>{a, b});
-    if (!product) refuse(tensor, "extents whose product fits 64 bits");
-    return *product;
-  }
-
-  const ConfigReader& config_;
-  const TensorNames& names_;
-};
-
-/// Rows of [q; k; v] that belong to one of them, in a packed tensor of a mechanism with as many kv heads.
-std::size_t own_outputs(const ShapeReader& reader, const LocatedTensor& tensor, std::size_t outputs) {
-  if (tensor.packing == Packing::whole) return outputs;
-  return reader.divided(tensor, outputs, 3, "the three projections");
-}
-
 struct Located {
-  LocatedTensor query;
-  std::optional<LocatedTensor> key, value, output;
+  LocatedWeight query, key, value, output;
 };
 
 Located locate(const LayerSpec& layer, const TensorNames& names, const ConfigReader& config) {
-  const auto query = names.find_in_layer(layer.query.weight, 0);
-  if (!query) {
+  const LocatedWeight query = names.find_weight_in_layer(layer.query, 0);
+  if (!query.found()) {
     std::string known;
     for (const StoredTensor& tensor : layer.query.weight) {
       known += fmt::format("{}{}", known.empty() ? "" : ", ", names.in_layer(tensor.name, 0));
     }
+    const FactorSpec& factors = layer.query.factors;
+    if (factors.first) {
+      known += fmt::format(", {} with {}", names.in_layer(factors.first->name, 0),
+                           names.in_layer(factors.last->name, 0));
+    }
     fail(Status::bad_input, "{}: no query projection; need one of {}", escaped(config.file()), known);
   }
-  return {*query, names.find_in_layer(layer.key.weight, 0), names.find_in_layer(layer.value.weight, 0),
-          names.find_in_layer(layer.output.weight, 0)};
+  return {query, names.find_weight_in_layer(layer.key, 0), names.find_weight_in_layer(layer.value, 0),
+          names.find_weight_in_layer(layer.output, 0)};
 }
 
 void resolve_value_sizes(const ShapeReader& reader, const Located& found, ModelConfig& model,
                          AttentionConfig& attention) {
   model.d_value_input = model.d_key_input;
-  if (found.value) {
-    const Extents extents = reader.extents(*found.value, attention.kv_heads, false);
+  if (found.value.found()) {
+    const Extents extents = reader.extents(found.value, attention.kv_heads, false);
+    const LocatedTensor& tensor = found.value.at_outputs();
     model.d_value_input = extents.in;
-    attention.d_value = reader.divided(*found.value, own_outputs(reader, *found.value, extents.out),
-                                       attention.kv_heads, "kv_heads");
-    attention.d_value = reader.agreed("d_value", attention.d_value, *found.value);
+    attention.d_value =
+        reader.divided(tensor, reader.own_outputs(tensor, extents.out), attention.kv_heads, "kv_heads");
+    attention.d_value = reader.agreed("d_value", attention.d_value, tensor);
   }
-  if (found.output) {
-    const Extents extents = reader.extents(*found.output, attention.heads, true);
+  if (found.output.found()) {
+    const Extents extents = reader.extents(found.output, attention.heads, true);
     model.d_output = extents.out;
-    if (!found.value) attention.d_value = reader.divided(*found.output, extents.in, attention.heads, "heads");
+    if (!found.value.found()) {
+      attention.d_value = reader.divided(found.output.at_inputs(), extents.in, attention.heads, "heads");
+    }
   } else {
     model.d_output = attention.heads * attention.d_value;
   }
-  if (!found.value) model.d_output = 0;
+  if (!found.value.found()) model.d_output = 0;
 }
 
 /// Sizes that all layers share, from the first.
 void resolve_sizes(const ShapeReader& reader, const ConfigReader& config, const Located& found,
                    ModelConfig& model, AttentionConfig& attention) {
-  const Extents query = reader.extents(found.query, attention.heads, false);
+  const Extents query = reader.extents(found.query, attention.query_slices(), false);
+  const LocatedTensor& tensor = found.query.at_outputs();
+  const char* const slices = attention.head_slices.empty() ? "heads" : "head_slices";
   model.d_model = model.d_key_input = query.in;
   attention.d_head =
-      reader.divided(found.query, own_outputs(reader, found.query, query.out), attention.heads, "heads");
-  attention.d_head = reader.agreed("d_head", attention.d_head, found.query);
-  if (found.key) {
-    model.d_key_input = reader.extents(*found.key, attention.kv_heads, false).in;
-  } else if (attention.kv_heads != attention.heads) {
+      reader.divided(tensor, reader.own_outputs(tensor, query.out), attention.query_slices(), slices);
+  attention.d_head = reader.agreed("d_head", attention.d_head, tensor);
+  if (found.key.found()) {
+    model.d_key_input = reader.extents(found.key, attention.kv_heads, false).in;
+  } else if (attention.kv_heads != attention.query_slices()) {
     config.refuse(*config.find("kv_heads"),
                   fmt::format("{} (/heads) where the query projection serves the keys", attention.heads));
   }
@@ -138,11 +76,12 @@ void resolve_sizes(const ShapeReader& reader, const ConfigReader& config, const 
   attention.scale = scale.value_or(1 / std::sqrt(static_cast<double>(attention.d_head)));
 }
 
-void resolve_layer_parts(const FamilySpec& family, const TensorNames& names, std::size_t number,
-                         AttentionConfig& attention) {
+void resolve_layer_parts(const FamilySpec& family, const ShapeReader& reader, const TensorNames& names,
+                         std::size_t number, AttentionConfig& attention) {
   const auto parts = [&](const LinearSpec& spec) {
-    return LinearParts{names.find_in_layer(spec.weight, number).has_value(),
-                       names.find_in_layer(spec.bias, number).has_value()};
+    const LocatedWeight weight = names.find_weight_in_layer(spec, number);
+    return LinearParts{weight.found(), names.find_in_layer(spec.bias, number).has_value(),
+                       weight.first ? reader.rank(*weight.first) : 0};
   };
   const LayerSpec& layer = family.stack.layer;
   attention.query = parts(layer.query);
@@ -150,14 +89,23 @@ void resolve_layer_parts(const FamilySpec& family, const TensorNames& names, std
   attention.value = parts(layer.value);
   attention.output = parts(layer.output);
   attention.query.weight = true;  // if it is not there it is missing
+  if (!attention.key.weight) attention.key.rank = attention.query.rank;
   if (!attention.value.weight) attention.value = attention.output = {};
 }
 
-void refuse_tensors(const FamilySpec& family, const TensorNames& names) {
-  const auto found = names.find_in_layer(stored(family.refused_tensors), 0);
-  if (!found) return;
-  fail(Status::bad_input, "{}: tensor \"{}\": unsupported, a learned key or value beside the input's",
-       names.info(*found).file, escaped(names.info(*found).name));
+void refuse_tensors(const FamilySpec& family, const TensorNames& names, std::size_t layers) {
+  std::string all;
+  for (const std::string& name : family.refused_tensors) all += (all.empty() ? "" : ", ") + name;
+  for (const StoredTensor& tensor : stored(family.refused_tensors)) {
+    for (std::size_t layer = 0; layer < layers; ++layer) {
+      const auto found = names.find_in_layer({&tensor, 1}, layer);
+      if (!found) continue;
+      fail(Status::bad_input,
+           "{}: tensor \"{}\": unsupported, a key or value learned beside those of the input; need weights "
+           "without {}",
+           names.info(*found).file, escaped(names.info(*found).name), all);
+    }
+  }
 }
 
 AttentionKind resolve_attention_kind(const ConfigReader& config) {
@@ -205,21 +153,18 @@ ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& c
   ModelConfig model;
   const std::size_t layers = resolve_layer_count(family, config);
   const TensorNames names(family, weights, layers);
-  refuse_tensors(family, names);
+  refuse_tensors(family, names, layers);
 
   LayerConfig layer;
   AttentionConfig& attention = layer.attention;
   attention.heads = config.size(family.keys.heads);
-  attention.kv_heads = config.size(std::span(family.keys.kv_heads.names)).value_or(attention.heads);
-  if (attention.heads % attention.kv_heads != 0) {
-    check_multiple(config, "heads", attention.heads, "kv_heads", attention.kv_heads);
-  }
   attention.causal = config.flag(family.keys.causal_if).value_or(false);
   attention.kind = resolve_attention_kind(config);
   const ShapeReader reader(config, names);
   const Located found = locate(family.stack.layer, names, config);
+  resolve_heads(reader, config, names, found.query.at_outputs(), attention);
   resolve_sizes(reader, config, found, model, attention);
-  if (layers > 1 && found.value && model.d_output != model.d_model) {
+  if (layers > 1 && found.value.found() && model.d_output != model.d_model) {
     fail(Status::bad_input, "{}: {}: got {}, but the output of a layer has width {} and its input {}",
          escaped(config.file()), config.pointer("layers"), layers, model.d_output, model.d_model);
   }
@@ -227,7 +172,7 @@ ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& c
   for (std::size_t i = 0; i < layers; ++i) {
     model.layers.push_back(layer);
     model.layers[i].stored_as = i;
-    resolve_layer_parts(family, names, i, model.layers[i].attention);
+    resolve_layer_parts(family, reader, names, i, model.layers[i].attention);
   }
   model.embedding = resolve_embedding(family, config, names, model.d_model);
   model.vocabulary = resolve_vocabulary(config, model.embedding);

@@ -20,6 +20,9 @@ std::size_t count_found(const LayerSpec& layer, const Checkpoint& weights, const
     for (const StoredTensor& tensor : spec->weight) {
       if (weights.find(prefix + tensor.name) != Checkpoint::npos) ++count;
     }
+    for (const auto& factor : {spec->factors.first, spec->factors.last}) {
+      if (factor && weights.find(prefix + factor->name) != Checkpoint::npos) ++count;
+    }
   }
   return count;
 }
@@ -69,6 +72,27 @@ std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> nam
 std::optional<LocatedTensor> TensorNames::find_in_layer(std::span<const StoredTensor> names,
                                                         std::size_t number) const {
   return find(names, [&](const std::string& name) { return in_layer(name, number); });
+}
+
+LocatedWeight TensorNames::find_weight_in_layer(const LinearSpec& spec, std::size_t number) const {
+  LocatedWeight located;
+  located.whole = find_in_layer(spec.weight, number);
+  if (!spec.factors.first) return located;
+  const StoredTensor& first = spec.factors.first.value();
+  const StoredTensor& last = spec.factors.last.value();
+  located.first = find_in_layer({&first, 1}, number);
+  located.last = find_in_layer({&last, 1}, number);
+  if (!located.first && !located.last) return located;
+  const TensorInfo& factor = info(located.first ? *located.first : *located.last);
+  if (located.whole) {
+    fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are the same projection; need one of them",
+         factor.file, escaped(info(*located.whole).name), escaped(factor.name));
+  }
+  if (!located.first || !located.last) {
+    fail(Status::bad_input, "{}: tensor \"{}\" is one factor of a projection; need \"{}\" too", factor.file,
+         escaped(factor.name), escaped(in_layer(located.first ? last.name : first.name, number)));
+  }
+  return located;
 }
 
 std::optional<LocatedTensor> TensorNames::find_outside_layers(std::span<const StoredTensor> names) const {

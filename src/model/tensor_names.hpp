@@ -17,6 +17,17 @@ struct LocatedTensor {
   Packing packing = Packing::whole;
 };
 
+/// How a checkpoint stores the weight of a projection: as one tensor, or as two factors.
+struct LocatedWeight {
+  std::optional<LocatedTensor> whole;
+  std::optional<LocatedTensor> first, last;  // both or none
+
+  [[nodiscard]] bool found() const { return whole || first; }
+  /// The tensor whose inputs, or outputs, are the projection's.
+  [[nodiscard]] const LocatedTensor& at_inputs() const { return whole ? *whole : first.value(); }
+  [[nodiscard]] const LocatedTensor& at_outputs() const { return whole ? *whole : last.value(); }
+};
+
 /// Finds a family's tensors in a checkpoint: settles which of the prefixes this file uses, and fills numbers
 /// into names. Throws Error(bad_input) where a file holds two alternatives and the family allows one.
 class TensorNames {
@@ -32,6 +43,8 @@ class TensorNames {
   /// The alternatives under a layer's number, below the family's prefix, or as they are.
   [[nodiscard]] std::optional<LocatedTensor> find_in_layer(std::span<const StoredTensor> names,
                                                            std::size_t number) const;
+  /// Throws Error(bad_input) where there is one factor of two, or a factor beside the whole weight.
+  [[nodiscard]] LocatedWeight find_weight_in_layer(const LinearSpec& spec, std::size_t number) const;
   [[nodiscard]] std::optional<LocatedTensor> find_outside_layers(std::span<const StoredTensor> names) const;
   [[nodiscard]] std::optional<LocatedTensor> find_absolute(std::span<const StoredTensor> names) const;
 

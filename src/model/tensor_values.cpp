@@ -104,20 +104,18 @@ std::span<const float> TensorValues::in_out_of_heads(const BoundMatrix& bound) {
   return kept;
 }
 
-Linear TensorValues::linear(const BoundLinear& bound) {
-  const BoundMatrix& weight = bound.weight;
-  Linear linear;
-  linear.bias = vector(bound.bias);
-  if (weight.tensor == no_tensor) return linear;
-  const std::span<const float> stored = weight.heads > 0 ? in_out_of_heads(weight) : values(weight.tensor);
-  if (weight.axes == Axes::out_in) {
-    linear.orientation = Orientation::out_in;
-    linear.stored = {stored.data() + weight.first * weight.in, weight.out, weight.in};
-  } else {
-    linear.orientation = Orientation::in_out;
-    linear.stored = {stored.data() + weight.first, weight.in, weight.out, stored.size() / weight.in};
+StoredMatrix TensorValues::matrix(const BoundMatrix& bound) {
+  if (bound.tensor == no_tensor) return {};
+  const std::span<const float> stored = bound.heads > 0 ? in_out_of_heads(bound) : values(bound.tensor);
+  if (bound.axes == Axes::out_in) {
+    return {{stored.data() + bound.first * bound.in, bound.out, bound.in}, Orientation::out_in};
   }
-  return linear;
+  return {{stored.data() + bound.first, bound.in, bound.out, stored.size() / bound.in}, Orientation::in_out};
+}
+
+Linear TensorValues::linear(const BoundLinear& bound) {
+  const StoredMatrix weight = matrix(bound.weight);
+  return {weight.values, weight.orientation, vector(bound.bias), matrix(bound.first)};
 }
 
 NormWeights TensorValues::norm(const BoundNorm& bound) {

@@ -26,6 +26,7 @@ class TensorValues {
   [[nodiscard]] LookupTable table(std::size_t tensor);
 
  private:
+  StoredMatrix matrix(const BoundMatrix& bound);
   std::span<const float> values(std::size_t tensor);
   std::span<const float> vector(const BoundVector& bound);
   std::span<const float> in_out_of_heads(const BoundMatrix& bound);

@@ -5,30 +5,55 @@
 
 namespace attnctl {
 
-Linear Linear::outputs(std::size_t first, std::size_t count) const {
+namespace {
+
+OwnedMatrix<double> widened(const StoredMatrix& matrix) {
+  OwnedMatrix<double> out(matrix.in(), matrix.out());
+  for (std::size_t i = 0; i < out.rows(); ++i) {
+    for (std::size_t j = 0; j < out.cols(); ++j) {
+      out(i, j) = matrix.orientation == Orientation::in_out ? matrix.values(i, j) : matrix.values(j, i);
+    }
+  }
+  return out;
+}
+
+MatrixView<const float> inputs_of(const StoredMatrix& matrix, std::size_t begin, std::size_t count) {
+  return matrix.orientation == Orientation::in_out ? matrix.values.row_range(begin, count)
+                                                   : matrix.values.col_range(begin, count);
+}
+
+}  // namespace
+
+Linear Linear::outputs(std::size_t begin, std::size_t count) const {
   Linear part = *this;
   part.stored =
-      orientation == Orientation::in_out ? stored.col_range(first, count) : stored.row_range(first, count);
-  if (!bias.empty()) part.bias = bias.subspan(first, count);
+      orientation == Orientation::in_out ? stored.col_range(begin, count) : stored.row_range(begin, count);
+  if (!bias.empty()) part.bias = bias.subspan(begin, count);
   return part;
 }
 
-Linear Linear::inputs(std::size_t first, std::size_t count) const {
+Linear Linear::inputs(std::size_t begin, std::size_t count) const {
   Linear part = *this;
-  part.stored =
-      orientation == Orientation::in_out ? stored.row_range(first, count) : stored.col_range(first, count);
+  if (factorised()) {
+    part.first.values = inputs_of(first, begin, count);
+  } else {
+    part.stored = inputs_of(last(), begin, count);
+  }
   part.bias = {};
   return part;
 }
 
 OwnedMatrix<double> Linear::in_out_double() const {
-  OwnedMatrix<double> out_matrix(in(), out());
-  for (std::size_t i = 0; i < in(); ++i) {
-    for (std::size_t j = 0; j < out(); ++j) {
-      out_matrix(i, j) = orientation == Orientation::in_out ? stored(i, j) : stored(j, i);
+  if (!factorised()) return widened(last());
+  const OwnedMatrix<double> a = widened(first);
+  const OwnedMatrix<double> b = widened(last());
+  OwnedMatrix<double> product(a.rows(), b.cols());
+  for (std::size_t i = 0; i < a.rows(); ++i) {
+    for (std::size_t r = 0; r < a.cols(); ++r) {
+      for (std::size_t j = 0; j < b.cols(); ++j) product(i, j) += a(i, r) * b(r, j);
     }
   }
-  return out_matrix;
+  return product;
 }
 
 void LookupTable::row(std::size_t r, std::span<float> out) const {

@@ -109,8 +109,10 @@ void check_cosines(const HeadShape& shape, Orientation orientation, bool ov) {
   const StoredWeight right(ov ? normal.matrix(shape.heads * shape.k, shape.kdim)
                               : normal.matrix(shape.kdim, shape.kv_heads * shape.k),
                            orientation);
-  const std::size_t shared = shape.heads / shape.kv_heads;
-  const CircuitFactors factors{CircuitFactor::of_outputs(left.linear, shape.k, ov ? shared : 1),
+  std::vector<std::size_t> shared;
+  for (std::size_t h = 0; h < shape.heads; ++h) shared.push_back(h / (shape.heads / shape.kv_heads));
+  const std::vector<std::size_t> own;
+  const CircuitFactors factors{CircuitFactor::of_outputs(left.linear, shape.k, ov ? shared : own),
                                ov ? CircuitFactor::of_inputs(right.linear, shape.k)
                                   : CircuitFactor::of_outputs(right.linear, shape.k, shared)};
   const Formed formed = form(factors, shape.heads);
@@ -149,8 +151,8 @@ struct WideHeads {
             Orientation orientation = Orientation::in_out)
       : left(left_values, orientation),
         right(right_values, orientation),
-        factors{CircuitFactor::of_outputs(left.linear, 40, 1),
-                CircuitFactor::of_outputs(right.linear, 40, 1)} {}
+        factors{CircuitFactor::of_outputs(left.linear, 40, {}),
+                CircuitFactor::of_outputs(right.linear, 40, {})} {}
 };
 
 TEST_CASE("where nothing stands against it the products are made in float32") {
@@ -225,8 +227,8 @@ TEST_CASE("a head without a norm has no similarity, the others keep theirs") {
   long_way::Normal normal(3);
   const StoredWeight q(normal.matrix(8, 6), Orientation::in_out);
   const StoredWeight k(normal.matrix(8, 6), Orientation::in_out);
-  const CircuitFactors factors{CircuitFactor::of_outputs(q.linear, 2, 1),
-                               CircuitFactor::of_outputs(k.linear, 2, 1)};
+  const CircuitFactors factors{CircuitFactor::of_outputs(q.linear, 2, {}),
+                               CircuitFactor::of_outputs(k.linear, 2, {})};
   std::vector<ComparedHead> heads = form(factors, 3).heads;
   heads[1].norm = 0;
   const Dense cosines = cosines_of(heads);
@@ -257,7 +259,7 @@ TEST_CASE("a folded gain multiplies the rows of the factor") {
   const std::vector<float> gain{1, -2, 0, 0.5F};
   for (const Orientation orientation : {Orientation::in_out, Orientation::out_in}) {
     const StoredWeight stored(w, orientation);
-    CircuitFactor factor = CircuitFactor::of_outputs(stored.linear, 3, 1);
+    CircuitFactor factor = CircuitFactor::of_outputs(stored.linear, 3, {});
     const Dense before = read(factor, 1);
     factor.fold(gain, 1);
     const Dense after = read(factor, 1);
@@ -292,8 +294,8 @@ struct DrawResult {
 DrawResult measure_draw(long_way::Normal& normal, bool specialised) {
   const StoredWeight q(draw_projections(normal, specialised), Orientation::in_out);
   const StoredWeight k(draw_projections(normal, specialised), Orientation::in_out);
-  const CircuitFactors factors{CircuitFactor::of_outputs(q.linear, text_k, 1),
-                               CircuitFactor::of_outputs(k.linear, text_k, 1)};
+  const CircuitFactors factors{CircuitFactor::of_outputs(q.linear, text_k, {}),
+                               CircuitFactor::of_outputs(k.linear, text_k, {})};
   DrawResult result;
   std::vector<ComparedHead> heads;
   for (std::size_t i = 0; i < text_h; ++i) {

@@ -182,6 +182,64 @@ def two_layers(rng, directory):
     return collect(layers, [causal_input(rng, n, 8) for n in (7, 2)], scale=0.35)
 
 
+def tied(rng, directory):
+    """Head i uses slice head_slices[i] of W_q, W_k and W_v, in any order; W_o has a slice for each head."""
+    slices = [1, 0, 1, 2]
+    stored = random_layer(rng, h=3, g=3, d=10, k=4, v=3, biases=True)
+    stored.W_O = normal(rng, 4, 3, 10)
+    write(directory, {"heads": 4, "head_slices": slices}, two_dimensional(stored), "npz")
+    names = ("W_Q", "W_K", "W_V", "b_q", "b_k", "b_v")
+    layer = Layer(**vars(stored) | {name: getattr(stored, name)[slices] for name in names})
+    return collect([layer], [{"embeddings": normal(rng, 6, 10, std=1)}])
+
+
+def factors(rng, rows, rank, columns):
+    """Their product has entries of deviation 0.3, for any rank."""
+    std = (0.3 / rank**0.5) ** 0.5
+    return normal(rng, rows, rank, std=std), normal(rng, rank, columns, std=std)
+
+
+def by_heads(weight, heads):
+    """[d, heads * k] -> [heads, d, k]"""
+    return weight.reshape(len(weight), heads, -1).transpose(1, 0, 2)
+
+
+def product(pair):
+    return pair[0].astype(np.float64) @ pair[1].astype(np.float64)
+
+
+def factorised(rng, directory):
+    """W = A B as two tensors. Layer 0: all four, of ranks below, at and above the width of a head; layer 1: the
+    queries, by head, and the output, while keys and values are whole. 4 heads on 2."""
+    h, g, d, k, v = 4, 2, 12, 3, 5
+    q, kk, vv, o = (factors(rng, *shape) for shape in ((d, 2, h * k), (d, 3, g * k), (d, 7, g * v), (h * v, 6, d)))
+    first = random_layer(rng, h, g, d, k, v)
+    first.W_Q, first.W_K, first.W_V = by_heads(product(q), h), by_heads(product(kk), g), by_heads(product(vv), g)
+    first.W_O = product(o).reshape(h, v, d)
+    tensors = {f"layers.0.W_{p}_{f}": a for p, pair in zip("qkvo", (q, kk, vv, o)) for f, a in zip("ab", pair)}
+    tensors |= {f"layers.0.b_{p}": getattr(first, f"b_{p}").ravel() for p in "qkvo"}
+
+    second = random_layer(rng, h, g, d, k, v, biases=False)
+    tensors |= {f"layers.1.W_{p}": value for p, value in (("k", columns(second.W_K)), ("v", columns(second.W_V)))}
+    q, o = factors(rng, d, 4, h * k), factors(rng, h * v, 3, d)
+    second.W_Q, second.W_O = by_heads(product(q), h), product(o).reshape(h, v, d)
+    tensors |= {"layers.1.W_q_a": q[0], "layers.1.W_q_b": np.ascontiguousarray(by_heads(q[1], h))}
+    tensors |= {"layers.1.W_o_a": o[0].reshape(h, v, -1), "layers.1.W_o_b": o[1]}
+    write(directory, {"heads": h, "kv_heads": g, "layers": 2, "causal": True}, tensors, "safetensors")
+    return collect([first, second], [causal_input(rng, n, d) for n in (7, 3)])
+
+
+def tied_factorised(rng, directory):
+    """Two slices of a factorised W_q that serves the keys too; no W_o. More slices are stored than are used."""
+    h, d, k, v, slices = 3, 9, 4, 2, [2, 0, 2]
+    q = factors(rng, d, 5, 3 * k)
+    w_v = normal(rng, 3, d, v)
+    config = {"heads": h, "head_slices": slices, "d_head": k}
+    write(directory, config, {"W_q_a": q[0], "W_q_b": q[1], "W_v": columns(w_v)}, "npz")
+    W_Q = by_heads(product(q), 3)[slices]
+    return collect([Layer(W_Q, W_Q, w_v[slices])], [{"embeddings": normal(rng, 5, d, std=1)}])
+
+
 CASES = {
     "attention": plain,
     "attention-multi-query": multi_query,
@@ -193,4 +251,7 @@ CASES = {
     "attention-qk-only": queries_and_keys,
     "attention-masks": masks,
     "attention-layers": two_layers,
+    "attention-tied": tied,
+    "attention-factorised": factorised,
+    "attention-tied-factorised": tied_factorised,
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace attnctl {
@@ -19,21 +20,27 @@ enum class Circuit { qk, ov };
 [[nodiscard]] std::string_view name_of(Circuit circuit);
 
 /// One side of a circuit for all heads of a layer: a slice [dimension, width] a head, read in place from the
-/// checkpoint. Heads that share a key/value head share its slice.
+/// checkpoint. Heads that share a key/value head, or are tied, share its slice. A slice of a factorised
+/// projection A B is formed in double, for the head that is asked for.
 class CircuitFactor {
  public:
-  /// Slices side by side along the outputs of `weight`: W_Q, W_K, W_V. `heads_per_slice`: query heads that
-  /// read the same one.
-  static CircuitFactor of_outputs(const Linear& weight, std::size_t width, std::size_t heads_per_slice);
+  /// Slices side by side along the outputs of `weight`: W_Q, W_K, W_V. `slices` [heads]: the one that each
+  /// head reads.
+  static CircuitFactor of_outputs(const Linear& weight, std::size_t width, std::vector<std::size_t> slices);
   /// Slices along the inputs of `weight`, transposed: W_O^T [d_out, v] of a head.
   static CircuitFactor of_inputs(const Linear& weight, std::size_t width);
 
   /// Multiplies row r of every slice by gain[r] + offset from now on; an empty gain is 1.
   void fold(std::span<const float> gain, float offset);
 
-  [[nodiscard]] std::size_t dimension() const { return by_rows_ ? stored_.cols : stored_.rows; }
+  [[nodiscard]] std::size_t dimension() const {
+    if (other_.data != nullptr) return other_by_rows_ ? other_.cols : other_.rows;
+    return inner_dimension();
+  }
   [[nodiscard]] std::size_t width() const { return width_; }
-  [[nodiscard]] std::size_t slice_of(std::size_t head) const { return head / heads_per_slice_; }
+  [[nodiscard]] std::size_t slice_of(std::size_t head) const {
+    return slices_.empty() ? head : slices_[head];
+  }
 
   /// The slice of a head in double, given by columns: its transpose to `out` [width, dimension].
   void read_columns(std::size_t head, MatrixView<double> out) const;
@@ -42,17 +49,25 @@ class CircuitFactor {
   /// width], or by rows the transpose of that.
   [[nodiscard]] MatrixView<const float> stored(std::size_t head, std::size_t count = 1) const;
   [[nodiscard]] bool by_rows() const { return by_rows_; }
-  [[nodiscard]] bool folded() const { return !gain_.empty(); }
+  /// The model holds the slices themselves: no gain is folded in, and the projection is not factorised.
+  [[nodiscard]] bool in_place() const { return gain_.empty() && other_.data == nullptr; }
 
  private:
-  CircuitFactor(MatrixView<const float> stored, bool by_rows, std::size_t width, std::size_t heads_per_slice)
-      : stored_(stored), by_rows_(by_rows), width_(width), heads_per_slice_(heads_per_slice) {}
+  CircuitFactor(const StoredMatrix& sliced, bool by_rows, std::size_t width, std::vector<std::size_t> slices)
+      : stored_(sliced.values), by_rows_(by_rows), width_(width), slices_(std::move(slices)) {}
 
-  MatrixView<const float> stored_;  // [dimension, slices width], or its transpose
+  [[nodiscard]] std::size_t inner_dimension() const { return by_rows_ ? stored_.cols : stored_.rows; }
+  /// A slice of stored_, by columns [width, inner dimension].
+  void read_stored(std::size_t head, MatrixView<double> out) const;
+
+  MatrixView<const float> stored_;  // [inner dimension, slices width], or its transpose
   bool by_rows_ = false;            // it is the transpose: a slice is a range of rows
   std::size_t width_ = 0;
-  std::size_t heads_per_slice_ = 1;
-  std::vector<double> gain_;  // [dimension] or empty: 1
+  std::vector<std::size_t> slices_;  // [heads] or empty: each head its own
+  MatrixView<const float>
+      other_;                   // of a factorised projection [dimension, rank], or its transpose; else empty
+  bool other_by_rows_ = false;  // it is the transpose
+  std::vector<double> gain_;    // [dimension] or empty: 1
 };
 
 /// A circuit of every head of a layer, kept as its two factors: circuit of head h = left_h right_h^T, that is

@@ -39,6 +39,7 @@ struct RotaryConfig {
 struct LinearParts {
   bool weight = false;
   bool bias = false;
+  std::size_t rank = 0;  // of a factorised W = A B, A [in, rank], B [rank, out]; 0: W is one matrix
 };
 
 struct AttentionConfig {
@@ -51,6 +52,18 @@ struct AttentionConfig {
   AttentionKind kind;
   std::shared_ptr<const RotaryConfig> rotary;  // null: none; layers that turn alike share it
   LinearParts query, key, value, output;       // no key weight: the query's serves
+  std::vector<std::size_t> head_slices;        // [heads] of tied heads; empty: no heads are tied
+
+  /// Tied heads: W_Q, W_K and W_V are stored as kv_heads slices, and head i uses slice head_slices[i] of all
+  /// three (W_O has a slice a head). Else every head has its own query slice, and heads / kv_heads neighbours
+  /// share a key/value head.
+  [[nodiscard]] std::size_t query_slices() const { return head_slices.empty() ? heads : kv_heads; }
+  [[nodiscard]] std::size_t query_slice(std::size_t head) const {
+    return head_slices.empty() ? head : head_slices[head];
+  }
+  [[nodiscard]] std::size_t kv_head(std::size_t head) const {
+    return head_slices.empty() ? head / (heads / kv_heads) : head_slices[head];
+  }
 };
 
 struct MlpConfig {

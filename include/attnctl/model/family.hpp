@@ -46,12 +46,18 @@ struct Presence {
   bool otherwise = false;  // where the configuration has no such key
 };
 
+/// The two tensors of a factorised weight W = A B: A [in, rank], B [rank, out].
+struct FactorSpec {
+  std::optional<StoredTensor> first = {}, last = {};  // both or none
+};
+
 /// y = x W + b; of the alternatives the first that the file holds is taken. Without names there is none.
 struct LinearSpec {
   std::vector<StoredTensor> weight = {};
   std::vector<StoredTensor> bias = {};
   Presence weight_presence = {};
   Presence bias_presence = {};
+  FactorSpec factors = {};  // another way to store the weight
 };
 
 /// Names of a norm's gain and bias; an RMS norm has no bias. Next: norms without tensors (olmo), gain + 1

@@ -17,24 +17,44 @@ namespace attnctl {
 
 enum class Orientation { in_out, out_in };
 
+/// A weight as the checkpoint has it, perhaps a slice of a packed tensor: [in, out] or [out, in].
+struct StoredMatrix {
+  MatrixView<const float> values;
+  Orientation orientation = Orientation::in_out;
+
+  [[nodiscard]] std::size_t in() const {
+    return orientation == Orientation::in_out ? values.rows : values.cols;
+  }
+  [[nodiscard]] std::size_t out() const {
+    return orientation == Orientation::in_out ? values.cols : values.rows;
+  }
+};
+
 /// y = x W + b in the row-vector convention. `stored` is [in, out] or [out, in] as the checkpoint has it,
 /// perhaps a slice of a packed tensor. An empty view: the layer does not exist.
+///
+/// A factorised one is y = (x A) B + b: `stored` is B and `first` is A. The product A B is formed for
+/// analyses alone (in_out_double), of the part that is asked for.
 struct Linear {
   MatrixView<const float> stored;
   Orientation orientation = Orientation::in_out;
   std::span<const float> bias;  // [out] or empty
+  StoredMatrix first = {};      // no data: not factorised
 
   [[nodiscard]] bool present() const { return stored.data != nullptr; }
-  [[nodiscard]] std::size_t in() const {
-    return orientation == Orientation::in_out ? stored.rows : stored.cols;
-  }
-  [[nodiscard]] std::size_t out() const {
-    return orientation == Orientation::in_out ? stored.cols : stored.rows;
-  }
-  /// The part that makes outputs [first, first + count).
-  [[nodiscard]] Linear outputs(std::size_t first, std::size_t count) const;
-  /// The part that takes inputs [first, first + count), without the bias.
-  [[nodiscard]] Linear inputs(std::size_t first, std::size_t count) const;
+  [[nodiscard]] bool factorised() const { return first.values.data != nullptr; }
+  [[nodiscard]] std::size_t rank() const { return first.out(); }  // of a factorised one
+  [[nodiscard]] std::size_t in() const { return factorised() ? first.in() : last().in(); }
+  [[nodiscard]] std::size_t out() const { return last().out(); }
+  /// The matrix whose columns are the outputs: B, or W itself.
+  [[nodiscard]] StoredMatrix last() const { return {stored, orientation}; }
+  /// The two products of a factorised one: x A, and what follows with the bias.
+  [[nodiscard]] Linear first_product() const { return {first.values, first.orientation, {}}; }
+  [[nodiscard]] Linear last_product() const { return {stored, orientation, bias}; }
+  /// The part that makes outputs [begin, begin + count).
+  [[nodiscard]] Linear outputs(std::size_t begin, std::size_t count) const;
+  /// The part that takes inputs [begin, begin + count), without the bias.
+  [[nodiscard]] Linear inputs(std::size_t begin, std::size_t count) const;
   /// The weight as [in, out] in double, for analyses.
   [[nodiscard]] OwnedMatrix<double> in_out_double() const;
 };
@@ -46,7 +66,7 @@ struct NormWeights {
 
 /// What a layer's attention projects with.
 struct AttentionWeights {
-  Linear query;   // [d, heads k]
+  Linear query;   // [d, query_slices k]
   Linear key;     // [kdim, kv_heads k]; where the checkpoint has none, the query's weight
   Linear value;   // [vdim, kv_heads v]; may be absent: then no output
   Linear output;  // [heads v, d_out]; may be absent: then the output is the concatenation of z
@@ -119,6 +139,10 @@ class Model {
   [[nodiscard]] const EmbeddingWeights& embedding() const;
   [[nodiscard]] NormWeights final_norm() const;
   [[nodiscard]] const HeadWeights& head() const;
+
+  /// Whether W_K is W_Q: there is no W_K, or both are stored alike with the same bytes. Biases are not
+  /// compared.
+  [[nodiscard]] bool key_is_query(std::size_t index) const;
 
   /// The first layer with the same weights (`index` itself where they are its own).
   [[nodiscard]] std::size_t shared_with(std::size_t index) const;

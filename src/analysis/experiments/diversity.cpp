@@ -1,6 +1,7 @@
 #include "attnctl/analysis/experiments/diversity.hpp"
 
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -12,12 +13,14 @@ namespace attnctl {
 namespace {
 
 CircuitShape shape_of(const DiversityOptions& options) {
+  std::vector<std::size_t> own(options.heads);
+  std::iota(own.begin(), own.end(), std::size_t{0});
   return {.heads = options.heads,
           .width = options.d_head,
           .left_dimension = options.d,
-          .left_slices = options.heads,
           .right_dimension = options.d,
-          .right_slices = options.heads};
+          .left_slices = own,
+          .right_slices = own};
 }
 
 DrawnHeads draw(const DiversityOptions& options, bool specialised, std::size_t number, Pool& pool) {

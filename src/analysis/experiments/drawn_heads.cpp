@@ -4,12 +4,17 @@
 #include "attnctl/base/random.hpp"
 #include "attnctl/linalg/factor.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 namespace attnctl {
 namespace {
+
+std::size_t count_of(std::span<const std::size_t> slices) {
+  return *std::ranges::max_element(slices) + 1;
+}
 
 /// A stream of random numbers for each slice.
 OwnedMatrix<float> draw_slices(std::size_t slices, std::size_t width, std::size_t dimension,
@@ -48,19 +53,25 @@ double norm_of(std::span<const double> singular_values) {
 }  // namespace
 
 CircuitShape shape_of(const CircuitFactors& factors, std::size_t heads) {
-  return {.heads = heads,
-          .width = factors.left.width(),
-          .left_dimension = factors.left.dimension(),
-          .left_slices = factors.left.slice_of(heads - 1) + 1,
-          .right_dimension = factors.right.dimension(),
-          .right_slices = factors.right.slice_of(heads - 1) + 1};
+  CircuitShape shape{.heads = heads,
+                     .width = factors.left.width(),
+                     .left_dimension = factors.left.dimension(),
+                     .right_dimension = factors.right.dimension(),
+                     .left_slices = {},
+                     .right_slices = {}};
+  for (std::size_t head = 0; head < heads; ++head) {
+    shape.left_slices.push_back(factors.left.slice_of(head));
+    shape.right_slices.push_back(factors.right.slice_of(head));
+  }
+  return shape;
 }
 
 DrawnHeads::DrawnHeads(const CircuitShape& shape, std::uint64_t seed, std::uint64_t draw, Pool& pool)
     : shape_(shape),
-      left_(draw_slices(shape.left_slices, shape.width, shape.left_dimension, seed, (2 * draw) << 24, pool)),
-      right_(draw_slices(shape.right_slices, shape.width, shape.right_dimension, seed, (2 * draw + 1) << 24,
-                         pool)) {}
+      left_(draw_slices(count_of(shape.left_slices), shape.width, shape.left_dimension, seed,
+                        (2 * draw) << 24, pool)),
+      right_(draw_slices(count_of(shape.right_slices), shape.width, shape.right_dimension, seed,
+                         (2 * draw + 1) << 24, pool)) {}
 
 void DrawnHeads::specialise(double gain) {
   for (OwnedMatrix<float>* side : {&left_, &right_}) {
@@ -74,16 +85,16 @@ void DrawnHeads::specialise(double gain) {
 }
 
 CircuitFactors DrawnHeads::factors() const {
-  return {CircuitFactor::of_outputs(linear_of(left_), shape_.width, shape_.heads / shape_.left_slices),
-          CircuitFactor::of_outputs(linear_of(right_), shape_.width, shape_.heads / shape_.right_slices)};
+  return {CircuitFactor::of_outputs(linear_of(left_), shape_.width, shape_.left_slices),
+          CircuitFactor::of_outputs(linear_of(right_), shape_.width, shape_.right_slices)};
 }
 
 std::vector<float> DrawnHeads::left() const {
-  return by_rows(left_, shape_.left_slices, shape_.width);
+  return by_rows(left_, count_of(shape_.left_slices), shape_.width);
 }
 
 std::vector<float> DrawnHeads::right() const {
-  return by_rows(right_, shape_.right_slices, shape_.width);
+  return by_rows(right_, count_of(shape_.right_slices), shape_.width);
 }
 
 HeadDiversity measure(const DrawnHeads& drawn, std::size_t heads, Pool& pool) {

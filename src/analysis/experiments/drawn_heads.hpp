@@ -17,8 +17,8 @@ namespace attnctl {
 struct CircuitShape {
   std::size_t heads = 0;
   std::size_t width = 0;
-  std::size_t left_dimension = 0, left_slices = 0;  // heads / slices heads read the same slice
-  std::size_t right_dimension = 0, right_slices = 0;
+  std::size_t left_dimension = 0, right_dimension = 0;
+  std::vector<std::size_t> left_slices, right_slices;  // [heads]: the one that each head reads
 
   auto operator<=>(const CircuitShape&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
 };

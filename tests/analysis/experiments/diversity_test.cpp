@@ -91,6 +91,17 @@ TEST_CASE("diversity: saved weights are those that were measured, whatever the t
   }
 }
 
+TEST_CASE("diversity: random heads are tied as the model's are") {
+  // Heads 0 and 2 are one: a similarity of 1 among six pairs whose others have a mean of about 0.
+  Pool pool(1);
+  Warnings warnings;
+  const Model model = test::MemoryModel::golden("attention-tied").bound();
+  const ExperimentResult result =
+      model_diversity_experiment(model, Circuit::qk, {.draws = 20, .seed = 4}, pool, warnings);
+  REQUIRE(result.rows.columns.at(5) == "random_similarity");
+  CHECK(std::abs(std::get<double>(cell(result.rows, 0, 5)) - 1.0 / 6) < 0.05);
+}
+
 TEST_CASE("diversity: a model's layers beside random heads of their shapes") {
   Pool pool(2);
   Warnings warnings;
