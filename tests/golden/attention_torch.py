@@ -22,12 +22,12 @@ def layer_of(module) -> Layer:
         weights = module.in_proj_weight.chunk(3)
     else:
         weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-    biases = [array(b).reshape(h, -1) for b in module.in_proj_bias.chunk(3)]
     W_O = array(module.out_proj.weight).T
-    return Layer(
-        *(split_columns(array(w).T, h) for w in weights), W_O.reshape(h, -1, W_O.shape[1]), *biases,
-        b_o=array(module.out_proj.bias),
-    )  # fmt: skip
+    layer = Layer(*(split_columns(array(w).T, h) for w in weights), W_O.reshape(h, -1, W_O.shape[1]))
+    if module.in_proj_bias is not None:
+        layer.b_q, layer.b_k, layer.b_v = (array(b).reshape(h, -1) for b in module.in_proj_bias.chunk(3))
+        layer.b_o = array(module.out_proj.bias)
+    return layer
 
 
 @torch.no_grad()
