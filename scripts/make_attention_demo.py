@@ -47,8 +47,8 @@ def one_row_per_line(weights: dict) -> str:
     parts = []
     for name, value in weights.items():
         if name == "config":
-            body = json.dumps(value, indent=2, ensure_ascii=False)
-            body = re.sub(r"\[[^\[\]]*\]", lambda found: json.dumps(json.loads(found[0])), body)
+            lines = (f"  {json.dumps(key)}: {json.dumps(one)}" for key, one in value.items())
+            body = "{\n" + ",\n".join(lines) + "\n}"
         else:
             body = "[\n" + ",\n".join("  " + json.dumps(row) for row in value) + "\n]"
         parts.append(f"{json.dumps(name)}: {body}")

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Write data/dna-attention.json and data/dna.jsonl; needs Python alone.
+
+Attention over other sequences than text: two strands of DNA as tokens, of unlike lengths, and a
+layer of two heads. Head 0 is built to look at the bases that pair with its own; head 1 is random
+draws, for comparison. Nothing here is trained.
+"""
+
+import argparse
+import json
+import random
+from pathlib import Path
+
+from make_attention_demo import normal_matrix, one_row_per_line
+
+SEED = 16
+VOCABULARY = ["[PAD]", "[CLS]", "A", "C", "G", "T"]
+PAIRS = {"A": "T", "C": "G", "G": "C", "T": "A"}
+D_HEAD = 4
+GAIN = 3.0  # of the built queries and keys: a pair scores GAIN * GAIN / sqrt(D_HEAD) = 4.5
+NOTE = ("Head 0 is built so that a base looks at those it pairs with; head 1 and the values are random "
+        "draws of a seeded generator (scripts/make_dna_attention.py). Nothing is trained.")
+STRANDS = {"tata": "TATAAAGGCGCC", "gc": "GGGCGG"}
+
+
+def pairing(read: dict[str, int]) -> list[list[float]]:
+    """[V, D_HEAD]: GAIN where a token reads a channel."""
+    return [[GAIN if read.get(token) == channel else 0.0 for channel in range(D_HEAD)]
+            for token in VOCABULARY]
+
+
+def beside(first: list[list[float]], second: list[list[float]]) -> list[list[float]]:
+    return [a + b for a, b in zip(first, second)]
+
+
+def model() -> dict:
+    """The embedding is the identity, so that a row of a projection belongs to a token."""
+    draw = random.Random(SEED)
+    size = len(VOCABULARY)
+    channel = {base: number for number, base in enumerate(PAIRS)}
+    asked = {base: channel[pair] for base, pair in PAIRS.items()}
+    return {"config": {"model_type": "attention", "heads": 2, "cls_token_id": 1, "pad_token_id": 0, "note": NOTE,
+                       "vocab": VOCABULARY},
+            "W_q": beside(pairing(asked), normal_matrix(draw, size, D_HEAD, 0.5)),
+            "W_k": beside(pairing(channel), normal_matrix(draw, size, D_HEAD, 0.5)),
+            "W_v": normal_matrix(draw, size, 2 * D_HEAD, 0.5),
+            "W_o": normal_matrix(draw, 2 * D_HEAD, size, 0.5),
+            "embedding": [[float(row == column) for column in range(size)] for row in range(size)]}
+
+
+def sequences() -> str:
+    """Padded to one length; the mask is 0 where a key is padding."""
+    longest = 1 + max(len(strand) for strand in STRANDS.values())
+    lines = []
+    for name, strand in STRANDS.items():
+        tokens = ["[CLS]", *strand]
+        padding = longest - len(tokens)
+        lines.append(json.dumps({"id": name, "tokens": tokens + ["[PAD]"] * padding,
+                                 "mask": [1] * len(tokens) + [0] * padding}) + "\n")
+    return "".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write the DNA example.")
+    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parent.parent / "data")
+    folder = parser.parse_args().data
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "dna-attention.json").write_text(one_row_per_line(model()), encoding="utf-8")
+    (folder / "dna.jsonl").write_text(sequences(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
