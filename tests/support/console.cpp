@@ -32,18 +32,17 @@ std::vector<Fence> fences_of(std::string_view markdown) {
   return fences;
 }
 
-std::size_t decimals_of(const std::string& number) {
-  const std::size_t point = number.find('.');
-  return point == std::string::npos ? 0 : number.size() - point - 1;
-}
-
-/// Both are plain decimals with as many digits behind the point, at most one unit of the last apart.
+/// Both are decimals with as many digits behind the point and the same exponent if any, at most one unit of
+/// the last digit apart.
 bool near(const std::string& shown, const std::string& printed) {
-  static const std::regex decimal("[-+]?[0-9]+\\.[0-9]+");
-  if (!std::regex_match(shown, decimal) || !std::regex_match(printed, decimal)) return false;
-  if (decimals_of(shown) != decimals_of(printed)) return false;
-  const double unit = std::pow(10.0, -static_cast<double>(decimals_of(shown)));
-  return std::abs(std::strtod(shown.c_str(), nullptr) - std::strtod(printed.c_str(), nullptr)) < 1.5 * unit;
+  static const std::regex decimal("([-+]?[0-9]+\\.([0-9]+))(e[-+]?[0-9]+)?");
+  std::smatch a;
+  std::smatch b;
+  if (!std::regex_match(shown, a, decimal) || !std::regex_match(printed, b, decimal)) return false;
+  if (a[2].length() != b[2].length() || a[3] != b[3]) return false;
+  const double unit = std::pow(10.0, -static_cast<double>(a[2].length()));
+  const double apart = std::strtod(a[1].str().c_str(), nullptr) - std::strtod(b[1].str().c_str(), nullptr);
+  return std::abs(apart) < 1.5 * unit;
 }
 
 bool same_line(const std::string& shown, const std::string& printed) {

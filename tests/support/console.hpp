@@ -29,7 +29,7 @@ struct NamedFile {
 [[nodiscard]] std::vector<std::string> help_examples(std::string_view help);
 
 /// Compares shown lines with printed ones word by word. A line "..." stands for any lines; numbers may differ
-/// by one in the last decimal shown, since sums are ordered differently by different BLAS kernels. Returns
+/// by one in the last digit shown, since sums are ordered differently by different BLAS kernels. Returns
 /// the first difference, or an empty string.
 [[nodiscard]] std::string shown_against_printed(const std::vector<std::string>& shown,
                                                 const std::vector<std::string>& printed);
