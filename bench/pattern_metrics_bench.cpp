@@ -22,7 +22,7 @@ Batch random_input(std::size_t n, std::size_t d, bool causal) {
   Sequence& sequence = batch.sequences.emplace_back();
   sequence.embeddings = OwnedMatrix<float>(n, d);
   for (float& value : sequence.embeddings.values()) value = normal(engine);
-  sequence.unmasked = !causal;
+  sequence.causal = causal;
   return batch;
 }
 

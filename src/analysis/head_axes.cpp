@@ -13,8 +13,8 @@ HeadAxes::HeadAxes(std::span<const HeadId> heads) : heads_(heads.begin(), heads.
   const std::size_t width = layers_.empty() ? 0 : heads_.size() / layers_.size();
   for (std::size_t i = 0; i < heads_.size(); ++i) {
     // Layer and head as they would stand in a rectangle whose first row is the first layer's.
-    const bool fits = width * layers_.size() == heads_.size() && heads_[i].layer == layers_[i / width] &&
-                      heads_[i].head == heads_[i % width].head;
+    const bool fits = width > 0 && width * layers_.size() == heads_.size() &&
+                      heads_[i].layer == layers_[i / width] && heads_[i].head == heads_[i % width].head;
     regular_ = regular_ && fits;
   }
 }

@@ -39,7 +39,8 @@ std::vector<Cell> head_cells(const HeadsTableParts& parts, HeadId head, HeadColu
 
 Table heads_table(const HeadsTableParts& parts, HeadColumns columns) {
   const std::size_t heads = parts.selection.heads.size();
-  const bool per_input = !parts.patterns.empty() && parts.patterns.front().input.has_value();
+  const bool per_input =
+      parts.batch != nullptr && !parts.patterns.empty() && parts.patterns.front().input.has_value();
   const std::size_t records = parts.patterns.empty() ? heads : parts.patterns.size();
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < records; ++i) {
@@ -51,7 +52,8 @@ Table heads_table(const HeadsTableParts& parts, HeadColumns columns) {
       if (parts.weights->ov) results.ov = &parts.weights->ov->heads[selected];
     }
     std::vector<Cell> cells;
-    if (per_input) cells.emplace_back(parts.batch->sequences.at(*results.pattern->input).id);
+    if (per_input && results.pattern != nullptr)
+      cells.emplace_back(parts.batch->sequences.at(*results.pattern->input).id);
     for (Cell& cell : head_cells(parts, parts.selection.heads[selected], columns)) {
       cells.push_back(std::move(cell));
     }

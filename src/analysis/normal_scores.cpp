@@ -11,7 +11,8 @@ namespace {
 
 // The trapezoidal rule on analytic functions that fall off at both ends errs by about exp(-pi^2 / step).
 constexpr double kStep = 0.25;
-constexpr double kDeviations = 9;     // a normal variable is within
+constexpr double kDeviations = 9;  // a normal variable is within
+constexpr int kSteps = static_cast<int>(2 * kDeviations / kStep);
 constexpr double kSmallestExp = -37;  // 1 - exp(-exp(y)) is lost below
 constexpr double kLargestExp = 5;     // exp(-exp(y)) is 0 above
 
@@ -48,7 +49,8 @@ LaplaceTransform grid_for(double tau) {
 void integrate_over_scores(double tau, LaplaceTransform& grid) {
   for (std::size_t i = 0; i < grid.value.size(); ++i) {
     const double u = grid.first + grid.step * static_cast<double>(i);
-    for (double g = -kDeviations; g <= kDeviations; g += kStep) {
+    for (int step = 0; step <= kSteps; ++step) {
+      const double g = -kDeviations + step * kStep;
       const double y = u + tau * g;
       if (y > 6) break;
       const double term = kStep * normal_density(g) * std::exp(-std::exp(y));

@@ -48,7 +48,8 @@ struct PartResults {
   std::vector<Table> tables = {};           // CSV
   std::vector<NamedArray> arrays = {};      // NPZ
   std::vector<TextTable> text = {};         // text
-  std::optional<HeatmapPage> picture = {};  // SVG
+  std::optional<HeatmapPage> picture = {};  // SVG: heatmaps,
+  std::optional<ChartPage> charts = {};     // or charts  // SVG
 };
 
 /// The heads that a pass shows: the selected ones, all of their layers, or all of all layers.

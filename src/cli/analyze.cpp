@@ -2,7 +2,6 @@
 #include "attnctl/base/parse_number.hpp"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 
 #include "cli/analysis_request.hpp"
 #include "cli/attention_choice.hpp"
+#include "cli/choice.hpp"
 #include "cli/commands.hpp"
 #include "cli/show.hpp"
 
@@ -43,15 +43,15 @@ void add_mixing_options(CLI::App& command, AnalysisRequest& request) {
           "--weighting", request.weighting,
           "patterns that are shown: weights, norms |weight f(x)|, or those with rows made to sum to 1")
       ->type_name("weights|norm|norm-row")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Weighting>{
-          {"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}))
+      ->transform(choice<Weighting>(
+          {{"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}))
       ->group(group);
   command
       .add_option("--rollout-fusion", request.rollout.fusion,
                   "how rollout and flow join the heads of a layer")
       ->type_name("mean|max|min")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, HeadFusion>{
-          {"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}))
+      ->transform(choice<HeadFusion>(
+          {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}))
       ->group(group);
   command
       .add_option("--rollout-residual", request.rollout.residual,
@@ -106,8 +106,7 @@ void add_analyze(CLI::App& app, Action& action) {
       ->add_option("--pool-from", request->pool_from,
                    "with --by-word: attention from a word is the mean of its pieces', or the first one's")
       ->type_name("mean|first")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, PoolFrom>{{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}))
+      ->transform(choice<PoolFrom>({{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}))
       ->group(group);
   add_mixing_options(*command, *request);
   add_output_options(*command, request->output);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -15,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/analysis_part.hpp"
+#include "cli/choice.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -133,12 +133,10 @@ void add_selection_options(CLI::App& command, SelectionOptions& options, const s
       ->group(group);
   command.add_flag("--fold-norm", options.fold_norm, "fold the norm's gain into W_Q, W_K and W_V")
       ->group(group);
-  const std::map<std::string, HeadOrder> orders = {{"model", HeadOrder::model},
-                                                   {"cluster", HeadOrder::cluster}};
   command
       .add_option("--order", options.order,
                   "of heads in heatmaps: model, or cluster (similar ones beside each other)")
-      ->transform(CLI::CheckedTransformer(orders).description(""))
+      ->transform(choice<HeadOrder>({{"model", HeadOrder::model}, {"cluster", HeadOrder::cluster}}))
       ->type_name("ORDER")
       ->group(group);
   command
@@ -193,10 +191,10 @@ void add_worker_options(CLI::App& command, RunOptions& options) {
       ->check(CLI::Range(1, 4096))
       ->group(group);
   command.add_flag("--quiet", options.quiet, "no warnings and no progress on standard error")->group(group);
-  const std::map<std::string, ProgressMode> modes = {
-      {"auto", ProgressMode::automatic}, {"always", ProgressMode::always}, {"never", ProgressMode::never}};
   command.add_option("--progress", options.progress, "auto, always or never")
-      ->transform(CLI::CheckedTransformer(modes).description(""))
+      ->transform(choice<ProgressMode>({{"auto", ProgressMode::automatic},
+                                        {"always", ProgressMode::always},
+                                        {"never", ProgressMode::never}}))
       ->type_name("WHEN")
       ->group(group);
 }

@@ -69,7 +69,7 @@ class MapPart final : public AnalysisPart {
   [[nodiscard]] Table table() const;
   void add_arrays(PartResults& results, std::string_view similarity) const;
   void add_text(PartResults& results, const Drawn& drawn) const;
-  [[nodiscard]] HeatmapPage picture() const;
+  [[nodiscard]] ChartPage charts() const;
 
   PartInput input_;
   std::vector<std::string_view> wanted_;
@@ -242,21 +242,36 @@ void MapPart::add_text(PartResults& results, const Drawn& drawn) const {
        make_table("", std::move(columns), std::move(rows)), 2});
 }
 
-HeatmapPage MapPart::picture() const {
-  HeatmapPage page;
-  const std::string& similarity = all_.front().similarity;
-  const bool circuits = similarity == "qk" || similarity == "ov";
-  page.title = fmt::format("Heads by {} Similarity, Clustered", symbol_of(similarity));
-  page.scale = {.diverging = circuits,
-                .low = circuits ? -1.0 : 0.0,
-                .high = 1,
-                .label = circuits ? "Subspace Correlation" : "Projection Kernel"};
+ChartPage MapPart::charts() const {
+  ChartPage page;
+  page.title = "Maps of Heads";
+  std::vector<std::string> columns;
+  std::size_t most = 0;
+  for (const Drawn& drawn : all_) most = std::max(most, drawn.matrix.heads.size());
+  std::vector<std::vector<Cell>> rows(most);
   for (const Drawn& drawn : all_) {
-    if (drawn.similarity != similarity) continue;
-    page.heatmaps.push_back(head_heatmap(
-        drawn.matrix.layer ? fmt::format("Layer {}", *drawn.matrix.layer) : page.title, drawn.matrix));
+    const std::string where =
+        drawn.matrix.layer ? fmt::format("layer {}", *drawn.matrix.layer) : std::string("all layers");
+    const std::string name = fmt::format("{} similarity, {}", symbol_of(drawn.similarity), where);
+    for (const char* part : {" head", " x", " y"}) columns.push_back(name + part);
+    for (std::size_t i = 0; i < most; ++i) {
+      std::vector<Cell>& row = rows[i];
+      row.resize(columns.size());
+      if (i >= drawn.matrix.heads.size()) continue;
+      const HeadId head = drawn.matrix.heads[i];
+      const Place place = place_of(drawn, head);
+      row[columns.size() - 3] = to_string(head);
+      row[columns.size() - 2] = cell_of(place.x);
+      row[columns.size() - 1] = cell_of(place.y);
+    }
+    const std::optional<double>& stress = drawn.map.map.stress;
+    page.charts.push_back({.title = name + (stress ? fmt::format(" (stress {:.2f})", *stress) : ""),
+                           .x = name + " x",
+                           .y = {name + " y"},
+                           .points = true,
+                           .labels = name + " head"});
   }
-  page.columns = square_columns(page.heatmaps.size());
+  page.table = make_table("map", std::move(columns), std::move(rows));
   return page;
 }
 
@@ -267,7 +282,7 @@ PartResults MapPart::finish() {
   results.tables.push_back(table());
   for (const std::string_view similarity : wanted_) add_arrays(results, similarity);
   for (const Drawn& drawn : all_) add_text(results, drawn);
-  if (!all_.empty()) results.picture = picture();
+  if (!all_.empty()) results.charts = charts();
   return results;
 }
 

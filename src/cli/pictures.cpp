@@ -72,6 +72,15 @@ HeatmapPage pattern_page(const Results& results) {
 
 }  // namespace
 
+const ChartPage* chart_page(const Results& results) {
+  if (results.includes.patterns) return nullptr;
+  for (const PartResults& part : results.parts) {
+    if (part.charts) return &*part.charts;
+    if (part.picture) return nullptr;
+  }
+  return nullptr;
+}
+
 HeatmapPage heatmap_page(const Results& results) {
   if (results.includes.patterns) return pattern_page(results);
   for (const PartResults& part : results.parts) {

@@ -1,6 +1,7 @@
 #include "cli/result_writer.hpp"
 
 #include "attnctl/base/error.hpp"
+#include "attnctl/report/chart.hpp"
 #include "attnctl/report/csv.hpp"
 #include "attnctl/report/json.hpp"
 #include "attnctl/report/svg.hpp"
@@ -64,7 +65,11 @@ void ResultWriter::write(const Results& results) {
       out_->write(summary_text(results, request_.output, text_style(target_)));
       break;
     case Format::svg:
-      write_svg(*out_, heatmap_page(results));
+      if (const ChartPage* page = chart_page(results)) {
+        write_svg(*out_, page->title, page->table, page->charts);
+      } else {
+        write_svg(*out_, heatmap_page(results));
+      }
       break;
     case Format::npz:
       break;  // streamed during the pass

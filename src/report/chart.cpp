@@ -100,7 +100,8 @@ void write_svg(OutputFile& out, const std::string& title, const Table& table, st
     const PlotCorner at{static_cast<double>(i % columns) * panel_width + left_room,
                         page_title_room + static_cast<double>(row) * panel_height + title_room};
     draw_axes(canvas, plots[i], at);
-    plots[i].chart->bars ? draw_bars(canvas, plots[i], at) : draw_lines(canvas, plots[i], at);
+    const auto draw = plots[i].chart->bars ? draw_bars : plots[i].chart->points ? draw_points : draw_lines;
+    draw(canvas, plots[i], at);
     draw_legend(canvas, plots[i], at);
   }
   const double width = panel_width * static_cast<double>(columns);

@@ -1,5 +1,7 @@
 #include "report/chart_plot.hpp"
 
+#include "attnctl/base/error.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,6 +9,9 @@
 #include <stdexcept>
 
 #include <fmt/format.h>
+
+#include "report/svg_layout.hpp"
+#include "report/text_width.hpp"
 
 namespace attnctl {
 namespace {
@@ -40,6 +45,30 @@ bool drawable(const Chart& chart, double x, double y) {
   return chart.bars || ((!chart.log_x || x > 0) && (!chart.log_y || y > 0));
 }
 
+/// Room around the outermost points, for them and their labels.
+void widen(std::vector<double>& values) {
+  if (values.empty()) return;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const double room = (*high - *low) / 20;
+  const double ends[] = {*low - room, *high + room};
+  values.insert(values.end(), std::begin(ends), std::end(ends));
+}
+
+/// Makes a unit as long across as upwards, so that distances are what they look like; not where one axis would
+/// shrink to nothing.
+void equalise(ChartAxis& x, ChartAxis& y) {
+  const double across = (x.high - x.low) / plot_width;
+  const double upwards = (y.high - y.low) / plot_height;
+  constexpr double kMost = 4;
+  if (across > kMost * upwards || upwards > kMost * across) return;
+  const auto stretch = [](ChartAxis& axis, double range) {
+    const double more = (range - (axis.high - axis.low)) / 2;
+    axis.low -= more;
+    axis.high += more;
+  };
+  across < upwards ? stretch(x, upwards * plot_width) : stretch(y, across * plot_height);
+}
+
 }  // namespace
 
 std::size_t Plot::points() const {
@@ -55,11 +84,12 @@ Plot plot_of(const Table& table, const Chart& chart) {
   std::vector<std::size_t> columns;
   for (const std::string& name : chart.y) {
     columns.push_back(column_of(table, name));
-    plot.series.push_back({name, {}});
+    plot.series.push_back({name, {}, {}});
   }
   std::vector<double> xs;
   std::vector<double> ys;
   if (chart.bars) ys.push_back(0);
+  const std::size_t labels = chart.labels.empty() ? x : column_of(table, chart.labels);
   std::vector<Cell> cells(table.columns.size());
   for (std::size_t row = 0; row < table.rows; ++row) {
     table.row(row, cells);
@@ -69,13 +99,72 @@ Plot plot_of(const Table& table, const Chart& chart) {
       const double value = number(cells[columns[i]]);
       if (!drawable(chart, at, value)) continue;
       plot.series[i].points.emplace_back(at, value);
+      if (chart.points && !chart.labels.empty()) plot.series[i].labels.push_back(label(cells[labels]));
       xs.push_back(at);
       ys.push_back(value);
     }
   }
+  if (chart.points) {
+    widen(xs);
+    widen(ys);
+  }
   if (!chart.bars) plot.x = chart_axis(xs, chart.log_x);
   plot.y = chart_axis(ys, chart.log_y && !chart.bars);
+  if (chart.points && !chart.log_x && !chart.log_y) equalise(plot.x, plot.y);
   return plot;
+}
+
+namespace {
+
+struct Box {
+  double left, top, right, bottom;
+};
+
+bool overlap(const Box& a, const Box& b) {
+  return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+}
+
+}  // namespace
+
+void draw_points(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
+  constexpr double kRadius = 4;
+  constexpr double kFont = 11;
+  std::vector<Box> taken;
+  const auto pixel = [&](const std::pair<double, double>& point) {
+    return PlotCorner{at.x + plot.x.place(point.first) * plot_width,
+                      at.y + (1 - plot.y.place(point.second)) * plot_height};
+  };
+  for (std::size_t i = 0; i < plot.series.size(); ++i) {
+    canvas.raw(fmt::format("<g fill=\"{}\">", series_colour(i)));
+    for (std::size_t p = 0; p < plot.series[i].points.size(); ++p) {
+      const PlotCorner place = pixel(plot.series[i].points[p]);
+      const std::string title = plot.series[i].labels.empty() ? "" : plot.series[i].labels[p];
+      canvas.raw(fmt::format(R"(<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>)",
+                             coordinate(place.x), coordinate(place.y), kRadius, xml_escaped(title)));
+      taken.push_back({place.x - kRadius, place.y - kRadius, place.x + kRadius, place.y + kRadius});
+    }
+    canvas.raw("</g>\n");
+  }
+  for (const Plot::Series& series : plot.series) {
+    for (std::size_t p = 0; p < series.labels.size(); ++p) {
+      const PlotCorner place = pixel(series.points[p]);
+      const std::string text = shortened(escaped(series.labels[p]), longest_label);
+      const double width = text_width(text, kFont);
+      // To the right, to the left, above, below: the first place that is free and inside the frame.
+      for (const auto& [x, y] :
+           {std::pair(place.x + 7, place.y + 4), std::pair(place.x - 7 - width, place.y + 4),
+            std::pair(place.x - width / 2, place.y - 8), std::pair(place.x - width / 2, place.y + 16)}) {
+        const Box box{x, y - kFont * 0.8, x + width, y + kFont * 0.25};
+        const bool inside = box.left > at.x && box.right < at.x + plot_width && box.top > at.y &&
+                            box.bottom < at.y + plot_height;
+        if (!inside || std::ranges::any_of(taken, [&](const Box& other) { return overlap(box, other); }))
+          continue;
+        canvas.text({x, y, kFont, "start", 0, false}, text);
+        taken.push_back(box);
+        break;
+      }
+    }
+  }
 }
 
 std::string_view series_colour(std::size_t index) {

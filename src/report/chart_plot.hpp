@@ -21,6 +21,7 @@ struct Plot {
   struct Series {
     std::string name;
     std::vector<std::pair<double, double>> points;  // of bars: the number of the row, and its value
+    std::vector<std::string> labels;                // of the points, where the chart has such
   };
   const Chart* chart = nullptr;
   std::vector<Series> series;
@@ -44,5 +45,6 @@ struct PlotCorner {
 
 void draw_lines(SvgCanvas& canvas, const Plot& plot, PlotCorner at);
 void draw_bars(SvgCanvas& canvas, const Plot& plot, PlotCorner at);
+void draw_points(SvgCanvas& canvas, const Plot& plot, PlotCorner at);
 
 }  // namespace attnctl

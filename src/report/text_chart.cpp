@@ -42,7 +42,8 @@ class Grid {
 };
 
 void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char mark, std::size_t width) {
-  for (std::size_t i = 1; i < series.points.size(); ++i) {  // dots between the points
+  const std::size_t end = plot.chart->points ? 0 : series.points.size();
+  for (std::size_t i = 1; i < end; ++i) {  // dots between the points
     const double x0 = plot.x.place(series.points[i - 1].first);
     const double x1 = plot.x.place(series.points[i].first);
     const double y0 = plot.y.place(series.points[i - 1].second);

@@ -187,6 +187,45 @@ TEST_CASE("MLP and head count in the operations of a model") {
   CHECK(flops.all == flops.projections + flops.scores + flops.values + flops.output + flops.mlp + flops.head);
 }
 
+TEST_CASE("kinds of attention cost the pairs that they compute") {
+  for (const char* text : {"window:1", "window:3", "window:50", "block:1", "block:4", "block:50", "strided:1",
+                           "strided:3", "strided:5", "strided:50"}) {
+    const attnctl::AttentionKind kind = attnctl::parse_attention_kind(text).value();
+    for (const bool causal : {false, true}) {
+      for (std::size_t n = 1; n <= 17; ++n) {
+        CAPTURE(text);
+        CAPTURE(causal);
+        CAPTURE(n);
+        std::uint64_t pairs = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+          for (std::size_t j = 0; j < n; ++j) {
+            const std::size_t apart = i > j ? i - j : j - i;
+            const bool visible = kind.rule == attnctl::AttentionKind::Rule::window ? apart < kind.size
+                                 : kind.rule == attnctl::AttentionKind::Rule::block
+                                     ? i / kind.size == j / kind.size
+                                     : apart < kind.size || apart % kind.size == 0;
+            if (visible && (!causal || j <= i)) ++pairs;
+          }
+        }
+        attnctl::ModelConfig config = attnctl::bare_config({.d_model = 12, .heads = 3, .layers = 2});
+        for (attnctl::LayerConfig& layer : config.layers) {
+          layer.attention.kind = kind;
+          layer.attention.causal = causal;
+        }
+        CHECK(attnctl::count_flops(config, n).scores == 2 * 2 * 3 * 4 * pairs);
+        CHECK(attnctl::count_flops(config, n).values == 2 * 2 * 3 * 4 * pairs);
+        CHECK(attnctl::count_pattern_memory(config, n).layer == 4 * 3 * pairs);
+      }
+    }
+  }
+  attnctl::ModelConfig linear = attnctl::bare_config({.d_model = 12, .heads = 3, .layers = 1});
+  linear.layers[0].attention.kind = attnctl::parse_attention_kind("linear").value();
+  CHECK(attnctl::count_flops(linear, 100).values == std::uint64_t{2} * 100 * (3 + 3) * 4 * 4);
+  CHECK(attnctl::count_flops(linear, 100).scores == std::uint64_t{2} * 100 * (3 + 3) * 4);
+  CHECK(attnctl::count_pattern_memory(linear, 100).all == 0);
+  CHECK(attnctl::count_cache_bytes(linear) == 0);
+}
+
 TEST_CASE("the walk of shapes is the textbooks' for batch 2, n 10, d 512, 8 heads") {
   const auto config = attnctl::bare_config({.d_model = 512, .heads = 8});
   const attnctl::Table table = attnctl::shape_walk(config, 2, 10);

@@ -205,6 +205,8 @@ TEST_CASE("pixels: lines and bars") {
       {.title = "Bars of both signs", .x = "head", .y = {"a"}, .x_axis = "Head", .y_axis = "a", .bars = true},
       {.title = "Two series", .x = "head", .y = {"a", "b"}, .x_axis = "Head", .y_axis = "b", .bars = true},
       {.title = "Lines", .x = "x", .y = {"a", "b"}, .x_axis = "x", .y_axis = "b", .log_x = true},
+      {.title = "Points", .x = "a", .y = {"b"}, .points = true, .labels = "head"},
+      {.title = "Far points", .x = "x", .y = {"a"}, .points = true, .labels = "head"},
       {.title = "Linear", .x = "b", .y = {"a"}, .x_axis = "x", .y_axis = "a"}};
   const std::string svg = drawn(std::string("Charts"), table, charts);
   if (!texts_are_whole(svg)) return;

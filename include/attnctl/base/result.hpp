@@ -107,7 +107,16 @@ struct Chart {
   std::string x_axis = {}, y_axis = {};  // labels
   bool log_x = false;                    // logarithmic axes of lines; what is not positive is left out
   bool log_y = false;
-  bool bars = false;  // from 0
+  bool bars = false;        // from 0
+  bool points = false;      // dots alone, a unit as long across as upwards
+  std::string labels = {};  // of points: a column, written beside each where there is room
+};
+
+/// Charts of one table on one page.
+struct ChartPage {
+  std::string title;
+  Table table;
+  std::vector<Chart> charts;
 };
 
 /// One array of an NPZ.

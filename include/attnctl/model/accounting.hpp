@@ -31,7 +31,8 @@ struct ParameterCount {
 [[nodiscard]] ParameterCount count_parameters(const ModelConfig& config);
 
 /// Floating-point operations of one sequence of n tokens (m = n keys); a multiply-add is 2. Products of
-/// matrices only, with all n^2 scores even where a mask hides some.
+/// matrices only; of full attention with all n^2 scores even where a mask hides some, of other kinds with those
+/// that they compute, and of linear attention the sums in the place of both products with n^2.
 struct FlopCount {
   std::uint64_t projections = 0;  // q, k, v of all layers: 2 * 3 n d^2 a layer where heads split d
   std::uint64_t scores = 0;       // 2 * n^2 d
@@ -44,14 +45,16 @@ struct FlopCount {
 };
 [[nodiscard]] FlopCount count_flops(const ModelConfig& config, std::size_t length);
 
-/// Bytes of all patterns of one sequence, layers * heads * n^2 in float32; and of the largest layer's.
+/// Bytes of all patterns of one sequence, layers * heads * n^2 in float32, or as many weights as the kind of
+/// attention computes; and of the largest layer's.
 struct PatternMemory {
   std::uint64_t all = 0;
   std::uint64_t layer = 0;
 };
 [[nodiscard]] PatternMemory count_pattern_memory(const ModelConfig& config, std::size_t length);
 
-/// Bytes that one token adds to a cache of keys and values, all layers, at `bytes_per_value` (4: float32).
+/// Bytes that one token adds to a cache of keys and values, all layers, at `bytes_per_value` (4: float32); a
+/// layer of linear attention keeps sums of a fixed size in its place.
 [[nodiscard]] std::uint64_t count_cache_bytes(const ModelConfig& config, std::size_t bytes_per_value = 4);
 
 /// What the first layer's attention would cost with other heads of the same width in all: one head of h

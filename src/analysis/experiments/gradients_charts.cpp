@@ -50,6 +50,7 @@ Chart over_d_k(std::string title, std::span<const std::string> names) {
 
 Chart of_heads(std::string title, const std::string& suffix) {
   std::vector<std::string> lines;
+  lines.reserve(kRoutes.size());
   for (const char* route : kRoutes) lines.push_back(route + suffix);
   return {.title = std::move(title),
           .x = "head",

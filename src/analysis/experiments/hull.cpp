@@ -127,6 +127,35 @@ Table rows_of(MatrixView<const double> keys, const std::vector<HullPoint>& place
                     std::move(rows));
 }
 
+/// Keys in the plane, by whether a head can pick them.
+void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& places,
+                ExperimentResult& result) {
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t j = 0; j < keys.rows; ++j) {
+    const Cell y = keys(j, 1);
+    rows.push_back(
+        {text_of(keys.row(j)), keys(j, 0), places[j].vertex ? y : Cell(), places[j].vertex ? Cell() : y});
+  }
+  result.drawn = make_table("keys", {"key", "x", "reachable", "unreachable"}, std::move(rows));
+  result.charts = {{.title = "Keys that one head can pick",
+                    .x = "x",
+                    .y = {"reachable", "unreachable"},
+                    .x_axis = "First component",
+                    .y_axis = "Second component",
+                    .points = true,
+                    .labels = "key"}};
+}
+
+/// In other dimensions: by how much a query can prefer each key.
+void draw_margins(ExperimentResult& result) {
+  result.charts = {{.title = "Largest margin of a key over all others",
+                    .x = "key",
+                    .y = {"margin"},
+                    .x_axis = "Key",
+                    .y_axis = "Margin",
+                    .bars = true}};
+}
+
 }  // namespace
 
 ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
@@ -140,6 +169,7 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
     values.insert(values.end(), keys.row(j).begin(), keys.row(j).end());
   result.parameters.set("keys", make_array({keys.rows, keys.cols}, std::move(values)));
   result.rows = rows_of(keys, places, heads);
+  keys.cols == 2 ? draw_plane(keys, places, result) : draw_margins(result);
   const auto count = [&](const char* place) {
     return static_cast<std::size_t>(std::count_if(
         places.begin(), places.end(), [&](const HullPoint& key) { return place_of(key) == place; }));

@@ -71,7 +71,7 @@ TEST_CASE("averaging: blunt queries do worse, and values need room to be orthogo
   CHECK(blunt[2] > 0.1);
   CHECK(blunt[5] > 0.1);
   options.d_value = 7;
-  CHECK_THROWS_AS(averaging_experiment(options, pool), Error);
+  CHECK_THROWS_AS(static_cast<void>(averaging_experiment(options, pool)), Error);
 }
 
 }  // namespace
