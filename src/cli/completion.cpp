@@ -24,6 +24,7 @@ std::vector<std::string> names_of(const std::vector<Argument>& options) {
 
 std::vector<std::string> names_of(const std::vector<Command>& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const Command& command : commands) names.push_back(command.name);
   return names;
 }
@@ -54,7 +55,8 @@ void bash_option_cases(const std::string& command, const std::vector<Argument>& 
   for (const Argument& option : options) {
     if (!option.takes_value) continue;
     std::vector<std::string> patterns;
-    for (const std::string& name : option.names) patterns.push_back(command + "/" + name);
+    patterns.reserve(option.names.size());
+    for (const std::string& name : option.names) patterns.push_back(fmt::format("{}/{}", command, name));
     out += fmt::format("    {}) {}; return ;;\n", join(patterns, " | "), bash_values(option));
   }
 }

@@ -58,6 +58,7 @@ class ContributionsPart final : public AnalysisPart {
   [[nodiscard]] Table ranks_table(const std::vector<LayerOutputRank>& layers) const;
   void add_arrays(PartResults& results, const std::vector<HeadContribution>& heads) const;
   void add_arrays(PartResults& results, const std::vector<LayerOutputRank>& layers) const;
+  [[nodiscard]] static ChartPage charts(Table named);
 
   PartInput input_;
   Contributions contributions_;
@@ -146,6 +147,18 @@ void ContributionsPart::add_arrays(PartResults& results, const std::vector<Layer
   results.arrays.push_back({"output_ranks", make_array(std::move(shape), std::move(ranks))});
 }
 
+/// Of several inputs the heads stand one input after the other.
+ChartPage ContributionsPart::charts(Table named) {
+  const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
+    return Chart{
+        .title = title, .x = "head", .y = std::move(columns), .x_axis = "Head", .y_axis = axis, .bars = true};
+  };
+  return {"Contributions of Heads",
+          std::move(named),
+          {bars("Norm of what a head writes", {"norm"}, "Norm"),
+           bars("Share of the layer's output", {"share", "explained"}, "Share")}};
+}
+
 PartResults ContributionsPart::finish() {
   const std::vector<HeadContribution> heads = contributions_.finish();
   PartResults results;
@@ -157,6 +170,7 @@ PartResults ContributionsPart::finish() {
                                                  "explained", "whole_norm", "stream_norm"}),
        3});
   add_arrays(results, heads);
+  results.charts = charts(heads_table(heads, true));
   if (!input_.request.output_rank) return results;
   const std::vector<LayerOutputRank> layers = ranks_.finish();
   const Table ranks = ranks_table(layers);

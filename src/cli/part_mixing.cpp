@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -27,6 +28,7 @@ class MixingPart final : public AnalysisPart {
  private:
   [[nodiscard]] Table table(const std::vector<LayerMixing>& layers) const;
   [[nodiscard]] TextTable summary(const std::vector<LayerMixing>& layers) const;
+  [[nodiscard]] Heatmap heatmap(std::span<const LayerMixing> layers, const Array& ratios) const;
 
   PartInput input_;
   Mixing mixing_;
@@ -73,6 +75,20 @@ TextTable MixingPart::summary(const std::vector<LayerMixing>& layers) const {
           make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
 }
 
+/// Layers down, the tokens of one input across.
+Heatmap MixingPart::heatmap(std::span<const LayerMixing> layers, const Array& ratios) const {
+  const Sequence& sequence = input_.shown.sequences[layers.front().input];
+  Heatmap heatmap;
+  heatmap.title = input_.shown.sequences.size() == 1 ? "Mixing Ratio" : sequence.id;
+  heatmap.x_axis = "Token";
+  heatmap.y_axis = "Layer";
+  for (const std::string& token : sequence.tokens)
+    heatmap.x_labels.push_back(input_.open.vocabulary.plain(token));
+  for (const LayerMixing& layer : layers) heatmap.y_labels.push_back(std::to_string(layer.layer));
+  heatmap.values = ratios;
+  return heatmap;
+}
+
 PartResults MixingPart::finish() {
   const std::vector<LayerMixing> layers = mixing_.finish();
   PartResults results;
@@ -80,6 +96,8 @@ PartResults MixingPart::finish() {
   results.sections.push_back({"mixing", "mixing", all});
   results.tables.push_back(all);
   results.text.push_back(summary(layers));
+  HeatmapPage page;
+  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
   for (auto first = layers.begin(); first != layers.end();) {
     std::vector<float> ratios;
     auto last = first;
@@ -89,10 +107,13 @@ PartResults MixingPart::finish() {
       }
     }
     const auto count = static_cast<std::size_t>(last - first);
-    results.arrays.push_back({fmt::format("mixing_{}", first->input),
-                              make_array({count, first->positions.size()}, std::move(ratios))});
+    const Array array = make_array({count, first->positions.size()}, std::move(ratios));
+    results.arrays.push_back({fmt::format("mixing_{}", first->input), array});
+    page.heatmaps.push_back(heatmap({first, last}, array));
     first = last;
   }
+  if (page.heatmaps.size() > 1) page.title = "Mixing Ratio";
+  if (!page.heatmaps.empty()) results.picture = std::move(page);
   return results;
 }
 
