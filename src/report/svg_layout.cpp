@@ -76,8 +76,9 @@ Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, b
   const double room = static_cast<double>(ticks.step) * cell;
   if (!horizontal || width + 6 <= room) {
     ticks.extent = horizontal ? ticks.font * 1.2 : width;
-  } else if (room >= ticks.font * 1.5 && page.heatmaps.size() % columns == 0) {
-    // Not above the gap of a last row that is not full: there they would reach into their neighbour.
+  } else if (room >= ticks.font * 1.8 && page.heatmaps.size() % columns == 0) {
+    // Turned lines are room sin 45 apart, and some fonts' characters are higher than their size. Not above
+    // the gap of a last row that is not full: there they would reach into their neighbour.
     ticks.turn = -45;
     ticks.extent = (width + ticks.font) * std::sqrt(0.5);
   } else {

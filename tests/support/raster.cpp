@@ -2,19 +2,34 @@
 
 #include <png.h>
 #include <stdexcept>
+#include <string_view>
 
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
+namespace {
+
+constexpr std::string_view kFonts = R"(<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>/usr/share/fonts/truetype/dejavu</dir>
+  <cachedir prefix="xdg">fontconfig</cachedir>
+</fontconfig>
+)";
+
+}  // namespace
 
 std::optional<Raster> rasterised(const std::string& svg, int zoom) {
   if (run_shell("command -v rsvg-convert").status != 0) return std::nullopt;
   const TempDir folder;
   const std::string from = folder.write("picture.svg", svg).string();
   const std::string to = (folder.path() / "picture.png").string();
+  // One font wherever the test runs, and one that is wide.
+  const std::string fonts = folder.write("fonts.conf", std::string(kFonts)).string();
   const RunResult result = run_shell("rsvg-convert --background-color=white --zoom=" + std::to_string(zoom) +
-                                     " -o '" + to + "' '" + from + "'");
+                                         " -o '" + to + "' '" + from + "'",
+                                     {.input = {}, .environment = {{"FONTCONFIG_FILE", fonts}}});
   if (result.status != 0) throw std::runtime_error("rsvg-convert: " + result.err);
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
