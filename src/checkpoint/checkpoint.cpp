@@ -12,6 +12,7 @@
 #include "checkpoint/npy.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/sniff.hpp"
+#include "checkpoint/torch_file.hpp"
 
 namespace attnctl {
 namespace {
@@ -29,6 +30,10 @@ struct Format {
   std::unique_ptr<Checkpoint> (*open)(FileBytes file, const Opening& opening);
 };
 
+std::unique_ptr<Checkpoint> open_torch(FileBytes file, const Opening& opening) {
+  return open_torch_file(std::move(file), opening.warnings);
+}
+
 bool begins_like_json(std::string_view content) {
   const std::size_t first = content.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && (content[first] == '{' || content[first] == '[');
@@ -44,6 +49,9 @@ bool begins_like_safetensors(std::string_view content) {
 bool begins_like_zip(std::string_view content) {
   return content.starts_with("PK");
 }
+bool begins_like_torch(std::string_view content) {
+  return content.starts_with("PK") || content.starts_with('\x80');
+}
 bool begins_like_npy(std::string_view content) {
   return content.starts_with("\x93NUMPY");
 }
@@ -51,7 +59,12 @@ bool begins_like_npy(std::string_view content) {
 constexpr std::array kFormats = {
     Format{".safetensors.index.json", "an index of safetensors shards", begins_like_json,
            [](FileBytes file, const Opening& opening) {
-             return open_safetensors_index(std::move(file), opening.path.parent_path(), opening.warnings);
+             return open_shard_index(std::move(file), opening.path.parent_path(), ".safetensors",
+                                     opening.warnings);
+           }},
+    Format{".bin.index.json", "an index of PyTorch shards", begins_like_json,
+           [](FileBytes file, const Opening& opening) {
+             return open_shard_index(std::move(file), opening.path.parent_path(), ".bin", opening.warnings);
            }},
     Format{".safetensors", "safetensors", begins_like_safetensors,
            [](FileBytes file, const Opening&) { return open_safetensors(std::move(file)); }},
@@ -62,14 +75,16 @@ constexpr std::array kFormats = {
            [](FileBytes file, const Opening& opening) {
              return open_npy(std::move(file), opening.path.stem().string());
            }},
+    Format{".bin", "a PyTorch checkpoint", begins_like_torch, open_torch},
+    Format{".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
+    Format{".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
     Format{".json", "JSON weights", begins_like_json,
            [](FileBytes file, const Opening&) { return open_json_weights(std::move(file)); }},
 };
 
 /// Weights that cannot be read, with what can be done; anything else is simply not known.
-constexpr std::array<std::string_view, 12> kForeign = {".bin",  ".pt",      ".pth",    ".ckpt",
-                                                       ".pkl",  ".pickle",  ".gguf",   ".h5",
-                                                       ".onnx", ".msgpack", ".tflite", ".mlmodel"};
+constexpr std::array<std::string_view, 9> kForeign = {".ckpt", ".pkl",     ".pickle", ".gguf",   ".h5",
+                                                      ".onnx", ".msgpack", ".tflite", ".mlmodel"};
 
 std::string lower_case(std::string text) {
   for (char& c : text) {

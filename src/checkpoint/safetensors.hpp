@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/file_bytes.hpp"
@@ -35,9 +36,9 @@ struct SafetensorsLayout {
 [[nodiscard]] std::unique_ptr<Checkpoint> open_safetensors(FileBytes file);
 
 /// An index of shards: {"metadata": {"total_size"}, "weight_map": {tensor: file}}. Shards lie beside or below
-/// the index; one that is missing is bad_input.
-[[nodiscard]] std::unique_ptr<Checkpoint> open_safetensors_index(FileBytes file,
-                                                                 const std::filesystem::path& directory,
-                                                                 Warnings& warnings);
+/// the index and have names that end in `extension`; one that is missing is bad_input.
+[[nodiscard]] std::unique_ptr<Checkpoint> open_shard_index(FileBytes file,
+                                                           const std::filesystem::path& directory,
+                                                           std::string_view extension, Warnings& warnings);
 
 }  // namespace attnctl

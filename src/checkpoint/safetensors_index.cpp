@@ -26,6 +26,8 @@ class IndexEvents final : public JsonEvents {
   std::optional<double> total_size;
   bool has_map = false;
 
+  explicit IndexEvents(std::string_view extension) : extension_(extension) {}
+
  private:
   void on_begin(Container container) override {
     if (depth() == 0 && container != Container::object)
@@ -64,22 +66,23 @@ class IndexEvents final : public JsonEvents {
     if (added) {
       if (const auto fault = path_fault(shard))
         refuse(fmt::format("got shard {}, {}", in_quotes(shard), *fault));
-      if (!shard.ends_with(".safetensors")) {
-        refuse(fmt::format("got shard {}, need the name of a .safetensors file", in_quotes(shard)));
+      if (!shard.ends_with(extension_)) {
+        refuse(fmt::format("got shard {}, need the name of a {} file", in_quotes(shard), extension_));
       }
       shards.push_back(shard);
     }
     return known->second;
   }
 
+  std::string_view extension_;
   std::string section_;
   std::string key_;
   std::map<std::string, std::size_t> numbers_;
 };
 
-class ShardedSafetensors final : public Checkpoint {
+class ShardedCheckpoint final : public Checkpoint {
  public:
-  explicit ShardedSafetensors(std::vector<std::unique_ptr<Checkpoint>> shards) : shards_(std::move(shards)) {
+  explicit ShardedCheckpoint(std::vector<std::unique_ptr<Checkpoint>> shards) : shards_(std::move(shards)) {
     for (std::size_t s = 0; s < shards_.size(); ++s) {
       for (std::size_t i = 0; i < shards_[s]->tensors().size(); ++i) places_.push_back({s, i});
     }
@@ -147,9 +150,9 @@ void warn_of_differences(const FileBytes& file, const IndexEvents& index, const 
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_safetensors_index(FileBytes file, const std::filesystem::path& directory,
-                                                   Warnings& warnings) {
-  IndexEvents index;
+std::unique_ptr<Checkpoint> open_shard_index(FileBytes file, const std::filesystem::path& directory,
+                                             std::string_view extension, Warnings& warnings) {
+  IndexEvents index(extension);
   index.parse({.file = file.name(), .text = file.text()});
   if (!index.has_map)
     fail(Status::bad_input, "{}: /weight_map: missing, need tensors and their shards", file.name());
@@ -165,7 +168,7 @@ std::unique_ptr<Checkpoint> open_safetensors_index(FileBytes file, const std::fi
     shards.push_back(open_checkpoint(directory / shard, warnings, Status::bad_input));
   }
   check_map(file, index, shards);
-  auto all = std::make_unique<ShardedSafetensors>(std::move(shards));
+  auto all = std::make_unique<ShardedCheckpoint>(std::move(shards));
   warn_of_differences(file, index, *all, warnings);
   return all;
 }

@@ -61,8 +61,14 @@ bool has_extension(std::string_view name, std::initializer_list<std::string_view
 
 /// The weights of a directory: by the usual names, else the only file that can be weights.
 fs::path weights_in(const fs::path& directory) {
-  for (const char* name : {"model.safetensors", "model.safetensors.index.json", "model.npz", "model.json"}) {
-    if (is_there(directory / name)) return directory / name;
+  const auto first_of = [&](std::initializer_list<const char*> names) -> std::optional<fs::path> {
+    const auto* const name = std::find_if(names.begin(), names.end(),
+                                          [&](const char* each) { return is_there(directory / each); });
+    return name != names.end() ? std::optional(directory / *name) : std::nullopt;
+  };
+  if (const auto usual =
+          first_of({"model.safetensors", "model.safetensors.index.json", "model.npz", "model.json"})) {
+    return *usual;
   }
   std::vector<std::string> readable;
   std::vector<std::string> foreign;
@@ -77,13 +83,16 @@ fs::path weights_in(const fs::path& directory) {
          "{}: got {} weights files ({}), need model.safetensors or a single one; name it instead",
          name_of(directory), readable.size(), escaped(fmt::format("{}", fmt::join(readable, ", "))));
   }
+  // The layout of torch comes last: the other files, where there are any, are of the same weights.
+  if (const auto torch = first_of({"pytorch_model.bin", "pytorch_model.bin.index.json"})) return *torch;
   if (!foreign.empty()) {
     fail(Status::bad_input,
          "{}: unsupported weights format ({}), need model.safetensors; convert them to safetensors",
          name_of(directory), fmt::join(foreign, ", "));
   }
   fail(Status::bad_input,
-       "{}: no weights, need model.safetensors, model.safetensors.index.json, model.npz or model.json",
+       "{}: no weights, need model.safetensors, model.safetensors.index.json, model.npz, model.json or "
+       "pytorch_model.bin",
        name_of(directory));
 }
 

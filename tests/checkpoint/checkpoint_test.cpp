@@ -80,7 +80,7 @@ TEST_CASE("one format named as another is refused with what it is") {
 TEST_CASE("formats that cannot be read are refused with what to do") {
   const TempDir folder;
   Warnings warnings;
-  for (const char* name : {"pytorch_model.bin", "model.pt", "model.PTH", "model.gguf", "tf_model.h5"}) {
+  for (const char* name : {"model.ckpt", "model.PKL", "model.gguf", "tf_model.h5"}) {
     CAPTURE(name);
     const auto path = folder.write(name, "PK\x03\x04 0000");
     check_refusal([&] { (void)open_checkpoint(path, warnings); }, Status::bad_input,

@@ -14,6 +14,7 @@
 #include "support/bytes.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
+#include "support/torch_bytes.hpp"
 
 using namespace attnctl;
 using namespace attnctl::test;
@@ -63,6 +64,8 @@ const std::string kWeights =
 const std::string kArrays =
     zip({{.name = "W_q.npy",
           .data = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,2)}", bytes_of<float>({1, 2}))}});
+const std::string kTorch = zip({{.name = "m/data.pkl", .data = torch_pickle({{"W_q", {}}})},
+                                {.name = "m/data/0", .data = bytes_of<float>({1, 2})}});
 const std::string kJson = R"({"config":{"heads":2},"W_q":[[1,2]]})";
 const std::string kBareJson = R"({"W_q":[[1,2]]})";
 
@@ -91,6 +94,13 @@ TEST_CASE("a directory gives its configuration and its weights by their usual na
            Row{"the only one",
                {{"weights.npz", kArrays}, {"pytorch_model.bin", "x"}, {"vocab.txt", "a"}},
                "weights.npz"},
+           Row{"torch", {{"pytorch_model.bin", kTorch}, {"training_args.bin", "x"}}, "pytorch_model.bin"},
+           Row{"torch beside safetensors",
+               {{"pytorch_model.bin", "x"}, {"model.safetensors", kWeights}},
+               "model.safetensors"},
+           Row{"shards of torch",
+               {{"p-1.bin", kTorch}, {"pytorch_model.bin.index.json", R"({"weight_map":{"W_q":"p-1.bin"}})"}},
+               "p-1.bin"},
        }) {
     CAPTURE(row.what);
     const TempDir folder;
@@ -142,7 +152,9 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
   folder.write("empty/x", "");
   folder.write("no-weights/config.json", kConfig);
   folder.write("foreign/config.json", kConfig);
-  folder.write("foreign/pytorch_model.bin", "x");
+  folder.write("foreign/model.gguf", "x");
+  folder.write("torch/config.json", kConfig);
+  folder.write("torch/pytorch_model.bin", "x");
   folder.write("several/config.json", kConfig);
   folder.write("several/a.npz", kArrays);
   folder.write("several/b\x1b.safetensors", kWeights);
@@ -170,7 +182,8 @@ TEST_CASE("MODEL itself missing is an error of the environment, a file of its la
       {"gone/model.safetensors", Status::environment, {"gone/model.safetensors"}},
       {"empty", Status::bad_input, {"empty/config.json", "No such file"}},
       {"no-weights", Status::bad_input, {"no-weights", "model.safetensors"}},
-      {"foreign", Status::bad_input, {"foreign", "unsupported", "pytorch_model.bin", "convert"}},
+      {"foreign", Status::bad_input, {"foreign", "unsupported", "model.gguf", "convert"}},
+      {"torch", Status::bad_input, {"torch/pytorch_model.bin"}},
       {"several", Status::bad_input, {"2 weights files", "a.npz, b\\x1b.safetensors"}},
       {"bad", Status::bad_input, {"bad/config.json", "\"heads\" twice"}},
       {"list", Status::bad_input, {"list/config.json", "object"}},

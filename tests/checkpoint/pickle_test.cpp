@@ -1,0 +1,338 @@
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "checkpoint/torch_file.hpp"
+#include "support/bytes.hpp"
+#include "support/command_refusal.hpp"
+#include "support/refusal.hpp"
+#include "support/temp_dir.hpp"
+#include "support/torch_bytes.hpp"
+
+using namespace attnctl;
+using namespace attnctl::test;
+using namespace std::string_literals;
+
+namespace {
+
+struct Row {
+  std::string_view what;
+  std::string pickle;
+  std::vector<std::string_view> parts;
+  Status status = Status::bad_input;
+};
+
+const std::string kTensor = torch_tensor({});
+const std::string kCallSystem = "cos\nsystem\n(" + torch_text("true") + "tR";
+
+std::string repeated(std::string_view part, std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text += part;
+  return text;
+}
+
+/// Protocol 2, a dictionary of one item.
+std::string item(const std::string& name, const std::string& value) {
+  return "\x80\x02}" + name + value + "s.";
+}
+std::string named(const std::string& value) {
+  return item(torch_text("w"), value);
+}
+std::string tensor(const TorchTensor& parts) {
+  return torch_pickle({{"w", parts}});
+}
+
+std::vector<Row> code() {
+  return {
+      {"os.system", named(kCallSystem), {"GLOBAL", "unsupported name os.system", "nothing was executed"}},
+      {"posix.system",
+       named("cposix\nsystem\n(" + torch_text("x") + "tR"),
+       {"unsupported name posix.system"}},
+      {"eval",
+       named("c__builtin__\neval\n(" + torch_text("1") + "tR"),
+       {"unsupported name __builtin__.eval"}},
+      {"exec", named("cbuiltins\nexec\n(" + torch_text("1") + "tR"), {"unsupported name builtins.exec"}},
+      {"getattr", named("cbuiltins\ngetattr\n"), {"unsupported name builtins.getattr"}},
+      {"the pickled module itself", named("cpickle\nloads\n"), {"unsupported name pickle.loads"}},
+      {"torch.load", named("ctorch\nload\n"), {"unsupported name torch.load"}},
+      {"a member of a known name", named("ctorch.FloatStorage\nfrom_file\n"), {"unsupported name"}},
+      {"a known name cut otherwise", named("ctorch._utils._rebuild\ntensor_v2\n"), {"unsupported name"}},
+      {"a control byte in a name", named("co\x1bs\nsys\x07tem\n"), {"unsupported name o\\x1bs.sys\\x07tem"}},
+      {"STACK_GLOBAL",
+       "\x80\x04" + torch_text("os") + torch_text("system") + "\x93.",
+       {"STACK_GLOBAL", "unsupported name os.system"}},
+      {"STACK_GLOBAL of numbers", "\x80\x04K\1K\2\x93.", {"need a text"}},
+      {"INST", named("(ios\nsystem\n"), {"INST", "unsupported opcode, of os.system"}},
+      {"OBJ", named("(" + kTensor + "o"), {"OBJ", "unsupported opcode"}},
+      {"NEWOBJ", named("ccollections\nOrderedDict\n)\x81"), {"NEWOBJ", "unsupported opcode"}},
+      {"NEWOBJ_EX", named("ccollections\nOrderedDict\n)}\x92"), {"NEWOBJ_EX", "unsupported opcode"}},
+      {"EXT1", named("\x82\x01"), {"EXT1", "unsupported opcode"}},
+      {"PERSID", named("P0\n"), {"PERSID", "unsupported opcode"}},
+      {"GET of protocol 0", named("g0\n"), {"GET", "unsupported opcode"}},
+      {"NEXT_BUFFER", named("\x97"), {"NEXT_BUFFER", "unsupported opcode"}},
+      {"no opcode", named("\xff"), {"unsupported opcode 0xff"}},
+      {"BUILD of a list", named("]}b"), {"BUILD", "got a list", "unsupported"}},
+      {"BUILD of a tensor", named(kTensor + "}b"), {"BUILD", "got a tensor"}},
+      {"REDUCE of a text",
+       named(torch_text("os.system") + ")R"),
+       {"REDUCE", "got a text, need a name to call"}},
+      {"REDUCE without a tuple",
+       named("ccollections\nOrderedDict\n]R"),
+       {"REDUCE", "got a list, need a tuple"}},
+      {"REDUCE of a storage", named("ctorch\nFloatStorage\n)R"), {"unsupported call of torch.FloatStorage"}},
+      {"REDUCE of a dtype", named("ctorch\nfloat32\n)R"), {"unsupported call of torch.float32"}},
+      {"too few arguments",
+       named("ctorch._utils\n_rebuild_tensor_v2\n)R"),
+       {"with 0 arguments, need 6 to 7"}},
+      {"too many", named("ctorch\nSize\n))\x86R"), {"with 2 arguments"}},
+      {"OrderedDict of no pairs", named("ccollections\nOrderedDict\n]K\1a\x85R"), {"need a list of a key"}},
+      {"OrderedDict of single ones", named("ccollections\nOrderedDict\n])a\x85R"), {"got 0 items"}},
+      {"a parameter of no tensor", named("ctorch._utils\n_rebuild_parameter\n(NNNtR"), {"need a tensor"}},
+      {"metadata", tensor({.metadata = "}" + torch_text("conj") + "\x88s"}), {"unsupported metadata"}},
+  };
+}
+
+std::vector<Row> stack() {
+  return {
+      {"empty", "", {"need"}},
+      {"no PROTO", "}.", {"PROTO"}},
+      {"PROTO 255", "\x80\xff}.", {"unsupported pickle protocol 255"}},
+      {"PROTO 1", "\x80\x01}.", {"unsupported pickle protocol 1"}},
+      {"PROTO again", "\x80\x02\x80\x02}.", {"PROTO", "unsupported opcode"}},
+      {"nothing", "\x80\x02.", {"STOP", "got an empty stack"}},
+      {"two values", "\x80\x02}}.", {"values left"}},
+      {"a MARK left", "\x80\x02(}.", {"values left"}},
+      {"bytes behind", named(kTensor) + "x", {"1 bytes behind the pickle"}},
+      {"SETITEM on nothing", "\x80\x02K\1K\2s.", {"got an empty stack"}},
+      {"SETITEM on a list", "\x80\x02]K\1K\2s.", {"got a list, need a dictionary"}},
+      {"SETITEMS of three", "\x80\x02}(K\1K\2K\3u.", {"a key without a value"}},
+      {"APPEND on a dictionary", "\x80\x02}K\1a.", {"got a dictionary, need a list"}},
+      {"MARK missing", "\x80\x02K\1t.", {"TUPLE", "no MARK"}},
+      {"MARK missing for items", "\x80\x02}K\1K\2u.", {"SETITEMS", "no MARK"}},
+      {"a MARK as a value", "\x80\x02}K\1(s.", {"got an empty stack"}},
+      {"a MARK in a tuple", "\x80\x02K\1(\x86.", {"got an empty stack"}},
+      {"a MARK in the memo", "\x80\x02(q\0."s, {"BINPUT", "got an empty stack"}},
+      {"the memo of nothing", "\x80\x02q\0."s, {"got an empty stack"}},
+      {"the memo out of range", "\x80\x02h\5.", {"BINGET", "number 5 of the memo"}},
+      {"far out of range", "\x80\x02j\xff\xff\xff\xff.", {"number 4294967295 of the memo"}},
+      {"a hole of the memo", "\x80\x02}q\1h\0."s, {"number 0 of the memo"}},
+      {"the memo put far away", "\x80\x02}r\xff\xff\xff\x7f.", {"LONG_BINPUT", "out of order"}},
+      {"a text of 4 GiB", "\x80\x02X\xff\xff\xff\xff.", {"need 4294967295; was it downloaded whole?"}},
+      {"a text of 2^64-1", "\x80\x04\x8d" + repeated("\xff", 8) + ".", {"need 18446744073709551615"}},
+      {"bytes of 4 GiB",
+       "\x80\x03"
+       "B\xff\xff\xff\xff.",
+       {"need 4294967295"}},
+      {"a frame of 2^63", "\x80\x04\x95" + repeated("\0"s, 7) + "\x80.", {"FRAME", "behind the end"}},
+      {"a name without an end",
+       "\x80\x02"
+       "ctorch\nFloat",
+       {"a name without an end"}},
+      {"deep lists", "\x80\x02" + repeated("]", 70'000) + repeated("a", 69'999) + ".", {"on the stack"}},
+      {"deep marks", "\x80\x02" + repeated("(", 1'000'000), {"on the stack"}},
+      {"deep tuples", "\x80\x02)" + repeated("\x85", 60'000) + ".", {"got a tuple, need a dictionary"}},
+      {"a list in itself", "\x80\x02]q\0h\0a."s, {"got a list, need a dictionary"}},
+      {"millions of lists",
+       "\x80\x02]" + repeated("]a", 2'000'000) + ".",
+       {"40 MiB of objects"},
+       Status::limit},
+      {"millions of puts",
+       "\x80\x02}" + repeated("\x94", 5'000'000) + ".",
+       {"40 MiB of objects"},
+       Status::limit},
+  };
+}
+
+std::vector<Row> tensors() {
+  const std::string negative = "J" + repeated("\xff", 4);
+  const std::string huge = torch_number(std::size_t{1} << 62U);
+  return {
+      {"not a dictionary", "\x80\x02K\1.", {"got an integer, need a dictionary of tensors"}},
+      {"a tensor alone", "\x80\x02" + kTensor + ".", {"got a tensor, need a dictionary"}},
+      {"no tensors", item(torch_text("w"), "K\1"), {"a dictionary without tensors"}},
+      {"a number for a name", item("K\1", kTensor), {"got an integer for the name of a tensor"}},
+      {"a name that is not UTF-8", item(torch_text("\xff"), kTensor), {"\\xff", "not UTF-8"}},
+      {"the same name twice", torch_pickle({{"w", {}}, {"w", {}}}), {"tensor \"w\"", "twice"}},
+      {"tensors inside tensors",
+       "\x80\x02}(" + torch_text("w") + kTensor + torch_text("model") + "}" + torch_text("v") + kTensor +
+           "su.",
+       {"unsupported dictionaries of tensors"}},
+      {"tensors under another name",
+       item(torch_text("ema"), "}" + torch_text("v") + kTensor + "s"),
+       {"unsupported dictionaries of tensors", "\"ema\""}},
+      {"negative extent", tensor({.shape = negative + "\x85"}), {"tensor \"w\": shape: got -1"}},
+      {"negative stride", tensor({.strides = negative + "\x85"}), {"tensor \"w\": strides: got -1"}},
+      {"negative offset", tensor({.offset = negative}), {"tensor \"w\": offset"}},
+      {"offset behind the end", tensor({.offset = "K\1"}), {"behind the 8 bytes"}},
+      {"offset that wraps",
+       tensor({.offset = "\x8a\x08" + repeated("\xff", 7) + "\x7f"}),
+       {"behind the 8 bytes"}},
+      {"stride behind the end", tensor({.strides = "K\x02\x85"}), {"behind the 8 bytes"}},
+      {"stride that wraps", tensor({.shape = "K\5\x85", .strides = huge + "\x85"}), {"behind the 8 bytes"}},
+      {"more strides than extents", tensor({.strides = "K\1K\1\x86"}), {"strides: got [1, 1]"}},
+      {"a product that wraps",
+       tensor({.shape = huge + huge + "\x86", .strides = "K\0K\0\x86"s}),
+       {"64 bits"}},
+      {"expanded to a terabyte",
+       tensor({.shape = torch_number(std::size_t{1} << 40U) + "\x85", .strides = "K\0\x85"s}),
+       {"unsupported: expanded"}},
+      {"an extent of 70 bits",
+       tensor({.shape = "\x8a\x09" + repeated("\1", 9) + "\x85"}),
+       {"more than 64 bits"}},
+      {"a text for an extent", tensor({.shape = torch_text("2") + "\x85"}), {"got a text, need an integer"}},
+      {"no tuple for a shape", tensor({.shape = "K\2"}), {"shape: got an integer, need a tuple"}},
+      {"65 dimensions",
+       tensor({.shape = "(" + repeated("K\1", 65) + "t", .strides = "(" + repeated("K\1", 65) + "t"}),
+       {"at most 64"}},
+      {"storage too short", tensor({.count = "K\3"}), {"storage \"0\"", "got 8 bytes, need 12"}},
+      {"a count that wraps", tensor({.count = huge}), {"64 bits"}},
+      {"a negative count", tensor({.count = negative}), {"got -1 elements"}},
+      {"a text for a count", tensor({.count = torch_text("2")}), {"got a text, need an integer"}},
+      {"a key that is a path", tensor({.key = "../0"}), {"storage \"../0\"", "digits"}},
+      {"an absolute key", tensor({.key = "/etc/passwd"}), {"digits"}},
+      {"an empty key", tensor({.key = ""}), {"digits"}},
+      {"a storage that is not there", tensor({.key = "7"}), {"m/data/7", "missing"}},
+      {"a storage of a dtype",
+       tensor({.storage = "ctorch\nfloat32\n"}),
+       {"unsupported storage torch.float32"}},
+      {"a storage of a text", tensor({.storage = torch_text("FloatStorage")}), {"got a text, need a name"}},
+      {"a storage of bytes",
+       tensor({.storage = "ctorch.storage\nUntypedStorage\n"}),
+       {"need one with a dtype"}},
+      {"quantised", tensor({.storage = "ctorch\nQInt8Storage\n"}), {"unsupported name torch.QInt8Storage"}},
+      {"another reference",
+       named("(" + torch_text("module") + "NNNNtQ"),
+       {"unsupported reference to \"module\""}},
+      {"a short reference", named(")Q"), {"got 0 items"}},
+      {"a view behind its storage",
+       named("((" + torch_text("storage") + "ctorch\nFloatStorage\n" + torch_text("0") + "NK\2" +
+             torch_text("1") + "K\1K\2\x87tQ"),
+       {"got 2 elements at 1 of a storage of 2"}},
+  };
+}
+
+std::string archive(const std::string& pickle) {
+  return zip({{.name = "m/data.pkl", .data = pickle}, {.name = "m/data/0", .data = bytes_of<float>({1, 2})}});
+}
+
+std::unique_ptr<Checkpoint> open(const std::string& file) {
+  Warnings warnings;
+  return open_torch_file({"m.bin", std::as_bytes(std::span(file))}, warnings);
+}
+
+void check_rows(const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    std::vector<std::string_view> parts = row.parts;
+    parts.emplace_back("m.bin");
+    const std::string file = archive(row.pickle);
+    check_refusal([&] { (void)open(file); }, row.status, parts);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a pickle that would run code is refused by name") {
+  check_rows(code());
+}
+
+TEST_CASE("a pickle that misuses the stack, the memo or lengths is refused") {
+  check_rows(stack());
+}
+
+TEST_CASE("tensors that do not fit their storage, or are none, are refused") {
+  check_rows(tensors());
+}
+
+TEST_CASE("the good pickle behind the bad ones is read") {
+  for (const std::string& pickle :
+       {named(kTensor), tensor({}), tensor({.metadata = "}"}), tensor({.metadata = "N"}),
+        item(torch_text("model"), "}" + torch_text("w") + kTensor + "s")}) {
+    const std::string file = archive(pickle);
+    const auto checkpoint = open(file);
+    REQUIRE(checkpoint->tensors().size() == 1);
+    CHECK(checkpoint->tensors()[0].name == "w");
+    CHECK(checkpoint->tensor(0).bytes.size() == 8);
+  }
+}
+
+TEST_CASE("archives that are no checkpoint of torch are refused") {
+  const std::string good = named(kTensor);
+  const std::string data = bytes_of<float>({1, 2});
+  struct Case {
+    std::string_view what;
+    std::string file;
+    std::string_view part;
+  };
+  for (const Case& row : {
+           Case{"no objects", zip({{.name = "m/data/0", .data = data}}), "without data.pkl"},
+           Case{"two", zip({{.name = "a/data.pkl", .data = good}, {.name = "b/data.pkl", .data = good}}),
+                "data.pkl in"},
+           Case{"TorchScript",
+                zip({{.name = "m/constants.pkl", .data = good}, {.name = "m/data.pkl", .data = good}}),
+                "unsupported: a TorchScript"},
+           Case{"compressed", zip({{.name = "m/data.pkl", .data = good, .deflated = true}}),
+                "unsupported: compressed"},
+           Case{"compressed storage",
+                zip({{.name = "m/data.pkl", .data = good},
+                     {.name = "m/data/0", .data = data, .deflated = true}}),
+                "unsupported: compressed"},
+           Case{"an unknown order of bytes",
+                zip({{.name = "m/byteorder", .data = "middle"}, {.name = "m/data.pkl", .data = good}}),
+                "got \"middle\""},
+           Case{"a bare pickle", "\x80\x02}.", "need the magic number"},
+           Case{"text", "weights", "no PROTO"},
+       }) {
+    CAPTURE(row.what);
+    check_refusal([&] { (void)open(row.file); }, Status::bad_input, {"m.bin", row.part});
+  }
+}
+
+TEST_CASE("the layout before torch 1.6 is refused where its parts do not fit") {
+  const std::string magic = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+  const std::string version = "\x80\x02M\xe9\x03.";
+  const std::string machine = "\x80\x02}.";
+  const std::string keys = "\x80\x02]" + torch_text("0") + "a.";
+  const std::string count = little_endian(2, 8);
+  const std::string data = bytes_of<float>({1, 2});
+  const std::string objects = named(kTensor);
+  const auto file = [&](const std::string& list, const std::string& rest) {
+    return magic + version + machine + objects + list + rest;
+  };
+  CHECK(open(file(keys, count + data))->tensor(0).bytes.size() == 8);
+  struct Case {
+    std::string_view what;
+    std::string file;
+    std::string_view part;
+  };
+  for (const Case& row : {
+           Case{"another version", magic + "\x80\x02K\1.", "unsupported version"},
+           Case{"code for the version", magic + "\x80\x02" + kCallSystem + ".", "unsupported name os.system"},
+           Case{"code for the machine", magic + version + "\x80\x02" + kCallSystem + ".",
+                "unsupported name os"},
+           Case{"no list of keys", file("\x80\x02}.", count + data), "need the list of storages"},
+           Case{"a number for a key", file("\x80\x02]K\0a."s, count + data), "no tensor uses it"},
+           Case{"another key", file("\x80\x02]" + torch_text("1") + "a.", count + data), "no tensor uses it"},
+           Case{"no keys", file("\x80\x02].", ""), "is not among"},
+           Case{"no count", file(keys, "123"), "got 3 bytes"},
+           Case{"a count of 2^63", file(keys, little_endian(1ULL << 63U, 8)), "was it downloaded whole?"},
+           Case{"fewer elements than the objects say", file(keys, little_endian(1, 8) + "1234"),
+                "need 8 for its 2"},
+           Case{"bytes behind", file(keys, count + data + "x"), "1 bytes behind the last storage"},
+           Case{"the key twice",
+                file("\x80\x02](" + torch_text("0") + torch_text("0") + "e.", count + data + count + data),
+                "twice"},
+       }) {
+    CAPTURE(row.what);
+    check_refusal([&] { (void)open(row.file); }, Status::bad_input, {"m.bin", row.part});
+  }
+}
+
+TEST_CASE("the command refuses hostile pickles in one line, little time and memory") {
+  const TempDir folder;
+  for (const Row& row : {code()[0], stack()[29], stack()[32], tensors()[17]}) {
+    CAPTURE(row.what);
+    check_weights_refused(folder.write("m.bin", archive(row.pickle)), row.status);
+  }
+}

@@ -1,0 +1,12 @@
+#include "checkpoint/torch_file.hpp"
+#include "fuzz.hpp"
+
+// An archive or the layout before archives: whichever the bytes look like.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace attnctl;
+  fuzz::read_all([&] {
+    Warnings warnings;
+    return open_torch_file(fuzz::file_of(data, size), warnings);
+  });
+  return 0;
+}

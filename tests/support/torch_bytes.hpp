@@ -1,0 +1,34 @@
+#pragma once
+
+#include "attnctl/checkpoint/checkpoint.hpp"
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace attnctl::test {
+
+/// What a pickle says of a tensor, each part as opcodes.
+struct TorchTensor {
+  std::string storage = "ctorch\nFloatStorage\n";
+  std::string key = "0";
+  std::string count = "K\x02";
+  std::string offset = std::string("K\0", 2);
+  std::string shape = "K\x02\x85";
+  std::string strides = "K\x01\x85";
+  std::string metadata = "";  // a further argument
+};
+
+/// Opcodes of a short text.
+std::string torch_text(std::string_view text);
+/// Opcodes that rebuild a tensor.
+std::string torch_tensor(const TorchTensor& tensor);
+/// Opcodes of a number of up to 8 bytes.
+std::string torch_number(std::size_t number);
+/// The pickle of a dictionary of tensors.
+std::string torch_pickle(const std::vector<std::pair<std::string, TorchTensor>>& tensors);
+/// An archive as torch.save writes it, with the tensors of a checkpoint: F32 and F16.
+std::string torch_file_of(Checkpoint& checkpoint);
+
+}  // namespace attnctl::test
