@@ -149,8 +149,23 @@ BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
   }
   if (plan.z) made.z = z_.take(block.rows, config.heads * config.d_value);
   products.run(pool_);
+  if (config.head_norm.kind != NormKind::none) norm_heads(config, weights, made);
   if (config.rotary != nullptr) turn(block, config, made);
   return made;
+}
+
+void BlockPass::norm_heads(const AttentionConfig& config, const AttentionWeights& weights,
+                           const Projections& projections) {
+  const auto norm_runs = [&](MatrixView<float> rows, std::span<const HeadRun> runs, const NormWeights& norm) {
+    for (const HeadRun& run : runs) {
+      for (std::size_t head = run.first; head < run.first + run.count; ++head) {
+        const MatrixView<float> one = rows.col_range(head * config.d_head, config.d_head);
+        apply_norm(pool_, config.head_norm, norm, one, one);
+      }
+    }
+  };
+  norm_runs(projections.q, projections.query_runs, weights.query_norm);
+  norm_runs(projections.k, projections.kv_runs, weights.key_norm);
 }
 
 void BlockPass::turn(const Block& block, const AttentionConfig& config, const Projections& projections) {

@@ -51,6 +51,8 @@ class BlockPass {
 
   void layer(const Block& block, std::size_t index, MatrixView<float> x);
   Projections project(const Block& block, std::size_t index, MatrixView<const float> stream);
+  void norm_heads(const AttentionConfig& config, const AttentionWeights& weights,
+                  const Projections& projections);
   void turn(const Block& block, const AttentionConfig& config, const Projections& projections);
   void attend_heads(const Block& block, std::size_t index, const Projections& projections);
   MatrixView<const float> project_output(const LayerWeights& weights, MatrixView<const float> z);

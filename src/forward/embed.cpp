@@ -3,6 +3,7 @@
 #include "attnctl/linalg/kernels.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "forward/dense.hpp"
@@ -12,10 +13,24 @@
 namespace attnctl::forward {
 namespace {
 
+/// The row of the position table that each token has.
+std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequence& sequence,
+                                       std::size_t count) {
+  std::vector<std::size_t> rows(count);
+  std::size_t next = config.position_offset;
+  for (std::size_t p = 0; p < count; ++p) {
+    const bool left_out =
+        config.padding && !sequence.ids.empty() && std::cmp_equal(sequence.ids[p], *config.padding);
+    rows[p] = left_out ? *config.padding : next++;
+  }
+  return rows;
+}
+
 /// Token (or given) embeddings of one sequence, token types and positions added.
 void embed_sequence(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
                     MatrixView<float> x) {
   std::vector<float> row(x.cols);
+  const std::vector<std::size_t> positions = position_rows(config, sequence, x.rows);
   for (std::size_t p = 0; p < x.rows; ++p) {
     if (sequence.ids.empty()) {
       const auto given = sequence.embeddings.view().row(p);
@@ -29,7 +44,7 @@ void embed_sequence(const EmbeddingConfig& config, const EmbeddingWeights& weigh
       kernels().add(row, x.row(p));
     }
     if (config.position == PositionKind::learned) {
-      weights.position.row(p + config.position_offset, row);
+      weights.position.row(positions[p], row);
       kernels().add(row, x.row(p));
     }
   }

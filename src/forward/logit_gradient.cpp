@@ -123,13 +123,24 @@ struct Projections {
   Matrix q, k, v;
 };
 
+/// A head's pattern and what it is given back.
+struct HeadPoint {
+  const Matrix& pattern;
+  const Matrix& d_z;
+};
+
 /// One head: dL/dz is given; its parts of dL/dq, dL/dk and dL/dv.
-Projections head_gradient(const AttentionConfig& config, const Projections& all, std::size_t head,
-                          const Matrix& pattern, const Matrix& d_z) {
+Projections head_gradient(const AttentionConfig& config, const AttentionWeights& weights,
+                          const Projections& all, std::size_t head, const HeadPoint& at) {
+  const auto& [pattern, d_z] = at;
   const std::size_t kv_head = config.kv_head(head);
   Matrix q = columns(all.q, config.query_slice(head) * config.d_head, config.d_head);
   Matrix k = columns(all.k, kv_head * config.d_head, config.d_head);
   const Matrix v = columns(all.v, kv_head * config.d_value, config.d_value);
+  const Matrix plain_q = q;
+  const Matrix plain_k = k;
+  q = apply(config.head_norm, weights.query_norm, q.view());
+  k = apply(config.head_norm, weights.key_norm, k.view());
   if (config.rotary) {
     reference::rotate(*config.rotary, q.rows(), q.view());
     reference::rotate(*config.rotary, k.rows(), k.view());
@@ -146,6 +157,8 @@ Projections head_gradient(const AttentionConfig& config, const Projections& all,
     backward::through_rotation(*config.rotary, q.rows(), d.q.view());
     backward::through_rotation(*config.rotary, k.rows(), d.k.view());
   }
+  d.q = through(config.head_norm, weights.query_norm, plain_q.view(), d.q.view());
+  d.k = through(config.head_norm, weights.key_norm, plain_k.view(), d.k.view());
   return d;
 }
 
@@ -169,7 +182,7 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
   std::vector<Projections> parts(config.heads);
   trace.pool.run(config.heads, [&](std::size_t h, std::size_t) {
     heads[h] = {pass.z[h], columns(d_joined, h * config.d_value, config.d_value)};
-    parts[h] = head_gradient(config, all, h, pass.pattern[h], heads[h].d_z);
+    parts[h] = head_gradient(config, weights, all, h, {pass.pattern[h], heads[h].d_z});
   });
   Projections d{Matrix(all.q.rows(), all.q.cols()), Matrix(all.k.rows(), all.k.cols()),
                 Matrix(all.v.rows(), all.v.cols())};

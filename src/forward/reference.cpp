@@ -80,6 +80,7 @@ struct Projected {
 
 struct LayerPass {
   const AttentionConfig& config;
+  const AttentionWeights& weights;
   const Sequence& sequence;
   const Projected& projected;
 };
@@ -89,6 +90,10 @@ void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) 
   const std::size_t kv_head = config.kv_head(head);
   OwnedMatrix<double> q = head_of(pass.projected.q, config.query_slice(head), config.d_head);
   OwnedMatrix<double> k = head_of(pass.projected.k, kv_head, config.d_head);
+  if (config.head_norm.kind != NormKind::none) {
+    q = apply(config.head_norm, pass.weights.query_norm, q.view());
+    k = apply(config.head_norm, pass.weights.key_norm, k.view());
+  }
   if (config.rotary) {
     reference::rotate(*config.rotary, q.rows(), q.view());
     reference::rotate(*config.rotary, q.rows(), k.view());
@@ -132,7 +137,7 @@ ReferencePass::Layer run_attention(const AttentionConfig& config, const LayerWei
   out.pattern.resize(config.heads);
   out.scores.resize(config.heads);
   if (weights.value.present()) out.z.resize(config.heads);
-  const LayerPass pass = {config, sequence, projected};
+  const LayerPass pass = {config, weights, sequence, projected};
   pool.run(config.heads, [&](std::size_t head, std::size_t) { attend(pass, head, out); });
   if (out.z.empty()) return out;
 

@@ -33,9 +33,13 @@ OwnedMatrix<double> embedding_sum(const Model& model, const Sequence& sequence) 
   const EmbeddingConfig& config = model.config().embedding;
   const EmbeddingWeights& weights = model.embedding();
   OwnedMatrix<double> x = token_embeddings(model, sequence);
+  std::size_t left_out = 0;  // tokens of padding so far
   for (std::size_t r = 0; r < x.rows(); ++r) {
     if (config.position == PositionKind::learned) {
-      add_row(weights.position, r + config.position_offset, x, r);
+      const bool padding = config.padding && !sequence.ids.empty() &&
+                           sequence.ids[r] == static_cast<std::int64_t>(*config.padding);
+      if (padding) ++left_out;
+      add_row(weights.position, padding ? *config.padding : r - left_out + config.position_offset, x, r);
     }
     if (config.position == PositionKind::sinusoidal) {
       for (std::size_t c = 0; c < x.cols(); ++c) x(r, c) += sinusoid(r, c, x.cols());

@@ -92,6 +92,7 @@ LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
         sum_of({product({mlp_matrices(layer.mlp), d, layer.mlp.width}), layer.mlp.bias ? inner + d : 0});
   }
   if (layer.place != NormPlace::none) count.norms = 2 * norm(layer.norm.kind, d);
+  add(count.norms, 2 * norm(attention.head_norm.kind, attention.d_head));
   count.layer.all = sum_of({count.layer.attention, count.mlp, count.norms});
   return count;
 }

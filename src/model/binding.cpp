@@ -213,6 +213,8 @@ void Binder::bind_layer(const LayerConfig& layer) {
   bound.value = linear(spec.value, attention.value, config_.d_value_input, value);
   bound.output = linear(spec.output, attention.output, attention.heads * attention.d_value,
                         alone(config_.d_output), true);
+  bound.query_norm = norm(spec.query_norm, attention.head_norm.kind, attention.d_head);
+  bound.key_norm = norm(spec.key_norm, attention.head_norm.kind, attention.d_head);
   if (layer.place != NormPlace::none) {
     bound.attention_norm = norm(spec.attention_norm, layer.norm.kind, config_.d_model);
     bound.mlp_norm = norm(spec.mlp_norm, layer.norm.kind, config_.d_model);

@@ -41,7 +41,7 @@ struct BoundNorm {
 
 struct BoundLayer {
   BoundLinear query, key, value, output;
-  BoundNorm attention_norm, mlp_norm;
+  BoundNorm attention_norm, mlp_norm, query_norm, key_norm;
   BoundLinear up, gate, down;
 };
 

@@ -35,6 +35,18 @@ std::optional<ConfigValue> ConfigReader::find(const std::string& name) const {
   return find({&name, 1});
 }
 
+bool ConfigReader::is_null(const std::string& name) const {
+  const auto found = object_->find(name);
+  return found != object_->end() && found->is_null();
+}
+
+std::optional<std::size_t> ConfigReader::index(std::span<const std::string> names) const {
+  const auto value = find(names);
+  if (!value) return std::nullopt;
+  if (value->json->is_number_integer() && value->json->get<std::int64_t>() == 0) return 0;
+  return size(names);
+}
+
 std::optional<std::size_t> ConfigReader::size(std::span<const std::string> names) const {
   const auto value = find(names);
   if (!value) return std::nullopt;

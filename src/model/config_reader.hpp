@@ -29,6 +29,11 @@ class ConfigReader {
   [[nodiscard]] std::optional<ConfigValue> find(std::span<const std::string> names) const;
   [[nodiscard]] std::optional<ConfigValue> find(const std::string& name) const;
 
+  /// The key is there and null.
+  [[nodiscard]] bool is_null(const std::string& name) const;
+
+  /// An integer of at least 0: an id, or a number of a layer.
+  [[nodiscard]] std::optional<std::size_t> index(std::span<const std::string> names) const;
   /// An integer of at least 1 and at most largest_size; Error(limit) above it.
   [[nodiscard]] std::optional<std::size_t> size(std::span<const std::string> names) const;
   [[nodiscard]] std::size_t size(

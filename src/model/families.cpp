@@ -2,192 +2,15 @@
 #include "attnctl/model/family.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "model/family_parts.hpp"
 
 namespace attnctl {
 namespace {
 
 using Rule = Presence::Rule;
-
-/// torch.nn.Linear `name`, always with a bias.
-LinearSpec linear(const std::string& name) {
-  return {.weight = {{name + ".weight"}}, .bias = {{name + ".bias"}}};
-}
-
-LinearSpec linear_with_bias_if(const std::string& name, const std::string& key) {
-  LinearSpec spec = linear(name);
-  spec.bias_presence = {.rule = Rule::configured, .key = key};
-  return spec;
-}
-
-/// transformers' Conv1D `name`.
-LinearSpec conv1d(const std::string& name, Packing packing = Packing::whole) {
-  return {.weight = {{name + ".weight", Axes::in_out, packing}},
-          .bias = {{name + ".bias", Axes::in_out, packing}}};
-}
-
-/// torch.nn.LayerNorm `name`, once saved as gamma and beta.
-NormSpec layer_norm(const std::string& name) {
-  return {.gain = {name + ".weight", name + ".gamma"}, .bias = {name + ".bias", name + ".beta"}};
-}
-
-NormSpec rms_norm(const std::string& name) {
-  return {.gain = {name + ".weight"}};
-}
-
-/// A decoder without transform: the stored one, else the token embedding.
-HeadSpec plain_head(const std::string& name) {
-  return {.decoder = {.weight = {{name + ".weight"}}, .weight_presence = {.rule = Rule::stored}}};
-}
-
-/// A masked-token head; its bias is stored beside the decoder's, or as both.
-HeadSpec masked_token_head(const std::string& dense, const std::string& norm,
-                           const std::string& predictions) {
-  return {.transform = linear(dense),
-          .transform_norm = layer_norm(norm),
-          .decoder = {.weight = {{predictions + ".decoder.weight"}},
-                      .bias = {{predictions + ".decoder.bias"}, {predictions + ".bias"}},
-                      .weight_presence = {.rule = Rule::stored}}};
-}
-
-FamilySpec bert() {
-  FamilySpec spec;
-  spec.name = "bert";
-  spec.prefixes = {"bert.", ""};
-  spec.stack = {.prefixes = {"encoder.layer.{}."},
-                .layer = {.query = linear("attention.self.query"),
-                          .key = linear("attention.self.key"),
-                          .value = linear("attention.self.value"),
-                          .output = linear("attention.output.dense"),
-                          .attention_norm = layer_norm("attention.output.LayerNorm"),
-                          .mlp_norm = layer_norm("output.LayerNorm"),
-                          .up = linear("intermediate.dense"),
-                          .down = linear("output.dense")}};
-  spec.embedding = {.token = {"embeddings.word_embeddings.weight"},
-                    .position = {"embeddings.position_embeddings.weight"},
-                    .token_type = {"embeddings.token_type_embeddings.weight"},
-                    .norm = layer_norm("embeddings.LayerNorm")};
-  spec.head = masked_token_head("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
-                                "cls.predictions");
-  spec.keys = {.d_model = {{"hidden_size"}, {}},
-               .layers = {{"num_hidden_layers"}, {}},
-               .heads = {{"num_attention_heads"}, {}},
-               .mlp_width = {{"intermediate_size"}, 3072},
-               .vocabulary = {{"vocab_size"}, 30522},
-               .max_positions = {{"max_position_embeddings"}, 512},
-               .token_types = {{"type_vocab_size"}, 2},
-               .norm_eps = {"layer_norm_eps"},
-               .activation = {"hidden_act"},
-               .norm_eps_otherwise = 1e-12,
-               .activation_otherwise = "gelu",
-               .causal_if = "is_decoder"};
-  spec.norm = NormKind::layer;
-  spec.place = NormPlace::post;
-  spec.position = PositionKind::learned;
-  spec.requirements = {{"position_embedding_type", {"absolute"}}, {"add_cross_attention", {false}}};
-  return spec;
-}
-
-FamilySpec albert() {
-  FamilySpec spec = bert();
-  spec.name = "albert";
-  spec.prefixes = {"albert.", ""};
-  spec.stack = {.prefixes = {"encoder.albert_layer_groups.{}.albert_layers.0."},
-                .numbering = Numbering::by_group,
-                .layer = {.query = linear("attention.query"),
-                          .key = linear("attention.key"),
-                          .value = linear("attention.value"),
-                          .output = linear("attention.dense"),
-                          .attention_norm = layer_norm("attention.LayerNorm"),
-                          .mlp_norm = layer_norm("full_layer_layer_norm"),
-                          .up = linear("ffn"),
-                          .down = linear("ffn_output")}};
-  spec.embedding.projection = linear("encoder.embedding_hidden_mapping_in");
-  spec.head = masked_token_head("predictions.dense", "predictions.LayerNorm", "predictions");
-  spec.keys.mlp_width.otherwise = 16384;
-  spec.keys.embedding = {{"embedding_size"}, 128};
-  spec.keys.vocabulary.otherwise = 30000;
-  spec.keys.groups = {{"num_hidden_groups"}, 1};
-  spec.keys.activation_otherwise = "gelu_new";
-  spec.keys.causal_if = "";
-  spec.requirements = {{"position_embedding_type", {"absolute"}}, {"inner_group_num", {1}}};
-  return spec;
-}
-
-FamilySpec gpt2() {
-  FamilySpec spec;
-  spec.name = "gpt2";
-  spec.prefixes = {"transformer.", ""};
-  const LinearSpec packed = conv1d("attn.c_attn", Packing::query_key_value);
-  spec.stack = {.prefixes = {"h.{}."},
-                .layer = {.query = packed,
-                          .key = packed,
-                          .value = packed,
-                          .output = conv1d("attn.c_proj"),
-                          .attention_norm = layer_norm("ln_1"),
-                          .mlp_norm = layer_norm("ln_2"),
-                          .up = conv1d("mlp.c_fc"),
-                          .down = conv1d("mlp.c_proj")}};
-  spec.embedding = {.token = {"wte.weight"}, .position = {"wpe.weight"}};
-  spec.final_norm = layer_norm("ln_f");
-  spec.head = plain_head("lm_head");
-  spec.keys = {.d_model = {{"n_embd", "hidden_size"}, {}},
-               .layers = {{"n_layer", "num_hidden_layers"}, {}},
-               .heads = {{"n_head", "num_attention_heads"}, {}},
-               .mlp_width = {{"n_inner"}, {}},
-               .vocabulary = {{"vocab_size"}, 50257},
-               .max_positions = {{"n_positions", "max_position_embeddings"}, 1024},
-               .norm_eps = {"layer_norm_epsilon"},
-               .activation = {"activation_function"},
-               .norm_eps_otherwise = 1e-5,
-               .activation_otherwise = "gelu_new",
-               .unscaled_unless = "scale_attn_weights",
-               .inverse_layer_if = "scale_attn_by_inverse_layer_idx"};
-  spec.norm = NormKind::layer;
-  spec.place = NormPlace::pre;
-  spec.position = PositionKind::learned;
-  spec.causal = true;
-  spec.requirements = {{"add_cross_attention", {false}}};
-  return spec;
-}
-
-FamilySpec llama() {
-  FamilySpec spec;
-  spec.name = "llama";
-  spec.prefixes = {"model.", ""};
-  spec.stack = {.prefixes = {"layers.{}."},
-                .layer = {.query = linear_with_bias_if("self_attn.q_proj", "attention_bias"),
-                          .key = linear_with_bias_if("self_attn.k_proj", "attention_bias"),
-                          .value = linear_with_bias_if("self_attn.v_proj", "attention_bias"),
-                          .output = linear_with_bias_if("self_attn.o_proj", "attention_bias"),
-                          .attention_norm = rms_norm("input_layernorm"),
-                          .mlp_norm = rms_norm("post_attention_layernorm"),
-                          .up = linear_with_bias_if("mlp.up_proj", "mlp_bias"),
-                          .gate = linear_with_bias_if("mlp.gate_proj", "mlp_bias"),
-                          .down = linear_with_bias_if("mlp.down_proj", "mlp_bias")}};
-  spec.embedding = {.token = {"embed_tokens.weight"}};
-  spec.final_norm = rms_norm("norm");
-  spec.head = plain_head("lm_head");
-  spec.head->tied_otherwise = false;
-  spec.keys = {.d_model = {{"hidden_size"}, {}},
-               .layers = {{"num_hidden_layers"}, {}},
-               .heads = {{"num_attention_heads"}, {}},
-               .kv_heads = {{"num_key_value_heads"}, {}},
-               .d_head = {{"head_dim"}, {}},
-               .mlp_width = {{"intermediate_size"}, 11008},
-               .vocabulary = {{"vocab_size"}, 32000},
-               .max_positions = {{"max_position_embeddings"}, 2048},
-               .norm_eps = {"rms_norm_eps"},
-               .activation = {"hidden_act"},
-               .norm_eps_otherwise = 1e-6,
-               .activation_otherwise = "silu"};
-  spec.norm = NormKind::rms;
-  spec.place = NormPlace::pre;
-  spec.rotary = RotarySpec{};
-  spec.causal = true;
-  spec.requirements = {{"partial_rotary_factor", {1.0}}};
-  return spec;
-}
 
 /// One projection of the bare mechanism: `W_q` and `b_q` as row vectors multiply them, or as modules save
 /// them.
@@ -247,7 +70,13 @@ FamilySpec attention() {
 }  // namespace
 
 std::span<const FamilySpec> families() {
-  static const std::vector<FamilySpec> table = {albert(), attention(), bert(), gpt2(), llama()};
+  static const std::vector<FamilySpec> table = [] {
+    std::vector<FamilySpec> all = {attention()};
+    for (auto rows : {encoder_families(), decoder_families()})
+      std::ranges::move(rows, std::back_inserter(all));
+    std::ranges::sort(all, {}, &FamilySpec::name);
+    return all;
+  }();
   return table;
 }
 

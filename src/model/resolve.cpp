@@ -30,14 +30,17 @@ constexpr NamedActivation activations[] = {{"gelu", Activation::gelu_erf},
                                            {"relu", Activation::relu},
                                            {"tanh", Activation::tanh}};
 
-Activation resolve_activation(const ConfigKeys& keys, const ConfigReader& config) {
-  const std::string name = config.text(keys.activation).value_or(keys.activation_otherwise);
+Activation activation_named(const std::string& name, const ConfigKeys& keys, const ConfigReader& config) {
   std::string known;
   for (const NamedActivation& row : activations) {
     if (row.name == name) return row.activation;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
   }
   config.refuse_unsupported(*config.find(keys.activation), known);
+}
+
+Activation resolve_activation(const ConfigKeys& keys, const ConfigReader& config) {
+  return activation_named(config.text(keys.activation).value_or(keys.activation_otherwise), keys, config);
 }
 
 void check_requirements(const FamilySpec& family, const ConfigReader& config) {
@@ -59,7 +62,7 @@ void check_requirements(const FamilySpec& family, const ConfigReader& config) {
 bool resolve_presence(std::span<const StoredTensor> names, const Presence& presence,
                       const ConfigReader& config) {
   if (names.empty() || presence.rule == Presence::Rule::stored) return false;
-  if (presence.rule == Presence::Rule::always) return true;
+  if (presence.rule != Presence::Rule::configured) return true;  // widths are compared where both are known
   return config.flag(presence.key).value_or(presence.otherwise);
 }
 
@@ -77,16 +80,24 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
     }
     return *width;
   }
+  if (family.keys.d_head.otherwise) return *family.keys.d_head.otherwise;
   check_multiple(config, config.find(family.keys.d_model.names)->name, d_model,
                  config.find(family.keys.heads.names)->name, heads);
   return d_model / heads;
+}
+
+/// A null says: as many as heads.
+std::size_t resolve_kv_heads(const SizeKey& key, const ConfigReader& config, std::size_t heads) {
+  if (const auto said = config.size(std::span(key.names))) return *said;
+  const bool null = std::ranges::any_of(key.names, [&](const auto& name) { return config.is_null(name); });
+  return null ? heads : key.otherwise.value_or(heads);
 }
 
 AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& config,
                                   const ModelConfig& model) {
   AttentionConfig attention;
   attention.heads = config.size(family.keys.heads);
-  attention.kv_heads = config.size(std::span(family.keys.kv_heads.names)).value_or(attention.heads);
+  attention.kv_heads = resolve_kv_heads(family.keys.kv_heads, config, attention.heads);
   if (attention.heads % attention.kv_heads != 0) {
     check_multiple(config, config.find(family.keys.heads.names)->name, attention.heads,
                    config.find(family.keys.kv_heads.names)->name, attention.kv_heads);
@@ -137,8 +148,11 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
                     ModelConfig& model) {
   const std::size_t count = resolve_layer_count(family, config);
   const std::size_t groups = family.keys.groups.otherwise ? config.size(family.keys.groups) : 1;
+  const auto windows =
+      family.window ? resolve_windows(*family.window, config, count) : std::vector<AttentionKind>(count);
   LayerConfig layer;
   layer.attention = resolve_attention(family, config, model);
+  if (!family.stack.layer.query_norm.gain.empty()) layer.attention.head_norm = norm;
   layer.mlp = resolve_mlp(family, config, model.d_model);
   layer.norm = norm;
   layer.place = family.place;
@@ -147,12 +161,28 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
                             : config.flag(family.keys.inverse_layer_if).value_or(false);
   for (std::size_t i = 0; i < count; ++i) {
     model.layers.push_back(layer);
+    model.layers[i].attention.kind = windows[i];
     if (by_layer) model.layers[i].attention.scale /= static_cast<double>(i + 1);
     const double each = static_cast<double>(count) / static_cast<double>(groups);
     model.layers[i].stored_as = family.stack.numbering == Numbering::by_layer
                                     ? i
                                     : static_cast<std::size_t>(static_cast<double>(i) / each);
   }
+}
+
+std::size_t resolve_padding(const SizeKey& key, const ConfigReader& config) {
+  return config.index(std::span(key.names)).value_or(key.otherwise.value_or(0));
+}
+
+/// Rows of the position table that are positions, all but those up to the padding's.
+std::size_t resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config) {
+  const std::size_t rows = config.size(keys.max_positions);
+  if (keys.padding.names.empty()) return rows;
+  const std::size_t padding = resolve_padding(keys.padding, config);
+  if (rows > padding + 1) return rows - padding - 1;
+  fail(Status::bad_input, "{}: {}: got {}, need more than {}, where positions begin past {} ({})",
+       escaped(config.file()), config.pointer(keys.max_positions.names.front()), rows, padding + 1,
+       config.pointer(keys.padding.names.front()), padding);
 }
 
 EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
@@ -166,6 +196,14 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   if (!family.embedding.token_type.empty()) embedding.token_types = config.size(keys.token_types);
   if (!family.embedding.norm.gain.empty()) embedding.norm = model.layers.at(0).norm;
   embedding.projection = resolve_parts(family.embedding.projection, config);
+  if (family.embedding.projection.weight_presence.rule == Presence::Rule::width_differs &&
+      embedding.width == model.d_model) {
+    embedding.projection = {};
+  }
+  if (!keys.padding.names.empty()) {
+    embedding.padding = resolve_padding(keys.padding, config);
+    embedding.position_offset = *embedding.padding + 1;
+  }
   return embedding;
 }
 
@@ -201,38 +239,18 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
   head.bias = !spec.decoder.bias.empty();
   head.transform = transform;
   if (transform) {
-    head.activation = model.layers.at(0).mlp.activation;
+    head.activation = spec.activation.empty() ? model.layers.at(0).mlp.activation
+                                              : activation_named(spec.activation, family.keys, config);
     head.norm = model.layers.at(0).norm;
   }
   return head;
-}
-
-std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config, std::size_t vocabulary) {
-  std::vector<std::int64_t> ids;
-  const auto add = [&](const nlohmann::ordered_json& id) {
-    if (!id.is_number_integer() || id.get<std::int64_t>() < 0) return;
-    if (std::cmp_less(id.get<std::int64_t>(), vocabulary)) ids.push_back(id.get<std::int64_t>());
-  };
-  for (const std::string name :
-       {"bos_token_id", "eos_token_id", "pad_token_id", "cls_token_id", "sep_token_id"}) {
-    const auto value = config.find(name);
-    if (!value) continue;
-    if (value->json->is_array()) {
-      for (const auto& id : *value->json) add(id);
-    } else {
-      add(*value->json);
-    }
-  }
-  std::ranges::sort(ids);
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
 }
 
 ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& config,
                                 const ModelSource& source) {
   ModelConfig model;
   model.d_model = config.size(family.keys.d_model);
-  model.max_positions = config.size(family.keys.max_positions);
+  model.max_positions = resolve_max_positions(family.keys, config);
   const NormConfig norm = resolve_norm(family, config);
   resolve_layers(family, config, norm, model);
   model.embedding = resolve_embedding(family, config, model);

@@ -3,6 +3,8 @@
 #include "attnctl/model/family.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "model/config_reader.hpp"
 
@@ -17,6 +19,14 @@ inline constexpr std::size_t widest_head = 1U << 20U;
 
 /// /layers and the like: at least 1, refused above most_layers before anything of that size is made.
 [[nodiscard]] std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config);
+
+/// Which keys each of `count` layers sees.
+[[nodiscard]] std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigReader& config,
+                                                         std::size_t count);
+
+/// The ids that the configuration names as bos, eos, pad, cls or sep and that the vocabulary has.
+[[nodiscard]] std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config,
+                                                            std::size_t vocabulary);
 
 /// Throws Error(bad_input) where `whole` is not a multiple of `part`; the names are those of the keys.
 void check_multiple(const ConfigReader& config, const std::string& whole_name, std::size_t whole,

@@ -34,9 +34,11 @@ double relative_difference(std::span<const double> values, const std::vector<dou
 }
 
 // Post-norm with token types and hidden keys; narrow embeddings and shared layers; pre-norm with a tied head;
-// no scale and relu; rotary (its angles in float32), gated, few key/value heads; tanh gelu.
+// no scale and relu; rotary (its angles in float32), gated, few key/value heads; tanh gelu;
+// normalised queries and keys; positions that skip padding.
 TEST_CASE("the gradient of a logit is that of torch's autograd, to heads and to tokens") {
-  for (const std::string name : {"bert", "albert", "gpt2", "gpt2-unscaled", "llama", "llama-f16"}) {
+  for (const std::string name :
+       {"bert", "albert", "gpt2", "gpt2-unscaled", "llama", "llama-f16", "qwen3", "roberta"}) {
     CAPTURE(name);
     const test::Golden inputs(kGolden + name);
     const test::Golden want(kGolden + "experiments/" + name);

@@ -18,6 +18,17 @@ def add_bert_extras(tensors: dict) -> dict:
     }
 
 
+def add_roberta_extras(tensors: dict) -> dict:
+    """The decoder stored twice, its bias too, and the position_ids buffer, as old files have them."""
+    embedding = "roberta.embeddings.word_embeddings.weight"
+    n = tensors["roberta.embeddings.position_embeddings.weight"].shape[0]
+    return tensors | {
+        "lm_head.decoder.weight": tensors[embedding].clone(),
+        "lm_head.decoder.bias": tensors["lm_head.bias"].clone(),
+        "roberta.embeddings.position_ids": torch.arange(n)[None],
+    }
+
+
 def old_norm_names(tensors: dict) -> dict:
     """LayerNorm.weight and .bias were once called gamma and beta."""
     return {
@@ -54,6 +65,28 @@ def flat_rotary(config: dict) -> dict:
     config["rope_theta"] = rope.pop("rope_theta")
     config["rope_scaling"] = {"type": rope.pop("rope_type")} | rope
     config["torch_dtype"] = config.pop("dtype")
+    return config
+
+
+def old_roberta(config: dict) -> dict:
+    """A config of transformers 4 that leaves the padding's id to its default."""
+    config.pop("pad_token_id", None)
+    config["torch_dtype"] = config.pop("dtype")
+    return config | {"position_embedding_type": "absolute"}
+
+
+def long_names(config: dict) -> dict:
+    """The general names of sizes, which DistilBERT takes beside its own."""
+    for own, general in (("dim", "hidden_size"), ("n_layers", "num_hidden_layers"), ("n_heads", "num_attention_heads")):
+        config[general] = config.pop(own)
+    return config
+
+
+def flat_theta(config: dict) -> dict:
+    """A config of transformers 4: rope_theta beside the others, no types of layers."""
+    config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
+    config["torch_dtype"] = config.pop("dtype")
+    config.pop("layer_types", None)
     return config
 
 

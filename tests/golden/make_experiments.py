@@ -14,7 +14,8 @@ from model_reference import OUTPUT_PROJECTIONS, float64_throughout, load_both
 
 HERE = Path(__file__).resolve().parent / "experiments"
 MODELS = {"bert": "BertForMaskedLM", "albert": "AlbertForMaskedLM", "gpt2": "GPT2LMHeadModel",
-          "gpt2-unscaled": "GPT2LMHeadModel", "llama": "LlamaForCausalLM", "llama-f16": "LlamaForCausalLM"}
+          "gpt2-unscaled": "GPT2LMHeadModel", "llama": "LlamaForCausalLM", "llama-f16": "LlamaForCausalLM",
+          "qwen3": "Qwen3ForCausalLM", "roberta": "RobertaForMaskedLM"}
 HEADS, N, D, K, V = 2, 5, 6, 3, 4
 
 

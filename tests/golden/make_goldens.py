@@ -43,6 +43,7 @@ def inputs_of(case, config) -> list[dict]:
         visible = np.ones(n, dtype=np.int64)
         visible[[2, -2, -1]] = 0
         padded = {"input_ids": rng.integers(0, config.vocab_size, n), "attention_mask": visible}
+        padded["input_ids"][list(case.pad_tokens)] = getattr(config, "pad_token_id", None) or 0
         if getattr(config, "type_vocab_size", 0) > 1:
             padded["token_type_ids"] = (np.arange(n) >= 4).astype(np.int64)
         made.append(padded)

@@ -18,6 +18,7 @@ class ModelCase:
     edit_config: Callable | None = None
     edit_tensors: list = field(default_factory=list)
     read_as: str | None = None  # class that the reference reads it with; None: the one that was saved
+    pad_tokens: tuple = ()  # places of the padded input that hold the padding's id
     padded: bool = False  # one more input with hidden keys (and token types where the family has them)
 
     def make_config(self):
@@ -41,6 +42,29 @@ LLAMA = dict(
     vocab_size=39, hidden_size=24, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
     intermediate_size=22, max_position_embeddings=17, rms_norm_eps=1e-5, attention_bias=True, mlp_bias=True,
     tie_word_embeddings=False,
+)  # fmt: skip
+ROBERTA = dict(
+    vocab_size=37, hidden_size=15, num_hidden_layers=2, num_attention_heads=3, intermediate_size=22,
+    max_position_embeddings=14, type_vocab_size=1, layer_norm_eps=1e-5,
+)  # fmt: skip
+ELECTRA = dict(
+    vocab_size=35, embedding_size=10, hidden_size=21, num_hidden_layers=2, num_attention_heads=3, intermediate_size=17,
+    max_position_embeddings=11,
+)  # fmt: skip
+DISTILBERT = dict(
+    vocab_size=33, dim=15, n_layers=2, n_heads=3, hidden_dim=23, max_position_embeddings=11, activation="relu",
+)  # fmt: skip
+MISTRAL = dict(
+    vocab_size=39, hidden_size=21, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, head_dim=4,
+    intermediate_size=17, max_position_embeddings=13, sliding_window=4,
+)  # fmt: skip
+QWEN2 = dict(
+    vocab_size=37, hidden_size=18, num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=1,
+    intermediate_size=17, max_position_embeddings=13, use_sliding_window=True, sliding_window=3, max_window_layers=1,
+)  # fmt: skip
+QWEN3 = dict(
+    vocab_size=37, hidden_size=15, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=3, head_dim=6,
+    intermediate_size=17, max_position_embeddings=13,
 )  # fmt: skip
 # Rotary variants differ in their rotary keys alone; 17 positions, so that a wrong frequency is far off.
 ROTARY = LLAMA | dict(num_attention_heads=4, hidden_size=12, intermediate_size=11, attention_bias=False,
@@ -71,6 +95,31 @@ CASES = [
               edit_tensors=[edits.without_prefix("transformer."), edits.add_causal_buffers]),
     ModelCase("gpt2-unscaled", "GPT2LMHeadModel",
               GPT2 | dict(scale_attn_weights=False, n_embd=6, n_layer=1, activation_function="relu"), lengths=(12,)),
+    ModelCase("roberta", "RobertaForMaskedLM", ROBERTA | dict(pad_token_id=2, type_vocab_size=2), lengths=(1, 7, 11),
+              padded=True, pad_tokens=(2, 4, -1)),
+    ModelCase("roberta-old", "RobertaForMaskedLM", ROBERTA | dict(hidden_act="gelu_new"), lengths=(5, 10),
+              edit_config=edits.old_roberta, edit_tensors=[edits.add_roberta_extras, edits.old_norm_names],
+              padded=True, pad_tokens=(0, -1)),
+    ModelCase("xlm-roberta", "XLMRobertaForMaskedLM", ROBERTA | dict(pad_token_id=0), lengths=(1, 6), padded=True,
+              pad_tokens=(3,)),
+    ModelCase("xlm-roberta-headless", "XLMRobertaModel", ROBERTA, lengths=(6,), dtype="float16"),
+    ModelCase("electra", "ElectraForMaskedLM", ELECTRA | dict(hidden_act="relu"), lengths=(1, 6, 11), padded=True),
+    ModelCase("electra-discriminator", "ElectraForPreTraining", ELECTRA | dict(embedding_size=21), lengths=(6,),
+              edit_tensors=[edits.old_norm_names], read_as="ElectraModel"),
+    ModelCase("distilbert", "DistilBertForMaskedLM", DISTILBERT, lengths=(1, 6, 11), padded=True),
+    ModelCase("distilbert-headless", "DistilBertModel", DISTILBERT | dict(sinusoidal_pos_embds=True, activation="gelu"),
+              lengths=(7,), edit_config=edits.long_names, edit_tensors=[edits.old_norm_names]),
+    ModelCase("mistral", "MistralForCausalLM", MISTRAL, lengths=(1, 4, 13), padded=True),
+    ModelCase("mistral-full", "MistralForCausalLM", MISTRAL | dict(sliding_window=None), lengths=(9,),
+              edit_config=edits.flat_theta, edit_tensors=[edits.without_prefix("model.")], dtype="float16"),
+    ModelCase("qwen2", "Qwen2ForCausalLM", QWEN2, lengths=(1, 9), padded=True),
+    ModelCase("qwen2-old", "Qwen2ForCausalLM", QWEN2 | dict(tie_word_embeddings=True, num_hidden_layers=2), lengths=(7,),
+              edit_config=edits.flat_theta, dtype="bfloat16"),
+    ModelCase("qwen3", "Qwen3ForCausalLM",
+              QWEN3 | dict(use_sliding_window=True, sliding_window=3,
+                           layer_types=["sliding_attention", "full_attention"]), lengths=(1, 9), padded=True),
+    ModelCase("qwen3-old", "Qwen3ForCausalLM", QWEN3 | dict(attention_bias=True, num_key_value_heads=1), lengths=(7,),
+              edit_config=edits.flat_theta),
     ModelCase("llama", "LlamaForCausalLM", LLAMA, lengths=(1, 7, 17), padded=True),
     ModelCase("llama-old", "LlamaForCausalLM",
               ROTARY | dict(head_dim=None, num_key_value_heads=None, num_attention_heads=2, hidden_size=20),

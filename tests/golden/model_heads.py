@@ -43,6 +43,13 @@ def albert_layers(model):
         yield from_linears(own.query, own.key, own.value, own.dense, h, h)
 
 
+def distilbert_layers(model):
+    h = model.config.n_heads
+    for layer in model.base_model.transformer.layer:
+        own = layer.attention
+        yield from_linears(own.q_lin, own.k_lin, own.v_lin, own.out_lin, h, h)
+
+
 def gpt2_layers(model):
     h = model.config.n_head
     for block in model.base_model.h:
@@ -62,7 +69,9 @@ def llama_layers(model):
         )
 
 
-READERS = {"bert": bert_layers, "albert": albert_layers, "gpt2": gpt2_layers, "llama": llama_layers}
+READERS = {"albert": albert_layers, "distilbert": distilbert_layers, "gpt2": gpt2_layers}
+READERS |= dict.fromkeys(("bert", "electra", "roberta", "xlm-roberta"), bert_layers)
+READERS |= dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), llama_layers)
 
 
 def layers_of(model) -> list[LayerHeads]:

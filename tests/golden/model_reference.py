@@ -2,16 +2,21 @@
 
 The float64 reference is float64 throughout, with one exception. transformers computes rotary inverse frequencies,
 angles, cosines and sines in float32 even in a float64 model; they are part of the model and stay so. It also casts
-Llama's softmax and RMSNorm to float32 (meant for half precision); those two run in float64 here.
+the softmax and RMSNorm of Llama and its kin to float32 (meant for half precision); those two run in float64 here.
 """
 import contextlib
 
 import numpy as np
 import torch
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.mistral.modeling_mistral import MistralRMSNorm
+from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
+from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
+
+RMS_NORMS = (LlamaRMSNorm, MistralRMSNorm, Qwen2RMSNorm, Qwen3RMSNorm)
 
 # The module whose input is z (the heads' outputs side by side) and whose output is the layer's attention output.
-OUTPUT_PROJECTIONS = ("attention.output.dense", "attention.dense", "attn.c_proj", "self_attn.o_proj")
+OUTPUT_PROJECTIONS = ("attention.output.dense", "attention.dense", "attention.out_lin", "attn.c_proj", "self_attn.o_proj")
 
 
 def rms_norm(self, hidden_states):
@@ -22,17 +27,21 @@ def rms_norm(self, hidden_states):
 @contextlib.contextmanager
 def float64_throughout(scores: list):
     """Undoes the casts to float32 and appends what every softmax is given to `scores`."""
-    softmax, norm = torch.nn.functional.softmax, LlamaRMSNorm.forward
+    softmax, norms = torch.nn.functional.softmax, [cls.forward for cls in RMS_NORMS]
 
     def softmax_float64(x, dim=None, dtype=None, **_):
         scores.append(x.detach())
         return softmax(x, dim=dim)
 
-    torch.nn.functional.softmax, LlamaRMSNorm.forward = softmax_float64, rms_norm
+    torch.nn.functional.softmax = softmax_float64
+    for cls in RMS_NORMS:
+        cls.forward = rms_norm
     try:
         yield
     finally:
-        torch.nn.functional.softmax, LlamaRMSNorm.forward = softmax, norm
+        torch.nn.functional.softmax = softmax
+        for cls, norm in zip(RMS_NORMS, norms):
+            cls.forward = norm
 
 
 def load_both(directory, model_class) -> tuple:

@@ -87,6 +87,35 @@ TEST_CASE("what the pass branches on comes from the configuration") {
   CHECK(groups == std::vector<std::size_t>{0, 0, 0, 1, 1});
 }
 
+TEST_CASE("which layers have a window of keys, and what a missing or null key says of it") {
+  struct Row {
+    const char* model;
+    const char* patch;
+    std::vector<std::size_t> want;  // 0: all keys
+  };
+  for (const Row& row : {
+           // a null of a patch takes the key away
+           Row{"mistral", "{}", {4, 4}},
+           Row{"mistral", R"({"sliding_window": null})", {4096, 4096}},
+           Row{"mistral-full", "{}", {0, 0}},
+           Row{"qwen2", "{}", {0, 3, 3}},
+           Row{"qwen2", R"({"layer_types": null, "max_window_layers": 2})", {0, 0, 3}},
+           Row{"qwen2", R"({"layer_types": null, "max_window_layers": 0})", {3, 3, 3}},
+           Row{"qwen2", R"({"layer_types": null, "max_window_layers": null})", {0, 0, 0}},
+           Row{"qwen2", R"({"layer_types": null, "use_sliding_window": null})", {0, 0, 0}},
+           Row{"qwen3", "{}", {3, 0}},
+           Row{"qwen3-old", "{}", {0, 0}},
+       }) {
+    CAPTURE(std::string(row.model));
+    CAPTURE(std::string(row.patch));
+    std::vector<std::size_t> sizes;
+    const auto model = MemoryModel::golden(row.model).patched(row.patch).bound();
+    for (const attnctl::LayerConfig& layer : model.config().layers)
+      sizes.push_back(layer.attention.kind.size);
+    CHECK(sizes == row.want);
+  }
+}
+
 TEST_CASE("every name of an activation") {
   struct Row {
     const char* name;

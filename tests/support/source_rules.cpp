@@ -61,8 +61,10 @@ void check_include(const std::string& folder, const std::string& header, std::ve
 
 void check_families(const std::string& code, std::vector<std::string>& breaches) {
   // A longer name such as "tiny-llama" or "llama-7b" is a path or a preset, not a test for a family.
-  static const std::regex family("(^|[^-/A-Za-z])(\\w*_)?(albert|bert|gpt2|llama)(_\\w*)?([^-/A-Za-z0-9]|$)",
-                                 std::regex::icase);
+  static const std::regex family(
+      "(^|[^-/A-Za-z])(\\w*_)?(albert|bert|distilbert|electra|"
+      "gpt2|llama|mistral|qwen[23]|roberta)(_\\w*)?([^-/A-Za-z0-9]|$)",
+      std::regex::icase);
   std::smatch match;
   if (std::regex_search(code, match, family))
     breaches.push_back(fmt::format("names the family \"{}\": branch on a property", match[3].str()));

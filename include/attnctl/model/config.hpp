@@ -50,6 +50,7 @@ struct AttentionConfig {
   double scale = 0;         // of q k^T
   bool causal = false;
   AttentionKind kind;
+  NormConfig head_norm;                        // of queries and keys, head by head, before they are turned
   std::shared_ptr<const RotaryConfig> rotary;  // null: none; layers that turn alike share it
   LinearParts query, key, value, output;       // no key weight: the query's serves
   std::vector<std::size_t> head_slices;        // [heads] of tied heads; empty: no heads are tied
@@ -85,7 +86,8 @@ struct EmbeddingConfig {
   std::size_t vocabulary = 0;  // 0: no token embedding, inputs come as embeddings
   std::size_t width = 0;       // of the tables
   PositionKind position = PositionKind::none;
-  std::size_t position_offset = 0;  // row of position 0 in the table
+  std::size_t position_offset = 0;     // row of position 0 in the table
+  std::optional<std::size_t> padding;  // tokens of this id have that row and are not counted
   std::size_t token_types = 0;
   NormConfig norm;         // after the sum
   LinearParts projection;  // from the tables' width to d_model

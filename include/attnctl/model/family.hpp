@@ -41,7 +41,12 @@ struct StoredTensor {
 
 /// Whether a tensor that has names is there. A `key` is a boolean of the configuration.
 struct Presence {
-  enum class Rule { always, stored, configured } rule = Rule::always;
+  enum class Rule {
+    always,
+    stored,
+    configured,
+    width_differs  // of the embedding's projection: where the tables are not as wide as the model
+  } rule = Rule::always;
   std::string key = {};
   bool otherwise = false;  // where the configuration has no such key
 };
@@ -61,7 +66,7 @@ struct LinearSpec {
 };
 
 /// Names of a norm's gain and bias; an RMS norm has no bias. Next: norms without tensors (olmo), gain + 1
-/// (gemma: NormConfig::gain_offset), norms of queries and keys (qwen3, phi), of branches' outputs (gemma2).
+/// (gemma: NormConfig::gain_offset), norms of branches' outputs (gemma2).
 struct NormSpec {
   std::vector<std::string> gain = {};
   std::vector<std::string> bias = {};
@@ -72,6 +77,7 @@ struct NormSpec {
 struct LayerSpec {
   LinearSpec query = {}, key = {}, value = {}, output = {};
   NormSpec attention_norm = {}, mlp_norm = {};
+  NormSpec query_norm = {}, key_norm = {};   // of each head [d_head], before it is turned
   LinearSpec up = {}, gate = {}, down = {};  // no names: the layer has none
 };
 
@@ -96,6 +102,7 @@ struct EmbeddingSpec {
 /// and there where the transform is stored. The decoder is the stored one, else the token embedding.
 struct HeadSpec {
   LinearSpec transform = {};
+  std::string activation = {};  // of the transform; none: that of the layers
   NormSpec transform_norm = {};
   LinearSpec decoder = {};
   bool tied_otherwise = true;  // without weights and without a /tie_word_embeddings
@@ -114,6 +121,7 @@ struct ConfigKeys {
   SizeKey mlp_width = {};  // nothing: 4 d_model
   SizeKey embedding = {};  // nothing: d_model
   SizeKey vocabulary = {}, max_positions = {}, token_types = {}, groups = {};
+  SizeKey padding = {};  // an id: positions are counted past its row of the table, tokens of it left out
   std::vector<std::string> norm_eps = {}, activation = {};
   double norm_eps_otherwise = 0;
   std::string activation_otherwise = {};
@@ -130,6 +138,16 @@ enum class SizesFrom { config, tensors };
 struct RotarySpec {
   RotaryPairing pairing = RotaryPairing::half;
   double theta = 10000;  // where the configuration has none
+};
+
+/// Which layers see a window of keys, and how wide it is.
+struct WindowKeys {
+  std::string size = {};         // null: no windows
+  std::size_t otherwise = 0;     // where the configuration has no such key
+  std::string only_if = {};      // not true: no windows
+  std::string layer_types = {};  // a list of full_attention and sliding_attention
+  std::string first = {};        // without such a list, the first layer with a window; no key: all have it
+  std::size_t first_otherwise = 0;
 };
 
 /// A key that must have one of these values where it is there: everything else is refused as unsupported.
@@ -152,6 +170,7 @@ struct FamilySpec {
   NormPlace place = NormPlace::none;  // next: parallel branches, norms on both sides
   PositionKind position = PositionKind::none;
   std::optional<RotarySpec> rotary = {};
+  std::optional<WindowKeys> window = {};
   bool causal = false;
   std::vector<Requirement> requirements = {};
   std::vector<std::string> refused_tensors = {};  // of the first layer; mechanisms that attnctl does not have

@@ -70,6 +70,7 @@ struct AttentionWeights {
   Linear key;     // [kdim, kv_heads k]; where the checkpoint has none, the query's weight
   Linear value;   // [vdim, kv_heads v]; may be absent: then no output
   Linear output;  // [heads v, d_out]; may be absent: then the output is the concatenation of z
+  NormWeights query_norm = {}, key_norm = {};  // of AttentionConfig::head_norm [d_head]
 };
 
 struct LayerWeights : AttentionWeights {

@@ -1,0 +1,45 @@
+#include "model/family_parts.hpp"
+
+namespace attnctl {
+
+LinearSpec linear(const std::string& name) {
+  return {.weight = {{name + ".weight"}}, .bias = {{name + ".bias"}}};
+}
+
+LinearSpec linear_without_bias(const std::string& name) {
+  return {.weight = {{name + ".weight"}}};
+}
+
+LinearSpec linear_with_bias_if(const std::string& name, const std::string& key) {
+  LinearSpec spec = linear(name);
+  spec.bias_presence = {.rule = Presence::Rule::configured, .key = key};
+  return spec;
+}
+
+LinearSpec conv1d(const std::string& name, Packing packing) {
+  return {.weight = {{name + ".weight", Axes::in_out, packing}},
+          .bias = {{name + ".bias", Axes::in_out, packing}}};
+}
+
+NormSpec layer_norm(const std::string& name) {
+  return {.gain = {name + ".weight", name + ".gamma"}, .bias = {name + ".bias", name + ".beta"}};
+}
+
+NormSpec rms_norm(const std::string& name) {
+  return {.gain = {name + ".weight"}};
+}
+
+HeadSpec plain_head(const std::string& name) {
+  return {.decoder = {.weight = {{name + ".weight"}}, .weight_presence = {.rule = Presence::Rule::stored}}};
+}
+
+HeadSpec masked_token_head(const std::string& dense, const std::string& norm,
+                           const std::string& predictions) {
+  return {.transform = linear(dense),
+          .transform_norm = layer_norm(norm),
+          .decoder = {.weight = {{predictions + ".decoder.weight"}},
+                      .bias = {{predictions + ".decoder.bias"}, {predictions + ".bias"}},
+                      .weight_presence = {.rule = Presence::Rule::stored}}};
+}
+
+}  // namespace attnctl

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "attnctl/model/family.hpp"
+
+#include <string>
+#include <vector>
+
+namespace attnctl {
+
+// What the rows of the table of families are put together from.
+
+/// torch.nn.Linear `name`, always with a bias.
+[[nodiscard]] LinearSpec linear(const std::string& name);
+[[nodiscard]] LinearSpec linear_without_bias(const std::string& name);
+[[nodiscard]] LinearSpec linear_with_bias_if(const std::string& name, const std::string& key);
+
+/// transformers' Conv1D `name`.
+[[nodiscard]] LinearSpec conv1d(const std::string& name, Packing packing = Packing::whole);
+
+/// torch.nn.LayerNorm `name`, once saved as gamma and beta.
+[[nodiscard]] NormSpec layer_norm(const std::string& name);
+[[nodiscard]] NormSpec rms_norm(const std::string& name);
+
+/// A decoder without transform: the stored one, else the token embedding.
+[[nodiscard]] HeadSpec plain_head(const std::string& name);
+
+/// A masked-token head; its bias is stored as the decoder's, as that of `predictions`, or as both.
+[[nodiscard]] HeadSpec masked_token_head(const std::string& dense, const std::string& norm,
+                                         const std::string& predictions);
+
+/// The rows, by what their models read.
+[[nodiscard]] std::vector<FamilySpec> encoder_families();
+[[nodiscard]] std::vector<FamilySpec> decoder_families();
+
+}  // namespace attnctl
