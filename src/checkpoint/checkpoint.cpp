@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "checkpoint/file_bytes.hpp"
+#include "checkpoint/gguf.hpp"
 #include "checkpoint/json_weights.hpp"
 #include "checkpoint/npy.hpp"
 #include "checkpoint/safetensors.hpp"
@@ -56,6 +57,10 @@ bool begins_like_npy(std::string_view content) {
   return content.starts_with("\x93NUMPY");
 }
 
+bool begins_like_gguf(std::string_view content) {
+  return content.starts_with("GGUF");
+}
+
 constexpr std::array kFormats = {
     Format{".safetensors.index.json", "an index of safetensors shards", begins_like_json,
            [](FileBytes file, const Opening& opening) {
@@ -78,12 +83,14 @@ constexpr std::array kFormats = {
     Format{".bin", "a PyTorch checkpoint", begins_like_torch, open_torch},
     Format{".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
     Format{".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
+    Format{".gguf", "GGUF", begins_like_gguf,
+           [](FileBytes file, const Opening&) { return open_gguf(std::move(file)); }},
     Format{".json", "JSON weights", begins_like_json,
            [](FileBytes file, const Opening&) { return open_json_weights(std::move(file)); }},
 };
 
 /// Weights that cannot be read, with what can be done; anything else is simply not known.
-constexpr std::array<std::string_view, 9> kForeign = {".ckpt", ".pkl",     ".pickle", ".gguf",   ".h5",
+constexpr std::array<std::string_view, 8> kForeign = {".ckpt", ".pkl",     ".pickle", ".h5",
                                                       ".onnx", ".msgpack", ".tflite", ".mlmodel"};
 
 std::string lower_case(std::string text) {

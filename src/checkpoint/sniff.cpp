@@ -24,7 +24,7 @@ constexpr std::array kSignatures = {
     Signature{"\xFF\xD8\xFF"sv, {"a JPEG image", kWeights}},
     Signature{"GIF8"sv, {"a GIF image", kWeights}},
     Signature{"%PDF-"sv, {"a PDF document", kWeights}},
-    Signature{"GGUF"sv, {"a GGUF model", kConvert}},
+    Signature{"GGUF"sv, {"a GGUF model", kName}},
     Signature{"\x89HDF\r\n\x1a\n"sv, {"an HDF5 file", kConvert}},
     Signature{"\x93NUMPY"sv, {"an NPY array", kName}},
     Signature{"PK\x03\x04"sv, {"a ZIP archive (NPZ, or a PyTorch checkpoint)", kName}},

@@ -73,8 +73,8 @@ fs::path weights_in(const fs::path& directory) {
   std::vector<std::string> readable;
   std::vector<std::string> foreign;
   for (const std::string& name : file_names(directory)) {
-    if (has_extension(name, {".safetensors", ".npz"})) readable.push_back(name);
-    if (has_extension(name, {".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack"}))
+    if (has_extension(name, {".safetensors", ".npz", ".gguf"})) readable.push_back(name);
+    if (has_extension(name, {".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack"}))
       foreign.push_back(escaped(name));
   }
   if (readable.size() == 1) return directory / readable.front();

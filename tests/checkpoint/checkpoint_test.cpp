@@ -34,7 +34,7 @@ TEST_CASE("content that contradicts the extension is refused with what it looks 
       {"XML", "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>", {"XML document"}},
       {"GGUF",
        std::string("GGUF\x03\0\0\0", 8) + "0000000000000000",
-       {"GGUF model", "convert it to safetensors"}},
+       {"GGUF model", "give it the extension"}},
       {"pickle", std::string("\x80\x02}q\0.", 6) + "0000000000", {"Python pickle", "never executed"}},
       {"gzip", "\x1f\x8b\x08\x04 0000000000000", {"gzip archive", "unpack"}},
       {"HDF5", "\x89HDF\r\n\x1a\n0000000000", {"HDF5", "convert"}},
@@ -80,7 +80,7 @@ TEST_CASE("one format named as another is refused with what it is") {
 TEST_CASE("formats that cannot be read are refused with what to do") {
   const TempDir folder;
   Warnings warnings;
-  for (const char* name : {"model.ckpt", "model.PKL", "model.gguf", "tf_model.h5"}) {
+  for (const char* name : {"model.ckpt", "model.PKL", "tf_model.h5"}) {
     CAPTURE(name);
     const auto path = folder.write(name, "PK\x03\x04 0000");
     check_refusal([&] { (void)open_checkpoint(path, warnings); }, Status::bad_input,

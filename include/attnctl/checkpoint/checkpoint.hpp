@@ -40,7 +40,7 @@ class Checkpoint {
   /// All tensors, ordered by name.
   [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;
 
-  /// The bytes of tensors()[index]. Deflated, strided or big-endian data is converted at the first
+  /// The bytes of tensors()[index]. Deflated, quantised, strided or big-endian data is converted at the first
   /// call and kept. Not safe from several threads at once. Throws Error(bad_input) where the data is damaged
   /// (CRC).
   [[nodiscard]] virtual TensorView tensor(std::size_t index) = 0;
@@ -49,7 +49,8 @@ class Checkpoint {
   /// back. tensor() may be called again. For weights that were converted.
   virtual void release(std::size_t /*index*/) {}
 
-  /// A configuration inside the weights file (JSON weights, "config"); null where there is none.
+  /// A configuration inside the weights file (JSON weights, "config"; GGUF, its metadata); null where there
+  /// is none.
   [[nodiscard]] virtual const nlohmann::ordered_json* config() const { return nullptr; }
 
   /// Index of a name in tensors(); npos where there is none.
@@ -58,8 +59,9 @@ class Checkpoint {
 };
 
 /// Opens one weights file: .safetensors, .safetensors.index.json (with its shards), .npz, .npy (one tensor
-/// named by the file's stem), .json, .bin, .pt and .pth (of torch.save), .bin.index.json. Throws Error: `absent` where it does not exist or is no regular file,
-/// environment (4) where it cannot be opened, bad_input (3) for anything wrong in it, limit (5) for an
+/// named by the file's stem), .gguf, .json, .bin, .pt and .pth (of torch.save), .bin.index.json. Throws
+/// Error: `absent` where it does not exist or is no regular file, environment (4) where it cannot be opened,
+/// bad_input (3) for anything wrong in it, limit (5) for an
 /// archive that unpacks to far more than it is. A member of an archive is checked against its CRC when its
 /// tensor is first asked for.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path,

@@ -35,7 +35,7 @@ struct SourceOptions {
 /// Face cache (HF_HUB_CACHE, then HF_HOME/hub, then XDG_CACHE_HOME/huggingface/hub, then
 /// ~/.cache/huggingface/hub: models--ORG--NAME/refs/main, snapshots/), never the network. The weights of a
 /// directory are model.safetensors, else model.safetensors.index.json, model.npz or model.json, else its only
-/// .safetensors or .npz file, else pytorch_model.bin or pytorch_model.bin.index.json. Throws Error:
+/// .safetensors, .npz or .gguf file, else pytorch_model.bin or pytorch_model.bin.index.json. Throws Error:
 /// environment (4) where MODEL itself cannot be found or opened, bad_input (3) where a file that its layout
 /// requires is missing or wrong.
 [[nodiscard]] ModelSource open_model_source(const std::string& model, const SourceOptions& options,

@@ -1,0 +1,125 @@
+#include "checkpoint/gguf.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "checkpoint/gguf_model.hpp"
+
+namespace attnctl {
+namespace {
+
+/// Row of the file that holds row `row` of a Hugging Face checkpoint.
+std::size_t stored_row(const GgufMapped& mapped, std::size_t rows, std::size_t row) {
+  if (mapped.order != GgufOrder::rotary_pairs) return row;
+  const std::size_t width = rows / mapped.heads;
+  const std::size_t head = row / width;
+  const std::size_t place = row % width;
+  return head * width + 2 * (place % (width / 2)) + place / (width / 2);
+}
+
+/// One tensor made plain: its type decoded, its order changed.
+class Plain {
+ public:
+  Plain(const GgufTensor& tensor, const GgufMapped& mapped)
+      : tensor_(tensor),
+        mapped_(mapped),
+        rows_(tensor.shape.size() < 2 && mapped.order == GgufOrder::as_stored ? 1 : tensor.shape.front()),
+        columns_(rows_ == 0 ? 0 : count_of(tensor) / rows_) {}
+
+  [[nodiscard]] std::vector<std::byte> bytes() const {
+    const std::size_t size = size_of(tensor_.type->dtype);
+    std::vector<std::byte> all(rows_ * columns_ * size);
+    std::vector<std::byte> row(mapped_.order == GgufOrder::transposed ? columns_ * size : 0);
+    for (std::size_t r = 0; r < rows_; ++r) {
+      if (mapped_.order != GgufOrder::transposed) {
+        read_row(stored_row(mapped_, rows_, r), std::span(all).subspan(r * columns_ * size, columns_ * size));
+        continue;
+      }
+      read_row(r, row);
+      for (std::size_t c = 0; c < columns_; ++c)
+        std::memcpy(all.data() + (c * rows_ + r) * size, row.data() + c * size, size);
+    }
+    return all;
+  }
+
+ private:
+  static std::size_t count_of(const GgufTensor& tensor) {
+    return tensor.bytes.size() / tensor.type->block_bytes * tensor.type->block_values;
+  }
+
+  void read_row(std::size_t row, std::span<std::byte> out) const {
+    const GgmlType& type = *tensor_.type;
+    const std::size_t size = columns_ / type.block_values * type.block_bytes;
+    const auto stored = tensor_.bytes.subspan(row * size, size);
+    if (type.decode == nullptr) {
+      std::ranges::copy(stored, out.begin());
+    } else {
+      decode_blocks(type, stored, {reinterpret_cast<float*>(out.data()), columns_});
+    }
+  }
+
+  const GgufTensor& tensor_;
+  const GgufMapped& mapped_;
+  std::size_t rows_;
+  std::size_t columns_;
+};
+
+Shape plain_shape(const GgufTensor& tensor, const GgufMapped& mapped) {
+  if (mapped.order != GgufOrder::transposed) return tensor.shape;
+  return {tensor.shape.at(1), tensor.shape.at(0)};
+}
+
+class GgufFile final : public Checkpoint {
+ public:
+  GgufFile(FileBytes file, GgufLayout layout, GgufModel model)
+      : file_(std::move(file)), layout_(std::move(layout)), model_(std::move(model)) {
+    for (const GgufMapped& mapped : model_.tensors) {
+      const GgufTensor& tensor = layout_.tensors[mapped.tensor];
+      tensors_.push_back({mapped.name, tensor.type->dtype, plain_shape(tensor, mapped), file_.name()});
+    }
+    buffers_.resize(tensors_.size());
+  }
+
+  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
+
+  [[nodiscard]] TensorView tensor(std::size_t index) override {
+    const TensorInfo& info = tensors_.at(index);
+    const GgufMapped& mapped = model_.tensors[index];
+    const GgufTensor& tensor = layout_.tensors[mapped.tensor];
+    if (mapped.order == GgufOrder::as_stored && tensor.type->decode == nullptr)
+      return {info.dtype, info.shape, tensor.bytes};
+    std::optional<std::vector<std::byte>>& buffer = buffers_[index];
+    if (!buffer) {
+      buffer = Plain(tensor, mapped).bytes();
+      file_.forget(tensor.bytes);
+    }
+    return {info.dtype, info.shape, *buffer};
+  }
+
+  void release(std::size_t index) override {
+    file_.forget(layout_.tensors[model_.tensors.at(index).tensor].bytes);
+    buffers_[index].reset();
+  }
+
+  [[nodiscard]] const nlohmann::ordered_json* config() const override { return &model_.config; }
+
+ private:
+  FileBytes file_;
+  GgufLayout layout_;
+  GgufModel model_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<std::optional<std::vector<std::byte>>>
+      buffers_;  // of tensors that do not lie in the file as asked
+};
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_gguf(FileBytes file) {
+  GgufLayout layout = read_gguf_layout(file);
+  GgufModel model = map_gguf(file.name(), layout);
+  return std::make_unique<GgufFile>(std::move(file), std::move(layout), std::move(model));
+}
+
+}  // namespace attnctl

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attnctl::test {
+
+/// A value of GGUF metadata: its type and its bytes.
+struct GgufField {
+  std::string key;
+  std::uint32_t type = 0;
+  std::string bytes;
+};
+
+[[nodiscard]] std::string gguf_string(std::string_view text);
+[[nodiscard]] GgufField gguf_u32(std::string_view key, std::uint32_t value);
+[[nodiscard]] GgufField gguf_f32(std::string_view key, float value);
+[[nodiscard]] GgufField gguf_text(std::string_view key, std::string_view value);
+
+/// The description of a tensor; extents innermost first, as the file has them.
+struct GgufEntry {
+  std::string name;
+  std::vector<std::uint64_t> extents;
+  std::uint32_t type = 0;
+  std::uint64_t offset = 0;
+};
+
+/// A GGUF file; `data` follows the description, which is padded to 32.
+struct GgufParts {
+  std::uint32_t version = 3;
+  std::vector<GgufField> fields;
+  std::vector<GgufEntry> tensors;
+  std::string data;
+
+  [[nodiscard]] std::string bytes() const;
+};
+
+}  // namespace attnctl::test
