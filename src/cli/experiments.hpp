@@ -31,7 +31,7 @@ struct Experiment {
   std::function<std::vector<std::filesystem::path>()> inputs;
 };
 
-/// One experiment of the table in experiments.cpp: its name, what it shows, and its options, which are added
+/// One experiment of the table in experiment.cpp: its name, what it shows, and its options, which are added
 /// to `command`; what it returns runs it.
 struct ExperimentRow {
   const char* name;

@@ -8,7 +8,6 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/output_file.hpp"
 #include "attnctl/forward/run.hpp"
-#include "attnctl/input/token_query.hpp"
 #include "attnctl/report/npz.hpp"
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "cli/analysis_part.hpp"
+#include "cli/analysis_plan.hpp"
 #include "cli/analysis_request.hpp"
 #include "cli/attention_choice.hpp"
 #include "cli/inputs.hpp"
@@ -31,90 +31,10 @@
 #include "cli/results.hpp"
 #include "cli/selection.hpp"
 #include "cli/session.hpp"
-#include "cli/tables.hpp"
 #include "cli/target.hpp"
 
 namespace attnctl::cli {
 namespace {
-
-/// What --include asks for, as far as the format can show it.
-Includes resolve_includes(const AnalysisRequest& request, const Target& target) {
-  Includes includes = parse_includes(request.selection.include);
-  if (!request.with_inputs && includes.of_inputs()) {
-    std::string known = "weights, directions, circuits";
-    for (const PartRow& part : part_rows()) {
-      if (!part.of_inputs) known += fmt::format(", {}", part.include);
-    }
-    fail(Status::usage, "--include: weights has no inputs; it knows {}", known);
-  }
-  if (target.format == Format::csv) {
-    if (!request.with_inputs && !request.include_given) includes.directions = false;  // no table of its own
-    require_tables(includes);
-  }
-  // The summary and the pictures show whole patterns only where they were asked for by name.
-  const bool summary = target.format == Format::text || target.format == Format::svg;
-  if (summary && !request.include_given) includes.patterns = false;
-  return includes;
-}
-
-/// All that this run may read: the files of a model's directory are its inputs, whichever of them it needs.
-std::vector<std::filesystem::path> input_paths(const AnalysisRequest& request) {
-  std::vector<std::filesystem::path> paths = input_files(request.inputs);
-  const std::vector<std::filesystem::path> model = model_files(request.model);
-  paths.insert(paths.end(), model.begin(), model.end());
-  return paths;
-}
-
-/// Positions of --from and --to in each input that has the former.
-std::vector<Question> resolve_questions(const AnalysisRequest& request, const Batch& batch,
-                                        const Vocabulary& vocabulary, Warnings& warnings) {
-  std::vector<Question> questions;
-  if (request.from.empty()) {
-    if (!request.to.empty()) fail(Status::usage, "--to goes with --from");
-    return questions;
-  }
-  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
-    const Sequence& sequence = batch.sequences[s];
-    Question question{
-        {.sequence = s, .from = find_word(sequence, vocabulary, request.from), .to = {}}, request.from, {}};
-    if (question.positions.from.empty()) {
-      warnings.add("from_not_found",
-                   fmt::format("--from: \"{}\" is not in input \"{}\"", request.from, sequence.id));
-      continue;
-    }
-    question.positions.top = request.output.top.value_or(question.positions.top);
-    for (const std::string& name : request.to) {
-      std::vector<std::size_t> keys = find_word(sequence, vocabulary, name);
-      if (keys.empty()) {
-        warnings.add("to_not_found", fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
-        continue;
-      }
-      question.positions.to.push_back(std::move(keys));
-      question.to.push_back(name);
-    }
-    questions.push_back(std::move(question));
-  }
-  if (questions.empty())
-    fail(Status::usage, "--from: \"{}\" is in none of the inputs", escaped(request.from));
-  return questions;
-}
-
-/// The parts of a pass that --include names, in the order of the arrays.
-std::vector<Captured> captured_parts(const Includes& includes) {
-  std::vector<Captured> parts;
-  const auto add = [&](bool wanted, Captured part) {
-    if (wanted) parts.push_back(part);
-  };
-  add(includes.patterns, Captured::pattern);
-  add(includes.scores, Captured::scores);
-  add(includes.queries, Captured::queries);
-  add(includes.keys, Captured::keys);
-  add(includes.values, Captured::values);
-  add(includes.z, Captured::z);
-  add(includes.output, Captured::output);
-  add(includes.logits, Captured::logits);
-  return parts;
-}
 
 /// One run of `analyze` or `weights`: everything is resolved and checked when it is made, run() works and
 /// writes.
@@ -211,7 +131,7 @@ void AnalysisRun::plan_parts() {
   }
 }
 
-/// Says no before any work: values over --limit in a text format, and what would be held over --memory.
+/// Says no before any work.
 void AnalysisRun::check_sizes() const {
   std::uint64_t values = 0;
   const auto add = [&](std::uint64_t count) {
@@ -224,21 +144,7 @@ void AnalysisRun::check_sizes() const {
     add(2 * selection_.heads.size() * open_.model.config().d_model * open_.model.config().d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
   if (target_.format == Format::npz) return;  // streamed: neither text nor memory
-  constexpr std::uint64_t kTextBytes = 13;    // of a weight in its shortest text, with its comma
-  if (values > request_.run.limit) {
-    fail(Status::limit,
-         "{} values as {} take about {} bytes, over --limit {}; select --layers or --heads, leave out of "
-         "--include, use "
-         "--format npz, or raise --limit",
-         values, to_string(target_.format), checked_mul(values, kTextBytes).value_or(values),
-         request_.run.limit);
-  }
-  const std::uint64_t bytes = checked_mul<std::uint64_t>(values, sizeof(float)).value_or(values);
-  if (request_.run.memory != 0 && bytes > request_.run.memory) {
-    fail(Status::limit,
-         "{} values need {} bytes, over --memory {}; select --layers or --heads, or use --format npz", values,
-         bytes, request_.run.memory);
-  }
+  check_values(values, target_.format, request_.run);
 }
 
 Selection AnalysisRun::shown_heads(HeadsSeen seen) const {
@@ -267,11 +173,10 @@ void AnalysisRun::run_pass(Results& results, std::span<const CaptureTarget> targ
   if (request_.by_word && !shown_patterns.empty()) shown_patterns = {&pooled_shown};
   NormWeighting norms(selection_, request_.weighting, shown_patterns);
   if (request_.weighting != Weighting::weights && !shown_patterns.empty()) shown_patterns = {&norms};
-  observers.insert(observers.end(), shown_patterns.begin(), shown_patterns.end());
+  for (Observer* const observer : shown_patterns) observers.push_back(observer);
   HeadsSeen heads_seen = HeadsSeen::selected;
   for (const auto& analysis : analyses_) {
-    const std::vector<Observer*> more = analysis->observers();
-    observers.insert(observers.end(), more.begin(), more.end());
+    for (Observer* const observer : analysis->observers()) observers.push_back(observer);
     heads_seen = std::max(heads_seen, analysis->heads_seen());
   }
   if (observers.empty()) return;
