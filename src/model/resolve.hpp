@@ -20,6 +20,36 @@ inline constexpr std::size_t widest_head = 1U << 20U;
 /// /layers and the like: at least 1, refused above most_layers before anything of that size is made.
 [[nodiscard]] std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& config);
 
+// The parts of a configuration, in the order in which resolve_config makes them. Each throws
+// Error(bad_input) that names the file and the JSON pointer.
+
+[[nodiscard]] Activation activation_named(const std::string& name, const ConfigKeys& keys,
+                                          const ConfigReader& config);
+[[nodiscard]] Activation resolve_activation(const ConfigKeys& keys, const ConfigReader& config);
+
+/// Rows of the position table that are positions, all but those up to the padding's.
+[[nodiscard]] std::size_t resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config);
+
+[[nodiscard]] NormConfig resolve_norm(const FamilySpec& family, const ConfigReader& config);
+
+/// What is said of a projection without a look at the file: what is there only if stored counts as absent.
+[[nodiscard]] LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config);
+
+/// What all layers have in common; `model` has its d_model and max_positions.
+[[nodiscard]] AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& config,
+                                                const ModelConfig& model);
+
+/// model.layers.
+void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
+                    ModelConfig& model);
+
+[[nodiscard]] EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
+                                                const ModelConfig& model);
+
+/// What the file has of the head; without a file (null), what a model of the family has when it was trained.
+[[nodiscard]] HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config,
+                                      const ModelConfig& model, Checkpoint* weights);
+
 /// Which keys each of `count` layers sees.
 [[nodiscard]] std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigReader& config,
                                                          std::size_t count);

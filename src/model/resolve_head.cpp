@@ -1,0 +1,48 @@
+#include "model/resolve.hpp"
+#include "model/same_values.hpp"
+#include "model/tensor_names.hpp"
+
+namespace attnctl {
+namespace {
+
+/// A decoder that is stored, but as a copy of the token embedding: some tools write tied weights twice.
+bool is_copy_of_embedding(const FamilySpec& family, const TensorNames& names, const LocatedTensor& decoder,
+                          Checkpoint& weights) {
+  const auto token = names.find_outside_layers(stored(family.embedding.token));
+  return token && same_values(weights, decoder.index, token->index);
+}
+
+}  // namespace
+
+HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
+                        Checkpoint* weights) {
+  HeadConfig head;
+  if (!family.head) return head;
+  const HeadSpec& spec = *family.head;
+  const bool transform = !spec.transform.weight.empty();
+  head.present = true;
+  const auto tie = config.flag("tie_word_embeddings");
+  head.tied = tie.value_or(spec.tied_otherwise);
+  if (weights != nullptr) {
+    const TensorNames names(family, *weights, model.layers.size());
+    const auto decoder = names.find_absolute(spec.decoder.weight);
+    head.tied = !decoder || is_copy_of_embedding(family, names, *decoder, *weights);
+    const auto stored_part = [&](const LinearSpec& part) {
+      return names.find_absolute(part.weight) || names.find_absolute(part.bias);
+    };
+    // A model of which only the body was saved, with a head of its own, has lost it.
+    const bool lost = !decoder && names.headless() && tie == false;
+    head.present = transform ? stored_part(spec.transform) || stored_part(spec.decoder) : !lost;
+  }
+  if (!head.present) return {};
+  head.bias = !spec.decoder.bias.empty();
+  head.transform = transform;
+  if (transform) {
+    head.activation = spec.activation.empty() ? model.layers.at(0).mlp.activation
+                                              : activation_named(spec.activation, family.keys, config);
+    head.norm = model.layers.at(0).norm;
+  }
+  return head;
+}
+
+}  // namespace attnctl
