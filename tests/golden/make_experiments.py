@@ -10,7 +10,8 @@ import torch
 import transformers
 from scipy.integrate import dblquad, quad
 
-from model_reference import OUTPUT_PROJECTIONS, float64_throughout, load_both
+from float64_mode import float64_throughout
+from model_reference import OUTPUT_PROJECTIONS, load_both
 
 HERE = Path(__file__).resolve().parent / "experiments"
 MODELS = {"bert": "BertForMaskedLM", "albert": "AlbertForMaskedLM", "gpt2": "GPT2LMHeadModel",
@@ -95,7 +96,7 @@ def logit_gradient(model, inputs: dict, position: int) -> dict:
     hooks = [m.register_forward_pre_hook(lambda _m, args: keep(args[0])) for n, m in model.named_modules()
              if n.endswith(OUTPUT_PROJECTIONS)]
     hooks.append(model.get_input_embeddings().register_forward_hook(lambda _m, _args, out: keep(out)))
-    with float64_throughout([]):
+    with float64_throughout(model, []):
         logits = model(**{key: torch.as_tensor(value)[None] for key, value in inputs.items()}).logits[0, position]
     token = int(logits.argmax())
     logits[token].backward()

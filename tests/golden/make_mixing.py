@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import transformers
 
-from model_reference import float64_throughout
+from float64_mode import float64_throughout
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -74,7 +74,7 @@ def run(directory, model_class, ids):
     model = model_class.from_pretrained(directory, attn_implementation="eager", dtype=torch.float32).double().eval()
     layers = [Layer(model, index) for index in range(model.config.num_hidden_layers)]
     handles = [handle for layer in layers for handle in layer.watch()]
-    with torch.no_grad(), float64_throughout([]):
+    with torch.no_grad(), float64_throughout(model, []):
         given = model(torch.tensor([ids]), output_attentions=True, output_hidden_states=True, use_cache=False)
     for handle in handles:
         handle.remove()

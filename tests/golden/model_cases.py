@@ -1,33 +1,11 @@
 """The cases made by transformers: tiny random models with awkward sizes, one row each."""
-from dataclasses import dataclass, field
-from typing import Callable
-
-import transformers
-
+import block_cases
 import checkpoint_edits as edits
-
-
-@dataclass
-class ModelCase:
-    name: str
-    model: str  # class in transformers
-    config: dict
-    lengths: tuple = (1, 6, 11)
-    dtype: str = "float32"  # of the stored tensors
-    shard: str = "1GB"  # max_shard_size
-    edit_config: Callable | None = None
-    edit_tensors: list = field(default_factory=list)
-    read_as: str | None = None  # class that the reference reads it with; None: the one that was saved
-    pad_tokens: tuple = ()  # places of the padded input that hold the padding's id
-    padded: bool = False  # one more input with hidden keys (and token types where the family has them)
-
-    def make_config(self):
-        return transformers.AutoConfig.for_model(self.model_type, **self.config)
-
-    @property
-    def model_type(self) -> str:
-        return getattr(transformers, self.model).config_class.model_type
-
+import decoder_cases
+import encoder_cases
+import image_cases
+import seq2seq_cases
+from model_case import ModelCase
 
 BERT = dict(
     vocab_size=37, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20,
@@ -82,7 +60,7 @@ YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_positi
 LONGROPE = dict(rope_type="longrope", rope_theta=1000.0, original_max_position_embeddings=8,
                 short_factor=[1.0, 1.1, 1.3, 1.2, 1.5], long_factor=[1.2, 2.5, 3.0, 4.5, 7.0])  # fmt: skip
 
-CASES = [
+BASIC_CASES = [
     ModelCase("bert", "BertForMaskedLM", BERT, edit_tensors=[edits.add_bert_extras], padded=True),
     ModelCase("bert-headless", "BertModel", BERT | dict(hidden_size=20, num_attention_heads=4, hidden_act="gelu_new"),
               lengths=(1, 5, 11), edit_tensors=[edits.old_norm_names]),
@@ -138,3 +116,7 @@ CASES = [
               read_as="LlamaForCausalLM"),
     ModelCase("llama-sharded", "LlamaForCausalLM", ROTARY | dict(num_hidden_layers=2), lengths=(11,), shard="6KB"),
 ]
+
+CASES = BASIC_CASES
+for more in (decoder_cases, block_cases, encoder_cases, seq2seq_cases, image_cases):
+    CASES = CASES + more.CASES

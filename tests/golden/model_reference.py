@@ -2,46 +2,21 @@
 
 The float64 reference is float64 throughout, with one exception. transformers computes rotary inverse frequencies,
 angles, cosines and sines in float32 even in a float64 model; they are part of the model and stay so. It also casts
-the softmax and RMSNorm of Llama and its kin to float32 (meant for half precision); those two run in float64 here.
+softmaxes, norms and routers to float32 (meant for half precision); they run in float64 here (float64_mode.py).
 """
 import contextlib
 
 import numpy as np
 import torch
-from transformers.models.llama.modeling_llama import LlamaRMSNorm
-from transformers.models.mistral.modeling_mistral import MistralRMSNorm
-from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
-from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-RMS_NORMS = (LlamaRMSNorm, MistralRMSNorm, Qwen2RMSNorm, Qwen3RMSNorm)
+from float64_mode import float64_throughout
 
 # The module whose input is z (the heads' outputs side by side) and whose output is the layer's attention output.
-OUTPUT_PROJECTIONS = ("attention.output.dense", "attention.dense", "attention.out_lin", "attn.c_proj", "self_attn.o_proj")
-
-
-def rms_norm(self, hidden_states):
-    variance = hidden_states.pow(2).mean(-1, keepdim=True)
-    return self.weight * (hidden_states * torch.rsqrt(variance + self.variance_epsilon))
-
-
-@contextlib.contextmanager
-def float64_throughout(scores: list):
-    """Undoes the casts to float32 and appends what every softmax is given to `scores`."""
-    softmax, norms = torch.nn.functional.softmax, [cls.forward for cls in RMS_NORMS]
-
-    def softmax_float64(x, dim=None, dtype=None, **_):
-        scores.append(x.detach())
-        return softmax(x, dim=dim)
-
-    torch.nn.functional.softmax = softmax_float64
-    for cls in RMS_NORMS:
-        cls.forward = rms_norm
-    try:
-        yield
-    finally:
-        torch.nn.functional.softmax = softmax
-        for cls, norm in zip(RMS_NORMS, norms):
-            cls.forward = norm
+OUTPUT_PROJECTIONS = (
+    "attention.output.dense", "attention.dense", "attention.out_lin", "attn.c_proj", "self_attn.o_proj",
+    "attn.Wo", "attention.attn.o", "attention.o_proj", "attention.out_proj", "attn.out_proj", "self_attn.dense",
+    "SelfAttention.o", "EncDecAttention.o", "encoder_attn.out_proj",
+)  # fmt: skip
 
 
 def load_both(directory, model_class) -> tuple:
@@ -49,9 +24,11 @@ def load_both(directory, model_class) -> tuple:
     models = []
     for _ in range(2):
         model, report = model_class.from_pretrained(
-            directory, attn_implementation="eager", dtype=torch.float32, output_loading_info=True
-        )
-        if report["missing_keys"] or report["mismatched_keys"]:
+            directory, attn_implementation="eager", experts_implementation="eager", dtype=torch.float32,
+            output_loading_info=True,
+        )  # fmt: skip
+        missing = [key for key in report["missing_keys"] if not key.startswith("pooler.")]  # feeds no pattern
+        if missing or report["mismatched_keys"]:
             raise AssertionError(f"{directory}: transformers did not find {report}")
         models.append(model.eval())
     return models[0], models[1].double()
@@ -69,38 +46,104 @@ def masked_to_infinity(scores: torch.Tensor) -> torch.Tensor:
     return scores.masked_fill(scores < -1e30, -torch.inf)
 
 
+def stack_of(name: str) -> str:
+    """Which of an encoder-decoder's three attentions a module belongs to."""
+    if "encoder_attn" in name or "EncDecAttention" in name:
+        return "cross"
+    return "dec" if name.split(".")[0] == "decoder" or "model.decoder." in name else "enc"
+
+
+@contextlib.contextmanager
+def recorded(model):
+    """What output projections and routers see in a run: stack -> list of a layer each."""
+    zs, outputs, routing, hooks = {}, {}, [], []
+
+    def watch_projection(module, stack):
+        def record(_module, args, output):
+            zs.setdefault(stack, []).append(args[0][0])
+            outputs.setdefault(stack, []).append(output[0])
+
+        hooks.append(module.register_forward_hook(record))
+
+    two_stacks = getattr(model.config, "is_encoder_decoder", False)
+    for name, module in model.named_modules():
+        if name.endswith(OUTPUT_PROJECTIONS):
+            watch_projection(module, stack_of(name) if two_stacks else "")
+        if type(module).__name__.endswith("TopKRouter"):
+            hooks.append(module.register_forward_hook(lambda _m, _a, output: routing.append(output)))
+        if type(module).__name__ == "FalconAttention":
+            hooks.append(module.register_forward_pre_hook(alibi_once, with_kwargs=True))
+    try:
+        yield zs, outputs, routing
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def alibi_once(_module, args, kwargs):
+    """Falcon's eager attention adds ALiBi twice, once by its mask; its SDPA path adds the mask alone."""
+    if kwargs.get("alibi") is not None:
+        kwargs = kwargs | {"alibi": torch.zeros_like(kwargs["alibi"])}
+    return args, kwargs
+
+
+def split_heads(z: torch.Tensor, heads: int) -> torch.Tensor:
+    return z.reshape(len(z), heads, -1).transpose(0, 1)
+
+
+def stack_arrays(suffix: str, patterns: tuple, zs: list, outputs: list) -> dict:
+    """pattern, z and output of one stack; where decoder layers differ in their number, theirs alone."""
+    assert len(zs) == len(outputs) == len(patterns)
+    return {
+        f"pattern{suffix}": torch.stack([a[0] for a in patterns]),
+        f"z{suffix}": torch.stack([split_heads(z, a.shape[1]) for z, a in zip(zs, patterns)]),
+        f"output{suffix}": torch.stack(outputs),
+    }
+
+
+def routing_arrays(routing: list) -> dict:
+    """Experts by descending weight, as every router's topk gives them."""
+    if not routing:
+        return {}
+    return {
+        "routing": torch.stack([indices for _, _, indices in routing]),
+        "routing_weight": torch.stack([weights for _, weights, _ in routing]),
+    }
+
+
 @torch.no_grad()
 def run(model, inputs: dict, float64: bool) -> dict[str, np.ndarray]:
-    """One sequence. inputs: input_ids and optionally token_type_ids and attention_mask, each [n].
+    """One sequence. inputs: input_ids and optionally token_type_ids and attention_mask, each [n]; decoder_input_ids [m]
+    for an encoder-decoder; for an image pixel_values [channels, height, width] alone.
 
-    Returns pattern [layers, h, n, n], z [layers, h, n, v], output [layers, n, d], logits [n, V] where the model has
-    a language-model head, and, for float64, scores [layers, h, n, n] with -inf where masked.
+    Returns pattern [layers, h, n, n], z [layers, h, n, v], output [layers, n, d] (each with _enc, _dec, _cross for the
+    stacks of an encoder-decoder), logits [n, V] where the model has a language-model head, hidden [n, d] of an image,
+    routing and routing_weight [layers, n, k] of experts, and, for float64, scores [layers, h, n, n] with -inf where
+    masked (not of encoder-decoders, nor where a sink is among them).
     """
     check_rotary(model)
-    outputs, zs, scores = [], [], []
-
-    def record(_module, args, output):
-        zs.append(args[0][0])
-        outputs.append(output[0])
-
-    hooks = [m.register_forward_hook(record) for n, m in model.named_modules() if n.endswith(OUTPUT_PROJECTIONS)]
+    scores = []
     batch = {key: torch.as_tensor(value)[None] for key, value in inputs.items()}
-    with float64_throughout(scores) if float64 else contextlib.nullcontext():
-        result = model(**batch, output_attentions=True)
-    for hook in hooks:
-        hook.remove()
+    if "pixel_values" in batch:
+        batch["pixel_values"] = batch["pixel_values"].to(model.dtype)
+    with recorded(model) as (zs, outputs, routing):
+        with float64_throughout(model, scores) if float64 else contextlib.nullcontext():
+            result = model(**batch, output_attentions=True)
 
-    heads = result.attentions[0].shape[1]
-    arrays = {
-        "pattern": torch.stack([a[0] for a in result.attentions]),
-        "z": torch.stack([z.reshape(len(z), heads, -1).transpose(0, 1) for z in zs]),
-        "output": torch.stack(outputs),
-    }
-    if float64:
-        arrays["scores"] = masked_to_infinity(torch.stack([s[0] for s in scores]))
+    if "encoder_attentions" in result:
+        arrays = stack_arrays("_enc", result.encoder_attentions, zs["enc"], outputs["enc"])
+        arrays |= stack_arrays("_dec", result.decoder_attentions, zs["dec"], outputs["dec"])
+        arrays |= stack_arrays("_cross", result.cross_attentions, zs["cross"], outputs["cross"])
+    else:
+        arrays = stack_arrays("", result.attentions, zs[""], outputs[""])
+        kept = [s[0] for s in scores if s.shape[1:] == result.attentions[0].shape[1:]]
+        if len(kept) == len(result.attentions):
+            arrays["scores"] = masked_to_infinity(torch.stack(kept))
+    if "pixel_values" in batch:
+        arrays["hidden"] = result.last_hidden_state[0]
     if "logits" in result:
         arrays["logits"] = result.logits[0]
-    assert all(len(a) == len(result.attentions) for name, a in arrays.items() if name != "logits")
+    arrays |= routing_arrays(routing)
     return {name: a.numpy() for name, a in arrays.items()}
 
 

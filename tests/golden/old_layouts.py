@@ -1,0 +1,263 @@
+"""Rewrites what transformers 5 saves into the names and keys of transformers 4 and of the files on the hub.
+
+rewrite(model_type) gives the edits of a family: one of config.json, and those of the tensors.
+"""
+import torch
+
+import checkpoint_edits as edits
+
+ROTARY_NAMES = {"gpt_neox": ("rotary_emb_base", "rotary_pct")}  # in place of rope_theta and partial_rotary_factor
+
+
+def flat_rope(config: dict):
+    """rope_parameters as rope_theta, partial_rotary_factor and rope_scaling beside the other keys."""
+    rope = config.pop("rope_parameters", None)
+    if rope is None:
+        return
+    if "full_attention" in rope:
+        return nested_rope(config, rope)
+    theta, partial = ROTARY_NAMES.get(config["model_type"], ("rope_theta", "partial_rotary_factor"))
+    config[theta] = rope.pop("rope_theta")
+    if "partial_rotary_factor" in rope:
+        config[partial] = rope.pop("partial_rotary_factor")
+    kind = rope.pop("rope_type")
+    if "original_max_position_embeddings" in config:
+        rope.pop("original_max_position_embeddings", None)
+    key = "rope_type" if config["model_type"] == "gpt_oss" or kind == "llama3" else "type"
+    config["rope_scaling"] = None if kind == "default" else {key: kind} | rope
+
+
+def nested_rope(config: dict, rope: dict):
+    full, sliding = rope["full_attention"], rope["sliding_attention"]
+    if config["model_type"] == "modernbert":
+        config["global_rope_theta"], config["local_rope_theta"] = full["rope_theta"], sliding["rope_theta"]
+        return
+    config["rope_theta"], config["rope_local_base_freq"] = full.pop("rope_theta"), sliding["rope_theta"]
+    config["rope_scaling"] = None if full["rope_type"] == "default" else full
+
+
+def period(layer_types: list, kind: str) -> int:
+    """Every how many layers `kind` comes; more than there are layers where it never comes after the first."""
+    places = [i for i, t in enumerate(layer_types) if t == kind]
+    return places[1] - places[0] if len(places) > 1 else len(layer_types) + 1
+
+
+def version4(config: dict) -> dict:
+    """The keys of transformers 4."""
+    types, kind = config.pop("layer_types", None), config["model_type"]
+    if kind == "modernbert":
+        config["global_attn_every_n_layers"] = period(types, "full_attention")
+    if kind == "gemma3_text":
+        config["sliding_window_pattern"] = types.index("full_attention") + 1 if "full_attention" in types else 6
+        config.pop("_sliding_window_pattern", None)
+    if kind == "gpt_oss":
+        config["layer_types"] = types  # as old as the family
+        config.pop("swiglu_alpha", None)
+    flat_rope(config)
+    if "dtype" in config:
+        config["torch_dtype"] = config.pop("dtype")
+    return CONFIG_EDITS.get(kind, lambda c: c)(config) | {"transformers_version": "4.38.0"}
+
+
+def renamed_keys(*pairs):
+    def edit(config: dict) -> dict:
+        for new, old in pairs:
+            if new in config:
+                config[old] = config.pop(new)
+        return config
+
+    return edit
+
+
+def without_keys(*names):
+    return lambda config: {k: v for k, v in config.items() if k not in names}
+
+
+def old_bloom(config: dict) -> dict:
+    config = renamed_keys(("hidden_size", "n_embed"), ("n_head", "num_attention_heads"))(config)
+    return config | {"attention_softmax_in_fp32": True}
+
+
+def old_falcon(config: dict) -> dict:
+    config = without_keys("ffn_hidden_size", "activation", "num_ln_in_parallel_attn")(config)
+    if not config["new_decoder_architecture"]:
+        del config["num_kv_heads"]
+    return config
+
+
+def old_mpt(config: dict) -> dict:
+    own = config["attn_config"]
+    kept = ("alibi", "alibi_bias_max", "attn_type", "clip_qkv", "softmax_scale", "qk_ln", "prefix_lm", "attn_pdrop")
+    return config | {"attn_config": {k: own[k] for k in kept}, "norm_type": "low_precision_layernorm", "verbose": 0}
+
+
+def old_gemma(config: dict) -> dict:
+    return config | {"hidden_act": "gelu", "hidden_activation": None}
+
+
+def old_t5(config: dict) -> dict:
+    """Version 5 writes tie_word_embeddings true always; here it says again what scale_decoder_outputs says."""
+    scaled = config.pop("scale_decoder_outputs", True)
+    for key in ("dense_act_fn", "is_gated_act"):
+        config.pop(key, None)
+    return config | {"tie_word_embeddings": scaled}
+
+
+def old_deberta(config: dict) -> dict:
+    if isinstance(config.get("pos_att_type"), list):
+        config["pos_att_type"] = "|".join(config["pos_att_type"])
+    return without_keys("legacy")(config)
+
+
+CONFIG_EDITS = {
+    "bloom": old_bloom,
+    "falcon": old_falcon,
+    "mpt": old_mpt,
+    "gemma": old_gemma,
+    "gpt_neox": without_keys("attention_bias", "is_decoder"),
+    "gpt_bigcode": without_keys("num_key_value_heads"),
+    "t5": old_t5,
+    "deberta": old_deberta,
+    "deberta-v2": old_deberta,
+    "vit": without_keys("pooler_output_size", "pooler_act"),
+    "smollm3": without_keys("no_rope_layer_interval"),
+    "opt": without_keys("enable_bias", "layer_norm_elementwise_affine"),
+}
+
+
+def layer_prefixes(tensors: dict, marker: str) -> list:
+    """The names up to `marker`, which every layer has."""
+    return sorted({k[: k.index(marker)] for k in tensors if marker in k})
+
+
+def causal_buffers(marker: str, name="bias", scalar="masked_bias", n=16):
+    """Each layer's causal mask [1, 1, n, n] and the number that hid what it hides."""
+
+    def edit(tensors: dict) -> dict:
+        mask = torch.tril(torch.ones(1, 1, n, n, dtype=torch.uint8))
+        extra = {}
+        for prefix in layer_prefixes(tensors, marker):
+            extra[f"{prefix}{name}"] = mask.clone()
+            if scalar:
+                extra[f"{prefix}{scalar}"] = torch.tensor(-1e9)
+        return tensors | extra
+
+    return edit
+
+
+def rotary_buffers(marker: str, width=2):
+    """A rotary buffer in each layer, of wrong values: it must be ignored."""
+    return lambda tensors: tensors | {
+        f"{prefix}rotary_emb.inv_freq": torch.rand(width) for prefix in layer_prefixes(tensors, marker)
+    }
+
+
+def tied_twice(embedding: str, head="lm_head.weight"):
+    """The tied head stored once more."""
+    return lambda tensors: tensors if head in tensors else tensors | {head: tensors[embedding].clone()}
+
+
+def copies(*pairs):
+    """Tensors that old files hold under further names."""
+    return lambda tensors: tensors | {
+        new: tensors[name].clone() for name, new in pairs if name in tensors and new not in tensors
+    }
+
+
+def esm_frequencies(tensors: dict) -> dict:
+    """Version 4 stored the rotary frequencies in every layer; version 5 once, under a name with a star."""
+    star = "esm.encoder.layer.*.attention.self.rotary_embeddings.inv_freq"
+    if star not in tensors:
+        return tensors
+    kept = {k: v for k, v in tensors.items() if k != star}
+    places = layer_prefixes(kept, "self.query.weight")
+    return kept | {f"{p}self.rotary_embeddings.inv_freq": tensors[star].clone() for p in places}
+
+
+def stale_cross_bias(tensors: dict) -> dict:
+    """The first T5 files hold a relative bias of the cross-attention too, which nothing reads."""
+    name = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    return tensors | {name.replace("layer.0.SelfAttention", "layer.1.EncDecAttention"): torch.randn_like(tensors[name])}
+
+
+def stored_sinusoids(tensors: dict) -> dict:
+    """Version 4 stored the sinusoids of both stacks."""
+    d, n = tensors["model.shared.weight"].shape[1], 16
+    angles = torch.arange(n, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, d, 2, dtype=torch.float64) / d)
+    table = torch.cat([angles.sin(), angles.cos()], dim=1).float()
+    return tensors | {f"model.{stack}.embed_positions.weight": table.clone() for stack in ("encoder", "decoder")}
+
+
+EMBEDDINGS = "model.embed_tokens.weight"
+T5_COPIES = copies(("shared.weight", "encoder.embed_tokens.weight"), ("shared.weight", "decoder.embed_tokens.weight"))
+BART_COPIES = copies(
+    ("model.shared.weight", "model.encoder.embed_tokens.weight"),
+    ("model.shared.weight", "model.decoder.embed_tokens.weight"),
+    ("model.shared.weight", "lm_head.weight"),
+)
+TENSOR_EDITS = {
+    "gpt_neo": [causal_buffers("attn.attention.", name="attn.attention.bias", scalar="attn.attention.masked_bias"),
+                tied_twice("transformer.wte.weight")],
+    "gptj": [causal_buffers("attn.q_proj", name="attn.bias", scalar="attn.masked_bias")],
+    "codegen": [causal_buffers("attn.qkv_proj", name="attn.causal_mask", scalar="attn.masked_bias")],
+    "gpt_neox": [causal_buffers("attention.query_key_value.weight", "attention.bias", "attention.masked_bias"),
+                 rotary_buffers("query_key_value.weight")],
+    "bloom": [edits.without_prefix("transformer.")],
+    "falcon": [tied_twice("transformer.word_embeddings.weight")],
+    "gpt_bigcode": [causal_buffers("attn.c_attn.weight", name="attn.bias", scalar=None),
+                    tied_twice("transformer.wte.weight")],
+    "opt": [tied_twice("model.decoder.embed_tokens.weight")],
+    "phi": [rotary_buffers("q_proj.weight")],
+    "gemma": [tied_twice(EMBEDDINGS)],
+    "cohere": [rotary_buffers("q_proj.weight")],
+    "esm": [edits.old_norm_names, esm_frequencies],
+    "t5": [T5_COPIES, stale_cross_bias],
+    "bart": [BART_COPIES],
+    "mbart": [BART_COPIES],
+    "marian": [BART_COPIES, stored_sinusoids],
+    "pegasus": [BART_COPIES],
+}  # fmt: skip
+
+
+def rewritten(model_type: str) -> dict:
+    """The arguments of a case that is saved in the old layout."""
+    return dict(edit_config=version4, edit_tensors=TENSOR_EDITS.get(model_type, []))
+
+
+def old_longrope(config: dict) -> dict:
+    """The first name of longrope, which transformers 5 wants to find beside the original length."""
+    config = version4(config)
+    length = config["original_max_position_embeddings"]
+    scaling = {"type": "su", "original_max_position_embeddings": length}
+    return config | {"rope_scaling": config["rope_scaling"] | scaling}
+
+
+def packed_experts(tensors: dict) -> dict:
+    """The experts of a layer as one tensor each, as transformers 5 holds them in memory."""
+    tensors = {k.replace(".block_sparse_moe.", ".mlp."): v for k, v in tensors.items()}
+    names = {"w1.weight": "gate", "gate_proj.weight": "gate", "w3.weight": "up", "up_proj.weight": "up",
+             "w2.weight": "down", "down_proj.weight": "down"}  # fmt: skip
+    found, kept = {}, {}
+    for name, value in tensors.items():
+        layer, _, rest = name.partition(".mlp.experts.")
+        if rest:
+            number, _, part = rest.partition(".")
+            found.setdefault(layer, {}).setdefault(names[part], {})[int(number)] = value
+        else:
+            kept[name] = value
+    for layer, parts in found.items():
+        gate, up, down = (torch.stack([parts[p][i] for i in range(len(parts[p]))]) for p in ("gate", "up", "down"))
+        kept[f"{layer}.mlp.experts.gate_up_proj"] = torch.cat([gate, up], dim=1)
+        kept[f"{layer}.mlp.experts.down_proj"] = down
+    return kept
+
+
+def renamed(*pairs):
+    """Replaces parts of tensors' names."""
+
+    def edit(tensors: dict) -> dict:
+        for old, new in pairs:
+            tensors = {k.replace(old, new): v for k, v in tensors.items()}
+        return tensors
+
+    return edit
