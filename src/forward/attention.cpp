@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "forward/linear_attention.hpp"
+#include "forward/position_bias.hpp"
 #include "forward/visibility.hpp"
 
 namespace attnctl::forward {
@@ -91,6 +92,7 @@ class HeadPass {
         head_(head),
         kv_head_(layer.config.kv_head(head)),
         visibility_(layer.config, sequence, head),
+        position_bias_(layer, part, head),
         q_(head_part(layer.q, part.first_query, part.queries, layer.config.query_slice(head),
                      layer.config.d_head)),
         k_(head_part(layer.k, part.first_key, part.keys, kv_head_, layer.config.d_head)),
@@ -240,6 +242,7 @@ class HeadPass {
 
   void finish_scores(std::size_t i, KeySteps keys, std::span<float> scores) const {
     if (!scale_is_float()) kernels().scale(layer_.config.scale, scores);
+    position_bias_.add(i, keys, scores);
     visibility_.mask(i, keys, scores);
   }
 
@@ -288,6 +291,7 @@ class HeadPass {
   std::size_t head_;
   std::size_t kv_head_;
   Visibility visibility_;
+  PositionBias position_bias_;
   MatrixView<const float> q_, k_, v_;
   MatrixView<float> z_;
   bool finite_values_;

@@ -27,6 +27,7 @@ struct AttentionLayer {
   bool scores = false;        // observers see them
   std::size_t panel_rows = 128;
   bool patterns = true;  // observers need them; else linear and strided attention make none
+  MatrixView<const float> relative_bias = {};  // of AttentionConfig::relative_buckets
 };
 
 /// Rows of which something must be said, and the first of them.

@@ -192,7 +192,8 @@ void BlockPass::attend_heads(const Block& block, std::size_t index, const Projec
                              projections.z,
                              plan.scores,
                              inputs_.context.panel_rows,
-                             plan.patterns || plan.scores};
+                             plan.patterns || plan.scores,
+                             inputs_.model.layer(index).relative_bias};
   for (PanelBuffers& buffers : panels_) buffers.reserve(block, layer);
   std::vector<std::size_t> heads;
   for (std::size_t head = 0; head < plan.computed.size(); ++head) {

@@ -135,9 +135,21 @@ class SequenceCheck {
   std::string name_;
 };
 
+/// Linear attention has no scores that something could be added to.
+void check_kinds(const Model& model) {
+  for (const LayerConfig& layer : model.config().layers) {
+    if (layer.attention.kind.rule != AttentionKind::Rule::linear || !layer.attention.relative_buckets)
+      continue;
+    fail(Status::bad_input,
+         "{}: linear attention is unsupported where a position is added to the scores (relative buckets)",
+         escaped(model.source().given));
+  }
+}
+
 }  // namespace
 
 void check_batch(const Model& model, const Batch& batch) {
+  check_kinds(model);
   for (const Sequence& sequence : batch.sequences) SequenceCheck(model.config(), sequence).run();
 }
 

@@ -102,8 +102,10 @@ void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) 
   OwnedMatrix<double> pattern(q.rows(), k.rows());
   for (std::size_t i = 0; i < q.rows(); ++i) {
     for (std::size_t j = 0; j < k.rows(); ++j) {
+      const double bias = reference::position_bias(config, pass.weights, head, {i, j});
       const double mask = kind_shows(config.kind, i, j) ? mask_of(config, pass.sequence, head, i, j) : masked;
-      scores(i, j) = mask == masked ? masked : score_of(config, q.view().row(i), k.view().row(j)) + mask;
+      scores(i, j) =
+          mask == masked ? masked : score_of(config, q.view().row(i), k.view().row(j)) + bias + mask;
     }
     reference::softmax(scores.view().row(i), pattern.view().row(i));
   }

@@ -24,6 +24,14 @@ namespace attnctl::reference {
 /// cosines and sines are float32, as the reference implementation has them even in a float64 model.
 void rotate(const RotaryConfig& rotary, std::size_t length, MatrixView<double> x);
 
+/// A query and a key, by their positions.
+struct Pair {
+  std::size_t query = 0, key = 0;
+};
+/// What their positions add to the scaled score of a pair.
+[[nodiscard]] double position_bias(const AttentionConfig& config, const AttentionWeights& weights,
+                                   std::size_t head, Pair pair);
+
 [[nodiscard]] OwnedMatrix<double> widened(const OwnedMatrix<float>& values);
 
 /// The rows of the token table, or the embeddings that the sequence has in their place [n, width].

@@ -97,6 +97,12 @@ LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
   return count;
 }
 
+/// The table of scores by distance, one of the stack.
+std::uint64_t count_relative_bias(const ModelConfig& config) {
+  const AttentionConfig& attention = config.layers.front().attention;
+  return attention.relative_buckets ? product({attention.relative_buckets->rows, attention.heads}) : 0;
+}
+
 std::uint64_t count_embedding(const ModelConfig& config) {
   const EmbeddingConfig& embedding = config.embedding;
   const std::uint64_t positions =
@@ -138,6 +144,8 @@ ParameterCount count_parameters(const ModelConfig& config) {
     add(count.mlp, one.mlp);
     add(count.norms, one.norms);
   }
+  add(count.attention, count_relative_bias(config));
+  add(count.attention_weights, count_relative_bias(config));
   add(count.norms, norm(config.embedding.norm.kind, config.embedding.width));
   add(count.norms, norm(config.final_norm.kind, config.d_model));
   count.embedding = count_embedding(config);

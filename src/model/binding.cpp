@@ -35,6 +35,7 @@ class Binder {
   }
 
   Binding bind() {
+    bind_relative_bias();
     for (const LayerConfig& layer : config_.layers) {
       if (!bound_.layers.contains(layer.stored_as)) bind_layer(layer);
     }
@@ -46,6 +47,7 @@ class Binder {
   }
 
  private:
+  void bind_relative_bias();
   void bind_layer(const LayerConfig& layer);
   void bind_embedding();
   void bind_head();
@@ -126,6 +128,7 @@ class Binder {
   std::optional<std::size_t> number_;  // of the current layer
   bool absolute_ = false;              // names are of the head
   std::size_t heads_ = 1;              // of the current layer, for an output projection of rank 3
+  BoundVector relative_bias_;          // of the current stack
   std::string because_;
   std::string missing_;
   std::size_t missing_count_ = 0;
@@ -190,6 +193,17 @@ std::size_t Binder::table(const std::vector<std::string>& names, std::size_t row
   return found->index;
 }
 
+void Binder::bind_relative_bias() {
+  const AttentionConfig& attention = config_.layers.front().attention;
+  if (!attention.relative_buckets) return;
+  const std::size_t rows = attention.relative_buckets->rows;
+  const auto found = need(stored(family_.stack.relative->table));
+  if (!found) return;
+  because_ = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
+  expect_shape(*found, {rows, attention.heads});
+  relative_bias_ = {found->index, 0, rows * attention.heads};
+}
+
 void Binder::bind_layer(const LayerConfig& layer) {
   const AttentionConfig& attention = layer.attention;
   const LayerSpec& spec = family_.stack.layer;
@@ -204,6 +218,7 @@ void Binder::bind_layer(const LayerConfig& layer) {
   query.all = key.all = value.all = value.before + value.count();
 
   BoundLayer bound;
+  bound.relative_bias = relative_bias_;
   bound.query = linear(spec.query, attention.query, config_.d_model, query);
   bound.key = linear(spec.key, attention.key, config_.d_key_input, key);
   if (!attention.key.weight) {

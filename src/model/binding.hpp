@@ -43,6 +43,7 @@ struct BoundLayer {
   BoundLinear query, key, value, output;
   BoundNorm attention_norm, mlp_norm, query_norm, key_norm;
   BoundLinear up, gate, down;
+  BoundVector relative_bias;  // one of the stack, in each of its layers
 };
 
 /// Every tensor that a configuration needs, found and of the right shape and type.

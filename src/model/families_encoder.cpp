@@ -132,10 +132,34 @@ FamilySpec distilbert() {
   return spec;
 }
 
+/// BERT with the scores by distance of T5; positions are counted past 1, whatever /pad_token_id says.
+FamilySpec mpnet() {
+  FamilySpec spec = roberta();
+  spec.name = "mpnet";
+  spec.prefixes = {"mpnet.", ""};
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = linear("attention.attn.q");
+  layer.key = linear("attention.attn.k");
+  layer.value = linear("attention.attn.v");
+  layer.output = linear("attention.attn.o");
+  layer.attention_norm = layer_norm("attention.LayerNorm");
+  spec.stack.relative = {.table = {"encoder.relative_attention_bias.weight"},
+                         .buckets = {{}, 32},
+                         .max_distance = {{}, 128},
+                         .rows = {{"relative_attention_num_buckets"}, 32}};
+  spec.embedding.token_type = {};
+  spec.keys.vocabulary.otherwise = 30527;
+  spec.keys.token_types = {};
+  spec.keys.padding = {{}, 1};
+  spec.keys.causal_if = "";
+  spec.requirements = {};
+  return spec;
+}
+
 }  // namespace
 
 std::vector<FamilySpec> encoder_families() {
-  return {albert(), bert(), distilbert(), electra(), roberta(), xlm_roberta()};
+  return {albert(), bert(), distilbert(), electra(), mpnet(), roberta(), xlm_roberta()};
 }
 
 }  // namespace attnctl

@@ -140,9 +140,14 @@ const AttentionWeights& Model::attention(std::size_t index) const {
   if (found != state_->attentions.end()) return found->second;
   const BoundLayer& bound = state_->binding.layers.at(number);
   TensorValues& values = state_->values;
-  const AttentionWeights weights{values.linear(bound.query),    values.linear(bound.key),
-                                 values.linear(bound.value),    values.linear(bound.output),
-                                 values.norm(bound.query_norm), values.norm(bound.key_norm)};
+  const AttentionWeights weights{
+      values.linear(bound.query),
+      values.linear(bound.key),
+      values.linear(bound.value),
+      values.linear(bound.output),
+      values.norm(bound.query_norm),
+      values.norm(bound.key_norm),
+      values.columns(bound.relative_bias, state_->config.layers[index].attention.heads)};
   return state_->attentions.emplace(number, weights).first->second;
 }
 

@@ -39,6 +39,10 @@ inline constexpr std::size_t widest_head = 1U << 20U;
 [[nodiscard]] AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& config,
                                                 const ModelConfig& model);
 
+/// A missing size is an error; none of a table of fewer rows, or of so few buckets that none is near.
+[[nodiscard]] RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec,
+                                                       const ConfigReader& config);
+
 /// model.layers.
 void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
                     ModelConfig& model);

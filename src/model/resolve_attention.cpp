@@ -66,6 +66,10 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
     attention.rotary = std::make_shared<const RotaryConfig>(
         resolve_rotary(*family.rotary, config, attention.d_head, model.max_positions.value()));
   }
+  if (family.stack.relative) {
+    attention.relative_buckets =
+        std::make_shared<const RelativeBuckets>(resolve_relative_buckets(*family.stack.relative, config));
+  }
   const LayerSpec& layer = family.stack.layer;
   attention.query = resolve_parts(layer.query, config);
   attention.key = resolve_parts(layer.key, config);

@@ -5,6 +5,10 @@
 namespace attnctl {
 namespace {
 
+bool counts_past_padding(const ConfigKeys& keys) {
+  return !keys.padding.names.empty() || keys.padding.otherwise;
+}
+
 std::size_t resolve_padding(const SizeKey& key, const ConfigReader& config) {
   return config.index(std::span(key.names)).value_or(key.otherwise.value_or(0));
 }
@@ -13,12 +17,14 @@ std::size_t resolve_padding(const SizeKey& key, const ConfigReader& config) {
 
 std::size_t resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config) {
   const std::size_t rows = config.size(keys.max_positions);
-  if (keys.padding.names.empty()) return rows;
+  if (!counts_past_padding(keys)) return rows;
   const std::size_t padding = resolve_padding(keys.padding, config);
   if (rows > padding + 1) return rows - padding - 1;
-  fail(Status::bad_input, "{}: {}: got {}, need more than {}, where positions begin past {} ({})",
-       escaped(config.file()), config.pointer(keys.max_positions.names.front()), rows, padding + 1,
-       config.pointer(keys.padding.names.front()), padding);
+  const std::string from = keys.padding.names.empty()
+                               ? fmt::format("{}", padding)
+                               : fmt::format("{} ({})", config.pointer(keys.padding.names.front()), padding);
+  fail(Status::bad_input, "{}: {}: got {}, need more than {}, where positions begin past {}",
+       escaped(config.file()), config.pointer(keys.max_positions.names.front()), rows, padding + 1, from);
 }
 
 EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
@@ -36,7 +42,7 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
       embedding.width == model.d_model) {
     embedding.projection = {};
   }
-  if (!keys.padding.names.empty()) {
+  if (counts_past_padding(keys)) {
     embedding.padding = resolve_padding(keys.padding, config);
     embedding.position_offset = *embedding.padding + 1;
   }

@@ -122,6 +122,11 @@ NormWeights TensorValues::norm(const BoundNorm& bound) {
   return {vector(bound.gain), vector(bound.bias)};
 }
 
+MatrixView<const float> TensorValues::columns(const BoundVector& bound, std::size_t count) {
+  const std::span<const float> stored = vector(bound);
+  return {stored.data(), stored.size() / count, count};
+}
+
 LookupTable TensorValues::table(std::size_t tensor) {
   if (tensor == no_tensor) return {};
   const TensorView view = weights_->tensor(tensor);

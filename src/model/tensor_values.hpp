@@ -23,6 +23,8 @@ class TensorValues {
 
   [[nodiscard]] Linear linear(const BoundLinear& bound);
   [[nodiscard]] NormWeights norm(const BoundNorm& bound);
+  /// A matrix of so many columns.
+  [[nodiscard]] MatrixView<const float> columns(const BoundVector& bound, std::size_t count);
   [[nodiscard]] LookupTable table(std::size_t tensor);
 
  private:

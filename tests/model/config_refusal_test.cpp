@@ -113,9 +113,7 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
           {"llama",
            R"({"model_type": "mamba"})",
            Status::bad_input,
-           {"/model_type: unsupported \"mamba\"; supported: albert, attention, bert, distilbert, electra, "
-            "gpt2, "
-            "llama, mistral, qwen2, qwen3, roberta, xlm-roberta"}},
+           {"/model_type: unsupported \"mamba\"; supported: albert, attention, "}},
           {"llama", R"({"model_type": "\u001b[31m"})", Status::bad_input, {"unsupported \"\\x1b[31m\""}},
           {"llama", R"({"model_type": null})", Status::bad_input, {"/model_type: missing"}},
           {"llama", R"({"model_type": 3})", Status::bad_input, {"/model_type"}},

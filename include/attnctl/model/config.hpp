@@ -35,6 +35,15 @@ struct RotaryConfig {
   float attention_factor = 1;  // cos and sin times this
 };
 
+/// A learnt value for each head and each bucket of the distance from a query to a key, added to the scaled
+/// scores (T5). Near distances have buckets of their own, far ones share them by the logarithm.
+struct RelativeBuckets {
+  std::size_t buckets = 0;
+  std::size_t max_distance = 0;  // from here on all are in the last bucket
+  bool bidirectional = false;    // half of the buckets are for keys behind the query; else those are at 0
+  std::size_t rows = 0;          // of the stored table, at least `buckets`
+};
+
 /// What a checkpoint has of y = x W + b.
 struct LinearParts {
   bool weight = false;
@@ -52,8 +61,9 @@ struct AttentionConfig {
   AttentionKind kind;
   NormConfig head_norm;                        // of queries and keys, head by head, before they are turned
   std::shared_ptr<const RotaryConfig> rotary;  // null: none; layers that turn alike share it
-  LinearParts query, key, value, output;       // no key weight: the query's serves
-  std::vector<std::size_t> head_slices;        // [heads] of tied heads; empty: no heads are tied
+  std::shared_ptr<const RelativeBuckets> relative_buckets;  // null: none
+  LinearParts query, key, value, output;                    // no key weight: the query's serves
+  std::vector<std::size_t> head_slices;                     // [heads] of tied heads; empty: no heads are tied
 
   /// Tied heads: W_Q, W_K and W_V are stored as kv_heads slices, and head i uses slice head_slices[i] of all
   /// three (W_O has a slice a head). Else every head has its own query slice, and heads / kv_heads neighbours

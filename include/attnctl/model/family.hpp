@@ -81,6 +81,20 @@ struct LayerSpec {
   LinearSpec up = {}, gate = {}, down = {};  // no names: the layer has none
 };
 
+/// A size in the configuration: any of the names, else (missing or null) the value; no names: the value.
+struct SizeKey {
+  std::vector<std::string> names = {};
+  std::optional<std::size_t> otherwise = {};  // nullopt: it must be there, or follows from other sizes
+};
+
+/// A table of scores by distance [rows, heads] that all layers of a stack share (RelativeBuckets).
+struct RelativeBucketSpec {
+  std::vector<std::string> table = {};  // below the family's prefix; that of a first layer is named with it
+  SizeKey buckets = {}, max_distance = {};
+  SizeKey rows = {};  // nothing: as many as buckets
+  bool bidirectional = true;
+};
+
 /// How layers are numbered in names.
 enum class Numbering { by_layer, by_group };  // by_group: int(layer / (layers / groups)), as ALBERT
 
@@ -89,6 +103,7 @@ struct StackSpec {
   std::vector<std::string> prefixes = {};  // of a layer, e.g. "encoder.layer.{}."; as the file has it
   Numbering numbering = Numbering::by_layer;
   LayerSpec layer = {};
+  std::optional<RelativeBucketSpec> relative = {};
 };
 
 /// The tables before the first layer, below the family's prefix.
@@ -106,12 +121,6 @@ struct HeadSpec {
   NormSpec transform_norm = {};
   LinearSpec decoder = {};
   bool tied_otherwise = true;  // without weights and without a /tie_word_embeddings
-};
-
-/// A size in the configuration: any of the names, else (missing or null) the value; no names: the value.
-struct SizeKey {
-  std::vector<std::string> names = {};
-  std::optional<std::size_t> otherwise = {};  // nullopt: it must be there, or follows from other sizes
 };
 
 struct ConfigKeys {

@@ -71,6 +71,7 @@ struct AttentionWeights {
   Linear value;   // [vdim, kv_heads v]; may be absent: then no output
   Linear output;  // [heads v, d_out]; may be absent: then the output is the concatenation of z
   NormWeights query_norm = {}, key_norm = {};  // of AttentionConfig::head_norm [d_head]
+  MatrixView<const float> relative_bias = {};  // of AttentionConfig::relative_buckets [rows, heads]
 };
 
 struct LayerWeights : AttentionWeights {
