@@ -44,13 +44,10 @@ CircuitFactor CircuitFactor::of_inputs(const Linear& weight, std::size_t width) 
   return factor;
 }
 
-void CircuitFactor::fold(std::span<const float> gain, float offset) {
+void CircuitFactor::fold(std::span<const float> gain) {
   if (gain.empty()) return;
   if (gain.size() != dimension()) throw std::logic_error("a norm's gain does not fit the weights it feeds");
-  gain_.resize(gain.size());
-  for (std::size_t r = 0; r < gain.size(); ++r) {
-    gain_[r] = static_cast<double>(gain[r]) + static_cast<double>(offset);
-  }
+  gain_.assign(gain.begin(), gain.end());
 }
 
 MatrixView<const float> CircuitFactor::stored(std::size_t head, std::size_t count) const {

@@ -4,15 +4,15 @@
 
 namespace attnctl {
 
-FoldedGain folded_gain(const Model& model, std::size_t layer) {
+std::span<const float> folded_gain(const Model& model, std::size_t layer) {
   const ModelConfig& config = model.config();
   const LayerConfig& here = config.layers.at(layer);
-  const auto gain = [](const NormConfig& norm, const NormWeights& weights) -> FoldedGain {
+  const auto gain = [](const NormConfig& norm, const NormWeights& weights) -> std::span<const float> {
     if (norm.kind == NormKind::none) return {};
-    return {weights.gain, norm.gain_offset};
+    return weights.gain;
   };
-  if (here.place == NormPlace::none) return {};
-  if (here.place == NormPlace::pre) return gain(here.norm, model.layer(layer).attention_norm);
+  if (here.place == NormPlace::none || here.place == NormPlace::output) return {};
+  if (here.place != NormPlace::post) return gain(here.norm, model.layer(layer).attention_norm);
   if (layer > 0) {
     const LayerConfig& below = config.layers.at(layer - 1);
     const LayerWeights& weights = model.layer(layer - 1);
@@ -28,8 +28,7 @@ std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t l
   const AttentionConfig& attention = model.config().layers.at(layer).attention;
   const auto folded = [&](CircuitFactor factor) {
     if (!fold_norm) return factor;
-    const FoldedGain norm = folded_gain(model, layer);
-    factor.fold(norm.gain, norm.offset);
+    factor.fold(folded_gain(model, layer));
     return factor;
   };
   std::vector<std::size_t> slices;

@@ -33,7 +33,7 @@ class FrozenNorm {
   void apply(std::span<double> row) const {
     const double centre = config_.kind == NormKind::layer ? mean_of(row) : 0;
     for (std::size_t c = 0; c < row.size(); ++c) {
-      const double gain = weights_.gain.empty() ? 1 : double{weights_.gain[c]} + double{config_.gain_offset};
+      const double gain = weights_.gain.empty() ? 1 : double{weights_.gain[c]};
       row[c] = (row[c] - centre) * scale_ * gain;
     }
   }

@@ -38,7 +38,7 @@ std::optional<Work> collect(const Model& model, const Selection& selection, Proj
   Work work;
   std::map<std::tuple<std::size_t, const float*, std::size_t>, std::size_t> known;
   for (const HeadId id : selection.heads) {
-    const float* gain = fold_norm ? folded_gain(model, id.layer).gain.data() : nullptr;
+    const float* gain = fold_norm ? folded_gain(model, id.layer).data() : nullptr;
     const std::pair source(model.shared_with(id.layer), gain);
     auto found = work.factors.find(source);
     if (found == work.factors.end()) {

@@ -22,7 +22,7 @@ namespace {
 using Source = std::pair<std::size_t, const float*>;
 
 Source source_of(const Model& model, std::size_t layer, bool fold_norm) {
-  return {model.shared_with(layer), fold_norm ? folded_gain(model, layer).gain.data() : nullptr};
+  return {model.shared_with(layer), fold_norm ? folded_gain(model, layer).data() : nullptr};
 }
 
 /// What is computed once and reported for every head that has it.

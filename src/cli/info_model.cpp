@@ -28,6 +28,12 @@ const char* name_of(NormPlace place) {
       return "pre";
     case NormPlace::post:
       return "post";
+    case NormPlace::output:
+      return "output";
+    case NormPlace::both:
+      return "both";
+    case NormPlace::stream:
+      return "stream";
     case NormPlace::none:
       break;
   }

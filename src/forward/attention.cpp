@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 
+#include "forward/alibi.hpp"
 #include "forward/linear_attention.hpp"
 #include "forward/position_bias.hpp"
 #include "forward/visibility.hpp"
@@ -41,6 +42,18 @@ void weighted_sum_of_seen(MatrixView<const float> pattern, MatrixView<const floa
       for (std::size_t c = 0; c < v.cols; ++c) sum[c] += weight * v(j, c);
     }
   }
+}
+
+/// One more score takes part, of which no weight is kept; `room` is memory for both.
+bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<float>& room,
+                       std::span<float> weights) {
+  const bool some_visible = std::ranges::any_of(
+      scores, [](float score) { return score != -std::numeric_limits<float>::infinity(); });
+  room.assign(scores.begin(), scores.end());
+  room.push_back(sink);
+  kernels().softmax(room, room);
+  std::copy_n(room.begin(), weights.size(), weights.begin());
+  return some_visible;
 }
 
 /// Rows first, first + step, ... of a matrix.
@@ -93,6 +106,7 @@ class HeadPass {
         kv_head_(layer.config.kv_head(head)),
         visibility_(layer.config, sequence, head),
         position_bias_(layer, part, head),
+        alibi_(layer.config, sequence, head),
         q_(head_part(layer.q, part.first_query, part.queries, layer.config.query_slice(head),
                      layer.config.d_head)),
         k_(head_part(layer.k, part.first_key, part.keys, kv_head_, layer.config.d_head)),
@@ -241,15 +255,24 @@ class HeadPass {
   }
 
   void finish_scores(std::size_t i, KeySteps keys, std::span<float> scores) const {
-    if (!scale_is_float()) kernels().scale(layer_.config.scale, scores);
+    const AttentionConfig& config = layer_.config;
+    if (!scale_is_float()) kernels().scale(config.scale, scores);
+    if (config.soft_cap > 0) {
+      kernels().scale(1 / double{config.soft_cap}, scores);
+      kernels().tanh(scores);
+      kernels().scale(double{config.soft_cap}, scores);
+    }
     position_bias_.add(i, keys, scores);
+    alibi_.add(keys, scores);
     visibility_.mask(i, keys, scores);
   }
 
   /// Of the keys that row r sees; notes where there is none and where weights are not finite.
   void softmax(const Panel& panel, std::size_t r, std::span<const float> scores,
                std::span<float> weights) const {
-    const bool some_visible = kernels().softmax(scores, weights);
+    const bool some_visible =
+        layer_.sinks.empty() ? kernels().softmax(scores, weights)
+                             : softmax_with_sink(scores, layer_.sinks[head_], panel.buffers.sunk_, weights);
     panel.masked[r] = some_visible ? 0 : 1;
     if (!some_visible) {
       panel.report.fully_masked.add(part_.sequence, panel.first + r);
@@ -292,6 +315,7 @@ class HeadPass {
   std::size_t kv_head_;
   Visibility visibility_;
   PositionBias position_bias_;
+  Alibi alibi_;
   MatrixView<const float> q_, k_, v_;
   MatrixView<float> z_;
   bool finite_values_;

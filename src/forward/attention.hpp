@@ -20,11 +20,12 @@ namespace attnctl::forward {
 struct AttentionLayer {
   const AttentionConfig& config;
   std::size_t layer = 0;
-  MatrixView<const float> q;  // [rows, query_slices k], rotated
-  MatrixView<const float> k;  // [key rows, kv_heads k], rotated
-  MatrixView<const float> v;  // [key rows, kv_heads v]; empty where no values are needed
-  MatrixView<float> z;        // [rows, heads v]; empty where z is not needed
-  bool scores = false;        // observers see them
+  MatrixView<const float> q;          // [rows, query_slices k], rotated
+  MatrixView<const float> k;          // [key rows, kv_heads k], rotated
+  MatrixView<const float> v;          // [key rows, kv_heads v]; empty where no values are needed
+  MatrixView<float> z;                // [rows, heads v]; empty where z is not needed
+  std::span<const float> sinks = {};  // [heads] or empty
+  bool scores = false;                // observers see them
   std::size_t panel_rows = 128;
   bool patterns = true;  // observers need them; else linear and strided attention make none
   MatrixView<const float> relative_bias = {};  // of AttentionConfig::relative_buckets
@@ -52,6 +53,7 @@ class PanelBuffers {
   friend class HeadPass;
   PanelRows pattern_{0};
   PanelRows scores_{-std::numeric_limits<float>::infinity()};
+  std::vector<float> sunk_;   // scores of one query and its sink's
   std::vector<float> row_;    // scores, then weights, of one query's visible keys
   std::vector<double> sums_;  // of linear attention
   std::vector<std::uint8_t> fully_masked_;

@@ -45,8 +45,7 @@ OwnedMatrix<double> through(const NormConfig& config, const NormWeights& weights
   for (std::size_t r = 0; r < x.rows; ++r) {
     const auto to = d_x.view().row(r);
     for (std::size_t c = 0; c < x.cols; ++c) {
-      const double gain =
-          weights.gain.empty() ? 1 : static_cast<double>(weights.gain[c]) + config.gain_offset;
+      const double gain = weights.gain.empty() ? 1 : static_cast<double>(weights.gain[c]);
       to[c] = d_y(r, c) * gain;
     }
     if (config.kind == NormKind::none) continue;
@@ -80,6 +79,8 @@ double slope(Activation activation, double x) {
     }
     case Activation::relu:
       return x > 0 ? 1 : 0;
+    case Activation::relu_squared:
+      return x < 0 ? 0 : 2 * x;
     case Activation::tanh: {
       const double tangent = std::tanh(x);
       return 1 - tangent * tangent;

@@ -7,6 +7,7 @@
 #include "forward/dense.hpp"
 #include "forward/embed.hpp"
 #include "forward/norm.hpp"
+#include "forward/rows.hpp"
 
 namespace attnctl::forward {
 namespace {
@@ -69,6 +70,15 @@ struct Products {
   }
 };
 
+void clamp(Pool& pool, float limit, MatrixView<float> rows) {
+  if (rows.data == nullptr) return;
+  for_row_ranges(pool, rows.rows, rows.cols, [&](std::size_t first, std::size_t count) {
+    for (std::size_t r = first; r < first + count; ++r) {
+      for (float& value : rows.row(r)) value = value < -limit ? -limit : value > limit ? limit : value;
+    }
+  });
+}
+
 }  // namespace
 
 /// What the heads of a layer read and write.
@@ -106,9 +116,10 @@ void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x
   const LayerConfig& config = inputs_.model.config().layers[index];
   const LayerWeights& weights = inputs_.model.layer(index);
   const LayerPlan& plan = inputs_.plan.layers[index];
+  if (config.place == NormPlace::stream) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
   if (plan.shows_stream) show_stream(block, index, x);
   MatrixView<const float> stream = x;
-  if (config.place == NormPlace::pre) {
+  if (config.place == NormPlace::pre || config.place == NormPlace::both) {
     const MatrixView<float> normed = normed_.take(x.rows, x.cols);
     apply_norm(pool_, config.norm, weights.attention_norm, x, normed);
     stream = normed;
@@ -116,12 +127,17 @@ void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x
   const Projections projections = project(block, index, stream);
   attend_heads(block, index, projections);
   if (!plan.output) return;
-  const MatrixView<const float> output = project_output(weights, projections.z);
+  const MatrixView<float> output = project_output(weights, projections.z);
   if (plan.shows_output) show_output(block, index, output);
   if (!plan.onward) return;
-  add_rows(pool_, output, x);
+  if (config.parallel) add_mlp(pool_, config, weights, mlp_, x);
+  if (config.place == NormPlace::output)
+    apply_norm(pool_, config.norm, weights.attention_norm, output, output);
+  if (config.place == NormPlace::both)
+    apply_norm(pool_, config.norm, weights.attention_output_norm, output, output);
+  add_rows(pool_, output, x, config.residual_multiplier);
   if (config.place == NormPlace::post) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
-  add_mlp(pool_, config, weights, mlp_, x);
+  if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x);
 }
 
 BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
@@ -138,6 +154,10 @@ BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
   Projections made;
   made.query_runs = query_runs_of(config, plan.computed);
   made.kv_runs = kv_runs_of(config, plan.computed);
+  if (config.head_norm_span == HeadNormSpan::whole) {  // every head has a part in the norm of each
+    made.query_runs = {{0, config.query_slices()}};
+    made.kv_runs = {{0, config.kv_heads}};
+  }
   made.q = q_.take(block.rows, config.query_slices() * config.d_head);
   made.k = k_.take(block.key_rows, config.kv_heads * config.d_head);
   Products products;
@@ -149,6 +169,9 @@ BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
   }
   if (plan.z) made.z = z_.take(block.rows, config.heads * config.d_value);
   products.run(pool_);
+  if (config.clip > 0) {
+    for (const MatrixView<float> rows : {made.q, made.k, made.v}) clamp(pool_, config.clip, rows);
+  }
   if (config.head_norm.kind != NormKind::none) norm_heads(config, weights, made);
   if (config.rotary != nullptr) turn(block, config, made);
   return made;
@@ -156,11 +179,16 @@ BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
 
 void BlockPass::norm_heads(const AttentionConfig& config, const AttentionWeights& weights,
                            const Projections& projections) {
+  if (config.head_norm_span == HeadNormSpan::whole) {
+    apply_norm(pool_, config.head_norm, weights.query_norm, projections.q, projections.q);
+    apply_norm(pool_, config.head_norm, weights.key_norm, projections.k, projections.k);
+    return;
+  }
   const auto norm_runs = [&](MatrixView<float> rows, std::span<const HeadRun> runs, const NormWeights& norm) {
     for (const HeadRun& run : runs) {
       for (std::size_t head = run.first; head < run.first + run.count; ++head) {
         const MatrixView<float> one = rows.col_range(head * config.d_head, config.d_head);
-        apply_norm(pool_, config.head_norm, norm, one, one);
+        apply_norm(pool_, config.head_norm, head_gains(config, norm, head), one, one);
       }
     }
   };
@@ -184,12 +212,14 @@ void BlockPass::turn(const Block& block, const AttentionConfig& config, const Pr
 
 void BlockPass::attend_heads(const Block& block, std::size_t index, const Projections& projections) {
   const LayerPlan& plan = inputs_.plan.layers[index];
+  const AttentionWeights& weights = inputs_.model.layer(index);
   const AttentionLayer layer{inputs_.model.config().layers[index].attention,
                              index,
                              projections.q,
                              projections.k,
                              projections.v,
                              projections.z,
+                             weights.sinks,
                              plan.scores,
                              inputs_.context.panel_rows,
                              plan.patterns || plan.scores,
@@ -212,7 +242,7 @@ void BlockPass::attend_heads(const Block& block, std::size_t index, const Projec
   }
 }
 
-MatrixView<const float> BlockPass::project_output(const LayerWeights& weights, MatrixView<const float> z) {
+MatrixView<float> BlockPass::project_output(const LayerWeights& weights, MatrixView<float> z) {
   if (!weights.output.present()) return z;  // the heads side by side
   const MatrixView<float> output = normed_.take(z.rows, weights.output.out());
   const HeadRun all{0, 1};

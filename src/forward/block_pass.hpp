@@ -55,7 +55,7 @@ class BlockPass {
                   const Projections& projections);
   void turn(const Block& block, const AttentionConfig& config, const Projections& projections);
   void attend_heads(const Block& block, std::size_t index, const Projections& projections);
-  MatrixView<const float> project_output(const LayerWeights& weights, MatrixView<const float> z);
+  MatrixView<float> project_output(const LayerWeights& weights, MatrixView<float> z);
   void show_stream(const Block& block, std::size_t index, MatrixView<const float> x);
   void show_output(const Block& block, std::size_t index, MatrixView<const float> output);
   void show_logits(const Block& block, MatrixView<const float> x);

@@ -55,6 +55,8 @@ void activate(Activation activation, std::span<float> row) {
       return k.silu(row);
     case Activation::relu:
       return k.relu(row);
+    case Activation::relu_squared:
+      return k.relu_squared(row);
     case Activation::tanh:
       return k.tanh(row);
   }

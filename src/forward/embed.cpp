@@ -19,6 +19,10 @@ std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequ
   std::vector<std::size_t> rows(count);
   std::size_t next = config.position_offset;
   for (std::size_t p = 0; p < count; ++p) {
+    if (config.counts_visible && !sequence.key_visible.empty()) {
+      rows[p] = sequence.key_visible[p] != 0 ? next++ : config.position_offset - 1;
+      continue;
+    }
     const bool left_out =
         config.padding && !sequence.ids.empty() && std::cmp_equal(sequence.ids[p], *config.padding);
     rows[p] = left_out ? *config.padding : next++;
@@ -27,28 +31,37 @@ std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequ
 }
 
 /// Token (or given) embeddings of one sequence, token types and positions added.
-void embed_sequence(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
-                    MatrixView<float> x) {
+void embed_tokens(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
+                  MatrixView<float> x) {
   std::vector<float> row(x.cols);
-  const std::vector<std::size_t> positions = position_rows(config, sequence, x.rows);
   for (std::size_t p = 0; p < x.rows; ++p) {
     if (sequence.ids.empty()) {
       const auto given = sequence.embeddings.view().row(p);
       std::copy(given.begin(), given.end(), x.row(p).begin());
     } else {
       weights.token.row(static_cast<std::size_t>(sequence.ids[p]), x.row(p));
+      if (config.multiplier != 1) {
+        for (float& value : x.row(p)) value *= config.multiplier;
+      }
     }
     if (weights.token_type.present()) {
       const std::int64_t type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[p];
       weights.token_type.row(static_cast<std::size_t>(type), row);
       kernels().add(row, x.row(p));
     }
-    if (config.position == PositionKind::learned) {
-      weights.position.row(positions[p], row);
-      kernels().add(row, x.row(p));
-    }
   }
-  if (config.position == PositionKind::sinusoidal) add_sinusoidal(x);
+}
+
+void add_positions(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
+                   MatrixView<float> x) {
+  if (config.position == PositionKind::sinusoidal) return add_sinusoidal(x);
+  if (config.position != PositionKind::learned) return;
+  std::vector<float> row(x.cols);
+  const std::vector<std::size_t> positions = position_rows(config, sequence, x.rows);
+  for (std::size_t p = 0; p < x.rows; ++p) {
+    weights.position.row(positions[p], row);
+    kernels().add(row, x.row(p));
+  }
 }
 
 }  // namespace
@@ -63,15 +76,23 @@ void embed(Pool& pool, const Model& model, const Batch& batch, const Block& bloc
   const bool projected = weights.projection.present();
   OwnedMatrix<float> narrow(projected ? x.rows : 0, embedding_width(model.config()));
   const MatrixView<float> sum = projected ? narrow.view() : x;
+  const auto place = [&](MatrixView<float> rows) {
+    for (const Part& part : block.parts) {
+      add_positions(config, weights, batch.sequences[part.sequence],
+                    rows.row_range(part.first_query, part.queries));
+    }
+  };
   for (const Part& part : block.parts) {
-    embed_sequence(config, weights, batch.sequences[part.sequence],
-                   sum.row_range(part.first_query, part.queries));
+    embed_tokens(config, weights, batch.sequences[part.sequence],
+                 sum.row_range(part.first_query, part.queries));
   }
+  if (!config.positions_last) place(sum);
   apply_norm(pool, config.norm, weights.norm, sum, sum);
   if (projected) {
     const Dense projection{sum, weights.projection, x};
     run_dense(pool, {&projection, 1});
   }
+  if (config.positions_last) place(x);
 }
 
 }  // namespace attnctl::forward

@@ -1,11 +1,26 @@
 #include "forward/head.hpp"
 
+#include "attnctl/linalg/kernels.hpp"
+
 #include <algorithm>
 
 #include "forward/dense.hpp"
 #include "forward/norm.hpp"
+#include "forward/rows.hpp"
 
 namespace attnctl::forward {
+
+namespace {
+
+void scale_logits(const HeadConfig& config, std::span<float> logits) {
+  if (config.multiplier != 1) kernels().scale(double{config.multiplier}, logits);
+  if (config.soft_cap == 0) return;
+  kernels().scale(1 / double{config.soft_cap}, logits);
+  kernels().tanh(logits);
+  kernels().scale(double{config.soft_cap}, logits);
+}
+
+}  // namespace
 
 std::size_t OutputHead::rows_at_once() const {
   constexpr std::size_t most_elements = std::size_t{1} << 21U;  // 8 MiB of logits
@@ -18,6 +33,12 @@ MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {
   const HeadWeights& weights = model_.head();
   MatrixView<float> stream = normed_.take(x.rows, x.cols);
   apply_norm(pool_, model_.config().final_norm, model_.final_norm(), x, stream);
+  if (weights.projection.present()) {
+    const MatrixView<float> out = transformed_.take(x.rows, weights.projection.out());
+    const Dense projection{stream, weights.projection, out};
+    run_dense(pool_, {&projection, 1});
+    stream = out;
+  }
   if (config.transform) {
     const MatrixView<float> out = transformed_.take(x.rows, weights.transform.out());
     const Dense transform{stream, weights.transform, out, config.activation};
@@ -27,6 +48,9 @@ MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {
   }
   const Dense decoder{stream, weights.decoder, logits_.take(x.rows, weights.decoder.out())};
   run_dense(pool_, {&decoder, 1});
+  for_row_ranges(pool_, x.rows, decoder.out.cols, [&](std::size_t first, std::size_t count) {
+    for (std::size_t r = first; r < first + count; ++r) scale_logits(config, decoder.out.row(r));
+  });
   return decoder.out;
 }
 

@@ -55,7 +55,7 @@ Matrix branch_input(const LayerConfig& layer, const NormWeights& norm, const Mat
 struct MlpTrace {
   Matrix up, gate, inner;
 };
-MlpTrace trace_mlp(const MlpConfig& config, const LayerWeights& weights, const Matrix& x, Pool& pool) {
+MlpTrace trace_mlp(const MlpConfig& config, const MlpWeights& weights, const Matrix& x, Pool& pool) {
   MlpTrace trace;
   trace.up = apply(weights.up, x.view(), pool);
   if (config.gated) trace.gate = apply(weights.gate, x.view(), pool);
@@ -82,16 +82,17 @@ void trace_layers(Trace& trace) {
     if (is_post(layer)) x = apply(layer.norm, weights.attention_norm, x.view());
     at.mixed = x;
     if (layer.mlp.width == 0) continue;
-    const MlpTrace mlp = trace_mlp(layer.mlp, weights, branch_input(layer, weights.mlp_norm, x), trace.pool);
-    add(apply(weights.down, mlp.inner.view(), trace.pool).view(), x);
+    const MlpTrace mlp =
+        trace_mlp(layer.mlp, weights.mlp, branch_input(layer, weights.mlp_norm, x), trace.pool);
+    add(apply(weights.mlp.down, mlp.inner.view(), trace.pool).view(), x);
     at.fed = x;
     if (is_post(layer)) x = apply(layer.norm, weights.mlp_norm, x.view());
   }
   trace.last = std::move(x);
 }
 
-Matrix mlp_gradient(const MlpConfig& config, const LayerWeights& weights, const Matrix& x,
-                    const Matrix& d_out, Pool& pool) {
+Matrix mlp_gradient(const MlpConfig& config, const MlpWeights& weights, const Matrix& x, const Matrix& d_out,
+                    Pool& pool) {
   const MlpTrace trace = trace_mlp(config, weights, x, pool);
   Matrix d_up = through(weights.down, d_out.view());
   Matrix d_gate = d_up;
@@ -217,7 +218,7 @@ void layer_gradient(const Trace& trace, std::size_t index, Matrix& d_x,
   if (layer.mlp.width > 0) {
     if (is_post(layer)) d_x = through(layer.norm, weights.mlp_norm, at.fed.view(), d_x.view());
     const Matrix fed = branch_input(layer, weights.mlp_norm, at.mixed);
-    add_branch(layer, weights.mlp_norm, at.mixed, mlp_gradient(layer.mlp, weights, fed, d_x, trace.pool),
+    add_branch(layer, weights.mlp_norm, at.mixed, mlp_gradient(layer.mlp, weights.mlp, fed, d_x, trace.pool),
                d_x);
   }
   if (is_post(layer)) d_x = through(layer.norm, weights.attention_norm, at.attended.view(), d_x.view());
@@ -269,7 +270,27 @@ void embedding_gradient(const Trace& trace, const Matrix& d_x, LogitGradient& re
   result.embedding = reference::token_embeddings(trace.model, trace.sequence);
 }
 
+/// What there is no derivative of here; empty where there is one.
+std::string_view without_gradient(const ModelConfig& config) {
+  if (config.head.projection.weight || config.head.multiplier != 1 || config.head.soft_cap != 0)
+    return "logits that are projected, scaled or capped";
+  if (config.embedding.positions_last) return "positions added behind a projection";
+  for (const LayerConfig& layer : config.layers) {
+    const AttentionConfig& attention = layer.attention;
+    if (layer.place == NormPlace::output || layer.place == NormPlace::both ||
+        layer.place == NormPlace::stream)
+      return "norms of what a branch gives";
+    if (layer.parallel || layer.residual_multiplier != 1) return "branches in parallel or scaled";
+    if (layer.experts.count > 0) return "experts";
+    if (attention.clip != 0 || attention.soft_cap != 0 || attention.sinks) return "clamped scores or sinks";
+    if (attention.head_norm_span != HeadNormSpan::shared) return "norms of queries over several heads";
+  }
+  return {};
+}
+
 void check(const Model& model, const Sequence& sequence) {
+  if (const std::string_view what = without_gradient(model.config()); !what.empty())
+    fail(Status::bad_input, "{}: gradients are unsupported for {}", escaped(model.source().given), what);
   if (!model.config().head.present)
     fail(Status::bad_input, "{}: has no output head, so that there is no logit to trace back",
          escaped(model.source().given));

@@ -5,18 +5,27 @@
 #include "attnctl/model/config.hpp"
 #include "attnctl/model/model.hpp"
 
+#include <cstddef>
+#include <vector>
+
 #include "forward/buffer.hpp"
 
 namespace attnctl::forward {
 
 /// Memory of the MLP, a bounded number of rows at a time.
 struct MlpBuffers {
-  Buffer normed, inner, gate;
+  Buffer normed, inner, gate, out;
 };
 
-/// x + M(N(x)), N(x + M(x)) or x + M(x), as the layer places its norm, in place of x [rows, d_model]. Nothing
-/// where the layer has no MLP.
+/// The experts that one token goes through, the weightiest first (of equal weights the lower number).
+struct Route {
+  std::vector<std::size_t> experts;  // [per_token]
+  std::vector<float> weights;        // [per_token]
+};
+
+/// x + M(x), normalised where the layer places its norms, in place of x [rows, d_model]. Nothing where the
+/// layer has no MLP. The routes of a layer with experts are appended to `routes`, where that is not null.
 void add_mlp(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-             MatrixView<float> x);
+             MatrixView<float> x, std::vector<Route>* routes = nullptr);
 
 }  // namespace attnctl::forward

@@ -15,7 +15,7 @@ void norm_row(const NormConfig& config, const NormWeights& weights, std::span<co
     case NormKind::layer:
       return kernels().layer_norm(x, weights.gain, weights.bias, config.eps, out);
     case NormKind::rms:
-      return kernels().rms_norm(x, weights.gain, config.gain_offset, config.eps, out);
+      return kernels().rms_norm(x, weights.gain, config.eps, out);
     case NormKind::none:
       if (x.data() != out.data()) std::copy(x.begin(), x.end(), out.begin());
   }
@@ -31,9 +31,23 @@ void apply_norm(Pool& pool, const NormConfig& config, const NormWeights& weights
   });
 }
 
-void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x) {
+NormWeights head_gains(const AttentionConfig& config, const NormWeights& norm, std::size_t head) {
+  if (config.head_norm_span != HeadNormSpan::each) return norm;
+  const auto part = [&](std::span<const float> all) {
+    return all.empty() ? all : all.subspan(head * config.d_head, config.d_head);
+  };
+  return {part(norm.gain), part(norm.bias)};
+}
+
+void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor) {
   for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
-    for (std::size_t r = first; r < first + count; ++r) kernels().add(y.row(r), x.row(r));
+    for (std::size_t r = first; r < first + count; ++r) {
+      if (factor == 1) {
+        kernels().add(y.row(r), x.row(r));
+      } else {
+        for (std::size_t c = 0; c < x.cols; ++c) x(r, c) += factor * y(r, c);
+      }
+    }
   });
 }
 

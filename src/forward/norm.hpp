@@ -11,7 +11,11 @@ namespace attnctl::forward {
 void apply_norm(Pool& pool, const NormConfig& config, const NormWeights& weights, MatrixView<const float> x,
                 MatrixView<float> out);
 
-/// x += y.
-void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x);
+/// The gains and biases of one head, which may have its own.
+[[nodiscard]] NormWeights head_gains(const AttentionConfig& config, const NormWeights& norm,
+                                     std::size_t head);
+
+/// x += factor y.
+void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor = 1);
 
 }  // namespace attnctl::forward

@@ -2,6 +2,7 @@
 
 #include "attnctl/base/error.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -12,7 +13,6 @@
 namespace attnctl {
 namespace {
 
-using reference::activate;
 using reference::add;
 using reference::apply;
 using reference::widened;
@@ -70,7 +70,25 @@ double score_of(const AttentionConfig& config, std::span<const double> q, std::s
     return std::log(dot);
   }
   for (std::size_t c = 0; c < q.size(); ++c) dot += q[c] * k[c];
-  return config.scale * dot;
+  const double score = config.scale * dot;
+  return config.soft_cap > 0 ? config.soft_cap * std::tanh(score / config.soft_cap) : score;
+}
+
+/// The gains of one head, where each has its own.
+NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm, std::size_t head) {
+  if (config.head_norm_span == HeadNormSpan::shared) return norm;
+  NormWeights part;
+  if (!norm.gain.empty()) part.gain = norm.gain.subspan(head * config.d_head, config.d_head);
+  if (!norm.bias.empty()) part.bias = norm.bias.subspan(head * config.d_head, config.d_head);
+  return part;
+}
+
+/// The nearest bfloat16, of two as near the even one.
+double rounded_to_bfloat16(double value) {
+  if (value == 0) return 0;
+  int exponent = 0;
+  const double fraction = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
 }
 
 /// Projections of all heads of a layer, side by side.
@@ -85,14 +103,44 @@ struct LayerPass {
   const Projected& projected;
 };
 
+/// What ALiBi adds to the scores of key j.
+double alibi_of(const LayerPass& pass, std::size_t head, std::size_t j) {
+  if (!pass.config.alibi) return 0;
+  std::size_t position = j;
+  const auto& visible = pass.sequence.key_visible;
+  if (pass.config.alibi->counts_visible && !visible.empty()) {
+    std::size_t before = 0;
+    for (std::size_t key = 0; key < j; ++key) before += visible[key];
+    position = visible[j] != 0 ? before : 0;
+  }
+  const double slope = pass.config.alibi->slopes[head];
+  if (!pass.config.alibi->rounded) return slope * static_cast<double>(position);
+  return pass.config.scale * rounded_to_bfloat16(rounded_to_bfloat16(slope) * static_cast<double>(position));
+}
+
+/// With a sink one more score takes part, of which nothing is kept.
+void softmax_of(const LayerPass& pass, std::size_t head, std::span<const double> scores,
+                std::span<double> pattern) {
+  reference::softmax(scores, pattern);
+  if (!pass.config.sinks) return;
+  double sum = 0;
+  const double sink = pass.weights.sinks[head];
+  double largest = sink;
+  for (const double score : scores) largest = std::max(largest, score);
+  for (const double score : scores) sum += std::exp(score - largest);
+  sum += std::exp(sink - largest);
+  for (std::size_t j = 0; j < scores.size(); ++j) pattern[j] = std::exp(scores[j] - largest) / sum;
+}
+
 void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) {
   const AttentionConfig& config = pass.config;
   const std::size_t kv_head = config.kv_head(head);
-  OwnedMatrix<double> q = head_of(pass.projected.q, config.query_slice(head), config.d_head);
+  const std::size_t query_slice = config.query_slice(head);
+  OwnedMatrix<double> q = head_of(pass.projected.q, query_slice, config.d_head);
   OwnedMatrix<double> k = head_of(pass.projected.k, kv_head, config.d_head);
-  if (config.head_norm.kind != NormKind::none) {
-    q = apply(config.head_norm, pass.weights.query_norm, q.view());
-    k = apply(config.head_norm, pass.weights.key_norm, k.view());
+  if (config.head_norm.kind != NormKind::none && config.head_norm_span != HeadNormSpan::whole) {
+    q = apply(config.head_norm, norm_of_head(config, pass.weights.query_norm, query_slice), q.view());
+    k = apply(config.head_norm, norm_of_head(config, pass.weights.key_norm, kv_head), k.view());
   }
   if (config.rotary) {
     reference::rotate(*config.rotary, q.rows(), q.view());
@@ -104,10 +152,10 @@ void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) 
     for (std::size_t j = 0; j < k.rows(); ++j) {
       const double bias = reference::position_bias(config, pass.weights, head, {i, j});
       const double mask = kind_shows(config.kind, i, j) ? mask_of(config, pass.sequence, head, i, j) : masked;
-      scores(i, j) =
-          mask == masked ? masked : score_of(config, q.view().row(i), k.view().row(j)) + bias + mask;
+      const double score = score_of(config, q.view().row(i), k.view().row(j)) + bias;
+      scores(i, j) = mask == masked ? masked : score + alibi_of(pass, head, j) + mask;
     }
-    reference::softmax(scores.view().row(i), pattern.view().row(i));
+    softmax_of(pass, head, scores.view().row(i), pattern.view().row(i));
   }
   if (pass.projected.v.cols() > 0) {
     OwnedMatrix<double> z(q.rows(), config.d_value);
@@ -134,6 +182,16 @@ ReferencePass::Layer run_attention(const AttentionConfig& config, const LayerWei
       sequence.value_embeddings.rows() > 0 ? widened(sequence.value_embeddings) : keys;
   Projected projected = {apply(weights.query, x.view(), pool), apply(weights.key, keys.view(), pool), {}};
   if (weights.value.present()) projected.v = apply(weights.value, values.view(), pool);
+  if (config.clip > 0) {
+    for (OwnedMatrix<double>* const part : {&projected.q, &projected.k, &projected.v}) {
+      for (double& value : part->values())
+        value = std::clamp(value, -double{config.clip}, double{config.clip});
+    }
+  }
+  if (config.head_norm.kind != NormKind::none && config.head_norm_span == HeadNormSpan::whole) {
+    projected.q = apply(config.head_norm, weights.query_norm, projected.q.view());
+    projected.k = apply(config.head_norm, weights.key_norm, projected.k.view());
+  }
 
   ReferencePass::Layer out;
   out.pattern.resize(config.heads);
@@ -151,41 +209,51 @@ ReferencePass::Layer run_attention(const AttentionConfig& config, const LayerWei
   return out;
 }
 
-OwnedMatrix<double> run_mlp(const MlpConfig& config, const LayerWeights& weights,
-                            const OwnedMatrix<double>& x, Pool& pool) {
-  OwnedMatrix<double> inner = apply(weights.up, x.view(), pool);
-  const OwnedMatrix<double> gate = config.gated ? apply(weights.gate, x.view(), pool) : OwnedMatrix<double>();
-  for (std::size_t i = 0; i < inner.values().size(); ++i) {
-    double& value = inner.values()[i];
-    value = config.gated ? value * activate(config.activation, gate.values()[i])
-                         : activate(config.activation, value);
-  }
-  return apply(weights.down, inner.view(), pool);
+/// Whether a layer's branches are fed the normalised stream.
+bool feeds_normed(NormPlace place) {
+  return place == NormPlace::pre || place == NormPlace::both;
+}
+
+/// What a branch gives, as it is added to the stream.
+OwnedMatrix<double> as_added(const LayerConfig& config, OwnedMatrix<double> branch, const NormWeights& norm,
+                             const NormWeights& output_norm) {
+  if (config.place == NormPlace::output) branch = apply(config.norm, norm, branch.view());
+  if (config.place == NormPlace::both) branch = apply(config.norm, output_norm, branch.view());
+  for (double& value : branch.values()) value *= config.residual_multiplier;
+  return branch;
 }
 
 /// x after the layer, given its attention output.
-void finish_layer(const LayerConfig& config, const LayerWeights& weights, const OwnedMatrix<double>& output,
+void finish_layer(const LayerConfig& config, const LayerWeights& weights, OwnedMatrix<double> output,
                   OwnedMatrix<double>& x, Pool& pool) {
-  add(output.view(), x);
+  const OwnedMatrix<double> before = x;
+  add(as_added(config, std::move(output), weights.attention_norm, weights.attention_output_norm).view(), x);
   if (config.place == NormPlace::post) x = apply(config.norm, weights.attention_norm, x.view());
   if (config.mlp.width == 0) return;
-  if (config.place == NormPlace::pre) {
-    add(run_mlp(config.mlp, weights, apply(config.norm, weights.mlp_norm, x.view()), pool).view(), x);
-  } else {
-    add(run_mlp(config.mlp, weights, x, pool).view(), x);
-  }
+  if (config.place == NormPlace::stream) x = apply(config.norm, weights.mlp_norm, x.view());
+  const OwnedMatrix<double>& stream = config.parallel ? before : x;
+  OwnedMatrix<double> made = reference::run_mlp(
+      config, weights,
+      feeds_normed(config.place) ? apply(config.norm, weights.mlp_norm, stream.view()) : stream, pool);
+  add(as_added(config, std::move(made), weights.mlp_norm, weights.mlp_output_norm).view(), x);
   if (config.place == NormPlace::post) x = apply(config.norm, weights.mlp_norm, x.view());
 }
 
 OwnedMatrix<double> run_head(const Model& model, OwnedMatrix<double> x, Pool& pool) {
   const HeadConfig& config = model.config().head;
   const HeadWeights& weights = model.head();
+  if (weights.projection.present()) x = apply(weights.projection, x.view(), pool);
   if (config.transform) {
     x = apply(weights.transform, x.view(), pool);
-    for (double& value : x.values()) value = activate(config.activation, value);
+    for (double& value : x.values()) value = reference::activate(config.activation, value);
     x = apply(config.norm, weights.transform_norm, x.view());
   }
-  return apply(weights.decoder, x.view(), pool);
+  OwnedMatrix<double> logits = apply(weights.decoder, x.view(), pool);
+  for (double& value : logits.values()) {
+    value *= config.multiplier;
+    if (config.soft_cap > 0) value = config.soft_cap * std::tanh(value / config.soft_cap);
+  }
+  return logits;
 }
 
 }  // namespace
@@ -200,10 +268,10 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
   for (std::size_t i = 0; i < count; ++i) {
     const LayerConfig& layer = config.layers.at(i);
     const LayerWeights& weights = model.layer(i);
-    const bool pre = layer.place == NormPlace::pre;
-    ReferencePass::Layer result =
-        run_attention(layer.attention, weights, sequence,
-                      pre ? apply(layer.norm, weights.attention_norm, x.view()) : x, pool);
+    if (layer.place == NormPlace::stream) x = apply(layer.norm, weights.attention_norm, x.view());
+    ReferencePass::Layer result = run_attention(
+        layer.attention, weights, sequence,
+        feeds_normed(layer.place) ? apply(layer.norm, weights.attention_norm, x.view()) : x, pool);
     if (i + 1 < count || to_the_end) {
       if (result.z.empty()) {
         fail(Status::bad_input,

@@ -26,24 +26,41 @@ OwnedMatrix<double> token_embeddings(const Model& model, const Sequence& sequenc
   OwnedMatrix<double> x(sequence.ids.size(), model.config().embedding.width);
   for (std::size_t r = 0; r < x.rows(); ++r)
     add_row(model.embedding().token, static_cast<std::size_t>(sequence.ids[r]), x, r);
+  for (double& value : x.values()) value *= model.config().embedding.multiplier;
   return x;
 }
+
+namespace {
+
+void add_positions(const Model& model, const Sequence& sequence, OwnedMatrix<double>& x) {
+  const EmbeddingConfig& config = model.config().embedding;
+  std::size_t left_out = 0;  // tokens without a position so far
+  for (std::size_t r = 0; r < x.rows(); ++r) {
+    if (config.position == PositionKind::learned) {
+      const bool padding = config.padding && !sequence.ids.empty() &&
+                           sequence.ids[r] == static_cast<std::int64_t>(*config.padding);
+      const bool hidden =
+          config.counts_visible && !sequence.key_visible.empty() && sequence.key_visible[r] == 0;
+      if (padding || hidden) ++left_out;
+      std::size_t row = r - left_out + config.position_offset;
+      if (padding) row = *config.padding;
+      if (hidden) row = config.position_offset - 1;
+      add_row(model.embedding().position, row, x, r);
+    }
+    if (config.position == PositionKind::sinusoidal) {
+      for (std::size_t c = 0; c < x.cols(); ++c) x(r, c) += sinusoid(r, c, x.cols());
+    }
+  }
+}
+
+}  // namespace
 
 OwnedMatrix<double> embedding_sum(const Model& model, const Sequence& sequence) {
   const EmbeddingConfig& config = model.config().embedding;
   const EmbeddingWeights& weights = model.embedding();
   OwnedMatrix<double> x = token_embeddings(model, sequence);
-  std::size_t left_out = 0;  // tokens of padding so far
+  if (!config.positions_last) add_positions(model, sequence, x);
   for (std::size_t r = 0; r < x.rows(); ++r) {
-    if (config.position == PositionKind::learned) {
-      const bool padding = config.padding && !sequence.ids.empty() &&
-                           sequence.ids[r] == static_cast<std::int64_t>(*config.padding);
-      if (padding) ++left_out;
-      add_row(weights.position, padding ? *config.padding : r - left_out + config.position_offset, x, r);
-    }
-    if (config.position == PositionKind::sinusoidal) {
-      for (std::size_t c = 0; c < x.cols(); ++c) x(r, c) += sinusoid(r, c, x.cols());
-    }
     if (config.token_types > 0) {
       const auto type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[r];
       add_row(weights.token_type, static_cast<std::size_t>(type), x, r);
@@ -58,6 +75,7 @@ OwnedMatrix<double> embed(const Model& model, const Sequence& sequence, Pool& po
   OwnedMatrix<double> x = embedding_sum(model, sequence);
   if (config.norm.kind != NormKind::none) x = apply(config.norm, weights.norm, x.view());
   if (weights.projection.present()) x = apply(weights.projection, x.view(), pool);
+  if (config.positions_last) add_positions(model, sequence, x);
   return x;
 }
 

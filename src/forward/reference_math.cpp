@@ -56,8 +56,7 @@ OwnedMatrix<double> apply(const NormConfig& config, const NormWeights& weights, 
     for (std::size_t c = 0; c < x.cols; ++c) variance += (x(r, c) - mean) * (x(r, c) - mean) / width;
     const double deviation = config.kind == NormKind::none ? 1 : std::sqrt(variance + config.eps);
     for (std::size_t c = 0; c < x.cols; ++c) {
-      const double gain =
-          weights.gain.empty() ? 1 : static_cast<double>(weights.gain[c]) + config.gain_offset;
+      const double gain = weights.gain.empty() ? 1 : static_cast<double>(weights.gain[c]);
       const double bias = weights.bias.empty() ? 0 : weights.bias[c];
       y(r, c) = (x(r, c) - mean) / deviation * gain + bias;
     }
@@ -77,6 +76,8 @@ double activate(Activation activation, double x) {
       return x / (1 + std::exp(-x));
     case Activation::relu:
       return x < 0 ? 0 : x;  // NaN stays NaN
+    case Activation::relu_squared:
+      return x < 0 ? 0 : x * x;
     case Activation::tanh:
       return std::tanh(x);
   }

@@ -32,6 +32,10 @@ struct Pair {
 [[nodiscard]] double position_bias(const AttentionConfig& config, const AttentionWeights& weights,
                                    std::size_t head, Pair pair);
 
+/// What a layer's MLP, or its experts, make of x [n, d].
+[[nodiscard]] OwnedMatrix<double> run_mlp(const LayerConfig& config, const LayerWeights& weights,
+                                          const OwnedMatrix<double>& x, Pool& pool);
+
 [[nodiscard]] OwnedMatrix<double> widened(const OwnedMatrix<float>& values);
 
 /// The rows of the token table, or the embeddings that the sequence has in their place [n, width].

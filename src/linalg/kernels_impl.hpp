@@ -179,15 +179,13 @@ struct VectorKernels {
     if (!bias.empty()) add(bias, out);
   }
 
-  static void rms_norm(std::span<const float> x, std::span<const float> gain, float gain_offset, float eps,
+  static void rms_norm(std::span<const float> x, std::span<const float> gain, float eps,
                        std::span<float> out) {
     const std::size_t n = x.size();
     const double square = sum_of(x.data(), n, 0, [](const Batch& v) { return v * v; });
     const double root = __builtin_sqrt(square / static_cast<double>(n) + double{eps});
     map(x.data(), out.data(), n, Factor(1.0 / root));
-    if (gain.empty()) return;
-    const Batch offset(gain_offset);
-    combine(gain.data(), out.data(), n, [&](const Batch& v, const Batch& g) { return v * (g + offset); });
+    if (!gain.empty()) multiply(gain, out);
   }
 
   static void add(std::span<const float> x, std::span<float> out) {
@@ -220,6 +218,11 @@ struct VectorKernels {
     map(x.data(), x.data(), x.size(), [&](const Batch& v) { return xsimd::select(v < zero, zero, v); });
   }
 
+  static void relu_squared(std::span<float> x) {
+    const Batch zero(0.0F);
+    map(x.data(), x.data(), x.size(), [&](const Batch& v) { return xsimd::select(v < zero, zero, v * v); });
+  }
+
   static void tanh(std::span<float> x) {
     map(x.data(), x.data(), x.size(), [](const Batch& v) { return xsimd::tanh(v); });
   }
@@ -231,8 +234,8 @@ struct VectorKernels {
   }
 
   static constexpr Kernels table(std::string_view name) {
-    return {name,     softmax,   layer_norm, rms_norm, add,  multiply,   scale,
-            gelu_erf, gelu_tanh, silu,       relu,     tanh, sum_x_log_x};
+    return {name,     softmax,   layer_norm, rms_norm, add,          multiply, scale,
+            gelu_erf, gelu_tanh, silu,       relu,     relu_squared, tanh,     sum_x_log_x};
   }
 };
 

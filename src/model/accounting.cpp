@@ -46,16 +46,24 @@ std::uint64_t linear(LinearParts parts, std::uint64_t in, std::uint64_t out) {
   return sum_of({parts.weight ? entries(parts, in, out) : 0, parts.bias ? out : 0});
 }
 
-std::uint64_t norm(NormKind kind, std::uint64_t width) {
-  switch (kind) {
-    case NormKind::none:
-      return 0;
-    case NormKind::layer:
-      return 2 * width;
-    case NormKind::rms:
-      return width;
-  }
-  return 0;
+std::uint64_t norm(const NormConfig& config, std::uint64_t width) {
+  if (config.kind == NormKind::none) return 0;
+  return (config.gain ? width : 0) + (config.bias ? width : 0);
+}
+
+/// Of queries and keys.
+std::uint64_t head_norms(const AttentionConfig& attention) {
+  const std::uint64_t d = attention.d_head;
+  const std::uint64_t heads = sum_of({attention.heads, attention.kv_heads});
+  return attention.head_norm_span == HeadNormSpan::shared ? 2 * norm(attention.head_norm, d)
+                                                          : norm(attention.head_norm, product({heads, d}));
+}
+
+/// Of the layer's branches.
+std::uint64_t branch_norms(const LayerConfig& layer) {
+  if (layer.place == NormPlace::none) return 0;
+  if (layer.place == NormPlace::both) return 4;
+  return layer.shared_norm || layer.mlp.width == 0 ? 1 : 2;
 }
 
 std::uint64_t mlp_matrices(const MlpConfig& mlp) {
@@ -91,8 +99,14 @@ LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
     count.mlp =
         sum_of({product({mlp_matrices(layer.mlp), d, layer.mlp.width}), layer.mlp.bias ? inner + d : 0});
   }
-  if (layer.place != NormPlace::none) count.norms = 2 * norm(layer.norm.kind, d);
-  add(count.norms, 2 * norm(attention.head_norm.kind, attention.d_head));
+  if (const ExpertsConfig& experts = layer.experts; experts.count > 0) {
+    const std::uint64_t shared = experts.shared_width == 0 ? 0 : product({3, d, experts.shared_width}) + d;
+    count.mlp = sum_of(
+        {product({experts.count, count.mlp}), linear({true, experts.router_bias}, d, experts.count), shared});
+  }
+  count.norms = product({branch_norms(layer), norm(layer.norm, d)});
+  add(count.norms, head_norms(attention));
+  if (attention.sinks) add(count.layer.attention, attention.heads);
   count.layer.all = sum_of({count.layer.attention, count.mlp, count.norms});
   return count;
 }
@@ -107,21 +121,25 @@ std::uint64_t count_embedding(const ModelConfig& config) {
   const EmbeddingConfig& embedding = config.embedding;
   const std::uint64_t positions =
       embedding.position == PositionKind::learned ? *config.max_positions + embedding.position_offset : 0;
-  return sum_of({product({sum_of({embedding.vocabulary, positions, embedding.token_types}), embedding.width}),
+  const std::uint64_t position_width = embedding.positions_last ? config.d_model : embedding.width;
+  return sum_of({product({sum_of({embedding.vocabulary, embedding.token_types}), embedding.width}),
+                 product({positions, position_width}),
                  linear(embedding.projection, embedding.width, config.d_model)});
 }
 
 std::uint64_t head_width(const ModelConfig& config) {
-  return config.head.transform || config.head.tied ? config.embedding.width : config.d_model;
+  return config.head.transform || config.head.tied || config.head.projection.weight ? config.embedding.width
+                                                                                    : config.d_model;
 }
 
 std::uint64_t count_head(const ModelConfig& config) {
   if (!config.head.present) return 0;
   const std::uint64_t width = head_width(config);
-  std::uint64_t count = linear({!config.head.tied, config.head.bias}, width, config.embedding.vocabulary);
+  std::uint64_t count = linear(config.head.projection, config.d_model, width);
+  count += linear({!config.head.tied, config.head.bias}, width, config.embedding.vocabulary);
   if (config.head.transform) {
     add(count, linear({true, true}, config.d_model, width));
-    add(count, norm(config.head.norm.kind, width));
+    add(count, norm(config.head.norm, width));
   }
   return count;
 }
@@ -146,8 +164,8 @@ ParameterCount count_parameters(const ModelConfig& config) {
   }
   add(count.attention, count_relative_bias(config));
   add(count.attention_weights, count_relative_bias(config));
-  add(count.norms, norm(config.embedding.norm.kind, config.embedding.width));
-  add(count.norms, norm(config.final_norm.kind, config.d_model));
+  add(count.norms, norm(config.embedding.norm, config.embedding.width));
+  add(count.norms, norm(config.final_norm, config.d_model));
   count.embedding = count_embedding(config);
   count.head = count_head(config);
   count.all = sum_of({count.attention, count.mlp, count.norms, count.embedding, count.head});

@@ -2,308 +2,247 @@
 
 #include "attnctl/base/error.hpp"
 
+#include <charconv>
 #include <optional>
+#include <set>
+
+#include "model/binder.hpp"
 
 namespace attnctl {
 namespace {
 
-constexpr std::size_t most_missing_named = 8;
-
-/// The outputs of one projection and, where several are packed in a tensor, its place among them.
-struct Outputs {
-  std::size_t heads = 1;
-  std::size_t each = 0;
-  std::size_t before = 0;  // outputs of the projections packed before it
-  std::size_t all = 0;     // outputs of all that are packed
-
-  [[nodiscard]] std::size_t count() const { return heads * each; }
+/// What binding a model works on.
+struct Bind {
+  const FamilySpec& family;
+  const ModelConfig& config;
+  TensorBinder& binder;
 };
 
-Outputs alone(std::size_t outputs) {
-  return {.heads = 1, .each = outputs, .before = 0, .all = outputs};
+BoundNorm head_norm(const Bind& at, const NormSpec& spec, const AttentionConfig& attention,
+                    std::size_t heads) {
+  const NormKind kind = attention.head_norm.kind;
+  switch (attention.head_norm_span) {
+    case HeadNormSpan::shared:
+      return at.binder.norm(spec, kind, attention.d_head);
+    case HeadNormSpan::each:
+      return at.binder.norm(spec, kind, attention.d_head, heads);
+    case HeadNormSpan::whole:
+      break;
+  }
+  return at.binder.norm(spec, kind, heads * attention.d_head);
 }
 
-class Binder {
- public:
-  Binder(const FamilySpec& family, const ModelConfig& config, const Checkpoint& weights,
-         std::string config_file)
-      : family_(family),
-        config_(config),
-        names_(family, weights, config.layers.size()),
-        config_file_(std::move(config_file)) {
-    bound_.used.resize(weights.tensors().size());
-  }
-
-  Binding bind() {
-    bind_relative_bias();
-    for (const LayerConfig& layer : config_.layers) {
-      if (!bound_.layers.contains(layer.stored_as)) bind_layer(layer);
-    }
-    bind_embedding();
-    bound_.final_norm = norm(family_.final_norm, config_.final_norm.kind, config_.d_model);
-    if (config_.head.present) bind_head();
-    report();
-    return std::move(bound_);
-  }
-
- private:
-  void bind_relative_bias();
-  void bind_layer(const LayerConfig& layer);
-  void bind_embedding();
-  void bind_head();
-
-  /// Names of the current layer, or outside of layers.
-  [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names) const {
-    if (absolute_) return names_.find_absolute(names);
-    return number_ ? names_.find_in_layer(names, *number_) : names_.find_outside_layers(names);
-  }
-
-  /// Found, or noted as missing.
-  std::optional<LocatedTensor> need(std::span<const StoredTensor> names) {
-    auto found = find(names);
-    if (found) {
-      use(*found);
-      note_alternatives(names, found->index);
-      return found;
-    }
-    if (missing_count_++ < most_missing_named) {
-      const std::string& name = names.front().name;
-      missing_ += missing_.empty() ? "" : ", ";
-      missing_ += absolute_ ? name : number_ ? names_.in_layer(name, *number_) : names_.outside_layers(name);
-    }
-    return std::nullopt;
-  }
-
-  /// What else is stored under these names.
-  void note_alternatives(std::span<const StoredTensor> names, std::size_t bound) {
-    for (const StoredTensor& name : names) {
-      const auto other = find({&name, 1});
-      if (other && other->index != bound) bound_.alternatives.push_back({other->index, bound});
-    }
-  }
-
-  void use(const LocatedTensor& tensor) {
-    bound_.used[tensor.index] = true;
-    const TensorInfo& info = names_.info(tensor);
-    if (is_floating(info.dtype) || !wrong_.empty()) return;
-    wrong_ = fmt::format("{}: tensor \"{}\": got dtype {}, need F64, F32, F16 or BF16", info.file,
-                         escaped(info.name), name_of(info.dtype));
-  }
-
-  void expect_shape(const LocatedTensor& tensor, const Shape& need) {
-    const TensorInfo& info = names_.info(tensor);
-    if (info.shape == need || !wrong_.empty()) return;
-    wrong_ =
-        fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} by {}{})", info.file, escaped(info.name),
-                    to_string(info.shape), to_string(need), because_, escaped(config_file_),
-                    family_.sizes == SizesFrom::tensors ? " and the first layer's projections" : "");
-  }
-
-  BoundLinear linear(const LinearSpec& spec, LinearParts parts, std::size_t in, const Outputs& out,
-                     bool heads_inward = false) {
-    BoundLinear bound;
-    if (parts.weight && parts.rank > 0) {
-      bound.first = matrix({&spec.factors.first.value(), 1}, in, alone(parts.rank), heads_inward);
-      bound.weight = matrix({&spec.factors.last.value(), 1}, parts.rank, out, false);
-    } else if (parts.weight) {
-      bound.weight = matrix(spec.weight, in, out, heads_inward);
-    }
-    if (parts.bias) bound.bias = bias(spec.bias, out);
-    return bound;
-  }
-
-  BoundMatrix matrix(std::span<const StoredTensor> names, std::size_t in, const Outputs& out,
-                     bool heads_inward);
-  BoundVector bias(std::span<const StoredTensor> names, const Outputs& out);
-  BoundVector vector(const std::vector<std::string>& names, std::size_t width);
-  BoundNorm norm(const NormSpec& spec, NormKind kind, std::size_t width);
-  std::size_t table(const std::vector<std::string>& names, std::size_t rows, std::string because);
-  void report() const;
-
-  const FamilySpec& family_;
-  const ModelConfig& config_;
-  TensorNames names_;
-  std::string config_file_;
-  Binding bound_;
-  std::optional<std::size_t> number_;  // of the current layer
-  bool absolute_ = false;              // names are of the head
-  std::size_t heads_ = 1;              // of the current layer, for an output projection of rank 3
-  BoundVector relative_bias_;          // of the current stack
-  std::string because_;
-  std::string missing_;
-  std::size_t missing_count_ = 0;
-  std::string wrong_;
-};
-
-BoundMatrix Binder::matrix(std::span<const StoredTensor> names, std::size_t in, const Outputs& out,
-                           bool heads_inward) {
-  const auto found = need(names);
-  if (!found) return {};
-  const bool packed = found->packing == Packing::query_key_value;
-  const std::size_t stored_out = packed ? out.all : out.count();
-  BoundMatrix bound = {.tensor = found->index,
-                       .axes = found->axes,
-                       .first = packed ? out.before : 0,
-                       .in = in,
-                       .out = out.count()};
-  if (found->axes == Axes::out_in) {
-    expect_shape(*found, {stored_out, in});
-  } else if (found->axes == Axes::in_out_or_head && names_.info(*found).shape.size() == 3) {
-    expect_shape(*found,
-                 heads_inward ? Shape{heads_, in / heads_, stored_out} : Shape{out.heads, in, out.each});
-    if (!heads_inward) bound.heads = out.heads;
-  } else {
-    expect_shape(*found, {in, stored_out});
-  }
-  return bound;
-}
-
-BoundVector Binder::bias(std::span<const StoredTensor> names, const Outputs& out) {
-  const auto found = need(names);
-  if (!found) return {};
-  const bool packed = found->packing == Packing::query_key_value;
-  if (found->axes == Axes::in_out_or_head && names_.info(*found).shape.size() == 2) {
-    expect_shape(*found, {out.heads, out.each});
-  } else {
-    expect_shape(*found, {packed ? out.all : out.count()});
-  }
-  return {found->index, packed ? out.before : 0, out.count()};
-}
-
-BoundVector Binder::vector(const std::vector<std::string>& names, std::size_t width) {
-  const auto found = need(stored(names));
-  if (!found) return {};
-  expect_shape(*found, {width});
-  return {found->index, 0, width};
-}
-
-BoundNorm Binder::norm(const NormSpec& spec, NormKind kind, std::size_t width) {
-  BoundNorm bound;
-  if (kind == NormKind::none) return bound;
-  bound.gain = vector(spec.gain, width);
-  if (!spec.bias.empty()) bound.bias = vector(spec.bias, width);
-  return bound;
-}
-
-std::size_t Binder::table(const std::vector<std::string>& names, std::size_t rows, std::string because) {
-  const auto found = need(stored(names));
-  if (!found) return no_tensor;
-  because_ = std::move(because);
-  expect_shape(*found, {rows, config_.embedding.width});
-  return found->index;
-}
-
-void Binder::bind_relative_bias() {
-  const AttentionConfig& attention = config_.layers.front().attention;
-  if (!attention.relative_buckets) return;
-  const std::size_t rows = attention.relative_buckets->rows;
-  const auto found = need(stored(family_.stack.relative->table));
-  if (!found) return;
-  because_ = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
-  expect_shape(*found, {rows, attention.heads});
-  relative_bias_ = {found->index, 0, rows * attention.heads};
-}
-
-void Binder::bind_layer(const LayerConfig& layer) {
+void bind_attention(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
+  const auto& [family, config, binder] = at;
   const AttentionConfig& attention = layer.attention;
-  const LayerSpec& spec = family_.stack.layer;
-  number_ = layer.stored_as;
-  heads_ = attention.heads;
-  because_ = fmt::format("width {}, {} heads, {} key/value heads, head dimension {}", config_.d_model,
-                         attention.heads, attention.kv_heads, attention.d_head);
-  Outputs query{.heads = attention.query_slices(), .each = attention.d_head};
-  Outputs key{.heads = attention.kv_heads, .each = attention.d_head, .before = query.count()};
-  Outputs value{
-      .heads = attention.kv_heads, .each = attention.d_value, .before = query.count() + key.count()};
-  query.all = key.all = value.all = value.before + value.count();
-
-  BoundLayer bound;
-  bound.relative_bias = relative_bias_;
-  bound.query = linear(spec.query, attention.query, config_.d_model, query);
-  bound.key = linear(spec.key, attention.key, config_.d_key_input, key);
+  const LayerSpec& spec = family.stack.layer;
+  const auto outputs = [&](std::size_t heads, std::size_t each, PackedPart part) {
+    return ProjectionOutputs{heads, each, part, &attention};
+  };
+  binder.heads = attention.heads;
+  binder.because = fmt::format("width {}, {} heads, {} key/value heads, head dimension {}", config.d_model,
+                               attention.heads, attention.kv_heads, attention.d_head);
+  bound.query = binder.linear(spec.query, attention.query, config.d_model,
+                              outputs(attention.query_slices(), attention.d_head, PackedPart::query));
+  bound.key = binder.linear(spec.key, attention.key, config.d_key_input,
+                            outputs(attention.kv_heads, attention.d_head, PackedPart::key));
   if (!attention.key.weight) {
     bound.key.weight = bound.query.weight;
     bound.key.first = bound.query.first;
   }
-  bound.value = linear(spec.value, attention.value, config_.d_value_input, value);
-  bound.output = linear(spec.output, attention.output, attention.heads * attention.d_value,
-                        alone(config_.d_output), true);
-  bound.query_norm = norm(spec.query_norm, attention.head_norm.kind, attention.d_head);
-  bound.key_norm = norm(spec.key_norm, attention.head_norm.kind, attention.d_head);
-  if (layer.place != NormPlace::none) {
-    bound.attention_norm = norm(spec.attention_norm, layer.norm.kind, config_.d_model);
-    bound.mlp_norm = norm(spec.mlp_norm, layer.norm.kind, config_.d_model);
-  }
-  if (layer.mlp.width > 0) {
-    because_ = fmt::format("width {}, MLP width {}", config_.d_model, layer.mlp.width);
-    const LinearParts parts = {true, layer.mlp.bias};
-    bound.up = linear(spec.up, parts, config_.d_model, alone(layer.mlp.width));
-    if (layer.mlp.gated) bound.gate = linear(spec.gate, parts, config_.d_model, alone(layer.mlp.width));
-    bound.down = linear(spec.down, parts, layer.mlp.width, alone(config_.d_model));
-  }
-  bound_.layers.emplace(layer.stored_as, bound);
-  number_.reset();
+  bound.value = binder.linear(spec.value, attention.value, config.d_value_input,
+                              outputs(attention.kv_heads, attention.d_value, PackedPart::value));
+  bound.output = binder.linear(spec.output, attention.output, attention.heads * attention.d_value,
+                               outputs_alone(config.d_output), true);
+  bound.query_norm = head_norm(at, spec.query_norm, attention, attention.heads);
+  bound.key_norm = head_norm(at, spec.key_norm, attention, attention.kv_heads);
+  if (attention.sinks) bound.sinks = binder.vector(stored(spec.sinks), attention.heads);
 }
 
-void Binder::bind_embedding() {
-  const EmbeddingSpec& spec = family_.embedding;
-  const EmbeddingConfig& embedding = config_.embedding;
+void bind_norms(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
+  if (layer.place == NormPlace::none) return;
+  const LayerSpec& spec = at.family.stack.layer;
+  const auto norm = [&](const NormSpec& of) {
+    return at.binder.norm(of, layer.norm.kind, at.config.d_model);
+  };
+  bound.attention_norm = norm(spec.attention_norm);
+  bound.mlp_norm = norm(spec.mlp_norm);
+  if (layer.place != NormPlace::both) return;
+  bound.attention_output_norm = norm(spec.attention_output_norm);
+  bound.mlp_output_norm = norm(spec.mlp_output_norm);
+}
+
+ProjectionOutputs inner(std::size_t width, PackedPart part) {
+  return {.heads = 1, .each = width, .part = part};
+}
+
+void bind_mlp(const Bind& at, const MlpConfig& mlp, BoundLayer& bound) {
+  const auto& [family, config, binder] = at;
+  const LayerSpec& spec = family.stack.layer;
+  const LinearParts parts = {true, mlp.bias};
+  binder.because = fmt::format("width {}, MLP width {}", config.d_model, mlp.width);
+  bound.mlp.up = binder.linear(spec.up, parts, config.d_model, inner(mlp.width, PackedPart::up));
+  if (mlp.gated)
+    bound.mlp.gate = binder.linear(spec.gate, parts, config.d_model, inner(mlp.width, PackedPart::gate));
+  bound.mlp.down = binder.linear(spec.down, parts, mlp.width, outputs_alone(config.d_model));
+}
+
+void bind_experts(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
+  const auto& [family, config, binder] = at;
+  const ExpertsSpec& spec = family.stack.layer.experts.value();
+  const ExpertsConfig& experts = layer.experts;
+  const LinearParts parts = {true, layer.mlp.bias};
+  binder.because =
+      fmt::format("width {}, {} experts of width {}", config.d_model, experts.count, layer.mlp.width);
+  bound.router =
+      binder.linear(spec.router, {true, experts.router_bias}, config.d_model, outputs_alone(experts.count));
+  const auto each = [&](const LinearSpec& of, std::size_t in, const ProjectionOutputs& out) {
+    return binder.expert_linears(of, parts, in, out, experts.count);
+  };
+  const auto up = each(spec.up, config.d_model, inner(layer.mlp.width, PackedPart::up));
+  const auto gate = each(spec.gate, config.d_model, inner(layer.mlp.width, PackedPart::gate));
+  const auto down = each(spec.down, layer.mlp.width, outputs_alone(config.d_model));
+  for (std::size_t e = 0; e < experts.count; ++e) bound.experts.push_back({up[e], gate[e], down[e]});
+  if (experts.shared_width == 0) return;
+  binder.because = fmt::format("width {}, shared expert of width {}", config.d_model, experts.shared_width);
+  bound.shared.up = binder.linear(spec.shared_up, parts, config.d_model, outputs_alone(experts.shared_width));
+  bound.shared.gate =
+      binder.linear(spec.shared_gate, parts, config.d_model, outputs_alone(experts.shared_width));
+  bound.shared.down =
+      binder.linear(spec.shared_down, parts, experts.shared_width, outputs_alone(config.d_model));
+  bound.shared_factor = binder.linear(spec.shared_factor, {true, false}, config.d_model, outputs_alone(1));
+}
+
+/// One of the stack, which all of its layers share.
+BoundVector bind_relative_bias(const Bind& at) {
+  const auto& [family, config, binder] = at;
+  const AttentionConfig& attention = config.layers.front().attention;
+  if (!attention.relative_buckets) return {};
+  const std::size_t rows = attention.relative_buckets->rows;
+  binder.scope = {};
+  binder.because = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
+  return binder.rows(family.stack.relative->table, rows, attention.heads);
+}
+
+void bind_layer(const Bind& at, const LayerConfig& layer, const BoundVector& relative_bias) {
+  BoundLayer bound;
+  bound.relative_bias = relative_bias;
+  at.binder.scope = {NameScope::Place::layer, layer.stored_as};
+  bind_attention(at, layer, bound);
+  bind_norms(at, layer, bound);
+  if (layer.experts.count > 0) {
+    bind_experts(at, layer, bound);
+  } else if (layer.mlp.width > 0) {
+    bind_mlp(at, layer.mlp, bound);
+  }
+  at.binder.bound().layers.emplace(layer.stored_as, std::move(bound));
+}
+
+void bind_embedding(const Bind& at) {
+  const auto& [family, config, binder] = at;
+  const EmbeddingSpec& spec = family.embedding;
+  const EmbeddingConfig& embedding = config.embedding;
+  Binding& bound = binder.bound();
+  binder.scope = {};
   if (embedding.vocabulary > 0) {
-    bound_.token =
-        table(spec.token, embedding.vocabulary, fmt::format("vocabulary of {}", embedding.vocabulary));
+    binder.because = fmt::format("vocabulary of {}", embedding.vocabulary);
+    bound.token = binder.table(spec.token, embedding.vocabulary, embedding.width);
   }
   if (embedding.position == PositionKind::learned) {
-    const std::size_t rows = config_.max_positions.value() + embedding.position_offset;
-    bound_.position = table(spec.position, rows, fmt::format("{} positions", *config_.max_positions));
+    const std::size_t rows = config.max_positions.value() + embedding.position_offset;
+    binder.because = fmt::format("{} positions", *config.max_positions);
+    bound.position =
+        binder.table(spec.position, rows, embedding.positions_last ? config.d_model : embedding.width);
   }
   if (embedding.token_types > 0) {
-    bound_.token_type =
-        table(spec.token_type, embedding.token_types, fmt::format("{} token types", embedding.token_types));
+    binder.because = fmt::format("{} token types", embedding.token_types);
+    bound.token_type = binder.table(spec.token_type, embedding.token_types, embedding.width);
   }
-  because_ = fmt::format("embedding width {}, model width {}", embedding.width, config_.d_model);
-  bound_.embedding_norm = norm(spec.norm, embedding.norm.kind, embedding.width);
-  bound_.projection = linear(spec.projection, embedding.projection, embedding.width, alone(config_.d_model));
+  binder.because = fmt::format("embedding width {}, model width {}", embedding.width, config.d_model);
+  bound.embedding_norm = binder.norm(spec.norm, embedding.norm.kind, embedding.width);
+  bound.projection =
+      binder.linear(spec.projection, embedding.projection, embedding.width, outputs_alone(config.d_model));
 }
 
-void Binder::bind_head() {
-  const HeadSpec& spec = *family_.head;
-  const HeadConfig& head = config_.head;
-  const std::size_t width = head.transform || head.tied ? config_.embedding.width : config_.d_model;
-  absolute_ = true;
-  because_ = fmt::format("model width {}, embedding width {}, vocabulary of {}", config_.d_model,
-                         config_.embedding.width, config_.embedding.vocabulary);
+void bind_head(const Bind& at) {
+  const auto& [family, config, binder] = at;
+  const HeadSpec& spec = *family.head;
+  const HeadConfig& head = config.head;
+  Binding& bound = binder.bound();
+  const bool narrow = head.transform || head.tied || head.projection.weight;
+  const std::size_t width = narrow ? config.embedding.width : config.d_model;
+  binder.because = fmt::format("model width {}, embedding width {}, vocabulary of {}", config.d_model,
+                               config.embedding.width, config.embedding.vocabulary);
+  binder.scope = {};
+  bound.head_projection =
+      binder.linear(spec.projection, head.projection, config.d_model, outputs_alone(width));
+  binder.scope.place = NameScope::Place::absolute;
   if (head.transform) {
-    bound_.head_transform = linear(spec.transform, {true, true}, config_.d_model, alone(width));
-    bound_.head_norm = norm(spec.transform_norm, head.norm.kind, width);
+    bound.head_transform = binder.linear(spec.transform, {true, true}, config.d_model, outputs_alone(width));
+    bound.head_norm = binder.norm(spec.transform_norm, head.norm.kind, width);
   }
-  const Outputs vocabulary = alone(config_.embedding.vocabulary);
-  bound_.head_decoder = linear(spec.decoder, {!head.tied, head.bias}, width, vocabulary);
+  const std::size_t vocabulary = config.embedding.vocabulary;
+  bound.head_decoder = binder.linear(spec.decoder, {!head.tied, head.bias}, width, outputs_alone(vocabulary));
   if (head.tied) {
-    if (const auto copy = find(spec.decoder.weight))
-      bound_.alternatives.push_back({copy->index, bound_.token});
-    bound_.head_decoder.weight = {
-        .tensor = bound_.token, .axes = Axes::out_in, .in = width, .out = vocabulary.count()};
+    if (const auto copy = binder.find(spec.decoder.weight))
+      bound.alternatives.push_back({copy->index, bound.token});
+    bound.head_decoder.weight = {
+        .tensor = bound.token, .axes = Axes::out_in, .in = width, .outputs = whole(vocabulary)};
   }
 }
 
-void Binder::report() const {
-  const auto tensors = names_.weights().tensors();
-  const std::string_view file = tensors.empty() ? std::string_view(config_file_) : tensors.front().file;
-  if (missing_count_ > 0) {
-    const std::string more = missing_count_ > most_missing_named
-                                 ? fmt::format(" and {} more", missing_count_ - most_missing_named)
-                                 : "";
-    fail(Status::bad_input, "{}: {} {} missing that {} needs: {}{}", escaped(file), missing_count_,
-         missing_count_ == 1 ? "tensor is" : "tensors are", escaped(config_file_), missing_, more);
+/// The number that a layer's tensor has in its name; nullopt for other tensors.
+std::optional<std::size_t> layer_number(std::string_view name, const std::string& layer_prefix) {
+  const std::size_t mark = layer_prefix.find("{}");
+  if (mark == std::string::npos) return std::nullopt;
+  const std::string_view before = std::string_view(layer_prefix).substr(0, mark);
+  const std::string_view after = std::string_view(layer_prefix).substr(mark + 2);
+  if (!name.starts_with(before)) return std::nullopt;
+  name.remove_prefix(before.size());
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  name.remove_prefix(static_cast<std::size_t>(end - name.data()));
+  return name.starts_with(after) ? std::optional(number) : std::nullopt;
+}
+
+/// Layers that the file has and the configuration has not.
+void check_extra_layers(const Bind& at) {
+  std::set<std::size_t> known, extra;
+  for (const LayerConfig& layer : at.config.layers) known.insert(layer.stored_as);
+  const auto tensors = at.binder.names().weights().tensors();
+  std::string_view file;
+  for (const TensorInfo& tensor : tensors) {
+    const auto number = layer_number(tensor.name, at.binder.names().layer_prefix());
+    if (!number || known.contains(*number) || is_known_buffer(tensor.name)) continue;
+    extra.insert(*number);
+    file = tensor.file;
   }
-  if (!wrong_.empty()) fail(Status::bad_input, "{}", wrong_);
+  if (extra.empty()) return;
+  at.binder.faults().wrong(
+      fmt::format("{}: layer {}{} is stored, and the configuration has {}", file, *extra.begin(),
+                  extra.size() > 1 ? fmt::format(" and {} more", extra.size() - 1) : "", known.size()));
 }
 
 }  // namespace
 
 Binding bind_tensors(const FamilySpec& family, const ModelConfig& config, const Checkpoint& weights,
                      const std::string& config_file) {
-  return Binder(family, config, weights, config_file).bind();
+  TensorBinder binder(family, config, weights, config_file);
+  const Bind at = {family, config, binder};
+  const BoundVector relative_bias = bind_relative_bias(at);
+  for (const LayerConfig& layer : config.layers) {
+    if (!binder.bound().layers.contains(layer.stored_as)) bind_layer(at, layer, relative_bias);
+  }
+  bind_embedding(at);
+  binder.scope = {};
+  binder.because = fmt::format("width {}", config.d_model);
+  binder.bound().final_norm = binder.norm(family.final_norm, config.final_norm.kind, config.d_model);
+  if (config.head.present) bind_head(at);
+  check_extra_layers(at);
+  const auto tensors = weights.tensors();
+  binder.faults().report(tensors.empty() ? std::string_view(config_file) : tensors.front().file, config_file);
+  return std::move(binder.bound());
 }
 
 }  // namespace attnctl

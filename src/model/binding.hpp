@@ -6,27 +6,30 @@
 #include <map>
 #include <vector>
 
+#include "model/packing.hpp"
 #include "model/tensor_names.hpp"
 
 namespace attnctl {
 
 inline constexpr std::size_t no_tensor = Checkpoint::npos;
 
-/// Where a weight lies: outputs [first, first + out) of a tensor.
+/// Where a weight lies: some outputs of a tensor.
 struct BoundMatrix {
   std::size_t tensor = no_tensor;
   Axes axes = Axes::out_in;
   std::size_t heads = 0;  // of a query, key or value projection of rank 3 [heads, in, k]; else 0
-  std::size_t first = 0;
   std::size_t in = 0;
-  std::size_t out = 0;
+  Slices outputs = {};
+  std::size_t expert = 0;  // of a stack of experts [experts, ...]
+
+  [[nodiscard]] std::size_t out() const { return outputs.count(); }
 };
 
-/// Elements [first, first + count) of a tensor.
+/// Some elements of a tensor, or of a row of it.
 struct BoundVector {
   std::size_t tensor = no_tensor;
-  std::size_t first = 0;
-  std::size_t count = 0;
+  Slices elements = {};
+  std::size_t expert = 0;  // of a stack of experts [experts, width]
 };
 
 struct BoundLinear {
@@ -36,14 +39,22 @@ struct BoundLinear {
 };
 
 struct BoundNorm {
-  BoundVector gain, bias;
+  std::vector<BoundVector> gain, bias;  // one, or one a head
+  float gain_offset = 0;
+};
+
+struct BoundMlp {
+  BoundLinear up, gate, down;
 };
 
 struct BoundLayer {
   BoundLinear query, key, value, output;
-  BoundNorm attention_norm, mlp_norm, query_norm, key_norm;
-  BoundLinear up, gate, down;
+  BoundNorm attention_norm, mlp_norm, attention_output_norm, mlp_output_norm, query_norm, key_norm;
   BoundVector relative_bias;  // one of the stack, in each of its layers
+  BoundVector sinks;
+  BoundMlp mlp, shared;
+  BoundLinear router, shared_factor;
+  std::vector<BoundMlp> experts;
 };
 
 /// Every tensor that a configuration needs, found and of the right shape and type.
@@ -53,7 +64,7 @@ struct Binding {
   BoundNorm embedding_norm;
   BoundLinear projection;
   BoundNorm final_norm;
-  BoundLinear head_transform, head_decoder;
+  BoundLinear head_projection, head_transform, head_decoder;
   BoundNorm head_norm;
   std::vector<bool> used;  // [tensors of the checkpoint]
 
@@ -66,7 +77,8 @@ struct Binding {
   std::vector<Alternative> alternatives;
 };
 
-/// Throws Error(bad_input): all missing tensors in one line, else the first of a wrong shape or type.
+/// Throws Error(bad_input) that names in one line all that is wrong: missing tensors, wrong shapes and types,
+/// layers that the configuration does not have.
 /// `config_file` is for errors.
 [[nodiscard]] Binding bind_tensors(const FamilySpec& family, const ModelConfig& config,
                                    const Checkpoint& weights, const std::string& config_file);

@@ -14,6 +14,15 @@ std::string shown(const nlohmann::ordered_json& value) {
   return escaped(text);
 }
 
+/// The value of `a`, or of `a/b`: b of the object a. Null where there is none.
+const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std::string_view name) {
+  const std::size_t slash = name.find('/');
+  const auto found = object.find(name.substr(0, slash));
+  if (found == object.end()) return nullptr;
+  if (slash == std::string_view::npos) return &*found;
+  return found->is_object() ? value_at(*found, name.substr(slash + 1)) : nullptr;
+}
+
 }  // namespace
 
 ConfigReader::ConfigReader(std::string file, const nlohmann::ordered_json& object, std::string pointer)
@@ -25,8 +34,8 @@ std::string ConfigReader::pointer(std::string_view name) const {
 
 std::optional<ConfigValue> ConfigReader::find(std::span<const std::string> names) const {
   for (const std::string& name : names) {
-    const auto found = object_->find(name);
-    if (found != object_->end() && !found->is_null()) return ConfigValue{name, &*found};
+    const nlohmann::ordered_json* const found = value_at(*object_, name);
+    if (found != nullptr && !found->is_null()) return ConfigValue{name, found};
   }
   return std::nullopt;
 }
@@ -77,6 +86,14 @@ std::optional<double> ConfigReader::number(std::span<const std::string> names) c
   const auto number = value->json->get<double>();
   if (!std::isfinite(number)) refuse(*value, "a finite number");
   return number;
+}
+
+double ConfigReader::number(const NumberKey& key) const {
+  const auto value = find(key.names);
+  if (!value) return key.otherwise;
+  if (key.rule == NumberKey::Rule::plain) return number(key.names).value();
+  const double number = positive(key.names).value();
+  return key.rule == NumberKey::Rule::inverse ? 1 / number : 1 / std::sqrt(number);
 }
 
 std::optional<double> ConfigReader::positive(std::span<const std::string> names) const {

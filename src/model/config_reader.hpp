@@ -29,6 +29,9 @@ class ConfigReader {
   [[nodiscard]] std::optional<ConfigValue> find(std::span<const std::string> names) const;
   [[nodiscard]] std::optional<ConfigValue> find(const std::string& name) const;
 
+  /// What the key says, or follows from it; without one, what the key says of that, as it is.
+  [[nodiscard]] double number(const NumberKey& key) const;
+
   /// The key is there and null.
   [[nodiscard]] bool is_null(const std::string& name) const;
 

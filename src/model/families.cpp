@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "model/config_reader.hpp"
 #include "model/family_parts.hpp"
 
 namespace attnctl {
@@ -80,7 +81,19 @@ std::span<const FamilySpec> families() {
   return table;
 }
 
-const FamilySpec& family_of(const std::string& file, const nlohmann::ordered_json& config) {
+namespace {
+
+/// Whether the configuration, or what stands for a key that it lacks, has the variant's value.
+bool applies(const Variant& variant, const ConfigReader& config) {
+  const auto value = config.find(variant.key);
+  if (!value) return variant.otherwise == variant.value;
+  if (variant.value.is_boolean() && !value->json->is_boolean()) config.refuse(*value, "true or false");
+  return *value->json == variant.value;
+}
+
+}  // namespace
+
+FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& config) {
   std::string supported;
   for (const FamilySpec& family : families()) {
     supported += fmt::format("{}{}", supported.empty() ? "" : ", ", family.name);
@@ -97,7 +110,12 @@ const FamilySpec& family_of(const std::string& file, const nlohmann::ordered_jso
     fail(Status::bad_input, "{}: /model_type: unsupported \"{}\"; supported: {} (attnctl info --families)",
          escaped(file), escaped(name), supported);
   }
-  return *found;
+  FamilySpec row = *found;
+  const ConfigReader reader(file, config);
+  for (const Variant& variant : found->variants) {
+    if (applies(variant, reader)) variant.apply(row);
+  }
+  return row;
 }
 
 bool is_known_buffer(std::string_view tensor_name) {

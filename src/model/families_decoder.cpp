@@ -30,13 +30,14 @@ FamilySpec gpt2() {
                .activation = {"activation_function"},
                .norm_eps_otherwise = 1e-5,
                .activation_otherwise = "gelu_new",
-               .unscaled_unless = "scale_attn_weights",
                .inverse_layer_if = "scale_attn_by_inverse_layer_idx"};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
   spec.position = PositionKind::learned;
   spec.causal = true;
   spec.requirements = {{"add_cross_attention", {false}}};
+  spec.variants = {
+      {"scale_attn_weights", false, true, [](FamilySpec& row) { row.keys.scale.otherwise = 1; }}};
   return spec;
 }
 
@@ -74,7 +75,7 @@ FamilySpec llama() {
   spec.place = NormPlace::pre;
   spec.rotary = RotarySpec{};
   spec.causal = true;
-  spec.requirements = {{"partial_rotary_factor", {1.0}}};
+  spec.requirements = {{"partial_rotary_factor", {1.0}}, {"rope_parameters/partial_rotary_factor", {1.0}}};
   return spec;
 }
 

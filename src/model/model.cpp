@@ -29,6 +29,7 @@ struct Model::State {
   std::map<std::size_t, LayerWeights> layers;  // by LayerConfig::stored_as
   std::map<std::size_t, AttentionWeights> attentions;
   std::optional<EmbeddingWeights> embedding;
+  std::optional<NormWeights> final_norm;
   std::optional<HeadWeights> head;
 };
 
@@ -65,19 +66,19 @@ void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, War
 std::span<const std::byte> stored_row(const TensorView& view, const BoundMatrix& bound, std::size_t r) {
   const std::size_t size = size_of(view.dtype);
   if (bound.axes == Axes::out_in)
-    return view.bytes.subspan((bound.first + r) * bound.in * size, bound.in * size);
+    return view.bytes.subspan(bound.outputs.place(r) * bound.in * size, bound.in * size);
   const std::size_t stride = view.bytes.size() / size / bound.in;
-  return view.bytes.subspan((r * stride + bound.first) * size, bound.out * size);
+  return view.bytes.subspan((r * stride + bound.outputs.first) * size, bound.out() * size);
 }
 
 /// Whether two weights are stored alike, with the same bytes. Unlike ones are told by their first row.
 bool same_bytes(Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b) {
   if (a.tensor == no_tensor || b.tensor == no_tensor) return a.tensor == b.tensor;
-  const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out == b.out;
+  const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out() == b.out();
   if (!alike || weights.tensors()[a.tensor].dtype != weights.tensors()[b.tensor].dtype) return false;
   const TensorView first = weights.tensor(a.tensor);
   const TensorView second = weights.tensor(b.tensor);
-  const std::size_t rows = a.axes == Axes::out_in ? a.out : a.in;
+  const std::size_t rows = a.axes == Axes::out_in ? a.out() : a.in;
   for (std::size_t r = 0; r < rows; ++r) {
     if (!std::ranges::equal(stored_row(first, a, r), stored_row(second, b, r))) return false;
   }
@@ -128,9 +129,16 @@ const LayerWeights& Model::layer(std::size_t index) const {
   static_cast<AttentionWeights&>(weights) = attention(index);
   weights.attention_norm = values.norm(bound.attention_norm);
   weights.mlp_norm = values.norm(bound.mlp_norm);
-  weights.up = values.linear(bound.up);
-  weights.gate = values.linear(bound.gate);
-  weights.down = values.linear(bound.down);
+  weights.attention_output_norm = values.norm(bound.attention_output_norm);
+  weights.mlp_output_norm = values.norm(bound.mlp_output_norm);
+  const auto mlp = [&](const BoundMlp& one) {
+    return MlpWeights{values.linear(one.up), values.linear(one.gate), values.linear(one.down)};
+  };
+  weights.mlp = mlp(bound.mlp);
+  weights.shared = mlp(bound.shared);
+  weights.router = values.linear(bound.router);
+  weights.shared_factor = values.linear(bound.shared_factor);
+  for (const BoundMlp& expert : bound.experts) weights.experts.push_back(mlp(expert));
   return state_->layers.emplace(number, weights).first->second;
 }
 
@@ -147,7 +155,8 @@ const AttentionWeights& Model::attention(std::size_t index) const {
       values.linear(bound.output),
       values.norm(bound.query_norm),
       values.norm(bound.key_norm),
-      values.columns(bound.relative_bias, state_->config.layers[index].attention.heads)};
+      values.columns(bound.relative_bias, state_->config.layers[index].attention.heads),
+      values.vector(bound.sinks)};
   return state_->attentions.emplace(number, weights).first->second;
 }
 
@@ -163,15 +172,16 @@ const EmbeddingWeights& Model::embedding() const {
 }
 
 NormWeights Model::final_norm() const {
-  return state_->values.norm(state_->binding.final_norm);
+  if (!state_->final_norm) state_->final_norm = state_->values.norm(state_->binding.final_norm);
+  return *state_->final_norm;
 }
 
 const HeadWeights& Model::head() const {
   if (!state_->head) {
     const Binding& bound = state_->binding;
     TensorValues& values = state_->values;
-    state_->head = HeadWeights{values.linear(bound.head_transform), values.norm(bound.head_norm),
-                               values.linear(bound.head_decoder)};
+    state_->head = HeadWeights{values.linear(bound.head_projection), values.linear(bound.head_transform),
+                               values.norm(bound.head_norm), values.linear(bound.head_decoder)};
   }
   return *state_->head;
 }

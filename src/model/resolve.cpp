@@ -31,7 +31,7 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
   const NormConfig norm = resolve_norm(family, config);
   resolve_layers(family, config, norm, model);
   model.embedding = resolve_embedding(family, config, model);
-  if (!family.final_norm.gain.empty()) model.final_norm = norm;
+  model.final_norm = norm_of(norm, family.final_norm);
   model.d_key_input = model.d_value_input = model.d_output = model.d_model;
   model.head = resolve_head(family, config, model, source.weights.get());
   return model;
@@ -57,7 +57,7 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 
 ModelConfig resolve_config(const ModelSource& source) {
   const std::string file = source.config_path.string();
-  const FamilySpec& family = family_of(file, source.config);
+  const FamilySpec family = family_of(file, source.config);
   const ConfigReader config(file, source.config);
   check_requirements(family, config);
   if (family.sizes == SizesFrom::tensors && !source.weights) {

@@ -30,7 +30,11 @@ inline constexpr std::size_t widest_head = 1U << 20U;
 /// Rows of the position table that are positions, all but those up to the padding's.
 [[nodiscard]] std::size_t resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config);
 
+/// What all norms of a model have in common.
 [[nodiscard]] NormConfig resolve_norm(const FamilySpec& family, const ConfigReader& config);
+
+/// The same as this one norm is stored; of kind none where it is not there.
+[[nodiscard]] NormConfig norm_of(NormConfig norm, const NormSpec& spec);
 
 /// What is said of a projection without a look at the file: what is there only if stored counts as absent.
 [[nodiscard]] LinearParts resolve_parts(const LinearSpec& spec, const ConfigReader& config);
@@ -43,6 +47,14 @@ inline constexpr std::size_t widest_head = 1U << 20U;
 [[nodiscard]] RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec,
                                                        const ConfigReader& config);
 
+/// Of a layer with experts: one of them.
+[[nodiscard]] MlpConfig resolve_mlp(const FamilySpec& family, const ConfigReader& config, std::size_t d_model,
+                                    bool of_experts);
+
+/// Of each layer; a count of 0 where it has one MLP.
+[[nodiscard]] std::vector<ExpertsConfig> resolve_experts(const FamilySpec& family, const ConfigReader& config,
+                                                         std::size_t layers);
+
 /// model.layers.
 void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
                     ModelConfig& model);
@@ -53,6 +65,13 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
 /// What the file has of the head; without a file (null), what a model of the family has when it was trained.
 [[nodiscard]] HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config,
                                       const ModelConfig& model, Checkpoint* weights);
+
+/// The slope of each head.
+[[nodiscard]] std::vector<float> alibi_slopes(AlibiSlopes rule, std::size_t heads);
+
+/// Which of `count` layers turn by position.
+[[nodiscard]] std::vector<bool> resolve_turning_layers(const RotarySpec& spec, const ConfigReader& config,
+                                                       std::size_t count);
 
 /// Which keys each of `count` layers sees.
 [[nodiscard]] std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigReader& config,

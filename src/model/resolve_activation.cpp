@@ -22,6 +22,7 @@ constexpr NamedActivation activations[] = {{"gelu", Activation::gelu_erf},
                                            {"silu", Activation::silu},
                                            {"swish", Activation::silu},
                                            {"relu", Activation::relu},
+                                           {"relu2", Activation::relu_squared},
                                            {"tanh", Activation::tanh}};
 
 }  // namespace

@@ -57,9 +57,15 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   }
   attention.d_head = resolve_head_width(family, config, model.d_model, attention.heads);
   attention.d_value = attention.d_head;
-  const bool scaled =
-      family.keys.unscaled_unless.empty() || config.flag(family.keys.unscaled_unless).value_or(true);
-  attention.scale = scaled ? 1 / std::sqrt(static_cast<double>(attention.d_head)) : 1;
+  const double scale = config.number(family.keys.scale);
+  attention.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(attention.d_head));
+  attention.clip = static_cast<float>(config.number(family.keys.clip));
+  attention.soft_cap = static_cast<float>(config.number(family.keys.soft_cap));
+  attention.sinks = !family.stack.layer.sinks.empty();
+  if (family.alibi != AlibiSlopes::none) {
+    attention.alibi = std::make_shared<const AlibiConfig>(AlibiConfig{
+        alibi_slopes(family.alibi, attention.heads), family.counts_visible, family.alibi_rounded});
+  }
   attention.causal =
       family.causal || (!family.keys.causal_if.empty() && config.flag(family.keys.causal_if).value_or(false));
   if (family.rotary) {

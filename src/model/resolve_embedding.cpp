@@ -1,5 +1,7 @@
 #include "attnctl/base/error.hpp"
 
+#include <cmath>
+
 #include "model/resolve.hpp"
 
 namespace attnctl {
@@ -35,8 +37,13 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   embedding.width =
       config.size(std::span(keys.embedding.names)).value_or(keys.embedding.otherwise.value_or(model.d_model));
   embedding.position = family.position;
+  embedding.positions_last = family.positions_last;
   if (!family.embedding.token_type.empty()) embedding.token_types = config.size(keys.token_types);
-  if (!family.embedding.norm.gain.empty()) embedding.norm = model.layers.at(0).norm;
+  embedding.norm = norm_of(model.layers.at(0).norm, family.embedding.norm);
+  embedding.position_offset = family.position_offset;
+  embedding.counts_visible = family.counts_visible;
+  const double root = family.embedding_by_root ? std::sqrt(static_cast<double>(model.d_model)) : 1;
+  embedding.multiplier = static_cast<float>(root * config.number(keys.embedding_multiplier));
   embedding.projection = resolve_parts(family.embedding.projection, config);
   if (family.embedding.projection.weight_presence.rule == Presence::Rule::width_differs &&
       embedding.width == model.d_model) {

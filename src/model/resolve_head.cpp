@@ -40,8 +40,15 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
   if (transform) {
     head.activation = spec.activation.empty() ? model.layers.at(0).mlp.activation
                                               : activation_named(spec.activation, family.keys, config);
-    head.norm = model.layers.at(0).norm;
+    head.norm = norm_of(model.layers.at(0).norm, spec.transform_norm);
   }
+  head.projection = resolve_parts(spec.projection, config);
+  if (model.embedding.width == model.d_model &&
+      spec.projection.weight_presence.rule == Presence::Rule::width_differs) {
+    head.projection = {};
+  }
+  head.multiplier = static_cast<float>(config.number(family.keys.logit_multiplier));
+  head.soft_cap = static_cast<float>(config.number(family.keys.logit_soft_cap));
   return head;
 }
 

@@ -3,21 +3,6 @@
 #include "model/resolve.hpp"
 
 namespace attnctl {
-namespace {
-
-MlpConfig resolve_mlp(const FamilySpec& family, const ConfigReader& config, std::size_t d_model) {
-  const LayerSpec& layer = family.stack.layer;
-  MlpConfig mlp;
-  if (layer.up.weight.empty()) return mlp;
-  const auto& width = family.keys.mlp_width;
-  mlp.width = config.size(std::span(width.names)).value_or(width.otherwise.value_or(4 * d_model));
-  mlp.activation = resolve_activation(family.keys, config);
-  mlp.gated = !layer.gate.weight.empty();
-  mlp.bias = resolve_parts(layer.up, config).bias;
-  return mlp;
-}
-
-}  // namespace
 
 NormConfig resolve_norm(const FamilySpec& family, const ConfigReader& config) {
   const double eps = config.positive(family.keys.norm_eps).value_or(family.keys.norm_eps_otherwise);
@@ -30,24 +15,41 @@ NormConfig resolve_norm(const FamilySpec& family, const ConfigReader& config) {
   return norm;
 }
 
+NormConfig norm_of(NormConfig norm, const NormSpec& spec) {
+  if (!spec.present()) return {};
+  norm.gain = !spec.gain.empty();
+  norm.bias = !spec.bias.empty();
+  return norm;
+}
+
 void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
                     ModelConfig& model) {
   const std::size_t count = resolve_layer_count(family, config);
   const std::size_t groups = family.keys.groups.otherwise ? config.size(family.keys.groups) : 1;
   const auto windows =
       family.window ? resolve_windows(*family.window, config, count) : std::vector<AttentionKind>(count);
+  const auto turning =
+      family.rotary ? resolve_turning_layers(*family.rotary, config, count) : std::vector<bool>(count, true);
   LayerConfig layer;
   layer.attention = resolve_attention(family, config, model);
-  if (!family.stack.layer.query_norm.gain.empty()) layer.attention.head_norm = norm;
-  layer.mlp = resolve_mlp(family, config, model.d_model);
-  layer.norm = norm;
+  layer.attention.head_norm = norm_of(norm, family.stack.layer.query_norm);
+  layer.attention.head_norm_span = family.head_norm_span;
+  const std::vector<ExpertsConfig> experts = resolve_experts(family, config, count);
+  layer.norm = norm_of(norm, family.stack.layer.attention_norm);
   layer.place = family.place;
+  layer.parallel = family.parallel;
+  layer.shared_norm =
+      family.parallel && family.stack.layer.mlp_norm.gain == family.stack.layer.attention_norm.gain;
+  layer.residual_multiplier = static_cast<float>(config.number(family.keys.residual_multiplier));
   const bool by_layer = family.keys.inverse_layer_if.empty()
                             ? false
                             : config.flag(family.keys.inverse_layer_if).value_or(false);
   for (std::size_t i = 0; i < count; ++i) {
     model.layers.push_back(layer);
     model.layers[i].attention.kind = windows[i];
+    model.layers[i].experts = experts[i];
+    model.layers[i].mlp = resolve_mlp(family, config, model.d_model, experts[i].count > 0);
+    if (!turning[i]) model.layers[i].attention.rotary = nullptr;
     if (by_layer) model.layers[i].attention.scale /= static_cast<double>(i + 1);
     const double each = static_cast<double>(count) / static_cast<double>(groups);
     model.layers[i].stored_as = family.stack.numbering == Numbering::by_layer

@@ -1,5 +1,7 @@
 #include "attnctl/base/error.hpp"
 
+#include <algorithm>
+
 #include "model/resolve.hpp"
 
 namespace attnctl {
@@ -32,24 +34,59 @@ std::optional<std::vector<bool>> listed_layers(const std::string& key, const Con
   return windowed;
 }
 
+/// The same by runs: [[type, ...], times], each repeated, one after the other.
+std::optional<std::vector<bool>> layers_of_runs(const std::string& key, const ConfigReader& config,
+                                                std::size_t count) {
+  const auto value = key.empty() ? std::nullopt : config.find(key);
+  if (!value) return std::nullopt;
+  const auto need = fmt::format("a list of [[\"global\" or \"local\", ...], times], {} types in all", count);
+  std::vector<bool> windowed;
+  if (!value->json->is_array()) config.refuse(*value, need);
+  for (const auto& run : *value->json) {
+    if (!run.is_array() || run.size() != 2 || !run[0].is_array() || run[0].empty() ||
+        !run[1].is_number_unsigned() || run[1].get<std::uint64_t>() > count) {
+      config.refuse(*value, need);
+    }
+    for (std::uint64_t time = 0; time < run[1].get<std::uint64_t>(); ++time) {
+      for (const auto& type : run[0]) {
+        if (type != "global" && type != "local")
+          config.refuse_unsupported({value->name, &type}, "global, local");
+        windowed.push_back(type == "local");
+      }
+      if (windowed.size() > count) config.refuse(*value, need);
+    }
+  }
+  if (windowed.size() != count) config.refuse(*value, need);
+  return windowed;
+}
+
+/// What the family does without a list.
+std::vector<bool> usual_layers(const WindowKeys& keys, const ConfigReader& config, std::size_t count) {
+  std::vector<bool> windowed(count, true);
+  if (keys.period_otherwise > 0) {
+    const std::size_t period = config.size({keys.period, keys.period_otherwise});
+    for (std::size_t i = 0; i < count; ++i) windowed[i] = (i + 1) % period != 0;
+  }
+  if (keys.first.empty()) return windowed;
+  const std::size_t first = config.index(std::span(&keys.first, 1)).value_or(keys.first_otherwise);
+  for (std::size_t i = 0; i < std::min(first, count); ++i) windowed[i] = false;
+  return windowed;
+}
+
 }  // namespace
 
 std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigReader& config,
                                            std::size_t count) {
   const auto size = resolve_size(keys, config);
   auto windowed = listed_layers(keys.layer_types, config, count);
-  if (!windowed) {
-    const std::size_t first =
-        keys.first.empty() ? 0 : config.index(std::span(&keys.first, 1)).value_or(keys.first_otherwise);
-    windowed.emplace(count, false);
-    for (std::size_t i = first; size && i < count; ++i) (*windowed)[i] = true;
-  }
+  if (!windowed) windowed = layers_of_runs(keys.runs, config, count);
+  if (!windowed) windowed = size ? usual_layers(keys, config, count) : std::vector<bool>(count, false);
   std::vector<AttentionKind> kinds(count);
   for (std::size_t i = 0; i < count; ++i) {
     if (!(*windowed)[i]) continue;
     if (!size) {
       config.refuse(
-          *config.find(keys.layer_types),
+          *config.find(config.find(keys.layer_types) ? keys.layer_types : keys.runs),
           fmt::format("{} alone, or a width ({}) that is switched on", full, config.pointer(keys.size)));
     }
     kinds[i] = {AttentionKind::Rule::window, *size};

@@ -171,8 +171,9 @@ struct Scaling {
 constexpr Scaling scalings[] = {{"default", plain}, {"linear", linear},     {"llama3", llama3},
                                 {"yarn", yarn},     {"longrope", longrope}, {"su", longrope}};
 
-RotaryConfig resolve_scaling(const Request& request) {
+RotaryConfig resolve_scaling(const Request& request, const RotarySpec& spec) {
   const std::string type = request.scaling.text(type_names).value_or("default");
+  if (spec.yarn_is_longrope && type == "yarn") return longrope(request);
   for (const Scaling& scaling : scalings) {
     if (scaling.name == type) return scaling.resolve(request);
   }
@@ -205,24 +206,33 @@ void check_finite(const RotaryConfig& rotary, double theta, const ConfigReader& 
   }
 }
 
+/// How many dimensions of a head turn.
+std::size_t resolve_dims(const RotarySpec& spec, const ConfigReader& config, const ConfigReader& scaling,
+                         std::size_t d_head) {
+  const auto said = spec.dims.empty() ? std::nullopt : config.size(std::span(&spec.dims, 1));
+  const auto inside = scaling.positive(spec.part_names);
+  const double part = inside ? *inside : config.positive(spec.part_names).value_or(spec.part);
+  const auto dims =
+      said.value_or(static_cast<std::size_t>(static_cast<double>(d_head) * std::min(part, 2.0)));
+  if (dims > 0 && dims % 2 == 0 && dims <= d_head) return dims;
+  fail(Status::bad_input,
+       "{}: the head dimension is {} and {} of it turn by rotary position, need an even number of at most "
+       "that",
+       escaped(config.file()), d_head, dims);
+}
+
 }  // namespace
 
 RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config, std::size_t d_head,
                             std::size_t max_positions) {
-  if (d_head % 2 != 0) {
-    fail(Status::bad_input, "{}: the head dimension is {}, rotary position needs an even one",
-         escaped(config.file()), d_head);
-  }
   const ConfigReader scaling = rotary_parameters(config);
-  const std::vector<std::string> theta_name = {"rope_theta"};
-  const double outside = config.positive(theta_name).value_or(spec.theta);
-  const Request request = {scaling, config, scaling.positive(theta_name).value_or(outside), d_head,
+  const std::size_t dims = resolve_dims(spec, config, scaling, d_head);
+  const double outside = config.positive(spec.theta_names).value_or(spec.theta);
+  const Request request = {scaling, config, scaling.positive(spec.theta_names).value_or(outside), dims,
                            max_positions};
-  const std::vector<std::string> part_name = {"partial_rotary_factor"};
-  if (scaling.number(part_name).value_or(1) != 1) scaling.refuse_unsupported(*scaling.find(part_name), "1");
-  RotaryConfig rotary = resolve_scaling(request);
+  RotaryConfig rotary = resolve_scaling(request, spec);
   rotary.pairing = spec.pairing;
-  rotary.dims = d_head;
+  rotary.dims = dims;
   check_finite(rotary, request.theta, scaling);
   return rotary;
 }

@@ -37,6 +37,9 @@ class TensorNames {
   [[nodiscard]] std::string outside_layers(const std::string& name) const { return prefix_ + name; }
   [[nodiscard]] std::string in_layer(const std::string& name, std::size_t number) const;
 
+  /// That of a layer's tensors, with `{}` for its number.
+  [[nodiscard]] std::string layer_prefix() const { return prefix_ + layer_prefix_; }
+
   /// The file leaves out the prefix that its family has: the model was saved without its output head.
   [[nodiscard]] bool headless() const { return headless_; }
 

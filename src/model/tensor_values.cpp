@@ -83,9 +83,29 @@ std::span<const float> TensorValues::values(std::size_t tensor) {
   return kept;
 }
 
+std::vector<float>& TensorValues::keep(std::size_t size) {
+  return gathered_.emplace_back(size);
+}
+
 std::span<const float> TensorValues::vector(const BoundVector& bound) {
   if (bound.tensor == no_tensor) return {};
-  return values(bound.tensor).subspan(bound.first, bound.count);
+  const Slices& slices = bound.elements;
+  const std::span<const float> all = values(bound.tensor).subspan(bound.expert * slices.all, slices.all);
+  if (slices.contiguous()) return all.subspan(slices.first, slices.each);
+  std::vector<float>& kept = keep(slices.count());
+  for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = all[slices.place(i)];
+  return kept;
+}
+
+/// One after the other, something added to each.
+std::span<const float> TensorValues::joined(const std::vector<BoundVector>& parts, float offset) {
+  if (parts.empty()) return {};
+  if (parts.size() == 1 && offset == 0) return vector(parts.front());
+  std::vector<float>& kept = keep(0);
+  for (const BoundVector& part : parts) {
+    for (const float value : vector(part)) kept.push_back(value + offset);
+  }
+  return kept;
 }
 
 /// [heads, in, k] as [in, heads k].
@@ -94,10 +114,11 @@ std::span<const float> TensorValues::in_out_of_heads(const BoundMatrix& bound) {
   if (!kept.empty()) return kept;
   const std::span<const float> stored = values(bound.tensor);
   kept.resize(stored.size());
-  const std::size_t each = bound.out / bound.heads;
+  const std::size_t out = bound.out();
+  const std::size_t each = out / bound.heads;
   for (std::size_t head = 0; head < bound.heads; ++head) {
     for (std::size_t i = 0; i < bound.in; ++i) {
-      std::memcpy(kept.data() + i * bound.out + head * each, stored.data() + (head * bound.in + i) * each,
+      std::memcpy(kept.data() + i * out + head * each, stored.data() + (head * bound.in + i) * each,
                   each * sizeof(float));
     }
   }
@@ -106,11 +127,28 @@ std::span<const float> TensorValues::in_out_of_heads(const BoundMatrix& bound) {
 
 StoredMatrix TensorValues::matrix(const BoundMatrix& bound) {
   if (bound.tensor == no_tensor) return {};
-  const std::span<const float> stored = bound.heads > 0 ? in_out_of_heads(bound) : values(bound.tensor);
+  const Slices& slices = bound.outputs;
+  const std::size_t size = slices.all * bound.in;
+  const std::span<const float> stored =
+      bound.heads > 0 ? in_out_of_heads(bound) : values(bound.tensor).subspan(bound.expert * size, size);
   if (bound.axes == Axes::out_in) {
-    return {{stored.data() + bound.first * bound.in, bound.out, bound.in}, Orientation::out_in};
+    if (slices.contiguous())
+      return {{stored.data() + slices.first * bound.in, bound.out(), bound.in}, Orientation::out_in};
+    std::vector<float>& kept = keep(bound.out() * bound.in);
+    for (std::size_t r = 0; r < bound.out(); ++r) {
+      std::memcpy(kept.data() + r * bound.in, stored.data() + slices.place(r) * bound.in,
+                  bound.in * sizeof(float));
+    }
+    return {{kept.data(), bound.out(), bound.in}, Orientation::out_in};
   }
-  return {{stored.data() + bound.first, bound.in, bound.out, stored.size() / bound.in}, Orientation::in_out};
+  if (slices.contiguous())
+    return {{stored.data() + slices.first, bound.in, bound.out(), slices.all}, Orientation::in_out};
+  std::vector<float>& kept = keep(bound.out() * bound.in);
+  for (std::size_t r = 0; r < bound.in; ++r) {
+    for (std::size_t c = 0; c < bound.out(); ++c)
+      kept[r * bound.out() + c] = stored[r * slices.all + slices.place(c)];
+  }
+  return {{kept.data(), bound.in, bound.out()}, Orientation::in_out};
 }
 
 Linear TensorValues::linear(const BoundLinear& bound) {
@@ -119,7 +157,7 @@ Linear TensorValues::linear(const BoundLinear& bound) {
 }
 
 NormWeights TensorValues::norm(const BoundNorm& bound) {
-  return {vector(bound.gain), vector(bound.bias)};
+  return {joined(bound.gain, bound.gain_offset), joined(bound.bias, 0)};
 }
 
 MatrixView<const float> TensorValues::columns(const BoundVector& bound, std::size_t count) {

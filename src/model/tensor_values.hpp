@@ -5,6 +5,7 @@
 #include "attnctl/model/model.hpp"
 
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -25,19 +26,22 @@ class TensorValues {
   [[nodiscard]] NormWeights norm(const BoundNorm& bound);
   /// A matrix of so many columns.
   [[nodiscard]] MatrixView<const float> columns(const BoundVector& bound, std::size_t count);
+  [[nodiscard]] std::span<const float> vector(const BoundVector& bound);
   [[nodiscard]] LookupTable table(std::size_t tensor);
 
  private:
   StoredMatrix matrix(const BoundMatrix& bound);
   std::span<const float> values(std::size_t tensor);
-  std::span<const float> vector(const BoundVector& bound);
   std::span<const float> in_out_of_heads(const BoundMatrix& bound);
+  std::span<const float> joined(const std::vector<BoundVector>& parts, float offset);
+  std::vector<float>& keep(std::size_t size);
   void check_finite(std::size_t tensor, const TensorView& view);
 
   Checkpoint* weights_;
   Warnings* warnings_;
   std::map<std::size_t, std::vector<float>> converted_;  // by tensor
   std::map<std::size_t, std::vector<float>> rearranged_;
+  std::deque<std::vector<float>> gathered_;  // slices that do not lie side by side
   std::set<std::size_t> checked_;
 };
 

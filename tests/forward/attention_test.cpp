@@ -86,7 +86,8 @@ struct Attention {
     Batch batch;
     batch.sequences.push_back(sequence);
     const forward::Block block = forward::cut_into_blocks(batch, 1).front();
-    const forward::AttentionLayer layer{config, 4, q.view(), k.view(), v.view(), z.view(), true, panel_rows};
+    const forward::AttentionLayer layer{config,   4,  q.view(), k.view(),  v.view(),
+                                        z.view(), {}, true,     panel_rows};
     forward::PanelBuffers buffers;
     buffers.reserve(block, layer);
     attnctl::Observer* const observers[] = {&collector};

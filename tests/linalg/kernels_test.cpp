@@ -159,6 +159,7 @@ TEST_CASE("activations equal their definitions over all floats") {
        1.5e-7},
       {"silu", &Kernels::silu, [](double x) { return x / (1 + std::exp(-x)); }, 1.5e-7},
       {"relu", &Kernels::relu, [](double x) { return std::max(x, 0.0); }, 0},
+      {"relu_squared", &Kernels::relu_squared, [](double x) { return x < 0 ? 0 : x * x; }, 1.5e-7},
       {"tanh", &Kernels::tanh, [](double x) { return std::tanh(x); }, 1.5e-7},
   };
   const std::vector<float> inputs = floats_of(-1e4F, 1e4F);
@@ -206,13 +207,13 @@ TEST_CASE("norms equal their definitions in double for every length") {
       std::vector<float> rms(n);
       set->layer_norm(x, gain, bias, eps, with);
       set->layer_norm(x, {}, {}, eps, without);
-      set->rms_norm(x, gain, 1, eps, rms);
+      set->rms_norm(x, gain, eps, rms);
       double worst = 0;
       for (std::size_t i = 0; i < n; ++i) {
         const double normed = (double{x[i]} - mean) / std::sqrt(variance + double{eps});
         worst = std::max(worst, std::abs(double{without[i]} - normed));
         worst = std::max(worst, std::abs(double{with[i]} - (normed * double{gain[i]} + double{bias[i]})));
-        const double scaled = double{x[i]} / std::sqrt(square + double{eps}) * (double{gain[i]} + 1);
+        const double scaled = double{x[i]} / std::sqrt(square + double{eps}) * double{gain[i]};
         worst = std::max(worst, std::abs(double{rms[i]} - scaled));
       }
       CHECK(worst <= 5e-6);
@@ -232,7 +233,7 @@ TEST_CASE("a norm of equal values is its bias, however small eps is") {
       for (const float got : out) CHECK(std::abs(got - 0.25F) <= 1e-6F);
     }
     std::vector<float> zeros(10);
-    set->rms_norm(zeros, {}, 0, 1e-6F, zeros);
+    set->rms_norm(zeros, {}, 1e-6F, zeros);
     for (const float got : zeros) CHECK(got == 0);
   }
 }
@@ -244,7 +245,7 @@ TEST_CASE("a NaN in a norm's row stays in sight") {
     std::vector<float> out(20);
     set->layer_norm(x, {}, {}, 1e-5F, out);
     CHECK(std::isnan(out[0]));
-    set->rms_norm(x, {}, 0, 1e-5F, out);
+    set->rms_norm(x, {}, 1e-5F, out);
     CHECK(std::isnan(out[0]));
   }
 }

@@ -30,8 +30,8 @@ std::vector<double> values(const Linear& linear) {
 std::vector<double> weights_of(const Model& model, std::size_t index) {
   const attnctl::LayerWeights& layer = model.layer(index);
   std::vector<double> all;
-  for (const Linear* linear :
-       {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.gate, &layer.down}) {
+  for (const Linear* linear : {&layer.query, &layer.key, &layer.value, &layer.output, &layer.mlp.up,
+                               &layer.mlp.gate, &layer.mlp.down}) {
     const auto some = values(*linear);
     all.insert(all.end(), some.begin(), some.end());
   }
@@ -140,9 +140,12 @@ TEST_CASE("tensors that no pass needs are counted, known buffers are not") {
   model.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = attnctl::test::ramp({5});
   model.tensors["position_ids"] = attnctl::test::zeros(DType::i64, {1, 17});
   CHECK(model.bound().unused_tensors() == 0);
-  model.tensors["model.layers.7.mlp.up_proj.weight"] = attnctl::test::ramp({2, 2});
+  model.tensors["model.mtp.0.mlp.up_proj.weight"] = attnctl::test::ramp({2, 2});
   model.tensors["xposition_ids"] = attnctl::test::ramp({2});
   CHECK(model.bound().unused_tensors() == 2);
+  model.tensors["model.layers.7.mlp.up_proj.weight"] = attnctl::test::ramp({2, 2});
+  attnctl::test::check_refusal([&] { static_cast<void>(model.bound()); }, Status::bad_input,
+                               {"layer 7 is stored", "the configuration has 2"});
   CHECK(MemoryModel::golden("bert").bound().unused_tensors() ==
         4);  // a pooler and a next-sentence head, each W and b
   CHECK(MemoryModel::golden("gpt2-inverse-layer").bound().unused_tensors() ==

@@ -158,7 +158,7 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
           {"llama",
            R"({"hidden_act": "quick_gelu"})",
            Status::bad_input,
-           {"/hidden_act: unsupported \"quick_gelu\"; supported: gelu, ", "silu, swish, relu, tanh"}},
+           {"/hidden_act: unsupported \"quick_gelu\"; supported: gelu, ", "silu, swish, relu, relu2, tanh"}},
           {"llama", R"({"hidden_act": 1})", Status::bad_input, {"/hidden_act: got 1, need a string"}},
           {"llama",
            R"({"attention_bias": 1})",

@@ -64,7 +64,7 @@ TEST_CASE("weights are borrowed where they are float32, and converted once elsew
   const Model model = source.bound();
   const auto& weights = *model.source().weights;
   const auto view = model.source().weights->tensor(weights.find("model.layers.1.mlp.up_proj.weight"));
-  CHECK(static_cast<const void*>(model.layer(1).up.stored.data) ==
+  CHECK(static_cast<const void*>(model.layer(1).mlp.up.stored.data) ==
         static_cast<const void*>(view.bytes.data()));
 
   const Model albert = MemoryModel::golden("albert").bound();  // 0 0 0 1 1

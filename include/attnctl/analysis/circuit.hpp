@@ -30,8 +30,8 @@ class CircuitFactor {
   /// Slices along the inputs of `weight`, transposed: W_O^T [d_out, v] of a head.
   static CircuitFactor of_inputs(const Linear& weight, std::size_t width);
 
-  /// Multiplies row r of every slice by gain[r] + offset from now on; an empty gain is 1.
-  void fold(std::span<const float> gain, float offset);
+  /// Multiplies row r of every slice by gain[r] from now on; an empty gain is 1.
+  void fold(std::span<const float> gain);
 
   [[nodiscard]] std::size_t dimension() const {
     if (other_.data != nullptr) return other_by_rows_ ? other_.cols : other_.rows;
@@ -93,7 +93,7 @@ inline constexpr std::array all_projections{Projection::query, Projection::key, 
 
 /// The factors of a layer; nullopt where the checkpoint has no W_V or no W_O (OV). Borrow from the model.
 ///
-/// With `fold_norm` the gain (its offset added) of the norm that the layer's attention reads is multiplied
+/// With `fold_norm` the gain of the norm that the layer's attention reads is multiplied
 /// into the rows of W_Q, W_K and W_V: what they see of a stream that is normalised but not yet scaled. That
 /// is the layer's own norm where norms come before (pre-norm), else the one before it in the stream: the norm
 /// after the MLP of the layer below, for layer 0 the norm of the embeddings (BERT). Nothing is folded where
@@ -103,11 +103,7 @@ inline constexpr std::array all_projections{Projection::query, Projection::key, 
                                                             Circuit circuit, bool fold_norm);
 
 /// The gain that `fold_norm` multiplies in: empty where nothing is.
-struct FoldedGain {
-  std::span<const float> gain;
-  float offset = 0;
-};
-[[nodiscard]] FoldedGain folded_gain(const Model& model, std::size_t layer);
+[[nodiscard]] std::span<const float> folded_gain(const Model& model, std::size_t layer);
 
 /// The circuit of a head itself, [dimension of left, dimension of right]: large, only on request.
 [[nodiscard]] OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head);

@@ -19,9 +19,8 @@ struct Kernels {
   /// out = (x - mean) / sqrt(variance + eps) * gain + bias; gain or bias empty: 1, 0.
   void (*layer_norm)(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                      float eps, std::span<float> out);
-  /// out = x / sqrt(mean(x^2) + eps) * (gain + gain_offset).
-  void (*rms_norm)(std::span<const float> x, std::span<const float> gain, float gain_offset, float eps,
-                   std::span<float> out);
+  /// out = x / sqrt(mean(x^2) + eps) * gain.
+  void (*rms_norm)(std::span<const float> x, std::span<const float> gain, float eps, std::span<float> out);
 
   void (*add)(std::span<const float> x, std::span<float> out);       // out += x
   void (*multiply)(std::span<const float> x, std::span<float> out);  // out *= x
@@ -30,6 +29,7 @@ struct Kernels {
   void (*gelu_tanh)(std::span<float> x);
   void (*silu)(std::span<float> x);
   void (*relu)(std::span<float> x);
+  void (*relu_squared)(std::span<float> x);
   void (*tanh)(std::span<float> x);
 
   /// sum of x ln x over x > 0 (0 ln 0 = 0), for entropies, in double across blocks; NaN where x has one.

@@ -14,15 +14,38 @@ namespace attnctl {
 // The resolved hyper-parameters of a model: what the forward pass branches on. Nothing here names a family.
 
 enum class NormKind { none, layer, rms };
-enum class NormPlace { none, pre, post };               // x + A(N(x)); N(x + A(x)); no norm at all: x + A(x)
+/// Where a layer's norms stand, A being its attention or its MLP.
+enum class NormPlace {
+  none,    // x + A(x)
+  pre,     // x + A(N(x))
+  post,    // N(x + A(x))
+  output,  // x + N(A(x))
+  both,    // x + N'(A(N(x)))
+  stream   // y + A(y) of y = N(x)
+};
 enum class PositionKind { none, learned, sinusoidal };  // what is added to the embeddings
 enum class RotaryPairing { half, interleaved };         // pairs (j, j + r/2), or (2j, 2j + 1)
-enum class Activation { gelu_erf, gelu_tanh, silu, relu, tanh };
+enum class Activation { gelu_erf, gelu_tanh, silu, relu, relu_squared, tanh };
 
 struct NormConfig {
   NormKind kind = NormKind::none;
   float eps = 0;
-  float gain_offset = 0;  // the gain is stored weight + offset
+  bool gain = true;   // stored; else all 1
+  bool bias = false;  // stored; else all 0
+};
+
+/// What a norm of queries or keys is taken over, and which gains it has.
+enum class HeadNormSpan {
+  shared,  // each head [d_head], all with the same gains
+  each,    // each head, with gains of its own [heads, d_head]
+  whole    // all heads together [heads d_head]
+};
+
+/// What is added to the score of query i and key j: slope j, of a head's own slope. Positions count from 0.
+struct AlibiConfig {
+  std::vector<float> slopes;    // [heads]
+  bool counts_visible = false;  // j is a place among visible keys, and 0 of a hidden one
+  bool rounded = false;         // slope and slope j are rounded to bfloat16, and added before the scale
 };
 
 /// Rotary position: how queries and keys are turned.
@@ -59,7 +82,12 @@ struct AttentionConfig {
   double scale = 0;         // of q k^T
   bool causal = false;
   AttentionKind kind;
-  NormConfig head_norm;                        // of queries and keys, head by head, before they are turned
+  float clip = 0;      // queries, keys and values are clamped to [-clip, clip]; 0: they are not
+  float soft_cap = 0;  // scores s become c tanh(s / c) before the mask; 0: they do not
+  bool sinks = false;  // each head has one more score, of no key: rows of patterns sum to less than 1
+  std::shared_ptr<const AlibiConfig> alibi;  // null: none
+  NormConfig head_norm;                      // of queries and keys, before they are turned
+  HeadNormSpan head_norm_span = HeadNormSpan::shared;
   std::shared_ptr<const RotaryConfig> rotary;  // null: none; layers that turn alike share it
   std::shared_ptr<const RelativeBuckets> relative_buckets;  // null: none
   LinearParts query, key, value, output;                    // no key weight: the query's serves
@@ -84,20 +112,38 @@ struct MlpConfig {
   bool bias = false;
 };
 
+/// An MLP of several experts, of which a router picks some for each token.
+struct ExpertsConfig {
+  std::size_t count = 0;           // 0: the layer has one MLP
+  std::size_t per_token = 0;       // used of them
+  bool softmax_of_picked = false;  // weights are a softmax of the picked scores alone, else of all scores
+  bool renormalised = false;       // the picked weights are divided by their sum
+  bool router_bias = false;
+  float limit = 0;  // > 0: (up + 1) g sigmoid(1.702 g), g and up clamped by it (g from above alone)
+  std::size_t shared_width = 0;  // of an expert that takes part in every token, times sigmoid of its own gate
+};
+
 struct LayerConfig {
   AttentionConfig attention;
   MlpConfig mlp;
+  ExpertsConfig experts;  // each of mlp.width
   NormConfig norm;
   NormPlace place = NormPlace::pre;
-  std::size_t stored_as = 0;  // number of the weights in tensor names; layers of one number share them
+  bool parallel = false;          // x + A(N(x)) + M(N'(x)), place being pre
+  bool shared_norm = false;       // N' is N
+  float residual_multiplier = 1;  // of what is added to the stream
+  std::size_t stored_as = 0;      // number of the weights in tensor names; layers of one number share them
 };
 
 struct EmbeddingConfig {
   std::size_t vocabulary = 0;  // 0: no token embedding, inputs come as embeddings
   std::size_t width = 0;       // of the tables
   PositionKind position = PositionKind::none;
+  bool positions_last = false;         // added behind the projection, else before the norm
   std::size_t position_offset = 0;     // row of position 0 in the table
   std::optional<std::size_t> padding;  // tokens of this id have that row and are not counted
+  bool counts_visible = false;         // positions are those among visible tokens; hidden ones have -1
+  float multiplier = 1;                // of token embeddings
   std::size_t token_types = 0;
   NormConfig norm;         // after the sum
   LinearParts projection;  // from the tables' width to d_model
@@ -111,6 +157,9 @@ struct HeadConfig {
   bool transform = false;  // dense, activation, norm before the decoder (masked-token heads)
   Activation activation = Activation::gelu_erf;
   NormConfig norm;
+  LinearParts projection;  // from d_model to the width of the decoder
+  float multiplier = 1;    // of logits
+  float soft_cap = 0;      // logits l become c tanh(l / c); 0: they do not
 };
 
 struct ModelConfig {

@@ -25,11 +25,15 @@ enum class Axes {
   in_out_or_head  // [in, out], or of rank 3: [heads, in, k], for an output projection [heads, v, out]
 };
 
-/// What of a tensor is meant. Next: rows per head q, k, v (gpt_neox, bloom), per group of heads (falcon,
-/// bigcode), four blocks of q, v, k (codegen), gate and up (phi3).
+/// How several projections are packed along the outputs of a tensor, of which this one is a part.
 enum class Packing {
-  whole,
-  query_key_value  // [q; k; v] along the outputs: this projection's part of it
+  whole,            // it is alone
+  query_key_value,  // [q; k; v]
+  by_head,          // q, k, v of head 0, then of head 1, ...
+  by_key_head,      // for each key/value head: the queries that share it, k, v
+  in_four_blocks,   // four times: q, v, k of a quarter of the heads
+  gate_up,          // [gate; up]
+  gate_up_by_turns  // gate and up of unit 0, of unit 1, ...
 };
 
 /// One way in which a tensor may be stored: a name below the family's and the layer's prefix.
@@ -65,20 +69,34 @@ struct LinearSpec {
   FactorSpec factors = {};  // another way to store the weight
 };
 
-/// Names of a norm's gain and bias; an RMS norm has no bias. Next: norms without tensors (olmo), gain + 1
-/// (gemma: NormConfig::gain_offset), norms of branches' outputs (gemma2).
+/// Names of a norm's gain and bias; no names: it is not there, unless `bare`: it is, without tensors. A name
+/// with `{head}` stands for one tensor a head.
 struct NormSpec {
   std::vector<std::string> gain = {};
   std::vector<std::string> bias = {};
+  bool bare = false;
+
+  [[nodiscard]] bool present() const { return bare || !gain.empty(); }
 };
 
-/// The tensors of a layer. Next: experts and their router (mixtral), sinks (gpt_oss), relative position
-/// tables (t5, deberta), a second attention (the decoders of bart and t5).
+/// The experts of a layer's MLP and their router. The tensors of all experts are stacked [experts, ...], or
+/// there is one a name with `{expert}`.
+struct ExpertsSpec {
+  LinearSpec router = {};
+  LinearSpec up = {}, gate = {}, down = {};
+  LinearSpec shared_up = {}, shared_gate = {}, shared_down = {}, shared_factor = {};
+};
+
+/// The tensors of a layer. Next: relative position tables (t5, deberta), a second attention (the decoders of
+/// bart and t5).
 struct LayerSpec {
   LinearSpec query = {}, key = {}, value = {}, output = {};
-  NormSpec attention_norm = {}, mlp_norm = {};
-  NormSpec query_norm = {}, key_norm = {};   // of each head [d_head], before it is turned
-  LinearSpec up = {}, gate = {}, down = {};  // no names: the layer has none
+  NormSpec attention_norm = {}, mlp_norm = {};                // as the family places them
+  NormSpec attention_output_norm = {}, mlp_output_norm = {};  // NormPlace::both: of what the branches give
+  NormSpec query_norm = {}, key_norm = {};                    // before they are turned
+  std::vector<std::string> sinks = {};                        // [heads]
+  LinearSpec up = {}, gate = {}, down = {};                   // no names: the layer has none
+  std::optional<ExpertsSpec> experts = {};
 };
 
 /// A size in the configuration: any of the names, else (missing or null) the value; no names: the value.
@@ -119,8 +137,16 @@ struct HeadSpec {
   LinearSpec transform = {};
   std::string activation = {};  // of the transform; none: that of the layers
   NormSpec transform_norm = {};
+  LinearSpec projection = {};  // where the decoder is narrower than the model
   LinearSpec decoder = {};
   bool tied_otherwise = true;  // without weights and without a /tie_word_embeddings
+};
+
+/// A number in the configuration, or what follows from one. `a/b` is key b of the object a.
+struct NumberKey {
+  std::vector<std::string> names = {};
+  double otherwise = 0;
+  enum class Rule { plain, inverse, inverse_root } rule = Rule::plain;
 };
 
 struct ConfigKeys {
@@ -134,19 +160,42 @@ struct ConfigKeys {
   std::vector<std::string> norm_eps = {}, activation = {};
   double norm_eps_otherwise = 0;
   std::string activation_otherwise = {};
-  std::string unscaled_unless = {};   // false: scale 1 in place of 1/sqrt(d_head)
   std::string inverse_layer_if = {};  // true: scale / (layer + 1)
   std::string causal_if = {};         // true: causal
+  NumberKey scale = {};               // of scores; no names and 0: 1/sqrt(d_head)
+  NumberKey soft_cap = {}, clip = {};
+  NumberKey embedding_multiplier = {.otherwise = 1};
+  NumberKey residual_multiplier = {.otherwise = 1};
+  NumberKey logit_multiplier = {.otherwise = 1};
+  NumberKey logit_soft_cap = {};
+  SizeKey experts = {}, experts_per_token = {}, expert_width = {}, shared_width = {};
+  SizeKey sparse_step = {};       // layers i with (i + 1) divisible by it have experts; no names: all
+  std::string dense_layers = {};  // a list of layers without experts
+  NumberKey expert_limit = {};
 };
 
 /// Where sizes come from. `tensors`: a bare mechanism, of which only heads and options are configured.
 enum class SizesFrom { config, tensors };
 
-/// Rotary position; its keys, old and new, are the same in all families. Next: `partial` for those that turn
-/// a part of the head (neox .25, phi .5), parameters by layer type (gemma3, modernbert).
+/// Rotary position; its keys, old and new, are the same in all families but for those named here.
 struct RotarySpec {
   RotaryPairing pairing = RotaryPairing::half;
   double theta = 10000;  // where the configuration has none
+  double part = 1;       // of the head's width that turns, where the configuration does not say
+  std::vector<std::string> theta_names = {"rope_theta"};
+  std::vector<std::string> part_names = {"partial_rotary_factor"};
+  std::string dims = {};            // a key of how many dimensions turn
+  std::string layers_without = {};  // a list, a layer with 0 in it does not turn
+  std::string every_without = {};   // without such a list: every how many layers one does not
+  std::size_t every_otherwise = 0;
+  bool yarn_is_longrope = false;  // the type yarn once meant another scaling
+};
+
+/// The rule by which heads get their slopes.
+enum class AlibiSlopes {
+  none,
+  nearest_power,  // of the largest power of 2 that is no more than the heads, then of twice as many
+  next_power      // of the smallest that is no fewer, every second first
 };
 
 /// Which layers see a window of keys, and how wide it is.
@@ -157,12 +206,25 @@ struct WindowKeys {
   std::string layer_types = {};  // a list of full_attention and sliding_attention
   std::string first = {};        // without such a list, the first layer with a window; no key: all have it
   std::size_t first_otherwise = 0;
+  std::vector<std::string> period = {};  // without such a list, every how many layers one has no window
+  std::size_t period_otherwise = 0;      // 0: no such rule
+  std::string runs = {};                 // a list of [[type, ...], times] with types global and local
 };
 
 /// A key that must have one of these values where it is there: everything else is refused as unsupported.
 struct Requirement {
   std::string key = {};
   std::vector<nlohmann::ordered_json> values = {};
+};
+
+struct FamilySpec;
+
+/// How the row changes where a key has a value: a family that knows several shapes is one row with variants.
+struct Variant {
+  std::string key = {};
+  nlohmann::ordered_json value = {};      // applies where the key (`a/b`: in the object a) has this value,
+  nlohmann::ordered_json otherwise = {};  // or where it is missing and this is that value
+  void (*apply)(FamilySpec& row) = nullptr;
 };
 
 struct FamilySpec {
@@ -176,22 +238,34 @@ struct FamilySpec {
   SizesFrom sizes = SizesFrom::config;
   ConfigKeys keys = {};
   NormKind norm = NormKind::none;
-  NormPlace place = NormPlace::none;  // next: parallel branches, norms on both sides
+  NormPlace place = NormPlace::none;
+  float gain_offset = 0;           // of all norms: gains are stored weights plus this
+  bool parallel = false;           // attention and MLP are fed the same stream
+  bool embedding_by_root = false;  // token embeddings times sqrt(d_model)
   PositionKind position = PositionKind::none;
+  bool positions_last = false;      // added after the tables' projection, not before it
+  std::size_t position_offset = 0;  // rows of the table before that of position 0
+  bool counts_visible = false;      // positions are those among visible tokens
+  AlibiSlopes alibi = AlibiSlopes::none;
+  bool alibi_rounded = false;
+  HeadNormSpan head_norm_span = HeadNormSpan::shared;
+  bool softmax_of_picked = false;  // of experts
+  bool renormalised = false;
   std::optional<RotarySpec> rotary = {};
   std::optional<WindowKeys> window = {};
   bool causal = false;
   std::vector<Requirement> requirements = {};
   std::vector<std::string> refused_tensors = {};  // of the first layer; mechanisms that attnctl does not have
   bool one_name_each = false;                     // two alternatives of one tensor in a file are an error
+  std::vector<Variant> variants = {};             // in order
 };
 
 /// All families, by name.
 [[nodiscard]] std::span<const FamilySpec> families();
 
-/// The row of a configuration's /model_type. Throws Error(bad_input) that lists the supported ones; `file`
-/// names the configuration.
-[[nodiscard]] const FamilySpec& family_of(const std::string& file, const nlohmann::ordered_json& config);
+/// The row of a configuration's /model_type, with the variants applied that the configuration asks for.
+/// Throws Error(bad_input) that lists the supported ones; `file` names the configuration.
+[[nodiscard]] FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& config);
 
 /// Buffers that old checkpoints hold and that no forward pass needs: position ids, causal masks, rotary
 /// frequencies.

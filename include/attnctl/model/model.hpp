@@ -60,7 +60,7 @@ struct Linear {
 };
 
 struct NormWeights {
-  std::span<const float> gain;  // [width] or empty: 1
+  std::span<const float> gain;  // [width] or empty: 1; what the norm multiplies by, an offset added
   std::span<const float> bias;  // [width] or empty: 0
 };
 
@@ -70,14 +70,24 @@ struct AttentionWeights {
   Linear key;     // [kdim, kv_heads k]; where the checkpoint has none, the query's weight
   Linear value;   // [vdim, kv_heads v]; may be absent: then no output
   Linear output;  // [heads v, d_out]; may be absent: then the output is the concatenation of z
-  NormWeights query_norm = {}, key_norm = {};  // of AttentionConfig::head_norm [d_head]
+  NormWeights query_norm = {}, key_norm = {};  // of AttentionConfig::head_norm, as its span says
   MatrixView<const float> relative_bias = {};  // of AttentionConfig::relative_buckets [rows, heads]
+  std::span<const float> sinks = {};           // [heads] or empty
+};
+
+/// One MLP: down(act(gate(x)) * up(x)), or down(act(up(x))).
+struct MlpWeights {
+  Linear up, gate, down;
 };
 
 struct LayerWeights : AttentionWeights {
-  NormWeights attention_norm;
-  NormWeights mlp_norm;
-  Linear up, gate, down;
+  NormWeights attention_norm, mlp_norm;
+  NormWeights attention_output_norm, mlp_output_norm;  // NormPlace::both
+  MlpWeights mlp;
+  Linear router;                    // [d_model, experts]
+  std::vector<MlpWeights> experts;  // [experts] or empty
+  MlpWeights shared;                // the expert of every token
+  Linear shared_factor;             // [d_model, 1]
 };
 
 /// A table of which rows are looked up and converted one at a time: [rows, width].
@@ -98,6 +108,7 @@ struct EmbeddingWeights {
 };
 
 struct HeadWeights {
+  Linear projection;
   Linear transform;
   NormWeights transform_norm;
   Linear decoder;

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/base/pool.hpp"
+#include "attnctl/model/config.hpp"
+#include "attnctl/model/model.hpp"
+
+#include <cstddef>
+#include <vector>
+
+#include "forward/mlp.hpp"
+
+namespace attnctl::forward {
+
+/// The routes of rows of router scores [rows, experts].
+[[nodiscard]] std::vector<Route> route(const ExpertsConfig& config, MatrixView<const float> scores);
+
+/// out = the weighted sum of what each row's experts make of it, and of the shared expert; rows [rows,
+/// d_model]. `routes`, where not null, is given the route of each row.
+void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
+                 MatrixView<const float> input, MatrixView<float> out, std::vector<Route>* routes);
+
+}  // namespace attnctl::forward
