@@ -88,7 +88,7 @@ struct AttentionConfig {
   std::shared_ptr<const AlibiConfig> alibi;  // null: none
   NormConfig head_norm;                      // of queries and keys, before they are turned
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
-  std::shared_ptr<const RotaryConfig> rotary;  // null: none; layers that turn alike share it
+  std::shared_ptr<const RotaryConfig> rotary;               // null: none; layers that turn alike share it
   std::shared_ptr<const RelativeBuckets> relative_buckets;  // null: none
   LinearParts query, key, value, output;                    // no key weight: the query's serves
   std::vector<std::size_t> head_slices;                     // [heads] of tied heads; empty: no heads are tied
