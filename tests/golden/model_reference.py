@@ -31,6 +31,9 @@ def load_both(directory, model_class) -> tuple:
         if missing or report["mismatched_keys"]:
             raise AssertionError(f"{directory}: transformers did not find {report}")
         models.append(model.eval())
+    for module in models[1].modules():
+        if hasattr(module, "reorder_and_upcast_attn"):
+            module.reorder_and_upcast_attn = False  # the same product, which insists on float32
     return models[0], models[1].double()
 
 

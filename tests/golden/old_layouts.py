@@ -73,13 +73,19 @@ def without_keys(*names):
     return lambda config: {k: v for k, v in config.items() if k not in names}
 
 
+def without_defaults(**defaults):
+    """Keys that first files did not have, where they say what was meant without them."""
+    return lambda config: {k: v for k, v in config.items() if k not in defaults or v != defaults[k]}
+
+
 def old_bloom(config: dict) -> dict:
     config = renamed_keys(("hidden_size", "n_embed"), ("n_head", "num_attention_heads"))(config)
     return config | {"attention_softmax_in_fp32": True}
 
 
 def old_falcon(config: dict) -> dict:
-    config = without_keys("ffn_hidden_size", "activation", "num_ln_in_parallel_attn")(config)
+    width = 4 * config["hidden_size"]
+    config = without_defaults(ffn_hidden_size=width, activation="gelu", num_ln_in_parallel_attn=None)(config)
     if not config["new_decoder_architecture"]:
         del config["num_kv_heads"]
     return config
@@ -114,14 +120,14 @@ CONFIG_EDITS = {
     "falcon": old_falcon,
     "mpt": old_mpt,
     "gemma": old_gemma,
-    "gpt_neox": without_keys("attention_bias", "is_decoder"),
+    "gpt_neox": without_defaults(attention_bias=True, is_decoder=False),
     "gpt_bigcode": without_keys("num_key_value_heads"),
     "t5": old_t5,
     "deberta": old_deberta,
     "deberta-v2": old_deberta,
     "vit": without_keys("pooler_output_size", "pooler_act"),
     "smollm3": without_keys("no_rope_layer_interval"),
-    "opt": without_keys("enable_bias", "layer_norm_elementwise_affine"),
+    "opt": without_defaults(enable_bias=True, layer_norm_elementwise_affine=True),
 }
 
 
@@ -180,12 +186,24 @@ def stale_cross_bias(tensors: dict) -> dict:
     return tensors | {name.replace("layer.0.SelfAttention", "layer.1.EncDecAttention"): torch.randn_like(tensors[name])}
 
 
+def position_buffers(tensors: dict) -> dict:
+    """position_ids [1, n], a buffer that version 4 stored."""
+    return tensors | {
+        f"{prefix}position_ids": torch.arange(40)[None] for prefix in layer_prefixes(tensors, "word_embeddings.weight")
+    }
+
+
 def stored_sinusoids(tensors: dict) -> dict:
-    """Version 4 stored the sinusoids of both stacks."""
-    d, n = tensors["model.shared.weight"].shape[1], 16
+    """Version 4 stored the sinusoids of both stacks; of 40 positions, as all such models here have."""
+    d, n = tensors["model.shared.weight"].shape[1], 40
     angles = torch.arange(n, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, d, 2, dtype=torch.float64) / d)
     table = torch.cat([angles.sin(), angles.cos()], dim=1).float()
     return tensors | {f"model.{stack}.embed_positions.weight": table.clone() for stack in ("encoder", "decoder")}
+
+
+def own_t5_head(tensors: dict) -> dict:
+    """T5 v1.1 and its kin have an output head of their own, whatever tie_word_embeddings says."""
+    return tensors | {"lm_head.weight": torch.randn_like(tensors["shared.weight"])}
 
 
 EMBEDDINGS = "model.embed_tokens.weight"
@@ -196,6 +214,8 @@ BART_COPIES = copies(
     ("model.shared.weight", "lm_head.weight"),
 )
 TENSOR_EDITS = {
+    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "electra", "albert", "distilbert"),
+                    [edits.old_norm_names, position_buffers]),
     "gpt_neo": [causal_buffers("attn.attention.", name="attn.attention.bias", scalar="attn.attention.masked_bias"),
                 tied_twice("transformer.wte.weight")],
     "gptj": [causal_buffers("attn.q_proj", name="attn.bias", scalar="attn.masked_bias")],
