@@ -1,7 +1,7 @@
 """Cases of llama's nearest kin: other norms, scales, windows, rotations and experts in the same block."""
 from decoder_cases import two
 from model_case import ModelCase
-from old_layouts import old_longrope, packed_experts
+from old_layouts import mxfp4_config, mxfp4_experts, old_longrope, packed_experts
 
 LLAMA = dict(vocab_size=37, hidden_size=18, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1,
              intermediate_size=17, max_position_embeddings=13, rms_norm_eps=1e-5)  # fmt: skip
@@ -48,6 +48,9 @@ CASES = [
     *two("gpt_oss", "GptOssForCausalLM", GPT_OSS | dict(rope_parameters=YARN),
          GPT_OSS | dict(rope_parameters=YARN | dict(factor=32.0, beta_fast=32.0))),
     ModelCase("phi3-su", "Phi3ForCausalLM", PHI3_LONG, lengths=(7, 9), dtype="float16", edit_config=old_longrope),
+    ModelCase("gpt_oss-mxfp4", "GptOssForCausalLM", GPT_OSS | dict(
+        hidden_size=32, intermediate_size=32, num_local_experts=3, rope_parameters=YARN), lengths=(2, 9),
+        dtype="bfloat16", edit_config=mxfp4_config, edit_tensors=[mxfp4_experts]),
     ModelCase("mixtral-packed", "MixtralForCausalLM", MIXTRAL, lengths=(5,), dtype="float16",
               edit_tensors=[packed_experts]),
     ModelCase("qwen2_moe-packed", "Qwen2MoeForCausalLM", QWEN2_MOE | dict(

@@ -71,8 +71,8 @@ def albert(r: Draw):
 
 def deberta(r: Draw):
     return "DebertaForMaskedLM", bert(r)[1] | dict(
-        relative_attention=True, pos_att_type=r.pick(["c2p", "p2c"], ["c2p"], ["p2c"]), position_biased_input=r.flag(),
-        type_vocab_size=r.pick(0, 2), max_relative_positions=r.pick(-1, 7, 20), pad_token_id=0,
+        relative_attention=r.pick(True, True, True, False), pos_att_type=r.pick(["c2p", "p2c"], ["c2p"], ["p2c"]),
+        position_biased_input=r.flag(), type_vocab_size=r.pick(0, 2), max_relative_positions=r.pick(-1, 7, 20), pad_token_id=0,
     )  # fmt: skip
 
 
@@ -105,7 +105,8 @@ def modernbert(r: Draw):
         vocab_size=r.size(40, 90), hidden_size=h * 2 * r.size(2, 5), num_hidden_layers=layers, num_attention_heads=h,
         intermediate_size=r.size(13, 40), max_position_embeddings=60, local_attention=r.pick(4, 6, 10),
         norm_bias=r.flag(), attention_bias=r.flag(), mlp_bias=r.flag(), norm_eps=r.pick(1e-5, 1e-3),
-        hidden_activation=r.act(), pad_token_id=0, bos_token_id=1, cls_token_id=1, eos_token_id=2, sep_token_id=2,
+        hidden_activation=r.act(), classifier_bias=r.flag(), classifier_activation=r.act(), decoder_bias=r.flag(),
+        pad_token_id=0, bos_token_id=1, cls_token_id=1, eos_token_id=2, sep_token_id=2,
         rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=r.pick(160000.0, 900.0)),
                              sliding_attention=dict(rope_type="default", rope_theta=r.pick(10000.0, 70.0))),
     )  # fmt: skip
@@ -154,8 +155,8 @@ def codegen(r: Draw):
 
 def partial(r: Draw) -> dict:
     """Of heads of 8."""
-    theta = r.pick(10000.0, 500.0)
-    return dict(rope_type="default", rope_theta=theta, partial_rotary_factor=r.pick(0.25, 0.5, 0.75, 1.0))
+    kind = r.pick(dict(rope_type="default"), dict(rope_type="default"), dict(rope_type="linear", factor=2.5))
+    return kind | dict(rope_theta=r.pick(10000.0, 500.0), partial_rotary_factor=r.pick(0.25, 0.5, 0.75, 1.0))
 
 
 def gpt_neox(r: Draw):
@@ -205,7 +206,7 @@ def falcon(r: Draw, shape: int | None = None):
     return "FalconForCausalLM", dict(
         vocab_size=r.size(40, 90), hidden_size=h * 2 * r.size(2, 5), num_hidden_layers=r.size(2, 3),
         num_attention_heads=h, ffn_hidden_size=r.pick(None, r.size(13, 50)), bias=r.flag(), activation=r.act(),
-        tie_word_embeddings=r.flag(), max_position_embeddings=40,
+        tie_word_embeddings=r.flag(), max_position_embeddings=40, alibi=r.pick(False, False, True),
         rope_parameters=dict(rope_type="default", rope_theta=r.pick(10000.0, 500.0)),
     ) | shape | heads  # fmt: skip
 
@@ -329,8 +330,14 @@ def phi3(r: Draw):
 
 def phi3_partial(r: Draw):
     h, g = r.heads()
+    rope = partial(r)
+    if r.flag():
+        width = round(8 * rope["partial_rotary_factor"])
+        rope = rope | scaling(r, width, "longrope")
+        rope.pop("factor", None)
     return "Phi3ForCausalLM", phi3(r)[1] | dict(
-        hidden_size=h * 8, num_attention_heads=h, num_key_value_heads=g, rope_parameters=partial(r))  # fmt: skip
+        hidden_size=h * 8, num_attention_heads=h, num_key_value_heads=g, rope_parameters=rope,
+        original_max_position_embeddings=12)  # fmt: skip
 
 
 def olmo(r: Draw):
@@ -384,7 +391,7 @@ def nemotron(r: Draw):
     config = llama(r, own_width=False)[1]
     eps = config.pop("rms_norm_eps")
     return "NemotronForCausalLM", config | dict(
-        hidden_size=config["num_attention_heads"] * 8, head_dim=8, norm_eps=eps, rope_parameters=partial(r),
+        hidden_size=config["num_attention_heads"] * r.pick(6, 8), head_dim=8, norm_eps=eps, rope_parameters=partial(r),
         attention_bias=r.flag(), mlp_bias=r.flag(), hidden_act=r.pick("relu2", "relu2", "gelu"))  # fmt: skip
 
 
@@ -408,8 +415,14 @@ def gpt_oss(r: Draw):
     del config["hidden_act"]
     return "GptOssForCausalLM", config | dict(
         num_hidden_layers=r.size(2, 4), num_local_experts=r.size(3, 7), num_experts_per_tok=r.size(1, 3),
-        sliding_window=r.size(3, 9), swiglu_limit=r.pick(7.0, 1.5), attention_bias=r.pick(True, True, False),
+        sliding_window=r.size(3, 9), swiglu_limit=r.pick(7.0, 1.5), swiglu_alpha=r.pick(1.702, 1.2),
+        attention_bias=r.pick(True, True, False),
     )  # fmt: skip
+
+
+def gpt_oss_mxfp4(r: Draw):
+    """Widths in whole blocks of 32."""
+    return "GptOssForCausalLM", gpt_oss(r)[1] | dict(hidden_size=32 * r.size(1, 2), intermediate_size=32 * r.size(1, 2))
 
 
 def t5(r: Draw):
@@ -449,6 +462,12 @@ def marian(r: Draw):
     last = config["vocab_size"] - 1
     return model, config | dict(decoder_vocab_size=last + 1, pad_token_id=last, decoder_start_token_id=last,
                                 eos_token_id=0, forced_eos_token_id=0)  # fmt: skip
+
+
+def marian_unshared(r: Draw):
+    """A vocabulary each for encoder and decoder."""
+    model, config = marian(r)
+    return model, config | dict(decoder_vocab_size=config["vocab_size"] + 3, share_encoder_decoder_embeddings=False)
 
 
 def vit(r: Draw):
@@ -492,10 +511,10 @@ DRAWS = dict(
     falcon_heads=falcon_shape(5), gpt_bigcode=gpt_bigcode, mpt=mpt, gemma=gemma, gemma2=gemma2, gemma3_text=gemma3_text,
     phi=phi, phi3=phi3, phi3_partial=phi3_partial, olmo=olmo, olmo2=olmo2, stablelm=stablelm, starcoder2=starcoder2,
     cohere=cohere, granite=granite, smollm3=smollm3, nemotron=nemotron, mixtral=mixtral, qwen2_moe=qwen2_moe,
-    gpt_oss=gpt_oss, gpt2=gpt2, llama=llama_scaled("default"), llama_linear=llama_scaled("linear"),
+    gpt_oss=gpt_oss, gpt_oss_mxfp4=gpt_oss_mxfp4, gpt2=gpt2, llama=llama_scaled("default"), llama_linear=llama_scaled("linear"),
     llama_llama3=llama_scaled("llama3"), llama_yarn=llama_scaled("yarn"), llama_longrope=llama_scaled("longrope"),
     mistral=mistral, qwen2=qwen2, qwen3=qwen3, bert=bert, roberta=roberta, xlm_roberta=xlm_roberta, electra=electra,
     distilbert=distilbert, albert=albert, deberta=deberta, deberta_v2=deberta_v2, mpnet=mpnet, esm=esm,
     modernbert=modernbert, t5=t5, bart=bart, mbart=mbart, pegasus=pegasus, marian=marian, vit=vit, tower=tower,
-    gemma3_tower=gemma3_tower,
+    gemma3_tower=gemma3_tower, marian_unshared=marian_unshared,
 )  # fmt: skip

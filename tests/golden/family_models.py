@@ -132,6 +132,10 @@ def make(folder: Path, family: str, variant: str, seed: int):
     model.to(getattr(torch, r.pick("float32", "float32", "float16", "bfloat16"))).save_pretrained(directory)
     (directory / "generation_config.json").unlink(missing_ok=True)
     old, short = variant.startswith("old"), variant.endswith("min")
+    if "mxfp4" in family:
+        edit_tensors(directory, [old_layouts.mxfp4_experts])
+        file = directory / "config.json"
+        file.write_text(json.dumps(old_layouts.mxfp4_config(json.loads(file.read_text()))))
     if variant == "tie" and config.model_type == "t5":
         edit_tensors(directory, [old_layouts.own_t5_head])
     arrays = reference(directory, model_class, inputs)
@@ -151,7 +155,7 @@ def make_all(folder: Path, prefixes: list[str], missing_only: bool):
     for family in DRAWS:
         for variant in VARIANTS:
             name = f"{family}-{variant}"
-            if variant == "native" and family not in NATIVE:
+            if variant == "native" and family not in NATIVE or variant in ("min", "oldmin") and "mxfp4" in family:
                 continue
             if prefixes and not name.startswith(tuple(prefixes)):
                 continue

@@ -5,9 +5,14 @@ angles, cosines and sines in float32 even in a float64 model; they are part of t
 softmaxes, norms and routers to float32 (meant for half precision); they run in float64 here (float64_mode.py).
 """
 import contextlib
+import json
+import tempfile
+from pathlib import Path
 
 import numpy as np
+import safetensors.torch
 import torch
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 from float64_mode import float64_throughout
 
@@ -19,8 +24,31 @@ OUTPUT_PROJECTIONS = (
 )  # fmt: skip
 
 
+@contextlib.contextmanager
+def dequantised(directory):
+    """The directory itself, or a copy whose MXFP4 experts are what transformers decodes them to."""
+    config = json.loads((directory / "config.json").read_text())
+    if "quantization_config" not in config:
+        yield directory
+        return
+    del config["quantization_config"]
+    tensors = safetensors.torch.load_file(directory / "model.safetensors")
+    for name in [name for name in tensors if name.endswith("_blocks")]:
+        blocks, scales = tensors.pop(name), tensors.pop(name.replace("_blocks", "_scales"))
+        tensors[name.removesuffix("_blocks")] = convert_moe_packed_tensors(blocks, scales)  # [E, in, out]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(config))
+        safetensors.torch.save_file(tensors, Path(folder) / "model.safetensors", metadata={"format": "pt"})
+        yield folder
+
+
 def load_both(directory, model_class) -> tuple:
     """The checkpoint as float32 and as float64; every parameter must come from its files."""
+    with dequantised(Path(directory)) as readable:
+        return load_readable(readable, model_class)
+
+
+def load_readable(directory, model_class) -> tuple:
     models = []
     for _ in range(2):
         model, report = model_class.from_pretrained(

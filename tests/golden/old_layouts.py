@@ -52,7 +52,6 @@ def version4(config: dict) -> dict:
         config.pop("_sliding_window_pattern", None)
     if kind == "gpt_oss":
         config["layer_types"] = types  # as old as the family
-        config.pop("swiglu_alpha", None)
     flat_rope(config)
     if "dtype" in config:
         config["torch_dtype"] = config.pop("dtype")
@@ -115,11 +114,28 @@ def old_deberta(config: dict) -> dict:
     return without_keys("legacy")(config)
 
 
+def first_bart_keys(**more):
+    """What the configs of BART and its kin once said of what the class settles today."""
+
+    def edit(config: dict) -> dict:
+        said = dict(add_bias_logits=False, normalize_before=False, normalize_embedding=True, add_final_layer_norm=False,
+                    static_position_embeddings=False, num_hidden_layers=config["encoder_layers"])  # fmt: skip
+        return config | said | more
+
+    return edit
+
+
 CONFIG_EDITS = {
+    "bart": first_bart_keys(),
+    "mbart": first_bart_keys(normalize_before=True, add_final_layer_norm=True),
+    "marian": first_bart_keys(normalize_embedding=False, static_position_embeddings=True),
+    "pegasus": first_bart_keys(normalize_embedding=False, normalize_before=True, add_final_layer_norm=True,
+                               static_position_embeddings=True),
     "bloom": old_bloom,
     "falcon": old_falcon,
     "mpt": old_mpt,
     "gemma": old_gemma,
+    "gpt_oss": without_defaults(swiglu_alpha=1.702),
     "gpt_neox": without_defaults(attention_bias=True, is_decoder=False),
     "gpt_bigcode": without_keys("num_key_value_heads"),
     "t5": old_t5,
@@ -195,7 +211,7 @@ def position_buffers(tensors: dict) -> dict:
 
 def stored_sinusoids(tensors: dict) -> dict:
     """Version 4 stored the sinusoids of both stacks; of 40 positions, as all such models here have."""
-    d, n = tensors["model.shared.weight"].shape[1], 40
+    d, n = tensors["model.encoder.layers.0.fc1.weight"].shape[1], 40
     angles = torch.arange(n, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, d, 2, dtype=torch.float64) / d)
     table = torch.cat([angles.sin(), angles.cos()], dim=1).float()
     return tensors | {f"model.{stack}.embed_positions.weight": table.clone() for stack in ("encoder", "decoder")}
@@ -250,6 +266,24 @@ def old_longrope(config: dict) -> dict:
     length = config["original_max_position_embeddings"]
     scaling = {"type": "su", "original_max_position_embeddings": length}
     return config | {"rope_scaling": config["rope_scaling"] | scaling}
+
+
+def mxfp4_experts(tensors: dict) -> dict:
+    """Experts in blocks of 32 values of four bits (low nibble first), each with a power of two as its scale."""
+    found = dict(tensors)
+    for name, value in tensors.items():
+        if name.endswith(("gate_up_proj", "down_proj")) and ".experts." in name:
+            experts, rows, columns = value.shape  # [E, in, out]; blocks go along `in`
+            shape = (experts, columns, rows // 32)
+            del found[name]
+            found[f"{name}_blocks"] = torch.randint(0, 256, (*shape, 16), dtype=torch.uint8)
+            found[f"{name}_scales"] = torch.randint(123, 127, shape, dtype=torch.uint8)
+    return found
+
+
+def mxfp4_config(config: dict) -> dict:
+    kept = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]
+    return version4(config) | {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": kept}}
 
 
 def packed_experts(tensors: dict) -> dict:
