@@ -12,8 +12,10 @@ std::span<const float> folded_gain(const Model& model, std::size_t layer) {
     return weights.gain;
   };
   if (here.place == NormPlace::none || here.place == NormPlace::output) return {};
-  if (here.place != NormPlace::post) return gain(here.norm, model.layer(layer).attention_norm);
+  if (here.place != NormPlace::post && here.attention_normed)
+    return gain(here.norm, model.layer(layer).attention_norm);
   if (layer > 0) {
+    if (here.place != NormPlace::post) return {};
     const LayerConfig& below = config.layers.at(layer - 1);
     const LayerWeights& weights = model.layer(layer - 1);
     return gain(below.norm, below.mlp.width > 0 ? weights.mlp_norm : weights.attention_norm);

@@ -121,7 +121,7 @@ void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x
   MatrixView<const float> stream = x;
   if (config.place == NormPlace::pre || config.place == NormPlace::both) {
     const MatrixView<float> normed = normed_.take(x.rows, x.cols);
-    apply_norm(pool_, config.norm, weights.attention_norm, x, normed);
+    apply_norm(pool_, config.attention_norm(), weights.attention_norm, x, normed);
     stream = normed;
   }
   const Projections projections = project(block, index, stream);

@@ -46,9 +46,21 @@ bool is_post(const LayerConfig& layer) {
   return layer.place == NormPlace::post;
 }
 
-/// Under pre-norm what a branch is fed is the normalised stream, elsewhere the stream.
-Matrix branch_input(const LayerConfig& layer, const NormWeights& norm, const Matrix& x) {
-  return is_pre(layer) ? apply(layer.norm, norm, x.view()) : x;
+/// Attention or MLP: under pre-norm what it is fed is the normalised stream, elsewhere the stream.
+struct Branch {
+  bool pre;
+  NormConfig config;
+  const NormWeights& norm;
+};
+Branch attention_branch(const LayerConfig& layer, const LayerWeights& weights) {
+  return {is_pre(layer), layer.attention_norm(), weights.attention_norm};
+}
+Branch mlp_branch(const LayerConfig& layer, const LayerWeights& weights) {
+  return {is_pre(layer), layer.norm, weights.mlp_norm};
+}
+
+Matrix branch_input(const Branch& branch, const Matrix& x) {
+  return branch.pre ? apply(branch.config, branch.norm, x.view()) : x;
 }
 
 /// The MLP's activations before `down`, and what they are made of.
@@ -83,7 +95,7 @@ void trace_layers(Trace& trace) {
     at.mixed = x;
     if (layer.mlp.width == 0) continue;
     const MlpTrace mlp =
-        trace_mlp(layer.mlp, weights.mlp, branch_input(layer, weights.mlp_norm, x), trace.pool);
+        trace_mlp(layer.mlp, weights.mlp, branch_input(mlp_branch(layer, weights), x), trace.pool);
     add(apply(weights.mlp.down, mlp.inner.view(), trace.pool).view(), x);
     at.fed = x;
     if (is_post(layer)) x = apply(layer.norm, weights.mlp_norm, x.view());
@@ -199,11 +211,10 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
   return d_x;
 }
 
-/// dL/dx of a branch (attention or MLP) that was fed `branch_input`, added to the stream's own.
-void add_branch(const LayerConfig& layer, const NormWeights& norm, const Matrix& x, const Matrix& d_branch,
-                Matrix& d_x) {
-  if (is_pre(layer)) {
-    add(through(layer.norm, norm, x.view(), d_branch.view()).view(), d_x);
+/// dL/dx of a branch that was fed `branch_input`, added to the stream's own.
+void add_branch(const Branch& branch, const Matrix& x, const Matrix& d_branch, Matrix& d_x) {
+  if (branch.pre) {
+    add(through(branch.config, branch.norm, x.view(), d_branch.view()).view(), d_x);
   } else {
     add(d_branch.view(), d_x);
   }
@@ -217,13 +228,14 @@ void layer_gradient(const Trace& trace, std::size_t index, Matrix& d_x,
   const LayerTrace& at = trace.layers[index];
   if (layer.mlp.width > 0) {
     if (is_post(layer)) d_x = through(layer.norm, weights.mlp_norm, at.fed.view(), d_x.view());
-    const Matrix fed = branch_input(layer, weights.mlp_norm, at.mixed);
-    add_branch(layer, weights.mlp_norm, at.mixed, mlp_gradient(layer.mlp, weights.mlp, fed, d_x, trace.pool),
-               d_x);
+    const Branch branch = mlp_branch(layer, weights);
+    const Matrix fed = branch_input(branch, at.mixed);
+    add_branch(branch, at.mixed, mlp_gradient(layer.mlp, weights.mlp, fed, d_x, trace.pool), d_x);
   }
   if (is_post(layer)) d_x = through(layer.norm, weights.attention_norm, at.attended.view(), d_x.view());
-  const Matrix fed = branch_input(layer, weights.attention_norm, at.x);
-  add_branch(layer, weights.attention_norm, at.x, attention_gradient(trace, index, fed, d_x, heads), d_x);
+  const Branch branch = attention_branch(layer, weights);
+  const Matrix fed = branch_input(branch, at.x);
+  add_branch(branch, at.x, attention_gradient(trace, index, fed, d_x, heads), d_x);
 }
 
 /// Row `position` of the stream through the final norm and the output head: the logit and dL/d(stream) [n,

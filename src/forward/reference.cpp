@@ -271,7 +271,8 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
     if (layer.place == NormPlace::stream) x = apply(layer.norm, weights.attention_norm, x.view());
     ReferencePass::Layer result = run_attention(
         layer.attention, weights, sequence,
-        feeds_normed(layer.place) ? apply(layer.norm, weights.attention_norm, x.view()) : x, pool);
+        feeds_normed(layer.place) ? apply(layer.attention_norm(), weights.attention_norm, x.view()) : x,
+        pool);
     if (i + 1 < count || to_the_end) {
       if (result.z.empty()) {
         fail(Status::bad_input,

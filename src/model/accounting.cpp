@@ -63,7 +63,8 @@ std::uint64_t head_norms(const AttentionConfig& attention) {
 std::uint64_t branch_norms(const LayerConfig& layer) {
   if (layer.place == NormPlace::none) return 0;
   if (layer.place == NormPlace::both) return 4;
-  return layer.shared_norm || layer.mlp.width == 0 ? 1 : 2;
+  const std::uint64_t own = layer.attention_normed ? 1 : 0;
+  return layer.shared_norm || layer.mlp.width == 0 ? own : own + 1;
 }
 
 std::uint64_t mlp_matrices(const MlpConfig& mlp) {
@@ -138,7 +139,7 @@ std::uint64_t count_head(const ModelConfig& config) {
   std::uint64_t count = linear(config.head.projection, config.d_model, width);
   count += linear({!config.head.tied, config.head.bias}, width, config.embedding.vocabulary);
   if (config.head.transform) {
-    add(count, linear({true, true}, config.d_model, width));
+    add(count, linear({true, config.head.transform_bias}, config.d_model, width));
     add(count, norm(config.head.norm, width));
   }
   return count;

@@ -65,7 +65,7 @@ void bind_norms(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
   const auto norm = [&](const NormSpec& of) {
     return at.binder.norm(of, layer.norm.kind, at.config.d_model);
   };
-  bound.attention_norm = norm(spec.attention_norm);
+  if (layer.attention_normed) bound.attention_norm = norm(spec.attention_norm);
   bound.mlp_norm = norm(spec.mlp_norm);
   if (layer.place != NormPlace::both) return;
   bound.attention_output_norm = norm(spec.attention_output_norm);
@@ -178,7 +178,8 @@ void bind_head(const Bind& at) {
       binder.linear(spec.projection, head.projection, config.d_model, outputs_alone(width));
   binder.scope.place = NameScope::Place::absolute;
   if (head.transform) {
-    bound.head_transform = binder.linear(spec.transform, {true, true}, config.d_model, outputs_alone(width));
+    bound.head_transform =
+        binder.linear(spec.transform, {true, head.transform_bias}, config.d_model, outputs_alone(width));
     bound.head_norm = binder.norm(spec.transform_norm, head.norm.kind, width);
   }
   const std::size_t vocabulary = config.embedding.vocabulary;

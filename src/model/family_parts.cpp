@@ -10,8 +10,9 @@ LinearSpec linear_without_bias(const std::string& name) {
   return {.weight = {{name + ".weight"}}};
 }
 
-LinearSpec linear_with_bias_if(const std::string& name, const std::string& key) {
+LinearSpec linear_with_bias_if(const std::string& name, const std::string& key, Packing packing) {
   LinearSpec spec = linear(name);
+  spec.weight.front().packing = spec.bias.front().packing = packing;
   spec.bias_presence = {.rule = Presence::Rule::configured, .key = key};
   return spec;
 }

@@ -12,7 +12,8 @@ namespace attnctl {
 /// torch.nn.Linear `name`, always with a bias.
 [[nodiscard]] LinearSpec linear(const std::string& name);
 [[nodiscard]] LinearSpec linear_without_bias(const std::string& name);
-[[nodiscard]] LinearSpec linear_with_bias_if(const std::string& name, const std::string& key);
+[[nodiscard]] LinearSpec linear_with_bias_if(const std::string& name, const std::string& key,
+                                             Packing packing = Packing::whole);
 
 /// transformers' Conv1D `name`.
 [[nodiscard]] LinearSpec conv1d(const std::string& name, Packing packing = Packing::whole);

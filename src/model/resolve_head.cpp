@@ -12,6 +12,17 @@ bool is_copy_of_embedding(const FamilySpec& family, const TensorNames& names, co
   return token && same_values(weights, decoder.index, token->index);
 }
 
+Activation resolve_transform_activation(const FamilySpec& family, const ConfigReader& config,
+                                        const ModelConfig& model) {
+  const HeadSpec& spec = *family.head;
+  if (!spec.activation_key.empty()) {
+    const ConfigKeys keys = {.activation = {spec.activation_key}, .activation_otherwise = spec.activation};
+    return resolve_activation(keys, config);
+  }
+  return spec.activation.empty() ? model.layers.at(0).mlp.activation
+                                 : activation_named(spec.activation, family.keys, config);
+}
+
 }  // namespace
 
 HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
@@ -35,11 +46,11 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
     head.present = transform ? stored_part(spec.transform) || stored_part(spec.decoder) : !lost;
   }
   if (!head.present) return {};
-  head.bias = !spec.decoder.bias.empty();
+  head.bias = resolve_parts(spec.decoder, config).bias;
   head.transform = transform;
   if (transform) {
-    head.activation = spec.activation.empty() ? model.layers.at(0).mlp.activation
-                                              : activation_named(spec.activation, family.keys, config);
+    head.transform_bias = resolve_parts(spec.transform, config).bias;
+    head.activation = resolve_transform_activation(family, config, model);
     head.norm = norm_of(model.layers.at(0).norm, spec.transform_norm);
   }
   head.projection = resolve_parts(spec.projection, config);

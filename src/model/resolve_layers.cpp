@@ -1,6 +1,8 @@
 #include <cmath>
+#include <memory>
 
 #include "model/resolve.hpp"
+#include "model/rotary.hpp"
 
 namespace attnctl {
 
@@ -21,6 +23,19 @@ NormConfig norm_of(NormConfig norm, const NormSpec& spec) {
   norm.bias = !spec.bias.empty();
   return norm;
 }
+
+namespace {
+
+/// Layers with a window turn in a way of their own.
+void turn_sliding_layers(const RotarySpec& spec, const ConfigReader& config, ModelConfig& model) {
+  const auto rotary = std::make_shared<const RotaryConfig>(resolve_sliding_rotary(
+      spec, config, model.layers.front().attention.d_head, model.max_positions.value()));
+  for (LayerConfig& layer : model.layers) {
+    if (layer.attention.kind.rule == AttentionKind::Rule::window) layer.attention.rotary = rotary;
+  }
+}
+
+}  // namespace
 
 void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
                     ModelConfig& model) {
@@ -47,6 +62,7 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
   for (std::size_t i = 0; i < count; ++i) {
     model.layers.push_back(layer);
     model.layers[i].attention.kind = windows[i];
+    model.layers[i].attention_normed = i > 0 || family.stack.layer.first_attention_normed;
     model.layers[i].experts = experts[i];
     model.layers[i].mlp = resolve_mlp(family, config, model.d_model, experts[i].count > 0);
     if (!turning[i]) model.layers[i].attention.rotary = nullptr;
@@ -56,6 +72,7 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
                                     ? i
                                     : static_cast<std::size_t>(static_cast<double>(i) / each);
   }
+  if (family.rotary && family.rotary->sliding) turn_sliding_layers(*family.rotary, config, model);
 }
 
 }  // namespace attnctl

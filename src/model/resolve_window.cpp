@@ -65,7 +65,7 @@ std::vector<bool> usual_layers(const WindowKeys& keys, const ConfigReader& confi
   std::vector<bool> windowed(count, true);
   if (keys.period_otherwise > 0) {
     const std::size_t period = config.size({keys.period, keys.period_otherwise});
-    for (std::size_t i = 0; i < count; ++i) windowed[i] = (i + 1) % period != 0;
+    for (std::size_t i = 0; i < count; ++i) windowed[i] = (keys.full_first ? i : i + 1) % period != 0;
   }
   if (keys.first.empty()) return windowed;
   const std::size_t first = config.index(std::span(&keys.first, 1)).value_or(keys.first_otherwise);
@@ -89,7 +89,7 @@ std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigR
           *config.find(config.find(keys.layer_types) ? keys.layer_types : keys.runs),
           fmt::format("{} alone, or a width ({}) that is switched on", full, config.pointer(keys.size)));
     }
-    kinds[i] = {AttentionKind::Rule::window, *size};
+    kinds[i] = {AttentionKind::Rule::window, keys.both_sides ? *size / 2 + 1 : *size};
   }
   return kinds;
 }

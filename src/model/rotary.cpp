@@ -181,18 +181,36 @@ RotaryConfig resolve_scaling(const Request& request, const RotarySpec& spec) {
                                      "default, linear, llama3, yarn, longrope");
 }
 
+/// An object of the configuration that says anything.
+std::optional<ConfigReader> said(const ConfigReader& config, const std::string& name) {
+  const auto value = config.find(name);
+  if (!value || (value->json->is_object() && value->json->empty())) return std::nullopt;
+  return config.object(name);
+}
+
+void refuse_nested(const ConfigReader& config, const std::string& name) {
+  for (const auto& [key, parameter] : config.find(name)->json->items()) {
+    if (parameter.is_object())
+      config.object(name)->refuse_unsupported({key, &parameter}, "one set for all layers");
+  }
+}
+
 /// The object that says how positions turn; an empty one where the configuration has none. transformers lets
 /// a rope_scaling that says anything replace the whole of rope_parameters, its rope_theta included.
-ConfigReader rotary_parameters(const ConfigReader& config) {
+/// `layer_type` is the key within rope_parameters of layers that have their own, else "".
+ConfigReader rotary_parameters(const ConfigReader& config, const std::string& layer_type, bool scaled) {
   static const nlohmann::ordered_json none = nlohmann::ordered_json::object();
-  for (const std::string name : {"rope_scaling", "rope_parameters"}) {
-    const auto value = config.find(name);
-    if (!value || (value->json->is_object() && value->json->empty())) continue;
-    ConfigReader parameters = *config.object(name);
-    for (const auto& [key, parameter] : value->json->items()) {
-      if (parameter.is_object()) parameters.refuse_unsupported({key, &parameter}, "one set for all layers");
-    }
-    return parameters;
+  if (const auto scaling = said(config, "rope_scaling"); scaling && scaled) {
+    refuse_nested(config, "rope_scaling");
+    return *scaling;
+  }
+  const auto all = said(config, "rope_parameters");
+  if (all && layer_type.empty()) {
+    refuse_nested(config, "rope_parameters");
+    return *all;
+  }
+  if (all) {
+    if (const auto own = said(*all, layer_type)) return *own;
   }
   return ConfigReader(config.file(), none, config.pointer("rope_parameters"));
 }
@@ -221,20 +239,41 @@ std::size_t resolve_dims(const RotarySpec& spec, const ConfigReader& config, con
        escaped(config.file()), d_head, dims);
 }
 
-}  // namespace
+struct HeadSizes {
+  std::size_t d_head = 0, max_positions = 0;
+};
 
-RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config, std::size_t d_head,
-                            std::size_t max_positions) {
-  const ConfigReader scaling = rotary_parameters(config);
-  const std::size_t dims = resolve_dims(spec, config, scaling, d_head);
+RotaryConfig resolve_with(const RotarySpec& spec, const ConfigReader& config, const ConfigReader& scaling,
+                          HeadSizes sizes) {
+  const std::size_t dims = resolve_dims(spec, config, scaling, sizes.d_head);
   const double outside = config.positive(spec.theta_names).value_or(spec.theta);
-  const Request request = {scaling, config, scaling.positive(spec.theta_names).value_or(outside), dims,
-                           max_positions};
+  std::vector<std::string> names = spec.theta_names;
+  names.emplace_back("rope_theta");
+  const Request request = {scaling, config, scaling.positive(names).value_or(outside), dims,
+                           sizes.max_positions};
   RotaryConfig rotary = resolve_scaling(request, spec);
   rotary.pairing = spec.pairing;
   rotary.dims = dims;
   check_finite(rotary, request.theta, scaling);
   return rotary;
+}
+
+}  // namespace
+
+RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config, std::size_t d_head,
+                            std::size_t max_positions) {
+  const ConfigReader scaling = rotary_parameters(config, spec.sliding ? "full_attention" : "", true);
+  return resolve_with(spec, config, scaling, {d_head, max_positions});
+}
+
+RotaryConfig resolve_sliding_rotary(const RotarySpec& spec, const ConfigReader& config, std::size_t d_head,
+                                    std::size_t max_positions) {
+  const SlidingRotarySpec& sliding = spec.sliding.value();
+  RotarySpec own = spec;
+  own.theta = sliding.theta;
+  own.theta_names = {sliding.theta_name};
+  const ConfigReader scaling = rotary_parameters(config, "sliding_attention", sliding.scaled);
+  return resolve_with(own, config, scaling, {d_head, max_positions});
 }
 
 }  // namespace attnctl

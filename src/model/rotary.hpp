@@ -16,4 +16,8 @@ namespace attnctl {
 [[nodiscard]] RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config,
                                           std::size_t d_head, std::size_t max_positions);
 
+/// The same of layers with a window, where the family says that they turn otherwise (RotarySpec::sliding).
+[[nodiscard]] RotaryConfig resolve_sliding_rotary(const RotarySpec& spec, const ConfigReader& config,
+                                                  std::size_t d_head, std::size_t max_positions);
+
 }  // namespace attnctl

@@ -131,8 +131,12 @@ struct LayerConfig {
   NormPlace place = NormPlace::pre;
   bool parallel = false;          // x + A(N(x)) + M(N'(x)), place being pre
   bool shared_norm = false;       // N' is N
+  bool attention_normed = true;   // false: N is nothing, under pre-norm
   float residual_multiplier = 1;  // of what is added to the stream
   std::size_t stored_as = 0;      // number of the weights in tensor names; layers of one number share them
+
+  /// Of the attention; `norm` is that of the MLP.
+  [[nodiscard]] NormConfig attention_norm() const { return attention_normed ? norm : NormConfig{}; }
 };
 
 struct EmbeddingConfig {
@@ -155,6 +159,7 @@ struct HeadConfig {
   bool tied = false;       // the decoder is the token embedding
   bool bias = false;       // of the decoder
   bool transform = false;  // dense, activation, norm before the decoder (masked-token heads)
+  bool transform_bias = true;
   Activation activation = Activation::gelu_erf;
   NormConfig norm;
   LinearParts projection;  // from d_model to the width of the decoder

@@ -94,6 +94,7 @@ struct LayerSpec {
   NormSpec attention_norm = {}, mlp_norm = {};                // as the family places them
   NormSpec attention_output_norm = {}, mlp_output_norm = {};  // NormPlace::both: of what the branches give
   NormSpec query_norm = {}, key_norm = {};                    // before they are turned
+  bool first_attention_normed = true;                         // false: layer 0 has no attention_norm
   std::vector<std::string> sinks = {};                        // [heads]
   LinearSpec up = {}, gate = {}, down = {};                   // no names: the layer has none
   std::optional<ExpertsSpec> experts = {};
@@ -135,7 +136,8 @@ struct EmbeddingSpec {
 /// and there where the transform is stored. The decoder is the stored one, else the token embedding.
 struct HeadSpec {
   LinearSpec transform = {};
-  std::string activation = {};  // of the transform; none: that of the layers
+  std::string activation = {};      // of the transform; none: that of the layers
+  std::string activation_key = {};  // in the configuration; `activation` where it is not there
   NormSpec transform_norm = {};
   LinearSpec projection = {};  // where the decoder is narrower than the model
   LinearSpec decoder = {};
@@ -177,6 +179,14 @@ struct ConfigKeys {
 /// Where sizes come from. `tensors`: a bare mechanism, of which only heads and options are configured.
 enum class SizesFrom { config, tensors };
 
+/// Rotary position of layers with a window where it is not that of the others: /rope_parameters then holds
+/// an object for full_attention and one for sliding_attention.
+struct SlidingRotarySpec {
+  std::string theta_name = {};  // of old configurations
+  double theta = 10000;
+  bool scaled = false;  // /rope_scaling, the old key, is of these layers too
+};
+
 /// Rotary position; its keys, old and new, are the same in all families but for those named here.
 struct RotarySpec {
   RotaryPairing pairing = RotaryPairing::half;
@@ -189,6 +199,7 @@ struct RotarySpec {
   std::string every_without = {};   // without such a list: every how many layers one does not
   std::size_t every_otherwise = 0;
   bool yarn_is_longrope = false;  // the type yarn once meant another scaling
+  std::optional<SlidingRotarySpec> sliding = {};
 };
 
 /// The rule by which heads get their slopes.
@@ -208,6 +219,8 @@ struct WindowKeys {
   std::size_t first_otherwise = 0;
   std::vector<std::string> period = {};  // without such a list, every how many layers one has no window
   std::size_t period_otherwise = 0;      // 0: no such rule
+  bool full_first = false;               // it is the first of them, else the last
+  bool both_sides = false;               // size counts keys to both sides: |i - j| <= size / 2
   std::string runs = {};                 // a list of [[type, ...], times] with types global and local
 };
 
