@@ -72,7 +72,8 @@ def albert(r: Draw):
 def deberta(r: Draw):
     return "DebertaForMaskedLM", bert(r)[1] | dict(
         relative_attention=r.pick(True, True, True, False), pos_att_type=r.pick(["c2p", "p2c"], ["c2p"], ["p2c"]),
-        position_biased_input=r.flag(), type_vocab_size=r.pick(0, 2), max_relative_positions=r.pick(-1, 7, 20), pad_token_id=0,
+        position_biased_input=r.flag(), type_vocab_size=r.pick(0, 2), max_relative_positions=r.pick(-1, 7, 20),
+        pad_token_id=0,
     )  # fmt: skip
 
 
@@ -511,7 +512,8 @@ DRAWS = dict(
     falcon_heads=falcon_shape(5), gpt_bigcode=gpt_bigcode, mpt=mpt, gemma=gemma, gemma2=gemma2, gemma3_text=gemma3_text,
     phi=phi, phi3=phi3, phi3_partial=phi3_partial, olmo=olmo, olmo2=olmo2, stablelm=stablelm, starcoder2=starcoder2,
     cohere=cohere, granite=granite, smollm3=smollm3, nemotron=nemotron, mixtral=mixtral, qwen2_moe=qwen2_moe,
-    gpt_oss=gpt_oss, gpt_oss_mxfp4=gpt_oss_mxfp4, gpt2=gpt2, llama=llama_scaled("default"), llama_linear=llama_scaled("linear"),
+    gpt_oss=gpt_oss, gpt_oss_mxfp4=gpt_oss_mxfp4, gpt2=gpt2, llama=llama_scaled("default"),
+    llama_linear=llama_scaled("linear"),
     llama_llama3=llama_scaled("llama3"), llama_yarn=llama_scaled("yarn"), llama_longrope=llama_scaled("longrope"),
     mistral=mistral, qwen2=qwen2, qwen3=qwen3, bert=bert, roberta=roberta, xlm_roberta=xlm_roberta, electra=electra,
     distilbert=distilbert, albert=albert, deberta=deberta, deberta_v2=deberta_v2, mpnet=mpnet, esm=esm,

@@ -30,7 +30,20 @@ NATIVE = {
     "tower": image_cases.NATIVE_TOWER, "gemma3_tower": image_cases.NATIVE_TOWER,
     "gpt_neox": old_layouts.renamed(("embed_out.", "lm_head.")),
 }  # fmt: skip
-KEPT_KEYS = ("model_type", "architectures", "dtype", "torch_dtype", "transformers_version")
+KEPT_KEYS = (  # of a short config: what it is of, and its main sizes, which every file says
+    "model_type", "architectures", "dtype", "torch_dtype", "transformers_version", "vocab_size", "hidden_size",
+    "n_embd", "n_embed", "d_model", "dim", "num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
+    "decoder_layers", "num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads",
+    "decoder_attention_heads",
+)  # fmt: skip
+
+
+def condition(model):
+    """Makes wide matrices smaller, so that rounding errors do not grow from layer to layer as they would."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1 and parameter.requires_grad:
+                parameter.mul_(min(1.0, 4 / parameter.shape[-1] ** 0.5))
 
 
 def inputs_of(r: Draw, config) -> list[dict]:
@@ -123,6 +136,7 @@ def make(folder: Path, family: str, variant: str, seed: int):
     config = transformers.AutoConfig.for_model(model_class.config_class.model_type, **keys)
     model = model_class(config)
     randomise(model)
+    condition(model)
     inputs = inputs_of(r, config)
     if variant == "3" and model.base_model is not model and not hasattr(config, "text_config") and r.flag():
         model = model.base_model

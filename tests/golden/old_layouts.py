@@ -55,7 +55,8 @@ def version4(config: dict) -> dict:
     flat_rope(config)
     if "dtype" in config:
         config["torch_dtype"] = config.pop("dtype")
-    return CONFIG_EDITS.get(kind, lambda c: c)(config) | {"transformers_version": "4.38.0"}
+    config = STALE_KEYS.get(kind, {}) | CONFIG_EDITS.get(kind, lambda c: c)(config)
+    return config | {"transformers_version": "4.38.0"}
 
 
 def renamed_keys(*pairs):
@@ -147,6 +148,41 @@ CONFIG_EDITS = {
 }
 
 
+def unused_window(config: dict) -> dict:
+    """Version 4 kept the width of a window that is not switched on."""
+    return config if config["use_sliding_window"] else config | {"sliding_window": 4}
+
+
+CONFIG_EDITS |= dict.fromkeys(("qwen2", "qwen3", "qwen2_moe"), unused_window)
+
+# What files of the hub say beside what anything reads.
+STALE_KEYS = {
+    "gpt2": dict(n_ctx=1024, summary_type="cls_index", task_specific_params={"text-generation": {"max_length": 50}}),
+    "gpt_neo": dict(gradient_checkpointing=False, tokenizer_class="GPT2Tokenizer"),
+    "gptj": dict(rotary=True, scale_attn_weights=True, gradient_checkpointing=False),
+    "codegen": dict(scale_attn_weights=True, summary_type="cls_index", n_ctx=2048),
+    "bloom": dict(bias_dropout_fusion=True, masked_softmax_fusion=True, offset_alibi=100, seq_length=2048,
+                  unk_token_id=0, skip_bias_add=True),
+    "falcon": dict(apply_residual_connection_post_layernorm=False,
+                   auto_map={"AutoConfig": "configuration_falcon.FalconConfig"}),
+    "gpt_bigcode": dict(inference_runner=0, max_batch_size=None, pre_allocate_kv_cache=False,
+                        validate_runner_input=True),
+    "opt": dict(prefix="</s>", output_projection=True),
+    "gemma2": dict(cache_implementation="hybrid", hidden_act="gelu_pytorch_tanh"),
+    "gemma3_text": dict(cache_implementation="hybrid"),
+    "nemotron": dict(rope_percent=0.5),
+    "olmo": dict(pretraining_tp=1),
+    "llama": dict(pretraining_tp=1),
+    "phi3": dict(attention_bias=False),
+    "albert": dict(down_scale_factor=1, gap_size=0, net_structure_type=0, num_memory_blocks=0),
+    "bert": dict(position_embedding_type="absolute", gradient_checkpointing=False, pooler_type="first_token_transform"),
+    "electra": dict(summary_activation="gelu", summary_use_proj=True, position_embedding_type="absolute"),
+    "distilbert": dict(tie_weights_=True, seq_classif_dropout=0.2, qa_dropout=0.1),
+    "modernbert": dict(reference_compile=None, repad_logits_with_grad=False),
+    "t5": dict(n_positions=512, output_past=True, task_specific_params={"summarization": {"prefix": "summarize: "}}),
+}  # fmt: skip
+
+
 def layer_prefixes(tensors: dict, marker: str) -> list:
     """The names up to `marker`, which every layer has."""
     return sorted({k[: k.index(marker)] for k in tensors if marker in k})
@@ -230,8 +266,23 @@ BART_COPIES = copies(
     ("model.shared.weight", "lm_head.weight"),
 )
 TENSOR_EDITS = {
-    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "electra", "albert", "distilbert"),
-                    [edits.old_norm_names, position_buffers]),
+    "bert": [edits.old_norm_names, position_buffers,
+             copies(("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),
+                    ("cls.predictions.bias", "cls.predictions.decoder.bias"))],
+    **{kind: [edits.old_norm_names, position_buffers,
+              copies(("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"),
+                     ("lm_head.bias", "lm_head.decoder.bias"))] for kind in ("roberta", "xlm-roberta")},
+    "electra": [edits.old_norm_names, position_buffers],
+    "albert": [edits.old_norm_names, position_buffers,
+               copies(("albert.embeddings.word_embeddings.weight", "predictions.decoder.weight"),
+                      ("predictions.bias", "predictions.decoder.bias"))],
+    "distilbert": [edits.old_norm_names, position_buffers,
+                   copies(("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"))],
+    "gpt2": [causal_buffers("attn.c_attn.weight", name="attn.bias", scalar="attn.masked_bias"),
+             edits.without_prefix("transformer.")],
+    "deberta": [edits.old_norm_names, position_buffers],
+    "deberta-v2": [position_buffers],
+    "mpnet": [position_buffers],
     "gpt_neo": [causal_buffers("attn.attention.", name="attn.attention.bias", scalar="attn.attention.masked_bias"),
                 tied_twice("transformer.wte.weight")],
     "gptj": [causal_buffers("attn.q_proj", name="attn.bias", scalar="attn.masked_bias")],
@@ -246,7 +297,7 @@ TENSOR_EDITS = {
     "phi": [rotary_buffers("q_proj.weight")],
     "gemma": [tied_twice(EMBEDDINGS)],
     "cohere": [rotary_buffers("q_proj.weight")],
-    "esm": [edits.old_norm_names, esm_frequencies],
+    "esm": [edits.old_norm_names, esm_frequencies, position_buffers],
     "t5": [T5_COPIES, stale_cross_bias],
     "bart": [BART_COPIES],
     "mbart": [BART_COPIES],
