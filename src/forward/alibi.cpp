@@ -24,7 +24,9 @@ Alibi::Alibi(const AttentionConfig& config, const Sequence& sequence, std::size_
   added_.resize(sequence.keys());
   for (std::size_t j = 0; j < added_.size(); ++j) {
     const bool hidden = counts && sequence.key_visible[j] == 0;
-    const float bias = slope * static_cast<float>(hidden ? 0 : next);
+    auto place = static_cast<float>(hidden ? 0 : next);
+    if (alibi.from_last) place -= static_cast<float>(added_.size() - 1);
+    const float bias = slope * (alibi.rounded ? rounded_to_bfloat16(place) : place);
     if (!hidden) ++next;
     added_[j] = alibi.rounded ? static_cast<float>(config.scale * double{rounded_to_bfloat16(bias)}) : bias;
   }

@@ -130,14 +130,17 @@ void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x
   const MatrixView<float> output = project_output(weights, projections.z);
   if (plan.shows_output) show_output(block, index, output);
   if (!plan.onward) return;
-  if (config.parallel) add_mlp(pool_, config, weights, mlp_, x);
+  std::vector<ExpertRoute> routes;
+  std::vector<ExpertRoute>* const wanted = plan.routing ? &routes : nullptr;
+  if (config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
   if (config.place == NormPlace::output)
     apply_norm(pool_, config.norm, weights.attention_norm, output, output);
   if (config.place == NormPlace::both)
     apply_norm(pool_, config.norm, weights.attention_output_norm, output, output);
   add_rows(pool_, output, x, config.residual_multiplier);
   if (config.place == NormPlace::post) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
-  if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x);
+  if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
+  if (plan.routing) show_routing(block, index, routes);
 }
 
 BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
@@ -266,6 +269,15 @@ void BlockPass::show_output(const Block& block, std::size_t index, MatrixView<co
     for (Observer* const observer : inputs_.observers) {
       if (!observer->needs().output) continue;
       observer->output(part.sequence, index, output.row_range(part.first_query, part.queries));
+    }
+  }
+}
+
+void BlockPass::show_routing(const Block& block, std::size_t index, std::span<const ExpertRoute> routes) {
+  for (const Part& part : block.parts) {
+    for (Observer* const observer : inputs_.observers) {
+      if (!observer->needs().routing) continue;
+      observer->routing(part.sequence, index, routes.subspan(part.first_query, part.queries));
     }
   }
 }

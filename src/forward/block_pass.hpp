@@ -58,6 +58,7 @@ class BlockPass {
   MatrixView<float> project_output(const LayerWeights& weights, MatrixView<float> z);
   void show_stream(const Block& block, std::size_t index, MatrixView<const float> x);
   void show_output(const Block& block, std::size_t index, MatrixView<const float> output);
+  void show_routing(const Block& block, std::size_t index, std::span<const ExpertRoute> routes);
   void show_logits(const Block& block, MatrixView<const float> x);
 
   PassInputs inputs_;

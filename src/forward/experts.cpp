@@ -25,7 +25,7 @@ std::vector<double> softmax_of(std::span<const float> scores, std::span<const st
   return weights;
 }
 
-Route route_of(const ExpertsConfig& config, std::span<const float> scores) {
+ExpertRoute route_of(const ExpertsConfig& config, std::span<const float> scores) {
   std::vector<std::size_t> all(scores.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   std::vector<std::size_t> picked = all;
@@ -39,18 +39,19 @@ Route route_of(const ExpertsConfig& config, std::span<const float> scores) {
     for (const std::size_t e : picked) weights.push_back(of_all[e]);
   }
   const double sum = config.renormalised ? std::accumulate(weights.begin(), weights.end(), 0.0) : 1;
-  Route route{std::move(picked), {}};
+  ExpertRoute route{std::move(picked), {}};
   for (const double weight : weights) route.weights.push_back(static_cast<float>(weight / sum));
   return route;
 }
 
-/// inner = (up + 1) g sigmoid(1.702 g), both clamped.
-void combine_clamped(float limit, MatrixView<const float> gate, MatrixView<float> inner) {
+/// inner = (up + 1) g sigmoid(alpha g), both clamped.
+void combine_clamped(const ExpertsConfig& config, MatrixView<const float> gate, MatrixView<float> inner) {
+  const float limit = config.limit;
   for (std::size_t r = 0; r < inner.rows; ++r) {
     for (std::size_t c = 0; c < inner.cols; ++c) {
       const double g = std::min(gate(r, c), limit);
       const double up = std::clamp(inner(r, c), -limit, limit);
-      inner(r, c) = static_cast<float>((up + 1) * g * sigmoid(1.702 * g));
+      inner(r, c) = static_cast<float>((up + 1) * g * sigmoid(config.alpha * g));
     }
   }
 }
@@ -63,7 +64,7 @@ void run_expert(Pool& pool, const LayerConfig& config, const MlpWeights& weights
   if (config.experts.limit > 0) {
     const Dense both[] = {gate, up};
     run_dense(pool, both);
-    combine_clamped(config.experts.limit, gate.out, up.out);
+    combine_clamped(config.experts, gate.out, up.out);
   } else {
     gate.activation = config.mlp.activation;
     run_gated(pool, gate, up);
@@ -89,19 +90,19 @@ void add_shared(Pool& pool, const LayerConfig& config, const LayerWeights& weigh
 
 }  // namespace
 
-std::vector<Route> route(const ExpertsConfig& config, MatrixView<const float> scores) {
-  std::vector<Route> routes;
+std::vector<ExpertRoute> route(const ExpertsConfig& config, MatrixView<const float> scores) {
+  std::vector<ExpertRoute> routes;
   routes.reserve(scores.rows);
   for (std::size_t r = 0; r < scores.rows; ++r) routes.push_back(route_of(config, scores.row(r)));
   return routes;
 }
 
 void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-                 MatrixView<const float> input, MatrixView<float> out, std::vector<Route>* routes) {
+                 MatrixView<const float> input, MatrixView<float> out, std::vector<ExpertRoute>* routes) {
   OwnedMatrix<float> scores(input.rows, config.experts.count);
   const Dense router{input, weights.router, scores.view()};
   run_dense(pool, {&router, 1});
-  std::vector<Route> found = route(config.experts, std::as_const(scores).view());
+  std::vector<ExpertRoute> found = route(config.experts, std::as_const(scores).view());
   for (std::size_t r = 0; r < out.rows; ++r) std::ranges::fill(out.row(r), 0.0F);
   for (std::size_t e = 0; e < config.experts.count; ++e) {
     std::vector<std::pair<std::size_t, float>> rows;  // that go through this expert, and its weight

@@ -13,11 +13,11 @@
 namespace attnctl::forward {
 
 /// The routes of rows of router scores [rows, experts].
-[[nodiscard]] std::vector<Route> route(const ExpertsConfig& config, MatrixView<const float> scores);
+[[nodiscard]] std::vector<ExpertRoute> route(const ExpertsConfig& config, MatrixView<const float> scores);
 
 /// out = the weighted sum of what each row's experts make of it, and of the shared expert; rows [rows,
 /// d_model]. `routes`, where not null, is given the route of each row.
 void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-                 MatrixView<const float> input, MatrixView<float> out, std::vector<Route>* routes);
+                 MatrixView<const float> input, MatrixView<float> out, std::vector<ExpertRoute>* routes);
 
 }  // namespace attnctl::forward

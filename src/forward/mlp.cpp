@@ -36,7 +36,7 @@ bool is_changed(const LayerConfig& config) {
 }
 
 void add_mlp_of_rows(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-                     MatrixView<float> x, std::vector<Route>* routes) {
+                     MatrixView<float> x, std::vector<ExpertRoute>* routes) {
   MatrixView<const float> input = x;
   if (config.place == NormPlace::stream) apply_norm(pool, config.norm, weights.mlp_norm, x, x);
   if (config.place == NormPlace::pre || config.place == NormPlace::both) {
@@ -65,7 +65,7 @@ void add_mlp_of_rows(Pool& pool, const LayerConfig& config, const LayerWeights& 
 }  // namespace
 
 void add_mlp(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-             MatrixView<float> x, std::vector<Route>* routes) {
+             MatrixView<float> x, std::vector<ExpertRoute>* routes) {
   if (config.mlp.width == 0) return;
   for (std::size_t first = 0; first < x.rows; first += mlp_rows) {
     add_mlp_of_rows(pool, config, weights, buffers, x.row_range(first, std::min(mlp_rows, x.rows - first)),

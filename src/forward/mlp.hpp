@@ -2,6 +2,7 @@
 
 #include "attnctl/base/matrix_view.hpp"
 #include "attnctl/base/pool.hpp"
+#include "attnctl/forward/observer.hpp"
 #include "attnctl/model/config.hpp"
 #include "attnctl/model/model.hpp"
 
@@ -17,15 +18,9 @@ struct MlpBuffers {
   Buffer normed, inner, gate, out;
 };
 
-/// The experts that one token goes through, the weightiest first (of equal weights the lower number).
-struct Route {
-  std::vector<std::size_t> experts;  // [per_token]
-  std::vector<float> weights;        // [per_token]
-};
-
 /// x + M(x), normalised where the layer places its norms, in place of x [rows, d_model]. Nothing where the
 /// layer has no MLP. The routes of a layer with experts are appended to `routes`, where that is not null.
 void add_mlp(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-             MatrixView<float> x, std::vector<Route>* routes = nullptr);
+             MatrixView<float> x, std::vector<ExpertRoute>* routes = nullptr);
 
 }  // namespace attnctl::forward

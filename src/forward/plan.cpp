@@ -14,6 +14,7 @@ Needs& Needs::operator|=(const Needs& other) {
   z = z || other.z;
   output = output || other.output;
   stream = stream || other.stream;
+  routing = routing || other.routing;
   logits = logits || other.logits;
   return *this;
 }
@@ -78,10 +79,12 @@ Plan make_plan(std::string_view model, const ModelConfig& config, const Selectio
   const std::vector<std::size_t> selected = selection.layers();
   for (std::size_t layer = 0; layer < count; ++layer) {
     const AttentionConfig& attention = config.layers[layer].attention;
-    const bool onward = layer + 1 < count || plan.logits;
-    if (onward) check_onward(model, config, layer);
     const bool is_selected = std::binary_search(selected.begin(), selected.end(), layer);
+    const bool routing = is_selected && needs.routing && config.layers[layer].experts.count > 0;
+    const bool onward = layer + 1 < count || plan.logits || routing;
+    if (onward) check_onward(model, config, layer);
     LayerPlan& of_layer = plan.layers.emplace_back(plan_layer(attention, is_selected, onward, needs));
+    of_layer.routing = routing;
     of_layer.shown.assign(attention.heads, 0);
     of_layer.computed.assign(attention.heads, of_layer.output ? 1 : 0);
   }

@@ -22,7 +22,8 @@ struct LayerPlan {
   bool output = false;        // the attention output
   bool shows_output = false;  // to observers
   bool shows_stream = false;
-  bool onward = false;  // residual and MLP: the pass goes on
+  bool routing = false;  // observers see the routes of tokens through experts
+  bool onward = false;   // residual and MLP: the pass goes on
 };
 
 /// What has to be computed of the whole pass: nothing that neither an observer nor a later layer wants.

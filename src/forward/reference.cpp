@@ -114,8 +114,11 @@ double alibi_of(const LayerPass& pass, std::size_t head, std::size_t j) {
     position = visible[j] != 0 ? before : 0;
   }
   const double slope = pass.config.alibi->slopes[head];
+  if (pass.config.alibi->from_last)
+    return slope * (static_cast<double>(position) - static_cast<double>(pass.sequence.keys() - 1));
   if (!pass.config.alibi->rounded) return slope * static_cast<double>(position);
-  return pass.config.scale * rounded_to_bfloat16(rounded_to_bfloat16(slope) * static_cast<double>(position));
+  return pass.config.scale *
+         rounded_to_bfloat16(rounded_to_bfloat16(slope) * rounded_to_bfloat16(static_cast<double>(position)));
 }
 
 /// With a sink one more score takes part, of which nothing is kept.

@@ -7,15 +7,15 @@
 namespace attnctl::reference {
 namespace {
 
-OwnedMatrix<double> run_one(const MlpConfig& config, float limit, const MlpWeights& weights,
+OwnedMatrix<double> run_one(const MlpConfig& config, const ExpertsConfig& experts, const MlpWeights& weights,
                             const OwnedMatrix<double>& x, Pool& pool) {
   OwnedMatrix<double> inner = apply(weights.up, x.view(), pool);
   const OwnedMatrix<double> gate = config.gated ? apply(weights.gate, x.view(), pool) : OwnedMatrix<double>();
   for (std::size_t i = 0; i < inner.values().size(); ++i) {
     double& value = inner.values()[i];
-    if (limit > 0) {
-      const double g = std::min<double>(gate.values()[i], limit);
-      value = (std::clamp<double>(value, -limit, limit) + 1) * g / (1 + std::exp(-1.702 * g));
+    if (const double limit = experts.limit; limit > 0) {
+      const double g = std::min(gate.values()[i], limit);
+      value = (std::clamp(value, -limit, limit) + 1) * g / (1 + std::exp(-experts.alpha * g));
     } else {
       value = config.gated ? value * activate(config.activation, gate.values()[i])
                            : activate(config.activation, value);
@@ -47,20 +47,20 @@ std::vector<double> expert_weights(const ExpertsConfig& config, std::span<const 
 
 OwnedMatrix<double> run_mlp(const LayerConfig& config, const LayerWeights& weights,
                             const OwnedMatrix<double>& x, Pool& pool) {
-  if (config.experts.count == 0) return run_one(config.mlp, 0, weights.mlp, x, pool);
+  if (config.experts.count == 0) return run_one(config.mlp, {}, weights.mlp, x, pool);
   const OwnedMatrix<double> scores = apply(weights.router, x.view(), pool);
   OwnedMatrix<double> sum(x.rows(), x.cols());
   std::vector<std::vector<double>> shares;
   for (std::size_t r = 0; r < x.rows(); ++r)
     shares.push_back(expert_weights(config.experts, scores.view().row(r)));
   for (std::size_t e = 0; e < config.experts.count; ++e) {
-    const OwnedMatrix<double> made = run_one(config.mlp, config.experts.limit, weights.experts[e], x, pool);
+    const OwnedMatrix<double> made = run_one(config.mlp, config.experts, weights.experts[e], x, pool);
     for (std::size_t r = 0; r < x.rows(); ++r) {
       for (std::size_t c = 0; c < x.cols(); ++c) sum(r, c) += shares[r][e] * made(r, c);
     }
   }
   if (config.experts.shared_width == 0) return sum;
-  const OwnedMatrix<double> made = run_one(config.mlp, 0, weights.shared, x, pool);
+  const OwnedMatrix<double> made = run_one(config.mlp, {}, weights.shared, x, pool);
   const OwnedMatrix<double> factor = apply(weights.shared_factor, x.view(), pool);
   for (std::size_t r = 0; r < x.rows(); ++r) {
     for (std::size_t c = 0; c < x.cols(); ++c) sum(r, c) += made(r, c) / (1 + std::exp(-factor(r, 0)));

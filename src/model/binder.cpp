@@ -202,24 +202,25 @@ BoundVector TensorBinder::vector(std::span<const StoredTensor> names, std::size_
 }
 
 std::vector<BoundVector> TensorBinder::vectors(const std::vector<std::string>& names, std::size_t width,
-                                               std::size_t copies) {
+                                               std::optional<std::size_t> copies) {
   constexpr std::string_view mark = "{head}";
   const std::vector<StoredTensor> tensors = stored(names);
   if (names.empty()) return {};
   std::vector<BoundVector> bound;
-  if (is_template(tensors.front(), mark)) {
-    for (std::size_t head = 0; head < copies; ++head)
+  if (copies && is_template(tensors.front(), mark)) {
+    for (std::size_t head = 0; head < *copies; ++head)
       bound.push_back(vector(replaced(tensors, mark, head), width));
     return bound;
   }
-  if (copies == 1) return {vector(tensors, width)};
+  if (!copies) return {vector(tensors, width)};
   const auto found = need(tensors);
   if (!found) return {};
-  expect_shape(*found, {copies, width});
-  return {{.tensor = found->index, .elements = whole(copies * width)}};
+  expect_shape(*found, {*copies, width});
+  return {{.tensor = found->index, .elements = whole(*copies * width)}};
 }
 
-BoundNorm TensorBinder::norm(const NormSpec& spec, NormKind kind, std::size_t width, std::size_t copies) {
+BoundNorm TensorBinder::norm(const NormSpec& spec, NormKind kind, std::size_t width,
+                             std::optional<std::size_t> copies) {
   if (kind == NormKind::none) return {};
   return {vectors(spec.gain, width, copies), vectors(spec.bias, width, copies), family_.gain_offset};
 }

@@ -62,9 +62,9 @@ class TensorBinder {
                                                         std::size_t in, const ProjectionOutputs& out,
                                                         std::size_t experts);
   [[nodiscard]] BoundVector vector(std::span<const StoredTensor> names, std::size_t width);
-  /// Gains and biases of `width` each; with `copies` > 1 names with `{head}`, or one tensor [copies, width].
+  /// Gains and biases of `width` each; with `copies` names with `{head}`, or one tensor [copies, width].
   [[nodiscard]] BoundNorm norm(const NormSpec& spec, NormKind kind, std::size_t width,
-                               std::size_t copies = 1);
+                               std::optional<std::size_t> copies = {});
   [[nodiscard]] std::size_t table(const std::vector<std::string>& names, std::size_t rows, std::size_t width);
 
   /// All of a tensor [rows, width].
@@ -83,7 +83,7 @@ class TensorBinder {
                      bool heads_inward);
   BoundVector bias(std::span<const StoredTensor> names, const ProjectionOutputs& out);
   std::vector<BoundVector> vectors(const std::vector<std::string>& names, std::size_t width,
-                                   std::size_t copies);
+                                   std::optional<std::size_t> copies);
 
   const FamilySpec& family_;
   TensorNames names_;

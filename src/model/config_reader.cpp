@@ -2,6 +2,7 @@
 
 #include "attnctl/base/error.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace attnctl {
@@ -90,7 +91,10 @@ std::optional<double> ConfigReader::number(std::span<const std::string> names) c
 
 double ConfigReader::number(const NumberKey& key) const {
   const auto value = find(key.names);
-  if (!value) return key.otherwise;
+  if (!value) {
+    const bool null = std::ranges::any_of(key.names, [&](const auto& name) { return is_null(name); });
+    return null && key.null_is_zero ? 0 : key.otherwise;
+  }
   if (key.rule == NumberKey::Rule::plain) return number(key.names).value();
   const double number = positive(key.names).value();
   return key.rule == NumberKey::Rule::inverse ? 1 / number : 1 / std::sqrt(number);

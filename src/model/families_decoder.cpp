@@ -41,97 +41,296 @@ FamilySpec gpt2() {
   return spec;
 }
 
-FamilySpec llama() {
+/// GPT-2 of plain linear layers; one key/value head for all, or queries, keys and values packed by head.
+FamilySpec gpt_bigcode() {
+  FamilySpec spec = gpt2();
+  spec.name = "gpt_bigcode";
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value = packed_linear("attn.c_attn", Packing::query_key_value);
+  layer.output = linear("attn.c_proj");
+  layer.up = linear("mlp.c_fc");
+  layer.down = linear("mlp.c_proj");
+  spec.keys.kv_heads.otherwise = 1;
+  spec.keys.activation_otherwise = "gelu_pytorch_tanh";
+  spec.keys.inverse_layer_if = "";
+  spec.variants.push_back({"multi_query", false, true, [](FamilySpec& row) {
+                             LayerSpec& packed = row.stack.layer;
+                             packed.query = packed.key = packed.value =
+                                 packed_linear("attn.c_attn", Packing::by_head);
+                             row.keys.kv_heads = {};
+                           }});
+  return spec;
+}
+
+FamilySpec gpt_neo() {
+  FamilySpec spec = gpt2();
+  spec.name = "gpt_neo";
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = linear_without_bias("attn.attention.q_proj");
+  layer.key = linear_without_bias("attn.attention.k_proj");
+  layer.value = linear_without_bias("attn.attention.v_proj");
+  layer.output = linear("attn.attention.out_proj");
+  layer.up = linear("mlp.c_fc");
+  layer.down = linear("mlp.c_proj");
+  spec.keys.d_model.names = {"hidden_size"};
+  spec.keys.layers.names = {"num_layers", "num_hidden_layers"};
+  spec.keys.heads.names = {"num_heads", "num_attention_heads"};
+  spec.keys.mlp_width.names = {"intermediate_size"};
+  spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
+  spec.keys.inverse_layer_if = "";
+  spec.keys.scale.otherwise = 1;
+  spec.window = {.size = "window_size", .otherwise = 256, .every_second = true, .runs = "attention_types"};
+  spec.requirements = {};
+  spec.variants = {};
+  return spec;
+}
+
+/// One norm for both branches; rotary position in a part of each head.
+FamilySpec gptj() {
+  FamilySpec spec = gpt2();
+  spec.name = "gptj";
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = linear_without_bias("attn.q_proj");
+  layer.key = linear_without_bias("attn.k_proj");
+  layer.value = linear_without_bias("attn.v_proj");
+  layer.output = linear_without_bias("attn.out_proj");
+  layer.mlp_norm = layer.attention_norm;
+  layer.up = linear("mlp.fc_in");
+  layer.down = linear("mlp.fc_out");
+  spec.embedding.position = {};
+  spec.head->decoder.bias = {{"lm_head.bias"}};
+  spec.head->tied_otherwise = false;
+  spec.keys.vocabulary.otherwise = 50400;
+  spec.keys.max_positions.otherwise = 2048;
+  spec.keys.inverse_layer_if = "";
+  spec.parallel = true;
+  spec.position = PositionKind::none;
+  spec.rotary = {.pairing = RotaryPairing::interleaved, .dims = {{"rotary_dim"}, 64}};
+  spec.requirements = {};
+  spec.variants = {};
+  return spec;
+}
+
+FamilySpec codegen() {
+  FamilySpec spec = gptj();
+  spec.name = "codegen";
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value = packed_linear("attn.qkv_proj", Packing::in_four_blocks);
+  layer.query.bias = layer.key.bias = layer.value.bias = {};
+  return spec;
+}
+
+FamilySpec gpt_neox() {
   FamilySpec spec;
-  spec.name = "llama";
-  spec.prefixes = {"model.", ""};
+  spec.name = "gpt_neox";
+  spec.prefixes = {"gpt_neox.", ""};
+  LinearSpec packed = packed_linear("attention.query_key_value", Packing::by_head);
+  packed.bias_presence = {.rule = Presence::Rule::configured, .key = "attention_bias", .otherwise = true};
   spec.stack = {.prefixes = {"layers.{}."},
-                .layer = {.query = linear_with_bias_if("self_attn.q_proj", "attention_bias"),
-                          .key = linear_with_bias_if("self_attn.k_proj", "attention_bias"),
-                          .value = linear_with_bias_if("self_attn.v_proj", "attention_bias"),
-                          .output = linear_with_bias_if("self_attn.o_proj", "attention_bias"),
-                          .attention_norm = rms_norm("input_layernorm"),
-                          .mlp_norm = rms_norm("post_attention_layernorm"),
-                          .up = linear_with_bias_if("mlp.up_proj", "mlp_bias"),
-                          .gate = linear_with_bias_if("mlp.gate_proj", "mlp_bias"),
-                          .down = linear_with_bias_if("mlp.down_proj", "mlp_bias")}};
-  spec.embedding = {.token = {"embed_tokens.weight"}};
-  spec.final_norm = rms_norm("norm");
-  spec.head = plain_head("lm_head");
+                .layer = {.query = packed,
+                          .key = packed,
+                          .value = packed,
+                          .output = linear_with_bias_if("attention.dense", "attention_bias", true),
+                          .attention_norm = layer_norm("input_layernorm"),
+                          .mlp_norm = layer_norm("post_attention_layernorm"),
+                          .up = linear("mlp.dense_h_to_4h"),
+                          .down = linear("mlp.dense_4h_to_h")}};
+  spec.embedding = {.token = {"embed_in.weight"}};
+  spec.final_norm = layer_norm("final_layer_norm");
+  spec.head = plain_head("embed_out");
+  spec.head->decoder.weight.push_back({"lm_head.weight"});
   spec.head->tied_otherwise = false;
   spec.keys = {.d_model = {{"hidden_size"}, {}},
                .layers = {{"num_hidden_layers"}, {}},
                .heads = {{"num_attention_heads"}, {}},
-               .kv_heads = {{"num_key_value_heads"}, {}},
-               .d_head = {{"head_dim"}, {}},
-               .mlp_width = {{"intermediate_size"}, 11008},
-               .vocabulary = {{"vocab_size"}, 32000},
+               .mlp_width = {{"intermediate_size"}, 24576},
+               .vocabulary = {{"vocab_size"}, 50432},
                .max_positions = {{"max_position_embeddings"}, 2048},
-               .norm_eps = {"rms_norm_eps"},
+               .norm_eps = {"layer_norm_eps"},
                .activation = {"hidden_act"},
-               .norm_eps_otherwise = 1e-6,
-               .activation_otherwise = "silu"};
-  spec.norm = NormKind::rms;
+               .norm_eps_otherwise = 1e-5,
+               .activation_otherwise = "gelu"};
+  spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
-  spec.rotary = RotarySpec{};
+  spec.parallel = true;
+  spec.rotary = {.part = 0.25,
+                 .theta_names = {"rope_theta", "rotary_emb_base"},
+                 .part_names = {"partial_rotary_factor", "rotary_pct"}};
   spec.causal = true;
-  spec.requirements = {{"partial_rotary_factor", {1.0}}, {"rope_parameters/partial_rotary_factor", {1.0}}};
+  spec.variants = {{"use_parallel_residual", false, true, [](FamilySpec& row) { row.parallel = false; }}};
   return spec;
 }
 
-/// Of the layout of llama, without biases but those that a row adds.
-FamilySpec mistral() {
-  FamilySpec spec = llama();
-  spec.name = "mistral";
-  LayerSpec& layer = spec.stack.layer;
-  for (LinearSpec* one :
-       {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.gate, &layer.down}) {
-    one->bias = {};
-  }
-  spec.keys.kv_heads.otherwise = 8;
-  spec.keys.mlp_width.otherwise = 14336;
-  spec.keys.max_positions.otherwise = 131072;
-  spec.window = {.size = "sliding_window", .otherwise = 4096};
+FamilySpec opt() {
+  FamilySpec spec = gpt2();
+  spec.name = "opt";
+  spec.prefixes = {"model.decoder.", "decoder.", ""};
+  spec.stack = {.prefixes = {"layers.{}."},
+                .layer = {.query = linear("self_attn.q_proj"),
+                          .key = linear("self_attn.k_proj"),
+                          .value = linear("self_attn.v_proj"),
+                          .output = linear("self_attn.out_proj"),
+                          .attention_norm = layer_norm("self_attn_layer_norm"),
+                          .mlp_norm = layer_norm("final_layer_norm"),
+                          .up = linear("fc1"),
+                          .down = linear("fc2")}};
+  spec.embedding = {.token = {"embed_tokens.weight"},
+                    .position = {"embed_positions.weight"},
+                    .projection = linear_if_width_differs("project_in")};
+  spec.final_norm = layer_norm("final_layer_norm");
+  spec.head->projection = linear_if_width_differs("project_out");
+  spec.keys.d_model.names = {"hidden_size"};
+  spec.keys.layers.names = {"num_hidden_layers"};
+  spec.keys.heads.names = {"num_attention_heads"};
+  spec.keys.mlp_width = {{"ffn_dim"}, 3072};
+  spec.keys.embedding = {{"word_embed_proj_dim"}, {}};
+  spec.keys.vocabulary.otherwise = 50272;
+  spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
+  spec.keys.norm_eps = {};
+  spec.keys.activation_otherwise = "relu";
+  spec.keys.inverse_layer_if = "";
+  spec.positions_last = true;
+  spec.position_offset = 2;
+  spec.counts_visible = true;
+  spec.requirements = {};
+  spec.variants = {{"enable_bias", false, true, [](FamilySpec& row) { remove_biases(row.stack.layer); }},
+                   {"layer_norm_elementwise_affine", false, true,
+                    [](FamilySpec& row) {
+                      LayerSpec& layer = row.stack.layer;
+                      layer.attention_norm = layer.mlp_norm = row.final_norm = {.bare = true};
+                    }},
+                   {"_remove_final_layer_norm", true, false, [](FamilySpec& row) { row.final_norm = {}; }},
+                   {"do_layer_norm_before", false, true, [](FamilySpec& row) {
+                      row.place = NormPlace::post;
+                      row.final_norm = {};
+                    }}};
   return spec;
 }
 
-FamilySpec qwen2() {
-  FamilySpec spec = mistral();
-  spec.name = "qwen2";
+FamilySpec bloom() {
+  FamilySpec spec = gpt_neox();
+  spec.name = "bloom";
+  spec.prefixes = {"transformer.", ""};
+  spec.stack.prefixes = {"h.{}."};
   LayerSpec& layer = spec.stack.layer;
-  layer.query = linear("self_attn.q_proj");
-  layer.key = linear("self_attn.k_proj");
-  layer.value = linear("self_attn.v_proj");
-  spec.keys.kv_heads.otherwise = 32;
-  spec.keys.d_head = {};
-  spec.keys.mlp_width.otherwise = 22016;
-  spec.keys.vocabulary.otherwise = 151936;
-  spec.keys.max_positions.otherwise = 32768;
-  spec.window->only_if = "use_sliding_window";
-  spec.window->layer_types = "layer_types";
-  spec.window->first = "max_window_layers";
-  spec.window->first_otherwise = 28;
+  layer.query = layer.key = layer.value = packed_linear("self_attention.query_key_value", Packing::by_head);
+  layer.output = linear("self_attention.dense");
+  spec.embedding = {.token = {"word_embeddings.weight"}, .norm = layer_norm("word_embeddings_layernorm")};
+  spec.final_norm = layer_norm("ln_f");
+  spec.head = plain_head("lm_head");
+  spec.keys.d_model = {{"hidden_size", "n_embed"}, 64};
+  spec.keys.layers = {{"n_layer", "num_hidden_layers"}, 2};
+  spec.keys.heads = {{"n_head", "num_attention_heads"}, 8};
+  spec.keys.mlp_width = {};
+  spec.keys.vocabulary.otherwise = 250880;
+  spec.keys.max_positions = {};
+  spec.keys.norm_eps = {"layer_norm_epsilon"};
+  spec.keys.activation = {};
+  spec.keys.activation_otherwise = "gelu_new";
+  spec.parallel = false;
+  spec.rotary.reset();
+  spec.alibi = AlibiSlopes::nearest_power;
+  spec.counts_visible = true;
+  spec.variants = {{"apply_residual_connection_post_layernorm", true, false,
+                    [](FamilySpec& row) { row.place = NormPlace::stream; }}};
   return spec;
 }
 
-FamilySpec qwen3() {
-  FamilySpec spec = qwen2();
-  spec.name = "qwen3";
+/// Four shapes: one key/value head (7B), groups (40B), heads in sequence and with ALiBi (RW).
+FamilySpec falcon() {
+  FamilySpec spec = bloom();
+  spec.name = "falcon";
   LayerSpec& layer = spec.stack.layer;
-  layer.query = linear_with_bias_if("self_attn.q_proj", "attention_bias");
-  layer.key = linear_with_bias_if("self_attn.k_proj", "attention_bias");
-  layer.value = linear_with_bias_if("self_attn.v_proj", "attention_bias");
-  layer.output = linear_with_bias_if("self_attn.o_proj", "attention_bias");
-  layer.query_norm = rms_norm("self_attn.q_norm");
-  layer.key_norm = rms_norm("self_attn.k_norm");
-  spec.keys.d_head = {{"head_dim"}, 128};
+  const auto pack = [](LayerSpec& packed, Packing packing) {
+    packed.query = packed.key = packed.value = packed_linear("self_attention.query_key_value", packing);
+    for (LinearSpec* one : {&packed.query, &packed.key, &packed.value})
+      one->bias_presence = {.rule = Presence::Rule::configured, .key = "bias"};
+  };
+  static constexpr auto repack = pack;
+  pack(layer, Packing::query_key_value);
+  layer.output = linear_with_bias_if("self_attention.dense", "bias");
+  layer.mlp_norm = layer.attention_norm;
+  layer.up = linear_with_bias_if("mlp.dense_h_to_4h", "bias");
+  layer.down = linear_with_bias_if("mlp.dense_4h_to_h", "bias");
+  spec.embedding.norm = {};
+  spec.keys.d_model = {{"hidden_size"}, {}};
+  spec.keys.layers = {{"num_hidden_layers", "n_layer"}, {}};
+  spec.keys.heads = {{"num_attention_heads", "n_head"}, {}};
+  spec.keys.kv_heads.otherwise = 1;
+  spec.keys.mlp_width.names = {"ffn_hidden_size"};
+  spec.keys.vocabulary.otherwise = 65024;
+  spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
+  spec.keys.activation = {"activation"};
+  spec.keys.activation_otherwise = "gelu";
+  spec.parallel = true;
+  spec.alibi = AlibiSlopes::none;
+  spec.rotary = RotarySpec{};
+  spec.variants = {{"multi_query", false, true,
+                    [](FamilySpec& row) {
+                      repack(row.stack.layer, Packing::by_head);
+                      row.keys.kv_heads = {};
+                    }},
+                   {"new_decoder_architecture", true, false,
+                    [](FamilySpec& row) {
+                      repack(row.stack.layer, Packing::by_key_head);
+                      row.keys.kv_heads = {{"num_kv_heads", "n_head_kv"}, {}};
+                      row.stack.layer.attention_norm = layer_norm("ln_attn");
+                      row.stack.layer.mlp_norm = layer_norm("ln_mlp");
+                    }},
+                   {"num_ln_in_parallel_attn",
+                    1,
+                    {},
+                    [](FamilySpec& row) {
+                      row.stack.layer.attention_norm = row.stack.layer.mlp_norm =
+                          layer_norm("input_layernorm");
+                    }},
+                   {"parallel_attn", false, true,
+                    [](FamilySpec& row) {
+                      row.parallel = false;
+                      row.stack.layer.mlp_norm = layer_norm("post_attention_layernorm");
+                    }},
+                   {"alibi", true, false, [](FamilySpec& row) {
+                      row.rotary.reset();
+                      row.alibi = AlibiSlopes::nearest_power;
+                      row.alibi_rounded = true;
+                    }}};
+  return spec;
+}
+
+FamilySpec mpt() {
+  FamilySpec spec = bloom();
+  spec.name = "mpt";
+  spec.stack = {.prefixes = {"blocks.{}."},
+                .layer = {.query = packed_linear("attn.Wqkv", Packing::query_key_value),
+                          .key = packed_linear("attn.Wqkv", Packing::query_key_value),
+                          .value = packed_linear("attn.Wqkv", Packing::query_key_value),
+                          .output = linear_without_bias("attn.out_proj"),
+                          .attention_norm = norm_without_bias("norm_1"),
+                          .mlp_norm = norm_without_bias("norm_2"),
+                          .up = linear_without_bias("ffn.up_proj"),
+                          .down = linear_without_bias("ffn.down_proj")}};
+  remove_biases(spec.stack.layer);
+  spec.embedding = {.token = {"wte.weight"}};
+  spec.final_norm = norm_without_bias("norm_f");
+  spec.keys.d_model = {{"d_model", "hidden_size"}, {}};
+  spec.keys.layers = {{"n_layers", "num_hidden_layers"}, {}};
+  spec.keys.heads = {{"n_heads", "num_attention_heads"}, {}};
+  spec.keys.vocabulary.otherwise = 50368;
+  spec.keys.max_positions = {{"max_seq_len"}, 2048};
+  spec.keys.activation_otherwise = "gelu";
+  spec.keys.scale.names = {"attn_config/softmax_scale"};
+  spec.keys.clip.names = {"attn_config/clip_qkv"};
+  spec.alibi = AlibiSlopes::next_power;
+  spec.alibi_from_last = true;
+  spec.counts_visible = false;
+  spec.variants = {};
   return spec;
 }
 
 }  // namespace
 
 std::vector<FamilySpec> decoder_families() {
-  return {gpt2(), llama(), mistral(), qwen2(), qwen3()};
+  return {bloom(), codegen(), falcon(), gpt2(), gpt_bigcode(), gpt_neo(), gpt_neox(), gptj(), mpt(), opt()};
 }
 
 }  // namespace attnctl

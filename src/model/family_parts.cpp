@@ -11,10 +11,33 @@ LinearSpec linear_without_bias(const std::string& name) {
 }
 
 LinearSpec linear_with_bias_if(const std::string& name, const std::string& key, Packing packing) {
-  LinearSpec spec = linear(name);
-  spec.weight.front().packing = spec.bias.front().packing = packing;
+  LinearSpec spec = packed_linear(name, packing);
   spec.bias_presence = {.rule = Presence::Rule::configured, .key = key};
   return spec;
+}
+
+LinearSpec linear_with_bias_if(const std::string& name, const std::string& key, bool otherwise) {
+  LinearSpec spec = linear(name);
+  spec.bias_presence = {.rule = Presence::Rule::configured, .key = key, .otherwise = otherwise};
+  return spec;
+}
+
+LinearSpec linear_if_width_differs(const std::string& name) {
+  LinearSpec spec = linear_without_bias(name);
+  spec.weight_presence.rule = Presence::Rule::width_differs;
+  return spec;
+}
+
+LinearSpec packed_linear(const std::string& name, Packing packing) {
+  return {.weight = {{name + ".weight", Axes::out_in, packing}},
+          .bias = {{name + ".bias", Axes::out_in, packing}}};
+}
+
+void remove_biases(LayerSpec& layer) {
+  for (LinearSpec* one :
+       {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.gate, &layer.down}) {
+    one->bias = {};
+  }
 }
 
 LinearSpec conv1d(const std::string& name, Packing packing) {
@@ -27,6 +50,10 @@ NormSpec layer_norm(const std::string& name) {
 }
 
 NormSpec rms_norm(const std::string& name) {
+  return {.gain = {name + ".weight"}};
+}
+
+NormSpec norm_without_bias(const std::string& name) {
   return {.gain = {name + ".weight"}};
 }
 

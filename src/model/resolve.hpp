@@ -27,8 +27,10 @@ inline constexpr std::size_t widest_head = 1U << 20U;
                                           const ConfigReader& config);
 [[nodiscard]] Activation resolve_activation(const ConfigKeys& keys, const ConfigReader& config);
 
-/// Rows of the position table that are positions, all but those up to the padding's.
-[[nodiscard]] std::size_t resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config);
+/// Rows of the position table that are positions, all but those up to the padding's. Nothing where the family
+/// knows no longest sequence.
+[[nodiscard]] std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys,
+                                                               const ConfigReader& config);
 
 /// What all norms of a model have in common.
 [[nodiscard]] NormConfig resolve_norm(const FamilySpec& family, const ConfigReader& config);
@@ -73,9 +75,9 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
 [[nodiscard]] std::vector<bool> resolve_turning_layers(const RotarySpec& spec, const ConfigReader& config,
                                                        std::size_t count);
 
-/// Which keys each of `count` layers sees.
+/// Which keys each layer sees; `turning` says of each whether it has rotary position.
 [[nodiscard]] std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigReader& config,
-                                                         std::size_t count);
+                                                         const std::vector<bool>& turning);
 
 /// The ids that the configuration names as bos, eos, pad, cls or sep and that the vocabulary has.
 [[nodiscard]] std::vector<std::int64_t> resolve_special_ids(const ConfigReader& config,

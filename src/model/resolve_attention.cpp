@@ -63,8 +63,9 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   attention.soft_cap = static_cast<float>(config.number(family.keys.soft_cap));
   attention.sinks = !family.stack.layer.sinks.empty();
   if (family.alibi != AlibiSlopes::none) {
-    attention.alibi = std::make_shared<const AlibiConfig>(AlibiConfig{
-        alibi_slopes(family.alibi, attention.heads), family.counts_visible, family.alibi_rounded});
+    attention.alibi = std::make_shared<const AlibiConfig>(
+        AlibiConfig{alibi_slopes(family.alibi, attention.heads), family.counts_visible,
+                    family.alibi_from_last, family.alibi_rounded});
   }
   attention.causal =
       family.causal || (!family.keys.causal_if.empty() && config.flag(family.keys.causal_if).value_or(false));

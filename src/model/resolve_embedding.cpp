@@ -17,7 +17,8 @@ std::size_t resolve_padding(const SizeKey& key, const ConfigReader& config) {
 
 }  // namespace
 
-std::size_t resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config) {
+std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config) {
+  if (keys.max_positions.names.empty() && !keys.max_positions.otherwise) return std::nullopt;
   const std::size_t rows = config.size(keys.max_positions);
   if (!counts_past_padding(keys)) return rows;
   const std::size_t padding = resolve_padding(keys.padding, config);

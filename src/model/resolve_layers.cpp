@@ -41,10 +41,10 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
                     ModelConfig& model) {
   const std::size_t count = resolve_layer_count(family, config);
   const std::size_t groups = family.keys.groups.otherwise ? config.size(family.keys.groups) : 1;
-  const auto windows =
-      family.window ? resolve_windows(*family.window, config, count) : std::vector<AttentionKind>(count);
   const auto turning =
       family.rotary ? resolve_turning_layers(*family.rotary, config, count) : std::vector<bool>(count, true);
+  const auto windows =
+      family.window ? resolve_windows(*family.window, config, turning) : std::vector<AttentionKind>(count);
   LayerConfig layer;
   layer.attention = resolve_attention(family, config, model);
   layer.attention.head_norm = norm_of(norm, family.stack.layer.query_norm);

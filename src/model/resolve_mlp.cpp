@@ -22,6 +22,7 @@ ExpertsConfig resolve_one(const FamilySpec& family, const ConfigReader& config) 
   experts.renormalised = family.renormalised;
   experts.router_bias = !spec.router.bias.empty();
   experts.limit = static_cast<float>(config.number(keys.expert_limit));
+  experts.alpha = config.number(family.keys.expert_alpha);
   if (!spec.shared_up.weight.empty()) experts.shared_width = config.size(keys.shared_width);
   return experts;
 }

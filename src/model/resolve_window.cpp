@@ -61,26 +61,33 @@ std::optional<std::vector<bool>> layers_of_runs(const std::string& key, const Co
 }
 
 /// What the family does without a list.
-std::vector<bool> usual_layers(const WindowKeys& keys, const ConfigReader& config, std::size_t count) {
+std::vector<bool> usual_layers(const WindowKeys& keys, const ConfigReader& config,
+                               const std::vector<bool>& turning) {
+  const std::size_t count = turning.size();
   std::vector<bool> windowed(count, true);
+  for (std::size_t i = 0; keys.unturned_only && i < count; ++i) windowed[i] = !turning[i];
   if (keys.period_otherwise > 0) {
     const std::size_t period = config.size({keys.period, keys.period_otherwise});
     for (std::size_t i = 0; i < count; ++i) windowed[i] = (keys.full_first ? i : i + 1) % period != 0;
   }
+  for (std::size_t i = 0; keys.every_second && i < count; i += 2) windowed[i] = false;
   if (keys.first.empty()) return windowed;
   const std::size_t first = config.index(std::span(&keys.first, 1)).value_or(keys.first_otherwise);
-  for (std::size_t i = 0; i < std::min(first, count); ++i) windowed[i] = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (keys.below ? i >= first : i < first) windowed[i] = false;
+  }
   return windowed;
 }
 
 }  // namespace
 
 std::vector<AttentionKind> resolve_windows(const WindowKeys& keys, const ConfigReader& config,
-                                           std::size_t count) {
+                                           const std::vector<bool>& turning) {
+  const std::size_t count = turning.size();
   const auto size = resolve_size(keys, config);
   auto windowed = listed_layers(keys.layer_types, config, count);
   if (!windowed) windowed = layers_of_runs(keys.runs, config, count);
-  if (!windowed) windowed = size ? usual_layers(keys, config, count) : std::vector<bool>(count, false);
+  if (!windowed) windowed = size ? usual_layers(keys, config, turning) : std::vector<bool>(count, false);
   std::vector<AttentionKind> kinds(count);
   for (std::size_t i = 0; i < count; ++i) {
     if (!(*windowed)[i]) continue;

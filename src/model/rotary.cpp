@@ -18,6 +18,7 @@ struct Request {
   double theta;
   std::size_t dims;
   std::size_t max_positions;
+  std::size_t original_otherwise;
 };
 
 const std::vector<std::string> type_names = {"rope_type", "type"};
@@ -51,7 +52,9 @@ double optional(const Request& request, const std::string& name, double otherwis
 std::size_t original_positions(const Request& request) {
   const std::vector<std::string> name = {"original_max_position_embeddings"};
   if (const auto outside = request.config.size(std::span(name))) return *outside;
-  return request.scaling.size(std::span(name)).value_or(request.max_positions);
+  const std::size_t otherwise =
+      request.original_otherwise > 0 ? request.original_otherwise : request.max_positions;
+  return request.scaling.size(std::span(name)).value_or(otherwise);
 }
 
 RotaryConfig plain(const Request& request) {
@@ -198,7 +201,8 @@ void refuse_nested(const ConfigReader& config, const std::string& name) {
 /// The object that says how positions turn; an empty one where the configuration has none. transformers lets
 /// a rope_scaling that says anything replace the whole of rope_parameters, its rope_theta included.
 /// `layer_type` is the key within rope_parameters of layers that have their own, else "".
-ConfigReader rotary_parameters(const ConfigReader& config, const std::string& layer_type, bool scaled) {
+ConfigReader rotary_parameters(const RotarySpec& spec, const ConfigReader& config,
+                               const std::string& layer_type, bool scaled) {
   static const nlohmann::ordered_json none = nlohmann::ordered_json::object();
   if (const auto scaling = said(config, "rope_scaling"); scaling && scaled) {
     refuse_nested(config, "rope_scaling");
@@ -212,7 +216,8 @@ ConfigReader rotary_parameters(const ConfigReader& config, const std::string& la
   if (all) {
     if (const auto own = said(*all, layer_type)) return *own;
   }
-  return ConfigReader(config.file(), none, config.pointer("rope_parameters"));
+  return ConfigReader(config.file(), spec.parameters.is_object() ? spec.parameters : none,
+                      config.pointer("rope_parameters"));
 }
 
 void check_finite(const RotaryConfig& rotary, double theta, const ConfigReader& scaling) {
@@ -227,7 +232,7 @@ void check_finite(const RotaryConfig& rotary, double theta, const ConfigReader& 
 /// How many dimensions of a head turn.
 std::size_t resolve_dims(const RotarySpec& spec, const ConfigReader& config, const ConfigReader& scaling,
                          std::size_t d_head) {
-  const auto said = spec.dims.empty() ? std::nullopt : config.size(std::span(&spec.dims, 1));
+  const auto said = spec.dims.names.empty() ? std::nullopt : std::optional(config.size(spec.dims));
   const auto inside = scaling.positive(spec.part_names);
   const double part = inside ? *inside : config.positive(spec.part_names).value_or(spec.part);
   const auto dims =
@@ -249,8 +254,8 @@ RotaryConfig resolve_with(const RotarySpec& spec, const ConfigReader& config, co
   const double outside = config.positive(spec.theta_names).value_or(spec.theta);
   std::vector<std::string> names = spec.theta_names;
   names.emplace_back("rope_theta");
-  const Request request = {scaling, config, scaling.positive(names).value_or(outside), dims,
-                           sizes.max_positions};
+  const Request request = {scaling, config, scaling.positive(names).value_or(outside),
+                           dims,    sizes.max_positions, spec.original_otherwise};
   RotaryConfig rotary = resolve_scaling(request, spec);
   rotary.pairing = spec.pairing;
   rotary.dims = dims;
@@ -262,7 +267,7 @@ RotaryConfig resolve_with(const RotarySpec& spec, const ConfigReader& config, co
 
 RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config, std::size_t d_head,
                             std::size_t max_positions) {
-  const ConfigReader scaling = rotary_parameters(config, spec.sliding ? "full_attention" : "", true);
+  const ConfigReader scaling = rotary_parameters(spec, config, spec.sliding ? "full_attention" : "", true);
   return resolve_with(spec, config, scaling, {d_head, max_positions});
 }
 
@@ -272,7 +277,7 @@ RotaryConfig resolve_sliding_rotary(const RotarySpec& spec, const ConfigReader& 
   RotarySpec own = spec;
   own.theta = sliding.theta;
   own.theta_names = {sliding.theta_name};
-  const ConfigReader scaling = rotary_parameters(config, "sliding_attention", sliding.scaled);
+  const ConfigReader scaling = rotary_parameters(spec, config, "sliding_attention", sliding.scaled);
   return resolve_with(own, config, scaling, {d_head, max_positions});
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace attnctl {
 
@@ -39,6 +40,12 @@ struct AttentionPanel {
   }
 };
 
+/// The experts that a token goes through, the weightiest first (of equal weights the lower number).
+struct ExpertRoute {
+  std::vector<std::size_t> experts;  // [per_token]
+  std::vector<float> weights;        // [per_token]
+};
+
 /// What an observer wants computed.
 struct Needs {
   bool patterns = true;  // false: a kind of attention that does without makes none
@@ -47,6 +54,7 @@ struct Needs {
   bool z = false;
   bool output = false;  // attention output of every selected layer
   bool stream = false;  // what that output is added to
+  bool routing = false;  // of selected layers with experts
   bool logits = false;
 
   Needs& operator|=(const Needs& other);
@@ -65,6 +73,9 @@ class Observer {
   virtual void panel(const AttentionPanel& panel) = 0;
   /// The layer's attention output [n, d_out], output bias included, before the residual. From one thread.
   virtual void output(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
+  /// The route of each token of a selected layer with experts [n]. From one thread, after the panels.
+  virtual void routing(std::size_t /*sequence*/, std::size_t /*layer*/,
+                       std::span<const ExpertRoute> /*routes*/) {}
   /// Logits of queries first_query.. [rows, vocabulary]. From one thread, in order.
   virtual void logits(std::size_t /*sequence*/, std::size_t /*first_query*/,
                       MatrixView<const float> /*values*/) {}

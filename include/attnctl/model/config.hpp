@@ -45,7 +45,8 @@ enum class HeadNormSpan {
 struct AlibiConfig {
   std::vector<float> slopes;    // [heads]
   bool counts_visible = false;  // j is a place among visible keys, and 0 of a hidden one
-  bool rounded = false;         // slope and slope j are rounded to bfloat16, and added before the scale
+  bool from_last = false;       // j is counted back from the last key, which has 0
+  bool rounded = false;         // slope, j and slope j are rounded to bfloat16, and added before the scale
 };
 
 /// Rotary position: how queries and keys are turned.
@@ -119,7 +120,8 @@ struct ExpertsConfig {
   bool softmax_of_picked = false;  // weights are a softmax of the picked scores alone, else of all scores
   bool renormalised = false;       // the picked weights are divided by their sum
   bool router_bias = false;
-  float limit = 0;  // > 0: (up + 1) g sigmoid(1.702 g), g and up clamped by it (g from above alone)
+  float limit = 0;   // > 0: (up + 1) g sigmoid(alpha g), g and up clamped by it (g from above alone)
+  double alpha = 1;  // of that
   std::size_t shared_width = 0;  // of an expert that takes part in every token, times sigmoid of its own gate
 };
 

@@ -149,6 +149,7 @@ struct NumberKey {
   std::vector<std::string> names = {};
   double otherwise = 0;
   enum class Rule { plain, inverse, inverse_root } rule = Rule::plain;
+  bool null_is_zero = false;  // else a null is as missing
 };
 
 struct ConfigKeys {
@@ -173,7 +174,7 @@ struct ConfigKeys {
   SizeKey experts = {}, experts_per_token = {}, expert_width = {}, shared_width = {};
   SizeKey sparse_step = {};       // layers i with (i + 1) divisible by it have experts; no names: all
   std::string dense_layers = {};  // a list of layers without experts
-  NumberKey expert_limit = {};
+  NumberKey expert_limit = {}, expert_alpha = {.otherwise = 1};
 };
 
 /// Where sizes come from. `tensors`: a bare mechanism, of which only heads and options are configured.
@@ -194,11 +195,13 @@ struct RotarySpec {
   double part = 1;       // of the head's width that turns, where the configuration does not say
   std::vector<std::string> theta_names = {"rope_theta"};
   std::vector<std::string> part_names = {"partial_rotary_factor"};
-  std::string dims = {};            // a key of how many dimensions turn
-  std::string layers_without = {};  // a list, a layer with 0 in it does not turn
-  std::string every_without = {};   // without such a list: every how many layers one does not
+  SizeKey dims = {};                   // how many dimensions turn; no names: by part
+  std::size_t original_otherwise = 0;  // of original_max_position_embeddings; 0: the longest sequence
+  std::string layers_without = {};     // a list, a layer with 0 in it does not turn
+  std::string every_without = {};      // without such a list: every how many layers one does not
   std::size_t every_otherwise = 0;
-  bool yarn_is_longrope = false;  // the type yarn once meant another scaling
+  nlohmann::ordered_json parameters = {};  // rope_parameters where the configuration has none
+  bool yarn_is_longrope = false;           // the type yarn once meant another scaling
   std::optional<SlidingRotarySpec> sliding = {};
 };
 
@@ -221,6 +224,9 @@ struct WindowKeys {
   std::size_t period_otherwise = 0;      // 0: no such rule
   bool full_first = false;               // it is the first of them, else the last
   bool both_sides = false;               // size counts keys to both sides: |i - j| <= size / 2
+  bool below = false;                    // `first` is the first layer that has none
+  bool unturned_only = false;            // without such a list, only layers without rotary position have one
+  bool every_second = false;             // without such a list, layers 1, 3, ... have one
   std::string runs = {};                 // a list of [[type, ...], times] with types global and local
 };
 
@@ -260,7 +266,7 @@ struct FamilySpec {
   std::size_t position_offset = 0;  // rows of the table before that of position 0
   bool counts_visible = false;      // positions are those among visible tokens
   AlibiSlopes alibi = AlibiSlopes::none;
-  bool alibi_rounded = false;
+  bool alibi_rounded = false, alibi_from_last = false;
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
   bool softmax_of_picked = false;  // of experts
   bool renormalised = false;
