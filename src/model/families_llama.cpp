@@ -367,8 +367,9 @@ FamilySpec nemotron() {
 }  // namespace
 
 std::vector<FamilySpec> llama_families() {
-  return {cohere(), gemma(), gemma2(), gemma3_text(), granite(),   llama_row(), mistral_row(), nemotron(), olmo(),
-          olmo2(),  phi(),   phi3(),   qwen2_row(), qwen3(),     smollm3(),     stablelm(), starcoder2()};
+  return {cohere(),      gemma(),    gemma2(),  gemma3_text(), granite(),   llama_row(),
+          mistral_row(), nemotron(), olmo(),    olmo2(),       phi(),       phi3(),
+          qwen2_row(),   qwen3(),    smollm3(), stablelm(),    starcoder2()};
 }
 
 }  // namespace attnctl

@@ -254,8 +254,12 @@ RotaryConfig resolve_with(const RotarySpec& spec, const ConfigReader& config, co
   const double outside = config.positive(spec.theta_names).value_or(spec.theta);
   std::vector<std::string> names = spec.theta_names;
   names.emplace_back("rope_theta");
-  const Request request = {scaling, config, scaling.positive(names).value_or(outside),
-                           dims,    sizes.max_positions, spec.original_otherwise};
+  const Request request = {scaling,
+                           config,
+                           scaling.positive(names).value_or(outside),
+                           dims,
+                           sizes.max_positions,
+                           spec.original_otherwise};
   RotaryConfig rotary = resolve_scaling(request, spec);
   rotary.pairing = spec.pairing;
   rotary.dims = dims;
