@@ -29,6 +29,7 @@ struct Format {
   std::string_view name;
   bool (*plausible)(std::string_view content);  // by the first bytes alone
   std::unique_ptr<Checkpoint> (*open)(FileBytes file, const Opening& opening);
+  std::shared_ptr<const TokenizerSection> (*tokenizer)(const FileBytes& file) = nullptr;  // inside of it
 };
 
 std::unique_ptr<Checkpoint> open_torch(FileBytes file, const Opening& opening) {
@@ -84,7 +85,7 @@ constexpr std::array kFormats = {
     Format{".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
     Format{".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
     Format{".gguf", "GGUF", begins_like_gguf,
-           [](FileBytes file, const Opening&) { return open_gguf(std::move(file)); }},
+           [](FileBytes file, const Opening&) { return open_gguf(std::move(file)); }, read_gguf_tokenizer},
     Format{".json", "JSON weights", begins_like_json,
            [](FileBytes file, const Opening&) { return open_json_weights(std::move(file)); }},
 };
@@ -100,11 +101,17 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-const Format& format_of(const std::filesystem::path& path) {
+/// By the extension; null where none is known.
+const Format* find_format(const std::filesystem::path& path) {
   const std::string name = lower_case(path.filename().string());
   const auto* const format = std::find_if(kFormats.begin(), kFormats.end(),
                                           [&](const Format& f) { return name.ends_with(f.extension); });
-  if (format != kFormats.end()) return *format;
+  return format != kFormats.end() ? format : nullptr;
+}
+
+const Format& format_of(const std::filesystem::path& path) {
+  if (const Format* const format = find_format(path)) return *format;
+  const std::string name = lower_case(path.filename().string());
   const bool foreign = std::any_of(kForeign.begin(), kForeign.end(),
                                    [&](std::string_view extension) { return name.ends_with(extension); });
   if (foreign) {
@@ -114,6 +121,15 @@ const Format& format_of(const std::filesystem::path& path) {
   std::string known;
   for (const Format& f : kFormats) known += fmt::format(" {}", f.extension);
   fail(Status::bad_input, "{}: unsupported extension, need one of{}", escaped(path.string()), known);
+}
+
+/// Refuses what is plainly something else, and says what.
+void check_plausible(const Format& format, const FileBytes& file) {
+  if (format.plausible(file.text())) return;
+  if (const auto sniffed = sniff(file.text())) {
+    fail(Status::bad_input, "{}: got {}, need {}; {}", file.name(), sniffed->what, format.name,
+         sniffed->advice);
+  }
 }
 
 }  // namespace
@@ -131,13 +147,16 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, W
   MappedFile mapped(path, absent);
   const Format& format = format_of(path);
   FileBytes file(std::move(mapped));
-  if (!format.plausible(file.text())) {
-    if (const auto sniffed = sniff(file.text())) {
-      fail(Status::bad_input, "{}: got {}, need {}; {}", file.name(), sniffed->what, format.name,
-           sniffed->advice);
-    }
-  }
+  check_plausible(format, file);
   return format.open(std::move(file), {path, warnings});
+}
+
+std::shared_ptr<const TokenizerSection> read_tokenizer_section(const std::filesystem::path& path) {
+  const Format* const format = find_format(path);
+  if (format == nullptr || format->tokenizer == nullptr) return nullptr;
+  const FileBytes file(MappedFile(path, Status::environment));
+  check_plausible(*format, file);
+  return format->tokenizer(file);
 }
 
 }  // namespace attnctl

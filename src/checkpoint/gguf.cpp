@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "checkpoint/gguf_model.hpp"
+#include "checkpoint/gguf_tokenizer.hpp"
 
 namespace attnctl {
 namespace {
@@ -74,7 +75,10 @@ Shape plain_shape(const GgufTensor& tensor, const GgufMapped& mapped) {
 class GgufFile final : public Checkpoint {
  public:
   GgufFile(FileBytes file, GgufLayout layout, GgufModel model)
-      : file_(std::move(file)), layout_(std::move(layout)), model_(std::move(model)) {
+      : file_(std::move(file)),
+        layout_(std::move(layout)),
+        model_(std::move(model)),
+        tokenizer_(read_gguf_tokenizer(file_.name(), layout_.metadata)) {
     for (const GgufMapped& mapped : model_.tensors) {
       const GgufTensor& tensor = layout_.tensors[mapped.tensor];
       tensors_.push_back({mapped.name, tensor.type->dtype, plain_shape(tensor, mapped), file_.name()});
@@ -105,10 +109,13 @@ class GgufFile final : public Checkpoint {
 
   [[nodiscard]] const nlohmann::ordered_json* config() const override { return &model_.config; }
 
+  [[nodiscard]] std::shared_ptr<const TokenizerSection> tokenizer() const override { return tokenizer_; }
+
  private:
   FileBytes file_;
   GgufLayout layout_;
   GgufModel model_;
+  std::shared_ptr<const TokenizerSection> tokenizer_;
   std::vector<TensorInfo> tensors_;
   std::vector<std::optional<std::vector<std::byte>>>
       buffers_;  // of tensors that do not lie in the file as asked
@@ -120,6 +127,10 @@ std::unique_ptr<Checkpoint> open_gguf(FileBytes file) {
   GgufLayout layout = read_gguf_layout(file);
   GgufModel model = map_gguf(file.name(), layout);
   return std::make_unique<GgufFile>(std::move(file), std::move(layout), std::move(model));
+}
+
+std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file) {
+  return read_gguf_tokenizer(file.name(), read_gguf_layout(file).metadata);
 }
 
 }  // namespace attnctl

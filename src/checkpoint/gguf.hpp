@@ -36,4 +36,7 @@ struct GgufLayout {
 /// Quantised tensors are given as F32, decoded when they are asked for and kept until release().
 [[nodiscard]] std::unique_ptr<Checkpoint> open_gguf(FileBytes file);
 
+/// The tokenizer alone, whatever the architecture.
+[[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file);
+
 }  // namespace attnctl

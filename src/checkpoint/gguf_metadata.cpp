@@ -114,6 +114,57 @@ std::optional<std::string_view> GgufMetadata::text(std::string_view key) const {
   return std::string_view(reinterpret_cast<const char*>(value->bytes.data()), value->bytes.size());
 }
 
+std::optional<bool> GgufMetadata::flag(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->type != GgufType::boolean || value->count) refuse(*value, "true or false");
+  return number_of<std::uint8_t>(*value) != 0;
+}
+
+std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->type != GgufType::string || !value->count) refuse(*value, "an array of strings");
+  std::vector<std::string> texts;
+  std::span<const std::byte> rest = value->bytes;  // lengths were held against the file
+  for (std::uint64_t i = 0; i < *value->count; ++i) {
+    std::uint64_t size = 0;
+    std::memcpy(&size, rest.data(), sizeof size);
+    rest = rest.subspan(sizeof size);
+    texts.emplace_back(reinterpret_cast<const char*>(rest.data()), size);
+    rest = rest.subspan(size);
+  }
+  return texts;
+}
+
+std::optional<std::vector<float>> GgufMetadata::floats(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (value->type != GgufType::f32 || !value->count) refuse(*value, "an array of numbers in float32");
+  std::vector<float> numbers(*value->count);
+  if (!numbers.empty()) std::memcpy(numbers.data(), value->bytes.data(), value->bytes.size());
+  for (const float number : numbers) {
+    if (!std::isfinite(number)) refuse(*value, "finite numbers");
+  }
+  return numbers;
+}
+
+std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const bool whole = value->type < GgufType::f32;
+  if (!whole || !value->count) refuse(*value, "an array of integers of at most 32 bits");
+  std::vector<std::int64_t> numbers;
+  const std::size_t width = *value->count == 0 ? 0 : value->bytes.size() / *value->count;
+  for (std::uint64_t i = 0; i < *value->count; ++i) {
+    GgufValue one = *value;
+    one.count.reset();
+    one.bytes = value->bytes.subspan(i * width, width);
+    numbers.push_back(static_cast<std::int64_t>(integer_of(one)->bits));
+  }
+  return numbers;
+}
+
 void GgufMetadata::refuse(const GgufValue& value, std::string_view need) const {
   fail(Status::bad_input, "{}: metadata {} @byte {}: got {}, need {}", file_, in_quotes(value.key), value.at,
        shown_value(value), need);

@@ -50,6 +50,11 @@ class GgufMetadata {
   [[nodiscard]] std::optional<std::uint64_t> integer(std::string_view key) const;
   [[nodiscard]] std::optional<double> number(std::string_view key) const;  // finite
   [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const;
+  [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
+  /// Arrays: of strings, of numbers in float32 (finite), of integers of 8 to 32 bits.
+  [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
+  [[nodiscard]] std::optional<std::vector<float>> floats(std::string_view key) const;
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;
 
   [[noreturn]] void refuse(const GgufValue& value, std::string_view need) const;
 

@@ -33,16 +33,16 @@ OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
   SourceOptions source_options;
   if (options.config) source_options.config = *options.config;
   ModelSource source = open_model_source(options.model, source_options, warnings);
-  const std::filesystem::path directory = source.directory;
+  TokenizerOrigin tokenizer{source.directory, source.weights->tokenizer()};
   Model model = Model::bind(std::move(source), warnings);
   Vocabulary vocabulary;
   if (!model.config().vocabulary.empty()) {
     vocabulary = Vocabulary(model.config().vocabulary, {});
-  } else if (!directory.empty()) {
-    vocabulary = read_vocabulary(directory);
+  } else if (!tokenizer.empty()) {
+    vocabulary = read_vocabulary(tokenizer);
   }
   add_special_ids(vocabulary, model.config());
-  return {std::move(model), std::move(vocabulary), TextEncoder(directory, options.model)};
+  return {std::move(model), std::move(vocabulary), TextEncoder(std::move(tokenizer), options.model)};
 }
 
 std::vector<std::filesystem::path> model_files(const ModelOptions& options) {

@@ -1,5 +1,6 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/mapped_file.hpp"
+#include "attnctl/checkpoint/checkpoint.hpp"
 #include "attnctl/checkpoint/source.hpp"
 #include "attnctl/input/input_ids.hpp"
 #include "attnctl/input/text_blocks.hpp"
@@ -46,6 +47,13 @@ std::vector<std::filesystem::path> paths_read(const TokenizeOptions& options) {
   return files;
 }
 
+/// The weights' own tokenizer where MODEL is a file that has one; else the files of its directory.
+TokenizerOrigin tokenizer_origin(const std::string& model) {
+  TokenizerOrigin origin{model_directory(model), nullptr};
+  if (std::filesystem::is_regular_file(model)) origin.section = read_tokenizer_section(model);
+  return origin;
+}
+
 /// Tokenizes the inputs of the command line in rounds of a few blocks a worker: blocks are read and written
 /// one after the other, understood and tokenized in parallel.
 class TokenizeRun {
@@ -86,7 +94,7 @@ TokenizeRun::TokenizeRun(const TokenizeOptions& options)
       target_(resolve_target(options.output, {Format::json, Format::jsonl, Format::csv, Format::text},
                              paths_read(options))),
       session_(options.run),
-      tokenizer_(Tokenizer::open(model_directory(options.model.model))),
+      tokenizer_(Tokenizer::open(tokenizer_origin(options.model.model))),
       output_(target_, tokenizer_, options.model.model, session_) {
   for (std::size_t i = 0; i < session_.pool.size(); ++i) workers_.push_back({tokenizer_.make_state(), {}});
 }
@@ -198,8 +206,8 @@ void add_tokenize(CLI::App& app, Action& action) {
   command
       ->add_option(
           "MODEL", options->model.model,
-          "a directory with tokenizer.json or what stands for it, or a name in the local Hugging Face "
-          "cache; no weights are needed")
+          "a directory with tokenizer.json or what stands for it, a GGUF file, or a name in the local "
+          "Hugging Face cache; no weights are needed")
       ->required();
   add_text_options(*command, options->inputs);
   add_target_options(*command, options->output, {"json", "jsonl", "csv", "text"});

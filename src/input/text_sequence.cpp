@@ -107,16 +107,16 @@ Sequence make_text_sequence(TextInput input, const Encoding& encoding) {
   return sequence;
 }
 
-TextEncoder::TextEncoder(std::filesystem::path directory, std::string model)
-    : directory_(std::move(directory)), model_(std::move(model)) {}
+TextEncoder::TextEncoder(TokenizerOrigin origin, std::string model)
+    : origin_(std::move(origin)), model_(std::move(model)) {}
 
 void TextEncoder::open() {
   if (tokenizer_) return;
-  if (directory_.empty()) {
+  if (origin_.empty()) {
     fail(Status::bad_input, "{}: has no tokenizer for text; give --ids, or tokens by --input",
          escaped(model_));
   }
-  tokenizer_.emplace(Tokenizer::open(directory_));
+  tokenizer_.emplace(Tokenizer::open(origin_));
   state_ = tokenizer_->make_state();
 }
 

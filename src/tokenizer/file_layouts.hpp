@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/sentencepiece_proto.hpp"
 #include "tokenizer/tokenizer_config.hpp"
 #include "tokenizer/tokenizer_file.hpp"
 
@@ -23,6 +24,11 @@ enum class Wanted { vocabulary, tokenizer };
                                             Wanted wanted);
 [[nodiscard]] TokenizerFile read_sentencepiece(const std::filesystem::path& path, TokenizerConfig& config,
                                                Wanted wanted);
+/// What a SentencePiece model makes, wherever it was stored; `name` is escaped.
+[[nodiscard]] TokenizerFile make_sentencepiece(std::string name, const SentencePieceModel& model,
+                                               TokenizerConfig& config, Wanted wanted);
+/// A section of a weights file, which is no file of its own.
+[[nodiscard]] TokenizerFile read_section(const TokenizerSection& section, Wanted wanted);
 /// As read_tokenizer_json, without its checks.
 [[nodiscard]] TokenizerFile parse_tokenizer_json(const std::filesystem::path& path);
 [[nodiscard]] TokenizerFile parse_tokenizer_json(std::string name, std::string_view text);

@@ -55,7 +55,7 @@ void check_supported(const TokenizerFile& file, const Model& model) {
     refuse(file, "unsupported treat_whitespace_as_suffix true, supported: false");
   if (!model.escape_whitespaces) refuse(file, "unsupported escape_whitespaces false, supported: true");
   for (const Model::Piece& piece : model.pieces) {
-    if (piece.type == Model::Type::unused) {
+    if (piece.type == Model::Type::unused && model.algorithm != Model::Algorithm::bpe) {
       refuse(file, fmt::format("unsupported type UNUSED of the piece {}", in_quotes(piece.text)));
     }
     if (!std::isfinite(piece.score)) {
@@ -64,11 +64,17 @@ void check_supported(const TokenizerFile& file, const Model& model) {
   }
 }
 
-/// BPE: every pair of pieces that makes a piece, in the order of the pieces made.
+/// BPE: every pair of pieces that makes a piece, the best scored first.
 void make_merges(TokenizerFile& file, const Model& model) {
-  for (const Model::Piece& piece : model.pieces) {
-    if (piece.type != Model::Type::normal) continue;
-    const std::string_view text = piece.text;
+  std::vector<const Model::Piece*> pieces;
+  for (const Model::Piece& piece : model.pieces) pieces.push_back(&piece);
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const auto* a, const auto* b) { return a->score > b->score; });
+  for (const Model::Piece* const made : pieces) {
+    // One that fills a gap between ids is unused and nothing makes it; another one may be on the way to more.
+    const bool unused = made->type == Model::Type::unused;
+    if (made->type != Model::Type::normal && !unused) continue;
+    const std::string_view text = made->text;
     if (text.size() > kLongestMerged) {
       refuse(file,
              fmt::format("unsupported piece of {} bytes, supported: up to {}", text.size(), kLongestMerged));
@@ -76,6 +82,7 @@ void make_merges(TokenizerFile& file, const Model& model) {
     for (std::size_t i = 1; i < text.size(); ++i) {
       if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) continue;  // inside a character
       if (file.table->find(text.substr(0, i)) < 0 || file.table->find(text.substr(i)) < 0) continue;
+      if (unused) refuse(file, fmt::format("unsupported type UNUSED of the piece {}", in_quotes(text)));
       file.merges.add(text.substr(0, i), text.substr(i));
     }
   }
@@ -179,11 +186,10 @@ void set_defaults(TokenizerFile& file, TokenizerConfig& config, const Model& mod
 
 }  // namespace
 
-TokenizerFile read_sentencepiece(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted) {
+TokenizerFile make_sentencepiece(std::string name, const Model& model, TokenizerConfig& config,
+                                 Wanted wanted) {
   TokenizerFile file;
-  file.name = escaped(path.string());
-  const std::string bytes = read_file(path, kFileLimit, Status::bad_input);
-  Model model = parse_sentencepiece(file.name, bytes);
+  file.name = std::move(name);
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
     file.vocabulary.push_back(
         {model.pieces[i].text, static_cast<std::int32_t>(i), static_cast<double>(model.pieces[i].score)});
@@ -192,7 +198,6 @@ TokenizerFile read_sentencepiece(const std::filesystem::path& path, TokenizerCon
   file.parts["model"]["type"] = is_bpe ? "BPE" : "Unigram";
   set_added_tokens(file, model);
   if (wanted == Wanted::tokenizer) {
-    check_class(config, "a SentencePiece model", {"LlamaTokenizer", "T5Tokenizer"});
     check_supported(file, model);
     set_defaults(file, config, model);
   }
@@ -207,6 +212,15 @@ TokenizerFile read_sentencepiece(const std::filesystem::path& path, TokenizerCon
       make_template(file, config.options().boolean("add_bos_token", false) ? config.token("bos_token") : "",
                     ends ? config.token("eos_token") : "");
   return file;
+}
+
+TokenizerFile read_sentencepiece(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted) {
+  std::string name = escaped(path.string());
+  const std::string bytes = read_file(path, kFileLimit, Status::bad_input);
+  const Model model = parse_sentencepiece(name, bytes);
+  if (wanted == Wanted::tokenizer)
+    check_class(config, "a SentencePiece model", {"LlamaTokenizer", "T5Tokenizer"});
+  return make_sentencepiece(std::move(name), model, config, wanted);
 }
 
 }  // namespace attnctl

@@ -186,6 +186,12 @@ Tokenizer Tokenizer::open(const std::filesystem::path& directory) {
   return Tokenizer(std::make_unique<const Parts>(*file));
 }
 
+Tokenizer Tokenizer::open(const TokenizerOrigin& origin) {
+  if (origin.section == nullptr) return open(origin.directory);
+  TokenizerFile file = read_section(*origin.section);
+  return Tokenizer(std::make_unique<const Parts>(file));
+}
+
 Tokenizer::StatePtr Tokenizer::make_state() const {
   return StatePtr(new State(*parts_));
 }

@@ -84,6 +84,12 @@ TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory) {
   }
 }
 
+TokenizerConfig::TokenizerConfig(std::string name, Json options)
+    : name_(std::move(name)), options_(std::move(options)) {
+  for (const std::string_view role : kRoles) roles_.emplace_back(role, nullptr);
+  read_roles(this->options());
+}
+
 void TokenizerConfig::read_decoder(const PartConfig& decoder) {
   for (const auto& [key, value] : decoder.node().items()) {
     const auto id = parse_number(key);

@@ -22,6 +22,8 @@ class TokenizerConfig {
  public:
   /// Throws Error(bad_input).
   explicit TokenizerConfig(const std::filesystem::path& directory);
+  /// Options that stand in no file of their own; `name` is escaped.
+  TokenizerConfig(std::string name, nlohmann::ordered_json options);
 
   /// tokenizer_config.json; an empty object where there is none.
   [[nodiscard]] PartConfig options() const { return {name_, "", options_}; }

@@ -36,6 +36,9 @@ struct TokenizerFile {
 /// special_tokens_map.json. nullopt where there is none of them. Throws Error(bad_input).
 [[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory);
 
+/// The same of a section of a weights file. Throws Error(bad_input).
+[[nodiscard]] TokenizerFile read_section(const TokenizerSection& section);
+
 /// Ids and tokens of a file, special ones marked.
 [[nodiscard]] Vocabulary make_vocabulary(const TokenizerFile& file);
 

@@ -42,6 +42,15 @@ std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& d
   return read(directory, Wanted::tokenizer);
 }
 
+TokenizerFile read_section(const TokenizerSection& section) {
+  return read_section(section, Wanted::tokenizer);
+}
+
+Vocabulary read_vocabulary(const TokenizerOrigin& origin) {
+  if (origin.section == nullptr) return read_vocabulary(origin.directory);
+  return make_vocabulary(read_section(*origin.section, Wanted::vocabulary));
+}
+
 Vocabulary read_vocabulary(const std::filesystem::path& directory) {
   const auto file = read(directory, Wanted::vocabulary);
   return file ? make_vocabulary(*file) : Vocabulary();

@@ -86,6 +86,33 @@ std::string zero_factor() {
   return parts.bytes();
 }
 
+/// The same with a tokenizer of so many tokens and a field more.
+GgufField texts(std::string_view key, const std::vector<std::string_view>& values) {
+  std::string bytes = little_endian(8, 4) + little_endian(values.size(), 8);
+  for (const std::string_view value : values) bytes += gguf_string(value);
+  return {std::string(key), 9, bytes};
+}
+
+std::string tokenizer(const std::vector<std::string_view>& tokens, const GgufField& field,
+                      std::string_view model = "llama") {
+  GgufParts parts = good();
+  parts.fields.push_back(gguf_text("tokenizer.ggml.model", model));
+  parts.fields.push_back(texts("tokenizer.ggml.tokens", tokens));
+  parts.fields.push_back(field);
+  return parts.bytes();
+}
+
+GgufField types(std::string_view bytes, std::uint32_t type = 5) {
+  const std::size_t count = bytes.size() / 4;
+  return {"tokenizer.ggml.token_type", 9,
+          little_endian(type, 4) + little_endian(count, 8) + std::string(bytes)};
+}
+
+GgufField scores(const std::vector<float>& values) {
+  return {"tokenizer.ggml.scores", 9,
+          little_endian(6, 4) + little_endian(values.size(), 8) + bytes_of<float>(values)};
+}
+
 struct Row {
   int kind;  // of the list of bad inputs
   std::string_view what;
@@ -262,12 +289,59 @@ std::vector<Row> bad_models() {
   };
 }
 
+std::string numbered_tokens() {
+  GgufParts parts = good();
+  parts.fields.push_back(gguf_text("tokenizer.ggml.model", "llama"));
+  parts.fields.push_back({"tokenizer.ggml.tokens", 9, array(4, 1, "1234").bytes});
+  return parts.bytes();
+}
+
+std::vector<Row> bad_tokenizers() {
+  const GgufField none = gguf_u32("a", 1);
+  const std::string byte = little_endian(1, 4) + little_endian(6, 4);
+  return {
+      {66, "a byte of -1", tokenizer({"a", "<0x-1>"}, types(byte)), {"token 1", "\"<0x-1>\"", "<0xFF>"}},
+      {66, "without types", tokenizer({"a", "<0x-1>"}, none), {"token 1", "\"<0x-1>\""}},
+      {66, "of a plain type", tokenizer({"<0x-1>"}, types(little_endian(1, 4))), {"token 0"}},
+      {66, "among mapped bytes", tokenizer({"a", "<0x-1>"}, types(byte), "gpt2"), {"token 1"}},
+      {66, "a byte of three digits", tokenizer({"a", "<0x100>"}, types(byte)), {"\"<0x100>\""}},
+      {66, "a byte of a letter", tokenizer({"a", "b"}, types(byte)), {"got \"b\", need a byte"}},
+      {66, "a byte without digits", tokenizer({"a", "<0x>"}, types(byte)), {"\"<0x>\""}},
+      {-1, "a token of half a character", tokenizer({"\xC3"}, none), {"token 0", "UTF-8"}},
+      {-1, "tokens that are numbers", numbered_tokens(), {"tokenizer.ggml.tokens", "an array of strings"}},
+      {-1,
+       "a type too few",
+       tokenizer({"a", "b"}, types(little_endian(1, 4))),
+       {"an array of 1", "2 tokens"}},
+      {-1, "an unknown type", tokenizer({"a"}, types(little_endian(7, 4))), {"7 is unsupported"}},
+      {-1, "a negative type", tokenizer({"a"}, types(little_endian(kMost, 4))), {"-1 is unsupported"}},
+      {-1, "types that are numbers", tokenizer({"a"}, types(little_endian(1, 4), 6)), {"integers"}},
+      {-1, "a score too many", tokenizer({"a"}, scores({1, 2})), {"tokenizer.ggml.scores", "1 tokens"}},
+      {-1,
+       "a score that is none",
+       tokenizer({"a"}, scores({std::numeric_limits<float>::infinity()})),
+       {"tokenizer.ggml.scores", "finite"}},
+      {-1,
+       "an id that no token has",
+       tokenizer({"a"}, gguf_u32("tokenizer.ggml.bos_token_id", 1)),
+       {"bos_token_id", "got 1", "below 1"}},
+      {-1,
+       "a flag that is a number",
+       tokenizer({"a"}, gguf_u32("tokenizer.ggml.add_bos_token", 1)),
+       {"add_bos_token", "true or false"}},
+      {-1,
+       "merges in one string",
+       tokenizer({"a"}, gguf_text("tokenizer.ggml.merges", "a b")),
+       {"tokenizer.ggml.merges", "array of strings"}},
+  };
+}
+
 }  // namespace
 
 TEST_CASE("bad GGUF files are refused with their key or tensor") {
   const TempDir folder;
   Warnings warnings;
-  for (const auto& rows : {bad_headers(), bad_tensors(), bad_models()}) {
+  for (const auto& rows : {bad_headers(), bad_tensors(), bad_models(), bad_tokenizers()}) {
     for (const Row& row : rows) {
       CAPTURE(row.kind);
       CAPTURE(row.what);
@@ -278,6 +352,13 @@ TEST_CASE("bad GGUF files are refused with their key or tensor") {
       check_weights_refused(path);
     }
   }
+}
+
+TEST_CASE("kind 66: tokenize refuses the token too") {
+  const TempDir folder;
+  const auto path = folder.write("model.gguf", tokenizer({"a", "<0x-1>"}, gguf_u32("a", 1)));
+  check_refusal([&] { (void)read_tokenizer_section(path); }, Status::bad_input,
+                {"model.gguf", "token 1", "\"<0x-1>\""});
 }
 
 TEST_CASE("kind 54: a dimension of 0 is no weight") {

@@ -293,5 +293,27 @@ TEST_CASE("what tokenize refuses: one line, the status, the output untouched") {
   check_command_refuses({"tokenize", kBert, "--text", "a", "--format", "npz"}, {.status = Status::usage});
 }
 
+TEST_CASE("a GGUF file reads texts with its own tokenizer") {
+  const std::string model = "tests/golden/gguf/tokenizers/llama-text.gguf";
+  const json golden = json::parse(slurp(ATTNCTL_SOURCE_DIR "/tests/golden/sentencepiece/golden.json"));
+  const std::string text = golden["texts"].back();
+  const json document = tokenize({model, "--text", text});
+  const json ids = golden["bpe-bytes"].back();
+  CHECK(document["inputs"][0]["ids"] == ids);
+  std::string list;
+  for (const auto& id : ids) list += (list.empty() ? "" : ",") + id.dump();
+  const auto analyze = [&](const std::vector<std::string>& input) {
+    std::vector<std::string> arguments{"analyze", model, "--include", "patterns", "--format", "json"};
+    arguments.insert(arguments.end(), input.begin(), input.end());
+    const RunResult result = run_attnctl(arguments);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    return json::parse(result.out);
+  };
+  const json by_text = analyze({"--text", text});
+  CHECK(by_text["inputs"][0]["ids"] == ids);
+  CHECK(by_text["inputs"][0]["tokens"] == document["inputs"][0]["tokens"]);
+  CHECK(by_text["patterns"] == analyze({"--ids", list})["patterns"]);
+}
+
 }  // namespace
 }  // namespace attnctl::test

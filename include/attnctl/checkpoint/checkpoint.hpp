@@ -2,6 +2,7 @@
 
 #include "attnctl/base/dtype.hpp"
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/tokenizer_section.hpp"
 #include "attnctl/base/warnings.hpp"
 
 #include <cstddef>
@@ -53,6 +54,9 @@ class Checkpoint {
   /// is none.
   [[nodiscard]] virtual const nlohmann::ordered_json* config() const { return nullptr; }
 
+  /// A tokenizer inside the weights file (GGUF); null where there is none.
+  [[nodiscard]] virtual std::shared_ptr<const TokenizerSection> tokenizer() const { return nullptr; }
+
   /// Index of a name in tensors(); npos where there is none.
   [[nodiscard]] std::size_t find(std::string_view name) const;
   static constexpr std::size_t npos = static_cast<std::size_t>(-1);
@@ -67,5 +71,10 @@ class Checkpoint {
 [[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path,
                                                           Warnings& warnings,
                                                           Status absent = Status::environment);
+
+/// The tokenizer inside a weights file, of which nothing else is looked at; null where a file of its
+/// extension holds none. Throws as open_checkpoint.
+[[nodiscard]] std::shared_ptr<const TokenizerSection> read_tokenizer_section(
+    const std::filesystem::path& path);
 
 }  // namespace attnctl

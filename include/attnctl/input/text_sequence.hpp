@@ -6,7 +6,6 @@
 #include "attnctl/tokenizer/tokenizer.hpp"
 
 #include <cstddef>
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -24,8 +23,8 @@ std::size_t truncate(Encoding& encoding, std::size_t most);
 /// Makes sequences of texts with a model's own tokenizer, which is opened when the first text comes.
 class TextEncoder {
  public:
-  /// `directory`: of the model's files, empty where it has none; `model` is for errors.
-  TextEncoder(std::filesystem::path directory, std::string model);
+  /// `origin`: empty where the model has no tokenizer; `model` is for errors.
+  TextEncoder(TokenizerOrigin origin, std::string model);
 
   /// From now on texts are cut to so many tokens (--truncate).
   void truncate_to(std::size_t most) { most_ = most; }
@@ -39,7 +38,7 @@ class TextEncoder {
  private:
   void open();
 
-  std::filesystem::path directory_;
+  TokenizerOrigin origin_;
   std::string model_;
   std::optional<std::size_t> most_;
   std::optional<Tokenizer> tokenizer_;

@@ -27,6 +27,7 @@ class Tokenizer {
   /// Opens the tokenizer of a model's directory. Throws Error(bad_input) where a file is damaged, holds a
   /// part that is not supported, or none is there.
   [[nodiscard]] static Tokenizer open(const std::filesystem::path& directory);
+  [[nodiscard]] static Tokenizer open(const TokenizerOrigin& origin);
 
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;

@@ -1,7 +1,10 @@
 #pragma once
 
+#include "attnctl/base/tokenizer_section.hpp"
+
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -54,9 +57,18 @@ class Vocabulary {
   WordMark mark_ = WordMark::none;
 };
 
+/// Where a model's tokenizer is: inside its weights file, else among the files of its directory.
+struct TokenizerOrigin {
+  std::filesystem::path directory;                  // empty: it has none
+  std::shared_ptr<const TokenizerSection> section;  // null: the weights file holds none
+
+  [[nodiscard]] bool empty() const { return directory.empty() && section == nullptr; }
+};
+
 /// Reads the vocabulary of a model's directory: tokenizer.json, else vocab.txt, else vocab.json; special
 /// tokens also from special_tokens_map.json. Empty where the directory has none of them. Throws
 /// Error(bad_input).
 [[nodiscard]] Vocabulary read_vocabulary(const std::filesystem::path& directory);
+[[nodiscard]] Vocabulary read_vocabulary(const TokenizerOrigin& origin);
 
 }  // namespace attnctl
