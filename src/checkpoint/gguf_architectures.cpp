@@ -1,5 +1,7 @@
 #include "checkpoint/gguf_architectures.hpp"
 
+#include <array>
+
 namespace attnctl {
 namespace {
 
@@ -19,6 +21,13 @@ constexpr GgufName kLlamaNames[] = {
     {"ffn_up", "model.layers.{}.mlp.up_proj"},
     {"ffn_down", "model.layers.{}.mlp.down_proj"},
 };
+
+/// The same with the halves of rotary heads where they were.
+constexpr auto kQwen2Names = [] {
+  auto names = std::to_array(kLlamaNames);
+  for (GgufName& name : names) name.order = GgufOrder::as_stored;
+  return names;
+}();
 
 constexpr GgufKey kLlamaKeys[] = {
     {"embedding_length", "hidden_size"},
@@ -57,6 +66,7 @@ constexpr GgufKey kGpt2Keys[] = {
 constexpr GgufArchitecture kArchitectures[] = {
     {.name = "gpt2", .names = kGpt2Names, .keys = kGpt2Keys, .flags = {}},
     {.name = "llama", .names = kLlamaNames, .keys = kLlamaKeys, .flags = kLlamaFlags, .rotary = true},
+    {.name = "qwen2", .names = kQwen2Names, .keys = kLlamaKeys, .flags = {}, .rotary = true},
 };
 
 }  // namespace

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "support/capture.hpp"
 #include "support/golden.hpp"
+#include "support/temp_dir.hpp"
 
 using namespace attnctl;
 using namespace attnctl::test;
@@ -97,7 +99,7 @@ TEST_CASE("a GGUF model holds the tensors of the safetensors file that it was co
   for (const Row& row :
        {Row{"llama-f32.gguf", "llama/model.safetensors"},
         Row{"llama-f16.gguf", "llama-f16/model.safetensors"}, Row{"gpt2-f32.gguf", "gpt2/model.safetensors"},
-        Row{"llama-q8_0.gguf", "gguf/llama-q8_0.npz"}}) {
+        Row{"qwen2-f32.gguf", "qwen2/model.safetensors"}, Row{"llama-q8_0.gguf", "gguf/llama-q8_0.npz"}}) {
     CAPTURE(row.gguf);
     Warnings warnings;
     const auto got = open_checkpoint(kGolden / "gguf" / row.gguf, warnings);
@@ -119,6 +121,17 @@ TEST_CASE("a GGUF model gives the patterns and logits of its original, by its me
     for (std::size_t i = 0; i < golden.inputs(); ++i) batch.sequences.push_back(golden.sequence(i));
     check_same_pass(bind(kGolden / "gguf" / row.gguf), bind(kGolden / row.original), batch);
   }
+}
+
+TEST_CASE("a GGUF model of qwen2 keeps rotary heads as they are, and has no windows") {
+  const Golden golden(kGolden / "qwen2");
+  auto config = nlohmann::ordered_json::parse(slurp(kGolden / "qwen2/config.json"));
+  config["use_sliding_window"] = false;
+  config.erase("layer_types");
+  const TempDir folder;
+  const auto plain = folder.write("config.json", config.dump());
+  const Batch batch{{golden.sequence(0), golden.sequence(1)}};
+  check_same_pass(bind(kGolden / "gguf/qwen2-f32.gguf"), bind(kGolden / "qwen2", {.config = plain}), batch);
 }
 
 TEST_CASE("--config replaces a GGUF model's metadata; what the metadata says becomes the configuration") {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes gguf/: models and tensors in GGUF, written by the format's own library (gguf 0.19, see requirements.txt).
 
-llama-f32.gguf, llama-f16.gguf, gpt2-f32.gguf and llama-linear, -yarn, -llama3 hold the weights of the goldens of those
+llama-f32.gguf, llama-f16.gguf, gpt2-f32.gguf, qwen2-f32.gguf and llama-linear, -yarn, -llama3 hold the weights of the goldens of those
 names (yarn: llama-yarn-flat), renamed and reordered as llama.cpp's converter does it. types.gguf has a tensor of every type that is read, and types.npz what
 gguf's own dequantisation makes of its bytes, in float32. llama-q8_0.gguf is a model of quantised matrices, and
 llama-q8_0.npz its matrices dequantised, under the names and in the row order of a safetensors file.
@@ -60,7 +60,7 @@ def llama3_factors(rope: dict, width: int) -> np.ndarray:
 
 
 def add_rotary(writer: gguf.GGUFWriter, config: dict):
-    rope = config.get("rope_parameters") or config["rope_scaling"] | {"rope_theta": config["rope_theta"]}
+    rope = config.get("rope_parameters") or (config["rope_scaling"] | {"rope_theta": config["rope_theta"]})
     writer.add_rope_freq_base(rope["rope_theta"])
     kind = rope.get("rope_type", rope.get("type"))
     if kind == "llama3":
@@ -73,7 +73,8 @@ def add_rotary(writer: gguf.GGUFWriter, config: dict):
 
 
 def llama_writer(path: Path, config: dict) -> gguf.GGUFWriter:
-    writer = gguf.GGUFWriter(path, "llama")
+    """Of the architectures whose keys are those of llama."""
+    writer = gguf.GGUFWriter(path, config.get("model_type", "llama"))
     writer.add_name("tiny")
     writer.add_vocab_size(config["vocab_size"])
     writer.add_context_length(config["max_position_embeddings"])
@@ -108,6 +109,8 @@ def llama_name(name: str) -> str:
 
 
 def llama_weights(name: str, weights: np.ndarray, config: dict) -> np.ndarray:
+    if config.get("model_type", "llama") != "llama":
+        return weights
     if ".q_proj." in name:
         return permuted(weights, config["num_attention_heads"])
     if ".k_proj." in name:
@@ -211,6 +214,7 @@ def main():
     make_llama("llama-f16", OUT / "llama-f16.gguf")
     for kind, model in {"linear": "llama-linear", "yarn": "llama-yarn-flat", "llama3": "llama-llama3"}.items():
         make_llama(model, OUT / f"llama-{kind}.gguf")
+    make_llama("qwen2", OUT / "qwen2-f32.gguf")
     make_gpt2(OUT / "gpt2-f32.gguf")
     make_types(random)
     make_quantised(random)
