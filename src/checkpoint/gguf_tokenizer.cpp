@@ -44,11 +44,11 @@ bool is_byte(std::string_view token) {
          token[5] == '>';
 }
 
-/// Tokens of bytes look so whatever types say; a vocabulary of mapped bytes has none.
+/// Tokens of bytes look so whatever types say.
 bool means_byte(const TokenizerSection& section, std::size_t id) {
   const std::string_view token = section.tokens[id];
   if (section.types[id] == Type::byte) return true;
-  return section.model == "llama" && token.size() == 6 && token.starts_with("<0x") && token.ends_with('>');
+  return token.size() == 6 && token.starts_with("<0x") && token.ends_with('>');
 }
 
 std::vector<Type> read_types(const GgufMetadata& metadata, std::size_t tokens) {
