@@ -24,6 +24,7 @@ constexpr std::array kParts = {
             .tables = true,
             .make = make_contributions},
     PartRow{.include = "mixing", .of_inputs = true, .by_word = false, .tables = true, .make = make_mixing},
+    PartRow{.include = "routing", .of_inputs = true, .by_word = false, .tables = true, .make = make_routing},
 };
 
 }  // namespace

@@ -94,5 +94,6 @@ std::unique_ptr<AnalysisPart> make_map(const PartInput& input);
 std::unique_ptr<AnalysisPart> make_flow(const PartInput& input);
 std::unique_ptr<AnalysisPart> make_contributions(const PartInput& input);
 std::unique_ptr<AnalysisPart> make_mixing(const PartInput& input);
+std::unique_ptr<AnalysisPart> make_routing(const PartInput& input);
 
 }  // namespace attnctl::cli

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "attnctl/forward/observer.hpp"
+#include "attnctl/forward/run.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace attnctl {
+
+/// The experts that the tokens of one input go through in one layer.
+struct LayerRouting {
+  std::size_t input = 0;  // in the batch
+  std::size_t layer = 0;
+  std::vector<ExpertRoute> tokens;  // [n]
+};
+
+/// Collects the routes of the selected layers that have experts.
+class Routing final : public Observer {
+ public:
+  [[nodiscard]] Needs needs() const override { return {.patterns = false, .routing = true}; }
+  void begin(const Model& model, const Batch& batch) override;
+  void panel(const AttentionPanel& /*panel*/) override {}
+  void routing(std::size_t sequence, std::size_t layer, std::span<const ExpertRoute> routes) override;
+
+  /// By input, then layer. Once, after the pass.
+  [[nodiscard]] std::vector<LayerRouting> finish();
+
+ private:
+  std::vector<LayerRouting> found_;
+};
+
+}  // namespace attnctl
