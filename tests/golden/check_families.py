@@ -25,6 +25,7 @@ def parse():
     parser.add_argument("--models", type=Path)
     parser.add_argument("--make", action="store_true")
     parser.add_argument("--missing", action="store_true", help="with --make: only those that are not there")
+    parser.add_argument("--seed", type=int, default=0, help="with --make: other models")
     parser.add_argument("--bad", action="store_true", help="print only what is not ok")
     parser.add_argument("prefixes", nargs="*", metavar="PREFIX")
     return parser.parse_args()
@@ -123,7 +124,7 @@ def main():
         if options.make or not any(options.models.glob("*/reference.npz")):
             import family_models  # torch is not needed to compare
 
-            family_models.make_all(options.models, options.prefixes, options.missing)
+            family_models.make_all(options.models, options.prefixes, options.missing, options.seed)
         if options.binary:
             sys.exit(0 if check_all(options) else 1)
 

@@ -162,7 +162,7 @@ def make(folder: Path, family: str, variant: str, seed: int):
     np.savez(directory / "reference.npz", **arrays)
 
 
-def make_all(folder: Path, prefixes: list[str], missing_only: bool):
+def make_all(folder: Path, prefixes: list[str], missing_only: bool, seed: int):
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -177,7 +177,7 @@ def make_all(folder: Path, prefixes: list[str], missing_only: bool):
                 continue
             for attempt in range(5):  # a draw that the class refuses, or a tie of experts: another one
                 try:
-                    make(folder, family, variant, zlib.crc32(f"{name}/{attempt}".encode()))
+                    make(folder, family, variant, zlib.crc32(f"{name}/{attempt}".encode()) + seed)
                     break
                 except Exception as error:
                     print(f"{name}, draw {attempt}: {error}".replace("\n", " ")[:400], file=sys.stderr, flush=True)
