@@ -16,9 +16,9 @@
 namespace attnctl {
 
 struct Model::State {
-  State(ModelSource model_source, Warnings& model_warnings)
+  State(ModelSource model_source, ModelConfig model_config, Warnings& model_warnings)
       : source(std::move(model_source)),
-        config(resolve_config(source)),
+        config(std::move(model_config)),
         values(*source.weights, model_warnings) {}
 
   ModelSource source;
@@ -93,12 +93,17 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
 Model Model::bind(ModelSource source, Warnings& warnings) {
+  const FamilySpec row = family_of(source.config_path.string(), source.config);
+  ModelConfig config = resolve_config(row, source);
+  return bind(std::move(source), row, std::move(config), warnings);
+}
+
+Model Model::bind(ModelSource source, const FamilySpec& row, ModelConfig config, Warnings& warnings) {
   Model model;
-  model.state_ = std::make_unique<State>(std::move(source), warnings);
+  model.state_ = std::make_unique<State>(std::move(source), std::move(config), warnings);
   State& state = *model.state_;
   const std::string config_file = state.source.config_path.string();
-  state.binding = bind_tensors(family_of(config_file, state.source.config), state.config,
-                               *state.source.weights, config_file);
+  state.binding = bind_tensors(row, state.config, *state.source.weights, config_file);
   state.uses = uses_of(state.binding, *state.source.weights);
   const auto copies_embedding = [&](const TensorUse& use) {
     return use.role == TensorRole::tied && use.copy_of == state.binding.token;

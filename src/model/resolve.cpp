@@ -56,8 +56,11 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 }
 
 ModelConfig resolve_config(const ModelSource& source) {
+  return resolve_config(family_of(source.config_path.string(), source.config), source);
+}
+
+ModelConfig resolve_config(const FamilySpec& family, const ModelSource& source) {
   const std::string file = source.config_path.string();
-  const FamilySpec family = family_of(file, source.config);
   const ConfigReader config(file, source.config);
   check_requirements(family, config);
   if (family.sizes == SizesFrom::tensors && !source.weights) {

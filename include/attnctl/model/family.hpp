@@ -294,5 +294,7 @@ struct FamilySpec {
 /// from the configuration; then what depends on the stored tensors is taken as its family usually has it.
 /// Throws Error: bad_input with the JSON pointer, limit for sizes beyond reason.
 [[nodiscard]] ModelConfig resolve_config(const ModelSource& source);
+/// The same by a row that was found, and perhaps changed, before.
+[[nodiscard]] ModelConfig resolve_config(const FamilySpec& row, const ModelSource& source);
 
 }  // namespace attnctl

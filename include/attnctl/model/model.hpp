@@ -15,6 +15,8 @@
 
 namespace attnctl {
 
+struct FamilySpec;
+
 enum class Orientation { in_out, out_in };
 
 /// A weight as the checkpoint has it, perhaps a slice of a packed tensor: [in, out] or [out, in].
@@ -135,6 +137,9 @@ class Model {
   /// `source.weights` must be there; `warnings` must outlive the model. Warnings: head_from_embedding, and at
   /// the first use of a tensor non_finite_weight.
   [[nodiscard]] static Model bind(ModelSource source, Warnings& warnings);
+  /// As another row or configuration than the source's own says.
+  [[nodiscard]] static Model bind(ModelSource source, const FamilySpec& row, ModelConfig config,
+                                  Warnings& warnings);
   ~Model();
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
