@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -84,6 +87,33 @@ TEST_CASE("comments are left out, strings are not") {
   CHECK(without_comments("s = \"// no /* comment\"; x") == "s = \"// no /* comment\"; x");
   CHECK(without_comments("c = '\"'; // gone") == "c = '\"'; ");
   CHECK(without_comments("s = \"\\\"\"; // gone") == "s = \"\\\"\"; ");
+}
+
+/// Lines of each function that makes a row of the table of families.
+std::vector<std::size_t> lines_of_rows(const std::string& text) {
+  std::vector<std::size_t> lines;
+  std::istringstream in(text);
+  std::size_t count = 0;  // within a row
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("FamilySpec ") && line.ends_with("() {"))
+      count = 1;
+    else if (count > 0)
+      ++count;
+    if (line == "}" && count > 0) lines.push_back(std::exchange(count, std::size_t{0}));
+  }
+  return lines;
+}
+
+TEST_CASE("the median row of the table of families is short") {
+  std::vector<std::size_t> lines;
+  for (const auto& entry : std::filesystem::directory_iterator(ATTNCTL_SOURCE_DIR "/src/model")) {
+    if (!entry.path().filename().string().starts_with("families_")) continue;
+    const auto found = lines_of_rows(slurp(entry.path()));
+    lines.insert(lines.end(), found.begin(), found.end());
+  }
+  REQUIRE(lines.size() > 30);
+  std::ranges::sort(lines);
+  CHECK(lines[lines.size() / 2] < 25);
 }
 
 }  // namespace

@@ -90,6 +90,9 @@ Record config_record(const ModelConfig& config, Value path, std::uint64_t parame
     return layer.attention.kind != AttentionKind{};
   });
   if (other) record.set("attention", std::move(kinds));
+  const bool sinks = std::any_of(config.layers.begin(), config.layers.end(),
+                                 [](const LayerConfig& layer) { return layer.attention.sinks; });
+  if (sinks) record.set("sinks", true);
   return record;
 }
 

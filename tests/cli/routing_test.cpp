@@ -63,4 +63,21 @@ TEST_CASE("routing of a model without experts is refused") {
   CHECK(result.err.find("no selected layer has experts") != std::string::npos);
 }
 
+TEST_CASE("a model with sinks says so, and its rows sum to less than 1") {
+  const auto result = run_attnctl({"analyze", "tests/golden/gpt_oss", "--ids", "1,2,3", "--format", "json"});
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  const json document = json::parse(result.out);
+  const json schema = json::parse(attnctl::cli::schema_text("analysis"));
+  for (const std::string& breach : attnctl::test::schema_breaches(schema, document)) FAIL_CHECK(breach);
+  CHECK(document.at("model").at("sinks") == true);
+  for (const json& pattern : document.at("patterns")) {
+    for (const json& row : pattern.at("values")) {
+      double sum = 0;
+      for (const json& weight : row) sum += weight.get<double>();
+      CHECK(sum < 1);
+      CHECK(sum > 0);
+    }
+  }
+}
+
 }  // namespace
