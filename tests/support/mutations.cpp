@@ -1,0 +1,226 @@
+#include "support/mutations.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace attnctl::test {
+namespace {
+
+/// Another place for norms that are bound alike.
+NormPlace other_place(NormPlace place) {
+  switch (place) {
+    case NormPlace::pre:
+      return NormPlace::post;
+    case NormPlace::post:
+      return NormPlace::pre;
+    case NormPlace::both:
+      return NormPlace::pre;
+    case NormPlace::output:
+      return NormPlace::post;
+    case NormPlace::stream:
+      return NormPlace::pre;
+    case NormPlace::none:
+      break;
+  }
+  return place;
+}
+
+/// Another of the packings that fit as many outputs.
+bool repack(FamilySpec& row) {
+  bool changed = false;
+  LayerSpec& layer = row.stack.layer;
+  for (LinearSpec* spec : {&layer.query, &layer.key, &layer.value}) {
+    for (auto* tensors : {&spec->weight, &spec->bias}) {
+      for (StoredTensor& tensor : *tensors) {
+        if (tensor.packing == Packing::whole) continue;
+        tensor.packing =
+            tensor.packing == Packing::query_key_value ? Packing::by_key_head : Packing::query_key_value;
+        changed = true;
+      }
+    }
+  }
+  return changed;
+}
+
+bool repack_gate(FamilySpec& row) {
+  bool changed = false;
+  LayerSpec& layer = row.stack.layer;
+  std::vector<LinearSpec*> specs = {&layer.gate, &layer.up};
+  if (layer.experts) specs = {&layer.experts->gate, &layer.experts->up};
+  for (LinearSpec* spec : specs) {
+    for (auto* tensors : {&spec->weight, &spec->bias}) {
+      for (StoredTensor& tensor : *tensors) {
+        if (tensor.packing == Packing::whole) continue;
+        tensor.packing = tensor.packing == Packing::gate_up ? Packing::gate_up_by_turns : Packing::gate_up;
+        changed = true;
+      }
+    }
+  }
+  return changed;
+}
+
+}  // namespace
+
+Mutation in_layers(std::string name, std::function<bool(LayerConfig&)> change) {
+  return {std::move(name), [change = std::move(change)](Subject& subject) {
+            bool changed = false;
+            for (LayerConfig& layer : subject.config.layers) changed = change(layer) || changed;
+            return changed;
+          }};
+}
+
+Mutation in_attention(std::string name, std::function<bool(AttentionConfig&)> change) {
+  return in_layers(std::move(name),
+                   [change = std::move(change)](LayerConfig& layer) { return change(layer.attention); });
+}
+
+bool flip_kind(NormConfig& norm) {
+  if (norm.kind == NormKind::none) return false;
+  norm.kind = norm.kind == NormKind::layer ? NormKind::rms : NormKind::layer;
+  return true;
+}
+
+bool remove_norm(NormConfig& norm) {
+  if (norm.kind == NormKind::none) return false;
+  norm = {};
+  return true;
+}
+
+bool grow(float& value) {
+  if (value == 0) return false;
+  value *= 1.3F;
+  return true;
+}
+
+std::vector<Mutation> layer_mutations() {
+  return {
+      in_layers("norm kind", [](LayerConfig& l) { return flip_kind(l.norm); }),
+      in_layers("norm eps",
+                [](LayerConfig& l) {
+                  if (l.norm.kind == NormKind::none) return false;
+                  l.norm.eps += 0.1F;
+                  return true;
+                }),
+      in_layers(
+          "norm place",
+          [](LayerConfig& l) { return std::exchange(l.place, other_place(l.place)) != NormPlace::none; }),
+      in_layers("parallel",
+                [](LayerConfig& l) {
+                  l.parallel = !l.parallel;
+                  return l.place == NormPlace::pre && l.mlp.width > 0;
+                }),
+      in_layers("residual multiplier", [](LayerConfig& l) { return grow(l.residual_multiplier); }),
+      in_layers("activation",
+                [](LayerConfig& l) {
+                  l.mlp.activation =
+                      l.mlp.activation == Activation::tanh ? Activation::relu : Activation::tanh;
+                  return l.mlp.width > 0 && l.experts.limit == 0;
+                }),
+      in_layers("experts of a token",
+                [](LayerConfig& l) {
+                  if (l.experts.per_token < 2) return false;
+                  --l.experts.per_token;
+                  return true;
+                }),
+      in_layers("weights of experts renormalised",
+                [](LayerConfig& l) {
+                  l.experts.renormalised = !l.experts.renormalised;
+                  return l.experts.count > 0;
+                }),
+      in_layers("softmax of picked experts",
+                [](LayerConfig& l) {
+                  l.experts.softmax_of_picked = !l.experts.softmax_of_picked;
+                  return l.experts.count > 0;
+                }),
+      in_layers("limit of experts", [](LayerConfig& l) { return grow(l.experts.limit); }),
+      in_layers("alpha of experts",
+                [](LayerConfig& l) {
+                  l.experts.alpha *= 1.3;
+                  return l.experts.limit > 0;
+                }),
+      in_layers("shared expert", [](LayerConfig& l) { return std::exchange(l.experts.shared_width, 0) > 0; }),
+  };
+}
+
+std::vector<Mutation> other_mutations() {
+  return {
+      {"offset of gains",
+       [](Subject& s) {
+         s.row.gain_offset = 1 - s.row.gain_offset;
+         return true;
+       }},
+      {"packing of queries, keys and values", [](Subject& s) { return repack(s.row); }},
+      {"packing of gate and up", [](Subject& s) { return repack_gate(s.row); }},
+      {"positions",
+       [](Subject& s) {
+         return std::exchange(s.config.embedding.position, PositionKind::none) != PositionKind::none;
+       }},
+      {"positions of padding",
+       [](Subject& s) { return std::exchange(s.config.embedding.padding, {}).has_value(); }},
+      {"positions among visible tokens",
+       [](Subject& s) {
+         bool had = std::exchange(s.config.embedding.counts_visible, false) &&
+                    s.config.embedding.position != PositionKind::none;
+         for (LayerConfig& layer : s.config.layers) {
+           if (!layer.attention.alibi || !layer.attention.alibi->counts_visible) continue;
+           AlibiConfig alibi = *layer.attention.alibi;
+           alibi.counts_visible = false;
+           layer.attention.alibi = std::make_shared<const AlibiConfig>(alibi);
+           had = true;
+         }
+         return had;
+       }},
+      {"multiplier of embeddings", [](Subject& s) { return grow(s.config.embedding.multiplier); }},
+      {"place of positions",
+       [](Subject& s) {
+         s.config.embedding.positions_last = !s.config.embedding.positions_last;
+         return s.config.embedding.position != PositionKind::none && s.config.embedding.projection.weight;
+       }},
+      {"scale of each layer",
+       [](Subject& s) {
+         const double scale = s.config.layers.front().attention.scale;
+         bool changed = false;
+         for (LayerConfig& layer : s.config.layers)
+           changed = std::exchange(layer.attention.scale, scale) != scale || changed;
+         return changed;
+       }},
+      {"numbers of layers",
+       [](Subject& s) {
+         bool changed = false;
+         for (LayerConfig& layer : s.config.layers)
+           changed = std::exchange(layer.stored_as, std::size_t{0}) != 0 || changed;
+         return changed;
+       }},
+      {"long rotary frequencies",
+       [](Subject& s) {
+         bool had = false;
+         for (LayerConfig& layer : s.config.layers) {
+           if (!layer.attention.rotary || layer.attention.rotary->long_inverse_frequency.empty()) continue;
+           RotaryConfig rotary = *layer.attention.rotary;
+           rotary.long_inverse_frequency.clear();
+           layer.attention.rotary = std::make_shared<const RotaryConfig>(rotary);
+           had = true;
+         }
+         return had;
+       }},
+      {"token types", [](Subject& s) { return std::exchange(s.config.embedding.token_types, 0) > 0; }},
+      {"norm of embeddings", [](Subject& s) { return remove_norm(s.config.embedding.norm); }},
+      {"final norm", [](Subject& s) { return remove_norm(s.config.final_norm); }},
+      {"multiplier of logits",
+       [](Subject& s) { return s.config.head.present && grow(s.config.head.multiplier); }},
+      {"cap of logits",
+       [](Subject& s) {
+         s.config.head.soft_cap = s.config.head.soft_cap > 0 ? 0 : 1;
+         return s.config.head.present;
+       }},
+      {"activation of the head",
+       [](Subject& s) {
+         s.config.head.activation =
+             s.config.head.activation == Activation::tanh ? Activation::relu : Activation::tanh;
+         return s.config.head.present && s.config.head.transform;
+       }},
+  };
+}
+
+}  // namespace attnctl::test
