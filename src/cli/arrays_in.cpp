@@ -5,6 +5,7 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/warnings.hpp"
 #include "attnctl/checkpoint/checkpoint.hpp"
+#include "attnctl/input/pixels.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -79,6 +80,29 @@ std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path) {
                 item.values().begin());
   }
   return items;
+}
+
+std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid) {
+  const FloatArray array = read_npy(path);
+  if (!is_floating(array.dtype)) {
+    fail(Status::bad_input,
+         "{}: got {}, need floating-point pixels, scaled as the model's image processor does it", array.file,
+         name_of(array.dtype));
+  }
+  const Shape image = {grid.channels, grid.height, grid.width};
+  const std::size_t axes = array.shape.size();
+  const bool fits =
+      (axes == 3 || (axes == 4 && array.shape[0] > 0)) &&
+      std::equal(image.begin(), image.end(), array.shape.end() - static_cast<std::ptrdiff_t>(3));
+  if (!fits) {
+    refuse_shape(array,
+                 fmt::format("{0} or [batch, {1}, the channels, height and width of the model's images",
+                             to_string(image), to_string(image).substr(1)));
+  }
+  std::vector<Sequence> sequences;
+  for (std::size_t begin = 0; begin < array.values.size(); begin += grid.image_size())
+    sequences.push_back(make_pixel_sequence(std::span(array.values).subspan(begin, grid.image_size()), grid));
+  return sequences;
 }
 
 void read_score_masks(const std::string& path, Batch& batch) {

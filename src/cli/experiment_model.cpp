@@ -19,8 +19,10 @@ constexpr std::size_t kSeededIds = 128;
 
 /// As many ids as the model has positions for, at most 128.
 Sequence random_sequence(const ModelConfig& config, std::uint64_t seed) {
-  if (config.embedding.vocabulary == 0)
-    fail(Status::bad_input, "the model has no embedding table: give --embeddings");
+  if (config.embedding.vocabulary == 0) {
+    fail(Status::bad_input, "the model has no embedding table: give {}",
+         config.embedding.pixels.present() ? "--pixels" : "--embeddings");
+  }
   Random random(seed);
   Sequence sequence;
   const std::size_t length = std::min(kSeededIds, config.max_positions.value_or(kSeededIds));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kGroup = "Inputs (repeat freely; order is kept)";
 
-enum class ItemOption { text, pair, ids, file, embeddings };
+enum class ItemOption { text, pair, ids, file, embeddings, pixels };
 using ItemOptions = std::map<const CLI::Option*, ItemOption>;
 
 /// Options run in the order of their definition, not of the command line: their values are put in order
@@ -59,6 +59,9 @@ void collect_items(const CLI::App& command, const ItemOptions& items, InputOptio
         break;
       case ItemOption::embeddings:
         add(InputItem::Kind::embeddings);
+        break;
+      case ItemOption::pixels:
+        add(InputItem::Kind::pixels);
         break;
     }
     behind_text = found->second == ItemOption::text;
@@ -112,6 +115,8 @@ ItemOptions add_sequence_items(CLI::App& command, InputOptions& options) {
   add_files(command, options, items, "\"text\", \"tokens\" or \"ids\"");
   add_item(command, items, ItemOption::embeddings, "--embeddings", "X.npy",
            "[n, d] or [batch, n, d] in place of token embeddings");
+  add_item(command, items, ItemOption::pixels, "--pixels", "X.npy",
+           "images [batch, channels, height, width] of a model that reads them");
   command
       .add_flag("--truncate", options.truncate,
                 "cut texts and ids that are longer than the model's positions, with a warning")

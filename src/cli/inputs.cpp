@@ -99,6 +99,15 @@ void drop_token_types(const ModelConfig& config, Batch& batch) {
   }
 }
 
+void read_pixels_item(const std::string& path, const ModelConfig& config, Batch& batch) {
+  const PatchGrid& grid = config.embedding.pixels;
+  if (!grid.present()) {
+    fail(Status::bad_input, "--pixels {}: a model of the type {} reads no images; give --text or --ids",
+         escaped(path), config.family);
+  }
+  for (Sequence& sequence : read_images(path, grid)) batch.sequences.push_back(std::move(sequence));
+}
+
 void apply_masks(const InputOptions& options, Batch& batch) {
   if (options.mask == "none") {
     for (Sequence& sequence : batch.sequences) sequence.causal = false;
@@ -138,7 +147,7 @@ void require_inputs(const InputOptions& options, const std::string& kinds) {
 std::vector<std::filesystem::path> input_files(const InputOptions& options) {
   std::vector<std::filesystem::path> files;
   for (const InputItem& item : options.items) {
-    const bool named = item.kind == InputItem::Kind::file || item.kind == InputItem::Kind::embeddings;
+    const bool named = item.kind != InputItem::Kind::text && item.kind != InputItem::Kind::ids;
     if (named && item.value != "-") files.emplace_back(item.value);
   }
   files.insert(files.end(), options.keys.begin(), options.keys.end());
@@ -149,7 +158,7 @@ std::vector<std::filesystem::path> input_files(const InputOptions& options) {
 }
 
 Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings) {
-  require_inputs(options, "--text, --ids, --input or --embeddings");
+  require_inputs(options, "--text, --ids, --input, --embeddings or --pixels");
   const auto embeddings =
       std::count_if(options.items.begin(), options.items.end(),
                     [](const InputItem& item) { return item.kind == InputItem::Kind::embeddings; });
@@ -179,6 +188,9 @@ Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnin
         read_embeddings_item(item.value, at(options.keys, embedding_items),
                              at(options.values, embedding_items), batch);
         ++embedding_items;
+        break;
+      case InputItem::Kind::pixels:
+        read_pixels_item(item.value, open.model.config(), batch);
         break;
     }
   }

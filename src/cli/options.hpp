@@ -25,7 +25,7 @@ void add_model_options(CLI::App& command, ModelOptions& options);
 
 /// One input as given, in the order of the command line.
 struct InputItem {
-  enum class Kind { text, ids, file, embeddings };
+  enum class Kind { text, ids, file, embeddings, pixels };
   Kind kind = Kind::ids;
   std::string value;
   std::optional<std::string> pair = {};  // of a text: the second one

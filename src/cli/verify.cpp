@@ -1,6 +1,7 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/forward/reference.hpp"
 #include "attnctl/forward/run.hpp"
+#include "attnctl/input/pixels.hpp"
 #include "attnctl/input/sequences.hpp"
 #include "attnctl/report/json.hpp"
 #include "attnctl/report/text.hpp"
@@ -43,8 +44,17 @@ struct VerifyOptions {
 constexpr std::size_t kSeededIds = 64;
 constexpr std::uint32_t kSeed = 20170612;
 
+/// An image of values from -1 to 1.
+Sequence seeded_image(const PatchGrid& grid) {
+  std::mt19937 random(kSeed);
+  std::vector<float> pixels(grid.image_size());
+  for (float& pixel : pixels) pixel = static_cast<float>(random()) * 0x1p-31F - 1;
+  return make_pixel_sequence(pixels, grid);
+}
+
 /// Ids that are the same at every run; as many as the model has positions for, at most 64.
 Sequence seeded_sequence(const ModelConfig& config) {
+  if (config.embedding.pixels.present()) return seeded_image(config.embedding.pixels);
   if (config.embedding.vocabulary == 0) {
     fail(Status::bad_input, "the model has no embedding table: give --embeddings");
   }

@@ -18,7 +18,9 @@ class SequenceCheck {
 
   void run() const {
     check_length();
-    if (sequence_.ids.empty()) {
+    if (sequence_.patches.rows() > 0) {
+      check_patches();
+    } else if (sequence_.ids.empty()) {
       check_width("embeddings", sequence_.embeddings, forward::embedding_width(config_));
     } else {
       check_ids();
@@ -39,7 +41,19 @@ class SequenceCheck {
     }
   }
 
+  void check_patches() const {
+    const PatchGrid& grid = config_.embedding.pixels;
+    if (!grid.present()) fail(Status::bad_input, "{} is an image, the model takes none", name_);
+    check_width("patches", sequence_.patches, grid.patch_size());
+    if (sequence_.patches.rows() == grid.patches()) return;
+    fail(Status::bad_input, "{}: {} patches, the model needs {}", name_, sequence_.patches.rows(),
+         grid.patches());
+  }
+
   void check_ids() const {
+    if (config_.embedding.pixels.present()) {
+      fail(Status::bad_input, "{}: the model reads images and no tokens, give its inputs by --pixels", name_);
+    }
     const std::size_t vocabulary = config_.embedding.vocabulary;
     if (vocabulary == 0) {
       fail(Status::bad_input, "{}: the model has no token embedding, give its inputs by --embeddings", name_);

@@ -3,6 +3,7 @@
 #include "attnctl/linalg/kernels.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -30,20 +31,28 @@ std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequ
   return rows;
 }
 
+/// What token p begins as: the embedding of its id, of its patch, or the given one.
+void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
+                 std::size_t p, std::span<float> out) {
+  if (sequence.patches.rows() > 0) {
+    if (p == 0) weights.class_token.row(0, out);  // the patches are there already
+  } else if (sequence.ids.empty()) {
+    const auto given = sequence.embeddings.view().row(p);
+    std::copy(given.begin(), given.end(), out.begin());
+  } else {
+    weights.token.row(static_cast<std::size_t>(sequence.ids[p]), out);
+    if (config.multiplier != 1) {
+      for (float& value : out) value *= config.multiplier;
+    }
+  }
+}
+
 /// Token (or given) embeddings of one sequence, token types and positions added.
 void embed_tokens(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
                   MatrixView<float> x) {
   std::vector<float> row(x.cols);
   for (std::size_t p = 0; p < x.rows; ++p) {
-    if (sequence.ids.empty()) {
-      const auto given = sequence.embeddings.view().row(p);
-      std::copy(given.begin(), given.end(), x.row(p).begin());
-    } else {
-      weights.token.row(static_cast<std::size_t>(sequence.ids[p]), x.row(p));
-      if (config.multiplier != 1) {
-        for (float& value : x.row(p)) value *= config.multiplier;
-      }
-    }
+    embed_token(config, weights, sequence, p, x.row(p));
     if (weights.token_type.present()) {
       const std::int64_t type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[p];
       weights.token_type.row(static_cast<std::size_t>(type), row);
@@ -83,8 +92,13 @@ void embed(Pool& pool, const Model& model, const Batch& batch, const Block& bloc
     }
   };
   for (const Part& part : block.parts) {
-    embed_tokens(config, weights, batch.sequences[part.sequence],
-                 sum.row_range(part.first_query, part.queries));
+    const Sequence& sequence = batch.sequences[part.sequence];
+    const MatrixView<float> rows = sum.row_range(part.first_query, part.queries);
+    if (sequence.patches.rows() > 0) {
+      const Dense patches{sequence.patches.view(), weights.patches, rows.row_range(1, rows.rows - 1)};
+      run_dense(pool, {&patches, 1});
+    }
+    embed_tokens(config, weights, sequence, rows);
   }
   if (!config.positions_last) place(sum);
   apply_norm(pool, config.norm, weights.norm, sum, sum);

@@ -21,7 +21,24 @@ OwnedMatrix<double> widened(const OwnedMatrix<float>& values) {
   return out;
 }
 
+/// A class token, and the convolution over each patch.
+OwnedMatrix<double> patch_embeddings(const EmbeddingWeights& weights, const OwnedMatrix<float>& patches) {
+  const MatrixView<const float> kernels = weights.patches.stored;  // [width, pixels of a patch]
+  OwnedMatrix<double> x(patches.rows() + 1, kernels.rows);
+  add_row(weights.class_token, 0, x, 0);
+  for (std::size_t patch = 0; patch < patches.rows(); ++patch) {
+    for (std::size_t c = 0; c < kernels.rows; ++c) {
+      double sum = weights.patches.bias[c];
+      for (std::size_t i = 0; i < kernels.cols; ++i)
+        sum += static_cast<double>(kernels(c, i)) * static_cast<double>(patches(patch, i));
+      x(patch + 1, c) = sum;
+    }
+  }
+  return x;
+}
+
 OwnedMatrix<double> token_embeddings(const Model& model, const Sequence& sequence) {
+  if (sequence.patches.rows() > 0) return patch_embeddings(model.embedding(), sequence.patches);
   if (sequence.ids.empty()) return widened(sequence.embeddings);
   OwnedMatrix<double> x(sequence.ids.size(), model.config().embedding.width);
   for (std::size_t r = 0; r < x.rows(); ++r)

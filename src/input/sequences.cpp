@@ -69,6 +69,7 @@ void finish_batch(Batch& batch, const Vocabulary& vocabulary) {
       fail(Status::bad_input, "input \"{}\": an empty sequence; need at least one token",
            escaped(sequence.id));
     }
+    if (sequence.ids.empty()) continue;
     sequence.special.resize(sequence.ids.size(), 0);  // what a tokenizer added is marked already
     for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
       const std::int64_t id = sequence.ids[i];

@@ -123,9 +123,12 @@ std::uint64_t count_embedding(const ModelConfig& config) {
   const std::uint64_t positions =
       embedding.position == PositionKind::learned ? *config.max_positions + embedding.position_offset : 0;
   const std::uint64_t position_width = embedding.positions_last ? config.d_model : embedding.width;
+  const PatchGrid& grid = embedding.pixels;
   return sum_of({product({sum_of({embedding.vocabulary, embedding.token_types}), embedding.width}),
                  product({positions, position_width}),
-                 linear(embedding.projection, embedding.width, config.d_model)});
+                 linear(embedding.projection, embedding.width, config.d_model),
+                 grid.present() ? embedding.width : 0,  // the class token
+                 grid.present() ? linear({true, true}, grid.patch_size(), embedding.width) : 0});
 }
 
 std::uint64_t head_width(const ModelConfig& config) {
@@ -247,6 +250,9 @@ FlopCount count_flops(const ModelConfig& config, std::size_t length) {
     add(count.mlp, product({2, mlp_matrices(layer.mlp), n, d, layer.mlp.width}));
   }
   if (config.embedding.projection.weight) count.embedding = product({2, n, config.embedding.width, d});
+  if (config.embedding.pixels.present() && n > 0) {  // all tokens but the first are patches
+    add(count.embedding, product({2, n - 1, config.embedding.pixels.patch_size(), config.embedding.width}));
+  }
   if (config.head.present) {
     const std::uint64_t width = head_width(config);
     count.head = product({2, n, width, config.embedding.vocabulary});

@@ -235,8 +235,19 @@ BoundVector TensorBinder::rows(const std::vector<std::string>& names, std::size_
 std::size_t TensorBinder::table(const std::vector<std::string>& names, std::size_t rows, std::size_t width) {
   const auto found = need(stored(names));
   if (!found) return no_tensor;
-  expect_shape(*found, {rows, width});
+  expect_shape(*found, family_.embedding.class_token.empty() ? Shape{rows, width} : Shape{1, rows, width});
   return found->index;
+}
+
+BoundLinear TensorBinder::convolution(const LinearSpec& spec, const PatchGrid& grid, std::size_t out) {
+  BoundLinear bound;
+  if (const auto found = need(spec.weight)) {
+    expect_shape(*found, {out, grid.channels, grid.patch_height, grid.patch_width});
+    bound.weight = {
+        .tensor = found->index, .axes = Axes::out_in, .in = grid.patch_size(), .outputs = whole(out)};
+  }
+  bound.bias = bias(spec.bias, outputs_alone(out));
+  return bound;
 }
 
 }  // namespace attnctl

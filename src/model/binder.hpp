@@ -65,7 +65,10 @@ class TensorBinder {
   /// Gains and biases of `width` each; with `copies` names with `{head}`, or one tensor [copies, width].
   [[nodiscard]] BoundNorm norm(const NormSpec& spec, NormKind kind, std::size_t width,
                                std::optional<std::size_t> copies = {});
+  /// Of shape [rows, width], or [1, rows, width] where the family's inputs are images.
   [[nodiscard]] std::size_t table(const std::vector<std::string>& names, std::size_t rows, std::size_t width);
+  /// A convolution [out, channels, height, width] of a patch, whose stride is its size: a linear map.
+  [[nodiscard]] BoundLinear convolution(const LinearSpec& spec, const PatchGrid& grid, std::size_t out);
 
   /// All of a tensor [rows, width].
   [[nodiscard]] BoundVector rows(const std::vector<std::string>& names, std::size_t rows, std::size_t width);

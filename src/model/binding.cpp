@@ -154,6 +154,13 @@ void bind_embedding(const Bind& at) {
     bound.position =
         binder.table(spec.position, rows, embedding.positions_last ? config.d_model : embedding.width);
   }
+  if (embedding.pixels.present()) {
+    const PatchGrid& grid = embedding.pixels;
+    binder.because = fmt::format("embedding width {}, {} channels in patches of {} by {}", embedding.width,
+                                 grid.channels, grid.patch_height, grid.patch_width);
+    bound.class_token = binder.table(spec.class_token, 1, embedding.width);
+    bound.patches = binder.convolution(spec.patches, grid, embedding.width);
+  }
   if (embedding.token_types > 0) {
     binder.because = fmt::format("{} token types", embedding.token_types);
     bound.token_type = binder.table(spec.token_type, embedding.token_types, embedding.width);

@@ -60,9 +60,9 @@ struct BoundLayer {
 /// Every tensor that a configuration needs, found and of the right shape and type.
 struct Binding {
   std::map<std::size_t, BoundLayer> layers;  // by LayerConfig::stored_as
-  std::size_t token = no_tensor, position = no_tensor, token_type = no_tensor;
+  std::size_t token = no_tensor, position = no_tensor, token_type = no_tensor, class_token = no_tensor;
   BoundNorm embedding_norm;
-  BoundLinear projection;
+  BoundLinear projection, patches;
   BoundNorm final_norm;
   BoundLinear head_projection, head_transform, head_decoder;
   BoundNorm head_norm;

@@ -45,6 +45,7 @@ void remove_biases(LayerSpec& layer);
 [[nodiscard]] std::vector<FamilySpec> decoder_families();
 [[nodiscard]] std::vector<FamilySpec> llama_families();   // decoders of llama's layout
 [[nodiscard]] std::vector<FamilySpec> expert_families();  // of them those with experts
+[[nodiscard]] std::vector<FamilySpec> vision_families();
 
 /// Rows that others are made from.
 [[nodiscard]] FamilySpec llama_row();

@@ -169,9 +169,10 @@ const EmbeddingWeights& Model::embedding() const {
   if (!state_->embedding) {
     const Binding& bound = state_->binding;
     TensorValues& values = state_->values;
-    state_->embedding = EmbeddingWeights{values.table(bound.token), values.table(bound.position),
-                                         values.table(bound.token_type), values.norm(bound.embedding_norm),
-                                         values.linear(bound.projection)};
+    state_->embedding = EmbeddingWeights{values.table(bound.token),       values.table(bound.position),
+                                         values.table(bound.token_type),  values.norm(bound.embedding_norm),
+                                         values.linear(bound.projection), values.table(bound.class_token),
+                                         values.linear(bound.patches)};
   }
   return *state_->embedding;
 }

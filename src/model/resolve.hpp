@@ -32,6 +32,9 @@ inline constexpr std::size_t widest_head = 1U << 20U;
 [[nodiscard]] std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys,
                                                                const ConfigReader& config);
 
+/// Images and their patches; not present where the family has no keys for them.
+[[nodiscard]] PatchGrid resolve_pixels(const ConfigKeys& keys, const ConfigReader& config);
+
 /// What all norms of a model have in common.
 [[nodiscard]] NormConfig resolve_norm(const FamilySpec& family, const ConfigReader& config);
 

@@ -18,6 +18,7 @@ std::size_t resolve_padding(const SizeKey& key, const ConfigReader& config) {
 }  // namespace
 
 std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const ConfigReader& config) {
+  if (const PatchGrid grid = resolve_pixels(keys, config); grid.present()) return grid.patches() + 1;
   if (keys.max_positions.names.empty() && !keys.max_positions.otherwise) return std::nullopt;
   const std::size_t rows = config.size(keys.max_positions);
   if (!counts_past_padding(keys)) return rows;
@@ -34,7 +35,8 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
                                   const ModelConfig& model) {
   const ConfigKeys& keys = family.keys;
   EmbeddingConfig embedding;
-  embedding.vocabulary = config.size(keys.vocabulary);
+  embedding.pixels = resolve_pixels(keys, config);
+  if (!embedding.pixels.present()) embedding.vocabulary = config.size(keys.vocabulary);
   embedding.width =
       config.size(std::span(keys.embedding.names)).value_or(keys.embedding.otherwise.value_or(model.d_model));
   embedding.position = family.position;

@@ -167,8 +167,9 @@ MatrixView<const float> TensorValues::columns(const BoundVector& bound, std::siz
 
 LookupTable TensorValues::table(std::size_t tensor) {
   if (tensor == no_tensor) return {};
-  const TensorView view = weights_->tensor(tensor);
+  TensorView view = weights_->tensor(tensor);
   check_finite(tensor, view);
+  if (view.shape.size() == 3) view.shape.erase(view.shape.begin());  // [1, rows, width]
   return {view};
 }
 

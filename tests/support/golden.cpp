@@ -1,10 +1,15 @@
 #include "support/golden.hpp"
 
 #include "attnctl/checkpoint/source.hpp"
+#include "attnctl/input/pixels.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "support/temp_dir.hpp"
 
 namespace attnctl::test {
 namespace {
@@ -30,10 +35,22 @@ ScoreMask mask_of(const GoldenArray& array, bool added) {
   return mask;
 }
 
+/// [channels, height, width], cut into patches as the configuration beside it says.
+Sequence image_of(const std::filesystem::path& directory, const GoldenArray& array) {
+  const std::size_t patch = nlohmann::json::parse(slurp(directory / "config.json")).at("patch_size");
+  const PatchGrid grid = {.channels = array.shape.at(0),
+                          .height = array.shape.at(1),
+                          .width = array.shape.at(2),
+                          .patch_height = patch,
+                          .patch_width = patch};
+  const std::vector<float> pixels(array.values.begin(), array.values.end());
+  return make_pixel_sequence(pixels, grid);
+}
+
 }  // namespace
 
 Golden::Golden(const std::filesystem::path& directory)
-    : arrays_(open_checkpoint(directory / "golden.npz", warnings_)) {}
+    : directory_(directory), arrays_(open_checkpoint(directory / "golden.npz", warnings_)) {}
 
 bool Golden::has(const std::string& name) const {
   return arrays_->find(name) != Checkpoint::npos;
@@ -63,8 +80,9 @@ std::size_t Golden::inputs() const {
 Sequence Golden::sequence(std::size_t input) const {
   const std::string number = std::to_string(input);
   Sequence sequence;
-  sequence.id = number;
   if (has("ids_" + number)) sequence.ids = integers("ids_" + number);
+  if (has("pixels_" + number)) sequence = image_of(directory_, array("pixels_" + number));
+  sequence.id = number;
   if (has("token_type_ids_" + number)) sequence.token_type_ids = integers("token_type_ids_" + number);
   if (has("key_mask_" + number)) {
     for (const double value : array("key_mask_" + number).values) sequence.key_visible.push_back(value != 0);

@@ -34,6 +34,7 @@ class Golden {
   [[nodiscard]] Sequence sequence(std::size_t input) const;
 
  private:
+  std::filesystem::path directory_;
   Warnings warnings_;
   std::unique_ptr<Checkpoint> arrays_;
 };

@@ -53,6 +53,7 @@ struct Sequence {
   std::size_t units =
       0;  // --by-word: n, how many words stand in the place of tokens, `tokens` being their texts
 
+  OwnedMatrix<float> patches;           // [n - 1, pixels of one], of an image behind its class token
   OwnedMatrix<float> embeddings;        // [n, d], in place of token embeddings
   OwnedMatrix<float> key_embeddings;    // [m, kdim], cross-attention; empty: the queries' own
   OwnedMatrix<float> value_embeddings;  // [m, vdim]; empty: the keys'
@@ -63,6 +64,7 @@ struct Sequence {
 
   [[nodiscard]] std::size_t queries() const {
     if (units > 0) return units;
+    if (patches.rows() > 0) return patches.rows() + 1;
     return ids.empty() ? embeddings.rows() : ids.size();
   }
   [[nodiscard]] std::size_t keys() const {

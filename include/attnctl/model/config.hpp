@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attnctl/base/patch_grid.hpp"
 #include "attnctl/model/attention_kind.hpp"
 
 #include <cstddef>
@@ -142,7 +143,7 @@ struct LayerConfig {
 };
 
 struct EmbeddingConfig {
-  std::size_t vocabulary = 0;  // 0: no token embedding, inputs come as embeddings
+  std::size_t vocabulary = 0;  // 0: no token embedding, inputs come as embeddings or images
   std::size_t width = 0;       // of the tables
   PositionKind position = PositionKind::none;
   bool positions_last = false;         // added behind the projection, else before the norm
@@ -153,6 +154,7 @@ struct EmbeddingConfig {
   std::size_t token_types = 0;
   NormConfig norm;         // after the sum
   LinearParts projection;  // from the tables' width to d_model
+  PatchGrid pixels;        // present: inputs are images, a class token and one for each patch
 };
 
 /// The output head: logits of the vocabulary.

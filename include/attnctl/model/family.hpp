@@ -128,6 +128,9 @@ struct StackSpec {
 /// The tables before the first layer, below the family's prefix.
 struct EmbeddingSpec {
   std::vector<std::string> token = {}, position = {}, token_type = {};
+  std::vector<std::string> class_token =
+      {};                   // of families that read images, whose tables are [1, rows, width]
+  LinearSpec patches = {};  // of an image, a convolution [d, channels, height, width]
   NormSpec norm = {};
   LinearSpec projection = {};  // where the tables are narrower than the model
 };
@@ -160,6 +163,7 @@ struct ConfigKeys {
   SizeKey embedding = {};  // nothing: d_model
   SizeKey vocabulary = {}, max_positions = {}, token_types = {}, groups = {};
   SizeKey padding = {};  // an id: positions are counted past its row of the table, tokens of it left out
+  SizeKey channels = {}, image = {}, patch = {};  // of images; the last two may be [height, width]
   std::vector<std::string> norm_eps = {}, activation = {};
   double norm_eps_otherwise = 0;
   std::string activation_otherwise = {};

@@ -107,6 +107,8 @@ struct EmbeddingWeights {
   LookupTable token, position, token_type;
   NormWeights norm;
   Linear projection;
+  LookupTable class_token;  // one row, of models that read images
+  Linear patches;           // [channels * height * width of a patch, d]
 };
 
 struct HeadWeights {
