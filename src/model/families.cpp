@@ -7,6 +7,7 @@
 
 #include "model/config_reader.hpp"
 #include "model/family_parts.hpp"
+#include "model/text_tower.hpp"
 
 namespace attnctl {
 namespace {
@@ -99,20 +100,21 @@ FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& conf
   for (const FamilySpec& family : families()) {
     supported += fmt::format("{}{}", supported.empty() ? "" : ", ", family.name);
   }
-  const auto type = config.find("model_type");
-  if (type == config.end() || !type->is_string()) {
-    fail(Status::bad_input, "{}: /model_type: missing or no string, need one of {} (attnctl info --families)",
-         escaped(file), supported);
+  const ConfigReader reader = text_reader(file, config);
+  const auto type = reader.find("model_type");
+  if (!type || !type->json->is_string()) {
+    fail(Status::bad_input, "{}: {}: missing or no string, need one of {} (attnctl info --families)",
+         escaped(file), reader.pointer("model_type"), supported);
   }
-  const auto name = type->get<std::string>();
+  const auto name = type->json->get<std::string>();
   const auto found =
       std::ranges::find_if(families(), [&](const FamilySpec& family) { return family.name == name; });
   if (found == families().end()) {
-    fail(Status::bad_input, "{}: /model_type: unsupported \"{}\"; supported: {} (attnctl info --families)",
-         escaped(file), escaped(name), supported);
+    fail(Status::bad_input, "{}: {}: unsupported \"{}\"; supported: {} (attnctl info --families)",
+         escaped(file), reader.pointer("model_type"), escaped(name), supported);
   }
   FamilySpec row = *found;
-  const ConfigReader reader(file, config);
+  if (!reader.whole().empty()) put_in_tower(row);
   for (const Variant& variant : found->variants) {
     if (applies(variant, reader)) variant.apply(row);
   }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/text_tower.hpp"
+
 namespace attnctl {
 namespace {
 
@@ -61,7 +63,7 @@ ModelConfig resolve_config(const ModelSource& source) {
 
 ModelConfig resolve_config(const FamilySpec& family, const ModelSource& source) {
   const std::string file = source.config_path.string();
-  const ConfigReader config(file, source.config);
+  const ConfigReader config = text_reader(file, source.config);
   check_requirements(family, config);
   if (family.sizes == SizesFrom::tensors && !source.weights) {
     fail(Status::bad_input, "{}: a model of the type {} has its sizes in its weights; need a weights file",

@@ -286,8 +286,9 @@ struct FamilySpec {
 /// All families, by name.
 [[nodiscard]] std::span<const FamilySpec> families();
 
-/// The row of a configuration's /model_type, with the variants applied that the configuration asks for.
-/// Throws Error(bad_input) that lists the supported ones; `file` names the configuration.
+/// The row of a configuration's /model_type, or of its /text_config's, with the variants applied that the
+/// configuration asks for. Throws Error(bad_input) that lists the supported ones; `file` names the
+/// configuration.
 [[nodiscard]] FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& config);
 
 /// Buffers that old checkpoints hold and that no forward pass needs: position ids, causal masks, rotary
