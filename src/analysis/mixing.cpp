@@ -78,6 +78,15 @@ void Mixing::begin(const Model& model, const Batch& batch) {
          "leave mixing out of --include",
          escaped(model.source().given), config.d_output, config.d_model);
   }
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.place != NormPlace::output && layer.place != NormPlace::both && layer.residual_multiplier == 1)
+      continue;
+    fail(
+        Status::bad_input,
+        "{}: mixing ratios are unsupported where the attention's output is normalised or scaled before it is "
+        "added to the stream; leave mixing out of --include",
+        escaped(model.source().given));
+  }
   state_->model = &model;
   state_->others.begin(batch.sequences.size());
   state_->own.begin(batch.sequences.size());

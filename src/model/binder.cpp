@@ -37,10 +37,10 @@ bool is_template(const StoredTensor& tensor, std::string_view what) {
 }  // namespace
 
 void BindingFaults::missing(std::string name) {
-  missing_.push_back(std::move(name));
+  if (known_.insert(name).second) missing_.push_back(std::move(name));
 }
 void BindingFaults::wrong(std::string what) {
-  wrong_.push_back(std::move(what));
+  if (known_.insert(what).second) wrong_.push_back(std::move(what));
 }
 
 void BindingFaults::report(std::string_view file, const std::string& config_file) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,7 +22,8 @@ class BindingFaults {
   void report(std::string_view file, const std::string& config_file) const;
 
  private:
-  std::vector<std::string> missing_, wrong_;
+  std::vector<std::string> missing_, wrong_;  // each once: several projections may be packed in a tensor
+  std::set<std::string> known_;
 };
 
 /// The outputs of a projection, and which of several packed in a tensor it is.

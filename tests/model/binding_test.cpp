@@ -102,6 +102,16 @@ TEST_CASE("missing, misshapen and unusable tensors are refused by name") {
        },
        {"\"transformer.h.1.attn.c_attn.weight\": got shape [15, 44], need [15, 45]", "3 heads"}},
       {"gpt2",
+       [](MemoryModel& m) {  // all at once, a tensor of three projections once
+         m.tensors.erase("transformer.h.0.attn.c_attn.weight");
+         m.tensors.erase("transformer.ln_f.bias");
+         m.tensors["transformer.h.1.ln_1.weight"] = attnctl::test::ramp({14});
+         m.tensors["transformer.h.7.ln_1.weight"] = attnctl::test::ramp({15});
+       },
+       {"2 tensors are missing that config.json needs: transformer.h.0.attn.c_attn.weight, "
+        "transformer.ln_f.bias; ",
+        "transformer.h.1.ln_1.weight\": got shape [14], need [15]", "layer 7 is stored"}},
+      {"gpt2",
        [](MemoryModel& m) {
          m.tensors["transformer.h.1.attn.c_attn.weight"] = attnctl::test::ramp({45, 15});
        },

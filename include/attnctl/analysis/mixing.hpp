@@ -41,8 +41,8 @@ class Mixing final : public Observer {
   [[nodiscard]] Needs needs() const override {
     return {.values = true, .z = true, .output = true, .stream = true};
   }
-  /// Throws Error(bad_input) where queries and keys are not the same tokens, or where the output of a
-  /// selected layer is of another width than the stream.
+  /// Throws Error(bad_input) where queries and keys are not the same tokens, where the output of a selected
+  /// layer is of another width than the stream, or is normalised or scaled before it is added to it.
   void begin(const Model& model, const Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const AttentionPanel& panel) override;

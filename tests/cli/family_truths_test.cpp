@@ -63,6 +63,26 @@ TEST_CASE("routing of a model without experts is refused") {
   CHECK(result.err.find("no selected layer has experts") != std::string::npos);
 }
 
+TEST_CASE("mixing is refused where the attention's output is changed before it is added") {
+  for (const std::string model : {"gemma2", "olmo2", "granite"}) {
+    CAPTURE(model);
+    const auto result =
+        run_attnctl({"analyze", "tests/golden/" + model, "--ids", "1,2", "--include", "mixing"});
+    CHECK(result.status == 3);
+    CHECK(result.err.find("mixing ratios are unsupported") != std::string::npos);
+  }
+}
+
+TEST_CASE("gradients are refused where nothing derives a mechanism") {
+  for (const std::string model : {"gemma2", "gptj", "mixtral", "gpt_oss", "cohere", "opt-350m"}) {
+    CAPTURE(model);
+    const auto result =
+        run_attnctl({"experiment", "gradients", "--model", "tests/golden/" + model, "--ids", "1,2,3"});
+    CHECK(result.status == 3);
+    CHECK(result.err.find("gradients are unsupported for") != std::string::npos);
+  }
+}
+
 TEST_CASE("a model with sinks says so, and its rows sum to less than 1") {
   const auto result = run_attnctl({"analyze", "tests/golden/gpt_oss", "--ids", "1,2,3", "--format", "json"});
   REQUIRE_MESSAGE(result.status == 0, result.err);
