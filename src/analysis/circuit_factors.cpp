@@ -18,9 +18,10 @@ std::span<const float> folded_gain(const Model& model, std::size_t layer) {
     if (here.place != NormPlace::post) return {};
     const LayerConfig& below = config.layers.at(layer - 1);
     const LayerWeights& weights = model.layer(layer - 1);
+    if (below.convolution) return gain(below.norm, weights.convolution_norm);
     return gain(below.norm, below.mlp.width > 0 ? weights.mlp_norm : weights.attention_norm);
   }
-  if (model.embedding().projection.present()) return {};
+  if (model.embedding().projection.present() && !config.embedding.projected_first) return {};
   return gain(config.embedding.norm, model.embedding().norm);
 }
 

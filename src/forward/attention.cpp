@@ -105,13 +105,13 @@ class HeadPass {
         head_(head),
         kv_head_(layer.config.kv_head(head)),
         visibility_(layer.config, sequence, head),
-        position_bias_(layer, part, head),
         alibi_(layer.config, sequence, head),
         q_(head_part(layer.q, part.first_query, part.queries, layer.config.query_slice(head),
                      layer.config.d_head)),
         k_(head_part(layer.k, part.first_key, part.keys, kv_head_, layer.config.d_head)),
         v_(head_part(layer.v, part.first_key, part.keys, kv_head_, layer.config.d_value)),
         z_(head_part(layer.z, part.first_query, part.queries, head, layer.config.d_value)),
+        position_bias_(layer, head, q_, k_),
         finite_values_(all_finite(v_)) {}
 
   void run(std::span<Observer* const> observers, PanelBuffers& buffers, HeadReport& report) const {
@@ -314,10 +314,10 @@ class HeadPass {
   std::size_t head_;
   std::size_t kv_head_;
   Visibility visibility_;
-  PositionBias position_bias_;
   Alibi alibi_;
   MatrixView<const float> q_, k_, v_;
   MatrixView<float> z_;
+  PositionBias position_bias_;
   bool finite_values_;
 };
 

@@ -13,6 +13,7 @@
 
 #include "forward/block.hpp"
 #include "forward/panel_rows.hpp"
+#include "forward/position_table.hpp"
 
 namespace attnctl::forward {
 
@@ -29,6 +30,7 @@ struct AttentionLayer {
   std::size_t panel_rows = 128;
   bool patterns = true;  // observers need them; else linear and strided attention make none
   MatrixView<const float> relative_bias = {};  // of AttentionConfig::relative_buckets
+  PositionRows positions = {};                 // of AttentionConfig::disentangled
 };
 
 /// Rows of which something must be said, and the first of them.

@@ -105,6 +105,7 @@ BlockPass::BlockPass(const PassInputs& inputs)
 void BlockPass::run(const Block& block) {
   const MatrixView<float> x = x_.take(block.rows, inputs_.model.config().d_model);
   embed(pool_, inputs_.model, inputs_.batch, block, x);
+  convolution_.keep(inputs_.model.config(), x);
   for (std::size_t index = 0; index < inputs_.plan.layers.size(); ++index) {
     layer(block, index, x);
     if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
@@ -140,6 +141,7 @@ void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x
   add_rows(pool_, output, x, config.residual_multiplier);
   if (config.place == NormPlace::post) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
   if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
+  convolution_.add(pool_, block, config, weights, x);
   if (plan.routing) show_routing(block, index, routes);
 }
 
@@ -216,7 +218,8 @@ void BlockPass::turn(const Block& block, const AttentionConfig& config, const Pr
 void BlockPass::attend_heads(const Block& block, std::size_t index, const Projections& projections) {
   const LayerPlan& plan = inputs_.plan.layers[index];
   const AttentionWeights& weights = inputs_.model.layer(index);
-  const AttentionLayer layer{inputs_.model.config().layers[index].attention,
+  const AttentionConfig& config = inputs_.model.config().layers[index].attention;
+  const AttentionLayer layer{config,
                              index,
                              projections.q,
                              projections.k,
@@ -226,7 +229,8 @@ void BlockPass::attend_heads(const Block& block, std::size_t index, const Projec
                              plan.scores,
                              inputs_.context.panel_rows,
                              plan.patterns || plan.scores,
-                             inputs_.model.layer(index).relative_bias};
+                             weights.relative_bias,
+                             position_table_.project(pool_, config, weights)};
   for (PanelBuffers& buffers : panels_) buffers.reserve(block, layer);
   std::vector<std::size_t> heads;
   for (std::size_t head = 0; head < plan.computed.size(); ++head) {

@@ -10,10 +10,12 @@
 #include "forward/attention.hpp"
 #include "forward/block.hpp"
 #include "forward/buffer.hpp"
+#include "forward/convolution.hpp"
 #include "forward/head.hpp"
 #include "forward/mlp.hpp"
 #include "forward/plan.hpp"
 #include "forward/position.hpp"
+#include "forward/position_table.hpp"
 
 namespace attnctl::forward {
 
@@ -66,6 +68,8 @@ class BlockPass {
   RotaryTables rotary_;
   OutputHead head_;
   MlpBuffers mlp_;
+  PositionTable position_table_;
+  Convolution convolution_;
   Buffer x_, normed_, q_, k_, v_, z_;
   struct {
     Buffer query, key, value, output;

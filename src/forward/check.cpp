@@ -152,10 +152,10 @@ class SequenceCheck {
 /// Linear attention has no scores that something could be added to.
 void check_kinds(const Model& model) {
   for (const LayerConfig& layer : model.config().layers) {
-    if (layer.attention.kind.rule != AttentionKind::Rule::linear || !layer.attention.relative_buckets)
-      continue;
-    fail(Status::bad_input,
-         "{}: linear attention is unsupported where a position is added to the scores (relative buckets)",
+    const AttentionConfig& attention = layer.attention;
+    if (attention.kind.rule != AttentionKind::Rule::linear) continue;
+    if (!attention.relative_buckets && !attention.disentangled && !attention.alibi) continue;
+    fail(Status::bad_input, "{}: linear attention is unsupported where positions are added to the scores",
          escaped(model.source().given));
   }
 }

@@ -3,6 +3,7 @@
 #include "attnctl/linalg/kernels.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,6 +32,23 @@ std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequ
   return rows;
 }
 
+/// What token embeddings are multiplied by: TokenDropout's share, of the tokens that the key mask shows.
+float dropout_factor(const TokenDropout& dropout, const Sequence& sequence) {
+  const auto& visible = sequence.key_visible;
+  const auto length =
+      visible.empty() ? sequence.ids.size() : std::accumulate(visible.begin(), visible.end(), std::size_t{0});
+  const auto dropped = std::ranges::count(sequence.ids, dropout.token);
+  return static_cast<float>(dropout.kept / (1 - static_cast<double>(dropped) / static_cast<double>(length)));
+}
+
+/// Embeddings of tokens that the key mask hides, where they are zero.
+void zero_hidden(const EmbeddingConfig& config, const Sequence& sequence, MatrixView<float> x) {
+  if (!config.zero_hidden || sequence.key_visible.size() != x.rows) return;
+  for (std::size_t p = 0; p < x.rows; ++p) {
+    if (sequence.key_visible[p] == 0) std::ranges::fill(x.row(p), 0.0F);
+  }
+}
+
 /// What token p begins as: the embedding of its id, of its patch, or the given one.
 void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
                  std::size_t p, std::span<float> out) {
@@ -51,8 +69,14 @@ void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights,
 void embed_tokens(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
                   MatrixView<float> x) {
   std::vector<float> row(x.cols);
+  const bool drops = config.dropout && !sequence.ids.empty();
+  const float factor = drops ? dropout_factor(*config.dropout, sequence) : 1.0F;
   for (std::size_t p = 0; p < x.rows; ++p) {
     embed_token(config, weights, sequence, p, x.row(p));
+    if (drops) {
+      const bool dropped = sequence.ids[p] == config.dropout->token;
+      for (float& value : x.row(p)) value = (dropped ? 0.0F : value) * factor;
+    }
     if (weights.token_type.present()) {
       const std::int64_t type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[p];
       weights.token_type.row(static_cast<std::size_t>(type), row);
@@ -101,12 +125,16 @@ void embed(Pool& pool, const Model& model, const Batch& batch, const Block& bloc
     embed_tokens(config, weights, sequence, rows);
   }
   if (!config.positions_last) place(sum);
-  apply_norm(pool, config.norm, weights.norm, sum, sum);
+  if (!config.projected_first) apply_norm(pool, config.norm, weights.norm, sum, sum);
   if (projected) {
     const Dense projection{sum, weights.projection, x};
     run_dense(pool, {&projection, 1});
   }
+  if (config.projected_first) apply_norm(pool, config.norm, weights.norm, x, x);
   if (config.positions_last) place(x);
+  for (const Part& part : block.parts) {
+    zero_hidden(config, batch.sequences[part.sequence], x.row_range(part.first_query, part.queries));
+  }
 }
 
 }  // namespace attnctl::forward

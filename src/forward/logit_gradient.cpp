@@ -286,6 +286,9 @@ void embedding_gradient(const Trace& trace, const Matrix& d_x, LogitGradient& re
 std::string_view without_gradient(const ModelConfig& config) {
   if (config.head.projection.weight || config.head.multiplier != 1 || config.head.soft_cap != 0)
     return "logits that are projected, scaled or capped";
+  if (config.embedding.dropout) return "embeddings that are scaled by the share of a token";
+  if (config.embedding.projected_first && config.embedding.projection.weight)
+    return "embeddings that are projected before their norm";
   if (config.embedding.positions_last) return "positions added behind a projection";
   for (const LayerConfig& layer : config.layers) {
     const AttentionConfig& attention = layer.attention;
@@ -294,6 +297,8 @@ std::string_view without_gradient(const ModelConfig& config) {
       return "norms of what a branch gives";
     if (layer.parallel || layer.residual_multiplier != 1) return "branches in parallel or scaled";
     if (layer.experts.count > 0) return "experts";
+    if (attention.disentangled) return "disentangled attention";
+    if (layer.convolution) return "a convolution";
     if (attention.clip != 0 || attention.soft_cap != 0 || attention.sinks) return "clamped scores or sinks";
     if (attention.head_norm_span != HeadNormSpan::shared) return "norms of queries over several heads";
   }

@@ -1,9 +1,20 @@
 #include "forward/position_bias.hpp"
 
+#include "attnctl/linalg/gemm.hpp"
+
 #include <algorithm>
 #include <cmath>
 
 namespace attnctl::forward {
+namespace {
+
+/// ln(distance / near) / ln(farthest / near) * steps, each operation rounded to float32.
+float logarithmic_steps(std::size_t distance, std::size_t near, float whole, std::size_t steps) {
+  const float ratio = static_cast<float>(distance) / static_cast<float>(near);
+  return std::log(ratio) / whole * static_cast<float>(steps);
+}
+
+}  // namespace
 
 std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance) {
   const std::size_t buckets = config.bidirectional ? config.buckets / 2 : config.buckets;
@@ -12,26 +23,74 @@ std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance
   const auto away = static_cast<std::size_t>(distance < 0 ? -distance : distance);
   const std::size_t near = buckets / 2;
   if (away < near) return offset + away;
-  const float ratio = static_cast<float>(away) / static_cast<float>(near);
-  const double span = std::log(static_cast<double>(config.max_distance) / static_cast<double>(near));
-  const float share = std::log(ratio) / static_cast<float>(span) * static_cast<float>(buckets - near);
-  return offset + std::min(near + static_cast<std::size_t>(share), buckets - 1);
+  const double whole = std::log(static_cast<double>(config.max_distance) / static_cast<double>(near));
+  const float steps = logarithmic_steps(away, near, static_cast<float>(whole), buckets - near);
+  return offset + std::min(near + static_cast<std::size_t>(steps), buckets - 1);
 }
 
-PositionBias::PositionBias(const AttentionLayer& layer, const Part& part, std::size_t head)
-    : queries_(part.queries) {
-  if (!layer.config.relative_buckets) return;
-  by_distance_.resize(part.queries + part.keys - 1);
-  for (std::size_t at = 0; at < by_distance_.size(); ++at) {
-    const auto distance = static_cast<std::int64_t>(at) - static_cast<std::int64_t>(part.queries - 1);
-    by_distance_[at] = layer.relative_bias(relative_bucket(*layer.config.relative_buckets, distance), head);
+std::size_t disentangled_row(const DisentangledConfig& config, std::int64_t distance) {
+  const auto span = static_cast<std::int64_t>(config.span);
+  const std::size_t near = config.span / 2;
+  const auto away = static_cast<std::size_t>(distance < 0 ? -distance : distance);
+  std::int64_t step = distance;
+  if (config.logarithmic && away > near) {
+    const double reach = static_cast<double>(config.max_distance - 1) / static_cast<double>(near);
+    const float whole = std::log(static_cast<float>(reach));
+    const float steps = std::ceil(logarithmic_steps(away, near, whole, near - 1)) + static_cast<float>(near);
+    step = static_cast<std::int64_t>(distance < 0 ? -steps : steps);
   }
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(step + span, 0, 2 * span - 1));
+}
+
+PositionBias::PositionBias(const AttentionLayer& layer, std::size_t head, MatrixView<const float> q,
+                           MatrixView<const float> k)
+    : queries_(q.rows), scale_(layer.config.scale) {
+  if (layer.config.relative_buckets) {
+    by_distance_.resize(q.rows + k.rows - 1);
+    for (std::size_t at = 0; at < by_distance_.size(); ++at) {
+      const auto distance = static_cast<std::int64_t>(at) - static_cast<std::int64_t>(queries_ - 1);
+      by_distance_[at] = layer.relative_bias(relative_bucket(*layer.config.relative_buckets, distance), head);
+    }
+  }
+  if (layer.config.disentangled) fill_disentangled(layer, head, q, k);
+}
+
+/// Only the rows of distances that the sequence has are multiplied.
+void PositionBias::fill_disentangled(const AttentionLayer& layer, std::size_t head, MatrixView<const float> q,
+                                     MatrixView<const float> k) {
+  rows_.resize(q.rows + k.rows - 1);
+  for (std::size_t at = 0; at < rows_.size(); ++at) {
+    const auto distance = static_cast<std::int64_t>(queries_ - 1) - static_cast<std::int64_t>(at);
+    rows_[at] = static_cast<std::uint32_t>(disentangled_row(*layer.config.disentangled, distance));
+  }
+  const auto [first, last] = std::minmax_element(rows_.begin(), rows_.end());
+  const std::uint32_t lowest = *first;
+  const std::size_t count = *last - lowest + 1;
+  for (std::uint32_t& row : rows_) row -= lowest;
+  const auto multiply = [&](MatrixView<const float> x, MatrixView<const float> positions) {
+    if (positions.data == nullptr) return OwnedMatrix<float>();
+    OwnedMatrix<float> product(x.rows, count);
+    const std::size_t width = layer.config.d_head;
+    gemm_nt(x, positions.row_range(lowest, count).col_range(head * width, width), product.view());
+    return product;
+  };
+  content_ = multiply(q, layer.positions.keys);
+  position_ = multiply(k, layer.positions.queries);
 }
 
 void PositionBias::add(std::size_t i, KeySteps keys, std::span<float> scores) const {
-  if (by_distance_.empty()) return;
-  const float* const of_query = by_distance_.data() + (queries_ - 1 - i) + keys.first;
-  for (std::size_t t = 0; t < scores.size(); ++t) scores[t] += of_query[t * keys.step];
+  const std::size_t nearest = queries_ - 1 - i + keys.first;
+  if (!by_distance_.empty()) {
+    for (std::size_t t = 0; t < scores.size(); ++t) scores[t] += by_distance_[nearest + t * keys.step];
+  }
+  if (rows_.empty()) return;
+  for (std::size_t t = 0; t < scores.size(); ++t) {
+    const std::size_t row = rows_[nearest + t * keys.step];
+    double bias = 0;
+    if (content_.rows() > 0) bias += double{content_(i, row)};
+    if (position_.rows() > 0) bias += double{position_(keys.first + t * keys.step, row)};
+    scores[t] += static_cast<float>(bias * scale_);
+  }
 }
 
 }  // namespace attnctl::forward

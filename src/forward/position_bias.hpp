@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attnctl/base/matrix_view.hpp"
 #include "attnctl/model/config.hpp"
 
 #include <cstddef>
@@ -16,17 +17,29 @@ namespace attnctl::forward {
 /// the logarithm in float32, as the reference implementation has it.
 [[nodiscard]] std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance);
 
+/// The row of the table for a query that is `distance` positions after the key, as DeBERTa counts; float32
+/// as above.
+[[nodiscard]] std::size_t disentangled_row(const DisentangledConfig& config, std::int64_t distance);
+
 /// What position adds to the scaled scores of one head in one sequence.
 class PositionBias {
  public:
-  PositionBias(const AttentionLayer& layer, const Part& part, std::size_t head);
+  /// q [queries, k] and k [keys, k] are the head's own.
+  PositionBias(const AttentionLayer& layer, std::size_t head, MatrixView<const float> q,
+               MatrixView<const float> k);
 
   /// scores[t] += the bias of query i and key keys.first + t * keys.step.
   void add(std::size_t i, KeySteps keys, std::span<float> scores) const;
 
  private:
+  void fill_disentangled(const AttentionLayer& layer, std::size_t head, MatrixView<const float> q,
+                         MatrixView<const float> k);
+
   std::size_t queries_;
-  std::vector<float> by_distance_;  // [queries + keys - 1], of key - query + queries - 1; empty: none
+  double scale_;
+  std::vector<float> by_distance_;         // [queries + keys - 1], of key - query + queries - 1; empty: none
+  std::vector<std::uint32_t> rows_;        // of disentangled attention, by the same distance
+  OwnedMatrix<float> content_, position_;  // [queries, rows], [keys, rows]: products with those rows
 };
 
 }  // namespace attnctl::forward

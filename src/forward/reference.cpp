@@ -101,6 +101,7 @@ struct LayerPass {
   const AttentionWeights& weights;
   const Sequence& sequence;
   const Projected& projected;
+  const reference::Distances& distances;
 };
 
 /// What ALiBi adds to the scores of key j.
@@ -155,7 +156,9 @@ void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) 
     for (std::size_t j = 0; j < k.rows(); ++j) {
       const double bias = reference::position_bias(config, pass.weights, head, {i, j});
       const double mask = kind_shows(config.kind, i, j) ? mask_of(config, pass.sequence, head, i, j) : masked;
-      const double score = score_of(config, q.view().row(i), k.view().row(j)) + bias;
+      const reference::HeadPair pair = {{i, j}, head, q.view().row(i), k.view().row(j)};
+      const double score = score_of(config, pair.q, pair.k) + bias +
+                           reference::disentangled_bias(config, pass.distances, pair);
       scores(i, j) = mask == masked ? masked : score + alibi_of(pass, head, j) + mask;
     }
     softmax_of(pass, head, scores.view().row(i), pattern.view().row(i));
@@ -200,7 +203,8 @@ ReferencePass::Layer run_attention(const AttentionConfig& config, const LayerWei
   out.pattern.resize(config.heads);
   out.scores.resize(config.heads);
   if (weights.value.present()) out.z.resize(config.heads);
-  const LayerPass pass = {config, weights, sequence, projected};
+  const reference::Distances distances = reference::project_distances(config, weights, pool);
+  const LayerPass pass = {config, weights, sequence, projected, distances};
   pool.run(config.heads, [&](std::size_t head, std::size_t) { attend(pass, head, out); });
   if (out.z.empty()) return out;
 
@@ -268,6 +272,7 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
   const std::size_t count = to_the_end ? config.layers.size() : last_layer + 1;
   ReferencePass pass;
   OwnedMatrix<double> x = reference::embed(model, sequence, pool);
+  const OwnedMatrix<double> embeddings = x;
   for (std::size_t i = 0; i < count; ++i) {
     const LayerConfig& layer = config.layers.at(i);
     const LayerWeights& weights = model.layer(i);
@@ -283,6 +288,7 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
              escaped(model.source().given), i, i + 1, i);
       }
       finish_layer(layer, weights, result.output, x, pool);
+      reference::add_convolution(layer, weights, embeddings, x);
     }
     if (i <= last_layer) pass.layers.push_back(std::move(result));
   }

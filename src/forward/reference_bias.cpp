@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 
 #include "forward/reference_math.hpp"
 
@@ -25,7 +26,58 @@ std::size_t bucket_of(const RelativeBuckets& config, Pair pair) {
   return first + std::min(side - 1, exact + static_cast<std::size_t>(step));
 }
 
+/// DeBERTa: near distances as they are, far ones by their logarithm, in float32 as above.
+std::size_t row_of(const DisentangledConfig& config, Pair pair) {
+  const auto span = static_cast<std::int64_t>(config.span);
+  const auto signed_distance = static_cast<std::int64_t>(pair.query) - static_cast<std::int64_t>(pair.key);
+  const std::int64_t half = span / 2;
+  std::int64_t step = signed_distance;
+  if (const std::int64_t far = std::abs(signed_distance); config.logarithmic && far > half) {
+    const auto reach =
+        static_cast<float>(static_cast<double>(config.max_distance - 1) / static_cast<double>(half));
+    float steps = std::log(static_cast<float>(far) / static_cast<float>(half));
+    steps = steps / std::log(reach);
+    steps = std::ceil(steps * static_cast<float>(half - 1));
+    step = static_cast<std::int64_t>(steps) + half;
+    if (signed_distance < 0) step = -step;
+  }
+  step += span;
+  if (step < 0) return 0;
+  return step < 2 * span ? static_cast<std::size_t>(step) : config.span * 2 - 1;
+}
+
+double dot(std::span<const double> x, const OwnedMatrix<double>& rows, std::size_t row, std::size_t head) {
+  double sum = 0;
+  for (std::size_t c = 0; c < x.size(); ++c) sum += x[c] * rows(row, head * x.size() + c);
+  return sum;
+}
+
 }  // namespace
+
+Distances project_distances(const AttentionConfig& config, const AttentionWeights& weights, Pool& pool) {
+  if (!config.disentangled) return {};
+  const MatrixView<const float> stored = weights.disentangled.table;
+  OwnedMatrix<double> table(stored.rows, stored.cols);
+  for (std::size_t r = 0; r < table.rows(); ++r) {
+    for (std::size_t c = 0; c < table.cols(); ++c) table(r, c) = stored(r, c);
+  }
+  table = apply(config.disentangled->norm, weights.disentangled.norm, table.view());
+  Distances distances;
+  if (config.disentangled->content_to_position)
+    distances.keys = apply(weights.disentangled.key, table.view(), pool);
+  if (config.disentangled->position_to_content)
+    distances.queries = apply(weights.disentangled.query, table.view(), pool);
+  return distances;
+}
+
+double disentangled_bias(const AttentionConfig& config, const Distances& distances, const HeadPair& pair) {
+  if (!config.disentangled) return 0;
+  const std::size_t row = row_of(*config.disentangled, pair);
+  double bias = 0;
+  if (config.disentangled->content_to_position) bias += dot(pair.q, distances.keys, row, pair.head);
+  if (config.disentangled->position_to_content) bias += dot(pair.k, distances.queries, row, pair.head);
+  return config.scale * bias;
+}
 
 double position_bias(const AttentionConfig& config, const AttentionWeights& weights, std::size_t head,
                      Pair pair) {

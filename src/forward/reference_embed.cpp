@@ -13,6 +13,21 @@ void add_row(const LookupTable& table, std::size_t index, OwnedMatrix<double>& x
   for (std::size_t c = 0; c < row.size(); ++c) x(r, c) += row[c];
 }
 
+void drop_tokens(const TokenDropout& dropout, const Sequence& sequence, OwnedMatrix<double>& x) {
+  double dropped = 0;
+  double length = 0;
+  for (std::size_t r = 0; r < x.rows(); ++r) {
+    if (sequence.ids[r] == dropout.token) ++dropped;
+    if (sequence.key_visible.empty() || sequence.key_visible[r] != 0) ++length;
+  }
+  for (std::size_t r = 0; r < x.rows(); ++r) {
+    for (double& value : x.view().row(r)) {
+      if (sequence.ids[r] == dropout.token) value = 0;
+      value = value * dropout.kept / (1 - dropped / length);
+    }
+  }
+}
+
 }  // namespace
 
 OwnedMatrix<double> widened(const OwnedMatrix<float>& values) {
@@ -44,6 +59,7 @@ OwnedMatrix<double> token_embeddings(const Model& model, const Sequence& sequenc
   for (std::size_t r = 0; r < x.rows(); ++r)
     add_row(model.embedding().token, static_cast<std::size_t>(sequence.ids[r]), x, r);
   for (double& value : x.values()) value *= model.config().embedding.multiplier;
+  if (model.config().embedding.dropout) drop_tokens(*model.config().embedding.dropout, sequence, x);
   return x;
 }
 
@@ -90,9 +106,15 @@ OwnedMatrix<double> embed(const Model& model, const Sequence& sequence, Pool& po
   const EmbeddingConfig& config = model.config().embedding;
   const EmbeddingWeights& weights = model.embedding();
   OwnedMatrix<double> x = embedding_sum(model, sequence);
-  if (config.norm.kind != NormKind::none) x = apply(config.norm, weights.norm, x.view());
+  const bool normed = config.norm.kind != NormKind::none;
+  if (normed && !config.projected_first) x = apply(config.norm, weights.norm, x.view());
   if (weights.projection.present()) x = apply(weights.projection, x.view(), pool);
+  if (normed && config.projected_first) x = apply(config.norm, weights.norm, x.view());
   if (config.positions_last) add_positions(model, sequence, x);
+  for (std::size_t r = 0; r < x.rows() && config.zero_hidden && !sequence.key_visible.empty(); ++r) {
+    if (sequence.key_visible[r] != 0) continue;
+    for (double& value : x.view().row(r)) value = 0;
+  }
   return x;
 }
 

@@ -36,6 +36,25 @@ struct Pair {
 [[nodiscard]] OwnedMatrix<double> run_mlp(const LayerConfig& config, const LayerWeights& weights,
                                           const OwnedMatrix<double>& x, Pool& pool);
 
+/// The embedded distances of disentangled attention as keys and queries of a layer [2 span, heads k]; empty
+/// where the layer has no such term.
+struct Distances {
+  OwnedMatrix<double> keys, queries;
+};
+[[nodiscard]] Distances project_distances(const AttentionConfig& config, const AttentionWeights& weights,
+                                          Pool& pool);
+struct HeadPair : Pair {
+  std::size_t head = 0;
+  std::span<const double> q, k;  // the head's, of this query and this key
+};
+/// What they add to the scaled score of a pair, scaled themselves.
+[[nodiscard]] double disentangled_bias(const AttentionConfig& config, const Distances& distances,
+                                       const HeadPair& pair);
+
+/// x = N(x + act(conv(embeddings))), where the layer has a convolution.
+void add_convolution(const LayerConfig& config, const LayerWeights& weights,
+                     const OwnedMatrix<double>& embeddings, OwnedMatrix<double>& x);
+
 [[nodiscard]] OwnedMatrix<double> widened(const OwnedMatrix<float>& values);
 
 /// The rows of the token table, or the embeddings that the sequence has in their place [n, width].

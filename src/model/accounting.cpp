@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "model/position_count.hpp"
+
 namespace attnctl {
 namespace {
 
@@ -108,14 +110,11 @@ LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
   count.norms = product({branch_norms(layer), norm(layer.norm, d)});
   add(count.norms, head_norms(attention));
   if (attention.sinks) add(count.layer.attention, attention.heads);
+  const DistanceProjections distances = count_distance_projections(config, attention);
+  add(count.layer.attention, distances.all);
+  add(count.biases, distances.biases);
   count.layer.all = sum_of({count.layer.attention, count.mlp, count.norms});
   return count;
-}
-
-/// The table of scores by distance, one of the stack.
-std::uint64_t count_relative_bias(const ModelConfig& config) {
-  const AttentionConfig& attention = config.layers.front().attention;
-  return attention.relative_buckets ? product({attention.relative_buckets->rows, attention.heads}) : 0;
 }
 
 std::uint64_t count_embedding(const ModelConfig& config) {
@@ -166,11 +165,14 @@ ParameterCount count_parameters(const ModelConfig& config) {
     add(count.mlp, one.mlp);
     add(count.norms, one.norms);
   }
-  add(count.attention, count_relative_bias(config));
-  add(count.attention_weights, count_relative_bias(config));
-  add(count.norms, norm(config.embedding.norm, config.embedding.width));
+  const PositionParameters positions = count_position_parameters(config);
+  add(count.attention, positions.tables);
+  add(count.attention_weights, positions.tables);
+  add(count.norms, sum_of({positions.table_norms, positions.convolution_norms}));
+  add(count.norms, norm(config.embedding.norm,
+                        config.embedding.projected_first ? config.d_model : config.embedding.width));
   add(count.norms, norm(config.final_norm, config.d_model));
-  count.embedding = count_embedding(config);
+  count.embedding = sum_of({count_embedding(config), positions.convolution});
   count.head = count_head(config);
   count.all = sum_of({count.attention, count.mlp, count.norms, count.embedding, count.head});
   return count;

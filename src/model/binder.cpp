@@ -125,6 +125,18 @@ BoundLinear TensorBinder::linear(const LinearSpec& spec, LinearParts parts, std:
   return bound;
 }
 
+BoundLinear TensorBinder::kernel(const LinearSpec& spec, std::size_t in, std::size_t kernel,
+                                 std::size_t outputs) {
+  BoundLinear bound;
+  if (const auto found = need(spec.weight)) {
+    expect_shape(*found, {outputs, in, kernel});
+    bound.weight = {
+        .tensor = found->index, .axes = Axes::out_in, .in = in * kernel, .outputs = whole(outputs)};
+  }
+  bound.bias = bias(spec.bias, outputs_alone(outputs));
+  return bound;
+}
+
 BoundMatrix TensorBinder::matrix(std::span<const StoredTensor> names, std::size_t in,
                                  const ProjectionOutputs& out, bool heads_inward) {
   const auto found = need(names);

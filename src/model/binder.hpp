@@ -59,6 +59,9 @@ class TensorBinder {
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names) const;
   [[nodiscard]] BoundLinear linear(const LinearSpec& spec, LinearParts parts, std::size_t in,
                                    const ProjectionOutputs& out, bool heads_inward = false);
+  /// The weight [outputs, in, kernel] and bias of a convolution over positions.
+  [[nodiscard]] BoundLinear kernel(const LinearSpec& spec, std::size_t in, std::size_t kernel,
+                                   std::size_t outputs);
   /// The same for each of several experts: names with `{expert}`, or a tensor with one more axis in front.
   [[nodiscard]] std::vector<BoundLinear> expert_linears(const LinearSpec& spec, LinearParts parts,
                                                         std::size_t in, const ProjectionOutputs& out,

@@ -32,6 +32,17 @@ BoundNorm head_norm(const Bind& at, const NormSpec& spec, const AttentionConfig&
   return at.binder.norm(spec, kind, heads * attention.d_head);
 }
 
+void bind_distances(const Bind& at, const AttentionConfig& attention, BoundLayer& bound) {
+  if (!attention.disentangled) return;
+  const DisentangledSpec& spec = at.family.stack.disentangled.value();
+  const DisentangledConfig& distances = *attention.disentangled;
+  const ProjectionOutputs outputs = outputs_alone(attention.heads * attention.d_head);
+  bound.distance_key = at.binder.linear(spec.key, distances.key, at.config.d_model, outputs);
+  bound.distance_query = at.binder.linear(spec.query, distances.query, at.config.d_model, outputs);
+  if (distances.content_to_position && !distances.key.weight) bound.distance_key = bound.key;
+  if (distances.position_to_content && !distances.query.weight) bound.distance_query = bound.query;
+}
+
 void bind_attention(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
   const auto& [family, config, binder] = at;
   const AttentionConfig& attention = layer.attention;
@@ -56,6 +67,7 @@ void bind_attention(const Bind& at, const LayerConfig& layer, BoundLayer& bound)
                                outputs_alone(config.d_output), true);
   bound.query_norm = head_norm(at, spec.query_norm, attention, attention.heads);
   bound.key_norm = head_norm(at, spec.key_norm, attention, attention.kv_heads);
+  bind_distances(at, attention, bound);
   if (attention.sinks) bound.sinks = binder.vector(stored(spec.sinks), attention.heads);
 }
 
@@ -113,20 +125,41 @@ void bind_experts(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
   bound.shared_factor = binder.linear(spec.shared_factor, {true, false}, config.d_model, outputs_alone(1));
 }
 
-/// One of the stack, which all of its layers share.
-BoundVector bind_relative_bias(const Bind& at) {
+/// What all layers of the stack share.
+BoundLayer bind_shared(const Bind& at) {
   const auto& [family, config, binder] = at;
   const AttentionConfig& attention = config.layers.front().attention;
-  if (!attention.relative_buckets) return {};
-  const std::size_t rows = attention.relative_buckets->rows;
+  BoundLayer shared;
   binder.scope = {};
-  binder.because = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
-  return binder.rows(family.stack.relative->table, rows, attention.heads);
+  if (attention.relative_buckets) {
+    const std::size_t rows = attention.relative_buckets->rows;
+    binder.because = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
+    shared.relative_bias = binder.rows(family.stack.relative->table, rows, attention.heads);
+  }
+  if (attention.disentangled) {
+    const DisentangledSpec& spec = family.stack.disentangled.value();
+    const std::size_t rows = 2 * attention.disentangled->span;
+    binder.because = fmt::format("{} rows of distances, width {}", rows, config.d_model);
+    shared.distance_table = binder.rows(spec.table, rows, config.d_model);
+    shared.distance_norm = binder.norm(spec.norm, attention.disentangled->norm.kind, config.d_model);
+  }
+  return shared;
 }
 
-void bind_layer(const Bind& at, const LayerConfig& layer, const BoundVector& relative_bias) {
-  BoundLayer bound;
-  bound.relative_bias = relative_bias;
+void bind_convolution(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
+  if (!layer.convolution) return;
+  const auto& [family, config, binder] = at;
+  const ConvolutionSpec& spec = family.stack.convolution.value();
+  const auto& [kernel, groups, activation] = *layer.convolution;
+  binder.scope = {};
+  binder.because = fmt::format("width {}, a kernel of {} in {} groups", config.d_model, kernel, groups);
+  bound.convolution = binder.kernel(spec.kernel, config.d_model / groups, kernel, config.d_model);
+  bound.convolution_norm = binder.norm(spec.norm, layer.norm.kind, config.d_model);
+}
+
+void bind_layer(const Bind& at, const LayerConfig& layer, const BoundLayer& shared) {
+  BoundLayer bound = shared;
+  bind_convolution(at, layer, bound);
   at.binder.scope = {NameScope::Place::layer, layer.stored_as};
   bind_attention(at, layer, bound);
   bind_norms(at, layer, bound);
@@ -166,7 +199,8 @@ void bind_embedding(const Bind& at) {
     bound.token_type = binder.table(spec.token_type, embedding.token_types, embedding.width);
   }
   binder.because = fmt::format("embedding width {}, model width {}", embedding.width, config.d_model);
-  bound.embedding_norm = binder.norm(spec.norm, embedding.norm.kind, embedding.width);
+  bound.embedding_norm = binder.norm(spec.norm, embedding.norm.kind,
+                                     embedding.projected_first ? config.d_model : embedding.width);
   bound.projection =
       binder.linear(spec.projection, embedding.projection, embedding.width, outputs_alone(config.d_model));
 }
@@ -238,9 +272,9 @@ Binding bind_tensors(const FamilySpec& family, const ModelConfig& config, const 
                      const std::string& config_file) {
   TensorBinder binder(family, config, weights, config_file);
   const Bind at = {family, config, binder};
-  const BoundVector relative_bias = bind_relative_bias(at);
+  const BoundLayer shared = bind_shared(at);
   for (const LayerConfig& layer : config.layers) {
-    if (!binder.bound().layers.contains(layer.stored_as)) bind_layer(at, layer, relative_bias);
+    if (!binder.bound().layers.contains(layer.stored_as)) bind_layer(at, layer, shared);
   }
   bind_embedding(at);
   binder.scope = {};

@@ -52,6 +52,11 @@ struct BoundLayer {
   BoundNorm attention_norm, mlp_norm, attention_output_norm, mlp_output_norm, query_norm, key_norm;
   BoundVector relative_bias;  // one of the stack, in each of its layers
   BoundVector sinks;
+  BoundVector distance_table;  // of disentangled attention, one of the stack as well
+  BoundNorm distance_norm;
+  BoundLinear distance_key, distance_query;
+  BoundLinear convolution;
+  BoundNorm convolution_norm;
   BoundMlp mlp, shared;
   BoundLinear router, shared_factor;
   std::vector<BoundMlp> experts;

@@ -1,7 +1,6 @@
 #include "model/family_parts.hpp"
 
 namespace attnctl {
-namespace {
 
 FamilySpec bert() {
   FamilySpec spec;
@@ -41,6 +40,19 @@ FamilySpec bert() {
   return spec;
 }
 
+FamilySpec roberta() {
+  FamilySpec spec = bert();
+  spec.name = "roberta";
+  spec.prefixes = {"roberta.", ""};
+  spec.head = masked_token_head("lm_head.dense", "lm_head.layer_norm", "lm_head");
+  spec.head->activation = "gelu";
+  spec.keys.vocabulary.otherwise = 50265;
+  spec.keys.padding = {{"pad_token_id"}, 1};
+  return spec;
+}
+
+namespace {
+
 FamilySpec albert() {
   FamilySpec spec = bert();
   spec.name = "albert";
@@ -64,18 +76,6 @@ FamilySpec albert() {
   spec.keys.activation_otherwise = "gelu_new";
   spec.keys.causal_if = "";
   spec.requirements = {{"position_embedding_type", {"absolute"}}, {"inner_group_num", {1}}};
-  return spec;
-}
-
-/// Names of a decoder and a transform of their own; positions are counted past the padding's.
-FamilySpec roberta() {
-  FamilySpec spec = bert();
-  spec.name = "roberta";
-  spec.prefixes = {"roberta.", ""};
-  spec.head = masked_token_head("lm_head.dense", "lm_head.layer_norm", "lm_head");
-  spec.head->activation = "gelu";
-  spec.keys.vocabulary.otherwise = 50265;
-  spec.keys.padding = {{"pad_token_id"}, 1};
   return spec;
 }
 
@@ -132,94 +132,10 @@ FamilySpec distilbert() {
   return spec;
 }
 
-/// BERT with the scores by distance of T5; positions are counted past 1, whatever /pad_token_id says.
-FamilySpec mpnet() {
-  FamilySpec spec = roberta();
-  spec.name = "mpnet";
-  spec.prefixes = {"mpnet.", ""};
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = linear("attention.attn.q");
-  layer.key = linear("attention.attn.k");
-  layer.value = linear("attention.attn.v");
-  layer.output = linear("attention.attn.o");
-  layer.attention_norm = layer_norm("attention.LayerNorm");
-  spec.stack.relative = {.table = {"encoder.relative_attention_bias.weight"},
-                         .buckets = {{}, 32},
-                         .max_distance = {{}, 128},
-                         .rows = {{"relative_attention_num_buckets"}, 32}};
-  spec.embedding.token_type = {};
-  spec.keys.vocabulary.otherwise = 30527;
-  spec.keys.token_types = {};
-  spec.keys.padding = {{}, 1};
-  spec.keys.causal_if = "";
-  spec.requirements = {};
-  return spec;
-}
-
-/// Pre-norm with gated MLP; most layers see a window, and turn otherwise than those that see all.
-FamilySpec modernbert() {
-  FamilySpec spec;
-  spec.name = "modernbert";
-  spec.prefixes = {"model.", ""};
-  const LinearSpec packed = linear_with_bias_if("attn.Wqkv", "attention_bias", Packing::query_key_value);
-  const LinearSpec inner = linear_with_bias_if("mlp.Wi", "mlp_bias", Packing::gate_up);
-  spec.stack = {.prefixes = {"layers.{}."},
-                .layer = {.query = packed,
-                          .key = packed,
-                          .value = packed,
-                          .output = linear_with_bias_if("attn.Wo", "attention_bias"),
-                          .attention_norm = layer_norm("attn_norm"),
-                          .mlp_norm = layer_norm("mlp_norm"),
-                          .first_attention_normed = false,
-                          .up = inner,
-                          .gate = inner,
-                          .down = linear_with_bias_if("mlp.Wo", "mlp_bias")}};
-  spec.embedding = {.token = {"embeddings.tok_embeddings.weight"}, .norm = layer_norm("embeddings.norm")};
-  spec.final_norm = layer_norm("final_norm");
-  spec.head = HeadSpec{.transform = linear_with_bias_if("head.dense", "classifier_bias"),
-                       .activation = "gelu",
-                       .activation_key = "classifier_activation",
-                       .transform_norm = layer_norm("head.norm"),
-                       .decoder = linear_with_bias_if("decoder", "decoder_bias")};
-  spec.head->decoder.bias_presence.otherwise = true;
-  spec.head->decoder.weight_presence = {.rule = Presence::Rule::stored};
-  spec.keys = {.d_model = {{"hidden_size"}, {}},
-               .layers = {{"num_hidden_layers"}, {}},
-               .heads = {{"num_attention_heads"}, {}},
-               .mlp_width = {{"intermediate_size"}, 1152},
-               .vocabulary = {{"vocab_size"}, 50368},
-               .max_positions = {{"max_position_embeddings"}, 8192},
-               .norm_eps = {"norm_eps"},
-               .activation = {"hidden_activation"},
-               .norm_eps_otherwise = 1e-5,
-               .activation_otherwise = "gelu"};
-  spec.norm = NormKind::layer;
-  spec.place = NormPlace::pre;
-  spec.rotary = RotarySpec{.theta = 160000,
-                           .theta_names = {"global_rope_theta"},
-                           .sliding = SlidingRotarySpec{"local_rope_theta", 10000, true}};
-  spec.window = {.size = "local_attention",
-                 .otherwise = 128,
-                 .layer_types = "layer_types",
-                 .period = {"global_attn_every_n_layers"},
-                 .period_otherwise = 3,
-                 .full_first = true,
-                 .both_sides = true};
-  spec.variants = {{"norm_bias", false, false, [](FamilySpec& row) {
-                      LayerSpec& layer = row.stack.layer;
-                      for (NormSpec* const norm :
-                           {&layer.attention_norm, &layer.mlp_norm, &row.embedding.norm, &row.final_norm,
-                            &row.head->transform_norm}) {
-                        norm->bias.clear();
-                      }
-                    }}};
-  return spec;
-}
-
 }  // namespace
 
 std::vector<FamilySpec> encoder_families() {
-  return {albert(), bert(), distilbert(), electra(), modernbert(), mpnet(), roberta(), xlm_roberta()};
+  return {albert(), bert(), distilbert(), electra(), roberta(), xlm_roberta()};
 }
 
 }  // namespace attnctl

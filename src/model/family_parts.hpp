@@ -40,8 +40,14 @@ void remove_biases(LayerSpec& layer);
 [[nodiscard]] HeadSpec masked_token_head(const std::string& dense, const std::string& norm,
                                          const std::string& predictions);
 
+/// Rows that others are like.
+[[nodiscard]] FamilySpec bert();
+/// With names of a decoder and a transform of their own; positions are counted past the padding's.
+[[nodiscard]] FamilySpec roberta();
+
 /// The rows, by what their models read.
 [[nodiscard]] std::vector<FamilySpec> encoder_families();
+[[nodiscard]] std::vector<FamilySpec> encoder_families_of_distances();  // position takes part in the scores
 [[nodiscard]] std::vector<FamilySpec> decoder_families();
 [[nodiscard]] std::vector<FamilySpec> llama_families();   // decoders of llama's layout
 [[nodiscard]] std::vector<FamilySpec> expert_families();  // of them those with experts

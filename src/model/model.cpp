@@ -143,6 +143,8 @@ const LayerWeights& Model::layer(std::size_t index) const {
   weights.shared = mlp(bound.shared);
   weights.router = values.linear(bound.router);
   weights.shared_factor = values.linear(bound.shared_factor);
+  weights.convolution = values.linear(bound.convolution);
+  weights.convolution_norm = values.norm(bound.convolution_norm);
   for (const BoundMlp& expert : bound.experts) weights.experts.push_back(mlp(expert));
   return state_->layers.emplace(number, weights).first->second;
 }
@@ -161,7 +163,9 @@ const AttentionWeights& Model::attention(std::size_t index) const {
       values.norm(bound.query_norm),
       values.norm(bound.key_norm),
       values.columns(bound.relative_bias, state_->config.layers[index].attention.heads),
-      values.vector(bound.sinks)};
+      values.vector(bound.sinks),
+      {values.columns(bound.distance_table, state_->config.d_model), values.norm(bound.distance_norm),
+       values.linear(bound.distance_key), values.linear(bound.distance_query)}};
   return state_->attentions.emplace(number, weights).first->second;
 }
 

@@ -32,6 +32,7 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
   model.max_positions = resolve_max_positions(family.keys, config);
   const NormConfig norm = resolve_norm(family, config);
   resolve_layers(family, config, norm, model);
+  if (source.weights) use_stored_frequencies(family, *source.weights, model);
   model.embedding = resolve_embedding(family, config, model);
   model.final_norm = norm_of(norm, family.final_norm);
   model.d_key_input = model.d_value_input = model.d_output = model.d_model;

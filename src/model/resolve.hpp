@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "model/config_reader.hpp"
@@ -59,6 +60,17 @@ inline constexpr std::size_t widest_head = 1U << 20U;
 /// Of each layer; a count of 0 where it has one MLP.
 [[nodiscard]] std::vector<ExpertsConfig> resolve_experts(const FamilySpec& family, const ConfigReader& config,
                                                          std::size_t layers);
+
+/// attention.disentangled, and attention.scale by the number of its terms.
+void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, const ModelConfig& model,
+                          AttentionConfig& attention);
+
+/// Null where the configuration has none. Throws Error(bad_input) for a kernel of even size.
+[[nodiscard]] std::shared_ptr<const ConvolutionConfig> resolve_convolution(const ConfigReader& config,
+                                                                           const ModelConfig& model);
+
+/// Inverse frequencies that the checkpoint holds take the place of computed ones.
+void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, ModelConfig& model);
 
 /// model.layers.
 void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,

@@ -77,6 +77,7 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
     attention.relative_buckets =
         std::make_shared<const RelativeBuckets>(resolve_relative_buckets(*family.stack.relative, config));
   }
+  if (family.stack.disentangled) resolve_disentangled(family, config, model, attention);
   const LayerSpec& layer = family.stack.layer;
   attention.query = resolve_parts(layer.query, config);
   attention.key = resolve_parts(layer.key, config);

@@ -72,6 +72,7 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
                                     ? i
                                     : static_cast<std::size_t>(static_cast<double>(i) / each);
   }
+  if (family.stack.convolution) model.layers.front().convolution = resolve_convolution(config, model);
   if (family.rotary && family.rotary->sliding) turn_sliding_layers(*family.rotary, config, model);
 }
 

@@ -68,7 +68,7 @@ std::string to_string(HeadId head) {
 bool ModelConfig::position_in_scores() const {
   return std::ranges::any_of(layers, [](const LayerConfig& layer) {
     return layer.attention.rotary != nullptr || layer.attention.alibi != nullptr ||
-           layer.attention.relative_buckets != nullptr;
+           layer.attention.relative_buckets != nullptr || layer.attention.disentangled != nullptr;
   });
 }
 

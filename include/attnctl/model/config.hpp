@@ -76,6 +76,18 @@ struct LinearParts {
   std::size_t rank = 0;  // of a factorised W = A B, A [in, rank], B [rank, out]; 0: W is one matrix
 };
 
+/// Disentangled attention (DeBERTa): scores of contents against embedded distances, added to those of
+/// contents. Distance i - j has row clip(b(i - j) + span, 0, 2 span - 1) of a table that all layers share.
+struct DisentangledConfig {
+  std::size_t span = 0;
+  std::size_t max_distance = 0;      // of the logarithm
+  bool logarithmic = false;          // b: far distances by their logarithm; else all as they are
+  bool content_to_position = false;  // query i against the position's key
+  bool position_to_content = false;  // key j against the position's query
+  LinearParts key, query;            // of the table; no weight: the contents' projections serve
+  NormConfig norm;                   // of the table's rows
+};
+
 struct AttentionConfig {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;
@@ -92,6 +104,7 @@ struct AttentionConfig {
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
   std::shared_ptr<const RotaryConfig> rotary;               // null: none; layers that turn alike share it
   std::shared_ptr<const RelativeBuckets> relative_buckets;  // null: none
+  std::shared_ptr<const DisentangledConfig> disentangled;   // null: none; its terms have `scale`, too
   LinearParts query, key, value, output;                    // no key weight: the query's serves
   std::vector<std::size_t> head_slices;                     // [heads] of tied heads; empty: no heads are tied
 
@@ -126,20 +139,35 @@ struct ExpertsConfig {
   std::size_t shared_width = 0;  // of an expert that takes part in every token, times sigmoid of its own gate
 };
 
+/// A convolution over the embeddings, added to a layer's output: x = N(x + act(conv(embeddings))).
+struct ConvolutionConfig {
+  std::size_t kernel = 0;  // odd: (kernel - 1) / 2 positions to either side, zeros beyond the ends
+  std::size_t groups = 1;
+  Activation activation = Activation::tanh;
+};
+
 struct LayerConfig {
   AttentionConfig attention;
   MlpConfig mlp;
   ExpertsConfig experts;  // each of mlp.width
   NormConfig norm;
   NormPlace place = NormPlace::pre;
-  bool parallel = false;          // x + A(N(x)) + M(N'(x)), place being pre
-  bool shared_norm = false;       // N' is N
-  bool attention_normed = true;   // false: N is nothing, under pre-norm
-  float residual_multiplier = 1;  // of what is added to the stream
-  std::size_t stored_as = 0;      // number of the weights in tensor names; layers of one number share them
+  bool parallel = false;                                 // x + A(N(x)) + M(N'(x)), place being pre
+  bool shared_norm = false;                              // N' is N
+  bool attention_normed = true;                          // false: N is nothing, under pre-norm
+  float residual_multiplier = 1;                         // of what is added to the stream
+  std::shared_ptr<const ConvolutionConfig> convolution;  // null: none
+  std::size_t stored_as = 0;  // number of the weights in tensor names; layers of one number share them
 
   /// Of the attention; `norm` is that of the MLP.
   [[nodiscard]] NormConfig attention_norm() const { return attention_normed ? norm : NormConfig{}; }
+};
+
+/// Token embeddings of the token that masked others in training are zero, and the others are scaled to what
+/// training left of them (ESM): times kept / (1 - the token's share in the sequence).
+struct TokenDropout {
+  std::int64_t token = 0;
+  double kept = 1;
 };
 
 struct EmbeddingConfig {
@@ -152,9 +180,12 @@ struct EmbeddingConfig {
   bool counts_visible = false;         // positions are those among visible tokens; hidden ones have -1
   float multiplier = 1;                // of token embeddings
   std::size_t token_types = 0;
-  NormConfig norm;         // after the sum
-  LinearParts projection;  // from the tables' width to d_model
-  PatchGrid pixels;        // present: inputs are images, a class token and one for each patch
+  std::optional<TokenDropout> dropout;
+  NormConfig norm;               // after the sum
+  LinearParts projection;        // from the tables' width to d_model
+  bool projected_first = false;  // the norm follows the projection
+  bool zero_hidden = false;      // what the key mask hides is zero in the end
+  PatchGrid pixels;              // present: inputs are images, a class token and one for each patch
 };
 
 /// The output head: logits of the vocabulary.

@@ -114,6 +114,22 @@ struct RelativeBucketSpec {
   bool bidirectional = true;
 };
 
+/// Disentangled attention: /relative_attention, /pos_att_type and /max_relative_positions say which terms
+/// there are and how far distances go.
+struct DisentangledSpec {
+  std::vector<std::string> table = {};  // below the family's prefix, one of the stack
+  NormSpec norm = {};                   // of it, where /norm_rel_ebd says so
+  LinearSpec key = {}, query = {};      // of it, in each layer
+  bool buckets = false;                 // /position_buckets: far distances by their logarithm
+  bool shares = false;                  // /share_att_key: the contents' projections serve
+};
+
+/// Where /conv_kernel_size is above 0, a convolution over the embeddings; below the family's prefix.
+struct ConvolutionSpec {
+  LinearSpec kernel = {};  // weight [d, d / groups, kernel]
+  NormSpec norm = {};
+};
+
 /// How layers are numbered in names.
 enum class Numbering { by_layer, by_group };  // by_group: int(layer / (layers / groups)), as ALBERT
 
@@ -123,6 +139,15 @@ struct StackSpec {
   Numbering numbering = Numbering::by_layer;
   LayerSpec layer = {};
   std::optional<RelativeBucketSpec> relative = {};
+  std::optional<DisentangledSpec> disentangled = {};
+  std::optional<ConvolutionSpec> convolution = {};  // behind the first layer
+};
+
+/// Where the configuration says so, embeddings as under TokenDropout.
+struct TokenDropoutSpec {
+  std::string only_if = {};
+  std::string token = {};  // an id
+  double kept = 1;
 };
 
 /// The tables before the first layer, below the family's prefix.
@@ -206,6 +231,7 @@ struct RotarySpec {
   std::size_t every_otherwise = 0;
   nlohmann::ordered_json parameters = {};  // rope_parameters where the configuration has none
   bool yarn_is_longrope = false;           // the type yarn once meant another scaling
+  std::vector<std::string> stored = {};    // inverse frequencies, below the family's prefix: they win
   std::optional<SlidingRotarySpec> sliding = {};
 };
 
@@ -266,7 +292,10 @@ struct FamilySpec {
   bool parallel = false;           // attention and MLP are fed the same stream
   bool embedding_by_root = false;  // token embeddings times sqrt(d_model)
   PositionKind position = PositionKind::none;
-  bool positions_last = false;      // added after the tables' projection, not before it
+  bool positions_last = false;   // added after the tables' projection, not before it
+  bool projected_first = false;  // the embedding's norm follows the projection
+  bool zero_hidden = false;      // embeddings of what the key mask hides are zero
+  std::optional<TokenDropoutSpec> token_dropout = {};
   std::size_t position_offset = 0;  // rows of the table before that of position 0
   bool counts_visible = false;      // positions are those among visible tokens
   AlibiSlopes alibi = AlibiSlopes::none;

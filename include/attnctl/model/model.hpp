@@ -66,6 +66,13 @@ struct NormWeights {
   std::span<const float> bias;  // [width] or empty: 0
 };
 
+/// The embedded distances of AttentionConfig::disentangled, and what makes keys and queries of them.
+struct DisentangledWeights {
+  MatrixView<const float> table = {};  // [2 span, d]
+  NormWeights norm = {};
+  Linear key = {}, query = {};  // [d, heads k]
+};
+
 /// What a layer's attention projects with.
 struct AttentionWeights {
   Linear query;   // [d, query_slices k]
@@ -75,6 +82,7 @@ struct AttentionWeights {
   NormWeights query_norm = {}, key_norm = {};  // of AttentionConfig::head_norm, as its span says
   MatrixView<const float> relative_bias = {};  // of AttentionConfig::relative_buckets [rows, heads]
   std::span<const float> sinks = {};           // [heads] or empty
+  DisentangledWeights disentangled = {};
 };
 
 /// One MLP: down(act(gate(x)) * up(x)), or down(act(up(x))).
@@ -90,6 +98,8 @@ struct LayerWeights : AttentionWeights {
   std::vector<MlpWeights> experts;  // [experts] or empty
   MlpWeights shared;                // the expert of every token
   Linear shared_factor;             // [d_model, 1]
+  Linear convolution;               // [d_model / groups * kernel, d_model], a channel's offsets side by side
+  NormWeights convolution_norm;
 };
 
 /// A table of which rows are looked up and converted one at a time: [rows, width].
