@@ -67,6 +67,15 @@ class Plain {
   std::size_t columns_;
 };
 
+/// A tensor without what was added to it, in float32.
+std::vector<std::byte> without_added(const GgufTensor& tensor, float added) {
+  std::vector<float> values(tensor.bytes.size() / size_of(tensor.type->dtype));
+  convert(tensor.type->dtype, tensor.bytes, std::span(values));
+  for (float& value : values) value -= added;
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
 Shape plain_shape(const GgufTensor& tensor, const GgufMapped& mapped) {
   if (mapped.order != GgufOrder::transposed) return tensor.shape;
   return {tensor.shape.at(1), tensor.shape.at(0)};
@@ -81,7 +90,8 @@ class GgufFile final : public Checkpoint {
         tokenizer_(read_gguf_tokenizer(file_.name(), layout_.metadata)) {
     for (const GgufMapped& mapped : model_.tensors) {
       const GgufTensor& tensor = layout_.tensors[mapped.tensor];
-      tensors_.push_back({mapped.name, tensor.type->dtype, plain_shape(tensor, mapped), file_.name()});
+      const DType dtype = mapped.added != 0 ? DType::f32 : tensor.type->dtype;
+      tensors_.push_back({mapped.name, dtype, plain_shape(tensor, mapped), file_.name()});
     }
     buffers_.resize(tensors_.size());
   }
@@ -92,11 +102,11 @@ class GgufFile final : public Checkpoint {
     const TensorInfo& info = tensors_.at(index);
     const GgufMapped& mapped = model_.tensors[index];
     const GgufTensor& tensor = layout_.tensors[mapped.tensor];
-    if (mapped.order == GgufOrder::as_stored && tensor.type->decode == nullptr)
+    if (mapped.order == GgufOrder::as_stored && tensor.type->decode == nullptr && mapped.added == 0)
       return {info.dtype, info.shape, tensor.bytes};
     std::optional<std::vector<std::byte>>& buffer = buffers_[index];
     if (!buffer) {
-      buffer = Plain(tensor, mapped).bytes();
+      buffer = mapped.added != 0 ? without_added(tensor, mapped.added) : Plain(tensor, mapped).bytes();
       file_.forget(tensor.bytes);
     }
     return {info.dtype, info.shape, *buffer};

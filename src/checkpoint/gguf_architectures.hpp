@@ -14,6 +14,7 @@ struct GgufName {
   std::string_view name;  // whole; `{}` is the layer
   GgufOrder order = GgufOrder::as_stored;
   std::string_view heads = {};  // key of their number, where rows are in pairs
+  float added = 0;              // to every number, by those who write such files
 };
 
 /// A size or number of the metadata, less the architecture's name, and the key of config.json that it gives.
@@ -38,6 +39,7 @@ struct GgufArchitecture {
   std::span<const GgufKey> keys;
   std::span<const GgufFlag> flags;
   bool rotary = false;
+  void (*complete)(nlohmann::ordered_json& config) = nullptr;  // what no key says
 };
 
 [[nodiscard]] std::span<const GgufArchitecture> gguf_architectures();

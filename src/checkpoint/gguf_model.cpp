@@ -121,6 +121,7 @@ class Mapping {
       add_gguf_rotary({file_, layout_.metadata, prefix, find(kRotaryFactors)}, config);
     }
     refuse_variants();
+    if (architecture_.complete != nullptr) architecture_.complete(config);
   }
 
   void read_key(const GgufKey& key) {
@@ -143,10 +144,15 @@ class Mapping {
     }
   }
 
+  [[nodiscard]] bool is_read(std::string_view key) const {
+    return std::ranges::find(architecture_.keys, key, &GgufKey::gguf) != architecture_.keys.end();
+  }
+
   /// What changes the results and is not computed.
   void refuse_variants() const {
     for (const std::string_view key : {"expert_count", "attention.sliding_window"}) {
       const std::string name = full(key);
+      if (is_read(key)) continue;
       if (layout_.metadata.find(name) != nullptr && layout_.metadata.integer(name).value() != 0)
         layout_.metadata.refuse(*layout_.metadata.find(name), "0, anything else is unsupported");
     }
@@ -154,6 +160,7 @@ class Mapping {
          {"attention.scale", "attention.clamp_kqv", "attention.max_alibi_bias", "attn_logit_softcapping",
           "final_logit_softcapping", "logit_scale", "embedding_scale", "residual_scale"}) {
       const std::string name = full(key);
+      if (is_read(key)) continue;
       if (layout_.metadata.find(name) != nullptr && layout_.metadata.number(name).value() != 0)
         layout_.metadata.refuse(*layout_.metadata.find(name), "none or 0, anything else is unsupported");
     }
@@ -178,6 +185,11 @@ class Mapping {
       mapped.name = fmt::format(fmt::runtime(row.name), parts.layer.value_or(0));
       mapped.name += parts.ending;
       mapped.order = order_of(row, tensor);
+      mapped.added = row.added;
+      if (row.added != 0 && tensor.type->decode != nullptr) {
+        fail(Status::bad_input, "{}: tensor {}: unsupported {} norm; need F32, F16 or BF16", file_,
+             in_quotes(tensor.name), tensor.type->name);
+      }
       if (mapped.order == GgufOrder::rotary_pairs) mapped.heads = heads_of(row, tensor);
     }
     model_.tensors.push_back(std::move(mapped));

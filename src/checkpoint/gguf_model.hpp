@@ -24,6 +24,7 @@ struct GgufMapped {
   std::size_t tensor = 0;  // of the layout
   GgufOrder order = GgufOrder::as_stored;
   std::size_t heads = 0;  // whose rows are in pairs
+  float added = 0;        // taken off again; such tensors are given in float32
 };
 
 /// What a GGUF file is as a Hugging Face checkpoint. Tensors that are not known keep their names; one that is

@@ -238,7 +238,7 @@ std::vector<Row> bad_models() {
       {93,
        "unknown architecture",
        with(gguf_text("general.architecture", "mamba")),
-       {"unsupported \"mamba\"", "gpt2, llama, qwen2"}},
+       {"unsupported \"mamba\"", "gemma2, gpt2, llama, qwen2"}},
       {-1,
        "architecture that is a number",
        with(gguf_u32("general.architecture", 1)),
