@@ -1,5 +1,5 @@
 #include "attnctl/base/error.hpp"
-#include "attnctl/model/family.hpp"
+#include "attnctl/report/csv.hpp"
 #include "attnctl/report/json.hpp"
 #include "attnctl/report/text.hpp"
 
@@ -79,12 +79,6 @@ InfoSubject subject_of(const InfoOptions& options, Warnings& warnings) {
   return subject;
 }
 
-Table families_table() {
-  std::vector<std::vector<Cell>> rows;
-  for (const FamilySpec& family : families()) rows.push_back({std::string(family.name)});
-  return make_table("families", {"name"}, std::move(rows));
-}
-
 Document info_document(const std::vector<InfoPart>& parts, const InfoAsked& asked, const Session& session) {
   Document document;
   document.head.set("schema", "attnctl.info/1").set("attnctl", tool_record(session));
@@ -140,9 +134,31 @@ std::string info_text(const std::vector<InfoPart>& parts, const TextOptions& sty
   return text;
 }
 
+/// The parts that are tables; into a folder, or the one that --table names.
+void write_tables(const std::vector<InfoPart>& parts, const Target& target, const Session& session) {
+  std::vector<Table> tables;
+  for (const InfoPart& part : parts) {
+    if (const Table* table = std::get_if<Table>(&part.content)) tables.push_back(*table);
+  }
+  if (target.table.empty()) {
+    write_csv_folder(target.path, tables, {.number = {}, .pool = nullptr});
+    return;
+  }
+  const auto table = std::ranges::find(tables, target.table, &Table::name);
+  if (table == tables.end()) {
+    std::string names;
+    for (const Table& each : tables) names += (names.empty() ? "" : ", ") + each.name;
+    fail(Status::usage, "--table: unsupported \"{}\"; this run has {}", escaped(target.table), names);
+  }
+  OutputFile out(target.path);
+  write_csv_table(out, *table);
+  check_before_commit(session);
+  out.commit();
+}
+
 void info(const InfoOptions& options) {
-  const Target target =
-      resolve_target(options.output, {Format::text, Format::json, Format::jsonl}, model_files(options.model));
+  const Target target = resolve_target(
+      options.output, {Format::text, Format::json, Format::jsonl, Format::csv}, model_files(options.model));
   const bool about_something = check_subject(options);
   Session session(options.run);
   std::vector<InfoPart> parts;
@@ -157,6 +173,11 @@ void info(const InfoOptions& options) {
   if (options.families) {
     const bool text = target.format == Format::text;
     parts.insert(text ? parts.begin() : parts.end(), {"families", "Families", families_table(), "family"});
+  }
+  if (target.format == Format::csv) {
+    write_tables(parts, target, session);
+    print_warnings(session);
+    return;
   }
   OutputFile out(target.path);
   if (target.format == Format::text) {
@@ -202,7 +223,10 @@ void add_info(CLI::App& app, Action& action) {
   command->add_flag("--shapes", options->shapes, "the walk of shapes through the attention of a layer");
   command->add_flag("--tensors", options->tensors, "every tensor of the checkpoint");
   command->add_flag("--families", options->families, "the families that attnctl knows");
-  add_document_options(*command, options->output, {"json", "jsonl", "text"});
+  add_document_options(*command, options->output, {"json", "jsonl", "csv", "text"});
+  command->add_option("--table", options->output.table, "with csv: the one table that is written")
+      ->type_name("NAME")
+      ->group("Output");
   add_run_options(*command, options->run);
   command->footer(
       "Examples:\n"

@@ -49,4 +49,8 @@ struct InfoPart {
 [[nodiscard]] Record stored_record(const Model& model);
 [[nodiscard]] Table tensors_apart(const Model& model);
 
+/// The families that attnctl knows by their properties, a row each; a word of a property that only some
+/// configurations of a family have counts.
+[[nodiscard]] Table families_table();
+
 }  // namespace attnctl::cli

@@ -183,7 +183,8 @@ void bind_embedding(const Bind& at) {
   }
   if (embedding.position == PositionKind::learned) {
     const std::size_t rows = config.max_positions.value() + embedding.position_offset;
-    binder.because = fmt::format("{} positions", *config.max_positions);
+    binder.because = embedding.pixels.present() ? fmt::format("{} patches", embedding.pixels.patches())
+                                                : fmt::format("{} positions", *config.max_positions);
     bound.position =
         binder.table(spec.position, rows, embedding.positions_last ? config.d_model : embedding.width);
   }

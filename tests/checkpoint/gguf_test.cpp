@@ -134,6 +134,16 @@ TEST_CASE("a GGUF model of qwen2 keeps rotary heads as they are, and has no wind
   check_same_pass(bind(kGolden / "gguf/qwen2-f32.gguf"), bind(kGolden / "qwen2", {.config = plain}), batch);
 }
 
+TEST_CASE("a GGUF model of gemma2 has gains that hold their one, and the scale of its heads' width") {
+  const Golden golden(kGolden / "gemma2");
+  auto config = nlohmann::ordered_json::parse(slurp(kGolden / "gemma2/config.json"));
+  config["query_pre_attn_scalar"] = config["head_dim"];
+  const TempDir folder;
+  const auto own = folder.write("config.json", config.dump());
+  const Batch batch{{golden.sequence(0), golden.sequence(1)}};
+  check_same_pass(bind(kGolden / "gguf/gemma2-f16.gguf"), bind(kGolden / "gemma2", {.config = own}), batch);
+}
+
 TEST_CASE("--config replaces a GGUF model's metadata; what the metadata says becomes the configuration") {
   const auto file = kGolden / "gguf/llama-f16.gguf";
   const auto original = kGolden / "llama-f16";

@@ -112,7 +112,31 @@ TEST_CASE("info: what it is about is said once") {
     CHECK(unknown.err.find(name) != std::string::npos);
     CHECK(run_attnctl({"info", "--help"}).out.find(name) != std::string::npos);
   }
-  CHECK(info_of({"--families"})["families"].size() > 3);
+}
+
+TEST_CASE("families are shown by their properties, in JSON and as a table") {
+  const json families = info_of({"--families"})["families"];
+  REQUIRE(families.size() > 30);
+  const auto row = [&](const std::string& name) {
+    for (const json& each : families) {
+      if (each["name"] == name) return each;
+    }
+    return json();
+  };
+  CHECK(row("vit")["kind"] == "vision");
+  CHECK(row("llama")["kind"] == "decoder");
+  CHECK(row("llama")["activation"] == "silu, gated");
+  CHECK(row("gpt_neox")["position"] == "rotary 0.25");
+  CHECK(row("gpt_neox")["packing"] == "q k v by head");
+  CHECK(row("mistral")["mask"] == "causal, windows");
+  CHECK(row("bert")["norm"] == "layer, post");
+  CHECK(row("bert")["packing"].is_null());
+  const RunResult csv = run_attnctl({"info", "--families", "--format", "csv", "--table", "families"});
+  REQUIRE(csv.status == 0);
+  CHECK(csv.out.starts_with("name,kind,norm,position,activation,mask,packing,specials\r\n"));
+  CHECK(csv.out.find("\r\nvit,vision,\"layer, pre\",learned,gelu,none,,\r\n") != std::string::npos);
+  CHECK(run_attnctl({"info", "--families", "--format", "csv"}).status == 2);
+  CHECK(run_attnctl({"info", "--families", "--format", "csv", "--table", "heads"}).status == 2);
 }
 
 }  // namespace

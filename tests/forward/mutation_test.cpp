@@ -126,6 +126,8 @@ std::string reason_to_survive(const std::string& mutation, const attnctl::Model&
   if (mutation == "softmax of picked experts" && config.layers.back().experts.renormalised)
     return "a softmax of all scores, renormalised over the picked, is a softmax of those";
   if (mutation == "offset of gains" && !first.norm.gain) return "its norms have no gains";
+  if (mutation == "multiplier of embeddings" && config.embedding.pixels.present())
+    return "images have no token embeddings";
   const bool behind_layers =
       mutation == "final norm" || mutation == "multiplier of logits" || mutation == "cap of logits";
   if (behind_layers && !shows_logits) return "the golden has no logits";

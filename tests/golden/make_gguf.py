@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes gguf/: models and tensors in GGUF, written by the format's own library (gguf 0.19, see requirements.txt).
 
-llama-f32.gguf, llama-f16.gguf, gpt2-f32.gguf, qwen2-f32.gguf and llama-linear, -yarn, -llama3 hold the weights of the goldens of those
+llama-f32.gguf, llama-f16.gguf, gpt2-f32.gguf, qwen2-f32.gguf, gemma2-f16.gguf and llama-linear, -yarn, -llama3 hold the weights of the goldens of those
 names (yarn: llama-yarn-flat), renamed and reordered as llama.cpp's converter does it. types.gguf has a tensor of every type that is read, and types.npz what
 gguf's own dequantisation makes of its bytes, in float32. llama-q8_0.gguf is a model of quantised matrices, and
 llama-q8_0.npz its matrices dequantised, under the names and in the row order of a safetensors file.
@@ -126,6 +126,37 @@ def make_llama(model: str, path: Path):
     write(writer)
 
 
+def make_gemma2(path: Path):
+    """Gains with their one, as Gemma2Model.modify_tensors of convert_hf_to_gguf.py stores them."""
+    config = config_of("gemma2")
+    writer = gguf.GGUFWriter(path, "gemma2")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_key_length(config["head_dim"])
+    writer.add_value_length(config["head_dim"])
+    writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
+    writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    writer.add_sliding_window(config["sliding_window"])
+    names = LLAMA | {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
+                     "post_feedforward_layernorm": "post_ffw_norm"}
+    for name, weights in tensors_of("gemma2").items():
+        if name.endswith("norm.weight"):
+            weights = weights.astype(np.float32) + 1
+        if name.startswith("model.layers."):
+            layer, rest = name.removeprefix("model.layers.").split(".", 1)
+            module, ending = rest.rsplit(".", 1)
+            name = f"blk.{layer}.{names[module]}.{ending}"
+        else:
+            name = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight"}[name]
+        writer.add_tensor(name, weights)
+    write(writer)
+
+
 def make_gpt2(path: Path):
     config = config_of("gpt2")
     writer = gguf.GGUFWriter(path, "gpt2")
@@ -215,6 +246,7 @@ def main():
     for kind, model in {"linear": "llama-linear", "yarn": "llama-yarn-flat", "llama3": "llama-llama3"}.items():
         make_llama(model, OUT / f"llama-{kind}.gguf")
     make_llama("qwen2", OUT / "qwen2-f32.gguf")
+    make_gemma2(OUT / "gemma2-f16.gguf")
     make_gpt2(OUT / "gpt2-f32.gguf")
     make_types(random)
     make_quantised(random)
