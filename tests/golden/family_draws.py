@@ -494,7 +494,8 @@ def tower(r: Draw):
 
 
 def gemma3_tower(r: Draw):
-    text = gemma3_text(r)[1] | dict(model_type="gemma3_text")
+    # Within the larger model the caps of the text's logits, which its own class applies, are left out: none here.
+    text = gemma3_text(r)[1] | dict(model_type="gemma3_text", final_logit_softcapping=None)
     last = text["vocab_size"] - 1
     return "Gemma3ForConditionalGeneration", dict(
         vision_config=SMALL_VISION | dict(model_type="siglip_vision_model", vision_use_head=False),
