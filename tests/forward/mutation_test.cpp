@@ -128,6 +128,11 @@ std::string reason_to_survive(const std::string& mutation, const attnctl::Model&
   if (mutation == "offset of gains" && !first.norm.gain) return "its norms have no gains";
   if (mutation == "multiplier of embeddings" && config.embedding.pixels.present())
     return "images have no token embeddings";
+  const auto& embedding = config.embedding;
+  const bool tokens_alone = embedding.position == attnctl::PositionKind::none && embedding.token_types == 0;
+  if (mutation == "multiplier of embeddings" && tokens_alone &&
+      embedding.norm.kind == attnctl::NormKind::layer)
+    return "the norm of token embeddings, to which nothing is added, cancels it";
   const bool behind_layers =
       mutation == "final norm" || mutation == "multiplier of logits" || mutation == "cap of logits";
   if (behind_layers && !shows_logits) return "the golden has no logits";
