@@ -34,6 +34,7 @@ struct Mutation {
 [[nodiscard]] bool grow(float& value);
 
 [[nodiscard]] std::vector<Mutation> attention_mutations();
+[[nodiscard]] std::vector<Mutation> distance_mutations();
 [[nodiscard]] std::vector<Mutation> layer_mutations();
 [[nodiscard]] std::vector<Mutation> other_mutations();
 
