@@ -1,6 +1,7 @@
 #include "attnctl/analysis/attention_from.hpp"
 
 #include "attnctl/analysis/head_index.hpp"
+#include "attnctl/forward/sides.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -42,11 +43,14 @@ std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t cou
 AttentionFrom::AttentionFrom(const Selection& selection, std::vector<AttentionQuestion> questions)
     : heads_(selection.heads), questions_(std::move(questions)) {}
 
-void AttentionFrom::begin(const Model& /*model*/, const Batch& batch) {
+void AttentionFrom::begin(const Model& model, const Batch& batch) {
   rows_.assign(questions_.size() * heads_.size(), {});
   for (std::size_t q = 0; q < questions_.size(); ++q) {
-    const std::size_t keys = batch.sequences.at(questions_[q].sequence).keys();
-    for (std::size_t h = 0; h < heads_.size(); ++h) rows_[q * heads_.size() + h].sum.resize(keys);
+    const Sequence& sequence = batch.sequences.at(questions_[q].sequence);
+    for (std::size_t h = 0; h < heads_.size(); ++h) {
+      const Component component = model.config().layers.at(heads_[h].layer).component;
+      rows_[q * heads_.size() + h].sum.resize(sides_of(component, sequence).keys());
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 #include "attnctl/analysis/capture.hpp"
 
 #include "attnctl/base/error.hpp"
+#include "attnctl/forward/sides.hpp"
 
 #include <algorithm>
 #include <set>
@@ -37,8 +38,9 @@ CaptureLayout::CaptureLayout(const Selection& selection, const ModelConfig& conf
     : heads_(selection.heads),
       kv_heads_(HeadAxes::of_kv_heads(selection.heads, config)),
       d_output_(config.d_output),
-      vocabulary_(config.head.present ? config.embedding.vocabulary : 0) {
+      vocabulary_(config.head.present ? config.output_embedding().vocabulary : 0) {
   if (selection.heads.empty()) throw std::logic_error("a capture of no heads");
+  component_ = config.layers.at(selection.heads.front().layer).component;
   attention_ = config.layers.at(selection.heads.front().layer).attention;
   for (const HeadId head : selection.heads) {
     const AttentionConfig& other = config.layers.at(head.layer).attention;
@@ -65,8 +67,11 @@ bool CaptureLayout::available(Captured what) const {
 }
 
 Shape CaptureLayout::shape(Captured what, const Sequence& sequence) const {
-  const std::size_t n = sequence.queries();
-  const std::size_t m = sequence.keys();
+  if (what == Captured::logits)
+    return {sequence.target ? sequence.target->queries() : sequence.queries(), vocabulary_};
+  const Sides sides = sides_of(component_, sequence);
+  const std::size_t n = sides.queries();
+  const std::size_t m = sides.keys();
   switch (what) {
     case Captured::pattern:
     case Captured::scores:
@@ -82,7 +87,7 @@ Shape CaptureLayout::shape(Captured what, const Sequence& sequence) const {
     case Captured::output:
       return {heads_.layers().size(), n, d_output_};
     case Captured::logits:
-      return {n, vocabulary_};
+      break;
   }
   throw std::logic_error("an unknown array");
 }
@@ -123,7 +128,8 @@ Needs Capture::needs() const {
 void Capture::begin(const Model& model, const Batch& batch) {
   sinks_.assign(batch.sequences.size(), Sinks{});
   queries_.clear();
-  for (const Sequence& sequence : batch.sequences) queries_.push_back(sequence.queries());
+  for (const Sequence& sequence : batch.sequences)
+    queries_.push_back(sides_of(layout_.component(), sequence).queries());
   for (const CaptureTarget& target : targets_) {
     sinks_.at(target.sequence).at(static_cast<std::size_t>(target.what)) = target.sink;
   }

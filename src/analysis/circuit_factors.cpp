@@ -14,6 +14,8 @@ std::span<const float> folded_gain(const Model& model, std::size_t layer) {
   if (here.place == NormPlace::none || here.place == NormPlace::output) return {};
   if (here.place != NormPlace::post && here.attention_normed)
     return gain(here.norm, model.layer(layer).attention_norm);
+  const bool begins_decoder = here.component == Component::decoder && here.number == 0;
+  if (begins_decoder) return gain(config.decoder->embedding.norm, model.target_embedding().norm);
   if (layer > 0) {
     if (here.place != NormPlace::post) return {};
     const LayerConfig& below = config.layers.at(layer - 1);
@@ -25,13 +27,24 @@ std::span<const float> folded_gain(const Model& model, std::size_t layer) {
   return gain(config.embedding.norm, model.embedding().norm);
 }
 
+std::span<const float> memory_gain(const Model& model) {
+  const ModelConfig& config = model.config();
+  if (config.decoder.value().encoder_norm.kind != NormKind::none) return model.encoder_norm().gain;
+  std::size_t last = 0;
+  while (config.layers.at(last + 1).component == Component::encoder) ++last;
+  if (config.layers[last].place != NormPlace::post) return {};
+  return model.layer(last).mlp_norm.gain;
+}
+
 std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t layer, Projection projection,
                                                bool fold_norm) {
   const AttentionWeights& weights = model.attention(layer);
   const AttentionConfig& attention = model.config().layers.at(layer).attention;
   const auto folded = [&](CircuitFactor factor) {
     if (!fold_norm) return factor;
-    factor.fold(folded_gain(model, layer));
+    const bool of_memory =
+        model.config().layers.at(layer).component == Component::cross && projection != Projection::query;
+    factor.fold(of_memory ? memory_gain(model) : folded_gain(model, layer));
     return factor;
   };
   std::vector<std::size_t> slices;

@@ -3,6 +3,9 @@
 #include "attnctl/analysis/head_index.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
 
 namespace attnctl {
 
@@ -38,6 +41,20 @@ Shape HeadAxes::shape(std::span<const std::size_t> rest) const {
 
 std::optional<std::size_t> HeadAxes::place(HeadId head) const {
   return head_index(heads_, head);
+}
+
+Cell component_cell(const ModelConfig& config, std::size_t layer) {
+  const Component component = config.layers.at(layer).component;
+  return component == Component::none ? Cell() : Cell(std::string(name_of(component)));
+}
+
+std::vector<ComponentHeads> split_by_component(const Selection& selection, const ModelConfig& config) {
+  std::map<Component, Selection> heads;
+  for (const HeadId head : selection.heads)
+    heads[config.layers.at(head.layer).component].heads.push_back(head);
+  std::vector<ComponentHeads> split;
+  for (auto& [component, own] : heads) split.push_back({component, std::move(own)});
+  return split;
 }
 
 std::size_t kv_head_of(const ModelConfig& config, HeadId head) {

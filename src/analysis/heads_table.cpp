@@ -1,6 +1,7 @@
 #include "attnctl/analysis/heads_table.hpp"
 
 #include "attnctl/analysis/catalogue.hpp"
+#include "attnctl/analysis/head_axes.hpp"
 
 #include <string>
 #include <utility>
@@ -27,9 +28,9 @@ std::vector<std::string> column_names(bool per_input, HeadColumns columns) {
 std::vector<Cell> head_cells(const HeadsTableParts& parts, HeadId head, HeadColumns columns) {
   const std::size_t kv_head = parts.config.layers.at(head.layer).attention.kv_head(head.head);
   std::vector<Cell> cells;
-  if (columns == HeadColumns::named) cells.emplace_back(to_string(head));
-  cells.emplace_back();  // component: a model of one stack has none
-  cells.push_back(integer(head.layer));
+  if (columns == HeadColumns::named) cells.emplace_back(head_name(parts.config, head));
+  cells.push_back(component_cell(parts.config, head.layer));
+  cells.push_back(integer(parts.config.layers.at(head.layer).number));
   cells.push_back(integer(head.head));
   cells.push_back(integer(kv_head));
   return cells;

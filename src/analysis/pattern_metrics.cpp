@@ -28,9 +28,17 @@ std::optional<std::ptrdiff_t> best_of(const std::array<std::uint64_t, offset_cou
 PatternMetrics::PatternMetrics(const Selection& selection, bool per_input)
     : heads_(selection.heads), per_input_(per_input) {}
 
-void PatternMetrics::begin(const Model& /*model*/, const Batch& batch) {
+void PatternMetrics::begin(const Model& model, const Batch& batch) {
+  components_.clear();
+  for (const LayerConfig& layer : model.config().layers) components_.push_back(layer.component);
   marks_.clear();
-  for (const Sequence& sequence : batch.sequences) marks_.push_back(marks_of(sequence));
+  for (const HeadId head : heads_) {
+    const Component component = components_.at(head.layer);
+    for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+      if (!marks_.contains({s, component}))
+        marks_.emplace(std::pair(s, component), marks_of(sides_of(component, batch.sequences[s])));
+    }
+  }
   const std::size_t records = per_input_ ? batch.sequences.size() : 1;
   states_.assign(records * heads_.size(), {});
   for (State& state : states_) state.means.resize(row_metrics().size());
@@ -39,10 +47,11 @@ void PatternMetrics::begin(const Model& /*model*/, const Batch& batch) {
 void PatternMetrics::panel(const AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head || panel.pattern.cols == 0) return;
+  const SequenceMarks& marks = marks_.at({panel.sequence, components_[panel.layer]});
   State& state = states_[(per_input_ ? panel.sequence * heads_.size() : 0) + *head];
   for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
     if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
-    add(state, PatternRow(panel.pattern.row(r), panel.keys(), panel.first_query + r, marks_[panel.sequence]));
+    add(state, PatternRow(panel.pattern.row(r), panel.keys(), panel.first_query + r, marks));
   }
 }
 
@@ -59,6 +68,7 @@ void PatternMetrics::add(State& state, const PatternRow& row) const {
       ++state.means[i].count;
     }
   }
+  if (row.marks->over_another) return;
   const auto peak = static_cast<std::ptrdiff_t>(row.argmax) - static_cast<std::ptrdiff_t>(row.query);
   if (std::abs(peak) <= largest_offset) ++state.peaks[static_cast<std::size_t>(peak + largest_offset)];
 }
@@ -81,7 +91,8 @@ std::vector<HeadPatternMetrics> PatternMetrics::finish() const {
       const std::uint64_t most =
           metrics.best_offset ? state.peaks[static_cast<std::size_t>(*metrics.best_offset + largest_offset)]
                               : 0;
-      metrics.best_offset_share = static_cast<double>(most) / static_cast<double>(state.rows);
+      if (!over_another(metrics.head))
+        metrics.best_offset_share = static_cast<double>(most) / static_cast<double>(state.rows);
     }
     result.push_back(std::move(metrics));
   }

@@ -67,6 +67,7 @@ std::span<const float> without_trailing_zeros(std::span<const float> weights) {
 }
 
 std::optional<double> weight_at(const PatternRow& row, std::ptrdiff_t offset) {
+  if (row.marks->over_another) return std::nullopt;
   const auto key = static_cast<std::ptrdiff_t>(row.query) + offset;
   if (key < 0 || key >= static_cast<std::ptrdiff_t>(row.weights.size())) return std::nullopt;
   return static_cast<double>(row.weights[static_cast<std::size_t>(key)]);
@@ -133,12 +134,13 @@ constexpr std::array<RowMetric, 10> rows{{
 
 }  // namespace
 
-SequenceMarks marks_of(const Sequence& sequence) {
+SequenceMarks marks_of(const Sides& sides) {
   SequenceMarks marks;
-  marks.end_queries = sequence.separator;
-  if (sequence.key_embeddings.rows() > 0) return marks;
-  marks.special_keys = positions(sequence.special);
-  marks.end_keys = positions(sequence.separator);
+  marks.end_queries = sides.queries_of.separator;
+  marks.over_another = &sides.queries_of != &sides.keys_of;
+  if (sides.keys_of.key_embeddings.rows() > 0) return marks;
+  marks.special_keys = positions(sides.keys_of.special);
+  marks.end_keys = positions(sides.keys_of.separator);
   return marks;
 }
 

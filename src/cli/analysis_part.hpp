@@ -73,11 +73,19 @@ class AnalysisPart {
   [[nodiscard]] virtual PartResults finish() = 0;
 };
 
+/// Which components of a model with several an analysis takes, one at a time.
+enum class Stacks {
+  one,        // none: models with one stack alone
+  not_cross,  // those of self-attention
+  each
+};
+
 struct PartRow {
   std::string_view include;  // its name in --include
   bool of_inputs = false;    // needs a forward pass
   bool by_word = false;      // means something under --by-word
   bool tables = false;       // gives tables for CSV
+  Stacks stacks = Stacks::one;
   std::unique_ptr<AnalysisPart> (*make)(const PartInput& input) = nullptr;
 };
 

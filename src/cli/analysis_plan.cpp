@@ -40,7 +40,8 @@ std::vector<std::filesystem::path> input_paths(const AnalysisRequest& request) {
 }
 
 std::vector<Question> resolve_questions(const AnalysisRequest& request, const Batch& batch,
-                                        const Vocabulary& vocabulary, Warnings& warnings) {
+                                        Component component, const Vocabulary& vocabulary,
+                                        Warnings& warnings) {
   std::vector<Question> questions;
   if (request.from.empty()) {
     if (!request.to.empty()) fail(Status::usage, "--to goes with --from");
@@ -48,8 +49,11 @@ std::vector<Question> resolve_questions(const AnalysisRequest& request, const Ba
   }
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     const Sequence& sequence = batch.sequences[s];
+    const Sides sides = sides_of(component, sequence);
     Question question{
-        {.sequence = s, .from = find_word(sequence, vocabulary, request.from), .to = {}}, request.from, {}};
+        {.sequence = s, .from = find_word(sides.queries_of, vocabulary, request.from), .to = {}},
+        request.from,
+        {}};
     if (question.positions.from.empty()) {
       warnings.add("from_not_found",
                    fmt::format("--from: \"{}\" is not in input \"{}\"", request.from, sequence.id));
@@ -57,7 +61,7 @@ std::vector<Question> resolve_questions(const AnalysisRequest& request, const Ba
     }
     question.positions.top = request.output.top.value_or(question.positions.top);
     for (const std::string& name : request.to) {
-      std::vector<std::size_t> keys = find_word(sequence, vocabulary, name);
+      std::vector<std::size_t> keys = find_word(sides.keys_of, vocabulary, name);
       if (keys.empty()) {
         warnings.add("to_not_found", fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
         continue;
@@ -70,6 +74,28 @@ std::vector<Question> resolve_questions(const AnalysisRequest& request, const Ba
   if (questions.empty())
     fail(Status::usage, "--from: \"{}\" is in none of the inputs", escaped(request.from));
   return questions;
+}
+
+void check_components(const AnalysisRequest& request, const Includes& includes,
+                      std::span<const ComponentHeads> components) {
+  const bool single = components.size() == 1;
+  if (single && components.front().component == Component::none) return;
+  for (const PartRow* part : includes.parts) {
+    if (part->stacks == Stacks::one)
+      fail(Status::usage, "--include {} is unsupported for models of an encoder and a decoder",
+           part->include);
+    if (part->stacks == Stacks::not_cross && single && components.front().component == Component::cross)
+      fail(Status::usage, "--include {} is of self-attention: use --component encoder or decoder",
+           part->include);
+  }
+  if (single) return;
+  const auto refuse = [](const std::string& what) {
+    fail(Status::usage, "{} works on one component at a time: add --component encoder, decoder or cross",
+         what);
+  };
+  if (!request.from.empty()) refuse("--from");
+  if (request.selection.across_layers) refuse("--across-layers");
+  if (!includes.parts.empty()) refuse(fmt::format("--include {}", includes.parts.front()->include));
 }
 
 std::vector<Captured> captured_parts(const Includes& includes) {

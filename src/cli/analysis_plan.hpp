@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include "cli/analysis_request.hpp"
@@ -26,7 +27,13 @@ namespace attnctl::cli {
 /// Positions of --from and --to in each input that has the former; warns of inputs and words that have not.
 /// Throws Error(usage) where no input has it.
 [[nodiscard]] std::vector<Question> resolve_questions(const AnalysisRequest& request, const Batch& batch,
-                                                      const Vocabulary& vocabulary, Warnings& warnings);
+                                                      Component component, const Vocabulary& vocabulary,
+                                                      Warnings& warnings);
+
+/// Throws Error(usage) where something works on one component of a model at a time, or on none, and heads of
+/// several are selected.
+void check_components(const AnalysisRequest& request, const Includes& includes,
+                      std::span<const ComponentHeads> components);
 
 /// The parts of a pass that --include names, in the order of the arrays.
 [[nodiscard]] std::vector<Captured> captured_parts(const Includes& includes);

@@ -4,6 +4,7 @@
 #include "attnctl/analysis/circuit.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -48,6 +49,14 @@ void add_alignment(Record& record, const Sequence& sequence) {
   record.set("sequence_ids", std::move(texts));
 }
 
+/// The decoder's side.
+void add_target(Record& record, const Sequence& target) {
+  if (target.text) record.set("target_text", *target.text);
+  if (!target.tokens.empty()) record.set("target_tokens", List(target.tokens.begin(), target.tokens.end()));
+  record.set("target_ids", make_array({target.ids.size()}, target.ids))
+      .set("target_length", target.queries());
+}
+
 Section inputs_section(const Results& results) {
   List items;
   for (const Sequence& sequence : results.batch.sequences) {
@@ -61,26 +70,27 @@ Section inputs_section(const Results& results) {
     if (!sequence.ids.empty()) record.set("ids", make_array({sequence.ids.size()}, sequence.ids));
     add_alignment(record, sequence);
     record.set("length", sequence.queries());
+    if (sequence.target) add_target(record, *sequence.target);
     if (sequence.truncated > 0) record.set("truncated", sequence.truncated);
     items.emplace_back(std::move(record));
   }
   return {"inputs", "input", std::move(items)};
 }
 
-Section similarity_section(const WeightsAnalysis& weights, HeadOrder order) {
+Section similarity_section(const WeightsAnalysis& weights, const ModelConfig& config, HeadOrder order) {
   List items;
   for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
     for (const SubspaceSimilarity& each : circuit.similarity) {
       Record record;
       record.set("circuit", std::string(name_of(circuit.circuit)))
-          .set("component", Value())
-          .set("layer", or_null(each.layer))
-          .set("heads", names_of(each.heads))
+          .set("component", component_of(config, each.heads.front().layer))
+          .set("layer", number_of(config, each.layer))
+          .set("heads", names_of(config, each.heads))
           .set("values", float_array(each.values))
           .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
           .set("mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs));
       if (order == HeadOrder::cluster) {
-        record.set("order", names_of(in_cluster_order({each.layer, each.heads, each.values}).heads));
+        record.set("order", names_of(config, in_cluster_order({each.layer, each.heads, each.values}).heads));
       }
       items.emplace_back(std::move(record));
     }
@@ -88,7 +98,7 @@ Section similarity_section(const WeightsAnalysis& weights, HeadOrder order) {
   return {"subspace_similarity", "subspace_similarity", std::move(items)};
 }
 
-Section effective_ranks_section(const WeightsAnalysis& weights) {
+Section effective_ranks_section(const WeightsAnalysis& weights, const ModelConfig& config) {
   List items;
   for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
     for (auto first = circuit.heads.begin(); first != circuit.heads.end();) {
@@ -98,13 +108,13 @@ Section effective_ranks_section(const WeightsAnalysis& weights) {
       List names;
       List values;
       for (auto head = first; head != last; ++head) {
-        names.emplace_back(to_string(head->head));
+        names.emplace_back(head_name(config, head->head));
         values.push_back(or_null(head->effective_rank));
       }
       Record record;
       record.set("circuit", std::string(name_of(circuit.circuit)))
-          .set("component", Value())
-          .set("layer", layer)
+          .set("component", component_of(config, layer))
+          .set("layer", number_of(config, layer))
           .set("heads", std::move(names))
           .set("values", std::move(values));
       items.emplace_back(std::move(record));
@@ -114,14 +124,14 @@ Section effective_ranks_section(const WeightsAnalysis& weights) {
   return {"effective_ranks", "effective_ranks", std::move(items)};
 }
 
-Section directions_section(const WeightsAnalysis& weights) {
+Section directions_section(const WeightsAnalysis& weights, const ModelConfig& config) {
   List items;
   for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
     for (const HeadSpectrum& head : circuit.heads) {
       const std::size_t count = head.left.rows();
       const std::span<const double> strongest = std::span(head.singular_values).first(count);
       Record record;
-      record.set("head", to_string(head.head))
+      record.set("head", head_name(config, head.head))
           .set("circuit", std::string(name_of(circuit.circuit)))
           .set("singular_values", float_array({count}, strongest))
           .set("left", float_array(head.left))
@@ -139,7 +149,7 @@ Section circuits_section(const Results& results) {
       const auto factors = circuit_factors(results.model, head.layer, circuit, results.fold_norm);
       if (!factors) continue;
       Record record;
-      record.set("head", to_string(head))
+      record.set("head", head_name(results.config(), head))
           .set("circuit", std::string(name_of(circuit)))
           .set("values", float_array(form_circuit(*factors, head.head)));
       items.emplace_back(std::move(record));
@@ -152,13 +162,14 @@ Section patterns_section(const Results& results) {
   List items;
   for (const InputArray& array : results.arrays) {
     if (array.name != "pattern") continue;
-    const Sequence& sequence = results.batch.sequences[array.sequence];
-    for (std::size_t i = 0; i < results.selection.heads.size(); ++i) {
+    const Sides sides = results.sides(array);
+    const std::vector<HeadId>& heads = results.heads_of(array);
+    for (std::size_t i = 0; i < heads.size(); ++i) {
       Record record;
-      record.set("input", sequence.id)
-          .set("head", to_string(results.selection.heads[i]))
-          .set("queries", sequence.queries())
-          .set("keys", sequence.keys())
+      record.set("input", results.batch.sequences[array.sequence].id)
+          .set("head", head_name(results.config(), heads[i]))
+          .set("queries", sides.queries())
+          .set("keys", sides.keys())
           .set("values", item_of(array.array, i, 2));
       items.emplace_back(std::move(record));
     }
@@ -171,13 +182,15 @@ Section attention_from_section(const Results& results) {
   for (const AttentionAnswer& answer : results.answers) {
     const Question& question = results.questions[answer.question];
     const Sequence& sequence = results.batch.sequences[question.positions.sequence];
-    const auto token = [&](std::size_t position) {
-      return position < sequence.tokens.size() ? Value(sequence.tokens[position]) : Value();
+    const Sides sides =
+        results.sides(results.config().layers[answer.head.layer].component, question.positions.sequence);
+    const auto token = [](std::span<const std::string> tokens, std::size_t position) {
+      return position < tokens.size() ? Value(tokens[position]) : Value();
     };
     List top;
     for (const KeyWeight& key : answer.top) {
       Record record;
-      record.set("key", key.key).set("token", token(key.key)).set("weight", key.weight);
+      record.set("key", key.key).set("token", token(sides.keys_of.tokens, key.key)).set("weight", key.weight);
       top.emplace_back(std::move(record));
     }
     List to;
@@ -189,9 +202,9 @@ Section attention_from_section(const Results& results) {
     const std::size_t query = question.positions.from.front();
     Record record;
     record.set("input", sequence.id)
-        .set("head", to_string(answer.head))
+        .set("head", head_name(results.config(), answer.head))
         .set("query", query)
-        .set("query_token", token(query))
+        .set("query_token", token(sides.queries_of.tokens, query))
         .set("top", std::move(top))
         .set("to", std::move(to));
     items.emplace_back(std::move(record));
@@ -201,14 +214,15 @@ Section attention_from_section(const Results& results) {
 
 /// One record a head; keys and values, which belong to key/value heads, and outputs one a layer.
 Section arrays_section(const Results& results) {
-  const std::vector<std::size_t> layers = results.selection.layers();
+  const ModelConfig& config = results.config();
   List items;
-  const auto add = [&](const InputArray& array, Value layer, Value head, const Array& values) {
+  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, Value head,
+                       const Array& values) {
     Record record;
     record.set("name", array.name)
         .set("input", results.batch.sequences[array.sequence].id)
-        .set("component", Value())
-        .set("layer", std::move(layer))
+        .set("component", component_of(config, layer))
+        .set("layer", number_of(config, layer))
         .set("head", std::move(head))
         .set("shape", List(values.shape.begin(), values.shape.end()))
         .set("values", values);
@@ -217,15 +231,16 @@ Section arrays_section(const Results& results) {
   for (const InputArray& array : results.arrays) {
     if (array.name == "pattern") continue;
     if (array.name == "logits") {
-      add(array, Value(), Value(), array.array);
+      add(array, std::nullopt, Value(), array.array);
     } else if (array.name == "output" || array.name == "keys" || array.name == "values") {
       const std::size_t axes = array.array.shape.size() - 1;
+      const std::vector<std::size_t> layers = results.components[array.component].selection.layers();
       for (std::size_t i = 0; i < layers.size(); ++i)
         add(array, layers[i], Value(), item_of(array.array, i, axes));
     } else {
-      for (std::size_t i = 0; i < results.selection.heads.size(); ++i) {
-        const HeadId head = results.selection.heads[i];
-        add(array, head.layer, to_string(head), item_of(array.array, i, 2));
+      const std::vector<HeadId>& heads = results.heads_of(array);
+      for (std::size_t i = 0; i < heads.size(); ++i) {
+        add(array, heads[i].layer, head_name(config, heads[i]), item_of(array.array, i, 2));
       }
     }
   }
@@ -249,10 +264,11 @@ Document analysis_document(const Results& results, const Session& session) {
     add({"heads", "head", results.heads(HeadColumns::named)});
   }
   if (results.weights && results.includes.weights) {
-    add(similarity_section(*results.weights, results.order));
-    add(effective_ranks_section(*results.weights));
+    add(similarity_section(*results.weights, results.config(), results.order));
+    add(effective_ranks_section(*results.weights, results.config()));
   }
-  if (results.weights && results.includes.directions) add(directions_section(*results.weights));
+  if (results.weights && results.includes.directions)
+    add(directions_section(*results.weights, results.config()));
   if (results.includes.circuits) add(circuits_section(results));
   if (results.includes.patterns) add(patterns_section(results));
   if (!results.questions.empty()) add(attention_from_section(results));

@@ -9,10 +9,10 @@
 namespace attnctl::cli {
 namespace {
 
-std::vector<std::string> labels_of(const HeadMatrix& matrix) {
+std::vector<std::string> labels_of(const ModelConfig& config, const HeadMatrix& matrix) {
   std::vector<std::string> labels;
   for (const HeadId head : matrix.heads) {
-    labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : to_string(head));
+    labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : head_name(config, head));
   }
   return labels;
 }
@@ -34,13 +34,13 @@ HeadMatrix in_cluster_order(HeadMatrix matrix) {
   return ordered;
 }
 
-Heatmap head_heatmap(const std::string& title, const HeadMatrix& matrix) {
+Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const HeadMatrix& matrix) {
   const auto values = matrix.values.values();
   return {title,
           "Head",
           "Head",
-          labels_of(matrix),
-          labels_of(matrix),
+          labels_of(config, matrix),
+          labels_of(config, matrix),
           make_array({matrix.heads.size(), matrix.heads.size()},
                      std::vector<double>(values.begin(), values.end()))};
 }

@@ -25,7 +25,8 @@ struct HeadMatrix {
 [[nodiscard]] HeadMatrix in_cluster_order(HeadMatrix matrix);
 
 /// Both axes are heads: "Head i" within a layer, "L.H" across layers.
-[[nodiscard]] Heatmap head_heatmap(const std::string& title, const HeadMatrix& matrix);
+[[nodiscard]] Heatmap head_heatmap(const ModelConfig& config, const std::string& title,
+                                   const HeadMatrix& matrix);
 
 /// A name as formulas write it: "w_q" is W_Q, "qk" QK.
 [[nodiscard]] std::string symbol_of(std::string_view name);

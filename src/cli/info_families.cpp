@@ -34,6 +34,7 @@ bool may(const FamilySpec& row, const Property& property) {
 std::string kind_of(const FamilySpec& row) {
   if (row.sizes == SizesFrom::tensors) return "mechanism";
   if (!row.embedding.class_token.empty()) return "vision";
+  if (row.decoder) return "encoder-decoder";
   return row.causal ? "decoder" : "encoder";
 }
 
@@ -62,7 +63,7 @@ Cell position_of(const FamilySpec& row) {
     return may(row, [&](const FamilySpec& each) { return each.position == kind; });
   };
   if (has(PositionKind::learned)) words.emplace_back("learned");
-  if (has(PositionKind::sinusoidal)) words.emplace_back("sinusoidal");
+  if (has(PositionKind::sinusoidal) || has(PositionKind::sinusoidal_halves)) words.emplace_back("sinusoidal");
   if (may(row, [](const FamilySpec& each) { return each.rotary.has_value(); })) {
     const bool interleaved = row.rotary && row.rotary->pairing == RotaryPairing::interleaved;
     words.emplace_back(interleaved ? "rotary interleaved" : "rotary");
@@ -85,6 +86,7 @@ Cell activation_of(const FamilySpec& row) {
 Cell mask_of(const FamilySpec& row) {
   Words words;
   words.emplace_back(row.causal ? "causal" : "none");
+  if (row.decoder) words.emplace_back("causal in the decoder");
   if (row.window) words.emplace_back("windows");
   return joined(words);
 }

@@ -46,6 +46,7 @@ std::string position_of(const ModelConfig& config) {
     case PositionKind::learned:
       return "learned";
     case PositionKind::sinusoidal:
+    case PositionKind::sinusoidal_halves:
       return "sinusoidal";
     case PositionKind::none:
       break;

@@ -1,5 +1,6 @@
 #include "cli/info_parts.hpp"
 
+#include "attnctl/analysis/head_axes.hpp"
 #include "attnctl/model/accounting.hpp"
 #include "attnctl/model/sharing.hpp"
 
@@ -57,8 +58,7 @@ Record memory_record(const ModelConfig& config, std::size_t length) {
 
 /// The earlier layer whose weights these are.
 Cell shared_with(const ModelConfig& config, std::size_t layer) {
-  const auto first =
-      std::ranges::find(config.layers, config.layers[layer].stored_as, &LayerConfig::stored_as);
+  const auto first = std::ranges::find(config.layers, config.layers[layer].stored(), &LayerConfig::stored);
   const auto index = static_cast<std::size_t>(first - config.layers.begin());
   return index == layer ? Cell() : cell(index);
 }
@@ -67,11 +67,16 @@ Table layers_table(const ModelConfig& config, const ParameterCount& parameters) 
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < parameters.layers.size(); ++i) {
     const ParameterCount::Layer& layer = parameters.layers[i];
-    rows.push_back({cell(i), cell(layer.query), cell(layer.key), cell(layer.value), cell(layer.output),
-                    cell(layer.attention), cell(layer.all), shared_with(config, i)});
+    std::vector<Cell>& row = rows.emplace_back();
+    if (config.decoder) row.push_back(component_cell(config, i));
+    row.insert(row.end(), {cell(std::uint64_t{config.layers[i].number}), cell(layer.query), cell(layer.key),
+                           cell(layer.value), cell(layer.output), cell(layer.attention), cell(layer.all),
+                           shared_with(config, i)});
   }
-  return make_table("layers", {"layer", "query", "key", "value", "output", "attention", "all", "shared_with"},
-                    std::move(rows));
+  std::vector<std::string> columns = {"layer",  "query",     "key", "value",
+                                      "output", "attention", "all", "shared_with"};
+  if (config.decoder) columns.insert(columns.begin(), "component");
+  return make_table("layers", std::move(columns), std::move(rows));
 }
 
 Table tensors_table(const Checkpoint& weights) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kGroup = "Inputs (repeat freely; order is kept)";
 
-enum class ItemOption { text, pair, ids, file, embeddings, pixels };
+enum class ItemOption { text, pair, ids, file, embeddings, pixels, target_text, target_ids };
 using ItemOptions = std::map<const CLI::Option*, ItemOption>;
 
 /// Options run in the order of their definition, not of the command line: their values are put in order
@@ -62,6 +62,12 @@ void collect_items(const CLI::App& command, const ItemOptions& items, InputOptio
         break;
       case ItemOption::pixels:
         add(InputItem::Kind::pixels);
+        break;
+      case ItemOption::target_text:
+        options.targets.push_back({InputItem::Kind::text, value});
+        break;
+      case ItemOption::target_ids:
+        options.targets.push_back({InputItem::Kind::ids, value});
         break;
     }
     behind_text = found->second == ItemOption::text;
@@ -117,6 +123,10 @@ ItemOptions add_sequence_items(CLI::App& command, InputOptions& options) {
            "[n, d] or [batch, n, d] in place of token embeddings");
   add_item(command, items, ItemOption::pixels, "--pixels", "X.npy",
            "images [batch, channels, height, width] of a model that reads them");
+  add_item(command, items, ItemOption::target_text, "--target-text", "S",
+           "the decoder's side of the k-th input, the model's start token put before it");
+  add_item(command, items, ItemOption::target_ids, "--target-ids", "2,17,9",
+           "the decoder's own input, used as it is");
   command
       .add_flag("--truncate", options.truncate,
                 "cut texts and ids that are longer than the model's positions, with a warning")

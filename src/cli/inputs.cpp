@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -91,11 +92,40 @@ void read_embeddings_item(const std::string& path, const std::optional<std::stri
   }
 }
 
+/// The k-th target goes with the k-th input.
+void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
+  if (options.targets.empty()) return;
+  const std::optional<DecoderConfig>& decoder = open.model.config().decoder;
+  if (!decoder)
+    fail(Status::usage, "--target-ids and --target-text: the model has no decoder that reads an encoder");
+  if (options.targets.size() != batch.sequences.size()) {
+    fail(Status::usage, "{} targets for {} inputs: give one --target-ids or --target-text for each",
+         options.targets.size(), batch.sequences.size());
+  }
+  for (std::size_t i = 0; i < options.targets.size(); ++i) {
+    const InputItem& item = options.targets[i];
+    auto target = std::make_shared<Sequence>();
+    if (item.kind == InputItem::Kind::ids) {
+      target->ids = parse_ids(item.value, "--target-ids");
+    } else {
+      require_utf8(item.value, {"--target-text", 0, 1});
+      *target = open.encoder.encode({{}, item.value, std::nullopt, std::nullopt});
+      if (!decoder->start_token)
+        fail(Status::bad_input,
+             "{}: names no /decoder_start_token_id to begin a text with; give --target-ids",
+             escaped(open.model.source().config_path.string()));
+      put_first(*decoder->start_token, *target);
+    }
+    batch.sequences[i].target = std::move(target);
+  }
+}
+
 /// What a tokenizer says of types means nothing to a model without them.
 void drop_token_types(const ModelConfig& config, Batch& batch) {
   if (config.embedding.token_types > 0) return;
   for (Sequence& sequence : batch.sequences) {
     if (sequence.text) sequence.token_type_ids.clear();
+    if (sequence.target) sequence.target->token_type_ids.clear();
   }
 }
 
@@ -195,6 +225,7 @@ Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnin
     }
   }
   if (options.truncate && most) truncate_inputs(*most, batch, warnings);
+  add_targets(options, open, batch);
   finish_batch(batch, open.vocabulary);
   drop_token_types(open.model.config(), batch);
   apply_masks(options, batch);

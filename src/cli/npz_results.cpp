@@ -62,9 +62,32 @@ std::size_t spectrum_width(Circuit circuit, const ModelConfig& config, const Sel
   return width;
 }
 
+/// A component's part of a result.
+struct Part {
+  const ComponentHeads& heads;
+  const Results& results;
+  std::string prefix;  // of names of arrays
+};
+
+/// The analysis of a component's heads alone.
+CircuitAnalysis of_component(const CircuitAnalysis& circuit, const Part& part) {
+  const auto& layers = part.results.config().layers;
+  const auto has = [&](HeadId head) { return layers[head.layer].component == part.heads.component; };
+  CircuitAnalysis own;
+  own.circuit = circuit.circuit;
+  for (const HeadSpectrum& head : circuit.heads) {
+    if (has(head.head)) own.heads.push_back(head);
+  }
+  for (const SubspaceSimilarity& each : circuit.similarity) {
+    if (has(each.heads.front())) own.similarity.push_back(each);
+  }
+  return own;
+}
+
 /// The largest values of each head; 0 where a circuit is too narrow for as many, NaN where it is undefined.
-Array singular_values_array(const CircuitAnalysis& circuit, const Results& results, Warnings& warnings) {
-  const std::size_t width = spectrum_width(circuit.circuit, results.model.config(), results.selection);
+Array singular_values_array(const CircuitAnalysis& circuit, const Part& part, Warnings& warnings) {
+  const Selection& selection = part.heads.selection;
+  const std::size_t width = spectrum_width(circuit.circuit, part.results.config(), selection);
   std::vector<double> values;
   std::size_t most = 0;
   for (const HeadSpectrum& head : circuit.heads) {
@@ -80,28 +103,33 @@ Array singular_values_array(const CircuitAnalysis& circuit, const Results& resul
         fmt::format(
             "{0}_singular_values has the first {1} of {2} values of each head (d_head is smaller than "
             "d_value); --format csv writes them all",
-            name_of(circuit.circuit), width, most));
+            part.prefix + std::string(name_of(circuit.circuit)), width, most));
   }
-  return float_array(shape_of(results.selection, {width}), values);
+  return float_array(shape_of(selection, {width}), values);
 }
 
-void add_circuit(NpzWriter& npz, const CircuitAnalysis& circuit, const Results& results, Warnings& warnings) {
-  const std::string prefix(name_of(circuit.circuit));
-  npz.add(prefix + "_similarity", similarity_array(circuit, results.selection));
-  if (circuit.heads.size() != results.selection.heads.size()) return;  // some layers have no such circuit
+void add_circuit(NpzWriter& npz, const CircuitAnalysis& all, const Part& part, Warnings& warnings) {
+  const Selection& selection = part.heads.selection;
+  const bool alone = part.results.components.size() == 1;
+  const CircuitAnalysis own = alone ? CircuitAnalysis() : of_component(all, part);
+  const CircuitAnalysis& circuit = alone ? all : own;
+  const std::string prefix = part.prefix + std::string(name_of(circuit.circuit));
+  npz.add(prefix + "_similarity", similarity_array(circuit, selection));
+  if (circuit.heads.size() != selection.heads.size()) return;  // some layers have no such circuit
   std::vector<double> ranks;
   for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));
-  npz.add(prefix + "_effective_rank", float_array(shape_of(results.selection, {}), ranks));
-  npz.add(prefix + "_singular_values", singular_values_array(circuit, results, warnings));
+  npz.add(prefix + "_effective_rank", float_array(shape_of(selection, {}), ranks));
+  npz.add(prefix + "_singular_values", singular_values_array(circuit, part, warnings));
 }
 
-void add_circuits(NpzWriter& npz, const Results& results) {
+void add_circuits(NpzWriter& npz, const Part& part) {
+  const Results& results = part.results;
   for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
     std::vector<double> values;
     std::size_t rows = 0;
     std::size_t cols = 0;
     bool all = true;
-    for (const HeadId head : results.selection.heads) {
+    for (const HeadId head : part.heads.selection.heads) {
       const auto factors = circuit_factors(results.model, head.layer, circuit, results.fold_norm);
       all &= factors.has_value();
       if (!factors) continue;
@@ -111,42 +139,55 @@ void add_circuits(NpzWriter& npz, const Results& results) {
       values.insert(values.end(), matrix.values().begin(), matrix.values().end());
     }
     if (all)
-      npz.add(std::string(name_of(circuit)) + "_circuit",
-              float_array(shape_of(results.selection, {rows, cols}), values));
+      npz.add(part.prefix + std::string(name_of(circuit)) + "_circuit",
+              float_array(shape_of(part.heads.selection, {rows, cols}), values));
+  }
+}
+
+/// layers and heads of one component.
+void add_axes(NpzWriter& npz, const ComponentHeads& component, const ModelConfig& config) {
+  const std::vector<HeadId>& selected = component.selection.heads;
+  const std::string prefix = prefix_of(component.component);
+  const HeadAxes axes(selected);
+  const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
+  std::vector<std::int64_t> layers;
+  for (const std::size_t layer : axes.layers()) layers.push_back(number(config.layers[layer].number));
+  npz.add(prefix + "layers", make_array({layers.size()}, layers));
+  std::vector<std::int64_t> heads;
+  if (axes.regular()) {
+    for (std::size_t i = 0; i < selected.size() / layers.size(); ++i)
+      heads.push_back(number(selected[i].head));
+    npz.add(prefix + "heads", make_array({heads.size()}, heads));
+  } else {
+    for (const HeadId head : selected)
+      heads.insert(heads.end(), {number(config.layers[head.layer].number), number(head.head)});
+    npz.add(prefix + "heads", make_array({selected.size(), 2}, heads));
   }
 }
 
 }  // namespace
 
-void add_selection_arrays(NpzWriter& npz, const Batch& batch, const Selection& selection) {
-  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
-    const std::vector<std::int64_t>& ids = batch.sequences[s].ids;
-    if (!ids.empty()) npz.add("ids_" + std::to_string(s), make_array({ids.size()}, ids));
+void add_selection_arrays(NpzWriter& npz, const Results& results) {
+  const auto add_ids = [&](const char* name, std::size_t s, const std::vector<std::int64_t>& ids) {
+    if (!ids.empty()) npz.add(fmt::format("{}_{}", name, s), make_array({ids.size()}, ids));
+  };
+  const std::vector<Sequence>& sequences = results.batch.sequences;
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    add_ids("ids", s, sequences[s].ids);
+    if (sequences[s].target) add_ids("target_ids", s, sequences[s].target->ids);
   }
-  const HeadAxes axes(selection.heads);
-  const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
-  std::vector<std::int64_t> layers;
-  for (const std::size_t layer : axes.layers()) layers.push_back(number(layer));
-  npz.add("layers", make_array({layers.size()}, layers));
-  std::vector<std::int64_t> heads;
-  if (axes.regular()) {
-    for (std::size_t i = 0; i < selection.heads.size() / layers.size(); ++i) {
-      heads.push_back(number(selection.heads[i].head));
-    }
-    npz.add("heads", make_array({heads.size()}, heads));
-  } else {
-    for (const HeadId head : selection.heads)
-      heads.insert(heads.end(), {number(head.layer), number(head.head)});
-    npz.add("heads", make_array({selection.heads.size(), 2}, heads));
-  }
+  for (const ComponentHeads& component : results.components) add_axes(npz, component, results.config());
 }
 
 void add_weights_arrays(NpzWriter& npz, const Results& results, Warnings& warnings) {
-  if (results.weights && results.includes.weights) {
-    add_circuit(npz, results.weights->qk, results, warnings);
-    if (results.weights->ov) add_circuit(npz, *results.weights->ov, results, warnings);
+  for (const ComponentHeads& component : results.components) {
+    const Part part = {component, results, prefix_of(component.component)};
+    if (results.weights && results.includes.weights) {
+      add_circuit(npz, results.weights->qk, part, warnings);
+      if (results.weights->ov) add_circuit(npz, *results.weights->ov, part, warnings);
+    }
+    if (results.includes.circuits) add_circuits(npz, part);
   }
-  if (results.includes.circuits) add_circuits(npz, results);
 }
 
 }  // namespace attnctl::cli

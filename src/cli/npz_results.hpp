@@ -7,8 +7,9 @@
 
 namespace attnctl::cli {
 
-/// The arrays of an NPZ that stand before those of the pass: ids_I, layers, heads.
-void add_selection_arrays(NpzWriter& npz, const Batch& batch, const Selection& selection);
+/// The arrays of an NPZ that stand before those of the pass: ids_I, target_ids_I, and of each component
+/// layers and heads.
+void add_selection_arrays(NpzWriter& npz, const Results& results);
 
 /// The arrays of the weights analyses: qk_similarity, qk_effective_rank, qk_singular_values, qk_circuit, and
 /// of OV. Heads whose values are wider than their queries have more singular values of OV than the array's

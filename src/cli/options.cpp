@@ -108,10 +108,16 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
 
 void add_head_options(CLI::App& command, SelectionOptions& options) {
   const std::string group = "Selection";
+  command
+      .add_option("--component", options.component, "of an encoder and a decoder: encoder, decoder, cross")
+      ->type_name("LIST")
+      ->group(group);
   command.add_option("--layers", options.layers, "layers, such as 0,3-5 (default: all)")
       ->type_name("LIST")
       ->group(group);
-  command.add_option("--heads", options.heads, "heads as LAYER.HEAD, such as 0.1,2.3 (default: all)")
+  command
+      .add_option("--heads", options.heads,
+                  "heads as LAYER.HEAD, such as 0.1,2.3, or enc.0.1,cross.2.3 (default: all)")
       ->type_name("LIST")
       ->group(group);
 }

@@ -33,12 +33,15 @@ struct InputItem {
 
 struct InputOptions {
   std::vector<InputItem> items;
-  std::string input_format;       // of standard input: "json", "jsonl", "txt" or "conllu"
-  std::vector<std::string> keys;  // the k-th belongs to the k-th --embeddings
+  std::vector<InputItem> targets;  // of kinds text and ids; the k-th belongs to the k-th input
+  std::string input_format;        // of standard input: "json", "jsonl", "txt" or "conllu"
+  std::vector<std::string> keys;   // the k-th belongs to the k-th --embeddings
   std::vector<std::string> values;
   std::optional<std::string> mask;  // "causal", "none" or a file
   std::optional<std::string> key_mask;
   bool truncate = false;
+
+  [[nodiscard]] bool has_targets() const { return !targets.empty(); }
 };
 /// --text, --text-pair, --input and --input-format: the inputs that are text.
 void add_text_options(CLI::App& command, InputOptions& options);
@@ -61,6 +64,7 @@ struct Includes {
 enum class HeadOrder { model, cluster };
 
 struct SelectionOptions {
+  std::string component;  // --component; empty: all
   std::string layers;
   std::string heads;
   std::string attention;  // --attention; empty: as the model says
@@ -72,7 +76,7 @@ struct SelectionOptions {
   HeadOrder order = HeadOrder::model;
   std::string similarity = "qk,ov";  // of the map of heads
 };
-/// --layers and --heads alone.
+/// --component, --layers and --heads alone.
 void add_head_options(CLI::App& command, SelectionOptions& options);
 void add_selection_options(CLI::App& command, SelectionOptions& options, const std::string& default_include);
 /// Parses a list for --include; Error(usage) names what is not known.

@@ -1,4 +1,5 @@
 #include "attnctl/analysis/composition.hpp"
+#include "attnctl/analysis/head_axes.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -64,8 +65,8 @@ Section CompositionPart::section() const {
   for (const Composition& each : compositions_) {
     Record record;
     record.set("kind", std::string(name_of(each.kind)))
-        .set("component", Value())
-        .set("heads", names_of(each.heads))
+        .set("component", component_of(input_.open.model.config(), each.heads.front().layer))
+        .set("heads", names_of(input_.open.model.config(), each.heads))
         .set("values", float_array(each.scores))
         .set("excess", float_array(each.excess))
         .set("mean", or_null(each.mean))
@@ -84,9 +85,11 @@ Table CompositionPart::table() const {
     for (const Pair& pair : pairs_of(each)) {
       const HeadId earlier = each.heads[pair.earlier];
       const HeadId later = each.heads[pair.later];
-      rows.push_back({std::string(name_of(each.kind)), Cell(), cell_of(earlier.layer), cell_of(earlier.head),
-                      cell_of(later.layer), cell_of(later.head), cell_of(pair.score()),
-                      cell_of(pair.score() - pair.excess()), cell_of(pair.excess())});
+      rows.push_back({std::string(name_of(each.kind)),
+                      component_cell(input_.open.model.config(), earlier.layer),
+                      number_cell(input_.open.model.config(), earlier.layer), cell_of(earlier.head),
+                      number_cell(input_.open.model.config(), later.layer), cell_of(later.head),
+                      cell_of(pair.score()), cell_of(pair.score() - pair.excess()), cell_of(pair.excess())});
     }
   }
   return make_table(
@@ -113,9 +116,10 @@ Table CompositionPart::strongest_text() const {
     std::vector<Pair> pairs = pairs_of(each);
     std::ranges::stable_sort(pairs, std::greater<>(), &Pair::excess);
     for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i) {
-      rows.push_back({std::string(name_of(each.kind)), to_string(each.heads[pairs[i].earlier]),
-                      to_string(each.heads[pairs[i].later]), cell_of(pairs[i].score()),
-                      cell_of(pairs[i].excess())});
+      rows.push_back({std::string(name_of(each.kind)),
+                      head_name(input_.open.model.config(), each.heads[pairs[i].earlier]),
+                      head_name(input_.open.model.config(), each.heads[pairs[i].later]),
+                      cell_of(pairs[i].score()), cell_of(pairs[i].excess())});
     }
   }
   return make_table("", {"kind", "earlier", "later", "score", "over random"}, std::move(rows));
@@ -123,7 +127,7 @@ Table CompositionPart::strongest_text() const {
 
 /// Earlier heads down, later heads across, what exceeds the null in red. The last layer's heads are before
 /// none, the first one's after none; a model of one layer is drawn whole, without scores.
-Heatmap heatmap_of(const Composition& composition) {
+Heatmap heatmap_of(const ModelConfig& config, const Composition& composition) {
   const std::vector<HeadId>& heads = composition.heads;
   const bool cut = heads.front().layer != heads.back().layer;
   Heatmap heatmap{
@@ -131,13 +135,13 @@ Heatmap heatmap_of(const Composition& composition) {
   std::vector<double> values;
   for (std::size_t a = 0; a < heads.size(); ++a) {
     if (cut && heads[a].layer == heads.back().layer) continue;
-    heatmap.y_labels.push_back(to_string(heads[a]));
+    heatmap.y_labels.push_back(head_name(config, heads[a]));
     for (std::size_t b = 0; b < heads.size(); ++b) {
       if (!cut || heads[b].layer != heads.front().layer) values.push_back(composition.excess(a, b));
     }
   }
   for (const HeadId head : heads) {
-    if (!cut || head.layer != heads.front().layer) heatmap.x_labels.push_back(to_string(head));
+    if (!cut || head.layer != heads.front().layer) heatmap.x_labels.push_back(head_name(config, head));
   }
   heatmap.values = make_array({heatmap.y_labels.size(), heatmap.x_labels.size()}, std::move(values));
   return heatmap;
@@ -150,7 +154,7 @@ HeatmapPage CompositionPart::picture() const {
   double most = 0;
   for (const Composition& each : compositions_) {
     for (const Pair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess()));
-    page.heatmaps.push_back(heatmap_of(each));
+    page.heatmaps.push_back(heatmap_of(input_.open.model.config(), each));
   }
   if (most == 0) most = 1;
   page.scale = {.diverging = true, .low = -most, .high = most, .label = "Score Over Random"};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/analysis_part.hpp"
+#include "cli/shapes.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -76,9 +77,9 @@ Table ContributionsPart::heads_table(const std::vector<HeadContribution>& heads,
   for (const HeadContribution& of : heads) {
     std::vector<Cell>& row = rows.emplace_back();
     row.emplace_back(input_.shown.sequences[of.input].id);
-    if (named) row.emplace_back(to_string(of.head));
-    row.emplace_back();  // component: a model of one stack has none
-    row.push_back(integer(of.head.layer));
+    if (named) row.emplace_back(head_name(input_.open.model.config(), of.head));
+    row.push_back(component_cell(input_.open.model.config(), of.head.layer));
+    row.push_back(number_cell(input_.open.model.config(), of.head.layer));
     row.push_back(integer(of.head.head));
     row.push_back(integer(of.rows));
     for (const Column& column : kColumns) row.push_back(number(of.*column.value));
@@ -91,8 +92,10 @@ Table ContributionsPart::ranks_table(const std::vector<LayerOutputRank>& layers)
   std::vector<std::vector<Cell>> rows;
   for (const LayerOutputRank& layer : layers) {
     const auto add = [&](const char* output, Cell rank, const std::optional<double>& change) {
-      rows.push_back({input_.shown.sequences[layer.input].id, Cell(), integer(layer.layer),
-                      std::string(output), std::move(rank), integer(layer.full_rank), number(change)});
+      rows.push_back({input_.shown.sequences[layer.input].id,
+                      component_cell(input_.open.model.config(), layer.layer),
+                      number_cell(input_.open.model.config(), layer.layer), std::string(output),
+                      std::move(rank), integer(layer.full_rank), number(change)});
     };
     for (const OutputRankChange& cut : layer.cuts) add("cut", integer(cut.rank), cut.change);
     add("removed", Cell(), layer.removed);

@@ -138,11 +138,11 @@ Section MapPart::section() const {
     }
     Record record;
     record.set("similarity", drawn.similarity)
-        .set("component", Value())
-        .set("layer", or_null(drawn.matrix.layer))
-        .set("heads", names_of(drawn.map.heads))
-        .set("undefined", names_of(drawn.map.undefined))
-        .set("order", names_of(drawn.matrix.heads))
+        .set("component", component_of(input_.open.model.config(), drawn.matrix.heads.front().layer))
+        .set("layer", number_of(input_.open.model.config(), drawn.matrix.layer))
+        .set("heads", names_of(input_.open.model.config(), drawn.map.heads))
+        .set("undefined", names_of(input_.open.model.config(), drawn.map.undefined))
+        .set("order", names_of(input_.open.model.config(), drawn.matrix.heads))
         .set("linkage", std::move(linkage))
         .set("points", float_array(drawn.map.map.points))
         .set("stress", or_null(drawn.map.map.stress))
@@ -178,8 +178,9 @@ Table MapPart::table() const {
     std::ranges::sort(heads);
     for (const HeadId head : heads) {
       const Place place = place_of(drawn, head);
-      rows.push_back({drawn.similarity, Cell(), cell_of(head.layer), cell_of(head.head), cell_of(place.order),
-                      cell_of(place.x), cell_of(place.y), cell_of(drawn.map.map.stress),
+      rows.push_back({drawn.similarity, component_cell(input_.open.model.config(), head.layer),
+                      number_cell(input_.open.model.config(), head.layer), cell_of(head.head),
+                      cell_of(place.order), cell_of(place.x), cell_of(place.y), cell_of(drawn.map.map.stress),
                       cell_of(drawn.map.map.share)});
     }
   }
@@ -205,7 +206,9 @@ void MapPart::add_arrays(PartResults& results, std::string_view similarity) cons
     }
     quality.push_back(drawn.map.map.stress.value_or(kUndefined));
     quality.push_back(drawn.map.map.share.value_or(kUndefined));
-    const std::string layer = drawn.matrix.layer ? fmt::format("_{}", *drawn.matrix.layer) : "";
+    const std::string layer =
+        drawn.matrix.layer ? fmt::format("_{}", input_.open.model.config().layers[*drawn.matrix.layer].number)
+                           : "";
     results.arrays.push_back({fmt::format("{}_linkage{}", similarity, layer),
                               make_array({drawn.map.linkage.merges.size(), 4}, linkage_rows(drawn.map))});
   }
@@ -224,17 +227,19 @@ void MapPart::add_text(PartResults& results, const Drawn& drawn) const {
   const std::vector<HeadId>& order = drawn.matrix.heads;
   const bool with_values = order.size() <= most_columns;
   if (with_values) {
-    for (const HeadId head : order) columns.push_back(to_string(head));
+    for (const HeadId head : order) columns.push_back(head_name(input_.open.model.config(), head));
   }
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Place place = place_of(drawn, order[i]);
     std::vector<Cell>& row = rows.emplace_back();
-    row = {to_string(order[i]), cell_of(place.x), cell_of(place.y)};
+    row = {head_name(input_.open.model.config(), order[i]), cell_of(place.x), cell_of(place.y)};
     if (!with_values) continue;
     for (std::size_t j = 0; j < order.size(); ++j) row.push_back(cell_of(drawn.matrix.values(i, j)));
   }
-  const std::string where = drawn.matrix.layer ? fmt::format("layer {}", *drawn.matrix.layer) : "all layers";
+  const std::string where = drawn.matrix.layer
+                                ? "layer " + layer_name(input_.open.model.config(), *drawn.matrix.layer)
+                                : "all layers";
   const std::optional<double>& stress = drawn.map.map.stress;
   results.text.push_back(
       {fmt::format("Heads by {} similarity, {}: order of the tree, map (stress {})",
@@ -250,8 +255,9 @@ ChartPage MapPart::charts() const {
   for (const Drawn& drawn : all_) most = std::max(most, drawn.matrix.heads.size());
   std::vector<std::vector<Cell>> rows(most);
   for (const Drawn& drawn : all_) {
-    const std::string where =
-        drawn.matrix.layer ? fmt::format("layer {}", *drawn.matrix.layer) : std::string("all layers");
+    const std::string where = drawn.matrix.layer
+                                  ? "layer " + layer_name(input_.open.model.config(), *drawn.matrix.layer)
+                                  : "all layers";
     const std::string name = fmt::format("{} similarity, {}", symbol_of(drawn.similarity), where);
     for (const char* part : {" head", " x", " y"}) columns.push_back(name + part);
     for (std::size_t i = 0; i < most; ++i) {
@@ -260,7 +266,7 @@ ChartPage MapPart::charts() const {
       if (i >= drawn.matrix.heads.size()) continue;
       const HeadId head = drawn.matrix.heads[i];
       const Place place = place_of(drawn, head);
-      row[columns.size() - 3] = to_string(head);
+      row[columns.size() - 3] = head_name(input_.open.model.config(), head);
       row[columns.size() - 2] = cell_of(place.x);
       row[columns.size() - 1] = cell_of(place.y);
     }

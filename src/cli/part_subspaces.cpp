@@ -69,8 +69,9 @@ Table SubspacesPart::heads_table(bool named) const {
   for (std::size_t i = 0; i < input_.selection.heads.size(); ++i) {
     const HeadId head = input_.selection.heads[i];
     std::vector<Cell>& row = rows.emplace_back();
-    if (named) row.emplace_back(to_string(head));
-    row.insert(row.end(), {Cell(), cell_of(head.layer), cell_of(head.head),
+    if (named) row.emplace_back(head_name(input_.open.model.config(), head));
+    row.insert(row.end(), {component_cell(input_.open.model.config(), head.layer),
+                           number_cell(input_.open.model.config(), head.layer), cell_of(head.head),
                            cell_of(kv_head_of(input_.open.model.config(), head))});
     for (const Projection projection : all_projections) {
       const auto found = std::ranges::find(analyses_, projection, &ProjectionAnalysis::projection);
@@ -109,9 +110,9 @@ Section SubspacesPart::kernel_section() const {
       for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
       Record record;
       record.set("projection", std::string(name_of(analysis.projection)))
-          .set("component", Value())
-          .set("layer", or_null(each.layer))
-          .set("heads", names_of(each.heads))
+          .set("component", component_of(input_.open.model.config(), each.heads.front().layer))
+          .set("layer", number_of(input_.open.model.config(), each.layer))
+          .set("heads", names_of(input_.open.model.config(), each.heads))
           .set("ranks", std::move(ranks))
           .set("values", float_array(each.kernel))
           .set("cosines", float_array({each.heads.size(), each.heads.size(), each.angles}, each.cosines))
@@ -142,8 +143,8 @@ Table SubspacesPart::kernel_table() const {
           }
           std::vector<Cell>& row = rows.emplace_back();
           row = {std::string(name_of(analysis.projection)),
-                 Cell(),
-                 cell_of(each.layer),
+                 component_cell(input_.open.model.config(), each.heads[a].layer),
+                 each.layer ? number_cell(input_.open.model.config(), *each.layer) : Cell(),
                  cell_of(each.heads[a].head),
                  cell_of(each.heads[b].head),
                  cell_of(each.ranks[a]),
@@ -152,7 +153,9 @@ Table SubspacesPart::kernel_table() const {
                  cell_of(largest(a, b)),
                  cell_of(mean_of(null)),
                  cell_of(deviation_of(null))};
-          if (across) row.insert(row.end(), {cell_of(each.heads[a].layer), cell_of(each.heads[b].layer)});
+          if (across)
+            row.insert(row.end(), {number_cell(input_.open.model.config(), each.heads[a].layer),
+                                   number_cell(input_.open.model.config(), each.heads[b].layer)});
         }
       }
     }
@@ -216,7 +219,7 @@ Table SubspacesPart::ranks_text() const {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < input_.selection.heads.size(); ++i) {
     std::vector<Cell>& row = rows.emplace_back();
-    row.emplace_back(to_string(input_.selection.heads[i]));
+    row.emplace_back(head_name(input_.open.model.config(), input_.selection.heads[i]));
     for (const Projection projection : all_projections) {
       const auto found = std::ranges::find(analyses_, projection, &ProjectionAnalysis::projection);
       row.push_back(found != analyses_.end() ? cell_of(found->heads[i].effective_rank) : Cell());
@@ -250,8 +253,10 @@ HeatmapPage SubspacesPart::picture() const {
       const SubspaceAngles& each = analysis.angles[i];
       HeadMatrix matrix{each.layer, each.heads, each.kernel};
       if (input_.request.selection.order == HeadOrder::cluster) matrix = in_cluster_order(std::move(matrix));
-      const std::string layer = each.layer ? fmt::format("Layer {} ", *each.layer) : "";
-      page.heatmaps.push_back(head_heatmap(layer + symbol_of(name_of(analysis.projection)), matrix));
+      const std::string layer =
+          each.layer ? "Layer " + layer_name(input_.open.model.config(), *each.layer) + " " : "";
+      page.heatmaps.push_back(
+          head_heatmap(input_.open.model.config(), layer + symbol_of(name_of(analysis.projection)), matrix));
     }
   }
   return page;

@@ -15,7 +15,7 @@
 namespace attnctl::cli {
 namespace {
 
-HeatmapPage similarity_page(const WeightsAnalysis& weights, HeadOrder order) {
+HeatmapPage similarity_page(const WeightsAnalysis& weights, const ModelConfig& config, HeadOrder order) {
   HeatmapPage page;
   page.scale = {.diverging = true, .low = -1, .high = 1, .label = "Subspace Correlation"};
   const std::vector<SubspaceSimilarity>& all = weights.qk.similarity;
@@ -24,8 +24,8 @@ HeatmapPage similarity_page(const WeightsAnalysis& weights, HeadOrder order) {
   for (const SubspaceSimilarity& each : all) {
     HeadMatrix matrix{each.layer, each.heads, each.values};
     if (order == HeadOrder::cluster) matrix = in_cluster_order(std::move(matrix));
-    const std::string title = all.size() == 1 ? page.title : fmt::format("Layer {}", *each.layer);
-    page.heatmaps.push_back(head_heatmap(title, matrix));
+    const std::string title = all.size() == 1 ? page.title : "Layer " + layer_name(config, *each.layer);
+    page.heatmaps.push_back(head_heatmap(config, title, matrix));
   }
   return page;
 }
@@ -54,13 +54,11 @@ HeatmapPage pattern_page(const Results& results) {
   page.columns = axes.regular() ? heads / axes.layers().size() : heads;
   if (results.show_layers) ++page.columns;
   for (DrawnPattern& pattern : drawn_patterns(results)) {
-    const Sequence& sequence = results.batch.sequences[pattern.sequence];
-    const std::vector<std::string> queries = token_labels(results, sequence);
-    const bool crossed = sequence.key_embeddings.rows() > 0;
-    const std::string input = results.batch.sequences.size() == 1 ? "" : sequence.id + " ";
-    page.heatmaps.push_back({input + pattern.title, "Key", "Query",
-                             crossed ? std::vector<std::string>() : queries, queries,
-                             std::move(pattern.values)});
+    const Sides sides = results.sides(pattern.component, pattern.sequence);
+    const std::string input =
+        results.batch.sequences.size() == 1 ? "" : results.batch.sequences[pattern.sequence].id + " ";
+    page.heatmaps.push_back({input + pattern.title, "Key", "Query", key_labels(results, sides),
+                             token_labels(results, sides.queries_of), std::move(pattern.values)});
   }
   const bool single = page.heatmaps.size() == 1;
   page.title = single ? "" : "Attention Patterns";
@@ -86,7 +84,7 @@ HeatmapPage heatmap_page(const Results& results) {
   for (const PartResults& part : results.parts) {
     if (part.picture) return *part.picture;
   }
-  if (results.weights) return similarity_page(*results.weights, results.order);
+  if (results.weights) return similarity_page(*results.weights, results.config(), results.order);
   fail(Status::usage, "--include: svg draws weights (similarity of heads) or patterns; include one of them");
 }
 

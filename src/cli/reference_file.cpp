@@ -5,11 +5,15 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/warnings.hpp"
 #include "attnctl/checkpoint/checkpoint.hpp"
+#include "attnctl/forward/sides.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
+
+#include "cli/shapes.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -44,36 +48,61 @@ OwnedMatrix<double> matrix_of(const DoubleArray& array, std::size_t index) {
   return matrix;
 }
 
+/// Layers that a stack of arrays is of, as the model counts them.
+struct ReferenceLayers {
+  std::string prefix;  // of the names of the arrays
+  std::vector<std::size_t> layers;
+};
+
+/// Those that `layers` names, else all of the component.
+ReferenceLayers layers_of(Checkpoint& file, const std::string& path, const ModelConfig& config,
+                          Component component) {
+  ReferenceLayers found{prefix_of(component), {}};
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    if (config.layers[i].component == component) all.push_back(i);
+  }
+  const auto named = read_array(file, found.prefix + "layers");
+  if (!named) {
+    found.layers = all;
+    return found;
+  }
+  for (const std::int64_t layer : integers(*named)) {
+    if (layer < 0 || static_cast<std::size_t>(layer) >= all.size()) {
+      fail(Status::bad_input, "{}: \"{}layers\": got {}, the model has {}", path, found.prefix, layer,
+           all.size());
+    }
+    found.layers.push_back(all[static_cast<std::size_t>(layer)]);
+  }
+  return found;
+}
+
 /// Reads one input's arrays into a pass.
 class PassReader {
  public:
   PassReader(Checkpoint& file, std::string path, const ModelConfig& config)
       : file_(file), path_(std::move(path)), config_(config) {
-    if (const auto layers = read_array(file_, "layers")) {
-      for (const std::int64_t layer : integers(*layers)) {
-        if (layer < 0 || static_cast<std::size_t>(layer) >= config.layers.size()) {
-          fail(Status::bad_input, "{}: \"layers\": got {}, the model has {}", path_, layer,
-               config.layers.size());
-        }
-        layers_.push_back(static_cast<std::size_t>(layer));
-      }
-    } else {
-      for (std::size_t i = 0; i < config.layers.size(); ++i) layers_.push_back(i);
-    }
+    std::set<Component> components;
+    for (const LayerConfig& layer : config.layers) components.insert(layer.component);
+    for (const Component component : components) stacks_.push_back(layers_of(file, path_, config, component));
   }
 
   /// nullopt where the file has nothing of that input.
   std::optional<ReferencePass> read(std::size_t input) {
     ReferencePass pass;
     pass.layers.resize(config_.layers.size());
-    bool found = read_heads(input, "pattern", pass, &ReferencePass::Layer::pattern);
-    found |= read_heads(input, "scores", pass, &ReferencePass::Layer::scores);
-    found |= read_heads(input, "z", pass, &ReferencePass::Layer::z);
-    if (const auto output = read_checked(input, "output", 3)) {
-      found = true;
-      for (std::size_t i = 0; i < layers_.size(); ++i) pass.layers[layers_[i]].output = matrix_of(*output, i);
+    bool found = false;
+    for (const ReferenceLayers& stack : stacks_) {
+      found |= read_heads(input, "pattern", stack, pass, &ReferencePass::Layer::pattern);
+      found |= read_heads(input, "scores", stack, pass, &ReferencePass::Layer::scores);
+      found |= read_heads(input, "z", stack, pass, &ReferencePass::Layer::z);
+      if (const auto output = read_checked(fmt::format("{}output_{}", stack.prefix, input), 3, &stack)) {
+        found = true;
+        for (std::size_t i = 0; i < stack.layers.size(); ++i)
+          pass.layers[stack.layers[i]].output = matrix_of(*output, i);
+      }
     }
-    if (const auto logits = read_checked(input, "logits", 2)) {
+    if (const auto logits = read_checked(fmt::format("logits_{}", input), 2, nullptr)) {
       found = true;
       pass.logits = matrix_of(*logits, 0);
     }
@@ -82,31 +111,34 @@ class PassReader {
   }
 
  private:
-  std::optional<DoubleArray> read_checked(std::size_t input, const char* name, std::size_t axes) {
-    const std::string full = fmt::format("{}_{}", name, input);
-    auto array = read_array(file_, full);
+  /// `stack` is null of an array that has no axis of layers.
+  std::optional<DoubleArray> read_checked(const std::string& name, std::size_t axes,
+                                          const ReferenceLayers* stack) {
+    auto array = read_array(file_, name);
     if (!array) return array;
-    const bool fits = array->shape.size() == axes && (axes == 2 || array->shape[0] == layers_.size());
+    const bool fits =
+        array->shape.size() == axes && (stack == nullptr || array->shape[0] == stack->layers.size());
     if (!fits) {
-      fail(Status::bad_input, "{}: \"{}\": got shape {}, need {} axes{}", path_, full,
+      fail(Status::bad_input, "{}: \"{}\": got shape {}, need {} axes{}", path_, name,
            to_string(array->shape), axes,
-           axes == 2 ? "" : fmt::format(", the first of {} layers", layers_.size()));
+           stack == nullptr ? "" : fmt::format(", the first of {} layers", stack->layers.size()));
     }
     return array;
   }
 
-  bool read_heads(std::size_t input, const char* name, ReferencePass& pass,
+  bool read_heads(std::size_t input, const char* kind, const ReferenceLayers& stack, ReferencePass& pass,
                   std::vector<OwnedMatrix<double>> ReferencePass::Layer::*member) {
-    const auto array = read_checked(input, name, 4);
+    const std::string name = fmt::format("{}{}_{}", stack.prefix, kind, input);
+    const auto array = read_checked(name, 4, &stack);
     if (!array) return false;
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const std::size_t heads = config_.layers[layers_[i]].attention.heads;
+    for (std::size_t i = 0; i < stack.layers.size(); ++i) {
+      const std::size_t heads = config_.layers[stack.layers[i]].attention.heads;
       if (array->shape[1] != heads) {
-        fail(Status::bad_input, "{}: \"{}_{}\": got {} heads, the model has {}", path_, name, input,
-             array->shape[1], heads);
+        fail(Status::bad_input, "{}: \"{}\": got {} heads, the model has {}", path_, name, array->shape[1],
+             heads);
       }
       for (std::size_t h = 0; h < heads; ++h) {
-        (pass.layers[layers_[i]].*member).push_back(matrix_of(*array, i * heads + h));
+        (pass.layers[stack.layers[i]].*member).push_back(matrix_of(*array, i * heads + h));
       }
     }
     return true;
@@ -115,27 +147,32 @@ class PassReader {
   Checkpoint& file_;
   std::string path_;
   const ModelConfig& config_;
-  std::vector<std::size_t> layers_;
+  std::vector<ReferenceLayers> stacks_;
 };
 
 }  // namespace
 
-void check_reference_shapes(const ReferencePass& pass, const Sequence& sequence, const std::string& path) {
-  const auto check = [&](const OwnedMatrix<double>& matrix, const char* name, std::size_t cols) {
+void check_reference_shapes(const ReferencePass& pass, const ModelConfig& config, const Sequence& sequence,
+                            const std::string& path) {
+  const auto check = [&](const OwnedMatrix<double>& matrix, const char* name, std::size_t queries,
+                         std::size_t keys) {
     if (matrix.rows() == 0) return;
-    if (matrix.rows() != sequence.queries() || (cols != 0 && matrix.cols() != cols)) {
+    if (matrix.rows() != queries || (keys != 0 && matrix.cols() != keys)) {
       fail(Status::bad_input, "{}: {} of input \"{}\": got [{}, {}], the input has {} queries and {} keys",
-           escaped(path), name, escaped(sequence.id), matrix.rows(), matrix.cols(), sequence.queries(),
-           sequence.keys());
+           escaped(path), name, escaped(sequence.id), matrix.rows(), matrix.cols(), queries, keys);
     }
   };
-  for (const ReferencePass::Layer& layer : pass.layers) {
-    for (const OwnedMatrix<double>& pattern : layer.pattern) check(pattern, "pattern", sequence.keys());
-    for (const OwnedMatrix<double>& scores : layer.scores) check(scores, "scores", sequence.keys());
-    for (const OwnedMatrix<double>& z : layer.z) check(z, "z", 0);
-    check(layer.output, "output", 0);
+  for (std::size_t i = 0; i < pass.layers.size(); ++i) {
+    const Component component = config.layers[i].component;
+    const ReferencePass::Layer& layer = pass.layers[i];
+    if (needs_target(component) && !sequence.target) continue;
+    const Sides sides = sides_of(component, sequence);
+    for (const auto& pattern : layer.pattern) check(pattern, "pattern", sides.queries(), sides.keys());
+    for (const auto& scores : layer.scores) check(scores, "scores", sides.queries(), sides.keys());
+    for (const auto& z : layer.z) check(z, "z", sides.queries(), 0);
+    check(layer.output, "output", sides.queries(), 0);
   }
-  check(pass.logits, "logits", 0);
+  check(pass.logits, "logits", sequence.target ? sequence.target->queries() : sequence.queries(), 0);
 }
 
 ReferenceFile read_reference(const std::string& path, const ModelConfig& config) {
@@ -146,6 +183,8 @@ ReferenceFile read_reference(const std::string& path, const ModelConfig& config)
   while (auto pass = reader.read(reference.passes.size())) {
     const auto ids = read_array(*file, fmt::format("ids_{}", reference.passes.size()));
     reference.ids.push_back(ids ? integers(*ids) : std::vector<std::int64_t>());
+    const auto target_ids = read_array(*file, fmt::format("target_ids_{}", reference.passes.size()));
+    reference.target_ids.push_back(target_ids ? integers(*target_ids) : std::vector<std::int64_t>());
     reference.passes.push_back(std::move(*pass));
   }
   if (reference.passes.empty()) {

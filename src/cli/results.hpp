@@ -1,12 +1,14 @@
 #pragma once
 
 #include "attnctl/analysis/attention_from.hpp"
+#include "attnctl/analysis/head_axes.hpp"
 #include "attnctl/analysis/heads_table.hpp"
 #include "attnctl/analysis/norm_weighting.hpp"
 #include "attnctl/analysis/pattern_metrics.hpp"
 #include "attnctl/analysis/weights.hpp"
 #include "attnctl/base/result.hpp"
 #include "attnctl/forward/run.hpp"
+#include "attnctl/forward/sides.hpp"
 #include "attnctl/input/batch.hpp"
 #include "attnctl/model/model.hpp"
 #include "attnctl/tokenizer/vocabulary.hpp"
@@ -27,10 +29,11 @@ namespace attnctl::cli {
 struct InputArray {
   std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits"
   std::size_t sequence = 0;
+  std::size_t component = 0;  // of Results::components, whose heads are its axes
   Array array;
 };
 
-/// --from and --to in one input.
+/// --from and --to in one input, of the component that is selected.
 struct Question {
   AttentionQuestion positions;
   std::string from;             // as asked
@@ -44,6 +47,7 @@ struct Results {
   const Vocabulary& vocabulary;
   const Batch& batch;  // empty for `weights`
   const Selection& selection;
+  std::vector<ComponentHeads> components;  // the same by component
   const Includes& includes;
   bool fold_norm = false;
   HeadOrder order = HeadOrder::model;
@@ -57,6 +61,17 @@ struct Results {
   std::vector<Question> questions;
   std::vector<AttentionAnswer> answers;  // by question, then head
   std::vector<PartResults> parts;        // of the registry, in its order
+
+  [[nodiscard]] const ModelConfig& config() const { return model.config(); }
+  [[nodiscard]] const std::vector<HeadId>& heads_of(const InputArray& array) const {
+    return components[array.component].selection.heads;
+  }
+  [[nodiscard]] Sides sides(Component component, std::size_t sequence) const {
+    return sides_of(component, batch.sequences[sequence]);
+  }
+  [[nodiscard]] Sides sides(const InputArray& array) const {
+    return sides(components[array.component].component, array.sequence);
+  }
 
   /// True where there is anything to say of single heads.
   [[nodiscard]] bool has_heads() const { return weights.has_value() || !pattern_metrics.empty(); }

@@ -31,6 +31,7 @@
 #include "cli/results.hpp"
 #include "cli/selection.hpp"
 #include "cli/session.hpp"
+#include "cli/shapes.hpp"
 #include "cli/target.hpp"
 
 namespace attnctl::cli {
@@ -47,17 +48,20 @@ class AnalysisRun {
   struct Part {
     Captured what;
     std::size_t sequence;
+    std::size_t component;  // of components_
     Shape shape;
   };
+  using Targets = std::vector<std::vector<CaptureTarget>>;  // [components_]
 
   /// The batch that results are about.
   [[nodiscard]] const Batch& shown() const { return request_.by_word ? words_ : batch_; }
   void plan_words();
   void plan_parts();
+  void plan_parts(std::size_t component);
   void check_sizes() const;
-  void compute(Results& results, std::span<const CaptureTarget> targets);
+  void compute(Results& results, const Targets& targets);
   [[nodiscard]] Selection shown_heads(HeadsSeen seen) const;
-  void run_pass(Results& results, std::span<const CaptureTarget> targets);
+  void run_pass(Results& results, const Targets& targets);
   void run_to_npz(Results& results);
   void run_in_memory(Results& results);
 
@@ -67,10 +71,11 @@ class AnalysisRun {
   Session session_;
   OpenModel open_;
   Selection selection_;
-  Batch batch_;                    // what the pass runs on
-  std::optional<AxialGrid> grid_;  // --attention axial: the batch is its columns and rows
-  std::vector<WordUnits> units_;   // --by-word: of each sequence
-  Batch words_;                    // --by-word: what results are about
+  std::vector<ComponentHeads> components_;  // the same, by component
+  Batch batch_;                             // what the pass runs on
+  std::optional<AxialGrid> grid_;           // --attention axial: the batch is its columns and rows
+  std::vector<WordUnits> units_;            // --by-word: of each sequence
+  Batch words_;                             // --by-word: what results are about
   std::vector<Question> questions_;
   std::vector<Part> parts_;                              // of the pass, kept whole
   std::optional<WeightsAnalysis> weights_;               // once compute() has it
@@ -85,7 +90,10 @@ AnalysisRun::AnalysisRun(const AnalysisRequest& request)
       includes_(resolve_includes(request, target_)),
       session_(request.run),
       open_(open_model(request.model, session_.warnings)),
-      selection_(select_heads(request.selection, open_.model.config())) {
+      selection_(select_heads(request.selection, open_.model.config(),
+                              !request.with_inputs || request.inputs.has_targets())),
+      components_(split_by_component(selection_, open_.model.config())) {
+  check_components(request, includes_, components_);
   replace_attention(request.selection, open_.model);
   if (request.with_inputs) {
     batch_ = read_inputs(request.inputs, open_, session_.warnings);
@@ -93,7 +101,8 @@ AnalysisRun::AnalysisRun(const AnalysisRequest& request)
     check_batch(open_.model, batch_);
   }
   if (request.by_word) plan_words();
-  questions_ = resolve_questions(request, shown(), open_.vocabulary, session_.warnings);
+  questions_ =
+      resolve_questions(request, shown(), components_.front().component, open_.vocabulary, session_.warnings);
   plan_parts();
   for (const PartRow* part : includes_.parts) {
     analyses_.push_back(
@@ -111,6 +120,8 @@ void AnalysisRun::plan_words() {
     if (part->by_word || !part->of_inputs) continue;
     fail(Status::usage, "--by-word pools patterns; leave {} out of --include", part->include);
   }
+  if (open_.model.config().decoder)
+    fail(Status::usage, "--by-word is unsupported for models of an encoder and a decoder");
   for (const Sequence& sequence : batch_.sequences) {
     units_.push_back(word_units(sequence, open_.vocabulary));
     words_.sequences.push_back(pooled_sequence(sequence, units_.back(), open_.vocabulary));
@@ -118,15 +129,20 @@ void AnalysisRun::plan_words() {
 }
 
 void AnalysisRun::plan_parts() {
-  const CaptureLayout layout(selection_, open_.model.config());
+  for (std::size_t c = 0; c < components_.size(); ++c) plan_parts(c);
+}
+
+void AnalysisRun::plan_parts(std::size_t component) {
+  const CaptureLayout layout(components_[component].selection, open_.model.config());
   for (const Captured what : captured_parts(includes_)) {
+    if (what == Captured::logits && component > 0) continue;  // of the run, not of a component
     if (!layout.available(what)) {
       const std::string code = what == Captured::logits ? "no_output_head" : "not_in_checkpoint";
       session_.warnings.add(code, fmt::format("the checkpoint has nothing to give {}", name_of(what)));
       continue;
     }
     for (std::size_t s = 0; s < shown().sequences.size(); ++s) {
-      parts_.push_back({what, s, layout.shape(what, shown().sequences[s])});
+      parts_.push_back({what, s, component, layout.shape(what, shown().sequences[s])});
     }
   }
 }
@@ -156,7 +172,7 @@ Selection AnalysisRun::shown_heads(HeadsSeen seen) const {
   return heads;
 }
 
-void AnalysisRun::run_pass(Results& results, std::span<const CaptureTarget> targets) {
+void AnalysisRun::run_pass(Results& results, const Targets& targets) {
   std::vector<Observer*> observers;
   PatternMetrics metrics(selection_, request_.selection.per_input);
   if (includes_.metrics) observers.push_back(&metrics);
@@ -165,8 +181,12 @@ void AnalysisRun::run_pass(Results& results, std::span<const CaptureTarget> targ
   AttentionFrom answers(selection_, positions);
   std::vector<Observer*> shown_patterns;  // those of --weighting
   if (!positions.empty()) shown_patterns.push_back(&answers);
-  Capture capture(CaptureLayout(selection_, open_.model.config()), targets);
-  if (!targets.empty()) shown_patterns.push_back(&capture);
+  std::deque<Capture> captures;
+  for (std::size_t c = 0; c < components_.size(); ++c) {
+    if (targets[c].empty()) continue;
+    captures.emplace_back(CaptureLayout(components_[c].selection, open_.model.config()), targets[c]);
+    shown_patterns.push_back(&captures.back());
+  }
   WordPooling pooled(selection_, units_, words_, request_.pool_from, observers);
   WordPooling pooled_shown(selection_, units_, words_, request_.pool_from, shown_patterns);
   if (request_.by_word && !observers.empty()) observers = {&pooled};
@@ -192,7 +212,7 @@ void AnalysisRun::run_pass(Results& results, std::span<const CaptureTarget> targ
   if (!positions.empty()) results.answers = answers.finish();
 }
 
-void AnalysisRun::compute(Results& results, std::span<const CaptureTarget> targets) {
+void AnalysisRun::compute(Results& results, const Targets& targets) {
   if (includes_.weights || includes_.directions) {
     const WeightsOptions options{.across_layers = request_.selection.across_layers,
                                  .fold_norm = request_.selection.fold_norm,
@@ -205,14 +225,15 @@ void AnalysisRun::compute(Results& results, std::span<const CaptureTarget> targe
 
 void AnalysisRun::run_in_memory(Results& results) {
   std::deque<MemorySink> sinks;
-  std::vector<CaptureTarget> targets;
+  Targets targets(components_.size());
   for (const Part& part : parts_)
-    targets.push_back({part.what, part.sequence, &sinks.emplace_back(part.shape)});
+    targets[part.component].push_back({part.what, part.sequence, &sinks.emplace_back(part.shape)});
   ResultWriter writer(target_, request_,
                       session_);  // opened first: a place that cannot be written costs no work
   compute(results, targets);
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    results.arrays.push_back({std::string(name_of(parts_[i].what)), parts_[i].sequence, sinks[i].take()});
+    results.arrays.push_back(
+        {std::string(name_of(parts_[i].what)), parts_[i].sequence, parts_[i].component, sinks[i].take()});
   }
   writer.write(results);
 }
@@ -220,15 +241,18 @@ void AnalysisRun::run_in_memory(Results& results) {
 void AnalysisRun::run_to_npz(Results& results) {
   OutputFile out(target_.path);
   NpzWriter npz(out, {.compress = request_.output.compress, .pool = &session_.pool});
-  add_selection_arrays(npz, shown(), selection_);
-  std::vector<CaptureTarget> targets;
+  add_selection_arrays(npz, results);
+  Targets targets(components_.size());
   for (const Part& part : parts_) {
-    const std::string name = fmt::format("{}_{}", name_of(part.what), part.sequence);
-    targets.push_back({part.what, part.sequence, &npz.add_streamed(name, part.shape)});
+    const bool of_run = part.what == Captured::logits;
+    const std::string prefix = of_run ? "" : prefix_of(components_[part.component].component);
+    const std::string name = fmt::format("{}{}_{}", prefix, name_of(part.what), part.sequence);
+    targets[part.component].push_back({part.what, part.sequence, &npz.add_streamed(name, part.shape)});
   }
   compute(results, targets);
   for (const PartResults& part : results.parts) {
-    for (const NamedArray& each : part.arrays) npz.add(each.name, each.array);
+    const std::string prefix = prefix_of(components_.front().component);  // they take one alone
+    for (const NamedArray& each : part.arrays) npz.add(prefix + each.name, each.array);
   }
   add_weights_arrays(npz, results, session_.warnings);
   npz.close();
@@ -241,6 +265,7 @@ void AnalysisRun::run() {
                   .vocabulary = open_.vocabulary,
                   .batch = shown(),
                   .selection = selection_,
+                  .components = components_,
                   .includes = includes_,
                   .fold_norm = request_.selection.fold_norm,
                   .order = request_.selection.order,

@@ -71,12 +71,34 @@ Record model_record(const Model& model) {
   return config_record(model.config(), model.source().given, model.parameters());
 }
 
+namespace {
+
+List components_list(const ModelConfig& config) {
+  List components;
+  for (const Component component : {Component::encoder, Component::decoder, Component::cross}) {
+    const auto first = std::ranges::find(config.layers, component, &LayerConfig::component);
+    Record record;
+    record.set("component", std::string(name_of(component)))
+        .set("layers", config.layers_of(component))
+        .set("heads", first->attention.heads)
+        .set("kv_heads", first->attention.kv_heads)
+        .set("d_head", first->attention.d_head)
+        .set("d_value", first->attention.d_value);
+    components.emplace_back(std::move(record));
+  }
+  return components;
+}
+
+}  // namespace
+
 Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters) {
   const AttentionConfig& attention = config.layers.front().attention;
   Record record;
   record.set("path", std::move(path))
       .set("family", config.family)
-      .set("layers", config.layers.size())
+      .set("layers", config.decoder
+                         ? config.layers_of(Component::encoder) + config.layers_of(Component::decoder)
+                         : config.layers.size())
       .set("heads", attention.heads)
       .set("kv_heads", attention.kv_heads)
       .set("d_model", config.d_model)
@@ -84,6 +106,7 @@ Record config_record(const ModelConfig& config, Value path, std::uint64_t parame
       .set("d_value", attention.d_value == 0 ? Value() : Value(attention.d_value))
       .set("parameters", static_cast<std::size_t>(parameters))
       .set("position_in_scores", config.position_in_scores());
+  if (config.decoder) record.set("components", components_list(config));
   List kinds;
   for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
   const bool other = std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {

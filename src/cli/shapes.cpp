@@ -30,10 +30,27 @@ Array float_array(const OwnedMatrix<double>& matrix) {
   return float_array({matrix.rows(), matrix.cols()}, matrix.values());
 }
 
-List names_of(std::span<const HeadId> heads) {
+List names_of(const ModelConfig& config, std::span<const HeadId> heads) {
   List names;
-  for (const HeadId head : heads) names.emplace_back(to_string(head));
+  for (const HeadId head : heads) names.emplace_back(head_name(config, head));
   return names;
+}
+
+Value component_of(const ModelConfig& config, const std::optional<std::size_t>& layer) {
+  const Component component = layer ? config.layers.at(*layer).component : Component::none;
+  return component == Component::none ? Value() : Value(std::string(name_of(component)));
+}
+
+Value number_of(const ModelConfig& config, const std::optional<std::size_t>& layer) {
+  return layer ? Value(config.layers.at(*layer).number) : Value();
+}
+
+Cell number_cell(const ModelConfig& config, std::size_t layer) {
+  return cell_of(config.layers.at(layer).number);
+}
+
+std::string prefix_of(Component component) {
+  return component == Component::none ? "" : std::string(name_of(component)) + "_";
 }
 
 Value or_null(const std::optional<double>& value) {

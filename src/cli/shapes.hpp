@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace attnctl::cli {
 
@@ -18,8 +19,16 @@ namespace attnctl::cli {
 [[nodiscard]] Array float_array(Shape shape, std::span<const double> values);
 [[nodiscard]] Array float_array(const OwnedMatrix<double>& matrix);
 
-/// ["0.0", "0.1", ...]
-[[nodiscard]] List names_of(std::span<const HeadId> heads);
+/// ["0.0", "0.1", ...], or ["enc.0.0", ...]
+[[nodiscard]] List names_of(const ModelConfig& config, std::span<const HeadId> heads);
+
+/// "enc", "dec", "cross", or null of a model with one stack; of `layer` null: null.
+[[nodiscard]] Value component_of(const ModelConfig& config, const std::optional<std::size_t>& layer);
+/// A layer's number in its component, or null.
+[[nodiscard]] Value number_of(const ModelConfig& config, const std::optional<std::size_t>& layer);
+[[nodiscard]] Cell number_cell(const ModelConfig& config, std::size_t layer);
+/// What names of arrays of a component begin with: "enc_", or nothing.
+[[nodiscard]] std::string prefix_of(Component component);
 
 [[nodiscard]] Value or_null(const std::optional<double>& value);
 [[nodiscard]] Value or_null(const std::optional<std::size_t>& value);

@@ -2,6 +2,8 @@
 
 #include "attnctl/base/error.hpp"
 
+#include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 #include <variant>
@@ -29,13 +31,27 @@ Array mean_of(std::span<const DrawnPattern> patterns) {
 }
 
 TextMatrix matrix_of(const Results& results, const DrawnPattern& pattern, std::string corner) {
-  const Sequence& sequence = results.batch.sequences[pattern.sequence];
-  const std::vector<std::string> labels = token_labels(results, sequence);
-  const bool crossed = sequence.key_embeddings.rows() > 0;
+  const Sides sides = results.sides(pattern.component, pattern.sequence);
   return {.corner = std::move(corner),
-          .row_labels = labels,
-          .column_labels = crossed ? std::vector<std::string>() : labels,
+          .row_labels = token_labels(results, sides.queries_of),
+          .column_labels = key_labels(results, sides),
           .values = pattern.values};
+}
+
+/// A head "3.1" or "enc.3.1", or a layer "3" or "enc.3".
+void select_shown(AnalysisRequest& request) {
+  using Prefix = std::pair<const char*, const char*>;
+  constexpr std::array kPrefixes = {Prefix{"enc.", "encoder"}, Prefix{"dec.", "decoder"},
+                                    Prefix{"cross.", "cross"}};
+  const std::string& show = request.show;
+  for (const auto& [prefix, component] : kPrefixes) {
+    if (!show.starts_with(prefix) || std::ranges::count(show, '.') != 1) continue;
+    request.selection.component = component;
+    request.selection.layers = show.substr(show.find('.') + 1);
+    return;
+  }
+  const bool head = show.find('.') != std::string::npos;
+  (head ? request.selection.heads : request.selection.layers) = show;
 }
 
 }  // namespace
@@ -53,8 +69,7 @@ void apply_show(AnalysisRequest& request) {
       !request.output.path.ends_with(".svg")) {
     fail(Status::usage, "--show draws weights from 0 to 1: use --weighting norm-row, or draw an svg");
   }
-  const bool head = request.show.find('.') != std::string::npos;
-  (head ? request.selection.heads : request.selection.layers) = request.show;
+  select_shown(request);
   request.selection.include = "patterns";
   request.include_given = true;
   if (request.output.path.empty() && request.output.format.empty()) request.output.format = "text";
@@ -69,17 +84,25 @@ std::vector<std::string> token_labels(const Results& results, const Sequence& se
   return labels;
 }
 
+std::vector<std::string> key_labels(const Results& results, const Sides& sides) {
+  if (sides.keys_of.key_embeddings.rows() > 0) return {};
+  return token_labels(results, sides.keys_of);
+}
+
 std::vector<DrawnPattern> drawn_patterns(const Results& results) {
   std::vector<DrawnPattern> drawn;
-  const std::vector<HeadId>& heads = results.selection.heads;
   for (const InputArray& array : results.arrays) {
     if (array.name != "pattern") continue;
+    const std::vector<HeadId>& heads = results.heads_of(array);
+    const Component component = results.components[array.component].component;
     std::vector<DrawnPattern> layer;
     for (std::size_t i = 0; i < heads.size(); ++i) {
-      layer.push_back({to_string(heads[i]), array.sequence, item_of(array.array, i, 2)});
+      layer.push_back(
+          {head_name(results.config(), heads[i]), array.sequence, component, item_of(array.array, i, 2)});
       if (i + 1 < heads.size() && heads[i + 1].layer == heads[i].layer) continue;
       if (results.show_layers) {
-        drawn.push_back({fmt::format("{} mean", heads[i].layer), array.sequence, mean_of(layer)});
+        drawn.push_back({layer_name(results.config(), heads[i].layer) + " mean", array.sequence, component,
+                         mean_of(layer)});
       }
       for (DrawnPattern& pattern : layer) drawn.push_back(std::move(pattern));
       layer.clear();

@@ -19,10 +19,14 @@ void apply_show(AnalysisRequest& request);
 /// The tokens of a sequence as labels; positions where it has none.
 [[nodiscard]] std::vector<std::string> token_labels(const Results& results, const Sequence& sequence);
 
+/// The same of a layer's keys; none where they come from elsewhere as embeddings.
+[[nodiscard]] std::vector<std::string> key_labels(const Results& results, const Sides& sides);
+
 /// One matrix to draw.
 struct DrawnPattern {
   std::string title;  // "3.1", "mean"
   std::size_t sequence = 0;
+  Component component = Component::none;
   Array values;  // [n, m]
 };
 

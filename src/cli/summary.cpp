@@ -37,10 +37,13 @@ std::string title(const Results& results, const TextOptions& style) {
   const AttentionConfig& attention = config.layers.front().attention;
   const std::string shared =
       attention.kv_heads == attention.heads ? "" : fmt::format(" ({} key/value)", attention.kv_heads);
-  return fmt::format("{}: {}, {} layer{} x {} heads{}, d_model {}, d_head {}, {} parameters\n",
-                     strong(escaped(results.model.source().given), style), config.family,
-                     config.layers.size(), config.layers.size() == 1 ? "" : "s", attention.heads, shared,
-                     config.d_model, attention.d_head, results.model.parameters());
+  const std::size_t stacked = config.layers_of(config.layers.front().component);
+  const std::string layers =
+      config.decoder ? fmt::format("{} + {} layers", stacked, config.layers_of(Component::decoder))
+                     : fmt::format("{} layer{}", stacked, stacked == 1 ? "" : "s");
+  return fmt::format("{}: {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters\n",
+                     strong(escaped(results.model.source().given), style), config.family, layers,
+                     attention.heads, shared, config.d_model, attention.d_head, results.model.parameters());
 }
 
 /// How many inputs and tokens, then each input's tokens on a line.
@@ -55,24 +58,32 @@ std::string inputs_lines(const Results& results, const TextOptions& style) {
                                  tokens, sequences.front().units > 0 ? "words" : "tokens");
   for (std::size_t s = 0; s < std::min(sequences.size(), most_inputs); ++s) {
     const Sequence& sequence = sequences[s];
-    if (sequence.tokens.empty()) continue;
-    text += strong(escaped(sequence.id) + ":", style);
-    for (std::size_t i = 0; i < std::min(sequence.tokens.size(), most_tokens); ++i) {
-      text += ' ' + escaped(results.vocabulary.plain(sequence.tokens[i]));
-    }
-    if (sequence.tokens.size() > most_tokens) {
-      text += fmt::format(" ... ({} tokens)", sequence.tokens.size());
-    }
-    text += '\n';
+    const auto add = [&](const Sequence& side, const std::string& name) {
+      if (side.tokens.empty()) return;
+      text += strong(escaped(name) + ":", style);
+      for (std::size_t i = 0; i < std::min(side.tokens.size(), most_tokens); ++i) {
+        text += ' ' + escaped(results.vocabulary.plain(side.tokens[i]));
+      }
+      if (side.tokens.size() > most_tokens) text += fmt::format(" ... ({} tokens)", side.tokens.size());
+      text += '\n';
+    };
+    add(sequence, sequence.id);
+    if (sequence.target) add(*sequence.target, sequence.id + " target");
   }
   if (sequences.size() > most_inputs)
     text += fmt::format("... and {} more\n", sequences.size() - most_inputs);
   return text;
 }
 
+/// A number, or "enc.0" of a model with components.
+Cell layer_cell(const ModelConfig& config, std::size_t layer) {
+  if (config.decoder) return layer_name(config, layer);
+  return static_cast<std::int64_t>(layer);
+}
+
 /// Rows of layers, a column a head.
-std::string effective_ranks(const CircuitAnalysis& circuit, const std::string& name,
-                            const TextOptions& style) {
+std::string effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& config,
+                            const std::string& name, const TextOptions& style) {
   std::set<std::size_t> numbers;
   for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
   std::vector<std::string> columns = {"layer"};
@@ -86,7 +97,7 @@ std::string effective_ranks(const CircuitAnalysis& circuit, const std::string& n
   for (const HeadSpectrum& head : circuit.heads) {
     std::vector<Cell>& row = rows[head.head.layer];
     row.resize(columns.size());
-    row[0] = static_cast<std::int64_t>(head.head.layer);
+    row[0] = layer_cell(config, head.head.layer);
     row[place[head.head.head]] = or_undefined(head.effective_rank);
     most = std::max(most, head.singular_values.size());
   }
@@ -97,13 +108,14 @@ std::string effective_ranks(const CircuitAnalysis& circuit, const std::string& n
          table_text(make_table("", std::move(columns), std::move(list)), style, 1);
 }
 
-std::string similarities(const WeightsAnalysis& weights, const TextOptions& style) {
+std::string similarities(const WeightsAnalysis& weights, const ModelConfig& config,
+                         const TextOptions& style) {
   std::vector<std::vector<Cell>> rows;
   const std::vector<SubspaceSimilarity>& qk = weights.qk.similarity;
   for (std::size_t i = 0; i < qk.size(); ++i) {
-    std::vector<Cell> row = {
-        qk[i].layer ? Cell(static_cast<std::int64_t>(*qk[i].layer)) : Cell(std::string("all")),
-        or_undefined(qk[i].off_diagonal.mean), or_undefined(qk[i].off_diagonal.mean_abs), Cell(), Cell()};
+    std::vector<Cell> row = {qk[i].layer ? layer_cell(config, *qk[i].layer) : Cell(std::string("all")),
+                             or_undefined(qk[i].off_diagonal.mean), or_undefined(qk[i].off_diagonal.mean_abs),
+                             Cell(), Cell()};
     if (weights.ov) {
       for (const SubspaceSimilarity& ov : weights.ov->similarity) {
         if (ov.layer != qk[i].layer) continue;
@@ -121,9 +133,10 @@ std::string similarities(const WeightsAnalysis& weights, const TextOptions& styl
 std::string answers(const Results& results, std::size_t number, const TextOptions& style) {
   const Question& question = results.questions[number];
   const Sequence& sequence = results.batch.sequences[question.positions.sequence];
+  const Sides sides = results.sides(results.components.front().component, question.positions.sequence);
   const auto word = [&](std::size_t position) {
-    return position < sequence.tokens.size() ? results.vocabulary.plain(sequence.tokens[position])
-                                             : std::to_string(position);
+    const std::vector<std::string>& tokens = sides.keys_of.tokens;
+    return position < tokens.size() ? results.vocabulary.plain(tokens[position]) : std::to_string(position);
   };
   std::vector<std::string> columns = {"head", "strongest keys (position:token weight)"};
   columns.insert(columns.end(), question.to.begin(), question.to.end());
@@ -142,8 +155,10 @@ std::string answers(const Results& results, std::size_t number, const TextOption
       return answer.question != first->question || answer.head.layer != first->head.layer;
     });
     if (first->question == number) {
-      add(fmt::format("{} mean", first->head.layer), mean_of(std::span(first, last), question.positions));
-      for (auto answer = first; answer != last; ++answer) add(to_string(answer->head), *answer);
+      add(layer_name(results.config(), first->head.layer) + " mean",
+          mean_of(std::span(first, last), question.positions));
+      for (auto answer = first; answer != last; ++answer)
+        add(head_name(results.config(), answer->head), *answer);
     }
     first = last;
   }
@@ -159,19 +174,22 @@ std::string patterns(const Results& results, const OutputOptions& options, TextO
   std::string text;
   for (const InputArray& array : results.arrays) {
     if (array.name != "pattern") continue;
-    const Sequence& sequence = results.batch.sequences[array.sequence];
-    std::vector<std::string> labels;
-    for (const std::string& token : sequence.tokens) labels.push_back(results.vocabulary.plain(token));
-    const bool crossed = sequence.key_embeddings.rows() > 0;
-    for (std::size_t i = 0; i < results.selection.heads.size(); ++i) {
+    const Sides sides = results.sides(array);
+    const auto labels_of = [&](std::span<const std::string> tokens) {
+      std::vector<std::string> labels;
+      for (const std::string& token : tokens) labels.push_back(results.vocabulary.plain(token));
+      return labels;
+    };
+    const std::vector<HeadId>& heads = results.heads_of(array);
+    for (std::size_t i = 0; i < heads.size(); ++i) {
       const char* what = results.weighting == Weighting::weights ? "Pattern" : "Norm-based weights";
-      text += heading(fmt::format("{} of {} (input \"{}\")", what, to_string(results.selection.heads[i]),
-                                  escaped(sequence.id)),
+      text += heading(fmt::format("{} of {} (input \"{}\")", what, head_name(results.config(), heads[i]),
+                                  escaped(results.batch.sequences[array.sequence].id)),
                       style);
       append_text_matrix(text,
                          {.corner = "query",
-                          .row_labels = labels,
-                          .column_labels = crossed ? std::vector<std::string>() : labels,
+                          .row_labels = labels_of(sides.queries_of.tokens),
+                          .column_labels = labels_of(sides.key_tokens()),
                           .values = item_of(array.array, i, 2)},
                          style);
     }
@@ -207,9 +225,9 @@ std::string heads(const Results& results, const OutputOptions& options, const Te
 std::string summary_text(const Results& results, const OutputOptions& options, const TextOptions& style) {
   std::string text = title(results, style) + inputs_lines(results, style);
   if (results.weights) {
-    text += effective_ranks(results.weights->qk, "QK", style);
-    if (results.weights->ov) text += effective_ranks(*results.weights->ov, "OV", style);
-    text += similarities(*results.weights, style);
+    text += effective_ranks(results.weights->qk, results.config(), "QK", style);
+    if (results.weights->ov) text += effective_ranks(*results.weights->ov, results.config(), "OV", style);
+    text += similarities(*results.weights, results.config(), style);
   }
   for (std::size_t i = 0; i < results.questions.size(); ++i) text += answers(results, i, style);
   if (results.show) {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <variant>
 
+#include "cli/shapes.hpp"
+
 namespace attnctl::cli {
 namespace {
 
@@ -24,7 +26,7 @@ Cell token_cell(const Sequence& sequence, std::size_t position) {
 }
 
 /// Across layers the pair's layers follow in two columns of their own: heads stay integers.
-Table similarity_table(const WeightsAnalysis& weights) {
+Table similarity_table(const WeightsAnalysis& weights, const ModelConfig& config) {
   std::vector<std::string> columns = {"circuit", "component", "layer", "head_a", "head_b", "similarity"};
   const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
   if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
@@ -35,12 +37,14 @@ Table similarity_table(const WeightsAnalysis& weights) {
         for (std::size_t b = 0; b < each.heads.size(); ++b) {
           std::vector<Cell>& row = rows.emplace_back();
           row = {std::string(name_of(circuit.circuit)),
-                 Cell(),
-                 across ? Cell() : cell(*each.layer),
+                 component_cell(config, each.heads[a].layer),
+                 across ? Cell() : number_cell(config, *each.layer),
                  cell(each.heads[a].head),
                  cell(each.heads[b].head),
                  cell(each.values(a, b))};
-          if (across) row.insert(row.end(), {cell(each.heads[a].layer), cell(each.heads[b].layer)});
+          if (across)
+            row.insert(row.end(),
+                       {number_cell(config, each.heads[a].layer), number_cell(config, each.heads[b].layer)});
         }
       }
     }
@@ -50,13 +54,14 @@ Table similarity_table(const WeightsAnalysis& weights) {
   return make_table("subspace_similarity", std::move(columns), std::move(rows));
 }
 
-Table singular_values_table(const WeightsAnalysis& weights) {
+Table singular_values_table(const WeightsAnalysis& weights, const ModelConfig& config) {
   std::vector<std::vector<Cell>> rows;
   const auto add = [&](const CircuitAnalysis& circuit) {
     for (const HeadSpectrum& head : circuit.heads) {
       for (std::size_t i = 0; i < head.singular_values.size(); ++i) {
-        rows.push_back({std::string(name_of(circuit.circuit)), Cell(), cell(head.head.layer),
-                        cell(head.head.head), cell(i), cell(head.singular_values[i])});
+        rows.push_back({std::string(name_of(circuit.circuit)), component_cell(config, head.head.layer),
+                        number_cell(config, head.head.layer), cell(head.head.head), cell(i),
+                        cell(head.singular_values[i])});
       }
     }
   };
@@ -66,15 +71,24 @@ Table singular_values_table(const WeightsAnalysis& weights) {
                     std::move(rows));
 }
 
+/// Where there are targets, a last column says which side a token is of.
 Table inputs_table(const Batch& batch) {
+  const bool targets = !batch.sequences.empty() && batch.sequences.front().target != nullptr;
   std::vector<std::vector<Cell>> rows;
-  for (const Sequence& sequence : batch.sequences) {
+  const auto add = [&](const std::string& id, const Sequence& sequence, const char* side) {
     for (std::size_t i = 0; i < sequence.queries(); ++i) {
-      rows.push_back({sequence.id, cell(i), token_cell(sequence, i),
-                      sequence.ids.empty() ? Cell() : Cell(sequence.ids[i])});
+      std::vector<Cell>& row = rows.emplace_back();
+      row = {id, cell(i), token_cell(sequence, i), sequence.ids.empty() ? Cell() : Cell(sequence.ids[i])};
+      if (targets) row.emplace_back(std::string(side));
     }
+  };
+  for (const Sequence& sequence : batch.sequences) {
+    add(sequence.id, sequence, "input");
+    if (sequence.target) add(sequence.id, *sequence.target, "target");
   }
-  return make_table("inputs", {"input", "position", "token", "id"}, std::move(rows));
+  std::vector<std::string> columns = {"input", "position", "token", "id"};
+  if (targets) columns.emplace_back("side");
+  return make_table("inputs", std::move(columns), std::move(rows));
 }
 
 /// A row a weight: millions of them, so each is made when it is written.
@@ -99,21 +113,21 @@ Table patterns_table(const Results& results) {
         std::upper_bound(blocks.begin(), blocks.end(), index,
                          [](std::size_t row, const Block& block) { return row < block.first_row; });
     const Block& block = *(after - 1);
-    const Sequence& sequence = results.batch.sequences[block.array->sequence];
+    const Sides sides = results.sides(*block.array);
     const std::size_t place = index - block.first_row;
-    const std::size_t key = place % sequence.keys();
-    const std::size_t query = place / sequence.keys() % sequence.queries();
-    const HeadId head = results.selection.heads[place / sequence.keys() / sequence.queries()];
+    const std::size_t key = place % sides.keys();
+    const std::size_t query = place / sides.keys() % sides.queries();
+    const HeadId head = results.heads_of(*block.array)[place / sides.keys() / sides.queries()];
     const float weight = std::get<std::span<const float>>(block.array->array.values)[place];
-    const Cell key_token = sequence.key_embeddings.rows() > 0 ? Cell() : token_cell(sequence, key);
-    const Cell row[] = {sequence.id,
-                        Cell(),
-                        cell(head.layer),
+    const std::span<const std::string> key_tokens = sides.key_tokens();
+    const Cell row[] = {results.batch.sequences[block.array->sequence].id,
+                        component_cell(results.config(), head.layer),
+                        number_cell(results.config(), head.layer),
                         cell(head.head),
                         cell(query),
                         cell(key),
-                        token_cell(sequence, query),
-                        key_token,
+                        token_cell(sides.queries_of, query),
+                        key < key_tokens.size() ? Cell(key_tokens[key]) : Cell(),
                         std::isfinite(weight) ? Cell(weight) : Cell()};
     std::copy(std::begin(row), std::end(row), cells.begin());
   };
@@ -144,8 +158,8 @@ std::vector<Table> analysis_tables(const Results& results) {
   std::vector<Table> tables;
   if (results.has_heads()) tables.push_back(results.heads(HeadColumns::integers));
   if (results.weights && results.includes.weights) {
-    tables.push_back(similarity_table(*results.weights));
-    tables.push_back(singular_values_table(*results.weights));
+    tables.push_back(similarity_table(*results.weights, results.config()));
+    tables.push_back(singular_values_table(*results.weights, results.config()));
   }
   if (results.includes.patterns) tables.push_back(patterns_table(results));
   for (const PartResults& part : results.parts)

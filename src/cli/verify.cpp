@@ -1,3 +1,4 @@
+#include "attnctl/analysis/head_axes.hpp"
 #include "attnctl/base/error.hpp"
 #include "attnctl/forward/reference.hpp"
 #include "attnctl/forward/run.hpp"
@@ -26,6 +27,7 @@
 #include "cli/reference_file.hpp"
 #include "cli/selection.hpp"
 #include "cli/session.hpp"
+#include "cli/shapes.hpp"
 #include "cli/target.hpp"
 
 namespace attnctl::cli {
@@ -52,19 +54,33 @@ Sequence seeded_image(const PatchGrid& grid) {
   return make_pixel_sequence(pixels, grid);
 }
 
-/// Ids that are the same at every run; as many as the model has positions for, at most 64.
+/// Ids that are the same at every run; as many as the model has positions for, at most 64. A target has half
+/// as many.
 Sequence seeded_sequence(const ModelConfig& config) {
   if (config.embedding.pixels.present()) return seeded_image(config.embedding.pixels);
   if (config.embedding.vocabulary == 0) {
     fail(Status::bad_input, "the model has no embedding table: give --embeddings");
   }
   std::mt19937 random(kSeed);  // its sequence is fixed by the standard; distributions are not
-  Sequence sequence;
   const std::size_t length = std::min(kSeededIds, config.max_positions.value_or(kSeededIds));
-  for (std::size_t i = 0; i < length; ++i) {
-    sequence.ids.push_back(static_cast<std::int64_t>(random() % config.embedding.vocabulary));
+  const auto draw = [&](std::size_t count, std::size_t vocabulary) {
+    std::vector<std::int64_t> ids;
+    for (std::size_t i = 0; i < count; ++i) ids.push_back(static_cast<std::int64_t>(random() % vocabulary));
+    return ids;
+  };
+  Sequence sequence;
+  sequence.ids = draw(length, config.embedding.vocabulary);
+  if (config.decoder) {
+    sequence.target = std::make_shared<Sequence>();
+    sequence.target->ids = draw((length + 1) / 2, config.decoder->embedding.vocabulary);
   }
   return sequence;
+}
+
+/// Whether the run has targets, so that heads of a decoder can be compared.
+bool has_targets(const Batch& batch) {
+  return std::ranges::all_of(batch.sequences,
+                             [](const Sequence& sequence) { return sequence.target != nullptr; });
 }
 
 /// The inputs of the command line, else those of the reference, else seeded ones.
@@ -73,12 +89,17 @@ Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
   Batch batch;
   if (reference) {
-    for (const std::vector<std::int64_t>& ids : reference->ids) {
+    for (std::size_t i = 0; i < reference->ids.size(); ++i) {
+      const std::vector<std::int64_t>& ids = reference->ids[i];
       if (ids.empty()) {
         fail(Status::bad_input, "{}: has no ids_{}: give the inputs", escaped(*options.against),
              batch.sequences.size());
       }
-      batch.sequences.emplace_back().ids = ids;
+      Sequence& sequence = batch.sequences.emplace_back();
+      sequence.ids = ids;
+      if (reference->target_ids[i].empty()) continue;
+      sequence.target = std::make_shared<Sequence>();
+      sequence.target->ids = reference->target_ids[i];
     }
   } else {
     batch.sequences.push_back(seeded_sequence(open.model.config()));
@@ -90,9 +111,11 @@ Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
 /// The pass in float64 of every sequence, one at a time, compared with the float32 pass of the same.
 std::vector<Comparison> compare_float64(const VerifyOptions& options, const OpenModel& open, Batch& batch,
                                         const std::optional<AxialGrid>& grid, Session& session) {
-  const Selection selection = select_heads(options.selection, open.model.config());
-  const bool logits =
-      options.selection.layers.empty() && options.selection.heads.empty() && open.model.config().head.present;
+  const ModelConfig& config = open.model.config();
+  const Selection selection = select_heads(options.selection, config, has_targets(batch));
+  const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&
+                   options.selection.component.empty();
+  const bool logits = all && config.head.present && (!config.decoder || has_targets(batch));
   std::vector<ReferencePass> passes;
   if (grid) passes = run_axial_reference(open.model, batch, *grid, session.pool);
   session.progress.begin("float64", batch.sequences.size());
@@ -120,11 +143,12 @@ std::vector<Comparison> compare_file(const VerifyOptions& options, const OpenMod
          reference.passes.size(), batch.sequences.size());
   }
   for (std::size_t s = 0; s < batch.sequences.size(); ++s)
-    check_reference_shapes(reference.passes[s], batch.sequences[s], *options.against);
+    check_reference_shapes(reference.passes[s], open.model.config(), batch.sequences[s], *options.against);
   CompareObserver observer(reference.passes);
   Observer* const observers[] = {&observer};
   RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
-  run_forward(open.model, batch, select_heads(options.selection, open.model.config()), observers, context);
+  run_forward(open.model, batch, select_heads(options.selection, open.model.config(), has_targets(batch)),
+              observers, context);
   return observer.finish(*options.against);
 }
 
@@ -137,11 +161,12 @@ bool within(const Comparison& comparison, double tolerance) {
   return comparison.max_difference <= tolerance_of(comparison, tolerance);
 }
 
-Table comparison_table(const std::vector<Comparison>& comparisons, double tolerance) {
+Table comparison_table(const std::vector<Comparison>& comparisons, const ModelConfig& config,
+                       double tolerance) {
   std::vector<std::vector<Cell>> rows;
   for (const Comparison& each : comparisons) {
-    rows.push_back({each.reference, each.array, Cell(),
-                    each.layer ? Cell(static_cast<std::int64_t>(*each.layer)) : Cell(),
+    rows.push_back({each.reference, each.array, each.layer ? component_cell(config, *each.layer) : Cell(),
+                    each.layer ? number_cell(config, *each.layer) : Cell(),
                     std::isfinite(each.max_difference) ? Cell(each.max_difference) : Cell(),
                     tolerance_of(each, tolerance), within(each, tolerance)});
   }
@@ -161,6 +186,8 @@ Document verify_document(const VerifyOptions& options, const OpenModel& open, co
     Record record;
     record.set("id", sequence.id).set("length", sequence.queries());
     if (!sequence.ids.empty()) record.set("ids", make_array({sequence.ids.size()}, sequence.ids));
+    if (sequence.target)
+      record.set("target_ids", make_array({sequence.target->ids.size()}, sequence.target->ids));
     inputs.emplace_back(std::move(record));
   }
   document.sections.push_back({"inputs", "input", std::move(inputs)});
@@ -195,7 +222,7 @@ void verify(const VerifyOptions& options) {
   const auto outside = std::count_if(comparisons.begin(), comparisons.end(), [&](const Comparison& each) {
     return !within(each, options.tolerance);
   });
-  const Table table = comparison_table(comparisons, options.tolerance);
+  const Table table = comparison_table(comparisons, open.model.config(), options.tolerance);
   if (target.format == Format::text) {
     std::string text;
     append_text_table(text, table, text_style(target));
@@ -219,7 +246,8 @@ void verify(const VerifyOptions& options) {
   fail(Status::difference,
        "{} of {} comparisons are over the tolerance {}; the largest is {} ({}{}, against {})", outside,
        comparisons.size(), options.tolerance, worst->max_difference, worst->array,
-       worst->layer ? fmt::format(" of layer {}", *worst->layer) : "", escaped(worst->reference));
+       worst->layer ? " of layer " + layer_name(open.model.config(), *worst->layer) : "",
+       escaped(worst->reference));
 }
 
 }  // namespace

@@ -99,6 +99,7 @@ void PanelBuffers::reserve(const Block& block, const AttentionLayer& layer) {
 /// One head of one sequence.
 class HeadPass {
  public:
+  /// `sequence`: of the keys.
   HeadPass(const AttentionLayer& layer, const Sequence& sequence, const Part& part, std::size_t head)
       : layer_(layer),
         part_(part),
@@ -325,7 +326,8 @@ HeadReport attend(const AttentionLayer& layer, const Batch& batch, const Block& 
                   std::span<Observer* const> observers, PanelBuffers& buffers) {
   HeadReport report;
   for (const Part& part : block.parts) {
-    HeadPass(layer, batch.sequences[part.sequence], part, head).run(observers, buffers, report);
+    const Sides sides = sides_of(block.component, batch.sequences[part.sequence]);
+    HeadPass(layer, sides.keys_of, part, head).run(observers, buffers, report);
   }
   return report;
 }

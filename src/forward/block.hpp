@@ -1,6 +1,8 @@
 #pragma once
 
+#include "attnctl/forward/sides.hpp"
 #include "attnctl/input/batch.hpp"
+#include "attnctl/model/config.hpp"
 
 #include <cstddef>
 #include <vector>
@@ -15,8 +17,10 @@ struct Part {
 };
 
 /// Consecutive sequences that go through the products together, their rows stacked. A sequence that brings
-/// keys or values of its own is a block alone; elsewhere the key rows are the query rows.
+/// keys or values of its own is a block alone; elsewhere the key rows are the query rows. In the decoder the
+/// rows are those of the targets, and in cross-attention the key rows are those of the inputs.
 struct Block {
+  Component component = Component::none;  // none and encoder: of the inputs
   std::vector<Part> parts;
   std::size_t rows = 0;      // of queries
   std::size_t key_rows = 0;  // of keys
@@ -25,6 +29,9 @@ struct Block {
 /// Cuts a batch into blocks of at most `packed_rows` rows; a longer sequence is a block of its own. The cut
 /// depends on the batch alone.
 [[nodiscard]] std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows);
+
+/// The same sequences in another component of the model.
+[[nodiscard]] Block in_component(const Block& block, Component component, const Batch& batch);
 
 /// Keys or values come from elsewhere than the queries.
 [[nodiscard]] bool is_cross_attention(const Sequence& sequence);

@@ -103,20 +103,40 @@ BlockPass::BlockPass(const PassInputs& inputs)
       panels_(inputs.context.pool.size()) {}
 
 void BlockPass::run(const Block& block) {
-  const MatrixView<float> x = x_.take(block.rows, inputs_.model.config().d_model);
+  const ModelConfig& config = inputs_.model.config();
+  const MatrixView<float> x = x_.take(block.rows, config.d_model);
   embed(pool_, inputs_.model, inputs_.batch, block, x);
-  convolution_.keep(inputs_.model.config(), x);
-  for (std::size_t index = 0; index < inputs_.plan.layers.size(); ++index) {
-    layer(block, index, x);
-    if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
+  convolution_.keep(config, x);
+  std::size_t index = 0;
+  while (index < inputs_.plan.layers.size() && !needs_target(config.layers[index].component)) {
+    layer(block, index++, x);
   }
-  if (inputs_.plan.logits) show_logits(block, x);
+  if (index < inputs_.plan.layers.size()) {
+    apply_norm(pool_, config.decoder->encoder_norm, inputs_.model.encoder_norm(), x, x);
+    run_decoder(block, index, x);
+  } else if (inputs_.plan.logits) {
+    show_logits(block, x);
+  }
+}
+
+void BlockPass::run_decoder(const Block& inputs, std::size_t first, MatrixView<const float> memory) {
+  memory_ = memory;
+  const Block own = in_component(inputs, Component::decoder, inputs_.batch);
+  const Block cross = in_component(inputs, Component::cross, inputs_.batch);
+  const MatrixView<float> x = target_.take(own.rows, memory.cols);
+  embed(pool_, inputs_.model, inputs_.batch, own, x);
+  for (std::size_t index = first; index < inputs_.plan.layers.size(); ++index) {
+    const bool is_cross = inputs_.model.config().layers[index].component == Component::cross;
+    layer(is_cross ? cross : own, index, x);
+  }
+  if (inputs_.plan.logits) show_logits(own, x);
 }
 
 void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x) {
   const LayerConfig& config = inputs_.model.config().layers[index];
   const LayerWeights& weights = inputs_.model.layer(index);
   const LayerPlan& plan = inputs_.plan.layers[index];
+  if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
   if (config.place == NormPlace::stream) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
   if (plan.shows_stream) show_stream(block, index, x);
   MatrixView<const float> stream = x;
@@ -152,7 +172,8 @@ BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
   const LayerPlan& plan = inputs_.plan.layers[index];
   const Sequence& first = inputs_.batch.sequences[block.parts.front().sequence];
   // Only a block of one sequence has keys or values of its own.
-  const MatrixView<const float> keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : stream;
+  MatrixView<const float> keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : stream;
+  if (block.component == Component::cross) keys = memory_;
   const MatrixView<const float> values =
       first.value_embeddings.rows() > 0 ? first.value_embeddings.view() : keys;
 

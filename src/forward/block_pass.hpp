@@ -51,6 +51,8 @@ class BlockPass {
  private:
   struct Projections;
 
+  /// The layers from `first` on, over the encoder's output `memory` of the inputs.
+  void run_decoder(const Block& inputs, std::size_t first, MatrixView<const float> memory);
   void layer(const Block& block, std::size_t index, MatrixView<float> x);
   Projections project(const Block& block, std::size_t index, MatrixView<const float> stream);
   void norm_heads(const AttentionConfig& config, const AttentionWeights& weights,
@@ -70,7 +72,8 @@ class BlockPass {
   MlpBuffers mlp_;
   PositionTable position_table_;
   Convolution convolution_;
-  Buffer x_, normed_, q_, k_, v_, z_;
+  MatrixView<const float> memory_;
+  Buffer x_, target_, normed_, q_, k_, v_, z_;
   struct {
     Buffer query, key, value, output;
   } narrow_;                          // x A of factorised projections

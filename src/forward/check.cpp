@@ -1,9 +1,11 @@
 #include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
 #include "attnctl/forward/run.hpp"
+#include "attnctl/forward/sides.hpp"
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "forward/embed.hpp"
 
@@ -13,11 +15,13 @@ namespace {
 /// Refusals begin with the input that they are about.
 class SequenceCheck {
  public:
-  SequenceCheck(const ModelConfig& config, const Sequence& sequence)
-      : config_(config), sequence_(sequence), name_(fmt::format("input {}", escaped(sequence.id))) {}
+  SequenceCheck(const ModelConfig& config, const EmbeddingConfig& embedding, const Sequence& sequence,
+                std::string name)
+      : config_(config), embedding_(embedding), sequence_(sequence), name_(std::move(name)) {}
 
   void run() const {
     check_length();
+    if (config_.decoder) check_plain();
     if (sequence_.patches.rows() > 0) {
       check_patches();
     } else if (sequence_.ids.empty()) {
@@ -41,6 +45,16 @@ class SequenceCheck {
     }
   }
 
+  /// Each stack of a model with a decoder that reads an encoder has its own masks and keys.
+  void check_plain() const {
+    const bool keys = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
+    if (!keys && !sequence_.mask && !sequence_.causal) return;
+    fail(
+        Status::bad_input,
+        "{}: {} are unsupported by a model of an encoder and a decoder; a key mask hides tokens of the input",
+        name_, keys ? "keys and values of its own" : "masks over scores");
+  }
+
   void check_patches() const {
     const PatchGrid& grid = config_.embedding.pixels;
     if (!grid.present()) fail(Status::bad_input, "{} is an image, the model takes none", name_);
@@ -54,7 +68,7 @@ class SequenceCheck {
     if (config_.embedding.pixels.present()) {
       fail(Status::bad_input, "{}: the model reads images and no tokens, give its inputs by --pixels", name_);
     }
-    const std::size_t vocabulary = config_.embedding.vocabulary;
+    const std::size_t vocabulary = embedding_.vocabulary;
     if (vocabulary == 0) {
       fail(Status::bad_input, "{}: the model has no token embedding, give its inputs by --embeddings", name_);
     }
@@ -70,7 +84,7 @@ class SequenceCheck {
       fail(Status::bad_input, "{} has {} token types for {} tokens", name_, types.size(),
            sequence_.queries());
     }
-    const std::size_t known = std::max<std::size_t>(config_.embedding.token_types, 1);
+    const std::size_t known = std::max<std::size_t>(embedding_.token_types, 1);
     for (std::size_t p = 0; p < types.size(); ++p) check_row("token type", p, types[p], known);
   }
 
@@ -145,6 +159,7 @@ class SequenceCheck {
   }
 
   const ModelConfig& config_;
+  const EmbeddingConfig& embedding_;
   const Sequence& sequence_;
   std::string name_;
 };
@@ -164,7 +179,26 @@ void check_kinds(const Model& model) {
 
 void check_batch(const Model& model, const Batch& batch) {
   check_kinds(model);
-  for (const Sequence& sequence : batch.sequences) SequenceCheck(model.config(), sequence).run();
+  const ModelConfig& config = model.config();
+  for (const Sequence& sequence : batch.sequences) {
+    const std::string name = fmt::format("input {}", escaped(sequence.id));
+    SequenceCheck(config, config.embedding, sequence, name).run();
+    if (sequence.target == nullptr) continue;
+    if (!config.decoder)
+      fail(Status::bad_input, "{} has a target, and the model has no decoder that reads an encoder", name);
+    SequenceCheck(config, config.decoder->embedding, *sequence.target, "the target of " + name).run();
+  }
+}
+
+void require_targets(const ModelConfig& config, const Batch& batch, std::size_t layer) {
+  if (!needs_target(config.layers.at(layer).component)) return;
+  for (const Sequence& sequence : batch.sequences) {
+    if (sequence.target != nullptr) continue;
+    fail(Status::bad_input,
+         "input {} has no target, which layer {} needs; give --target-ids or --target-text, or select "
+         "--component encoder",
+         escaped(sequence.id), layer_name(config, layer));
+  }
 }
 
 }  // namespace attnctl

@@ -60,7 +60,7 @@ void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights,
   } else {
     weights.token.row(static_cast<std::size_t>(sequence.ids[p]), out);
     if (config.multiplier != 1) {
-      for (float& value : out) value *= config.multiplier;
+      for (float& value : out) value *= static_cast<float>(config.multiplier);
     }
   }
 }
@@ -88,6 +88,7 @@ void embed_tokens(const EmbeddingConfig& config, const EmbeddingWeights& weights
 void add_positions(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
                    MatrixView<float> x) {
   if (config.position == PositionKind::sinusoidal) return add_sinusoidal(x);
+  if (config.position == PositionKind::sinusoidal_halves) return add_sinusoidal_halves(x);
   if (config.position != PositionKind::learned) return;
   std::vector<float> row(x.cols);
   const std::vector<std::size_t> positions = position_rows(config, sequence, x.rows);
@@ -104,19 +105,20 @@ std::size_t embedding_width(const ModelConfig& config) {
 }
 
 void embed(Pool& pool, const Model& model, const Batch& batch, const Block& block, MatrixView<float> x) {
-  const EmbeddingConfig& config = model.config().embedding;
-  const EmbeddingWeights& weights = model.embedding();
+  const bool of_target = needs_target(block.component);
+  const EmbeddingConfig& config = of_target ? model.config().decoder->embedding : model.config().embedding;
+  const EmbeddingWeights& weights = of_target ? model.target_embedding() : model.embedding();
   const bool projected = weights.projection.present();
   OwnedMatrix<float> narrow(projected ? x.rows : 0, embedding_width(model.config()));
   const MatrixView<float> sum = projected ? narrow.view() : x;
   const auto place = [&](MatrixView<float> rows) {
     for (const Part& part : block.parts) {
-      add_positions(config, weights, batch.sequences[part.sequence],
+      add_positions(config, weights, sides_of(block.component, batch.sequences[part.sequence]).queries_of,
                     rows.row_range(part.first_query, part.queries));
     }
   };
   for (const Part& part : block.parts) {
-    const Sequence& sequence = batch.sequences[part.sequence];
+    const Sequence& sequence = sides_of(block.component, batch.sequences[part.sequence]).queries_of;
     const MatrixView<float> rows = sum.row_range(part.first_query, part.queries);
     if (sequence.patches.rows() > 0) {
       const Dense patches{sequence.patches.view(), weights.patches, rows.row_range(1, rows.rows - 1)};

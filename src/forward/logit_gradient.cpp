@@ -82,7 +82,7 @@ MlpTrace trace_mlp(const MlpConfig& config, const MlpWeights& weights, const Mat
 
 /// Runs the residual stream again beside the reference's attention outputs.
 void trace_layers(Trace& trace) {
-  Matrix x = reference::embed(trace.model, trace.sequence, trace.pool);
+  Matrix x = reference::embed(reference::Embedding(trace.model), trace.sequence, trace.pool);
   const ModelConfig& config = trace.model.config();
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
@@ -276,10 +276,10 @@ void embedding_gradient(const Trace& trace, const Matrix& d_x, LogitGradient& re
   const EmbeddingConfig& config = trace.model.config().embedding;
   const EmbeddingWeights& weights = trace.model.embedding();
   result.d_embedding = weights.projection.present() ? through(weights.projection, d_x.view()) : d_x;
-  const Matrix sum = reference::embedding_sum(trace.model, trace.sequence);
+  const Matrix sum = reference::embedding_sum(reference::Embedding(trace.model), trace.sequence);
   if (config.norm.kind != NormKind::none)
     result.d_embedding = through(config.norm, weights.norm, sum.view(), result.d_embedding.view());
-  result.embedding = reference::token_embeddings(trace.model, trace.sequence);
+  result.embedding = reference::token_embeddings(reference::Embedding(trace.model), trace.sequence);
 }
 
 /// What there is no derivative of here; empty where there is one.
@@ -310,6 +310,11 @@ void check(const Model& model, const Sequence& sequence) {
     fail(Status::bad_input, "{}: gradients are unsupported for {}", escaped(model.source().given), what);
   if (!model.config().head.present)
     fail(Status::bad_input, "{}: has no output head, so that there is no logit to trace back",
+         escaped(model.source().given));
+  if (model.config().decoder || model.config().embedding.multiplier != 1)
+    fail(Status::bad_input,
+         "{}: gradients are unsupported where a decoder reads an encoder, and of embeddings that are "
+         "multiplied",
          escaped(model.source().given));
   if (sequence.key_embeddings.rows() > 0)
     fail(Status::bad_input, "input {}: gradients need queries and keys that are the same tokens",

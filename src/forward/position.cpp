@@ -58,6 +58,20 @@ void add_sinusoidal(MatrixView<float> x) {
   }
 }
 
+void add_sinusoidal_halves(MatrixView<float> x) {
+  const std::size_t sines = (x.cols + 1) / 2;
+  for (std::size_t column = 0; column < x.cols; ++column) {
+    const bool sine = column < sines;
+    const std::size_t pair = sine ? column : column - sines;
+    const double wavelength =
+        std::pow(10000.0, 2 * static_cast<double>(pair) / static_cast<double>(x.cols));  // over 2 pi
+    for (std::size_t p = 0; p < x.rows; ++p) {
+      const double angle = static_cast<double>(p) / wavelength;
+      x(p, column) += static_cast<float>(sine ? std::sin(angle) : std::cos(angle));
+    }
+  }
+}
+
 const RotaryTable& RotaryTables::table(const RotaryConfig& config, std::size_t length) {
   const bool is_long = !config.long_inverse_frequency.empty() && length > config.long_from;
   RotaryTable& table = tables_[{&config, is_long}];

@@ -15,6 +15,10 @@ namespace attnctl::forward {
 /// Adds PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos of the same angle, to row p of x [n, d].
 void add_sinusoidal(MatrixView<float> x);
 
+/// Adds sin(p / 10000^(2j/d)) to column j, j < d / 2 rounded up, and the cosines behind them, as float32
+/// tables hold them.
+void add_sinusoidal_halves(MatrixView<float> x);
+
 /// Cosines and sines of rotary positions, [positions, r/2] each, made in float32 as the reference
 /// implementation makes them: angle = float(position) * inverse_frequency, cosf and sinf of it, times the
 /// attention factor.

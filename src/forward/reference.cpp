@@ -1,6 +1,7 @@
 #include "attnctl/forward/reference.hpp"
 
 #include "attnctl/base/error.hpp"
+#include "attnctl/forward/sides.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -179,13 +180,18 @@ void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) 
   out.pattern[head] = std::move(pattern);
 }
 
-/// Patterns, z and output of one layer, from its (perhaps normalised) input.
-ReferencePass::Layer run_attention(const AttentionConfig& config, const LayerWeights& weights,
-                                   const Sequence& sequence, const OwnedMatrix<double>& x, Pool& pool) {
-  const bool cross = sequence.key_embeddings.rows() > 0;
-  const OwnedMatrix<double> keys = cross ? widened(sequence.key_embeddings) : x;
-  const OwnedMatrix<double> values =
-      sequence.value_embeddings.rows() > 0 ? widened(sequence.value_embeddings) : keys;
+/// What keys and values are made of where that is not the stream of the queries.
+struct Elsewhere {
+  OwnedMatrix<double> keys, values;  // without rows: the stream; the keys
+};
+
+/// Patterns, z and output of one layer, from its (perhaps normalised) input; `sequence` is that of the keys.
+ReferencePass::Layer run_attention(const LayerConfig& layer, const LayerWeights& weights,
+                                   const Sequence& sequence, const Elsewhere& elsewhere,
+                                   const OwnedMatrix<double>& x, Pool& pool) {
+  const AttentionConfig& config = layer.attention;
+  const OwnedMatrix<double>& keys = elsewhere.keys.rows() > 0 ? elsewhere.keys : x;
+  const OwnedMatrix<double>& values = elsewhere.values.rows() > 0 ? elsewhere.values : keys;
   Projected projected = {apply(weights.query, x.view(), pool), apply(weights.key, keys.view(), pool), {}};
   if (weights.value.present()) projected.v = apply(weights.value, values.view(), pool);
   if (config.clip > 0) {
@@ -271,14 +277,21 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
   const bool to_the_end = logits && config.head.present;
   const std::size_t count = to_the_end ? config.layers.size() : last_layer + 1;
   ReferencePass pass;
-  OwnedMatrix<double> x = reference::embed(model, sequence, pool);
+  OwnedMatrix<double> x = reference::embed(reference::Embedding(model), sequence, pool);
   const OwnedMatrix<double> embeddings = x;
+  const Elsewhere given = {widened(sequence.key_embeddings), widened(sequence.value_embeddings)};
+  Elsewhere memory;  // the encoder's output, once the decoder has begun
   for (std::size_t i = 0; i < count; ++i) {
     const LayerConfig& layer = config.layers.at(i);
     const LayerWeights& weights = model.layer(i);
+    if (needs_target(layer.component) && memory.keys.rows() == 0) {
+      memory.keys = apply(config.decoder->encoder_norm, model.encoder_norm(), x.view());
+      x = reference::embed({config.decoder->embedding, model.target_embedding()}, *sequence.target, pool);
+    }
     if (layer.place == NormPlace::stream) x = apply(layer.norm, weights.attention_norm, x.view());
     ReferencePass::Layer result = run_attention(
-        layer.attention, weights, sequence,
+        layer, weights, layer.component == Component::decoder ? *sequence.target : sequence,
+        layer.component == Component::cross ? memory : given,
         feeds_normed(layer.place) ? apply(layer.attention_norm(), weights.attention_norm, x.view()) : x,
         pool);
     if (i + 1 < count || to_the_end) {

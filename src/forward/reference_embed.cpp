@@ -52,21 +52,21 @@ OwnedMatrix<double> patch_embeddings(const EmbeddingWeights& weights, const Owne
   return x;
 }
 
-OwnedMatrix<double> token_embeddings(const Model& model, const Sequence& sequence) {
-  if (sequence.patches.rows() > 0) return patch_embeddings(model.embedding(), sequence.patches);
+OwnedMatrix<double> token_embeddings(const Embedding& embedding, const Sequence& sequence) {
+  if (sequence.patches.rows() > 0) return patch_embeddings(embedding.weights, sequence.patches);
   if (sequence.ids.empty()) return widened(sequence.embeddings);
-  OwnedMatrix<double> x(sequence.ids.size(), model.config().embedding.width);
+  OwnedMatrix<double> x(sequence.ids.size(), embedding.config.width);
   for (std::size_t r = 0; r < x.rows(); ++r)
-    add_row(model.embedding().token, static_cast<std::size_t>(sequence.ids[r]), x, r);
-  for (double& value : x.values()) value *= model.config().embedding.multiplier;
-  if (model.config().embedding.dropout) drop_tokens(*model.config().embedding.dropout, sequence, x);
+    add_row(embedding.weights.token, static_cast<std::size_t>(sequence.ids[r]), x, r);
+  for (double& value : x.values()) value *= embedding.config.multiplier;
+  if (embedding.config.dropout) drop_tokens(*embedding.config.dropout, sequence, x);
   return x;
 }
 
 namespace {
 
-void add_positions(const Model& model, const Sequence& sequence, OwnedMatrix<double>& x) {
-  const EmbeddingConfig& config = model.config().embedding;
+void add_positions(const Embedding& embedding, const Sequence& sequence, OwnedMatrix<double>& x) {
+  const auto& [config, weights] = embedding;
   std::size_t left_out = 0;  // tokens without a position so far
   for (std::size_t r = 0; r < x.rows(); ++r) {
     if (config.position == PositionKind::learned) {
@@ -78,21 +78,27 @@ void add_positions(const Model& model, const Sequence& sequence, OwnedMatrix<dou
       std::size_t row = r - left_out + config.position_offset;
       if (padding) row = *config.padding;
       if (hidden) row = config.position_offset - 1;
-      add_row(model.embedding().position, row, x, r);
+      add_row(weights.position, row, x, r);
     }
     if (config.position == PositionKind::sinusoidal) {
       for (std::size_t c = 0; c < x.cols(); ++c) x(r, c) += sinusoid(r, c, x.cols());
+    }
+    if (config.position == PositionKind::sinusoidal_halves) {
+      const std::size_t sines = (x.cols() + 1) / 2;
+      for (std::size_t c = 0; c < x.cols(); ++c) {
+        const std::size_t beside = c < sines ? 2 * c : 2 * (c - sines) + 1;  // where `sinusoid` has it
+        x(r, c) += static_cast<double>(static_cast<float>(sinusoid(r, beside, x.cols())));
+      }
     }
   }
 }
 
 }  // namespace
 
-OwnedMatrix<double> embedding_sum(const Model& model, const Sequence& sequence) {
-  const EmbeddingConfig& config = model.config().embedding;
-  const EmbeddingWeights& weights = model.embedding();
-  OwnedMatrix<double> x = token_embeddings(model, sequence);
-  if (!config.positions_last) add_positions(model, sequence, x);
+OwnedMatrix<double> embedding_sum(const Embedding& embedding, const Sequence& sequence) {
+  const auto& [config, weights] = embedding;
+  OwnedMatrix<double> x = token_embeddings(embedding, sequence);
+  if (!config.positions_last) add_positions(embedding, sequence, x);
   for (std::size_t r = 0; r < x.rows(); ++r) {
     if (config.token_types > 0) {
       const auto type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[r];
@@ -102,15 +108,14 @@ OwnedMatrix<double> embedding_sum(const Model& model, const Sequence& sequence) 
   return x;
 }
 
-OwnedMatrix<double> embed(const Model& model, const Sequence& sequence, Pool& pool) {
-  const EmbeddingConfig& config = model.config().embedding;
-  const EmbeddingWeights& weights = model.embedding();
-  OwnedMatrix<double> x = embedding_sum(model, sequence);
+OwnedMatrix<double> embed(const Embedding& embedding, const Sequence& sequence, Pool& pool) {
+  const auto& [config, weights] = embedding;
+  OwnedMatrix<double> x = embedding_sum(embedding, sequence);
   const bool normed = config.norm.kind != NormKind::none;
   if (normed && !config.projected_first) x = apply(config.norm, weights.norm, x.view());
   if (weights.projection.present()) x = apply(weights.projection, x.view(), pool);
   if (normed && config.projected_first) x = apply(config.norm, weights.norm, x.view());
-  if (config.positions_last) add_positions(model, sequence, x);
+  if (config.positions_last) add_positions(embedding, sequence, x);
   for (std::size_t r = 0; r < x.rows() && config.zero_hidden && !sequence.key_visible.empty(); ++r) {
     if (sequence.key_visible[r] != 0) continue;
     for (double& value : x.view().row(r)) value = 0;

@@ -57,12 +57,22 @@ void add_convolution(const LayerConfig& config, const LayerWeights& weights,
 
 [[nodiscard]] OwnedMatrix<double> widened(const OwnedMatrix<float>& values);
 
+/// How a stack embeds its tokens.
+struct Embedding {
+  const EmbeddingConfig& config;
+  const EmbeddingWeights& weights;
+
+  explicit Embedding(const Model& model) : config(model.config().embedding), weights(model.embedding()) {}
+  Embedding(const EmbeddingConfig& of_stack, const EmbeddingWeights& with)
+      : config(of_stack), weights(with) {}
+};
+
 /// The rows of the token table, or the embeddings that the sequence has in their place [n, width].
-[[nodiscard]] OwnedMatrix<double> token_embeddings(const Model& model, const Sequence& sequence);
+[[nodiscard]] OwnedMatrix<double> token_embeddings(const Embedding& embedding, const Sequence& sequence);
 /// The same with positions and token types.
-[[nodiscard]] OwnedMatrix<double> embedding_sum(const Model& model, const Sequence& sequence);
+[[nodiscard]] OwnedMatrix<double> embedding_sum(const Embedding& embedding, const Sequence& sequence);
 /// The input of the first layer [n, d]: the sum normalised and projected.
-[[nodiscard]] OwnedMatrix<double> embed(const Model& model, const Sequence& sequence, Pool& pool);
+[[nodiscard]] OwnedMatrix<double> embed(const Embedding& embedding, const Sequence& sequence, Pool& pool);
 
 /// sin(pos / 10000^(2i/d)) at 2i, cos of the same at 2i + 1.
 [[nodiscard]] double sinusoid(std::size_t position, std::size_t column, std::size_t width);

@@ -9,10 +9,11 @@
 namespace attnctl {
 namespace {
 
-void warn(const forward::PassReport& report, const Batch& batch, Warnings& warnings) {
+void warn(const forward::PassReport& report, const ModelConfig& config, const Batch& batch,
+          Warnings& warnings) {
   const auto place = [&](const forward::PassReport::Finding& finding) {
     return fmt::format("input {}, head {}, query {}", escaped(batch.sequences[finding.sequence].id),
-                       to_string(finding.head), finding.query);
+                       head_name(config, finding.head), finding.query);
   };
   if (report.fully_masked.count > 0) {
     warnings.add("fully_masked_row",
@@ -37,6 +38,7 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   if (needs.logits && !plan.logits) {
     context.warnings.add("no_output_head", "the checkpoint has no output head, there are no logits");
   }
+  if (!plan.layers.empty()) require_targets(model.config(), batch, plan.layers.size() - 1);
   for (Observer* const observer : observers) observer->begin(model, batch);
   if (plan.layers.empty()) return;
 
@@ -45,7 +47,7 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   forward::BlockPass pass({model, batch, plan, observers, context});
   for (const forward::Block& block : blocks) pass.run(block);
   if (context.progress != nullptr) context.progress->end();
-  warn(pass.report(), batch, context.warnings);
+  warn(pass.report(), model.config(), batch, context.warnings);
 }
 
 }  // namespace attnctl

@@ -20,6 +20,7 @@ struct KeySteps {
 /// brings in place of that.
 class Visibility {
  public:
+  /// `sequence`: of the keys.
   Visibility(const AttentionConfig& config, const Sequence& sequence, std::size_t head);
 
   /// The keys outside of which the layer's own mask hides everything from query i. Of strided attention not

@@ -13,7 +13,7 @@
 
 namespace attnctl {
 
-std::vector<std::int64_t> parse_ids(std::string_view list) {
+std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option) {
   std::vector<std::int64_t> ids;
   std::string_view rest = list;
   while (true) {
@@ -24,7 +24,7 @@ std::vector<std::int64_t> parse_ids(std::string_view list) {
     std::int64_t id = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || stop != word.data() + word.size() || id < 0) {
-      fail(Status::bad_input, "--ids: got \"{}\" at place {}, need integers from 0 with commas between",
+      fail(Status::bad_input, "{}: got \"{}\" at place {}, need integers from 0 with commas between", option,
            escaped(word), ids.size());
     }
     ids.push_back(id);
@@ -51,6 +51,15 @@ std::uint64_t read_sequences(std::string_view text, InputFormat format, const st
   return blank;
 }
 
+void put_first(std::int64_t id, Sequence& sequence) {
+  sequence.ids.insert(sequence.ids.begin(), id);
+  sequence.special.insert(sequence.special.begin(), 1);
+  if (!sequence.token_type_ids.empty()) sequence.token_type_ids.insert(sequence.token_type_ids.begin(), 0);
+  if (!sequence.offsets.empty()) sequence.offsets.insert(sequence.offsets.begin(), TextRange{});
+  if (!sequence.words.empty()) sequence.words.insert(sequence.words.begin(), std::nullopt);
+  for (Sequence::SharedToken& shared : sequence.shared_tokens) ++shared.token;
+}
+
 void truncate_ids(Batch& batch, std::size_t most) {
   for (Sequence& sequence : batch.sequences) {
     if (sequence.ids.size() <= most) continue;
@@ -61,6 +70,22 @@ void truncate_ids(Batch& batch, std::size_t most) {
   }
 }
 
+namespace {
+
+void name_tokens(Sequence& sequence, const Vocabulary& vocabulary) {
+  sequence.special.resize(sequence.ids.size(), 0);  // what a tokenizer added is marked already
+  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+    const std::int64_t id = sequence.ids[i];
+    if (vocabulary.is_special(id)) sequence.special[i] = 1;
+    sequence.separator.push_back(vocabulary.is_separator(id) ? 1 : 0);
+    if (vocabulary.empty()) continue;
+    const auto token = vocabulary.token(id);
+    sequence.tokens.push_back(token ? std::string(*token) : fmt::format("#{}", id));
+  }
+}
+
+}  // namespace
+
 void finish_batch(Batch& batch, const Vocabulary& vocabulary) {
   InputIds ids;
   for (Sequence& sequence : batch.sequences) {
@@ -70,15 +95,10 @@ void finish_batch(Batch& batch, const Vocabulary& vocabulary) {
            escaped(sequence.id));
     }
     if (sequence.ids.empty()) continue;
-    sequence.special.resize(sequence.ids.size(), 0);  // what a tokenizer added is marked already
-    for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-      const std::int64_t id = sequence.ids[i];
-      if (vocabulary.is_special(id)) sequence.special[i] = 1;
-      sequence.separator.push_back(vocabulary.is_separator(id) ? 1 : 0);
-      if (vocabulary.empty()) continue;
-      const auto token = vocabulary.token(id);
-      sequence.tokens.push_back(token ? std::string(*token) : fmt::format("#{}", id));
-    }
+    name_tokens(sequence, vocabulary);
+    if (!sequence.target) continue;
+    sequence.target->id = sequence.id;
+    name_tokens(*sequence.target, vocabulary);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -117,8 +118,7 @@ LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
   return count;
 }
 
-std::uint64_t count_embedding(const ModelConfig& config) {
-  const EmbeddingConfig& embedding = config.embedding;
+std::uint64_t count_embedding(const EmbeddingConfig& embedding, const ModelConfig& config) {
   const std::uint64_t positions =
       embedding.position == PositionKind::learned ? *config.max_positions + embedding.position_offset : 0;
   const std::uint64_t position_width = embedding.positions_last ? config.d_model : embedding.width;
@@ -130,16 +130,26 @@ std::uint64_t count_embedding(const ModelConfig& config) {
                  grid.present() ? linear({true, true}, grid.patch_size(), embedding.width) : 0});
 }
 
+std::uint64_t count_embeddings(const ModelConfig& config) {
+  std::uint64_t count = count_embedding(config.embedding, config);
+  if (!config.decoder) return count;
+  EmbeddingConfig target = config.decoder->embedding;
+  if (config.decoder->shares_tokens) target.vocabulary = 0;
+  add(count, count_embedding(target, config));
+  return count;
+}
+
 std::uint64_t head_width(const ModelConfig& config) {
-  return config.head.transform || config.head.tied || config.head.projection.weight ? config.embedding.width
-                                                                                    : config.d_model;
+  const EmbeddingConfig& embedding = config.output_embedding();
+  const bool narrow = config.head.transform || config.head.tied || config.head.projection.weight;
+  return narrow ? embedding.width : config.d_model;
 }
 
 std::uint64_t count_head(const ModelConfig& config) {
   if (!config.head.present) return 0;
   const std::uint64_t width = head_width(config);
   std::uint64_t count = linear(config.head.projection, config.d_model, width);
-  count += linear({!config.head.tied, config.head.bias}, width, config.embedding.vocabulary);
+  count += linear({!config.head.tied, config.head.bias}, width, config.output_embedding().vocabulary);
   if (config.head.transform) {
     add(count, linear({true, config.head.transform_bias}, config.d_model, width));
     add(count, norm(config.head.norm, width));
@@ -155,11 +165,11 @@ std::string extents(const std::vector<std::uint64_t>& shape) {
 
 ParameterCount count_parameters(const ModelConfig& config) {
   ParameterCount count;
-  std::set<std::size_t> counted;
+  std::set<LayerConfig::Key> counted;
   for (const LayerConfig& layer : config.layers) {
     const LayerCount one = count_layer(config, layer);
     count.layers.push_back(one.layer);
-    if (!counted.insert(layer.stored_as).second) continue;
+    if (!counted.insert(layer.stored()).second) continue;
     add(count.attention, one.layer.attention);
     add(count.attention_weights, one.layer.attention - one.biases);
     add(count.mlp, one.mlp);
@@ -172,7 +182,12 @@ ParameterCount count_parameters(const ModelConfig& config) {
   add(count.norms, norm(config.embedding.norm,
                         config.embedding.projected_first ? config.d_model : config.embedding.width));
   add(count.norms, norm(config.final_norm, config.d_model));
-  count.embedding = sum_of({count_embedding(config), positions.convolution});
+  if (config.decoder) {
+    const EmbeddingConfig& target = config.decoder->embedding;
+    add(count.norms, norm(target.norm, target.width));
+    add(count.norms, norm(config.decoder->encoder_norm, config.d_model));
+  }
+  count.embedding = sum_of({count_embeddings(config), positions.convolution});
   count.head = count_head(config);
   count.all = sum_of({count.attention, count.mlp, count.norms, count.embedding, count.head});
   return count;
@@ -257,7 +272,7 @@ FlopCount count_flops(const ModelConfig& config, std::size_t length) {
   }
   if (config.head.present) {
     const std::uint64_t width = head_width(config);
-    count.head = product({2, n, width, config.embedding.vocabulary});
+    count.head = product({2, n, width, config.output_embedding().vocabulary});
     if (config.head.transform) add(count.head, product({2, n, d, width}));
   }
   count.all = sum_of(

@@ -43,7 +43,7 @@ struct ProjectionOutputs {
 /// Where names are to be looked for.
 struct NameScope {
   enum class Place { layer, outside, absolute } place = Place::outside;
-  std::size_t layer = 0;  // its number in names
+  LayerConfig::Key layer = {};
 };
 
 /// Finds tensors and checks their shapes and types; what is wrong is noted in `faults` and bound to nothing.

@@ -3,6 +3,7 @@
 #include "attnctl/base/error.hpp"
 
 #include <charconv>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -16,6 +17,12 @@ struct Bind {
   const FamilySpec& family;
   const ModelConfig& config;
   TensorBinder& binder;
+
+  [[nodiscard]] const LayerSpec& spec_of(const LayerConfig& layer) const {
+    if (layer.component == Component::decoder) return family.decoder->self;
+    if (layer.component == Component::cross) return family.decoder->cross;
+    return family.stack.layer;
+  }
 };
 
 BoundNorm head_norm(const Bind& at, const NormSpec& spec, const AttentionConfig& attention,
@@ -46,7 +53,7 @@ void bind_distances(const Bind& at, const AttentionConfig& attention, BoundLayer
 void bind_attention(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
   const auto& [family, config, binder] = at;
   const AttentionConfig& attention = layer.attention;
-  const LayerSpec& spec = family.stack.layer;
+  const LayerSpec& spec = at.spec_of(layer);
   const auto outputs = [&](std::size_t heads, std::size_t each, PackedPart part) {
     return ProjectionOutputs{heads, each, part, &attention};
   };
@@ -73,12 +80,12 @@ void bind_attention(const Bind& at, const LayerConfig& layer, BoundLayer& bound)
 
 void bind_norms(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
   if (layer.place == NormPlace::none) return;
-  const LayerSpec& spec = at.family.stack.layer;
+  const LayerSpec& spec = at.spec_of(layer);
   const auto norm = [&](const NormSpec& of) {
     return at.binder.norm(of, layer.norm.kind, at.config.d_model);
   };
   if (layer.attention_normed) bound.attention_norm = norm(spec.attention_norm);
-  bound.mlp_norm = norm(spec.mlp_norm);
+  if (layer.mlp.width > 0) bound.mlp_norm = norm(spec.mlp_norm);
   if (layer.place != NormPlace::both) return;
   bound.attention_output_norm = norm(spec.attention_output_norm);
   bound.mlp_output_norm = norm(spec.mlp_output_norm);
@@ -88,9 +95,10 @@ ProjectionOutputs inner(std::size_t width, PackedPart part) {
   return {.heads = 1, .each = width, .part = part};
 }
 
-void bind_mlp(const Bind& at, const MlpConfig& mlp, BoundLayer& bound) {
+void bind_mlp(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
   const auto& [family, config, binder] = at;
-  const LayerSpec& spec = family.stack.layer;
+  const LayerSpec& spec = at.spec_of(layer);
+  const MlpConfig& mlp = layer.mlp;
   const LinearParts parts = {true, mlp.bias};
   binder.because = fmt::format("width {}, MLP width {}", config.d_model, mlp.width);
   bound.mlp.up = binder.linear(spec.up, parts, config.d_model, inner(mlp.width, PackedPart::up));
@@ -126,15 +134,17 @@ void bind_experts(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
 }
 
 /// What all layers of the stack share.
-BoundLayer bind_shared(const Bind& at) {
+BoundLayer bind_shared(const Bind& at, const LayerConfig& layer) {
   const auto& [family, config, binder] = at;
-  const AttentionConfig& attention = config.layers.front().attention;
+  const AttentionConfig& attention = layer.attention;
   BoundLayer shared;
   binder.scope = {};
   if (attention.relative_buckets) {
     const std::size_t rows = attention.relative_buckets->rows;
     binder.because = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
-    shared.relative_bias = binder.rows(family.stack.relative->table, rows, attention.heads);
+    const auto& spec =
+        layer.component == Component::decoder ? family.decoder->relative : family.stack.relative;
+    shared.relative_bias = binder.rows(spec->table, rows, attention.heads);
   }
   if (attention.disentangled) {
     const DisentangledSpec& spec = family.stack.disentangled.value();
@@ -160,22 +170,30 @@ void bind_convolution(const Bind& at, const LayerConfig& layer, BoundLayer& boun
 void bind_layer(const Bind& at, const LayerConfig& layer, const BoundLayer& shared) {
   BoundLayer bound = shared;
   bind_convolution(at, layer, bound);
-  at.binder.scope = {NameScope::Place::layer, layer.stored_as};
+  at.binder.scope = {NameScope::Place::layer, layer.stored()};
   bind_attention(at, layer, bound);
   bind_norms(at, layer, bound);
   if (layer.experts.count > 0) {
     bind_experts(at, layer, bound);
   } else if (layer.mlp.width > 0) {
-    bind_mlp(at, layer.mlp, bound);
+    bind_mlp(at, layer, bound);
   }
-  at.binder.bound().layers.emplace(layer.stored_as, std::move(bound));
+  at.binder.bound().layers.emplace(layer.stored(), std::move(bound));
 }
 
-void bind_embedding(const Bind& at) {
+void bind_layers(const Bind& at) {
+  std::map<Component, BoundLayer> shared;
+  for (const LayerConfig& layer : at.config.layers) {
+    if (at.binder.bound().layers.contains(layer.stored())) continue;
+    const auto [of_stack, is_new] = shared.try_emplace(layer.component);
+    if (is_new) of_stack->second = bind_shared(at, layer);
+    bind_layer(at, layer, of_stack->second);
+  }
+}
+
+BoundEmbedding bind_embedding(const Bind& at, const EmbeddingSpec& spec, const EmbeddingConfig& embedding) {
   const auto& [family, config, binder] = at;
-  const EmbeddingSpec& spec = family.embedding;
-  const EmbeddingConfig& embedding = config.embedding;
-  Binding& bound = binder.bound();
+  BoundEmbedding bound;
   binder.scope = {};
   if (embedding.vocabulary > 0) {
     binder.because = fmt::format("vocabulary of {}", embedding.vocabulary);
@@ -200,21 +218,39 @@ void bind_embedding(const Bind& at) {
     bound.token_type = binder.table(spec.token_type, embedding.token_types, embedding.width);
   }
   binder.because = fmt::format("embedding width {}, model width {}", embedding.width, config.d_model);
-  bound.embedding_norm = binder.norm(spec.norm, embedding.norm.kind,
-                                     embedding.projected_first ? config.d_model : embedding.width);
+  bound.norm = binder.norm(spec.norm, embedding.norm.kind,
+                           embedding.projected_first ? config.d_model : embedding.width);
   bound.projection =
       binder.linear(spec.projection, embedding.projection, embedding.width, outputs_alone(config.d_model));
+  return bound;
+}
+
+/// The ends of the stacks, and what a decoder that reads an encoder embeds its target with.
+void bind_ends(const Bind& at) {
+  const auto& [family, config, binder] = at;
+  Binding& bound = binder.bound();
+  bound.embedding = bind_embedding(at, family.embedding, config.embedding);
+  if (config.decoder)
+    bound.target_embedding = bind_embedding(at, family.decoder->embedding, config.decoder->embedding);
+  binder.scope = {};
+  binder.because = fmt::format("width {}", config.d_model);
+  if (config.decoder)
+    bound.encoder_norm = binder.norm(family.final_norm, config.decoder->encoder_norm.kind, config.d_model);
+  bound.final_norm = binder.norm(config.decoder ? family.decoder->final_norm : family.final_norm,
+                                 config.final_norm.kind, config.d_model);
 }
 
 void bind_head(const Bind& at) {
   const auto& [family, config, binder] = at;
   const HeadSpec& spec = *family.head;
   const HeadConfig& head = config.head;
+  const EmbeddingConfig& embedding = config.output_embedding();
   Binding& bound = binder.bound();
+  const std::size_t token = config.decoder ? bound.target_embedding.token : bound.embedding.token;
   const bool narrow = head.transform || head.tied || head.projection.weight;
-  const std::size_t width = narrow ? config.embedding.width : config.d_model;
+  const std::size_t width = narrow ? embedding.width : config.d_model;
   binder.because = fmt::format("model width {}, embedding width {}, vocabulary of {}", config.d_model,
-                               config.embedding.width, config.embedding.vocabulary);
+                               embedding.width, embedding.vocabulary);
   binder.scope = {};
   bound.head_projection =
       binder.linear(spec.projection, head.projection, config.d_model, outputs_alone(width));
@@ -224,13 +260,13 @@ void bind_head(const Bind& at) {
         binder.linear(spec.transform, {true, head.transform_bias}, config.d_model, outputs_alone(width));
     bound.head_norm = binder.norm(spec.transform_norm, head.norm.kind, width);
   }
-  const std::size_t vocabulary = config.embedding.vocabulary;
+  const std::size_t vocabulary = embedding.vocabulary;
   bound.head_decoder = binder.linear(spec.decoder, {!head.tied, head.bias}, width, outputs_alone(vocabulary));
   if (head.tied) {
     if (const auto copy = binder.find(spec.decoder.weight))
-      bound.alternatives.push_back({copy->index, bound.token});
+      bound.alternatives.push_back({copy->index, token});
     bound.head_decoder.weight = {
-        .tensor = bound.token, .axes = Axes::out_in, .in = width, .outputs = whole(vocabulary)};
+        .tensor = token, .axes = Axes::out_in, .in = width, .outputs = whole(vocabulary)};
   }
 }
 
@@ -250,13 +286,16 @@ std::optional<std::size_t> layer_number(std::string_view name, const std::string
 }
 
 /// Layers that the file has and the configuration has not.
-void check_extra_layers(const Bind& at) {
+void check_extra_layers(const Bind& at, const std::string& layer_prefix, bool of_decoder) {
   std::set<std::size_t> known, extra;
-  for (const LayerConfig& layer : at.config.layers) known.insert(layer.stored_as);
+  for (const LayerConfig& layer : at.config.layers) {
+    const bool in_decoder = layer.component == Component::decoder || layer.component == Component::cross;
+    if (in_decoder == of_decoder) known.insert(layer.stored_as);
+  }
   const auto tensors = at.binder.names().weights().tensors();
   std::string_view file;
   for (const TensorInfo& tensor : tensors) {
-    const auto number = layer_number(tensor.name, at.binder.names().layer_prefix());
+    const auto number = layer_number(tensor.name, layer_prefix);
     if (!number || known.contains(*number) || is_known_buffer(tensor.name)) continue;
     extra.insert(*number);
     file = tensor.file;
@@ -273,16 +312,11 @@ Binding bind_tensors(const FamilySpec& family, const ModelConfig& config, const 
                      const std::string& config_file) {
   TensorBinder binder(family, config, weights, config_file);
   const Bind at = {family, config, binder};
-  const BoundLayer shared = bind_shared(at);
-  for (const LayerConfig& layer : config.layers) {
-    if (!binder.bound().layers.contains(layer.stored_as)) bind_layer(at, layer, shared);
-  }
-  bind_embedding(at);
-  binder.scope = {};
-  binder.because = fmt::format("width {}", config.d_model);
-  binder.bound().final_norm = binder.norm(family.final_norm, config.final_norm.kind, config.d_model);
+  bind_layers(at);
+  bind_ends(at);
   if (config.head.present) bind_head(at);
-  check_extra_layers(at);
+  check_extra_layers(at, binder.names().layer_prefix(), false);
+  if (config.decoder) check_extra_layers(at, binder.names().decoder_prefix(), true);
   const auto tensors = weights.tensors();
   binder.faults().report(tensors.empty() ? std::string_view(config_file) : tensors.front().file, config_file);
   return std::move(binder.bound());

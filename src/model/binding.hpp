@@ -62,12 +62,18 @@ struct BoundLayer {
   std::vector<BoundMlp> experts;
 };
 
+struct BoundEmbedding {
+  std::size_t token = no_tensor, position = no_tensor, token_type = no_tensor, class_token = no_tensor;
+  BoundNorm norm;
+  BoundLinear projection, patches;
+};
+
 /// Every tensor that a configuration needs, found and of the right shape and type.
 struct Binding {
-  std::map<std::size_t, BoundLayer> layers;  // by LayerConfig::stored_as
-  std::size_t token = no_tensor, position = no_tensor, token_type = no_tensor, class_token = no_tensor;
-  BoundNorm embedding_norm;
-  BoundLinear projection, patches;
+  std::map<LayerConfig::Key, BoundLayer> layers;  // by LayerConfig::stored()
+  BoundEmbedding embedding;
+  BoundEmbedding target_embedding;
+  BoundNorm encoder_norm;
   BoundNorm final_norm;
   BoundLinear head_projection, head_transform, head_decoder;
   BoundNorm head_norm;

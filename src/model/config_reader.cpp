@@ -45,6 +45,11 @@ std::optional<ConfigValue> ConfigReader::find(const std::string& name) const {
   return find({&name, 1});
 }
 
+std::string ConfigReader::name_of(const SizeKey& key) const {
+  const auto found = find(key.names);
+  return found ? found->name : key.names.front();
+}
+
 bool ConfigReader::is_null(const std::string& name) const {
   const auto found = object_->find(name);
   return found != object_->end() && found->is_null();

@@ -32,6 +32,9 @@ class ConfigReader {
   /// What the key says, or follows from it; without one, what the key says of that, as it is.
   [[nodiscard]] double number(const NumberKey& key) const;
 
+  /// Under which of its names a size stands; the first where under none.
+  [[nodiscard]] std::string name_of(const SizeKey& key) const;
+
   /// The key is there and null.
   [[nodiscard]] bool is_null(const std::string& name) const;
 

@@ -49,6 +49,7 @@ void remove_biases(LayerSpec& layer);
 [[nodiscard]] std::vector<FamilySpec> encoder_families();
 [[nodiscard]] std::vector<FamilySpec> encoder_families_of_distances();  // position takes part in the scores
 [[nodiscard]] std::vector<FamilySpec> decoder_families();
+[[nodiscard]] std::vector<FamilySpec> encoder_decoder_families();
 [[nodiscard]] std::vector<FamilySpec> llama_families();   // decoders of llama's layout
 [[nodiscard]] std::vector<FamilySpec> expert_families();  // of them those with experts
 [[nodiscard]] std::vector<FamilySpec> vision_families();

@@ -114,7 +114,7 @@ ModelConfig bare_config(const BareSizes& sizes) {
   config.d_model = config.d_key_input = config.d_value_input = config.d_output = sizes.d_model;
   config.embedding.width = sizes.d_model;
   config.layers.resize(sizes.layers, layer);
-  for (std::size_t i = 0; i < sizes.layers; ++i) config.layers[i].stored_as = i;
+  for (std::size_t i = 0; i < sizes.layers; ++i) config.layers[i].number = config.layers[i].stored_as = i;
   return config;
 }
 

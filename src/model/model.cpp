@@ -26,10 +26,11 @@ struct Model::State {
   Binding binding;
   std::vector<TensorUse> uses;  // [tensors]
   TensorValues values;
-  std::map<std::size_t, LayerWeights> layers;  // by LayerConfig::stored_as
-  std::map<std::size_t, AttentionWeights> attentions;
+  std::map<LayerConfig::Key, LayerWeights> layers;  // by LayerConfig::stored()
+  std::map<LayerConfig::Key, AttentionWeights> attentions;
   std::optional<EmbeddingWeights> embedding;
   std::optional<NormWeights> final_norm;
+  std::optional<EmbeddingWeights> target_embedding;
   std::optional<HeadWeights> head;
 };
 
@@ -85,6 +86,12 @@ bool same_bytes(Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b)
   return true;
 }
 
+EmbeddingWeights embedding_weights(const BoundEmbedding& bound, TensorValues& values) {
+  return {values.table(bound.token),   values.table(bound.position),    values.table(bound.token_type),
+          values.norm(bound.norm),     values.linear(bound.projection), values.table(bound.class_token),
+          values.linear(bound.patches)};
+}
+
 }  // namespace
 
 Model::Model() = default;
@@ -105,8 +112,10 @@ Model Model::bind(ModelSource source, const FamilySpec& row, ModelConfig config,
   const std::string config_file = state.source.config_path.string();
   state.binding = bind_tensors(row, state.config, *state.source.weights, config_file);
   state.uses = uses_of(state.binding, *state.source.weights);
+  const std::size_t token =
+      state.config.decoder ? state.binding.target_embedding.token : state.binding.embedding.token;
   const auto copies_embedding = [&](const TensorUse& use) {
-    return use.role == TensorRole::tied && use.copy_of == state.binding.token;
+    return use.role == TensorRole::tied && use.copy_of == token;
   };
   if (std::ranges::none_of(state.uses, copies_embedding))
     warn_of_tied_head(state.source, state.config, warnings);
@@ -125,10 +134,10 @@ void Model::replace_attention(AttentionKind kind, std::span<const std::size_t> l
 }
 
 const LayerWeights& Model::layer(std::size_t index) const {
-  const std::size_t number = state_->config.layers.at(index).stored_as;
-  const auto found = state_->layers.find(number);
+  const LayerConfig::Key key = state_->config.layers.at(index).stored();
+  const auto found = state_->layers.find(key);
   if (found != state_->layers.end()) return found->second;
-  const BoundLayer& bound = state_->binding.layers.at(number);
+  const BoundLayer& bound = state_->binding.layers.at(key);
   TensorValues& values = state_->values;
   LayerWeights weights;
   static_cast<AttentionWeights&>(weights) = attention(index);
@@ -146,14 +155,14 @@ const LayerWeights& Model::layer(std::size_t index) const {
   weights.convolution = values.linear(bound.convolution);
   weights.convolution_norm = values.norm(bound.convolution_norm);
   for (const BoundMlp& expert : bound.experts) weights.experts.push_back(mlp(expert));
-  return state_->layers.emplace(number, weights).first->second;
+  return state_->layers.emplace(key, weights).first->second;
 }
 
 const AttentionWeights& Model::attention(std::size_t index) const {
-  const std::size_t number = state_->config.layers.at(index).stored_as;
-  const auto found = state_->attentions.find(number);
+  const LayerConfig::Key key = state_->config.layers.at(index).stored();
+  const auto found = state_->attentions.find(key);
   if (found != state_->attentions.end()) return found->second;
-  const BoundLayer& bound = state_->binding.layers.at(number);
+  const BoundLayer& bound = state_->binding.layers.at(key);
   TensorValues& values = state_->values;
   const AttentionWeights weights{
       values.linear(bound.query),
@@ -166,21 +175,23 @@ const AttentionWeights& Model::attention(std::size_t index) const {
       values.vector(bound.sinks),
       {values.columns(bound.distance_table, state_->config.d_model), values.norm(bound.distance_norm),
        values.linear(bound.distance_key), values.linear(bound.distance_query)}};
-  return state_->attentions.emplace(number, weights).first->second;
+  return state_->attentions.emplace(key, weights).first->second;
 }
 
 const EmbeddingWeights& Model::embedding() const {
-  if (!state_->embedding) {
-    const Binding& bound = state_->binding;
-    TensorValues& values = state_->values;
-    state_->embedding = EmbeddingWeights{values.table(bound.token),       values.table(bound.position),
-                                         values.table(bound.token_type),  values.norm(bound.embedding_norm),
-                                         values.linear(bound.projection), values.table(bound.class_token),
-                                         values.linear(bound.patches)};
-  }
+  if (!state_->embedding) state_->embedding = embedding_weights(state_->binding.embedding, state_->values);
   return *state_->embedding;
 }
 
+const EmbeddingWeights& Model::target_embedding() const {
+  if (!state_->target_embedding)
+    state_->target_embedding = embedding_weights(state_->binding.target_embedding, state_->values);
+  return *state_->target_embedding;
+}
+
+NormWeights Model::encoder_norm() const {
+  return state_->values.norm(state_->binding.encoder_norm);
+}
 NormWeights Model::final_norm() const {
   if (!state_->final_norm) state_->final_norm = state_->values.norm(state_->binding.final_norm);
   return *state_->final_norm;
@@ -199,7 +210,7 @@ const HeadWeights& Model::head() const {
 bool Model::key_is_query(std::size_t index) const {
   const LayerConfig& layer = state_->config.layers.at(index);
   if (!layer.attention.key.weight) return true;
-  const BoundLayer& bound = state_->binding.layers.at(layer.stored_as);
+  const BoundLayer& bound = state_->binding.layers.at(layer.stored());
   Checkpoint& weights = *state_->source.weights;
   return same_bytes(weights, bound.query.weight, bound.key.weight) &&
          same_bytes(weights, bound.query.first, bound.key.first);
@@ -208,7 +219,7 @@ bool Model::key_is_query(std::size_t index) const {
 std::size_t Model::shared_with(std::size_t index) const {
   const auto& layers = state_->config.layers;
   std::size_t first = 0;
-  while (layers[first].stored_as != layers.at(index).stored_as) ++first;
+  while (layers[first].stored() != layers.at(index).stored()) ++first;
   return first;
 }
 

@@ -4,6 +4,7 @@
 #include "attnctl/base/error.hpp"
 
 #include <initializer_list>
+#include <map>
 
 namespace attnctl {
 namespace {
@@ -28,7 +29,12 @@ std::uint64_t norm(const NormConfig& config, std::uint64_t width) {
 PositionParameters count_position_parameters(const ModelConfig& config) {
   PositionParameters count;
   const AttentionConfig& attention = config.layers.front().attention;
-  if (attention.relative_buckets) count.tables = product({attention.relative_buckets->rows, attention.heads});
+  std::map<Component, std::uint64_t> bucket_tables;  // one of each stack that has one
+  for (const LayerConfig& layer : config.layers) {
+    const auto& buckets = layer.attention.relative_buckets;
+    if (buckets) bucket_tables[layer.component] = product({buckets->rows, layer.attention.heads});
+  }
+  for (const auto& [component, entries] : bucket_tables) count.tables += entries;
   if (attention.disentangled) {
     count.tables += product({2, attention.disentangled->span, config.d_model});
     count.table_norms = norm(attention.disentangled->norm, config.d_model);

@@ -35,6 +35,7 @@ ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& co
   if (source.weights) use_stored_frequencies(family, *source.weights, model);
   model.embedding = resolve_embedding(family, config, model);
   model.final_norm = norm_of(norm, family.final_norm);
+  if (family.decoder) resolve_decoder(family, config, norm, source, model);
   model.d_key_input = model.d_value_input = model.d_output = model.d_model;
   model.head = resolve_head(family, config, model, source.weights.get());
   return model;
@@ -46,7 +47,7 @@ std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& co
   const std::size_t count = config.size(family.keys.layers);
   if (count > most_layers) {
     fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(config.file()),
-         config.pointer(config.find(family.keys.layers.names)->name), count, most_layers);
+         config.pointer(config.name_of(family.keys.layers)), count, most_layers);
   }
   return count;
 }

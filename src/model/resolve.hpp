@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "model/config_reader.hpp"
@@ -78,6 +79,11 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
 
 [[nodiscard]] EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
                                                 const ModelConfig& model);
+
+/// The decoder that reads an encoder: its layers behind those of the encoder, model.decoder, and the norm at
+/// its end. `model` is complete but for it and the head.
+void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
+                     const ModelSource& source, ModelConfig& model);
 
 /// What the file has of the head; without a file (null), what a model of the family has when it was trained.
 [[nodiscard]] HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config,

@@ -27,8 +27,8 @@ std::size_t resolve_head_width(const FamilySpec& family, const ConfigReader& con
     return *width;
   }
   if (family.keys.d_head.otherwise) return *family.keys.d_head.otherwise;
-  check_multiple(config, config.find(family.keys.d_model.names)->name, d_model,
-                 config.find(family.keys.heads.names)->name, heads);
+  check_multiple(config, config.name_of(family.keys.d_model), d_model, config.name_of(family.keys.heads),
+                 heads);
   return d_model / heads;
 }
 
@@ -52,8 +52,8 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   attention.heads = config.size(family.keys.heads);
   attention.kv_heads = resolve_kv_heads(family.keys.kv_heads, config, attention.heads);
   if (attention.heads % attention.kv_heads != 0) {
-    check_multiple(config, config.find(family.keys.heads.names)->name, attention.heads,
-                   config.find(family.keys.kv_heads.names)->name, attention.kv_heads);
+    check_multiple(config, config.name_of(family.keys.heads), attention.heads,
+                   config.name_of(family.keys.kv_heads), attention.kv_heads);
   }
   attention.d_head = resolve_head_width(family, config, model.d_model, attention.heads);
   attention.d_value = attention.d_head;

@@ -59,7 +59,7 @@ EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& 
   embedding.zero_hidden = family.zero_hidden;
   if (family.token_dropout) embedding.dropout = resolve_token_dropout(*family.token_dropout, config);
   const double root = family.embedding_by_root ? std::sqrt(static_cast<double>(model.d_model)) : 1;
-  embedding.multiplier = static_cast<float>(root * config.number(keys.embedding_multiplier));
+  embedding.multiplier = root * config.number(keys.embedding_multiplier);
   embedding.projection = resolve_parts(family.embedding.projection, config);
   if (family.embedding.projection.weight_presence.rule == Presence::Rule::width_differs &&
       embedding.width == model.d_model) {

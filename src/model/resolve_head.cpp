@@ -8,7 +8,8 @@ namespace {
 /// A decoder that is stored, but as a copy of the token embedding: some tools write tied weights twice.
 bool is_copy_of_embedding(const FamilySpec& family, const TensorNames& names, const LocatedTensor& decoder,
                           Checkpoint& weights) {
-  const auto token = names.find_outside_layers(stored(family.embedding.token));
+  const EmbeddingSpec& embedding = family.decoder ? family.decoder->embedding : family.embedding;
+  const auto token = names.find_outside_layers(stored(embedding.token));
   return token && same_values(weights, decoder.index, token->index);
 }
 
@@ -47,6 +48,9 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
   }
   if (!head.present) return {};
   head.bias = resolve_parts(spec.decoder, config).bias;
+  if (weights != nullptr && spec.decoder.bias_presence.rule == Presence::Rule::stored)
+    head.bias =
+        TensorNames(family, *weights, model.layers.size()).find_absolute(spec.decoder.bias).has_value();
   head.transform = transform;
   if (transform) {
     head.transform_bias = resolve_parts(spec.transform, config).bias;

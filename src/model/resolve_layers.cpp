@@ -61,6 +61,7 @@ void resolve_layers(const FamilySpec& family, const ConfigReader& config, const 
                             : config.flag(family.keys.inverse_layer_if).value_or(false);
   for (std::size_t i = 0; i < count; ++i) {
     model.layers.push_back(layer);
+    model.layers[i].number = i;
     model.layers[i].attention.kind = windows[i];
     model.layers[i].attention_normed = i > 0 || family.stack.layer.first_attention_normed;
     model.layers[i].experts = experts[i];

@@ -171,7 +171,7 @@ ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& c
   layer.place = family.place;
   for (std::size_t i = 0; i < layers; ++i) {
     model.layers.push_back(layer);
-    model.layers[i].stored_as = i;
+    model.layers[i].number = model.layers[i].stored_as = i;
     resolve_layer_parts(family, reader, names, i, model.layers[i].attention);
   }
   model.embedding = resolve_embedding(family, config, names, model.d_model);

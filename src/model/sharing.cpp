@@ -60,8 +60,8 @@ std::map<std::size_t, std::vector<std::size_t>> groups_of(const AttentionConfig&
 }
 
 void add_layers(const ModelConfig& config, Statements& statements) {
-  std::map<std::size_t, std::vector<std::size_t>> sharing;
-  for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored_as].push_back(i);
+  std::map<LayerConfig::Key, std::vector<std::size_t>> sharing;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored()].push_back(i);
   for (const auto& [stored_as, layers] : sharing) {
     if (layers.size() < 2) continue;
     const std::string text = fmt::format("layers {} share all weights", joined(layers));

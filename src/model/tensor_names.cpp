@@ -45,10 +45,12 @@ TensorNames::TensorNames(const FamilySpec& family, const Checkpoint& weights, st
     }
   }
   headless_ = prefix_ != family.prefixes.front();
+  if (family.decoder) decoder_prefix_ = family.decoder->prefix;
 }
 
-std::string TensorNames::in_layer(const std::string& name, std::size_t number) const {
-  return prefix_ + numbered(layer_prefix_, number) + name;
+std::string TensorNames::in_layer(const std::string& name, LayerConfig::Key layer) const {
+  const bool of_decoder = layer.component == Component::decoder || layer.component == Component::cross;
+  return prefix_ + numbered(of_decoder ? decoder_prefix_ : layer_prefix_, layer.number) + name;
 }
 
 template <typename FullName>
@@ -70,8 +72,8 @@ std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> nam
 }
 
 std::optional<LocatedTensor> TensorNames::find_in_layer(std::span<const StoredTensor> names,
-                                                        std::size_t number) const {
-  return find(names, [&](const std::string& name) { return in_layer(name, number); });
+                                                        LayerConfig::Key layer) const {
+  return find(names, [&](const std::string& name) { return in_layer(name, layer); });
 }
 
 LocatedWeight TensorNames::find_weight_in_layer(const LinearSpec& spec, std::size_t number) const {

@@ -35,17 +35,26 @@ class TensorNames {
   TensorNames(const FamilySpec& family, const Checkpoint& weights, std::size_t layers);
 
   [[nodiscard]] std::string outside_layers(const std::string& name) const { return prefix_ + name; }
-  [[nodiscard]] std::string in_layer(const std::string& name, std::size_t number) const;
+  [[nodiscard]] std::string in_layer(const std::string& name, LayerConfig::Key layer) const;
+  [[nodiscard]] std::string in_layer(const std::string& name, std::size_t number) const {
+    return in_layer(name, LayerConfig::Key{Component::none, number});
+  }
 
   /// That of a layer's tensors, with `{}` for its number.
   [[nodiscard]] std::string layer_prefix() const { return prefix_ + layer_prefix_; }
+
+  [[nodiscard]] std::string decoder_prefix() const { return prefix_ + decoder_prefix_; }
 
   /// The file leaves out the prefix that its family has: the model was saved without its output head.
   [[nodiscard]] bool headless() const { return headless_; }
 
   /// The alternatives under a layer's number, below the family's prefix, or as they are.
   [[nodiscard]] std::optional<LocatedTensor> find_in_layer(std::span<const StoredTensor> names,
-                                                           std::size_t number) const;
+                                                           LayerConfig::Key layer) const;
+  [[nodiscard]] std::optional<LocatedTensor> find_in_layer(std::span<const StoredTensor> names,
+                                                           std::size_t number) const {
+    return find_in_layer(names, LayerConfig::Key{Component::none, number});
+  }
   /// Throws Error(bad_input) where there is one factor of two, or a factor beside the whole weight.
   [[nodiscard]] LocatedWeight find_weight_in_layer(const LinearSpec& spec, std::size_t number) const;
   [[nodiscard]] std::optional<LocatedTensor> find_outside_layers(std::span<const StoredTensor> names) const;
@@ -64,6 +73,7 @@ class TensorNames {
   bool one_name_each_;
   std::string prefix_;
   std::string layer_prefix_;
+  std::string decoder_prefix_;  // of a layer of the decoder behind an encoder
   bool headless_ = false;
 };
 

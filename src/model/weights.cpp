@@ -65,6 +65,34 @@ std::string to_string(HeadId head) {
   return fmt::format("{}.{}", head.layer, head.head);
 }
 
+std::string layer_name(const ModelConfig& config, std::size_t layer) {
+  const LayerConfig& of = config.layers.at(layer);
+  if (of.component == Component::none) return std::to_string(layer);
+  return fmt::format("{}.{}", name_of(of.component), of.number);
+}
+
+std::string head_name(const ModelConfig& config, HeadId head) {
+  return fmt::format("{}.{}", layer_name(config, head.layer), head.head);
+}
+
+std::string_view name_of(Component component) {
+  switch (component) {
+    case Component::encoder:
+      return "enc";
+    case Component::decoder:
+      return "dec";
+    case Component::cross:
+      return "cross";
+    case Component::none:
+      break;
+  }
+  return "";
+}
+
+std::size_t ModelConfig::layers_of(Component component) const {
+  return static_cast<std::size_t>(std::ranges::count(layers, component, &LayerConfig::component));
+}
+
 bool ModelConfig::position_in_scores() const {
   return std::ranges::any_of(layers, [](const LayerConfig& layer) {
     return layer.attention.rotary != nullptr || layer.attention.alibi != nullptr ||

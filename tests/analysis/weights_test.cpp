@@ -1,5 +1,7 @@
 #include "attnctl/analysis/weights.hpp"
 
+#include "attnctl/analysis/head_axes.hpp"
+
 #include <cmath>
 #include <limits>
 #include <map>
@@ -26,10 +28,11 @@ void check_near(double got, double want, double within) {
   CHECK(std::abs(got - want) <= within);
 }
 
-void check_spectra(const CircuitAnalysis& analysis, const Golden& golden, const std::string& circuit) {
-  const GoldenArray effective = golden.array(circuit + "_effective_rank");
-  const GoldenArray stable = golden.array(circuit + "_stable_rank");
-  const GoldenArray values = golden.array(circuit + "_singular_values");
+void check_spectra(const CircuitAnalysis& analysis, const Golden& golden, const std::string& circuit,
+                   const std::string& suffix) {
+  const GoldenArray effective = golden.array(circuit + "_effective_rank" + suffix);
+  const GoldenArray stable = golden.array(circuit + "_stable_rank" + suffix);
+  const GoldenArray values = golden.array(circuit + "_singular_values" + suffix);
   const std::size_t kept = values.shape.back();
   REQUIRE(analysis.heads.size() == effective.values.size());
   for (std::size_t i = 0; i < analysis.heads.size(); ++i) {
@@ -51,6 +54,29 @@ void check_similarity(const CircuitAnalysis& analysis, const GoldenArray& want) 
   CHECK(at == want.values.size());
 }
 
+/// All heads of one component, against the arrays whose names end so.
+void check_golden(const Model& model, const Golden& golden, const Selection& all, const std::string& suffix) {
+  CAPTURE(suffix);
+  Pool pool(2);
+  Warnings warnings;
+  const WeightsAnalysis analysis = analyze_weights(model, all, {}, pool, warnings);
+  check_spectra(analysis.qk, golden, "qk", suffix);
+  check_similarity(analysis.qk, golden.array("qk_similarity" + suffix));
+  CHECK(analysis.ov.has_value() == golden.has("ov_similarity" + suffix));
+  if (analysis.ov) {
+    check_spectra(*analysis.ov, golden, "ov", suffix);
+    check_similarity(*analysis.ov, golden.array("ov_similarity" + suffix));
+  }
+  if (!golden.has("qk_similarity_all" + suffix)) return;
+  WeightsOptions across;
+  across.across_layers = true;
+  const WeightsAnalysis joined = analyze_weights(model, all, across, pool, warnings);
+  REQUIRE(joined.qk.similarity.size() == 1);
+  CHECK_FALSE(joined.qk.similarity[0].layer.has_value());
+  check_similarity(joined.qk, golden.array("qk_similarity_all" + suffix));
+  if (joined.ov) check_similarity(*joined.ov, golden.array("ov_similarity_all" + suffix));
+}
+
 TEST_CASE("weights analyses equal the long way in NumPy float64") {
   const auto directories = test::golden_models();
   REQUIRE(directories.size() > 20);
@@ -59,24 +85,8 @@ TEST_CASE("weights analyses equal the long way in NumPy float64") {
     Warnings warnings;
     const Model model = test::bind_model(directory, warnings);
     const Golden golden(directory);
-    Pool pool(2);
-    const Selection all = Selection::all(model.config());
-    const WeightsAnalysis analysis = analyze_weights(model, all, {}, pool, warnings);
-    check_spectra(analysis.qk, golden, "qk");
-    check_similarity(analysis.qk, golden.array("qk_similarity"));
-    CHECK(analysis.ov.has_value() == golden.has("ov_similarity"));
-    if (analysis.ov) {
-      check_spectra(*analysis.ov, golden, "ov");
-      check_similarity(*analysis.ov, golden.array("ov_similarity"));
-    }
-    if (!golden.has("qk_similarity_all")) continue;
-    WeightsOptions across;
-    across.across_layers = true;
-    const WeightsAnalysis joined = analyze_weights(model, all, across, pool, warnings);
-    REQUIRE(joined.qk.similarity.size() == 1);
-    CHECK_FALSE(joined.qk.similarity[0].layer.has_value());
-    check_similarity(joined.qk, golden.array("qk_similarity_all"));
-    if (joined.ov) check_similarity(*joined.ov, golden.array("ov_similarity_all"));
+    for (const auto& [component, heads] : split_by_component(Selection::all(model.config()), model.config()))
+      check_golden(model, golden, heads, test::component_suffix(component));
   }
 }
 

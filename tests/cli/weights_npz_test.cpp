@@ -66,12 +66,16 @@ TEST_CASE("the NPZ of the weights analyses equals every golden, in shape and val
     CAPTURE(directory.filename().string());
     const Golden golden(directory);
     const WeightsNpz npz(directory.string());
-    for (const std::string circuit : {"qk", "ov"}) {
-      CHECK(npz.has(circuit + "_similarity") == golden.has(circuit + "_similarity"));
-      for (const std::string what : {"_similarity", "_effective_rank", "_singular_values"}) {
-        const std::string name = circuit + what;
-        CAPTURE(name);
-        if (golden.has(name)) check_array(npz.array(name), golden.array(name), 1e-5);
+    for (const std::string component : {"", "enc", "dec", "cross"}) {
+      const std::string prefix = component.empty() ? "" : component + "_";
+      const std::string suffix = component.empty() ? "" : "_" + component;
+      for (const std::string circuit : {"qk", "ov"}) {
+        CHECK(npz.has(prefix + circuit + "_similarity") == golden.has(circuit + "_similarity" + suffix));
+        for (const std::string what : {"_similarity", "_effective_rank", "_singular_values"}) {
+          const std::string name = circuit + what + suffix;
+          CAPTURE(name);
+          if (golden.has(name)) check_array(npz.array(prefix + circuit + what), golden.array(name), 1e-5);
+        }
       }
     }
   }

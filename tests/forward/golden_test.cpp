@@ -32,36 +32,53 @@ double bound(const Golden& golden, const std::string& kind) {
   return golden.array("bound_" + kind).values.at(0);
 }
 
-void check_heads(const Golden& golden, const std::string& kind, const std::string& input,
-                 const CapturedSequence& captured,
+/// One component of a model in one input.
+struct Part {
+  const Golden& golden;
+  const attnctl::ModelConfig& config;
+  attnctl::Component component;
+  std::string input;
+
+  [[nodiscard]] std::string kind(const std::string& name) const {
+    return name + attnctl::test::component_suffix(component);
+  }
+  [[nodiscard]] bool has(std::size_t layer) const { return config.layers[layer].component == component; }
+};
+
+void check_heads(const Part& part, const std::string& name, const CapturedSequence& captured,
                  attnctl::OwnedMatrix<float> attnctl::test::CapturedHead::*what) {
-  if (!golden.has(kind + "_" + input)) return;
-  const GoldenArray want = golden.array(kind + "_" + input);
+  const std::string kind = part.kind(name);
+  if (!part.golden.has(kind + "_" + part.input)) return;
+  const GoldenArray want = part.golden.array(kind + "_" + part.input);
   CAPTURE(kind);
   double worst = 0;
   std::size_t offset = 0;
   for (const auto& [id, head] : captured.heads) {
+    if (!part.has(id.layer)) continue;
     const auto& got = head.*what;
     worst = std::max(worst, difference(want, offset, got));
     offset += got.values().size();
   }
   CHECK(offset == want.values.size());
   // Scores have no bound of their own: they are patterns before the softmax, a few units in size.
-  CHECK(worst <= (kind == "scores" ? 2e-5 : bound(golden, kind)));
+  CHECK(worst <= (name == "scores" ? 2e-5 : bound(part.golden, kind)));
 }
 
-void check_output(const Golden& golden, const std::string& input, const CapturedSequence& captured) {
-  CHECK(captured.output.empty() == !golden.has("output_" + input));
+void check_output(const Part& part, const CapturedSequence& captured) {
+  const std::string kind = part.kind("output");
+  CHECK(captured.output.empty() == !part.golden.has(kind + "_" + part.input));
   if (captured.output.empty()) return;
-  const GoldenArray want = golden.array("output_" + input);
+  const GoldenArray want = part.golden.array(kind + "_" + part.input);
   double worst = 0;
   std::size_t offset = 0;
   for (const auto& [layer, values] : captured.output) {
+    if (!part.has(layer)) continue;
     worst = std::max(worst, difference(want, offset, values));
     offset += values.values().size();
   }
+  CAPTURE(kind);
   CHECK(offset == want.values.size());
-  CHECK(worst <= bound(golden, "output"));
+  CHECK(worst <= bound(part.golden, kind));
 }
 
 void check_logits(const Golden& golden, const std::string& input, const CapturedSequence& captured) {
@@ -88,10 +105,13 @@ TEST_CASE("patterns, scores, z, output and logits equal every golden") {
     for (std::size_t i = 0; i < captured.size(); ++i) {
       const std::string input = std::to_string(i);
       CAPTURE(input);
-      check_heads(golden, "pattern", input, captured[i], &CapturedHead::pattern);
-      check_heads(golden, "scores", input, captured[i], &CapturedHead::scores);
-      check_heads(golden, "z", input, captured[i], &CapturedHead::z);
-      check_output(golden, input, captured[i]);
+      for (const attnctl::Component component : attnctl::test::components_of(model.config())) {
+        const Part part = {golden, model.config(), component, input};
+        check_heads(part, "pattern", captured[i], &CapturedHead::pattern);
+        check_heads(part, "scores", captured[i], &CapturedHead::scores);
+        check_heads(part, "z", captured[i], &CapturedHead::z);
+        check_output(part, captured[i]);
+      }
       check_logits(golden, input, captured[i]);
     }
   }

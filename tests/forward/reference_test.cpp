@@ -52,21 +52,26 @@ void check_input(const attnctl::Model& model, const Golden& golden, std::size_t 
   const std::size_t last = model.config().layers.size() - 1;
   const bool logits = golden.has("logits_" + std::to_string(input));
   const auto pass = attnctl::run_reference(model, golden.sequence(input), last, logits, pool);
-  std::vector<const OwnedMatrix<double>*> patterns;
-  std::vector<const OwnedMatrix<double>*> scores;
-  std::vector<const OwnedMatrix<double>*> zs;
-  std::vector<const OwnedMatrix<double>*> outputs;
-  for (const auto& layer : pass.layers) {
-    for (const auto& pattern : layer.pattern) patterns.push_back(&pattern);
-    for (const auto& score : layer.scores) scores.push_back(&score);
-    for (const auto& z : layer.z) zs.push_back(&z);
-    outputs.push_back(&layer.output);
-  }
   const Comparison comparison = {golden, std::to_string(input), bound};
-  comparison.check("pattern", patterns);
-  comparison.check("scores", scores);
-  comparison.check("z", zs);
-  comparison.check("output", outputs);
+  for (const attnctl::Component component : attnctl::test::components_of(model.config())) {
+    std::vector<const OwnedMatrix<double>*> patterns;
+    std::vector<const OwnedMatrix<double>*> scores;
+    std::vector<const OwnedMatrix<double>*> zs;
+    std::vector<const OwnedMatrix<double>*> outputs;
+    for (std::size_t i = 0; i < pass.layers.size(); ++i) {
+      if (model.config().layers[i].component != component) continue;
+      const auto& layer = pass.layers[i];
+      for (const auto& pattern : layer.pattern) patterns.push_back(&pattern);
+      for (const auto& score : layer.scores) scores.push_back(&score);
+      for (const auto& z : layer.z) zs.push_back(&z);
+      outputs.push_back(&layer.output);
+    }
+    const std::string suffix = attnctl::test::component_suffix(component);
+    comparison.check("pattern" + suffix, patterns);
+    comparison.check("scores" + suffix, scores);
+    comparison.check("z" + suffix, zs);
+    comparison.check("output" + suffix, outputs);
+  }
   if (logits) comparison.check("logits", {&pass.logits});
 }
 

@@ -1,5 +1,7 @@
 #include "support/capture.hpp"
 
+#include "attnctl/forward/sides.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -25,17 +27,21 @@ void put_rows(MatrixView<const float> rows, std::size_t first, std::size_t all_r
 
 }  // namespace
 
-void Capture::begin(const Model&, const Batch& batch) {
+void Capture::begin(const Model& model, const Batch& batch) {
   sequences.resize(batch.sequences.size());
   for (std::size_t i = 0; i < sequences.size(); ++i) {
-    lengths_.push_back(batch.sequences[i].queries());
-    for (const HeadId& id : selection_.heads) sequences[i].heads[id].fully_masked.assign(lengths_[i], 2);
+    const Sequence& sequence = batch.sequences[i];
+    for (const HeadId& id : selection_.heads) {
+      const Sides sides = sides_of(model.config().layers[id.layer].component, sequence);
+      sequences[i].heads[id].fully_masked.assign(sides.queries(), 2);
+    }
+    lengths_.push_back(sequence.target ? sequence.target->queries() : sequence.queries());
   }
 }
 
 void Capture::panel(const AttentionPanel& panel) {
   CapturedHead& head = sequences.at(panel.sequence).heads.at({panel.layer, panel.head});
-  const std::size_t n = lengths_.at(panel.sequence);
+  const std::size_t n = head.fully_masked.size();
   put_rows(panel.pattern, panel.first_query, n, head.pattern);
   put_rows(panel.scores, panel.first_query, n, head.scores);
   put_rows(panel.z, panel.first_query, n, head.z);

@@ -42,7 +42,7 @@ class Capture : public Observer {
  private:
   Selection selection_;
   Needs needs_;
-  std::vector<std::size_t> lengths_;
+  std::vector<std::size_t> lengths_;  // of the logits
 };
 
 /// How to run; the defaults are those of RunContext.

@@ -73,7 +73,7 @@ std::vector<std::int64_t> Golden::integers(const std::string& name) const {
 
 std::size_t Golden::inputs() const {
   std::size_t count = 0;
-  while (has("pattern_" + std::to_string(count))) ++count;
+  while (has("pattern_" + std::to_string(count)) || has("pattern_enc_" + std::to_string(count))) ++count;
   return count;
 }
 
@@ -94,7 +94,21 @@ Sequence Golden::sequence(std::size_t input) const {
     const bool added = is_floating(arrays_->tensors()[arrays_->find("mask_" + number)].dtype);
     sequence.mask = mask_of(array("mask_" + number), added);
   }
+  if (has("target_ids_" + number)) {
+    sequence.target = std::make_shared<Sequence>();
+    sequence.target->ids = integers("target_ids_" + number);
+  }
   return sequence;
+}
+
+std::string component_suffix(Component component) {
+  return component == Component::none ? "" : "_" + std::string(name_of(component));
+}
+
+std::set<Component> components_of(const ModelConfig& config) {
+  std::set<Component> components;
+  for (const LayerConfig& layer : config.layers) components.insert(layer.component);
+  return components;
 }
 
 std::vector<std::filesystem::path> golden_models() {

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,10 @@ class Golden {
   Warnings warnings_;
   std::unique_ptr<Checkpoint> arrays_;
 };
+
+/// Between the name of an array of a component and the input's number: "", "_enc", "_dec", "_cross".
+[[nodiscard]] std::string component_suffix(Component component);
+[[nodiscard]] std::set<Component> components_of(const ModelConfig& config);
 
 /// Directories below tests/golden that hold a model with its golden.npz, by name.
 [[nodiscard]] std::vector<std::filesystem::path> golden_models();

@@ -93,6 +93,12 @@ bool grow(float& value) {
   return true;
 }
 
+bool grow(double& value) {
+  if (value == 0) return false;
+  value *= 1.3;
+  return true;
+}
+
 std::vector<Mutation> layer_mutations() {
   return {
       in_layers("norm kind", [](LayerConfig& l) { return flip_kind(l.norm); }),
@@ -204,6 +210,24 @@ std::vector<Mutation> other_mutations() {
          }
          return had;
        }},
+      {"order of sines and cosines",
+       [](Subject& s) {
+         using attnctl::PositionKind;
+         if (s.config.embedding.position != PositionKind::sinusoidal_halves) return false;
+         s.config.embedding.position = PositionKind::sinusoidal;
+         return true;
+       }},
+      {"norm of the encoder's output",
+       [](Subject& s) { return s.config.decoder && remove_norm(s.config.decoder->encoder_norm); }},
+      {"positions of the target",
+       [](Subject& s) {
+         return s.config.decoder && std::exchange(s.config.decoder->embedding.position,
+                                                  attnctl::PositionKind::none) != attnctl::PositionKind::none;
+       }},
+      {"norm of the target's embeddings",
+       [](Subject& s) { return s.config.decoder && remove_norm(s.config.decoder->embedding.norm); }},
+      {"multiplier of the target's embeddings",
+       [](Subject& s) { return s.config.decoder && grow(s.config.decoder->embedding.multiplier); }},
       {"token types", [](Subject& s) { return std::exchange(s.config.embedding.token_types, 0) > 0; }},
       {"norm of embeddings", [](Subject& s) { return remove_norm(s.config.embedding.norm); }},
       {"final norm", [](Subject& s) { return remove_norm(s.config.final_norm); }},

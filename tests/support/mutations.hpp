@@ -32,6 +32,7 @@ struct Mutation {
 [[nodiscard]] bool remove_norm(NormConfig& norm);
 /// By a third; false where it is 0.
 [[nodiscard]] bool grow(float& value);
+[[nodiscard]] bool grow(double& value);
 
 [[nodiscard]] std::vector<Mutation> attention_mutations();
 [[nodiscard]] std::vector<Mutation> distance_mutations();

@@ -27,7 +27,8 @@ inline constexpr std::array all_captured{Captured::pattern, Captured::scores, Ca
 ///   pattern, scores [layers, heads, n, m];  queries [layers, heads, n, k];  keys [layers, kv_heads, m, k];
 ///   values [layers, kv_heads, m, v];  z [layers, heads, n, v];  output [layers, n, d_out];  logits [n, V].
 /// Only selected layers, heads, and key/value heads that a selected head reads; where layers have unlike
-/// heads selected, [layers, heads] is one axis [selected].
+/// heads selected, [layers, heads] is one axis [selected]. The selection is of one component of the model,
+/// which says what queries and keys are of; logits are the target's where there is one.
 class CaptureLayout {
  public:
   CaptureLayout(const Selection& selection, const ModelConfig& config);
@@ -35,12 +36,14 @@ class CaptureLayout {
   /// False where the model has no such thing: values, z and output without W_V, logits without a head.
   [[nodiscard]] bool available(Captured what) const;
   [[nodiscard]] Shape shape(Captured what, const Sequence& sequence) const;
+  [[nodiscard]] Component component() const { return component_; }
   [[nodiscard]] const HeadAxes& heads() const { return heads_; }
   [[nodiscard]] const HeadAxes& kv_heads() const { return kv_heads_; }
 
  private:
   HeadAxes heads_;
   HeadAxes kv_heads_;
+  Component component_ = Component::none;
   AttentionConfig attention_;  // of the selected layers
   std::size_t d_output_ = 0;
   std::size_t vocabulary_ = 0;  // 0: no output head

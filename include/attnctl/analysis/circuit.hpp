@@ -104,6 +104,8 @@ inline constexpr std::array all_projections{Projection::query, Projection::key, 
 
 /// The gain that `fold_norm` multiplies in: empty where nothing is.
 [[nodiscard]] std::span<const float> folded_gain(const Model& model, std::size_t layer);
+/// The same of the keys and values of cross-attention: that of the norm at the encoder's end.
+[[nodiscard]] std::span<const float> memory_gain(const Model& model);
 
 /// The circuit of a head itself, [dimension of left, dimension of right]: large, only on request.
 [[nodiscard]] OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "attnctl/base/dtype.hpp"
+#include "attnctl/base/result.hpp"
+#include "attnctl/forward/run.hpp"
 #include "attnctl/model/config.hpp"
 #include "attnctl/model/model.hpp"
 
@@ -34,6 +36,17 @@ class HeadAxes {
   std::vector<std::size_t> layers_;
   bool regular_ = true;
 };
+
+/// The component of a layer as tables have it: "enc", "dec", "cross", or undefined.
+[[nodiscard]] Cell component_cell(const ModelConfig& config, std::size_t layer);
+
+/// The heads of a selection that are of one component.
+struct ComponentHeads {
+  Component component = Component::none;
+  Selection selection;
+};
+[[nodiscard]] std::vector<ComponentHeads> split_by_component(const Selection& selection,
+                                                             const ModelConfig& config);
 
 /// The key/value head that a head reads.
 [[nodiscard]] std::size_t kv_head_of(const ModelConfig& config, HeadId head);

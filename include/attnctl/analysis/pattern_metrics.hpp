@@ -8,7 +8,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace attnctl {
@@ -54,11 +56,15 @@ class PatternMetrics final : public Observer {
   };
 
   void add(State& state, const PatternRow& row) const;
+  [[nodiscard]] bool over_another(HeadId head) const {
+    return components_.at(head.layer) == Component::cross;
+  }
 
   std::vector<HeadId> heads_;
   bool per_input_ = false;
-  std::vector<SequenceMarks> marks_;  // [sequences]
-  std::vector<State> states_;         // [records, heads]
+  std::vector<Component> components_;                                 // [layers]
+  std::map<std::pair<std::size_t, Component>, SequenceMarks> marks_;  // of a sequence in a selected component
+  std::vector<State> states_;                                         // [records, heads]
 };
 
 }  // namespace attnctl

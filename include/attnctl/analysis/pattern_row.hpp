@@ -2,6 +2,7 @@
 
 #include "attnctl/analysis/metric.hpp"
 #include "attnctl/forward/observer.hpp"
+#include "attnctl/forward/sides.hpp"
 #include "attnctl/input/batch.hpp"
 
 #include <cstddef>
@@ -17,10 +18,12 @@ struct SequenceMarks {
   std::vector<std::uint8_t> end_queries;  // [n], 1: EOS or [SEP]; empty: none
   std::vector<std::size_t> special_keys;  // positions, ascending
   std::vector<std::size_t> end_keys;
+  bool over_another =
+      false;  // keys are the tokens of another sequence: no key is the query's own or its next
 };
 
-/// Keys that come from another sequence (cross-attention) have no marks.
-[[nodiscard]] SequenceMarks marks_of(const Sequence& sequence);
+/// Keys that come from elsewhere as embeddings have no marks.
+[[nodiscard]] SequenceMarks marks_of(const Sides& sides);
 
 /// One query's weights over the keys and what several metrics need of them, computed once.
 struct PatternRow {

@@ -40,4 +40,7 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
 /// The checks of run_forward alone.
 void check_batch(const Model& model, const Batch& batch);
 
+/// Throws Error(bad_input) where this layer is of the decoder and an input has no target.
+void require_targets(const ModelConfig& config, const Batch& batch, std::size_t layer);
+
 }  // namespace attnctl

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,6 +58,10 @@ struct Sequence {
   OwnedMatrix<float> embeddings;        // [n, d], in place of token embeddings
   OwnedMatrix<float> key_embeddings;    // [m, kdim], cross-attention; empty: the queries' own
   OwnedMatrix<float> value_embeddings;  // [m, vdim]; empty: the keys'
+
+  /// What the decoder is fed, of a model with an encoder and a decoder: tokens and ids, the text where it
+  /// came from one. Null: there is none. Its id is the input's.
+  std::shared_ptr<Sequence> target;
 
   std::vector<std::uint8_t> key_visible;  // [m], 1: this key may be attended to; empty: all
   std::optional<ScoreMask> mask;          // in place of the model's own causal mask

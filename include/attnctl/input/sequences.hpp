@@ -12,8 +12,12 @@
 
 namespace attnctl {
 
-/// "101,7592,102" as ids. Throws Error(bad_input): an empty list, a negative, fractional or too large id.
-[[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list);
+/// "101,7592,102" as ids. Throws Error(bad_input): an empty list, a negative, fractional or too large id;
+/// `option` is for errors.
+[[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option = "--ids");
+
+/// Puts a token before those of a text, as one that the tokenizer added.
+void put_first(std::int64_t id, Sequence& sequence);
 
 /// What understands inputs: the vocabulary for tokens, the tokenizer for text.
 struct InputReaders {

@@ -8,11 +8,20 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace attnctl {
 
 // The resolved hyper-parameters of a model: what the forward pass branches on. Nothing here names a family.
+
+/// The part of a model that a layer belongs to. Models with one stack of layers have none; models of an
+/// encoder and a decoder have three: each layer of the decoder attends to its own stream and to the encoder's
+/// output.
+enum class Component { none, encoder, decoder, cross };
+
+/// "enc", "dec", "cross"; "" for none.
+[[nodiscard]] std::string_view name_of(Component component);
 
 enum class NormKind { none, layer, rms };
 /// Where a layer's norms stand, A being its attention or its MLP.
@@ -24,8 +33,10 @@ enum class NormPlace {
   both,    // x + N'(A(N(x)))
   stream   // y + A(y) of y = N(x)
 };
-enum class PositionKind { none, learned, sinusoidal };  // what is added to the embeddings
-enum class RotaryPairing { half, interleaved };         // pairs (j, j + r/2), or (2j, 2j + 1)
+/// What is added to the embeddings. Sinusoidal: sine and cosine of each angle beside each other; halves: all
+/// sines, then all cosines.
+enum class PositionKind { none, learned, sinusoidal, sinusoidal_halves };
+enum class RotaryPairing { half, interleaved };  // pairs (j, j + r/2), or (2j, 2j + 1)
 enum class Activation { gelu_erf, gelu_tanh, silu, relu, relu_squared, tanh };
 
 struct NormConfig {
@@ -146,7 +157,11 @@ struct ConvolutionConfig {
   Activation activation = Activation::tanh;
 };
 
+/// Attention, and the MLP behind it where there is one. Of a decoder that reads an encoder, a layer is two of
+/// these: attention to its own stream without an MLP, then attention to the encoder's output with it.
 struct LayerConfig {
+  Component component = Component::none;
+  std::size_t number = 0;  // of the layer, counted in its component
   AttentionConfig attention;
   MlpConfig mlp;
   ExpertsConfig experts;  // each of mlp.width
@@ -157,7 +172,15 @@ struct LayerConfig {
   bool attention_normed = true;                          // false: N is nothing, under pre-norm
   float residual_multiplier = 1;                         // of what is added to the stream
   std::shared_ptr<const ConvolutionConfig> convolution;  // null: none
-  std::size_t stored_as = 0;  // number of the weights in tensor names; layers of one number share them
+  std::size_t stored_as = 0;                             // number of the weights in tensor names
+
+  /// Layers of one key share their weights.
+  struct Key {
+    Component component = Component::none;
+    std::size_t number = 0;
+    auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs here
+  };
+  [[nodiscard]] Key stored() const { return {component, stored_as}; }
 
   /// Of the attention; `norm` is that of the MLP.
   [[nodiscard]] NormConfig attention_norm() const { return attention_normed ? norm : NormConfig{}; }
@@ -178,7 +201,7 @@ struct EmbeddingConfig {
   std::size_t position_offset = 0;     // row of position 0 in the table
   std::optional<std::size_t> padding;  // tokens of this id have that row and are not counted
   bool counts_visible = false;         // positions are those among visible tokens; hidden ones have -1
-  float multiplier = 1;                // of token embeddings
+  double multiplier = 1;               // of token embeddings
   std::size_t token_types = 0;
   std::optional<TokenDropout> dropout;
   NormConfig norm;               // after the sum
@@ -186,6 +209,14 @@ struct EmbeddingConfig {
   bool projected_first = false;  // the norm follows the projection
   bool zero_hidden = false;      // what the key mask hides is zero in the end
   PatchGrid pixels;              // present: inputs are images, a class token and one for each patch
+};
+
+/// What a decoder that reads an encoder has besides its layers.
+struct DecoderConfig {
+  EmbeddingConfig embedding;                // of the target
+  bool shares_tokens = false;               // its token table is the source's
+  NormConfig encoder_norm;                  // of the encoder's output, which the decoder reads
+  std::optional<std::int64_t> start_token;  // goes before the tokens of a target text
 };
 
 /// The output head: logits of the vocabulary.
@@ -210,11 +241,21 @@ struct ModelConfig {
   std::size_t d_output = 0;                  // of a layer's attention output; 0 without W_V
   std::optional<std::size_t> max_positions;  // the longest sequence; nullopt: any
   EmbeddingConfig embedding;
-  std::vector<LayerConfig> layers;
-  NormConfig final_norm;
+  std::vector<LayerConfig>
+      layers;  // the encoder's, then of each layer of the decoder its own and its cross-attention
+  std::optional<DecoderConfig> decoder;  // of a model with an encoder and a decoder
+  NormConfig final_norm;                 // behind the last layer
   HeadConfig head;
   std::vector<std::string> vocabulary;    // from the configuration itself (family `attention`)
   std::vector<std::int64_t> special_ids;  // bos, eos, pad, cls, sep as the configuration names them
+
+  /// How many layers a component has.
+  [[nodiscard]] std::size_t layers_of(Component component) const;
+
+  /// The embedding of the tokens whose logits the head gives.
+  [[nodiscard]] const EmbeddingConfig& output_embedding() const {
+    return decoder ? decoder->embedding : embedding;
+  }
 
   /// True where something between W_Q and W_K depends on position, so that QK alone does not determine the
   /// scores.

@@ -150,7 +150,8 @@ struct TokenDropoutSpec {
   double kept = 1;
 };
 
-/// The tables before the first layer, below the family's prefix.
+/// The tables before the first layer, below the family's prefix. A position table that the family can compute
+/// itself (sinusoidal) is read where it is stored.
 struct EmbeddingSpec {
   std::vector<std::string> token = {}, position = {}, token_type = {};
   std::vector<std::string> class_token =
@@ -276,10 +277,26 @@ struct Variant {
   void (*apply)(FamilySpec& row) = nullptr;
 };
 
+/// A decoder that reads the output of an encoder, which is then FamilySpec::stack. Its layers are two
+/// attentions each; norms, activation and the like are the encoder's.
+struct DecoderSpec {
+  std::string prefix = {};                          // of a layer, as StackSpec::prefixes
+  LayerSpec self = {};                              // causal, over the decoder's own stream; no MLP
+  LayerSpec cross = {};                             // over the encoder's output, and the MLP
+  std::optional<RelativeBucketSpec> relative = {};  // of `self`
+  EmbeddingSpec embedding = {};
+  NormSpec final_norm = {};  // FamilySpec::final_norm is the encoder's
+  SizeKey layers = {}, heads = {}, mlp_width = {};
+  SizeKey vocabulary = {};                // of the target,
+  std::string vocabulary_shared_if = {};  // unless this is true or missing: then the source's
+  std::vector<std::string> start_token = {"decoder_start_token_id"};
+};
+
 struct FamilySpec {
   std::string name = {};                   // model_type
   std::vector<std::string> prefixes = {};  // of all tensors but the head; "" last: a headless save has none
-  StackSpec stack = {};                    // next: an encoder and a decoder
+  StackSpec stack = {};                    // of the encoder where there is a decoder
+  std::optional<DecoderSpec> decoder = {};
   EmbeddingSpec embedding = {};
   NormSpec final_norm = {};
   std::optional<HeadSpec> head = {};

@@ -167,6 +167,9 @@ class Model {
   /// The attention's part of a layer, the rest not touched.
   [[nodiscard]] const AttentionWeights& attention(std::size_t index) const;
   [[nodiscard]] const EmbeddingWeights& embedding() const;
+  /// Of a model with a decoder that reads an encoder: what the target is embedded with.
+  [[nodiscard]] const EmbeddingWeights& target_embedding() const;
+  [[nodiscard]] NormWeights encoder_norm() const;
   [[nodiscard]] NormWeights final_norm() const;
   [[nodiscard]] const HeadWeights& head() const;
 
@@ -195,7 +198,13 @@ struct HeadId {
   auto operator<=>(const HeadId&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs here
 };
 
-/// "L.H".
+/// "L.H", the layer counted through all components.
 [[nodiscard]] std::string to_string(HeadId head);
+
+/// The name of a head, "L.H"; of a model with several components "enc.L.H", "dec.L.H" or "cross.L.H", the
+/// layer counted in its component.
+[[nodiscard]] std::string head_name(const ModelConfig& config, HeadId head);
+/// The same of a layer: "L", "enc.L".
+[[nodiscard]] std::string layer_name(const ModelConfig& config, std::size_t layer);
 
 }  // namespace attnctl
