@@ -432,7 +432,7 @@ def t5(r: Draw):
         vocab_size=r.size(40, 90), d_model=r.size(11, 40), d_kv=r.size(3, 9), d_ff=r.size(13, 50),
         num_layers=r.size(1, 3), num_decoder_layers=r.size(1, 3), num_heads=h, decoder_start_token_id=0,
         feed_forward_proj=r.pick("relu", "gated-gelu", "gated-silu", "gelu_new"), tie_word_embeddings=r.flag(),
-        relative_attention_num_buckets=r.pick(8, 12, 32), relative_attention_max_distance=r.pick(16, 20, 128),
+        relative_attention_num_buckets=r.pick(8, 12, 32), relative_attention_max_distance=r.pick(20, 24, 128),
         layer_norm_epsilon=r.pick(1e-6, 1e-3),
     )  # fmt: skip
 
