@@ -25,9 +25,9 @@ LayerSpec bart_layer(const std::string& name) {
   return layer;
 }
 
-/// The tables of one stack. Its own token table is there where the stacks do not share one.
+/// The tables of one stack: its own token table where the file has one, else the shared one.
 EmbeddingSpec bart_embedding(const std::string& stack) {
-  return {.token = {"shared.weight", stack + ".embed_tokens.weight", "encoder.embed_tokens.weight",
+  return {.token = {stack + ".embed_tokens.weight", "shared.weight", "encoder.embed_tokens.weight",
                     "decoder.embed_tokens.weight"},
           .position = {stack + ".embed_positions.weight"}};
 }
