@@ -16,6 +16,7 @@ Needs& Needs::operator|=(const Needs& other) {
   stream = stream || other.stream;
   routing = routing || other.routing;
   logits = logits || other.logits;
+  end = end || other.end;
   return *this;
 }
 
@@ -81,7 +82,8 @@ Plan make_plan(std::string_view model, const ModelConfig& config, const Selectio
     const AttentionConfig& attention = config.layers[layer].attention;
     const bool is_selected = std::binary_search(selected.begin(), selected.end(), layer);
     const bool routing = is_selected && needs.routing && config.layers[layer].experts.count > 0;
-    const bool onward = layer + 1 < count || plan.logits || routing;
+    const bool ends = needs.end && attention.value.weight && config.d_output == config.d_model;
+    const bool onward = layer + 1 < count || plan.logits || routing || ends;
     if (onward) check_onward(model, config, layer);
     LayerPlan& of_layer = plan.layers.emplace_back(plan_layer(attention, is_selected, onward, needs));
     of_layer.routing = routing;

@@ -81,6 +81,20 @@ TEST_CASE("each need adds what it takes and no more") {
   }
 }
 
+TEST_CASE("the last layer goes to its end where that is asked for, if it has one") {
+  ModelConfig config = three_layers();
+  const Needs needs = needing(&Needs::end);
+  forward::Plan plan = forward::make_plan("m", config, {{{0, 1}, {1, 0}}}, needs);
+  CHECK(plan.layers.size() == 2);  // a layer that is not selected is not begun
+  CHECK(plan.layers[1].onward);
+  CHECK(plan.layers[1].output);
+  CHECK_FALSE(plan.layers[1].shows_output);
+  config.layers[2].attention.value.weight = false;
+  plan = forward::make_plan("m", config, {{{2, 0}}}, needs);
+  CHECK_FALSE(plan.layers[2].onward);
+  CHECK_FALSE(plan.layers[2].output);
+}
+
 TEST_CASE("logits take all layers, where there is an output head") {
   ModelConfig config = three_layers();
   const Needs logits = needing(&Needs::logits);

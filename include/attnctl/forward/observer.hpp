@@ -56,6 +56,7 @@ struct Needs {
   bool stream = false;  // what that output is added to
   bool routing = false;  // of selected layers with experts
   bool logits = false;
+  bool end = false;  // the last selected layer to its end, where it has one, though nothing reads it
 
   Needs& operator|=(const Needs& other);
 };
