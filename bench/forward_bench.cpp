@@ -1,12 +1,12 @@
 // The forward pass of a model of BERT-base's shape with random weights, beside the machine's own speed: a
-// 2048-cubed sgemm and a read of memory on the same threads in the same run.
+// 2048-cubed sgemm on the same threads in the same run.
 //   attnctl_bench [THREADS [LENGTH ...]]
 
 #include "attnctl/base/pool.hpp"
 #include "attnctl/forward/run.hpp"
 #include "attnctl/linalg/blas_kernel.hpp"
-#include "attnctl/linalg/gemm.hpp"
 #include "attnctl/linalg/kernels.hpp"
+#include "attnctl/linalg/machine_speed.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -39,19 +39,7 @@ double seconds_of(std::size_t repeat, const std::function<void()>& work) {
 }
 
 double peak_gflops(attnctl::Pool& pool) {
-  constexpr std::size_t n = 2048;
-  attnctl::OwnedMatrix<float> a(n, n), b(n, n), c(n, n);
-  std::fill(a.values().begin(), a.values().end(), 0.5F);
-  std::fill(b.values().begin(), b.values().end(), 0.25F);
-  const std::size_t rows = (n + pool.size() - 1) / pool.size();
-  const double seconds = seconds_of(5, [&] {
-    pool.run(pool.size(), [&](std::size_t task, std::size_t) {
-      const std::size_t first = task * rows;
-      const std::size_t count = std::min(rows, n - first);
-      attnctl::gemm_nn(a.view().row_range(first, count), b.view(), c.view().row_range(first, count));
-    });
-  });
-  return 2.0 * n * n * n / seconds / 1e9;
+  return attnctl::measure_sgemm(pool, {2048, 2048, 2048}, 5);
 }
 
 class RandomTensors {
@@ -114,7 +102,7 @@ class Glance : public attnctl::Observer {
   explicit Glance(bool whole) : whole_(whole) {}
   [[nodiscard]] attnctl::Needs needs() const override {
     attnctl::Needs needs;
-    needs.output = whole_;
+    needs.end = whole_;
     return needs;
   }
   void begin(const attnctl::Model&, const attnctl::Batch&) override {}

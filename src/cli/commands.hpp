@@ -17,6 +17,7 @@ void add_weights(CLI::App& app, Action& action);
 void add_info(CLI::App& app, Action& action);
 void add_tokenize(CLI::App& app, Action& action);
 void add_verify(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
 void add_experiment(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);  // hidden: used at installation

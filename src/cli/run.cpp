@@ -46,6 +46,7 @@ void build_tree(CLI::App& app, Action& action) {
   add_info(app, action);
   add_tokenize(app, action);
   add_verify(app, action);
+  add_bench(app, action);
   add_experiment(app, action);
   add_schema(app, action);
   add_completion(app, action);

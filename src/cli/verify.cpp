@@ -2,7 +2,6 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/forward/reference.hpp"
 #include "attnctl/forward/run.hpp"
-#include "attnctl/input/pixels.hpp"
 #include "attnctl/input/sequences.hpp"
 #include "attnctl/report/json.hpp"
 #include "attnctl/report/text.hpp"
@@ -12,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +23,7 @@
 #include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "cli/reference_file.hpp"
+#include "cli/seeded_input.hpp"
 #include "cli/selection.hpp"
 #include "cli/session.hpp"
 #include "cli/shapes.hpp"
@@ -44,37 +43,14 @@ struct VerifyOptions {
 };
 
 constexpr std::size_t kSeededIds = 64;
-constexpr std::uint32_t kSeed = 20170612;
 
-/// An image of values from -1 to 1.
-Sequence seeded_image(const PatchGrid& grid) {
-  std::mt19937 random(kSeed);
-  std::vector<float> pixels(grid.image_size());
-  for (float& pixel : pixels) pixel = static_cast<float>(random()) * 0x1p-31F - 1;
-  return make_pixel_sequence(pixels, grid);
-}
-
-/// Ids that are the same at every run; as many as the model has positions for, at most 64. A target has half
-/// as many.
-Sequence seeded_sequence(const ModelConfig& config) {
-  if (config.embedding.pixels.present()) return seeded_image(config.embedding.pixels);
-  if (config.embedding.vocabulary == 0) {
+/// As many ids as the model has positions for, at most 64. A target has half as many.
+Sequence choose_seeded(const ModelConfig& config) {
+  if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present()) {
     fail(Status::bad_input, "the model has no embedding table: give --embeddings");
   }
-  std::mt19937 random(kSeed);  // its sequence is fixed by the standard; distributions are not
   const std::size_t length = std::min(kSeededIds, config.max_positions.value_or(kSeededIds));
-  const auto draw = [&](std::size_t count, std::size_t vocabulary) {
-    std::vector<std::int64_t> ids;
-    for (std::size_t i = 0; i < count; ++i) ids.push_back(static_cast<std::int64_t>(random() % vocabulary));
-    return ids;
-  };
-  Sequence sequence;
-  sequence.ids = draw(length, config.embedding.vocabulary);
-  if (config.decoder) {
-    sequence.target = std::make_shared<Sequence>();
-    sequence.target->ids = draw((length + 1) / 2, config.decoder->embedding.vocabulary);
-  }
-  return sequence;
+  return SeededInputs(config).next(length, (length + 1) / 2);
 }
 
 /// Whether the run has targets, so that heads of a decoder can be compared.
@@ -102,7 +78,7 @@ Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
       sequence.target->ids = reference->target_ids[i];
     }
   } else {
-    batch.sequences.push_back(seeded_sequence(open.model.config()));
+    batch.sequences.push_back(choose_seeded(open.model.config()));
   }
   finish_batch(batch, open.vocabulary);
   return batch;

@@ -1,0 +1,94 @@
+#include "attnctl/linalg/machine_speed.hpp"
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/linalg/gemm.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+namespace attnctl {
+namespace {
+
+template <typename Work>
+double best_seconds(std::size_t repeat, const Work& work) {
+  double best = std::numeric_limits<double>::infinity();
+  work();
+  for (std::size_t i = 0; i < std::max<std::size_t>(repeat, 1); ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, taken.count());
+  }
+  return std::max(best, 1e-9);  // the clock's own grain
+}
+
+/// Calls work(first, count) for one part of 0..size a worker.
+template <typename Work>
+void run_in_slabs(Pool& pool, std::size_t size, const Work& work) {
+  const std::size_t slab = (size + pool.size() - 1) / pool.size();
+  pool.run((size + slab - 1) / slab, [&](std::size_t task, std::size_t /*worker*/) {
+    const std::size_t first = task * slab;
+    work(first, std::min(slab, size - first));
+  });
+}
+
+/// In lanes that do not wait for each other.
+std::uint64_t sum_of(std::span<const std::uint64_t> words) {
+  std::array<std::uint64_t, 16> lanes{};
+  std::size_t i = 0;
+  for (; i + lanes.size() <= words.size(); i += lanes.size()) {
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] += words[i + lane];
+  }
+  return std::accumulate(words.begin() + static_cast<std::ptrdiff_t>(i), words.end(),
+                         std::accumulate(lanes.begin(), lanes.end(), std::uint64_t{0}));
+}
+
+}  // namespace
+
+double measure_sgemm(Pool& pool, GemmShape shape, std::size_t repeat) {
+  if (shape.m == 0 || shape.k == 0 || shape.n == 0) {
+    throw std::logic_error("a product to be measured has a zero extent");
+  }
+  OwnedMatrix<float> a(shape.m, shape.k);
+  OwnedMatrix<float> b(shape.k, shape.n);
+  OwnedMatrix<float> c(shape.m, shape.n);
+  std::ranges::fill(a.values(), 0.5F);
+  std::ranges::fill(b.values(), 0.25F);
+  const double seconds = best_seconds(repeat, [&] {
+    if (shape.m >= shape.n) {
+      run_in_slabs(pool, shape.m, [&](std::size_t first, std::size_t count) {
+        gemm_nn(a.view().row_range(first, count), b.view(), c.view().row_range(first, count));
+      });
+    } else {
+      run_in_slabs(pool, shape.n, [&](std::size_t first, std::size_t count) {
+        gemm_nn(a.view(), b.view().col_range(first, count), c.view().col_range(first, count));
+      });
+    }
+  });
+  return 2 * static_cast<double>(shape.m) * static_cast<double>(shape.k) * static_cast<double>(shape.n) /
+         seconds / 1e9;
+}
+
+double measure_read(Pool& pool, std::size_t bytes, std::size_t repeat) {
+  std::vector<std::uint64_t> words(std::max<std::size_t>(bytes / sizeof(std::uint64_t), 1), 1);
+  std::vector<std::uint64_t> sums(pool.size());
+  const std::size_t slab = (words.size() + pool.size() - 1) / pool.size();
+  const double seconds = best_seconds(repeat, [&] {
+    run_in_slabs(pool, words.size(), [&](std::size_t first, std::size_t count) {
+      sums[first / slab] = sum_of(std::span(words).subspan(first, count));
+    });
+  });
+  if (std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) != words.size()) {
+    throw std::logic_error("memory that was written does not read the same");  // and so nothing is left out
+  }
+  return static_cast<double>(words.size() * sizeof(std::uint64_t)) / seconds / 1e9;
+}
+
+}  // namespace attnctl
