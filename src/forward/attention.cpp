@@ -10,67 +10,12 @@
 #include <optional>
 
 #include "forward/alibi.hpp"
+#include "forward/attention_rows.hpp"
 #include "forward/linear_attention.hpp"
 #include "forward/position_bias.hpp"
 #include "forward/visibility.hpp"
 
 namespace attnctl::forward {
-namespace {
-
-bool all_finite(MatrixView<const float> values) {
-  constexpr std::uint32_t exponent = 0x7F800000U;
-  for (std::size_t r = 0; r < values.rows; ++r) {
-    std::uint32_t found = 0;
-    for (const float value : values.row(r)) {
-      found |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & exponent) == exponent);
-    }
-    if (found != 0) return false;
-  }
-  return true;
-}
-
-/// z = pattern v + beta z over the keys of weight above zero alone: 0 times NaN of a hidden key must not
-/// leak.
-void weighted_sum_of_seen(MatrixView<const float> pattern, MatrixView<const float> v, MatrixView<float> z,
-                          float beta) {
-  for (std::size_t i = 0; i < pattern.rows; ++i) {
-    const std::span<float> sum = z.row(i);
-    if (beta == 0) std::fill(sum.begin(), sum.end(), 0.0F);
-    for (std::size_t j = 0; j < pattern.cols; ++j) {
-      const float weight = pattern(i, j);
-      if (weight == 0) continue;
-      for (std::size_t c = 0; c < v.cols; ++c) sum[c] += weight * v(j, c);
-    }
-  }
-}
-
-/// One more score takes part, of which no weight is kept; `room` is memory for both.
-bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<float>& room,
-                       std::span<float> weights) {
-  const bool some_visible = std::ranges::any_of(
-      scores, [](float score) { return score != -std::numeric_limits<float>::infinity(); });
-  room.assign(scores.begin(), scores.end());
-  room.push_back(sink);
-  kernels().softmax(room, room);
-  std::copy_n(room.begin(), weights.size(), weights.begin());
-  return some_visible;
-}
-
-/// Rows first, first + step, ... of a matrix.
-MatrixView<const float> rows_of(MatrixView<const float> all, KeySteps rows) {
-  return {all.data + rows.first * all.stride, rows.count, all.cols, rows.step * all.stride};
-}
-
-/// The part of a matrix of many heads that is one head's in one sequence.
-template <typename T>
-MatrixView<T> head_part(MatrixView<T> all, std::size_t first_row, std::size_t rows, std::size_t head,
-                        std::size_t width) {
-  if (all.data == nullptr) return {};
-  return all.row_range(first_row, rows).col_range(head * width, width);
-}
-
-}  // namespace
-
 void RowCount::add(std::size_t in_sequence, std::size_t at_query) {
   if (count++ > 0) return;
   sequence = in_sequence;

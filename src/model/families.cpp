@@ -75,7 +75,8 @@ std::span<const FamilySpec> families() {
   static const std::vector<FamilySpec> table = [] {
     std::vector<FamilySpec> all = {attention()};
     for (auto rows : {encoder_families(), encoder_families_of_distances(), decoder_families(),
-                      llama_families(), expert_families(), vision_families(), encoder_decoder_families()})
+                      alibi_families(), llama_families(), llama_relative_families(), expert_families(),
+                      vision_families(), encoder_decoder_families()})
       std::ranges::move(rows, std::back_inserter(all));
     std::ranges::sort(all, {}, &FamilySpec::name);
     return all;

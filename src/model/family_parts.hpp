@@ -50,11 +50,14 @@ void remove_biases(LayerSpec& layer);
 [[nodiscard]] std::vector<FamilySpec> encoder_families_of_distances();  // position takes part in the scores
 [[nodiscard]] std::vector<FamilySpec> decoder_families();
 [[nodiscard]] std::vector<FamilySpec> encoder_decoder_families();
+[[nodiscard]] std::vector<FamilySpec> alibi_families();
+[[nodiscard]] std::vector<FamilySpec> llama_relative_families();
 [[nodiscard]] std::vector<FamilySpec> llama_families();   // decoders of llama's layout
 [[nodiscard]] std::vector<FamilySpec> expert_families();  // of them those with experts
 [[nodiscard]] std::vector<FamilySpec> vision_families();
 
 /// Rows that others are made from.
+[[nodiscard]] FamilySpec gpt_neox_row();
 [[nodiscard]] FamilySpec llama_row();
 [[nodiscard]] FamilySpec mistral_row();
 [[nodiscard]] FamilySpec qwen2_row();
