@@ -214,13 +214,13 @@ void verify(const VerifyOptions& options) {
     print_warnings(session);
     return;
   }
+  const auto excess = [](const Comparison& each) { return each.max_difference / each.largest; };
   const auto worst =
-      std::max_element(comparisons.begin(), comparisons.end(), [](const auto& a, const auto& b) {
-        return !std::isnan(a.max_difference) &&
-               (std::isnan(b.max_difference) || a.max_difference < b.max_difference);
+      std::max_element(comparisons.begin(), comparisons.end(), [&](const auto& a, const auto& b) {
+        return !std::isnan(a.max_difference) && (std::isnan(b.max_difference) || excess(a) < excess(b));
       });
   fail(Status::difference,
-       "{} of {} comparisons are over the tolerance {}; the largest is {} ({}{}, against {})", outside,
+       "{} of {} comparisons are over the tolerance {}; the furthest is {} off ({}{}, against {})", outside,
        comparisons.size(), options.tolerance, worst->max_difference, worst->array,
        worst->layer ? " of layer " + layer_name(open.model.config(), *worst->layer) : "",
        escaped(worst->reference));

@@ -36,7 +36,7 @@ double bound(const Golden& golden, const std::string& kind, const GoldenArray& w
   for (const double value : want.values) {
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
   }
-  return std::max(stored, 2e-6 * largest);
+  return std::max(1.25 * stored, 3e-6 * largest);
 }
 
 /// One component of a model in one input.
