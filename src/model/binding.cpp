@@ -117,7 +117,7 @@ void bind_experts(const Bind& at, const LayerConfig& layer, BoundLayer& bound) {
   bound.router =
       binder.linear(spec.router, {true, experts.router_bias}, config.d_model, outputs_alone(experts.count));
   const auto each = [&](const LinearSpec& of, std::size_t in, const ProjectionOutputs& out) {
-    return binder.expert_linears(of, parts, in, out, experts.count);
+    return at.binder.expert_linears(of, parts, in, out, experts.count);
   };
   const auto up = each(spec.up, config.d_model, inner(layer.mlp.width, PackedPart::up));
   const auto gate = each(spec.gate, config.d_model, inner(layer.mlp.width, PackedPart::gate));
