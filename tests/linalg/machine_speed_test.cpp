@@ -9,7 +9,7 @@ namespace attnctl {
 namespace {
 
 TEST_CASE("the machine's speed is a positive number for any shape and number of workers") {
-  for (const std::size_t threads : {1, 3}) {
+  for (const std::size_t threads : {std::size_t{1}, std::size_t{3}}) {
     CAPTURE(threads);
     Pool pool(threads);
     for (const GemmShape& shape : {GemmShape{1, 1, 1}, {2, 5, 7}, {7, 5, 2}, {33, 16, 33}}) {

@@ -53,7 +53,9 @@ TEST_CASE("a GGUF file's byte-level tokenizer gives the ids of its tokenizer.jso
   const json texts = json::parse(slurp(kGoldens + "tokenizers/strings.json"))["strings"];
   const json golden = json::parse(slurp(kGoldens + "gguf/tokenizers/golden.json"));
   CHECK(golden.size() == 4);
-  for (const auto& [name, rows] : golden.items()) {
+  for (const auto& item : golden.items()) {
+    const std::string name = item.key();
+    const json& rows = item.value();
     CAPTURE(name);
     const Tokenizer tokenizer = open_section(name);
     REQUIRE(rows.size() == texts.size());
