@@ -121,7 +121,11 @@ FamilySpec gpt_neo() {
   spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
   spec.keys.inverse_layer_if = "";
   spec.keys.scale.otherwise = 1;
-  spec.window = {.size = "window_size", .otherwise = 256, .every_second = true, .runs = "attention_types"};
+  spec.window = {.size = "window_size",
+                 .otherwise = 256,
+                 .period_otherwise = 2,
+                 .full_first = true,
+                 .runs = "attention_types"};
   spec.requirements = {};
   spec.variants = {};
   return spec;

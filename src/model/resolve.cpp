@@ -27,6 +27,35 @@ void check_requirements(const FamilySpec& family, const ConfigReader& config) {
   if (const auto packed = config.find("quantization_config")) config.refuse_unsupported(*packed, "null");
 }
 
+/// Says at once what is wrong with parts of a configuration that do not depend on each other: options, norm,
+/// activation, attention with its positions.
+void check_parts(const FamilySpec& family, const ConfigReader& config) {
+  std::vector<std::string> faults;
+  const auto attempt = [&](const auto& part) {
+    try {
+      part();
+    } catch (const Error& error) {
+      if (error.status() != Status::bad_input) throw;
+      if (std::ranges::find(faults, error.what()) == faults.end()) faults.emplace_back(error.what());
+    }
+  };
+  attempt([&] { check_requirements(family, config); });
+  if (family.sizes == SizesFrom::config) {
+    attempt([&] { static_cast<void>(resolve_norm(family, config)); });
+    attempt([&] { static_cast<void>(resolve_activation(family.keys, config)); });
+    attempt([&] {
+      ModelConfig model;
+      model.d_model = config.size(family.keys.d_model);
+      model.max_positions = resolve_max_positions(family.keys, config);
+      static_cast<void>(resolve_attention(family, config, model));
+    });
+  }
+  if (faults.empty()) return;
+  std::string all;
+  for (const std::string& fault : faults) all += fmt::format("{}{}", all.empty() ? "" : "; ", fault);
+  fail(Status::bad_input, "{}", all);
+}
+
 ModelConfig resolve_from_config(const FamilySpec& family, const ConfigReader& config,
                                 const ModelSource& source) {
   ModelConfig model;
@@ -64,39 +93,6 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 ModelConfig resolve_config(const ModelSource& source) {
   return resolve_config(family_of(source.config_path.string(), source.config), source);
 }
-
-namespace {
-
-/// Says at once what is wrong with parts of a configuration that do not depend on each other: options, norm,
-/// activation, attention with its positions.
-void check_parts(const FamilySpec& family, const ConfigReader& config) {
-  std::vector<std::string> faults;
-  const auto attempt = [&](const auto& part) {
-    try {
-      part();
-    } catch (const Error& error) {
-      if (error.status() != Status::bad_input) throw;
-      if (std::ranges::find(faults, error.what()) == faults.end()) faults.emplace_back(error.what());
-    }
-  };
-  attempt([&] { check_requirements(family, config); });
-  if (family.sizes == SizesFrom::config) {
-    attempt([&] { static_cast<void>(resolve_norm(family, config)); });
-    attempt([&] { static_cast<void>(resolve_activation(family.keys, config)); });
-    attempt([&] {
-      ModelConfig model;
-      model.d_model = config.size(family.keys.d_model);
-      model.max_positions = resolve_max_positions(family.keys, config);
-      static_cast<void>(resolve_attention(family, config, model));
-    });
-  }
-  if (faults.empty()) return;
-  std::string all;
-  for (const std::string& fault : faults) all += fmt::format("{}{}", all.empty() ? "" : "; ", fault);
-  fail(Status::bad_input, "{}", all);
-}
-
-}  // namespace
 
 ModelConfig resolve_config(const FamilySpec& family, const ModelSource& source) {
   const std::string file = source.config_path.string();

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "model/resolve.hpp"
 #include "model/same_values.hpp"
 #include "model/tensor_names.hpp"
@@ -35,6 +37,7 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
   head.present = true;
   const auto tie = config.flag("tie_word_embeddings");
   head.tied = tie.value_or(spec.tied_otherwise);
+  std::optional<bool> stored_bias;  // where only the file tells
   if (weights != nullptr) {
     const TensorNames names(family, *weights, model.layers.size());
     const auto decoder = names.find_absolute(spec.decoder.weight);
@@ -42,15 +45,14 @@ HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config, co
     const auto stored_part = [&](const LinearSpec& part) {
       return names.find_absolute(part.weight) || names.find_absolute(part.bias);
     };
+    if (spec.decoder.bias_presence.rule == Presence::Rule::stored)
+      stored_bias = names.find_absolute(spec.decoder.bias).has_value();
     // A model of which only the body was saved, with a head of its own, has lost it.
     const bool lost = !decoder && names.headless() && tie == false;
     head.present = transform ? stored_part(spec.transform) || stored_part(spec.decoder) : !lost;
   }
   if (!head.present) return {};
-  head.bias = resolve_parts(spec.decoder, config).bias;
-  if (weights != nullptr && spec.decoder.bias_presence.rule == Presence::Rule::stored)
-    head.bias =
-        TensorNames(family, *weights, model.layers.size()).find_absolute(spec.decoder.bias).has_value();
+  head.bias = stored_bias.value_or(resolve_parts(spec.decoder, config).bias);
   head.transform = transform;
   if (transform) {
     head.transform_bias = resolve_parts(spec.transform, config).bias;

@@ -70,7 +70,6 @@ std::vector<bool> usual_layers(const WindowKeys& keys, const ConfigReader& confi
     const std::size_t period = config.size({keys.period, keys.period_otherwise});
     for (std::size_t i = 0; i < count; ++i) windowed[i] = (keys.full_first ? i : i + 1) % period != 0;
   }
-  for (std::size_t i = 0; keys.every_second && i < count; i += 2) windowed[i] = false;
   if (keys.first.empty()) return windowed;
   const std::size_t first = config.index(std::span(&keys.first, 1)).value_or(keys.first_otherwise);
   for (std::size_t i = 0; i < count; ++i) {

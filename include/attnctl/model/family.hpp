@@ -50,7 +50,8 @@ struct Presence {
     always,
     stored,
     configured,
-    width_differs  // of the embedding's projection: where the tables are not as wide as the model
+    width_differs  // of the projections behind the tables and before the decoder: where those are not as wide
+                   // as the model
   } rule = Rule::always;
   std::string key = {};
   bool otherwise = false;  // where the configuration has no such key
@@ -88,8 +89,7 @@ struct ExpertsSpec {
   LinearSpec shared_up = {}, shared_gate = {}, shared_down = {}, shared_factor = {};
 };
 
-/// The tensors of a layer. Next: relative position tables (t5, deberta), a second attention (the decoders of
-/// bart and t5).
+/// The tensors of a layer: one attention and the MLP behind it.
 struct LayerSpec {
   LinearSpec query = {}, key = {}, value = {}, output = {};
   NormSpec attention_norm = {}, mlp_norm = {};                // as the family places them

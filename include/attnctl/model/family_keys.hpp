@@ -93,7 +93,6 @@ struct WindowKeys {
   bool both_sides = false;               // size counts keys to both sides: |i - j| <= size / 2
   bool below = false;                    // `first` is the first layer that has none
   bool unturned_only = false;            // without such a list, only layers without rotary position have one
-  bool every_second = false;             // without such a list, layers 1, 3, ... have one
   std::string runs = {};                 // a list of [[type, ...], times] with types global and local
 };
 
