@@ -56,20 +56,19 @@ void combine_clamped(const ExpertsConfig& config, MatrixView<const float> gate, 
   }
 }
 
-/// out = the MLP of these weights.
+/// out = what an expert makes of its rows.
 void run_expert(Pool& pool, const LayerConfig& config, const MlpWeights& weights, MlpBuffers& buffers,
                 MatrixView<const float> input, MatrixView<float> out) {
-  Dense up{input, weights.up, buffers.inner.take(input.rows, weights.up.out())};
-  Dense gate{input, weights.gate, buffers.gate.take(input.rows, weights.up.out())};
-  if (config.experts.limit > 0) {
-    const Dense both[] = {gate, up};
-    run_dense(pool, both);
-    combine_clamped(config.experts, gate.out, up.out);
-  } else {
-    gate.activation = config.mlp.activation;
-    run_gated(pool, gate, up);
-  }
-  const Dense down{up.out, weights.down, out};
+  Dense down;
+  down.out = out;
+  if (config.experts.limit == 0) return run_mlp(pool, config.mlp, weights, buffers, input, down);
+  const std::size_t width = weights.up.out();
+  const Dense both[] = {{input, weights.gate, buffers.gate.take(input.rows, width)},
+                        {input, weights.up, buffers.inner.take(input.rows, width)}};
+  run_dense(pool, both);
+  combine_clamped(config.experts, both[0].out, both[1].out);
+  down.x = both[1].out;
+  down.weights = weights.down;
   run_dense(pool, {&down, 1});
 }
 
@@ -79,9 +78,9 @@ void add_shared(Pool& pool, const LayerConfig& config, const LayerWeights& weigh
   OwnedMatrix<float> made(input.rows, out.cols);
   const Dense product{input, weights.shared_factor, factor.view()};
   run_dense(pool, {&product, 1});
-  LayerConfig plain = config;
-  plain.experts.limit = 0;
-  run_expert(pool, plain, weights.shared, buffers, input, made.view());
+  Dense down;
+  down.out = made.view();
+  run_mlp(pool, config.mlp, weights.shared, buffers, input, down);
   for (std::size_t r = 0; r < out.rows; ++r) {
     const auto share = static_cast<float>(sigmoid(factor(r, 0)));
     for (std::size_t c = 0; c < out.cols; ++c) out(r, c) += share * made(r, c);

@@ -12,23 +12,6 @@ namespace {
 /// Rows that go through the MLP together: its inner width is several times the model's.
 constexpr std::size_t mlp_rows = 1024;
 
-/// down(act(...)) of rows, to `out` or added to it.
-void run_mlp(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
-             MatrixView<const float> input, Dense down) {
-  Dense up{input, weights.mlp.up, buffers.inner.take(input.rows, config.mlp.width)};
-  if (config.mlp.gated) {
-    const Dense gate{input, weights.mlp.gate, buffers.gate.take(input.rows, config.mlp.width),
-                     config.mlp.activation};
-    run_gated(pool, gate, up);
-  } else {
-    up.activation = config.mlp.activation;
-    run_dense(pool, {&up, 1});
-  }
-  down.x = up.out;
-  down.weights = weights.mlp.down;
-  run_dense(pool, {&down, 1});
-}
-
 /// The MLP's output goes through a norm, or is scaled, before it is added.
 bool is_changed(const LayerConfig& config) {
   return config.place == NormPlace::output || config.place == NormPlace::both ||
@@ -50,7 +33,7 @@ void add_mlp_of_rows(Pool& pool, const LayerConfig& config, const LayerWeights& 
   if (config.experts.count > 0) {
     run_experts(pool, config, weights, buffers, input, down.out, routes);
   } else {
-    run_mlp(pool, config, weights, buffers, input, down);
+    run_mlp(pool, config.mlp, weights.mlp, buffers, input, down);
   }
   if (is_changed(config)) {
     if (config.place == NormPlace::output)
@@ -63,6 +46,21 @@ void add_mlp_of_rows(Pool& pool, const LayerConfig& config, const LayerWeights& 
 }
 
 }  // namespace
+
+void run_mlp(Pool& pool, const MlpConfig& config, const MlpWeights& weights, MlpBuffers& buffers,
+             MatrixView<const float> input, Dense down) {
+  Dense up{input, weights.up, buffers.inner.take(input.rows, weights.up.out())};
+  if (config.gated) {
+    const Dense gate{input, weights.gate, buffers.gate.take(input.rows, weights.up.out()), config.activation};
+    run_gated(pool, gate, up);
+  } else {
+    up.activation = config.activation;
+    run_dense(pool, {&up, 1});
+  }
+  down.x = up.out;
+  down.weights = weights.down;
+  run_dense(pool, {&down, 1});
+}
 
 void add_mlp(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
              MatrixView<float> x, std::vector<ExpertRoute>* routes) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "forward/buffer.hpp"
+#include "forward/dense.hpp"
 
 namespace attnctl::forward {
 
@@ -17,6 +18,11 @@ namespace attnctl::forward {
 struct MlpBuffers {
   Buffer normed, inner, gate, out;
 };
+
+/// down(act(...)) of the rows of `input` [rows, d_model], to down.out [rows, d_model] or added to it, as
+/// `down` says; its input and weights are set here.
+void run_mlp(Pool& pool, const MlpConfig& config, const MlpWeights& weights, MlpBuffers& buffers,
+             MatrixView<const float> input, Dense down);
 
 /// x + M(x), normalised where the layer places its norms, in place of x [rows, d_model]. Nothing where the
 /// layer has no MLP. The routes of a layer with experts are appended to `routes`, where that is not null.
