@@ -9,7 +9,6 @@
 #include <limits>
 #include <optional>
 
-#include "forward/alibi.hpp"
 #include "forward/attention_rows.hpp"
 #include "forward/linear_attention.hpp"
 #include "forward/position_bias.hpp"
@@ -51,13 +50,12 @@ class HeadPass {
         head_(head),
         kv_head_(layer.config.kv_head(head)),
         visibility_(layer.config, sequence, head),
-        alibi_(layer.config, sequence, head),
         q_(head_part(layer.q, part.first_query, part.queries, layer.config.query_slice(head),
                      layer.config.d_head)),
         k_(head_part(layer.k, part.first_key, part.keys, kv_head_, layer.config.d_head)),
         v_(head_part(layer.v, part.first_key, part.keys, kv_head_, layer.config.d_value)),
         z_(head_part(layer.z, part.first_query, part.queries, head, layer.config.d_value)),
-        position_bias_(layer, head, q_, k_),
+        position_bias_(layer, sequence, head, {q_, k_}),
         finite_values_(all_finite(v_)) {}
 
   void run(std::span<Observer* const> observers, PanelBuffers& buffers, HeadReport& report) const {
@@ -209,7 +207,6 @@ class HeadPass {
       kernels().scale(double{config.soft_cap}, scores);
     }
     position_bias_.add(i, keys, scores);
-    alibi_.add(keys, scores);
     visibility_.mask(i, keys, scores);
   }
 
@@ -260,7 +257,6 @@ class HeadPass {
   std::size_t head_;
   std::size_t kv_head_;
   Visibility visibility_;
-  Alibi alibi_;
   MatrixView<const float> q_, k_, v_;
   MatrixView<float> z_;
   PositionBias position_bias_;

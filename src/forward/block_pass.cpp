@@ -70,13 +70,16 @@ struct Products {
   }
 };
 
-void clamp(Pool& pool, float limit, MatrixView<float> rows) {
-  if (rows.data == nullptr) return;
-  for_row_ranges(pool, rows.rows, rows.cols, [&](std::size_t first, std::size_t count) {
-    for (std::size_t r = first; r < first + count; ++r) {
-      for (float& value : rows.row(r)) value = value < -limit ? -limit : value > limit ? limit : value;
-    }
-  });
+/// The columns of the wanted slices, each `width` wide.
+void clamp(Pool& pool, float limit, MatrixView<float> all, std::span<const HeadRun> runs, std::size_t width) {
+  for (const HeadRun& run : runs) {
+    const MatrixView<float> wanted = all.col_range(run.first * width, run.count * width);
+    for_row_ranges(pool, wanted.rows, wanted.cols, [&](std::size_t first, std::size_t count) {
+      for (std::size_t r = first; r < first + count; ++r) {
+        for (float& value : wanted.row(r)) value = value < -limit ? -limit : value > limit ? limit : value;
+      }
+    });
+  }
 }
 
 }  // namespace
@@ -196,7 +199,9 @@ BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
   if (plan.z) made.z = z_.take(block.rows, config.heads * config.d_value);
   products.run(pool_);
   if (config.clip > 0) {
-    for (const MatrixView<float> rows : {made.q, made.k, made.v}) clamp(pool_, config.clip, rows);
+    clamp(pool_, config.clip, made.q, made.query_runs, config.d_head);
+    clamp(pool_, config.clip, made.k, made.kv_runs, config.d_head);
+    if (plan.values) clamp(pool_, config.clip, made.v, made.kv_runs, config.d_value);
   }
   if (config.head_norm.kind != NormKind::none) norm_heads(config, weights, made);
   if (config.rotary != nullptr) turn(block, config, made);

@@ -34,7 +34,7 @@ MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {
   MatrixView<float> stream = normed_.take(x.rows, x.cols);
   apply_norm(pool_, model_.config().final_norm, model_.final_norm(), x, stream);
   if (weights.projection.present()) {
-    const MatrixView<float> out = transformed_.take(x.rows, weights.projection.out());
+    const MatrixView<float> out = projected_.take(x.rows, weights.projection.out());
     const Dense projection{stream, weights.projection, out};
     run_dense(pool_, {&projection, 1});
     stream = out;

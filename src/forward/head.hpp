@@ -23,7 +23,7 @@ class OutputHead {
  private:
   Pool& pool_;
   const Model& model_;
-  Buffer normed_, transformed_, logits_;
+  Buffer normed_, projected_, transformed_, logits_;
 };
 
 }  // namespace attnctl::forward

@@ -42,23 +42,22 @@ std::size_t disentangled_row(const DisentangledConfig& config, std::int64_t dist
   return static_cast<std::size_t>(std::clamp<std::int64_t>(step + span, 0, 2 * span - 1));
 }
 
-PositionBias::PositionBias(const AttentionLayer& layer, std::size_t head, MatrixView<const float> q,
-                           MatrixView<const float> k)
-    : queries_(q.rows), scale_(layer.config.scale) {
+PositionBias::PositionBias(const AttentionLayer& layer, const Sequence& sequence, std::size_t head,
+                           const Head& own)
+    : alibi_(layer.config, sequence, head), queries_(own.q.rows), scale_(layer.config.scale) {
   if (layer.config.relative_buckets) {
-    by_distance_.resize(q.rows + k.rows - 1);
+    by_distance_.resize(own.q.rows + own.k.rows - 1);
     for (std::size_t at = 0; at < by_distance_.size(); ++at) {
       const auto distance = static_cast<std::int64_t>(at) - static_cast<std::int64_t>(queries_ - 1);
       by_distance_[at] = layer.relative_bias(relative_bucket(*layer.config.relative_buckets, distance), head);
     }
   }
-  if (layer.config.disentangled) fill_disentangled(layer, head, q, k);
+  if (layer.config.disentangled) fill_disentangled(layer, head, own);
 }
 
 /// Only the rows of distances that the sequence has are multiplied.
-void PositionBias::fill_disentangled(const AttentionLayer& layer, std::size_t head, MatrixView<const float> q,
-                                     MatrixView<const float> k) {
-  rows_.resize(q.rows + k.rows - 1);
+void PositionBias::fill_disentangled(const AttentionLayer& layer, std::size_t head, const Head& own) {
+  rows_.resize(own.q.rows + own.k.rows - 1);
   for (std::size_t at = 0; at < rows_.size(); ++at) {
     const auto distance = static_cast<std::int64_t>(queries_ - 1) - static_cast<std::int64_t>(at);
     rows_[at] = static_cast<std::uint32_t>(disentangled_row(*layer.config.disentangled, distance));
@@ -74,11 +73,12 @@ void PositionBias::fill_disentangled(const AttentionLayer& layer, std::size_t he
     gemm_nt(x, positions.row_range(lowest, count).col_range(head * width, width), product.view());
     return product;
   };
-  content_ = multiply(q, layer.positions.keys);
-  position_ = multiply(k, layer.positions.queries);
+  content_ = multiply(own.q, layer.positions.keys);
+  position_ = multiply(own.k, layer.positions.queries);
 }
 
 void PositionBias::add(std::size_t i, KeySteps keys, std::span<float> scores) const {
+  alibi_.add(keys, scores);
   const std::size_t nearest = queries_ - 1 - i + keys.first;
   if (!by_distance_.empty()) {
     for (std::size_t t = 0; t < scores.size(); ++t) scores[t] += by_distance_[nearest + t * keys.step];

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attnctl/base/matrix_view.hpp"
+#include "attnctl/input/batch.hpp"
 #include "attnctl/model/config.hpp"
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "forward/alibi.hpp"
 #include "forward/attention.hpp"
 #include "forward/visibility.hpp"
 
@@ -24,17 +26,20 @@ namespace attnctl::forward {
 /// What position adds to the scaled scores of one head in one sequence.
 class PositionBias {
  public:
-  /// q [queries, k] and k [keys, k] are the head's own.
-  PositionBias(const AttentionLayer& layer, std::size_t head, MatrixView<const float> q,
-               MatrixView<const float> k);
+  /// The head's own queries [n, k] and keys [m, k].
+  struct Head {
+    MatrixView<const float> q, k;
+  };
+  /// `sequence` is that of the keys.
+  PositionBias(const AttentionLayer& layer, const Sequence& sequence, std::size_t head, const Head& own);
 
   /// scores[t] += the bias of query i and key keys.first + t * keys.step.
   void add(std::size_t i, KeySteps keys, std::span<float> scores) const;
 
  private:
-  void fill_disentangled(const AttentionLayer& layer, std::size_t head, MatrixView<const float> q,
-                         MatrixView<const float> k);
+  void fill_disentangled(const AttentionLayer& layer, std::size_t head, const Head& own);
 
+  Alibi alibi_;
   std::size_t queries_;
   double scale_;
   std::vector<float> by_distance_;         // [queries + keys - 1], of key - query + queries - 1; empty: none

@@ -8,6 +8,7 @@
 #include <limits>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "forward/reference_math.hpp"
 
@@ -84,14 +85,6 @@ NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm,
   return part;
 }
 
-/// The nearest bfloat16, of two as near the even one.
-double rounded_to_bfloat16(double value) {
-  if (value == 0) return 0;
-  int exponent = 0;
-  const double fraction = std::frexp(value, &exponent);
-  return std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
-}
-
 /// Projections of all heads of a layer, side by side.
 struct Projected {
   OwnedMatrix<double> q, k, v;  // [n, query_slices k], [m, kv_heads k], [m, kv_heads v]
@@ -105,29 +98,10 @@ struct LayerPass {
   const reference::Distances& distances;
 };
 
-/// What ALiBi adds to the scores of key j.
-double alibi_of(const LayerPass& pass, std::size_t head, std::size_t j) {
-  if (!pass.config.alibi) return 0;
-  std::size_t position = j;
-  const auto& visible = pass.sequence.key_visible;
-  if (pass.config.alibi->counts_visible && !visible.empty()) {
-    std::size_t before = 0;
-    for (std::size_t key = 0; key < j; ++key) before += visible[key];
-    position = visible[j] != 0 ? before : 0;
-  }
-  const double slope = pass.config.alibi->slopes[head];
-  if (pass.config.alibi->from_last)
-    return slope * (static_cast<double>(position) - static_cast<double>(pass.sequence.keys() - 1));
-  if (!pass.config.alibi->rounded) return slope * static_cast<double>(position);
-  return pass.config.scale *
-         rounded_to_bfloat16(rounded_to_bfloat16(slope) * rounded_to_bfloat16(static_cast<double>(position)));
-}
-
 /// With a sink one more score takes part, of which nothing is kept.
 void softmax_of(const LayerPass& pass, std::size_t head, std::span<const double> scores,
                 std::span<double> pattern) {
-  reference::softmax(scores, pattern);
-  if (!pass.config.sinks) return;
+  if (!pass.config.sinks) return reference::softmax(scores, pattern);
   double sum = 0;
   const double sink = pass.weights.sinks[head];
   double largest = sink;
@@ -153,6 +127,7 @@ void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) 
   }
   OwnedMatrix<double> scores(q.rows(), k.rows());
   OwnedMatrix<double> pattern(q.rows(), k.rows());
+  const std::vector<double> alibi = reference::alibi(config, pass.sequence, head);
   for (std::size_t i = 0; i < q.rows(); ++i) {
     for (std::size_t j = 0; j < k.rows(); ++j) {
       const double bias = reference::position_bias(config, pass.weights, head, {i, j});
@@ -160,7 +135,7 @@ void attend(const LayerPass& pass, std::size_t head, ReferencePass::Layer& out) 
       const reference::HeadPair pair = {{i, j}, head, q.view().row(i), k.view().row(j)};
       const double score = score_of(config, pair.q, pair.k) + bias +
                            reference::disentangled_bias(config, pass.distances, pair);
-      scores(i, j) = mask == masked ? masked : score + alibi_of(pass, head, j) + mask;
+      scores(i, j) = mask == masked ? masked : score + alibi[j] + mask;
     }
     softmax_of(pass, head, scores.view().row(i), pattern.view().row(i));
   }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 #include "forward/reference_math.hpp"
 
@@ -52,7 +53,40 @@ double dot(std::span<const double> x, const OwnedMatrix<double>& rows, std::size
   return sum;
 }
 
+/// The nearest bfloat16, of two as near the even one.
+double rounded_to_bfloat16(double value) {
+  if (value == 0) return 0;
+  int exponent = 0;
+  const double fraction = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(fraction, 8)), exponent - 8);
+}
+
+/// The place that ALiBi counts for each key.
+std::vector<double> alibi_places(const AlibiConfig& config, const Sequence& sequence) {
+  std::vector<double> places(sequence.keys());
+  const auto& visible = sequence.key_visible;
+  double before = 0;  // keys that are counted
+  for (std::size_t j = 0; j < places.size(); ++j) {
+    const bool counted = !config.counts_visible || visible.empty() || visible[j] != 0;
+    if (counted) places[j] = before++;
+    if (config.from_last) places[j] -= static_cast<double>(places.size() - 1);
+  }
+  return places;
+}
+
 }  // namespace
+
+std::vector<double> alibi(const AttentionConfig& config, const Sequence& sequence, std::size_t head) {
+  if (!config.alibi) return std::vector<double>(sequence.keys());
+  std::vector<double> added = alibi_places(*config.alibi, sequence);
+  const double slope = config.alibi->slopes[head];
+  for (double& value : added) {
+    value = config.alibi->rounded
+                ? config.scale * rounded_to_bfloat16(rounded_to_bfloat16(slope) * rounded_to_bfloat16(value))
+                : slope * value;
+  }
+  return added;
+}
 
 Distances project_distances(const AttentionConfig& config, const AttentionWeights& weights, Pool& pool) {
   if (!config.disentangled) return {};

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 /// The pieces of the float64 pass, as their formulas say; nothing of the fast pass is used.
 namespace attnctl::reference {
@@ -31,6 +32,10 @@ struct Pair {
 /// What their positions add to the scaled score of a pair.
 [[nodiscard]] double position_bias(const AttentionConfig& config, const AttentionWeights& weights,
                                    std::size_t head, Pair pair);
+
+/// What ALiBi adds to the scaled scores of each key of one head [m]; zeros where the layer has none.
+[[nodiscard]] std::vector<double> alibi(const AttentionConfig& config, const Sequence& sequence,
+                                        std::size_t head);
 
 /// What a layer's MLP, or its experts, make of x [n, d].
 [[nodiscard]] OwnedMatrix<double> run_mlp(const LayerConfig& config, const LayerWeights& weights,
