@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""attnctl beside what else does the same work on this machine, measured in turns in one run, as tables.
+
+    compare.py [--rows a,c] [--rounds 5] [--threads 2] [--quick] [--long] [--attnctl build/attnctl]
+
+Needs bench/peers/requirements.txt. Every peer is a process of its own. A round runs the peers and attnctl one
+after the other; times are medians over the rounds, `ratio` is the median of the rounds' ratios of the peer's time
+to attnctl's, MiB the largest resident memory. Models of random weights are made in a temporary folder ($TMPDIR,
+about 2 GB) that does not stay. On a quiet machine the whole takes some 20 minutes.
+"""
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rows import forward, startup
+from rows.harness import BENCH, DATA, Context, print_rows
+
+ROWS = {
+    "a": ("bert-base, all patterns", lambda context: forward.compare(context, "bert-base")),
+    "b": ("gpt2-small, all patterns", lambda context: forward.compare(context, "gpt2-small", lens=True)),
+    "c": ("llama layout, all patterns: 12 layers, 12/4 heads, d 768, ff 2048",
+          lambda context: forward.compare(context, "llama")),
+    "i": ("Start-up", startup.compare),
+}  # fmt: skip
+
+
+def chosen_rows(text: str) -> list[str]:
+    names = text.split(",") if text else list(ROWS)
+    for name in names:
+        if name not in ROWS:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {','.join(ROWS)}")
+    return names
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=chosen_rows, default=list(ROWS),
+                        help="; ".join(f"{name}: {title}" for name, (title, _) in ROWS.items()))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="the small sizes, to see that all of it runs")
+    parser.add_argument("--long", action="store_true", help="n = 32768 too")
+    parser.add_argument("--attnctl", type=Path, default=BENCH.parent / "build" / "attnctl")
+    parser.add_argument("--python", default=sys.executable, help="of the peers")
+    parser.add_argument("--lens-python", help="of TransformerLens, whose dependencies slow others' start")
+    parser.add_argument("--tokenizer", type=Path, default=DATA / "tiny-bert",
+                        help="a BERT directory whose tokenizer the models of row h get")
+    return parser.parse_args()
+
+
+def cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def main() -> None:
+    options = parse()
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = str(options.threads)
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    version = subprocess.run([options.attnctl, "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    print(f"{version}. {cpu_name()}, {options.threads} threads, {options.rounds} rounds.", flush=True)
+    with tempfile.TemporaryDirectory(prefix="attnctl-compare-") as work:
+        context = Context(attnctl=options.attnctl.resolve(), threads=options.threads, rounds=options.rounds,
+                          quick=options.quick, long=options.long, work=Path(work), python=options.python,
+                          lens_python=options.lens_python or options.python,
+                          tokenizer=options.tokenizer.resolve())  # fmt: skip
+        for name in options.rows:
+            title, compare = ROWS[name]
+            print_rows(f"{name}. {title}", compare(context))
+    for note in context.notes:
+        print(f"\n{note}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Models of random weights in float32, of the shapes that are compared, as `transformers` saves them.
+
+    make_models.py FOLDER NAME...      writes FOLDER/NAME
+"""
+import sys
+from pathlib import Path
+
+import torch
+from transformers import BertConfig, GPT2Config, LlamaConfig, AutoModel
+
+CONFIGS = {
+    "bert-base": lambda: BertConfig(max_position_embeddings=1024),
+    "minilm": lambda: BertConfig(hidden_size=384, num_hidden_layers=6, intermediate_size=1536),
+    "gpt2-small": lambda: GPT2Config(),
+    "llama": lambda: LlamaConfig(hidden_size=768, num_hidden_layers=12, num_attention_heads=12,
+                                 num_key_value_heads=4, intermediate_size=2048, vocab_size=32000,
+                                 max_position_embeddings=32768),
+}  # fmt: skip
+
+
+def main() -> None:
+    folder, *names = sys.argv[1:]
+    torch.set_num_threads(2)
+    for name in names:
+        torch.manual_seed(7)
+        AutoModel.from_config(CONFIGS[name](), dtype=torch.float32).save_pretrained(Path(folder) / name)
+
+
+if __name__ == "__main__":
+    main()
