@@ -4,20 +4,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <type_traits>
 
 namespace attnctl {
 namespace {
 
+/// Writes a number at `to`, which has room for NumberFormat::most_characters; returns the end.
+template <typename T>
+char* write_number(char* to, const NumberFormat& format, T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return std::ranges::copy(std::string_view("null"), to).out;
+  }
+  return format.write(to, value);
+}
+
 template <typename T>
 void append_number(std::string& text, const NumberFormat& format, T value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (!std::isfinite(value)) {
-      text += "null";
-      return;
-    }
-  }
-  format.append(text, value);
+  char buffer[NumberFormat::most_characters];
+  text.append(buffer, write_number(buffer, format, value));
 }
 
 /// How many lists begin at a row (innermost list) of the array, the row's own included, the outermost one
@@ -42,24 +47,39 @@ void begin_row(std::string& text, const Shape& shape, const ArrayLayout& layout,
   text.append(lists_at(shape, row), '[');
 }
 
+/// Appends a part of a row: numbers with commas between them, through a buffer that stays in cache.
+template <typename T>
+void append_numbers(std::string& text, const NumberFormat& format, std::span<const T> values) {
+  constexpr std::size_t room = 8192;
+  char buffer[room];
+  char* end = buffer;
+  for (const T value : values) {
+    if (end > buffer + room - NumberFormat::most_characters - 1) {
+      text.append(buffer, end);
+      end = buffer;
+    }
+    end = write_number(end, format, value);
+    *end++ = ',';
+  }
+  text.append(buffer, end - 1);  // without the last comma
+}
+
 template <typename T>
 void append_range(std::string& text, const NumberFormat& format, std::span<const T> values,
                   const Shape& shape, const ArrayLayout& layout, std::size_t first, std::size_t last) {
   const std::size_t columns = shape.back();
-  for (std::size_t i = first; i < last;) {
-    const std::size_t row = i / columns;
+  while (first < last) {
+    const std::size_t row = first / columns;
     const std::size_t row_end = (row + 1) * columns;
-    if (i % columns == 0) {
+    if (first % columns == 0) {
       begin_row(text, shape, layout, row);
     } else {
       text += ',';
     }
-    append_number(text, format, values[i]);
-    for (++i; i < std::min(last, row_end); ++i) {
-      text += ',';
-      append_number(text, format, values[i]);
-    }
-    if (i == row_end) text.append(lists_at(shape, row + 1), ']');
+    const std::size_t end = std::min(last, row_end);
+    append_numbers(text, format, values.subspan(first, end - first));
+    if (end == row_end) text.append(lists_at(shape, row + 1), ']');
+    first = end;
   }
 }
 

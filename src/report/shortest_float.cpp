@@ -1,0 +1,235 @@
+#include "report/shortest_float.hpp"
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "report/digits.hpp"
+
+// The digits are found as in Schubfach (Giulietti, "The Schubfach way to render doubles", 2020): at the scale
+// 10^k of the last decimal place that is finer than the gap between neighbours, at most one multiple of ten
+// lies in the interval that reads back to the value. If there is one, it is the shortest; else the nearest
+// integer is. One product of 24 by 64 bits says where value and interval lie.
+
+namespace attnctl {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+constexpr int mantissa_bits = 23;
+constexpr std::uint32_t hidden_bit = std::uint32_t{1} << mantissa_bits;
+constexpr std::uint32_t infinite_exponent = 255;
+
+/// Floats of one exponent are multiples of 2^q.
+struct Scale {
+  std::uint64_t unit;  // 2^q / 10^k, in [1, 10), as multiples of 2^-60, rounded up
+  int k;               // floor(log10(2^q))
+};
+
+constexpr int unit_bits = 60;
+
+constexpr int floor_log10_pow2(int q) {
+  return static_cast<int>(q * std::int64_t{1262611} >> 22);  // for |q| <= 1500
+}
+
+constexpr Wide power_of_five(int n) {
+  Wide power = 1;
+  for (int i = 0; i < n; ++i) power *= 5;
+  return power;
+}
+
+/// 2^q 10^-k 2^60 = 5^-k 2^(q - k + 60), rounded up. 5^45 has 105 bits.
+constexpr std::uint64_t unit_of(int q, int k) {
+  const int shift = q - k + unit_bits;
+  if (k <= 0) {
+    const Wide power = power_of_five(-k);
+    if (shift >= 0) return static_cast<std::uint64_t>(power << shift);
+    return static_cast<std::uint64_t>((power >> -shift) + ((power >> -shift << -shift) == power ? 0 : 1));
+  }
+  const Wide divisor = power_of_five(k);
+  Wide rest = 1;
+  std::uint64_t quotient = 0;
+  for (int i = 0; i < shift; ++i) {
+    rest *= 2;
+    quotient *= 2;
+    if (rest < divisor) continue;
+    rest -= divisor;
+    ++quotient;
+  }
+  return quotient + (rest == 0 ? 0 : 1);
+}
+
+constexpr std::array<Scale, infinite_exponent> make_scales() {
+  std::array<Scale, infinite_exponent> scales{};
+  for (int exponent = 0; exponent < static_cast<int>(infinite_exponent); ++exponent) {
+    const int q = (exponent == 0 ? 1 : exponent) - 127 - mantissa_bits;
+    const int k = floor_log10_pow2(q);
+    scales[static_cast<std::size_t>(exponent)] = {unit_of(q, k), k};
+  }
+  return scales;
+}
+
+constexpr std::array<Scale, infinite_exponent> scales = make_scales();
+
+constexpr std::uint32_t whole(Wide fixed) {
+  return static_cast<std::uint32_t>(fixed >> 64);
+}
+
+/// `then` or `otherwise` without a branch: which it is, is random.
+constexpr std::uint32_t select(bool condition, std::uint32_t then, std::uint32_t otherwise) {
+  return otherwise ^ ((then ^ otherwise) & (0U - std::uint32_t{condition}));
+}
+
+/// digits 10^exponent; no digits: none found.
+struct Decimal {
+  std::uint32_t digits;  // at most nine
+  int exponent;
+};
+
+/// The shortest decimal in the interval of mantissa 2^q: half a gap above, a half or (under a power of two,
+/// where neighbours lie closer) a quarter below. Its ends belong to it where the mantissa is even.
+///
+/// Numbers are fixed-point with 64 bits behind the point. The rounded unit makes them too large by less than
+/// 2^28 of the last, so that the upper 32 of these bits are right: no float32 comes nearer than that to an
+/// integer or to a half without being one, which the comparison of all of them with std::to_chars shows.
+template <int lower_shift>
+inline Decimal shortest_decimal(std::uint32_t mantissa, const Scale& scale) {
+  const std::uint64_t odd = mantissa & 1U;
+  const Wide value = Wide{mantissa << 4U} * scale.unit;
+  const Wide gap = Wide{scale.unit} << 4U;
+  const std::uint32_t last = whole(value + (gap >> 1) - (odd << 32U));
+  const std::uint32_t before = whole(value - (gap >> lower_shift) - ((odd ^ 1U) << 32U));
+  const std::uint32_t past_ten = last % 10;
+  const std::uint64_t fraction = static_cast<std::uint64_t>(value) >> 32U;
+  const std::uint64_t round = (fraction + (whole(value) & 1U) + 0x7FFFFFFF) >> 32U;
+  const auto nearest = whole(value) + static_cast<std::uint32_t>(round);
+  const std::uint32_t digits = select(past_ten < last - before, last - past_ten, nearest);
+  if (lower_shift == 2 && digits <= before) return {0, 0};
+  return {digits, scale.k};
+}
+
+/// A decimal d.dddddddd 10^exponent as characters.
+struct Digits {
+  char first;
+  std::uint64_t others;  // eight, zeros at the end included
+  int count;             // without these zeros, 1 to 9
+  int exponent;
+};
+
+inline Digits split(Decimal decimal) {
+  constexpr std::uint32_t ninth = 100000000;
+  static constexpr std::array<std::uint32_t, 3> factors{1, 10, 100};
+  std::uint32_t digits = decimal.digits;
+  int exponent = decimal.exponent + 8;
+  if (digits < ninth / 100) [[unlikely]] {  // a subnormal
+    for (; digits < ninth / 100; --exponent) digits *= 10;
+  }
+  const std::uint64_t missing =
+      ((std::uint64_t{digits} - ninth) >> 63U) + ((std::uint64_t{digits} - ninth / 10) >> 63U);
+  digits *= factors[missing];
+  const std::uint64_t others = eight_digits(digits % ninth);
+  const int bytes = static_cast<int>(std::bit_width(others | 1U) + 7) / 8;
+  return {static_cast<char>('0' + digits / ninth), others + ascii_zeros, others == 0 ? 1 : 1 + bytes,
+          exponent - static_cast<int>(missing)};
+}
+
+/// How a number of several digits and an exponent looks: 0.000ddd from 10^-4 on, d.ddde-05 below.
+struct Form {
+  std::array<char, 4> suffix;  // "e-45" to "e+38"
+  std::uint8_t suffix_size;    // 0 or 4
+  std::uint8_t first, others;  // where the first digit and the others stand
+  std::uint8_t more;           // characters that are no digits, without the suffix
+};
+
+constexpr int least_exponent = -45;
+constexpr int most_exponent = 38;
+
+constexpr std::array<Form, most_exponent - least_exponent + 1> make_forms() {
+  std::array<Form, most_exponent - least_exponent + 1> forms{};
+  for (int exponent = least_exponent; exponent <= most_exponent; ++exponent) {
+    const int size = exponent < 0 ? -exponent : exponent;
+    Form& form = forms[static_cast<std::size_t>(exponent - least_exponent)];
+    form.suffix = {'e', exponent < 0 ? '-' : '+', static_cast<char>('0' + size / 10),
+                   static_cast<char>('0' + size % 10)};
+    const bool fixed = exponent < 0 && exponent >= -4;
+    const auto place = static_cast<std::uint8_t>(fixed ? 1 + size : 0);
+    form.suffix_size = fixed ? 0 : 4;
+    form.first = place;
+    form.others = fixed ? static_cast<std::uint8_t>(place + 1) : 2;
+    form.more = fixed ? place : 1;
+  }
+  return forms;
+}
+
+constexpr auto forms = make_forms();
+
+/// Fixed below 1, or scientific, without a branch: weights of attention are of both kinds at random.
+inline char* write_form(char* to, const Digits& digits) {
+  const Form& form = forms[static_cast<std::size_t>(digits.exponent - least_exponent)];
+  put_eight(to, ascii_zeros - (std::uint64_t{'0' - '.'} << 8U));  // 0.000000
+  put_eight(to + form.others, digits.others);
+  to[form.first] = digits.first;
+  char* const end = to + digits.count + form.more;
+  std::memcpy(end, form.suffix.data(), form.suffix.size());
+  return end + form.suffix_size;
+}
+
+/// A single digit: fixed from 10^-3 on, and scientific without a point.
+char* write_single(char* to, const Digits& digits) {
+  const Form& form = forms[static_cast<std::size_t>(digits.exponent - least_exponent)];
+  if (form.suffix_size == 0 && digits.exponent >= -3) return write_form(to, digits);
+  *to = digits.first;
+  std::memcpy(to + 1, form.suffix.data(), form.suffix.size());
+  return to + 5;
+}
+
+char* write_from_one(char* to, const Digits& digits, float value) {
+  const int last = digits.exponent - digits.count + 1;  // the power of ten of the last digit
+  if (last > (digits.count > 1 ? 5 : 4))
+    return digits.count > 1 ? write_form(to, digits) : write_single(to, digits);
+  if (last >= 0) {  // all digits of a whole number, though fewer would read back to it
+    return std::to_chars(to, to + shortest_float_room, static_cast<std::uint64_t>(value)).ptr;
+  }
+  to[0] = digits.first;
+  put_eight(to + 1, digits.others);
+  char* const point = to + digits.exponent + 1;
+  *point = '.';
+  put_eight(point + 1, digits.others >> (8 * digits.exponent));
+  return to + digits.count + 1;
+}
+
+Decimal decimal_of(std::uint32_t exponent, std::uint32_t fraction) {
+  const Scale& scale = scales[exponent];
+  if (exponent == 0) [[unlikely]]
+    return shortest_decimal<1>(fraction, scale);
+  if (fraction == 0 && exponent > 1) [[unlikely]]
+    return shortest_decimal<2>(hidden_bit, scale);
+  return shortest_decimal<1>(fraction | hidden_bit, scale);
+}
+
+}  // namespace
+
+char* write_shortest_float(char* to, float value) {
+  auto bits = std::bit_cast<std::uint32_t>(value);
+  *to = '-';
+  to += bits >> 31U;
+  bits &= 0x7FFFFFFF;
+  if (bits == 0) {
+    *to = '0';
+    return to + 1;
+  }
+  const Decimal decimal = decimal_of(bits >> mantissa_bits, bits & (hidden_bit - 1));
+  const auto size = std::bit_cast<float>(bits);
+  if (decimal.digits == 0) [[unlikely]]
+    return std::to_chars(to, to + shortest_float_room, size).ptr;
+  const Digits digits = split(decimal);
+  if (digits.exponent >= 0) return write_from_one(to, digits, size);
+  if (digits.count == 1) [[unlikely]]
+    return write_single(to, digits);
+  return write_form(to, digits);
+}
+
+}  // namespace attnctl
