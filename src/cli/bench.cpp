@@ -1,6 +1,5 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/output_file.hpp"
-#include "attnctl/input/sequences.hpp"
 #include "attnctl/linalg/blas_kernel.hpp"
 #include "attnctl/linalg/kernels.hpp"
 #include "attnctl/linalg/machine_speed.hpp"
@@ -19,10 +18,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/bench_inputs.hpp"
 #include "cli/bench_stages.hpp"
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
-#include "cli/seeded_input.hpp"
+#include "cli/peak_memory.hpp"
 #include "cli/session.hpp"
 #include "cli/target.hpp"
 
@@ -31,23 +31,22 @@ namespace {
 
 struct BenchOptions {
   ModelOptions model;
-  std::vector<std::size_t> lengths;  // empty: kLengths, those that the model has positions for
-  std::size_t batch = 1;
+  BenchInputOptions inputs;
   std::size_t repeat = 9;
   std::vector<std::string> stages;  // empty: all
   OutputOptions output;
   RunOptions run;
 };
 
-constexpr std::size_t kLengths[] = {16, 128, 512};
 constexpr GemmShape kPeak = {2048, 2048, 2048};
 constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // more than caches hold
 
 struct Measurement {
   StageRow row;
-  std::optional<std::size_t> length;  // nullopt: of no inputs
-  std::vector<double> ms;             // ascending
+  const BenchInputs* inputs = nullptr;  // null: of no inputs
+  std::vector<double> ms;               // ascending
   std::optional<std::uint64_t> flops;
+  std::optional<double> peak_mib;
 
   [[nodiscard]] double median() const {
     const std::size_t middle = ms.size() / 2;
@@ -58,30 +57,6 @@ struct Measurement {
 /// To four decimals: what is behind them is noise.
 double rounded(double value) {
   return std::round(value * 1e4) / 1e4;
-}
-
-/// The lengths that are measured. Throws Error(usage) for one that the model cannot take.
-std::vector<std::size_t> choose_lengths(const BenchOptions& options, const ModelConfig& config) {
-  if (const PatchGrid& grid = config.embedding.pixels; grid.present()) {
-    const std::size_t tokens = grid.patches() + 1;
-    for (const std::size_t length : options.lengths) {
-      if (length != tokens)
-        fail(Status::usage, "--lengths: got {}, images of this model have {} tokens", length, tokens);
-    }
-    return {tokens};
-  }
-  const auto fits = [&](std::size_t length) { return length <= config.max_positions.value_or(length); };
-  std::vector<std::size_t> lengths;
-  if (options.lengths.empty()) {
-    std::ranges::copy_if(kLengths, std::back_inserter(lengths), fits);
-    if (lengths.empty()) lengths.push_back(*config.max_positions);
-    return lengths;
-  }
-  for (const std::size_t length : options.lengths) {
-    if (!fits(length))
-      fail(Status::usage, "--lengths: got {}, the model has {} positions", length, *config.max_positions);
-  }
-  return options.lengths;
 }
 
 std::vector<StageRow> choose_stages(const BenchOptions& options) {
@@ -101,9 +76,10 @@ class BenchRun {
 
  private:
   void measure_machine(std::size_t repeat);
-  void measure(const StageRow& row, std::optional<std::size_t> length);
-  void measure_length(std::size_t length);
-  void check_size(std::size_t length) const;
+  void measure(const StageRow& row, const BenchInputs* inputs, Warnings& warnings);
+  void measure_all(bool (*chosen)(const StageRow&), const BenchInputs* inputs);
+  void measure_inputs(const BenchInputs& inputs);
+  void check_size(const BenchInputs& inputs) const;
   [[nodiscard]] Table table() const;
   [[nodiscard]] Document document() const;
   [[nodiscard]] std::string text() const;
@@ -113,7 +89,7 @@ class BenchRun {
   Target target_;
   Session session_;
   OpenModel open_;
-  std::vector<std::size_t> lengths_;
+  std::vector<BenchInputs> inputs_;
   std::vector<StageRow> chosen_;
   BenchStages stages_;
   std::vector<Measurement> measurements_;
@@ -126,7 +102,7 @@ BenchRun::BenchRun(const BenchOptions& options, Target target)
       target_(std::move(target)),
       session_(options.run),
       open_(open_model(options.model, session_.warnings)),
-      lengths_(choose_lengths(options, open_.model.config())),
+      inputs_(bench_inputs(options.inputs, open_, session_.warnings)),
       chosen_(choose_stages(options)),
       stages_(options.model, open_, session_) {}
 
@@ -135,13 +111,13 @@ void BenchRun::measure_machine(std::size_t repeat) {
   read_gbs_ = std::max(read_gbs_, measure_read(session_.pool, kReadBytes, repeat));
 }
 
-/// Once unmeasured, then as often as asked.
-void BenchRun::measure(const StageRow& row, std::optional<std::size_t> length) {
-  Measurement measurement{row, length, {}, {}};
-  if (length) measurement.flops = stage_flops(row.stage, open_.model.config(), *length, options_.batch);
-  Warnings repeated;  // the same at every run: one of them tells
-  const bool first = measurements_.empty() || measurements_.back().length != length;
-  stages_.run(row.stage, first ? session_.warnings : repeated);
+/// Once unmeasured, then as often as asked. `warnings` are of the first run; the others' are the same.
+void BenchRun::measure(const StageRow& row, const BenchInputs* inputs, Warnings& warnings) {
+  Measurement measurement{row, inputs, {}, {}, {}};
+  if (inputs != nullptr) measurement.flops = stage_flops(row.stage, open_.model.config(), inputs->lengths());
+  Warnings repeated;
+  restart_peak_memory();
+  stages_.run(row.stage, warnings);
   for (std::size_t i = 0; i < options_.repeat; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     stages_.run(row.stage, repeated);
@@ -149,44 +125,52 @@ void BenchRun::measure(const StageRow& row, std::optional<std::size_t> length) {
     measurement.ms.push_back(taken.count());
     session_.progress.advance();
   }
+  measurement.peak_mib = peak_memory_mib();
   std::ranges::sort(measurement.ms);
   measurements_.push_back(std::move(measurement));
 }
 
-/// Says no before any work of this length.
-void BenchRun::check_size(std::size_t length) const {
+/// Of those stages that work on the same, the first tells its warnings.
+void BenchRun::measure_all(bool (*chosen)(const StageRow&), const BenchInputs* inputs) {
+  Warnings repeated;
+  bool first = true;
+  for (const StageRow& row : chosen_) {
+    if (!chosen(row)) continue;
+    measure(row, inputs, first ? session_.warnings : repeated);
+    first = false;
+  }
+}
+
+/// Says no before any work on these inputs.
+void BenchRun::check_size(const BenchInputs& inputs) const {
   const auto any = [&](bool StageRow::*property) {
     return std::ranges::any_of(chosen_, [&](const StageRow& row) { return row.*property; });
   };
   if (!any(&StageRow::captured)) return;
+  const std::string patterns =
+      fmt::format("{}: patterns of {} tokens", options_.inputs.given.items.empty() ? "--lengths" : "inputs",
+                  inputs.length().value_or(inputs.tokens()));
   const std::uint64_t values = stages_.pattern_values();
   const std::uint64_t limit = options_.run.limit;
   if (any(&StageRow::text) && values > limit) {
-    fail(Status::limit,
-         "--lengths: patterns of {} tokens are {} values as text, over --limit {}; leave write_json and "
-         "write_csv out of --stages, or raise --limit",
-         length, values, limit);
+    fail(
+        Status::limit,
+        "{} are {} values as text, over --limit {}; leave write_json and write_csv out of --stages, or raise "
+        "--limit",
+        patterns, values, limit);
   }
   const std::uint64_t memory = options_.run.memory;
   if (memory != 0 && values > memory / sizeof(float)) {
     fail(Status::limit,
-         "--lengths: patterns of {} tokens are {} values of {} bytes, over --memory {}; leave capture and "
-         "what writes out of --stages",
-         length, values, sizeof(float), memory);
+         "{} are {} values of {} bytes, over --memory {}; leave capture and what writes out of --stages",
+         patterns, values, sizeof(float), memory);
   }
 }
 
-void BenchRun::measure_length(std::size_t length) {
-  SeededInputs inputs(open_.model.config());
-  Batch batch;
-  for (std::size_t i = 0; i < options_.batch; ++i) batch.sequences.push_back(inputs.next(length, length));
-  finish_batch(batch, open_.vocabulary);
-  check_batch(open_.model, batch);
-  stages_.set_inputs(std::move(batch));
-  check_size(length);
-  for (const StageRow& row : chosen_) {
-    if (row.of_inputs) measure(row, length);
-  }
+void BenchRun::measure_inputs(const BenchInputs& inputs) {
+  stages_.set_inputs(inputs.batch);
+  check_size(inputs);
+  measure_all([](const StageRow& row) { return row.of_inputs; }, &inputs);
   stages_.set_inputs({});
 }
 
@@ -194,20 +178,29 @@ Table BenchRun::table() const {
   std::vector<std::vector<Cell>> rows;
   for (const Measurement& each : measurements_) {
     std::vector<Cell>& row = rows.emplace_back();
-    row = {std::string(each.row.name), Cell(), Cell(), rounded(each.ms.front()), rounded(each.median()),
-           rounded(each.ms.back()),    Cell(), Cell()};
-    if (each.length) {
-      row[1] = static_cast<std::int64_t>(*each.length);
-      row[2] = static_cast<std::int64_t>(options_.batch);
+    row = {std::string(each.row.name),
+           Cell(),
+           Cell(),
+           rounded(each.ms.front()),
+           rounded(each.median()),
+           rounded(each.ms.back()),
+           Cell(),
+           Cell(),
+           Cell()};
+    if (each.inputs != nullptr) {
+      if (const auto length = each.inputs->length()) row[1] = static_cast<std::int64_t>(*length);
+      row[2] = static_cast<std::int64_t>(each.inputs->batch.sequences.size());
     }
+    if (each.peak_mib) row[8] = rounded(*each.peak_mib);
     if (!each.flops) continue;
     const double gflops = static_cast<double>(*each.flops) / each.median() / 1e6;
     row[6] = rounded(gflops);
     row[7] = rounded(gflops / peak_gflops_);
   }
-  return make_table("rows",
-                    {"stage", "length", "batch", "ms_min", "ms_median", "ms_max", "gflops", "peak_share"},
-                    std::move(rows));
+  return make_table(
+      "rows",
+      {"stage", "length", "batch", "ms_min", "ms_median", "ms_max", "gflops", "peak_share", "peak_mib"},
+      std::move(rows));
 }
 
 Document BenchRun::document() const {
@@ -252,19 +245,15 @@ void BenchRun::write(OutputFile& out) const {
 void BenchRun::run() {
   OutputFile out(target_.path);
   const auto of_inputs = static_cast<std::size_t>(std::ranges::count(chosen_, true, &StageRow::of_inputs));
-  const std::size_t stages = of_inputs * lengths_.size() + (chosen_.size() - of_inputs);
+  const std::size_t stages = of_inputs * inputs_.size() + (chosen_.size() - of_inputs);
   session_.progress.begin("bench", stages * options_.repeat);
   measure_machine(3);
-  for (const StageRow& row : chosen_) {
-    if (row.stage == Stage::load) measure(row, std::nullopt);
-  }
-  for (const std::size_t length : lengths_) {
-    measure_length(length);
+  measure_all([](const StageRow& row) { return row.stage == Stage::load; }, nullptr);
+  for (const BenchInputs& inputs : inputs_) {
+    measure_inputs(inputs);
     measure_machine(1);
   }
-  for (const StageRow& row : chosen_) {
-    if (row.stage == Stage::weights) measure(row, std::nullopt);
-  }
+  measure_all([](const StageRow& row) { return row.stage == Stage::weights; }, nullptr);
   session_.progress.end();
   write(out);
   check_before_commit(session_);
@@ -293,15 +282,15 @@ void add_bench(CLI::App& app, Action& action) {
   auto options = std::make_shared<BenchOptions>();
   add_model_options(*command, options->model);
   command
-      ->add_option("--lengths", options->lengths,
+      ->add_option("--lengths", options->inputs.lengths,
                    "tokens of an input (default 16,128,512, as far as the model has positions)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::PositiveNumber)
       ->type_name("LIST");
-  command->add_option("--batch", options->batch, "inputs of a run")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+  command->add_option("--batch", options->inputs.batch, "inputs of a run (default 1)")
+      ->check(CLI::Range(1, 1'000'000));
+  add_sequence_options(*command, options->inputs.given);
   command->add_option("--repeat", options->repeat, "measured runs of a stage, behind one that warms up")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();

@@ -15,6 +15,7 @@
 #include <array>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -74,24 +75,8 @@ class EndOfPass final : public Observer {
   void panel(const AttentionPanel& /*panel*/) override {}
 };
 
-/// An output that is never committed, so that no file stays.
-OutputFile scratch_file(const char* extension) {
-  std::error_code error;
-  std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  if (error) fail(Status::environment, "$TMPDIR: is no directory that can be written to");
-  return OutputFile(folder / fmt::format("attnctl-bench-{}.{}", getpid(), extension));
-}
-
-}  // namespace
-
-std::span<const StageRow> stage_rows() {
-  return kStages;
-}
-
-std::optional<std::uint64_t> stage_flops(Stage stage, const ModelConfig& config, std::size_t length,
-                                         std::size_t batch) {
-  const bool to_the_end = stage == Stage::forward || stage == Stage::capture;
-  if (!to_the_end && stage != Stage::patterns && stage != Stage::analyze) return std::nullopt;
+/// The configuration whose count is that of the products which are needed.
+ModelConfig counted_config(const ModelConfig& config, std::size_t length, bool to_the_end) {
   ModelConfig counted = config;
   counted.head.present = false;
   for (LayerConfig& layer : counted.layers) {
@@ -107,9 +92,39 @@ std::optional<std::uint64_t> stage_flops(Stage stage, const ModelConfig& config,
     last.attention.value.weight = false;
     last.attention.output.weight = false;
   }
-  const auto flops = checked_mul<std::uint64_t>(count_flops(counted, length).all, batch);
-  if (!flops) fail(Status::limit, "--batch: {} makes counts over 64 bits; need a smaller one", batch);
-  return *flops;
+  return counted;
+}
+
+/// An output that is never committed, so that no file stays.
+OutputFile scratch_file(const char* extension) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) fail(Status::environment, "$TMPDIR: is no directory that can be written to");
+  return OutputFile(folder / fmt::format("attnctl-bench-{}.{}", getpid(), extension));
+}
+
+}  // namespace
+
+std::span<const StageRow> stage_rows() {
+  return kStages;
+}
+
+std::optional<std::uint64_t> stage_flops(Stage stage, const ModelConfig& config,
+                                         std::span<const std::size_t> lengths) {
+  const bool to_the_end = stage == Stage::forward || stage == Stage::capture;
+  if (!to_the_end && stage != Stage::patterns && stage != Stage::analyze) return std::nullopt;
+  std::map<std::size_t, std::uint64_t> inputs;  // of each length
+  for (const std::size_t length : lengths) ++inputs[length];
+  std::uint64_t sum = 0;
+  for (const auto& [length, count] : inputs) {
+    const ModelConfig counted = counted_config(config, length, to_the_end);
+    const auto flops = checked_mul<std::uint64_t>(count_flops(counted, length).all, count);
+    const auto next = flops ? checked_add<std::uint64_t>(sum, *flops) : std::nullopt;
+    if (!next)
+      fail(Status::limit, "{} inputs: their FLOPs are counts over 64 bits; need fewer", lengths.size());
+    sum = *next;
+  }
+  return sum;
 }
 
 BenchStages::BenchStages(const ModelOptions& options, const OpenModel& open, Session& session)

@@ -44,11 +44,11 @@ struct StageRow {
 /// In the order of the rows.
 [[nodiscard]] std::span<const StageRow> stage_rows();
 
-/// Products of matrices that a stage needs for `batch` sequences of `length` tokens; a multiply-add is 2. Of
+/// Products of matrices that a stage needs for sequences of these lengths; a multiply-add is 2. Of
 /// scores that a causal mask or the kind of attention hides, none. nullopt for what is no forward pass.
 /// Throws Error(limit) over 64 bits.
 [[nodiscard]] std::optional<std::uint64_t> stage_flops(Stage stage, const ModelConfig& config,
-                                                       std::size_t length, std::size_t batch);
+                                                       std::span<const std::size_t> lengths);
 
 /// Runs stages, all heads selected. What they write goes to a temporary file that does not stay.
 class BenchStages {

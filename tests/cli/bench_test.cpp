@@ -73,6 +73,7 @@ TEST_CASE("bench measures every stage at every length, as its schema says, and l
     const bool is_pass =
         std::find(of_inputs.begin(), of_inputs.begin() + 4, want[i].first) != of_inputs.begin() + 4;
     CHECK(row["gflops"].is_number() == is_pass);
+    CHECK(row["peak_mib"].get<double>() > 1);
     if (is_pass)
       CHECK(row["peak_share"].get<double>() ==
             doctest::Approx(row["gflops"].get<double>() / peak).epsilon(0.01));
@@ -135,13 +136,33 @@ TEST_CASE("bench takes every kind of model, at lengths that it has") {
   }
 }
 
+TEST_CASE("bench measures given inputs of unlike lengths in one run, and counts the work of each") {
+  const TempDir folder;
+  folder.write("ids.jsonl", "{\"ids\": [1, 2, 3]}\n{\"ids\": [4, 5, 6, 7, 8]}\n{\"ids\": [9, 10, 11]}\n");
+  const std::string file = (folder.path() / "ids.jsonl").string();
+  const json document = bench({"data/tiny-bert", "--input", file, "--stages", "load,forward,capture"});
+  const json& row = row_of(document, "forward", nullptr);
+  CHECK(row["batch"] == 3);
+  CHECK(row_of(document, "load", nullptr)["batch"] == nullptr);
+  const auto alone = [](const char* length, int tokens) {
+    return counted(
+        row_of(bench({"data/tiny-bert", "--lengths", length, "--stages", "forward"}), "forward", tokens));
+  };
+  CHECK(counted(row) == doctest::Approx(2 * alone("3", 3) + alone("5", 5)).epsilon(0.02));
+
+  const json alike = bench({"data/tiny-bert", "--ids", "1,2,3", "--ids", "4,5,6", "--stages", "patterns"});
+  REQUIRE(alike["rows"].size() == 1);
+  CHECK(row_of(alike, "patterns", 3)["batch"] == 2);
+}
+
 TEST_CASE("bench says its rows as text and CSV, too") {
   const std::vector<std::string> what = {"data/tiny-bert", "--lengths", "8", "--stages", "forward,weights"};
   std::vector<std::string> arguments = what;
   arguments.insert(arguments.end(), {"--format", "csv"});
   const RunResult csv = run_bench(arguments);
   REQUIRE_MESSAGE(csv.status == 0, csv.err);
-  CHECK(csv.out.starts_with("stage,length,batch,ms_min,ms_median,ms_max,gflops,peak_share\r\nforward,8,1,"));
+  CHECK(csv.out.starts_with(
+      "stage,length,batch,ms_min,ms_median,ms_max,gflops,peak_share,peak_mib\r\nforward,8,1,"));
   CHECK(std::ranges::count(csv.out, '\n') == 3);
   arguments.back() = "text";
   const RunResult text = run_bench(arguments);
@@ -163,6 +184,13 @@ TEST_CASE("bench refuses what it cannot measure, in one line and before the work
            {{"data/tiny-bert", "--lengths", "8,x"}, 2, "--lengths"},
            {{"data/tiny-bert", "--batch", "0"}, 2, "--batch"},
            {{"data/tiny-bert", "--repeat", "0"}, 2, "--repeat"},
+           {{"data/tiny-bert", "--ids", "1,2", "--lengths", "3"},
+            2,
+            "--lengths and --batch are of seeded inputs"},
+           {{"data/tiny-bert", "--text", "a", "--batch", "3"},
+            2,
+            "--lengths and --batch are of seeded inputs"},
+           {{"data/tiny-bert", "--ids", "1,999999"}, 3, "999999"},
            {{"data/tiny-bert", "--stages", "backward"}, 2, "--stages"},
            {{"data/tiny-bert", "--format", "svg"}, 2, "--format"},
            {{"data/tiny-bert", "--lengths", "64", "--limit", "1000"},
