@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +15,8 @@
 #include <unistd.h>
 #include <utility>
 #include <vector>
+
+#include <climits>
 
 #include "base/output_target.hpp"
 #include "base/temporaries.hpp"
@@ -27,6 +30,7 @@ struct OutputFile::State {
   std::uint64_t flushed = 0;  // where the buffer's first byte goes
   std::vector<char> buffer;
   bool committed = false;
+  bool whole_lines = false;
 
   State() = default;
   State(const State&) = delete;
@@ -36,6 +40,7 @@ struct OutputFile::State {
 
   void put(std::uint64_t offset, const char* data, std::size_t size) const;
   void flush();
+  void flush_lines();
   void copy_mode() const;
   void close_checked();
   void replace();
@@ -44,6 +49,13 @@ struct OutputFile::State {
 namespace {
 
 constexpr std::size_t buffer_size = std::size_t{1} << 16U;
+
+/// How much of the lines goes out at once: what a pipe takes wholly or not at all, or one longer line.
+std::size_t lines_at_once(std::string_view lines) {
+  if (lines.size() <= PIPE_BUF) return lines.size();
+  const std::size_t last = lines.rfind('\n', PIPE_BUF - 1);
+  return 1 + (last != std::string_view::npos ? last : lines.find('\n', PIPE_BUF));
+}
 
 /// For a descriptor that somebody else made non-blocking.
 void wait_until_writable(int descriptor) {
@@ -104,6 +116,20 @@ void OutputFile::State::flush() {
   buffer.clear();
 }
 
+/// Hands on what is buffered up to the last end of a line.
+void OutputFile::State::flush_lines() {
+  std::string_view lines(buffer.data(), buffer.size());
+  lines = lines.substr(0, lines.rfind('\n') + 1);
+  const std::size_t whole = lines.size();
+  while (!lines.empty()) {
+    const std::size_t size = lines_at_once(lines);
+    put(flushed, lines.data(), size);
+    flushed += size;
+    lines.remove_prefix(size);
+  }
+  buffer.erase(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(whole));
+}
+
 void OutputFile::State::copy_mode() const {
   if (!target.replaces) return;
   // Only root may give files away; for others the new file is simply theirs.
@@ -140,6 +166,10 @@ OutputFile& OutputFile::operator=(OutputFile&&) noexcept = default;
 
 void OutputFile::write(std::string_view text) {
   State& state = *state_;
+  if (state.whole_lines && text.find('\n') != std::string_view::npos) {
+    state.buffer.insert(state.buffer.end(), text.begin(), text.end());
+    return state.flush_lines();
+  }
   if (state.buffer.size() + text.size() > buffer_size) state.flush();
   if (text.size() >= buffer_size) {
     state.put(state.flushed, text.data(), text.size());
@@ -151,6 +181,10 @@ void OutputFile::write(std::string_view text) {
 
 void OutputFile::write(std::span<const std::byte> bytes) {
   write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+void OutputFile::write_whole_lines() {
+  state_->whole_lines = state_->target.in_place;
 }
 
 bool OutputFile::seekable() const {

@@ -125,6 +125,7 @@ void write_json(OutputFile& out, const Document& document, const WriteOptions& o
 void write_jsonl(OutputFile& out, const Document& document, const WriteOptions& options) {
   JsonPlan plan(options.number);
   plan.add_lines(document);
+  out.write_whole_lines();
   write_pieces(out, plan.finish(), options);
 }
 

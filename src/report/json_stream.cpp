@@ -29,6 +29,7 @@ JsonStream::JsonStream(OutputFile& out, Style style, std::string section, std::s
     item_begin_ = ",\n    {";  // the comma of the first item is left out when it is written
     return;
   }
+  out.write_whole_lines();
   item_begin_ = "{\"record\": ";
   append_json_string(item_begin_, record);
   item_begin_ += ", ";

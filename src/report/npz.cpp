@@ -89,6 +89,7 @@ struct NpzWriter::State {
   }
 
   Member& declare(const std::string& name, std::string_view descr, const Shape& shape, std::size_t item_size);
+  void fill(Member& member, std::span<const std::byte> elements);
   void store(Member& member);
   void deflate(Member& member);
   void copy_to_output(std::uint64_t size);
@@ -119,6 +120,18 @@ NpzWriter::State::Member& NpzWriter::State::declare(const std::string& name, std
   }
   member.write_content(0, bytes_of(header));
   return member;
+}
+
+/// All elements at once, with a pool in parallel: while one worker copies, others take checksums.
+void NpzWriter::State::fill(Member& member, std::span<const std::byte> elements) {
+  const std::size_t parts = (elements.size() + copy_size - 1) / copy_size;
+  const auto write_part = [&](std::size_t part, std::size_t /*worker*/) {
+    const std::size_t offset = part * copy_size;
+    const std::size_t size = std::min(copy_size, elements.size() - offset);
+    member.write_content(member.header_size + offset, elements.subspan(offset, size));
+  };
+  if (options.pool != nullptr && parts > 1) return options.pool->run(parts, write_part);
+  for (std::size_t part = 0; part < parts; ++part) write_part(part, 0);
 }
 
 void NpzWriter::State::store(Member& member) {
@@ -166,13 +179,7 @@ void NpzWriter::add(const std::string& name, const Array& array) {
       [&](const auto& values) {
         using T = std::remove_cvref_t<decltype(values[0])>;
         State::Member& member = state_->declare(name, descr_of<T>(), array.shape, sizeof(T));
-        std::span<const std::byte> bytes = std::as_bytes(values);
-        for (std::uint64_t offset = member.header_size; !bytes.empty();) {
-          const auto part = bytes.first(std::min(copy_size, bytes.size()));
-          member.write_content(offset, part);
-          offset += part.size();
-          bytes = bytes.subspan(part.size());
-        }
+        state_->fill(member, std::as_bytes(values));
       },
       array.values);
 }

@@ -2,6 +2,7 @@
 
 #include "attnctl/base/interrupt.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <vector>
@@ -30,6 +31,9 @@ class Turnstile {
     turn_.notify_all();
   }
 
+  /// Whether nothing more will be written. Without the lock, which is held while a reader takes its time.
+  [[nodiscard]] bool failed() const { return failed_; }
+
   /// Nothing more will be written: whoever waits goes home.
   void fail() {
     const std::lock_guard lock(mutex_);
@@ -46,7 +50,7 @@ class Turnstile {
   std::mutex mutex_;
   std::condition_variable turn_;
   std::size_t next_ = 0;
-  bool failed_ = false;
+  std::atomic<bool> failed_ = false;
 };
 
 void write_serially(std::size_t chunks, const FormatChunk& format, const WriteChunk& write) {
@@ -66,6 +70,7 @@ void write_in_order(Pool* pool, std::size_t chunks, const FormatChunk& format, c
   Turnstile turnstile(write);
   std::vector<std::string> texts(pool->size());
   pool->run(chunks, [&](std::size_t chunk, std::size_t worker) {
+    if (turnstile.failed()) return;
     std::string& text = texts[worker];
     text.clear();
     try {

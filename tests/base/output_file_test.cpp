@@ -3,11 +3,15 @@
 #include "attnctl/base/error.hpp"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <filesystem>
 #include <iterator>
 #include <string>
 #include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
 
+#include <climits>
 #include <doctest/doctest.h>
 
 #include "support/temp_dir.hpp"
@@ -136,4 +140,33 @@ TEST_CASE("a device is written in place and cannot seek") {
   CHECK_THROWS_AS(out.seek(0), Error);
   out.write("gone");
   out.commit();
+}
+
+TEST_CASE("a pipe gets whole lines as soon as they are complete") {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_NONBLOCK) == 0);
+  OutputFile out("/dev/fd/" + std::to_string(ends[1]));
+  out.write_whole_lines();
+  const auto waiting = [&] {
+    std::string text(std::size_t{1} << 17U, '\0');
+    const ssize_t size = ::read(ends[0], text.data(), text.size());
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    return text;
+  };
+  const std::string longest(PIPE_BUF + 10, 'x');
+  struct Row {
+    std::string text, want;
+  };
+  for (const Row& row :
+       {Row{"a", ""}, Row{"b\nc", "ab\n"}, Row{"\n", "c\n"}, Row{"", ""}, Row{"d\n\ne\nf", "d\n\ne\n"},
+        Row{longest, ""}, Row{"\ng\n", "f" + longest + "\ng\n"},
+        Row{"\n" + longest + "\nh", "\n" + longest + "\n"}}) {
+    out.write(row.text);
+    CHECK(waiting() == row.want);
+  }
+  CHECK(out.position() > 2 * longest.size());
+  out.commit();
+  CHECK(waiting() == "h");
+  ::close(ends[0]);
+  ::close(ends[1]);
 }

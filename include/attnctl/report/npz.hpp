@@ -11,7 +11,7 @@ namespace attnctl {
 
 struct NpzOptions {
   bool compress = false;  // deflate; otherwise stored
-  Pool* pool = nullptr;   // deflates in parallel where given; the bytes are the same
+  Pool* pool = nullptr;   // writes and deflates in parallel where given; the bytes are the same
 };
 
 /// Writes an NPZ, a zip of .npy arrays (format 1.0, little-endian, C order, the header padded to 64 bytes as
@@ -28,7 +28,8 @@ class NpzWriter {
   NpzWriter(NpzWriter&&) noexcept;
   NpzWriter& operator=(NpzWriter&&) noexcept;
 
-  /// Adds a whole array under a name ("pattern_0", without .npy): float32, float64 or int64 as it is.
+  /// Adds a whole array under a name ("pattern_0", without .npy): float32, float64 or int64 as it is. Not to
+  /// be called from within a task of the pool.
   void add(const std::string& name, const Array& array);
 
   /// Declares a float32 array that is written piece by piece. The sink lives as long as this writer.
