@@ -1,4 +1,5 @@
-# The vector kernels are compiled once for each instruction set and chosen at run time (linalg/kernels.cpp),
+# The vector kernels are compiled once for each instruction set and chosen at run time
+# (linalg/kernels.cpp, linalg/gemm_kernels.cpp),
 # so that one binary built for the baseline runs everywhere. They are always optimised: an inline function that
 # stays a call would be compiled for the wide set and might be the one that the linker keeps for everybody.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -7,7 +8,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(avx512 ${avx2} -mavx512f -mavx512cd -mavx512dq -mavx512bw -mavx512vl)
   # GCC 12 warns of its own intrinsics, whose undefined registers are meant (GCC bug 105593).
   set(quiet "$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>" "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>")
-  set_source_files_properties(src/linalg/kernels_avx2.cpp PROPERTIES COMPILE_OPTIONS "${avx2};${optimised}")
-  set_source_files_properties(src/linalg/kernels_avx512.cpp PROPERTIES COMPILE_OPTIONS
-                              "${avx512};${optimised};${quiet}")
+  set_source_files_properties(src/linalg/kernels_avx2.cpp src/linalg/gemm_kernels_avx2.cpp
+                              PROPERTIES COMPILE_OPTIONS "${avx2};${optimised}")
+  set_source_files_properties(src/linalg/kernels_avx512.cpp src/linalg/gemm_kernels_avx512.cpp
+                              PROPERTIES COMPILE_OPTIONS "${avx512};${optimised};${quiet}")
+  set_source_files_properties(src/linalg/gemm_kernels_baseline.cpp PROPERTIES COMPILE_OPTIONS "${optimised}")
 endif()

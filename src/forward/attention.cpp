@@ -23,7 +23,7 @@ void RowCount::add(std::size_t in_sequence, std::size_t at_query) {
 
 std::size_t rows_of_panel(std::size_t wanted, std::size_t keys) {
   constexpr std::size_t panel_elements = std::size_t{1} << 18U;  // 1 MiB of floats
-  constexpr std::size_t fewest = 16;                             // below, the products are slow
+  constexpr std::size_t fewest = 24;                             // below, the products are slow
   return std::min(wanted, std::max(fewest, panel_elements / std::max<std::size_t>(keys, 1)));
 }
 
@@ -66,6 +66,10 @@ class HeadPass {
     std::optional<LinearHead> sums;
     if (linear) sums.emplace(q_, k_, z_.empty() ? MatrixView<const float>() : v_, visibility_, patterns);
     const std::size_t step = rows_of_panel(layer_.panel_rows, part_.keys);
+    if (!linear && !strided) {
+      buffers.keys_.pack_transposed(k_);
+      if (!z_.empty() && finite_values_) buffers.values_.pack(v_);
+    }
     for (std::size_t first = 0; first < part_.queries; first += step) {
       Panel panel{first, std::min(step, part_.queries - first), {}, {}, {}, {}, buffers, report};
       panel.visible = visibility_.of_queries(first, panel.rows);
@@ -105,12 +109,21 @@ class HeadPass {
     if (layer_.scores) panel.buffers.scores_.close(r, visible);
   }
 
-  /// Of kinds that see a range of keys: products with all that the rows see together.
+  /// Of kinds that see a range of keys: a few queries at a time go from scores to z while they are in cache,
+  /// with products over what these queries see together.
   void dense_panel(const Panel& panel) const {
-    const KeyRange range = panel.visible;
-    gemm_nt(q_.row_range(panel.first, panel.rows), k_.row_range(range.first, range.size()),
-            panel.scores.col_range(range.first, range.size()), scale_in_product());
-    for (std::size_t r = 0; r < panel.rows; ++r) {
+    constexpr std::size_t strip = 24;  // whole tiles of the kernels
+    for (std::size_t r = 0; r < panel.rows; r += strip)
+      dense_strip(panel, r, std::min(strip, panel.rows - r));
+  }
+
+  void dense_strip(const Panel& panel, std::size_t first, std::size_t rows) const {
+    const std::size_t query = panel.first + first;
+    const KeyRange range = visibility_.of_queries(query, rows);
+    panel.buffers.keys_.multiply(q_.row_range(query, rows), 0, range.first,
+                                 panel.scores.row_range(first, rows).col_range(range.first, range.size()),
+                                 scale_in_product());
+    for (std::size_t r = first; r < first + rows; ++r) {
       const KeyRange own = visibility_.of_query(panel.first + r);
       const std::span<float> scores = panel.scores.row(r).subspan(own.first, own.size());
       close(panel, r, own);
@@ -118,8 +131,13 @@ class HeadPass {
       softmax(panel, r, scores, panel.pattern.row(r).subspan(own.first, own.size()));
     }
     if (z_.empty()) return;
-    weighted_sum(panel.pattern.col_range(range.first, range.size()), v_.row_range(range.first, range.size()),
-                 z_.row_range(panel.first, panel.rows), 0);
+    const MatrixView<const float> weights =
+        panel.pattern.row_range(first, rows).col_range(range.first, range.size());
+    if (finite_values_) {
+      panel.buffers.values_.multiply(weights, range.first, 0, z_.row_range(query, rows));
+    } else {
+      weighted_sum_of_seen(weights, v_.row_range(range.first, range.size()), z_.row_range(query, rows), 0);
+    }
   }
 
   /// Products with the visible keys alone, side by side in a buffer.

@@ -3,6 +3,7 @@
 #include "attnctl/base/matrix_view.hpp"
 #include "attnctl/forward/observer.hpp"
 #include "attnctl/input/batch.hpp"
+#include "attnctl/linalg/packed_matrix.hpp"
 #include "attnctl/model/config.hpp"
 
 #include <cstddef>
@@ -55,9 +56,10 @@ class PanelBuffers {
   friend class HeadPass;
   PanelRows pattern_{0};
   PanelRows scores_{-std::numeric_limits<float>::infinity()};
-  std::vector<float> sunk_;   // scores of one query and its sink's
-  std::vector<float> row_;    // scores, then weights, of one query's visible keys
-  std::vector<double> sums_;  // of linear attention
+  PackedMatrix keys_, values_;  // k^T and v of the head and sequence at work
+  std::vector<float> sunk_;     // scores of one query and its sink's
+  std::vector<float> row_;      // scores, then weights, of one query's visible keys
+  std::vector<double> sums_;    // of linear attention
   std::vector<std::uint8_t> fully_masked_;
 };
 

@@ -6,7 +6,9 @@
 
 #include <cblas.h>
 
+#include "linalg/aligned_room.hpp"
 #include "linalg/blas_threads.hpp"
+#include "linalg/gemm_kernels.hpp"
 
 namespace attnctl {
 namespace {
@@ -38,6 +40,24 @@ void scale(MatrixView<T> c, T beta) {
   }
 }
 
+/// Products on few rows, which a BLAS does slowly. A factor of c but 0 and 1 is left to it.
+bool multiply_few_rows(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
+                       MatrixView<float> c, float alpha, float beta) {
+  const linalg::GemmKernels& own = linalg::gemm_kernels();
+  const std::size_t few = transpose_b ? own.nt_rows : own.nn_rows;
+  if (c.rows >= few || (beta != 0 && beta != 1)) return false;
+  const linalg::Product product{c.rows,   c.cols, a.cols,   a.data, a.stride, b.data,
+                                b.stride, c.data, c.stride, alpha,  beta == 1};
+  thread_local linalg::AlignedRoom room;
+  (transpose_b ? own.nt : own.nn)(product, room.take(linalg::gemm_room));
+  return true;
+}
+
+bool multiply_few_rows(bool /*transpose_b*/, MatrixView<const double> /*a*/, MatrixView<const double> /*b*/,
+                       MatrixView<double> /*c*/, double /*alpha*/, double /*beta*/) {
+  return false;
+}
+
 template <typename T>
 struct Factors {
   T alpha, beta;
@@ -55,6 +75,8 @@ void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<
   }
   if (c.empty()) return;
   if (inner == 0) return scale(c, factors.beta);
+  for (const std::size_t each : {m, n, inner, a.stride, b.stride, c.stride}) (void)extent(each);
+  if (!transpose_a && multiply_few_rows(transpose_b, a, b, c, factors.alpha, factors.beta)) return;
   linalg::keep_blas_single_threaded();
   multiply(transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, a, b, c,
            extent(inner), factors.alpha, factors.beta);

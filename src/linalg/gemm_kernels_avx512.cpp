@@ -1,0 +1,18 @@
+#include "linalg/gemm_kernels.hpp"
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#include "linalg/gemm_kernels_impl.hpp"
+#endif
+
+namespace attnctl::linalg {
+
+const GemmKernels* avx512_gemm_kernels() {
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+  static constexpr GemmKernels table = GemmSet<xsimd::avx512bw>::table("avx512", 192, 64);
+  return &table;
+#else
+  return nullptr;
+#endif
+}
+
+}  // namespace attnctl::linalg
