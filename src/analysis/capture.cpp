@@ -1,9 +1,12 @@
 #include "attnctl/analysis/capture.hpp"
 
+#include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/fresh_memory.hpp"
 #include "attnctl/forward/sides.hpp"
 
 #include <algorithm>
+#include <new>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -93,20 +96,22 @@ Shape CaptureLayout::shape(Captured what, const Sequence& sequence) const {
 }
 
 MemorySink::MemorySink(Shape shape) : shape_(std::move(shape)) {
-  std::size_t size = 1;
-  for (const std::size_t extent : shape_) size *= extent;
-  values_.resize(size);
+  const auto size = checked_product(shape_);
+  if (!size) throw std::bad_alloc();
+  size_ = *size;
+  values_ = fresh_floats(size_);
 }
 
 void MemorySink::write(std::size_t offset, std::span<const float> values) {
-  if (offset > values_.size() || values.size() > values_.size() - offset) {
+  if (offset > size_ || values.size() > size_ - offset) {
     throw std::logic_error("values past the end of an array");
   }
-  std::copy(values.begin(), values.end(), values_.begin() + static_cast<std::ptrdiff_t>(offset));
+  std::copy(values.begin(), values.end(), values_.get() + offset);
 }
 
 Array MemorySink::take() {
-  return make_array(std::move(shape_), std::move(values_));
+  const std::span<const float> values(values_.get(), size_);
+  return {std::move(shape_), values, std::move(values_)};
 }
 
 Capture::Capture(CaptureLayout layout, std::span<const CaptureTarget> targets)

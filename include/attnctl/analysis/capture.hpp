@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -49,7 +50,7 @@ class CaptureLayout {
   std::size_t vocabulary_ = 0;  // 0: no output head
 };
 
-/// An array in memory.
+/// An array in memory, undefined where nothing was written.
 class MemorySink final : public ArraySink {
  public:
   explicit MemorySink(Shape shape);
@@ -59,7 +60,8 @@ class MemorySink final : public ArraySink {
 
  private:
   Shape shape_;
-  std::vector<float> values_;
+  std::size_t size_ = 0;
+  std::shared_ptr<float> values_;
 };
 
 /// One array to fill: what, of which sequence of the batch, into which sink (of layout.shape(...)).
