@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -57,21 +58,49 @@ struct Job {
   }
 };
 
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// Waits until `done` says so, but for some microseconds at most: what a pass does between two jobs takes
+/// less, and a thread that went to sleep takes longer to come back. Who is idle sleeps.
+template <typename F>
+void wait_briefly(const F& done) {
+  constexpr auto limit = std::chrono::microseconds(40);
+  constexpr int tries_between_looks = 32;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (std::chrono::steady_clock::now() < end) {
+    for (int i = 0; i < tries_between_looks; ++i) {
+      if (done()) return;
+      pause_briefly();
+    }
+  }
+}
+
 }  // namespace
 
 struct Pool::State {
   std::mutex mutex;
   std::condition_variable begun, finished;
   Job* job = nullptr;
-  std::size_t seats = 0;   // workers that the job still takes
-  std::size_t active = 0;  // workers that took a seat and have not left
-  bool closing = false;
+  // Written under the mutex; read without it by who waits briefly.
+  std::atomic<std::size_t> seats{0};   // workers that the job still takes
+  std::atomic<std::size_t> active{0};  // workers that took a seat and have not left
+  std::atomic<bool> closing{false};
   std::vector<std::thread> threads;
 
   void serve(std::size_t worker) {
     std::unique_lock lock(mutex);
     while (true) {
-      begun.wait(lock, [&] { return closing || seats > 0; });
+      const auto called = [&] { return closing || seats > 0; };
+      if (!called()) {
+        lock.unlock();
+        wait_briefly(called);
+        lock.lock();
+      }
+      begun.wait(lock, called);
       if (closing) return;
       --seats;
       ++active;
@@ -97,7 +126,13 @@ struct Pool::State {
     shared.process(0);
     std::unique_lock lock(mutex);
     seats = 0;  // a worker that has not come by now would find no task
-    finished.wait(lock, [&] { return active == 0; });
+    const auto all_left = [&] { return active == 0; };
+    if (!all_left()) {
+      lock.unlock();
+      wait_briefly(all_left);
+      lock.lock();
+    }
+    finished.wait(lock, all_left);
     job = nullptr;
   }
 
