@@ -3,27 +3,9 @@
 #include "attnctl/analysis/head_index.hpp"
 
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 
 namespace attnctl {
-namespace {
-
-/// The offset with the most peaks; on ties the smaller, then the negative one. nullopt where there is none.
-std::optional<std::ptrdiff_t> best_of(const std::array<std::uint64_t, offset_count>& peaks) {
-  const auto at = [&](std::ptrdiff_t offset) {
-    return peaks[static_cast<std::size_t>(offset + largest_offset)];
-  };
-  std::ptrdiff_t best = 0;
-  for (std::ptrdiff_t size = 1; size <= largest_offset; ++size) {
-    if (at(-size) > at(best)) best = -size;
-    if (at(size) > at(best)) best = size;
-  }
-  if (at(best) == 0) return std::nullopt;
-  return best;
-}
-
-}  // namespace
 
 PatternMetrics::PatternMetrics(const Selection& selection, bool per_input)
     : heads_(selection.heads), per_input_(per_input) {}
@@ -68,9 +50,7 @@ void PatternMetrics::add(State& state, const PatternRow& row) const {
       ++state.means[i].count;
     }
   }
-  if (row.marks->over_another) return;
-  const auto peak = static_cast<std::ptrdiff_t>(row.argmax) - static_cast<std::ptrdiff_t>(row.query);
-  if (std::abs(peak) <= largest_offset) ++state.peaks[static_cast<std::size_t>(peak + largest_offset)];
+  state.peaks.add(row);
 }
 
 std::vector<HeadPatternMetrics> PatternMetrics::finish() const {
@@ -87,10 +67,8 @@ std::vector<HeadPatternMetrics> PatternMetrics::finish() const {
         const Mean& mean = state.means[k];
         if (mean.count > 0) metrics.means[k] = mean.sum.value() / static_cast<double>(mean.count);
       }
-      metrics.best_offset = best_of(state.peaks);
-      const std::uint64_t most =
-          metrics.best_offset ? state.peaks[static_cast<std::size_t>(*metrics.best_offset + largest_offset)]
-                              : 0;
+      metrics.best_offset = state.peaks.best();
+      const std::uint64_t most = metrics.best_offset ? state.peaks.at(*metrics.best_offset) : 0;
       if (!over_another(metrics.head))
         metrics.best_offset_share = static_cast<double>(most) / static_cast<double>(state.rows);
     }

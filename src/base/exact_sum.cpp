@@ -16,4 +16,17 @@ double ExactSum::value() const {
   return static_cast<double>(total_) * 0x1p-64;
 }
 
+std::array<std::uint64_t, 2> ExactSum::words() const {
+  __extension__ using Bits = unsigned __int128;
+  const auto bits = static_cast<Bits>(total_);
+  return {static_cast<std::uint64_t>(bits), static_cast<std::uint64_t>(bits >> 64U)};
+}
+
+ExactSum ExactSum::from_words(std::array<std::uint64_t, 2> words) {
+  __extension__ using Bits = unsigned __int128;
+  ExactSum sum;
+  sum.total_ = static_cast<Fixed>(static_cast<Bits>(words[1]) << 64U | words[0]);
+  return sum;
+}
+
 }  // namespace attnctl

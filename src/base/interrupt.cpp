@@ -40,8 +40,21 @@ void install_signal_handlers() {
   sigaction(SIGXFSZ, &ignore, nullptr);
 }
 
+namespace {
+
+thread_local int holds = 0;
+
+}  // namespace
+
+InterruptHold::InterruptHold() noexcept {
+  ++holds;
+}
+InterruptHold::~InterruptHold() {
+  --holds;
+}
+
 bool interrupted() noexcept {
-  return asked_to_stop.load(std::memory_order_relaxed);
+  return asked_to_stop.load(std::memory_order_relaxed) && holds == 0;
 }
 
 void throw_if_interrupted() {

@@ -19,6 +19,8 @@ void add_tokenize(CLI::App& app, Action& action);
 void add_verify(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_experiment(CLI::App& app, Action& action);
+void add_study(CLI::App& app, Action& action);
+void add_merge(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);  // hidden: used at installation
 

@@ -143,6 +143,12 @@ void add_text_options(CLI::App& command, InputOptions& options) {
   collect_when_parsed(command, options, std::move(items));
 }
 
+void add_file_options(CLI::App& command, InputOptions& options) {
+  ItemOptions items;
+  add_files(command, options, items, "\"text\", \"tokens\" or \"ids\"");
+  collect_when_parsed(command, options, std::move(items));
+}
+
 void add_sequence_options(CLI::App& command, InputOptions& options) {
   collect_when_parsed(command, options, add_sequence_items(command, options));
 }

@@ -45,6 +45,8 @@ struct InputOptions {
 };
 /// --text, --text-pair, --input and --input-format: the inputs that are text.
 void add_text_options(CLI::App& command, InputOptions& options);
+/// --input and --input-format alone.
+void add_file_options(CLI::App& command, InputOptions& options);
 /// Inputs of one sequence each, whose keys and values are their own: all but --keys, --values and the masks.
 void add_sequence_options(CLI::App& command, InputOptions& options);
 /// All inputs.

@@ -48,6 +48,8 @@ void build_tree(CLI::App& app, Action& action) {
   add_verify(app, action);
   add_bench(app, action);
   add_experiment(app, action);
+  add_study(app, action);
+  add_merge(app, action);
   add_schema(app, action);
   add_completion(app, action);
 }

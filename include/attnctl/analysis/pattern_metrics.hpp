@@ -1,11 +1,11 @@
 #pragma once
 
+#include "attnctl/analysis/offset_peaks.hpp"
 #include "attnctl/analysis/pattern_row.hpp"
 #include "attnctl/base/exact_sum.hpp"
 #include "attnctl/forward/observer.hpp"
 #include "attnctl/forward/run.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,10 +14,6 @@
 #include <vector>
 
 namespace attnctl {
-
-/// Offsets of key and query, key - query, whose peaks are counted: -8..8.
-inline constexpr std::ptrdiff_t largest_offset = 8;
-inline constexpr std::size_t offset_count = 2 * largest_offset + 1;
 
 /// The metrics of one head over all inputs, or over one.
 struct HeadPatternMetrics {
@@ -50,7 +46,7 @@ class PatternMetrics final : public Observer {
   };
   struct State {
     std::vector<Mean> means;
-    std::array<std::uint64_t, offset_count> peaks{};
+    OffsetPeaks peaks;
     std::uint64_t rows = 0;
     bool finite = true;
   };

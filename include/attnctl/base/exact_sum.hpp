@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace attnctl {
@@ -12,6 +13,10 @@ class ExactSum {
   void add(double term);
   void merge(const ExactSum& other) { total_ += other.total_; }
   [[nodiscard]] double value() const;
+
+  /// The sum as it is, low half first, for files.
+  [[nodiscard]] std::array<std::uint64_t, 2> words() const;
+  [[nodiscard]] static ExactSum from_words(std::array<std::uint64_t, 2> words);
 
  private:
   __extension__ using Fixed = __int128;

@@ -1,0 +1,97 @@
+#pragma once
+
+#include "attnctl/input/batch.hpp"
+#include "attnctl/input/sentence_stream.hpp"
+#include "attnctl/input/text_input.hpp"
+#include "attnctl/input/text_sequence.hpp"
+#include "attnctl/model/model.hpp"
+#include "attnctl/tokenizer/vocabulary.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attnctl {
+
+/// A file of a corpus; "-" is standard input.
+struct CorpusFile {
+  std::filesystem::path path;
+  InputFormat format = InputFormat::txt;
+};
+
+/// What blocks a corpus is cut into: these and the corpus alone decide.
+struct CorpusOptions {
+  std::vector<CorpusFile> files;
+  std::size_t batch_tokens = 4096;        // of a block, at most, unless one sentence has more
+  std::optional<std::size_t> max_length;  // tokens of a sequence; nullopt: what the model takes
+  std::optional<std::size_t> stride;      // longer sentences become windows that begin so far apart
+  bool skip_bad = false;                  // else a bad sentence throws
+};
+
+struct CorpusCounts {
+  std::uint64_t sentences = 0;
+  std::uint64_t words = 0;  // of texts
+  std::uint64_t tokens = 0;
+  std::uint64_t skipped = 0;  // bad sentences
+
+  CorpusCounts& operator+=(const CorpusCounts& other);
+};
+
+/// Consecutive sentences, the unit of work: computed whole by one worker.
+struct CorpusBlock {
+  std::uint64_t number = 0;  // from 0
+  Batch batch;
+  /// [batch.sequences], of a treebank: the sentence's annotation; null elsewhere. Windows of one sentence
+  /// share it; their Sequence::words are of the whole sentence.
+  std::vector<std::shared_ptr<const ConlluSentence>> annotations;
+  CorpusCounts counts;
+  std::vector<std::string> skipped;  // what was wrong with bad sentences, in their order
+};
+
+/// Cuts a corpus into blocks, one at a time and in order. Sequences are complete (as finish_batch leaves
+/// them) and fit the model; a sequence's id is where it stands, "FILE: line 12".
+class CorpusBlocks {
+ public:
+  /// All arguments are borrowed.
+  CorpusBlocks(const CorpusOptions& options, const Model& model, const Vocabulary& vocabulary,
+               TextEncoder& encoder);
+
+  /// The next block; nullopt at the end. Throws Error: environment where a file cannot be read, bad_input for
+  /// a bad sentence (unless they are skipped) and for a corpus without any sentence.
+  [[nodiscard]] std::optional<CorpusBlock> next();
+
+  /// Bytes read so far, of all files.
+  [[nodiscard]] std::uint64_t position() const;
+  /// A hash of all tokens so far; at the end that of the corpus as the tokenizer sees it.
+  [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
+
+ private:
+  [[nodiscard]] std::optional<CorpusSentence> next_sentence();
+  void check(const CorpusSentence& sentence) const;
+  void add(CorpusSentence sentence, CorpusBlock& block);
+
+  const CorpusOptions& options_;
+  const Model& model_;
+  const Vocabulary& vocabulary_;
+  TextEncoder& encoder_;
+  std::size_t limit_ = 0;  // tokens of a sequence
+  std::optional<SentenceStream> stream_;
+  std::size_t next_file_ = 0;
+  std::uint64_t finished_bytes_ = 0;  // of the files before
+  std::optional<CorpusSentence> pending_;
+  std::uint64_t number_ = 0;
+  std::uint64_t tokens_hash_ = 0;
+  bool any_ = false;
+};
+
+/// A sequence of ids cut to windows of at most `most` tokens that begin `stride` tokens of the text apart;
+/// what the tokenizer added at either end stands in every window. Throws Error(bad_input) where that leaves
+/// no room, and for a pair of texts.
+[[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t most,
+                                               std::size_t stride);
+
+}  // namespace attnctl

@@ -1,0 +1,136 @@
+#pragma once
+
+#include "attnctl/analysis/metric.hpp"
+#include "attnctl/analysis/pattern_row.hpp"
+#include "attnctl/forward/observer.hpp"
+#include "attnctl/forward/run.hpp"
+#include "attnctl/forward/visible_keys.hpp"
+#include "attnctl/study/corpus_blocks.hpp"
+#include "attnctl/study/results.hpp"
+#include "attnctl/study/state_io.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace attnctl {
+
+/// A head of a study, with all that results say of it: states are merged without the model.
+struct StudyHead {
+  HeadId id;
+  std::string name;       // "0.1", "enc.0.1"
+  Cell component;         // "enc", or undefined
+  std::size_t layer = 0;  // in its component
+  std::size_t kv_head = 0;
+};
+
+/// What a study is of, the same for all of its blocks and shards.
+struct StudyShape {
+  std::vector<StudyHead> heads;  // ascending
+  std::uint64_t seed = 0;        // of measures that draw
+
+  /// Columns component, layer, head, which every table of CSV begins with, and their cells.
+  [[nodiscard]] static std::vector<std::string> head_columns();
+  [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const;
+};
+[[nodiscard]] StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed);
+
+/// One block and what measures need to know of it. Only self-attention: queries and keys are one sequence.
+class StudyBlock {
+ public:
+  StudyBlock(const Model& model, const Vocabulary& vocabulary, const CorpusBlock& corpus,
+             const StudyShape& shape);
+
+  const Model& model;
+  const Vocabulary& vocabulary;
+  const CorpusBlock& corpus;
+  const StudyShape& shape;
+
+  [[nodiscard]] const SequenceMarks& marks(std::size_t sequence) const { return marks_[sequence]; }
+  /// The keys that queries of a sequence may attend to in a layer that has selected heads.
+  [[nodiscard]] const VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
+    return visible_[rule_of_layer_.at(layer)][sequence];
+  }
+
+ private:
+  std::vector<SequenceMarks> marks_;
+  std::map<std::size_t, std::size_t> rule_of_layer_;
+  std::vector<std::vector<VisibleKeys>> visible_;  // [rules, sequences]
+};
+
+/// Consecutive rows of one head's pattern of one sequence.
+struct StudyPanel {
+  const AttentionPanel& panel;
+  std::size_t head = 0;              // in StudyShape::heads
+  std::span<const PatternRow> rows;  // of the panel, without fully masked ones and those that are not finite
+  const VisibleKeys& visible;
+};
+
+/// What a study keeps of its heads: a small state that merges. An instance sees one block at most; the state
+/// of a study is an instance that others are merged into, in any order with the same bytes. So: counts are
+/// integers, sums are BlockSum or ExactSum, and nothing depends on which block came first.
+class Measure {
+ public:
+  virtual ~Measure() = default;
+  [[nodiscard]] virtual Needs needs() const { return {}; }
+
+  /// The block, before its pass. From one thread, as all that follows.
+  virtual void begin(const StudyBlock& block) = 0;
+  /// Panels of one head come in order (by sequence, then rows), heads layer by layer in any order.
+  virtual void panel(const StudyPanel& panel) = 0;
+  /// All panels have come.
+  virtual void end() {}
+
+  /// `other` is of the same kind and of the same study.
+  virtual void merge(const Measure& other) = 0;
+  virtual void save(StateWriter& out) const = 0;
+  /// Throws Error(bad_input) where the bytes are not of such a state.
+  virtual void load(StateReader& in) = 0;
+
+  /// Adds what it gives; everything is said of StudyShape::heads.
+  virtual void finish(StudyResults& results) const = 0;
+};
+
+/// A row of the catalogue: `--measures` names it.
+struct MeasureRow {
+  std::string_view name;
+  std::string_view description;
+  std::uint64_t version;  // of its state: a new one where that changes
+  std::unique_ptr<Measure> (*make)(const StudyShape& shape);
+  std::span<const Metric> (*metrics)();  // what its numbers mean
+};
+[[nodiscard]] std::span<const MeasureRow> measure_catalogue();
+
+/// "metrics,distance" as rows, in the order of the catalogue; empty: all. Throws Error(usage).
+[[nodiscard]] std::vector<const MeasureRow*> parse_measures(std::string_view list);
+
+/// A measure whose state is one `State` a head: State has merge(const State&), save(StateWriter&) const and
+/// load(StateReader&).
+template <typename State>
+class PerHead : public Measure {
+ public:
+  PerHead(const StudyShape& shape, const State& empty) : shape_(shape), states_(shape.heads.size(), empty) {}
+
+  void merge(const Measure& other) override {
+    const auto& states = dynamic_cast<const PerHead&>(other).states_;
+    for (std::size_t i = 0; i < states_.size(); ++i) states_[i].merge(states.at(i));
+  }
+  void save(StateWriter& out) const override {
+    for (const State& state : states_) state.save(out);
+  }
+  void load(StateReader& in) override {
+    for (State& state : states_) state.load(in);
+  }
+
+ protected:
+  const StudyShape& shape_;  // outlives the measure
+  std::vector<State> states_;
+};
+
+}  // namespace attnctl

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "attnctl/base/result.hpp"
+#include "attnctl/study/moments.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attnctl {
+
+/// Fields of every head's record in `heads` (JSON), and the columns of heads.csv that they become.
+struct HeadField {
+  std::string name;
+  std::vector<Value> values;                                       // [heads]
+  std::vector<std::pair<std::string, std::vector<Cell>>> columns;  // name, [heads]
+};
+
+/// A number as every format has it, float32; undefined where there is none or none that is finite.
+[[nodiscard]] Cell real_cell(const std::optional<double>& value);
+[[nodiscard]] Cell count_cell(std::uint64_t count);
+
+/// {"mean", "variance", "count"}; in CSV NAME, NAME_variance, NAME_count.
+[[nodiscard]] HeadField moments_field(std::string name, const std::vector<MomentsSummary>& summaries);
+/// One value each; in CSV a column of that name.
+[[nodiscard]] HeadField cell_field(std::string name, const std::vector<Cell>& cells);
+
+/// A table for people, or a matrix of layers x heads.
+struct StudyText {
+  std::string title;
+  Table table;
+};
+
+/// What measures give when all blocks are in.
+struct StudyResults {
+  std::vector<HeadField> head_fields;
+  std::vector<Section> sections;  // of the document
+  std::vector<Table> tables;      // of CSV
+  std::vector<StudyText> texts;   // of the page
+  Record summary;                 // fields of `summary`
+};
+
+}  // namespace attnctl

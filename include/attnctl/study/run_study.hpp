@@ -1,0 +1,56 @@
+#pragma once
+
+#include "attnctl/base/pool.hpp"
+#include "attnctl/base/progress.hpp"
+#include "attnctl/study/corpus_blocks.hpp"
+#include "attnctl/study/study_state.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace attnctl {
+
+/// Blocks whose number leaves this remainder.
+struct Shard {
+  std::uint64_t index = 0;  // from 0
+  std::uint64_t count = 1;
+
+  [[nodiscard]] bool has(std::uint64_t block) const { return block % count == index; }
+};
+
+/// Where the state goes while a study runs.
+struct CheckpointPlan {
+  std::optional<std::filesystem::path> path;
+  double seconds = 60;  // between two; 0: after every block
+};
+
+/// What a study runs on. Everything is borrowed.
+struct StudyRun {
+  const Model& model;
+  const Vocabulary& vocabulary;
+  TextEncoder& encoder;
+  const Selection& selection;  // of StudyShape::heads
+  const CorpusOptions& corpus;
+  Shard shard;
+  CheckpointPlan checkpoint;
+  std::string kernel;  // of BLAS
+  Pool& pool;
+  Progress& progress;
+};
+
+/// Runs all blocks of the shard that the state does not have. Each is computed whole by one worker of the
+/// pool, single-threaded, so that neither their number nor their order changes a bit; memory does not grow
+/// with the corpus. On an interrupt the checkpoint is written before Error(interrupted) goes on.
+void run_study(const StudyRun& run, StudyState& state);
+
+/// A hash of what the model computes with: name, type, shape and bytes of every tensor that is bound, by
+/// name, whatever the files are. Others (poolers, buffers, copies) are left out.
+[[nodiscard]] std::uint64_t weights_hash(const Model& model, Pool& pool);
+
+/// A hash of a file's bytes.
+[[nodiscard]] std::uint64_t file_hash(const std::filesystem::path& path, Pool& pool);
+
+}  // namespace attnctl

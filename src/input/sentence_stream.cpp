@@ -1,0 +1,167 @@
+#include "attnctl/input/sentence_stream.hpp"
+
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/mapped_file.hpp"
+#include "attnctl/input/sequences.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "input/json_inputs.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+/// The sentence of a treebank as an input: its words are those of the annotation.
+TextInput text_of(const ConlluSentence& sentence) {
+  TextInput input{sentence.id, sentence.text, std::nullopt, std::vector<TextWord>()};
+  for (const ConlluWord& word : sentence.words) input.words->push_back(word.word);
+  return input;
+}
+
+}  // namespace
+
+struct SentenceStream::State {
+  InputFormat format;
+  TextEncoder& encoder;
+  const Vocabulary& vocabulary;
+  std::optional<TextBlocks> blocks;                // but for .json
+  std::optional<nlohmann::ordered_json> document;  // .json
+  TextBlock block;                                 // what is left of it
+  std::uint64_t taken = 0;                         // bytes before `block`
+  std::size_t item = 0;                            // of the document
+
+  State(InputFormat file_format, TextEncoder& text_encoder, const Vocabulary& words)
+      : format(file_format), encoder(text_encoder), vocabulary(words) {}
+
+  [[nodiscard]] std::optional<std::string> take_piece(TextPlace& place);
+  void read_piece(const std::string& piece, const TextPlace& place, CorpusSentence& sentence);
+  [[nodiscard]] std::optional<CorpusSentence> next_item();
+  [[nodiscard]] Sequence sequence_of(const JsonInput& input) {
+    return input.has_text() ? encoder.encode(input.text()) : input.sequence(vocabulary);
+  }
+};
+
+/// The next line, or the next lines up to a blank one; nullopt at the end of the file.
+std::optional<std::string> SentenceStream::State::take_piece(TextPlace& place) {
+  while (true) {
+    if (block.text.empty() && !blocks->next(block)) return std::nullopt;
+    const std::string_view text = block.text;
+    std::size_t end = 0;
+    bool blank = true;
+    while (end < text.size()) {
+      const std::size_t line_end = std::min(text.find('\n', end), text.size() - 1) + 1;
+      const bool line_blank = is_blank(text.substr(end, line_end - end));
+      end = line_end;
+      if (line_blank) break;
+      blank = false;
+      if (format != InputFormat::conllu) break;
+    }
+    place = block.place;
+    std::string piece = block.text.substr(0, end);
+    block.text.erase(0, end);
+    block.place.offset += end;
+    block.place.line += static_cast<std::uint64_t>(std::count(piece.begin(), piece.end(), '\n'));
+    taken += end;
+    if (!blank) return piece;
+  }
+}
+
+void SentenceStream::State::read_piece(const std::string& piece, const TextPlace& place,
+                                       CorpusSentence& sentence) {
+  if (format == InputFormat::conllu) {
+    require_utf8(piece, place);
+    std::vector<ConlluSentence> read;
+    const bool marked = place.offset == 0 && piece.starts_with("\xEF\xBB\xBF");
+    read_conllu(std::string_view(piece).substr(marked ? 3 : 0), place, read);
+    if (read.empty()) return;
+    sentence.where = fmt::format("{}: line {}", place.file, read.front().line);
+    sentence.sequence = encoder.encode(text_of(read.front()));
+    sentence.annotation = std::make_shared<const ConlluSentence>(std::move(read.front()));
+  } else if (format == InputFormat::txt) {
+    std::vector<TextInput> read;
+    read_text_inputs(piece, format, place, read);
+    if (!read.empty()) sentence.sequence = encoder.encode(std::move(read.front()));
+  } else {
+    require_utf8(piece, place);
+    for_each_json_input(piece, format, place,
+                        [&](const JsonInput& input) { sentence.sequence = sequence_of(input); });
+  }
+}
+
+/// Of a .json.
+std::optional<CorpusSentence> SentenceStream::State::next_item() {
+  const std::size_t count = document->is_array() ? document->size() : 1;
+  if (item >= count) return std::nullopt;
+  CorpusSentence sentence;
+  const std::size_t number = item++;
+  const bool one = !document->is_array();
+  sentence.where = one ? block.place.file : fmt::format("{}: /{}", block.place.file, number);
+  sentence.sequence =
+      sequence_of(JsonInput(one ? *document : (*document)[number], sentence.where + (one ? ": " : "")));
+  if (sentence.sequence.queries() == 0)
+    fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence.where);
+  return sentence;
+}
+
+SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
+                               const Vocabulary& vocabulary)
+    : state_(std::make_unique<State>(format, encoder, vocabulary)) {
+  if (format != InputFormat::json) {
+    state_->blocks.emplace(path, block_end(format));
+    return;
+  }
+  const bool standard_input = path == "-";
+  const std::string name = standard_input ? "standard input" : path.string();
+  const std::string text =
+      standard_input ? read_descriptor(STDIN_FILENO, name, kDocumentLimit) : read_file(path, kDocumentLimit);
+  state_->block.place.file = escaped(name);
+  require_utf8(text, state_->block.place);
+  state_->document = parse_json(state_->block.place.file, text);
+  state_->taken = text.size();
+}
+
+SentenceStream::~SentenceStream() = default;
+SentenceStream::SentenceStream(SentenceStream&&) noexcept = default;
+SentenceStream& SentenceStream::operator=(SentenceStream&&) noexcept = default;
+
+std::optional<CorpusSentence> SentenceStream::next() {
+  std::optional<CorpusSentence> sentence;
+  if (state_->document) {
+    sentence = state_->next_item();
+    if (!sentence) return std::nullopt;
+  } else {
+    do {
+      TextPlace place;
+      const auto piece = state_->take_piece(place);
+      if (!piece) return std::nullopt;
+      sentence.emplace();
+      sentence->where = fmt::format("{}: line {}", place.file, place.line);
+      state_->read_piece(*piece, place, *sentence);
+      // A treebank may have comments alone between blank lines, a text a line of other spaces.
+    } while (sentence->sequence.ids.empty() && !sentence->sequence.text &&
+             state_->format != InputFormat::jsonl);
+    if (sentence->sequence.queries() == 0)
+      fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence->where);
+  }
+  Batch batch;
+  batch.sequences.push_back(std::move(sentence->sequence));
+  finish_batch(batch, state_->vocabulary);
+  sentence->sequence = std::move(batch.sequences.front());
+  return sentence;
+}
+
+std::uint64_t SentenceStream::position() const {
+  return state_->taken;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,87 @@
+#include "attnctl/study/measure.hpp"
+
+#include "attnctl/analysis/head_axes.hpp"
+#include "attnctl/base/error.hpp"
+#include "attnctl/forward/sides.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "study/measures/measures.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::array kCatalogue = {
+    MeasureRow{"metrics", "the metrics of analyze: entropy, confidence, distance, previous token, ...", 1,
+               make_metrics_measure, metrics_of_rows},
+};
+
+}  // namespace
+
+std::vector<std::string> StudyShape::head_columns() {
+  return {"component", "layer", "head"};
+}
+
+std::vector<Cell> StudyShape::head_cells(std::size_t head) const {
+  const StudyHead& of = heads.at(head);
+  return {of.component, static_cast<std::int64_t>(of.layer), static_cast<std::int64_t>(of.id.head)};
+}
+
+StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed) {
+  StudyShape shape{{}, seed};
+  for (const HeadId id : selection.heads) {
+    shape.heads.push_back({id, head_name(config, id), component_cell(config, id.layer),
+                           config.layers.at(id.layer).number, kv_head_of(config, id)});
+  }
+  return shape;
+}
+
+StudyBlock::StudyBlock(const Model& the_model, const Vocabulary& the_vocabulary,
+                       const CorpusBlock& the_corpus, const StudyShape& the_shape)
+    : model(the_model), vocabulary(the_vocabulary), corpus(the_corpus), shape(the_shape) {
+  const std::vector<Sequence>& sequences = corpus.batch.sequences;
+  for (const Sequence& sequence : sequences) marks_.push_back(marks_of({sequence, sequence}));
+  std::vector<const AttentionConfig*> rules;
+  for (const StudyHead& head : shape.heads) {
+    if (rule_of_layer_.contains(head.id.layer)) continue;
+    const AttentionConfig& config = model.config().layers.at(head.id.layer).attention;
+    const auto same = std::ranges::find_if(rules, [&](const AttentionConfig* rule) {
+      return rule->kind == config.kind && rule->causal == config.causal;
+    });
+    rule_of_layer_[head.id.layer] = static_cast<std::size_t>(same - rules.begin());
+    if (same != rules.end()) continue;
+    rules.push_back(&config);
+    std::vector<VisibleKeys>& visible = visible_.emplace_back();
+    for (const Sequence& sequence : sequences) visible.emplace_back(config, sequence);
+  }
+}
+
+std::span<const MeasureRow> measure_catalogue() {
+  return kCatalogue;
+}
+
+std::vector<const MeasureRow*> parse_measures(std::string_view list) {
+  std::vector<const MeasureRow*> rows;
+  if (list.empty()) {
+    for (const MeasureRow& row : kCatalogue) rows.push_back(&row);
+    return rows;
+  }
+  while (true) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    const auto* const row = std::ranges::find(kCatalogue, list.substr(0, end), &MeasureRow::name);
+    if (row == kCatalogue.end()) {
+      std::string names;
+      for (const MeasureRow& each : kCatalogue) names += (names.empty() ? "" : ", ") + std::string(each.name);
+      fail(Status::usage, "--measures: unsupported \"{}\"; known: {}", escaped(list.substr(0, end)), names);
+    }
+    rows.push_back(row);
+    if (end == list.size()) break;
+    list.remove_prefix(end + 1);
+  }
+  std::ranges::sort(rows);  // of one array
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+}  // namespace attnctl

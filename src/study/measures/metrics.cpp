@@ -1,0 +1,119 @@
+#include "attnctl/analysis/pattern_row.hpp"
+#include "attnctl/study/moments.hpp"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "study/measures/measures.hpp"
+
+namespace attnctl {
+namespace {
+
+/// The bins of a metric follow from its unit.
+Bins bins_of(const Metric& metric) {
+  if (metric.unit == "tokens") return {.kind = Bins::Kind::octaves, .highest = 0, .count = 0};
+  if (metric.unit == "nats") return {.kind = Bins::Kind::linear, .highest = 12.8, .count = 256};
+  if (metric.unit == "bits") return {.kind = Bins::Kind::linear, .highest = 19.2, .count = 256};
+  return {.kind = Bins::Kind::linear, .highest = 1, .count = 128};
+}
+
+struct HeadMetrics {
+  std::uint64_t rows = 0;
+  std::vector<Moments> metrics;  // [row_metrics()]
+
+  void merge(const HeadMetrics& other) {
+    rows += other.rows;
+    for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i].merge(other.metrics.at(i));
+  }
+  void save(StateWriter& out) const {
+    out.number(rows);
+    for (const Moments& metric : metrics) metric.save(out);
+  }
+  void load(StateReader& in) {
+    rows = in.number();
+    for (Moments& metric : metrics) metric.load(in);
+  }
+};
+
+HeadMetrics empty_metrics() {
+  HeadMetrics empty;
+  for (const RowMetric& metric : row_metrics()) empty.metrics.emplace_back(bins_of(metric.about));
+  return empty;
+}
+
+constexpr std::array kShares = {std::pair{"q05", 0.05}, std::pair{"q25", 0.25}, std::pair{"median", 0.5},
+                                std::pair{"q75", 0.75}, std::pair{"q95", 0.95}};
+
+class MetricsMeasure final : public PerHead<HeadMetrics> {
+ public:
+  explicit MetricsMeasure(const StudyShape& shape) : PerHead(shape, empty_metrics()) {}
+
+  void begin(const StudyBlock& /*block*/) override {}
+  void panel(const StudyPanel& panel) override {
+    HeadMetrics& state = states_[panel.head];
+    state.rows += panel.rows.size();
+    const auto metrics = row_metrics();
+    for (const PatternRow& row : panel.rows) {
+      for (std::size_t i = 0; i < metrics.size(); ++i) {
+        if (const auto value = metrics[i].value(row)) state.metrics[i].add(*value);
+      }
+    }
+  }
+  void finish(StudyResults& results) const override;
+
+ private:
+  [[nodiscard]] Table distributions(bool named) const;
+};
+
+/// Extremes and quantiles, a row a head and metric.
+Table MetricsMeasure::distributions(bool named) const {
+  std::vector<std::string> columns = named ? std::vector<std::string>{"head"} : StudyShape::head_columns();
+  columns.insert(columns.end(), {"metric", "count", "minimum"});
+  for (const auto& [name, share] : kShares) columns.emplace_back(name);
+  columns.emplace_back("maximum");
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t h = 0; h < states_.size(); ++h) {
+    for (std::size_t i = 0; i < row_metrics().size(); ++i) {
+      const Moments& moments = states_[h].metrics[i];
+      const MomentsSummary summary = moments.summary();
+      std::vector<Cell> row = named ? std::vector<Cell>{shape_.heads[h].name} : shape_.head_cells(h);
+      row.insert(row.end(), {std::string(row_metrics()[i].about.name), count_cell(summary.count),
+                             real_cell(summary.minimum)});
+      for (const auto& [name, share] : kShares) row.push_back(real_cell(moments.quantile(share)));
+      row.push_back(real_cell(summary.maximum));
+      rows.push_back(std::move(row));
+    }
+  }
+  return make_table("distributions", std::move(columns), std::move(rows));
+}
+
+void MetricsMeasure::finish(StudyResults& results) const {
+  std::vector<Cell> rows;
+  for (const HeadMetrics& head : states_) rows.push_back(count_cell(head.rows));
+  results.head_fields.push_back(cell_field("rows", rows));
+  for (std::size_t i = 0; i < row_metrics().size(); ++i) {
+    std::vector<MomentsSummary> summaries;
+    for (const HeadMetrics& head : states_) summaries.push_back(head.metrics[i].summary());
+    results.head_fields.push_back(moments_field(std::string(row_metrics()[i].about.name), summaries));
+  }
+  results.sections.push_back({"distributions", "distribution", distributions(true)});
+  results.tables.push_back(distributions(false));
+}
+
+}  // namespace
+
+std::span<const Metric> metrics_of_rows() {
+  static const std::vector<Metric> metrics = [] {
+    std::vector<Metric> all;
+    for (const RowMetric& row : row_metrics()) all.push_back(row.about);
+    return all;
+  }();
+  return metrics;
+}
+
+std::unique_ptr<Measure> make_metrics_measure(const StudyShape& shape) {
+  return std::make_unique<MetricsMeasure>(shape);
+}
+
+}  // namespace attnctl

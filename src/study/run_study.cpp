@@ -1,0 +1,163 @@
+#include "attnctl/study/run_study.hpp"
+
+#include "attnctl/analysis/head_index.hpp"
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/interrupt.hpp"
+#include "attnctl/forward/run.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+namespace attnctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Hands the pass of one block to the measures of a study, rows of patterns computed once for all of them.
+class StudyPass final : public Observer {
+ public:
+  StudyPass(const StudyBlock& block, const std::vector<std::unique_ptr<Measure>>& measures)
+      : block_(block), measures_(measures) {
+    for (const StudyHead& head : block.shape.heads) heads_.push_back(head.id);
+  }
+
+  [[nodiscard]] Needs needs() const override {
+    Needs needs;
+    for (const auto& measure : measures_) needs |= measure->needs();
+    return needs;
+  }
+  void begin(const Model& /*model*/, const Batch& /*batch*/) override {
+    for (const auto& measure : measures_) measure->begin(block_);
+  }
+  void panel(const AttentionPanel& panel) override {
+    const auto head = head_index(heads_, {panel.layer, panel.head});
+    if (!head) return;
+    rows_.clear();
+    const SequenceMarks& marks = block_.marks(panel.sequence);
+    for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+      if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
+      rows_.emplace_back(panel.pattern.row(r), panel.keys(), panel.first_query + r, marks);
+      if (!std::isfinite(rows_.back().distance)) rows_.pop_back();
+    }
+    const StudyPanel shown{panel, *head, rows_, block_.visible(panel.sequence, panel.layer)};
+    for (const auto& measure : measures_) measure->panel(shown);
+  }
+
+ private:
+  const StudyBlock& block_;
+  const std::vector<std::unique_ptr<Measure>>& measures_;
+  std::vector<HeadId> heads_;
+  std::vector<PatternRow> rows_;
+};
+
+/// What workers share: the corpus is read by whoever is free, and so is the state added to.
+class Runner {
+ public:
+  Runner(const StudyRun& run, StudyState& state)
+      : run_(run),
+        state_(state),
+        blocks_(run.corpus, run.model, run.vocabulary, run.encoder),
+        next_checkpoint_(Clock::now() + between()) {}
+
+  /// Blocks until there is none. When one worker fails the others take no more.
+  void work() {
+    try {
+      while (const auto block = take()) compute(*block);
+    } catch (...) {
+      const std::lock_guard lock(reading_);
+      ended_ = true;
+      throw;
+    }
+  }
+  void finish() {
+    state_.end_corpus(read_, blocks_.tokens_hash());
+    write_checkpoint();
+  }
+  void write_checkpoint() {
+    if (!run_.checkpoint.path) return;
+    const InterruptHold hold;
+    state_.write(*run_.checkpoint.path);
+  }
+
+ private:
+  [[nodiscard]] Clock::duration between() const {
+    return std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(run_.checkpoint.seconds));
+  }
+
+  /// The next block that is this shard's and not done yet.
+  std::optional<CorpusBlock> take() {
+    const std::lock_guard lock(reading_);
+    while (!ended_) {
+      throw_if_interrupted();
+      auto block = blocks_.next();
+      const std::uint64_t position = blocks_.position();
+      run_.progress.advance(position - std::exchange(position_, position));
+      if (!block) {
+        ended_ = true;
+        break;
+      }
+      ++read_;
+      if (run_.shard.has(block->number) && !has(block->number)) return block;
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] bool has(std::uint64_t block) {
+    const std::lock_guard lock(adding_);
+    return state_.has(block);
+  }
+
+  void compute(const CorpusBlock& corpus) {
+    std::vector<std::unique_ptr<Measure>> measures = state_.make_measures();
+    Warnings warnings;
+    if (!corpus.batch.sequences.empty()) {
+      Pool alone(1);
+      const StudyBlock block(run_.model, run_.vocabulary, corpus, state_.header().shape);
+      StudyPass pass(block, measures);
+      Observer* const observers[] = {&pass};
+      RunContext context{.pool = alone, .warnings = warnings};
+      run_forward(run_.model, corpus.batch, run_.selection, observers, context);
+      for (const auto& measure : measures) measure->end();
+    }
+    const std::lock_guard lock(adding_);
+    state_.add(corpus, measures, warnings.list(), run_.kernel);
+    if (!run_.checkpoint.path || Clock::now() < next_checkpoint_) return;
+    write_checkpoint();
+    next_checkpoint_ = Clock::now() + between();
+  }
+
+  const StudyRun& run_;
+  StudyState& state_;
+  std::mutex reading_;  // of what follows
+  CorpusBlocks blocks_;
+  std::uint64_t read_ = 0;  // blocks
+  std::uint64_t position_ = 0;
+  bool ended_ = false;
+  std::mutex adding_;  // of the state and what follows
+  Clock::time_point next_checkpoint_;
+};
+
+/// Weights are converted at their first use, which is for one thread.
+void load_all(const Model& model, const Selection& selection) {
+  (void)model.embedding();
+  (void)model.final_norm();
+  for (std::size_t i = 0; i <= selection.heads.back().layer; ++i) (void)model.layer(i);
+}
+
+}  // namespace
+
+void run_study(const StudyRun& run, StudyState& state) {
+  load_all(run.model, run.selection);
+  Runner runner(run, state);
+  try {
+    run.pool.run(run.pool.size(), [&](std::size_t, std::size_t) { runner.work(); });
+  } catch (const Error& error) {
+    if (error.status() == Status::interrupted) runner.write_checkpoint();
+    throw;
+  }
+  runner.finish();
+}
+
+}  // namespace attnctl
