@@ -1,0 +1,328 @@
+#include "attnctl/cli/schemas.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/fault.hpp"
+#include "support/json_schema.hpp"
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+const std::string kBert = ATTNCTL_SOURCE_DIR "/data/tiny-bert";
+
+/// Lines of one to eleven words, some of them repeated.
+std::string corpus(std::size_t lines) {
+  const Words words = {"the", "cat", "sat", "on", "a", "mat", "and", "it", "was", "tired", ".", "dog", "ran"};
+  std::string text;
+  for (std::size_t line = 0; line < lines; ++line) {
+    for (std::size_t i = 0; i <= line % 11; ++i)
+      text += (i > 0 ? " " : "") + words[(line * line + 3 * i * line + i) % words.size()];
+    text += '\n';
+  }
+  return text;
+}
+
+/// A folder with a corpus, and `study` in it.
+struct Study {
+  TempDir folder;
+  std::string input = folder.write("corpus.txt", corpus(60)).string();
+
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder.path() / name).string(); }
+  [[nodiscard]] RunResult run(Words more, const RunOptions& options = {}) const {
+    Words words = {"study", kBert, "--input", input, "--batch-tokens", "40"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_attnctl(words, options);
+  }
+  /// The document of one run.
+  [[nodiscard]] std::string whole(Words more = {}) const {
+    more.insert(more.end(), {"--format", "json"});
+    const RunResult result = run(more);
+    REQUIRE(result.status == 0);
+    CHECK(result.err.empty());
+    return result.out;
+  }
+  /// State files of so many shards.
+  [[nodiscard]] Words shards(std::size_t count) const {
+    Words files;
+    for (std::size_t i = 1; i <= count; ++i) {
+      files.push_back(path("shard-" + std::to_string(i) + ".state"));
+      const RunResult result =
+          run({"--shard", std::to_string(i) + "/" + std::to_string(count), "--state", files.back()});
+      REQUIRE(result.status == 0);
+      CHECK(result.out.empty());
+    }
+    return files;
+  }
+};
+
+RunResult merge(const Words& states, const Words& more = {"--format", "json"}) {
+  Words words = {"merge"};
+  words.insert(words.end(), states.begin(), states.end());
+  words.insert(words.end(), more.begin(), more.end());
+  return run_attnctl(words);
+}
+
+TEST_CASE("a study keeps to its schema and counts its corpus") {
+  const Study study;
+  const json document = json::parse(study.whole());
+  CHECK(schema_breaches(json::parse(cli::schema_text("study")), document) == Words{});
+  CHECK(document["corpus"]["sentences"] == 60);
+  CHECK(document["heads"].size() == 12);
+  CHECK(document["summary"]["blocks"] == document["summary"]["of"]);
+  CHECK(document["summary"]["blocks"] > 10);
+  for (const json& head : document["heads"]) {
+    CHECK(head["rows"] == document["corpus"]["tokens"]);
+    CHECK(head["entropy"]["count"] == document["corpus"]["tokens"]);
+  }
+}
+
+TEST_CASE("a study's metrics are those of analyze over the same inputs") {
+  const Study study;
+  const json heads = json::parse(study.whole({"--measures", "metrics"}))["heads"];
+  const RunResult analyze =
+      run_attnctl({"analyze", kBert, "--input", study.input, "--include", "metrics", "--format", "json"});
+  const json wanted = json::parse(analyze.out)["heads"];
+  REQUIRE(heads.size() == wanted.size());
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    for (const char* name : {"entropy", "entropy_bits", "confidence", "distance", "signed_distance", "self",
+                             "previous_token", "next_token", "first_token", "special_token"}) {
+      CAPTURE(name);
+      const double want = wanted[h][name];
+      CHECK(heads[h][name]["mean"].get<double>() == doctest::Approx(want).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("threads, shards and their order change no byte of a study") {
+  const Study study;
+  const std::string whole = study.whole({"--threads", "1"});
+  CHECK(study.whole({"--threads", "2"}) == whole);
+  Words files = study.shards(7);
+  for (int round = 0; round < 4; ++round) {
+    const RunResult result = merge(files);
+    CHECK(result.status == 0);
+    CHECK(result.out == whole);
+    std::ranges::rotate(files, files.begin() + 2);
+    std::swap(files[0], files[4]);
+  }
+  const std::string half = study.path("half.state");
+  REQUIRE(merge({files[0], files[1], files[2]}, {"--partial", "--state", half, "--format", "json"}).status ==
+          0);
+  CHECK(merge({files[3], files[4], half, files[5], files[6]}).out == whole);
+}
+
+TEST_CASE("a study that was killed goes on to the same bytes") {
+  const Study study;
+  const std::string whole = study.whole();
+  for (const std::string at : {"0", "1", "4", "9", "13"}) {
+    CAPTURE(at);
+    const Words options = {
+        "--checkpoint", study.path(at + ".state"), "--checkpoint-every", "0", "--threads", "2", "--format",
+        "json"};
+    RunOptions killed;
+    killed.environment = with_fault("rename:KILL:" + at, at + ".state");
+    CHECK(study.run(options, killed).status == 128 + 9);
+    const RunResult resumed = study.run(options);
+    CHECK(resumed.status == 0);
+    CHECK(resumed.out == whole);
+    CHECK(study.run(options).out == whole);  // nothing is left to do
+  }
+}
+
+TEST_CASE("a study that is interrupted saves what it has") {
+  const Study study;
+  for (const std::string signal : {"INT", "TERM"}) {
+    CAPTURE(signal);
+    const std::string state = study.path(signal + ".state");
+    const Words options = {"--checkpoint", state, "--checkpoint-every", "0", "--format", "json"};
+    RunOptions stopped;
+    stopped.environment = with_fault("rename:" + signal + ":3", signal + ".state");
+    const RunResult result = study.run(options, stopped);
+    CHECK(result.status == 130);
+    CHECK(result.out.empty());
+    CHECK(result.err == "attnctl: interrupted\n");
+    CHECK(merge({state}).status == 3);  // it is not all
+    CHECK(merge({state}, {"--partial", "--format", "text"}).out.find("not all blocks") != std::string::npos);
+    CHECK(study.run(options).out == study.whole());
+  }
+}
+
+TEST_CASE("states that do not belong together are refused") {
+  const Study study;
+  const std::string first = study.path("first.state");
+  REQUIRE(study.run({"--shard", "1/2", "--state", first}).status == 0);
+  const std::string other_corpus = study.folder.write("other.txt", corpus(59)).string();
+  const std::string llama = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
+  struct Row {
+    const char* name;
+    Words command;
+    const char* part;
+  };
+  const std::vector<Row> rows = {
+      {"model", {"study", llama, "--input", study.input, "--batch-tokens", "40"}, "config: got"},
+      {"corpus", {"study", kBert, "--input", other_corpus, "--batch-tokens", "40"}, "corpus: got"},
+      {"blocks",
+       {"study", kBert, "--input", study.input, "--batch-tokens", "50"},
+       "batch_tokens: got \"50\", need \"40\""},
+      {"heads",
+       {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--layers", "1"},
+       "heads: got"},
+      {"seed", {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--seed", "5"}, "seed: got"},
+      {"length",
+       {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--max-length", "20"},
+       "max_length: got"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const std::string second = study.path(row.name);
+    Words command = row.command;
+    command.insert(command.end(), {"--shard", "2/2", "--state", second});
+    REQUIRE(run_attnctl(command).status == 0);
+    const RunResult result = merge({first, second});
+    CHECK(result.status == 3);
+    CHECK(result.err.find(second + ": of another study: " + row.part) != std::string::npos);
+    command = row.command;
+    command.insert(command.end(), {"--checkpoint", first});
+    CHECK(run_attnctl(command).status == 3);
+  }
+  CHECK(merge({first, first}).err.find("block 0 is in") != std::string::npos);
+  CHECK(merge({first}).err.find("blocks are missing (the first: 1, 3, 5, 7, 9)") != std::string::npos);
+}
+
+TEST_CASE("damaged states are refused") {
+  const Study study;
+  const std::string state = study.path("whole.state");
+  REQUIRE(study.run({"--state", state}).status == 0);
+  const std::string bytes = slurp(state);
+  std::string altered = bytes;
+  altered[bytes.size() / 2] = static_cast<char>(altered[bytes.size() / 2] ^ 1);
+  std::string newer = bytes;
+  newer[14] = 2;
+  const std::vector<std::pair<std::string, const char*>> rows = {
+      {bytes.substr(0, bytes.size() / 2), "damaged state"},
+      {altered, "checksum"},
+      {bytes + "x", "something follows"},
+      {newer, "unsupported version 2"},
+      {"{}", "is no state of a study"},
+      {"", "is no state of a study"},
+  };
+  for (const auto& [text, part] : rows) {
+    CAPTURE(part);
+    const RunResult result = merge({study.folder.write("bad.state", text).string()});
+    CHECK(result.status == 3);
+    CHECK(result.err.find(part) != std::string::npos);
+  }
+  CHECK(merge({study.path("absent.state")}).status == 4);
+}
+
+TEST_CASE("bad sentences stop a study, or are counted and listed") {
+  const TempDir folder;
+  const std::string conllu =
+      "# text = the cat\n1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
+      "1\tthe\t_\tDET\t_\t_\t9\tdet\t_\t_\n\n"
+      "# only a comment\n\n"
+      "1\ta\t_\tDET\t_\t_\t0\troot\t_\t_\n\n";
+  struct Row {
+    const char* file;
+    std::string text;
+    const char* where;
+    Words more;
+    int sentences;
+  };
+  const std::vector<Row> rows = {
+      {"a.conllu", conllu, "a.conllu: line 5", {}, 2},
+      {"a.txt", "a cat\nthe \xFF dog\n\na dog\n", "a.txt: @byte 10", {}, 2},
+      {"b.txt", "a cat\nthe cat sat on the mat and ran\na dog\n", "b.txt: line 2", {"--max-length", "6"}, 2},
+      {"a.jsonl", "{\"text\": \"a cat\"}\n{\"txt\": 1}\n{\"ids\": [4, 5]}\n", "a.jsonl: line 2", {}, 2},
+      {"b.jsonl", "{\"ids\": [4, 5]}\n{\"ids\": [4, 99999999]}\n", "b.jsonl: line 2", {}, 1},
+      {"a.json", "[{\"text\": \"a cat\"}, 3, {\"tokens\": [\"the\"]}]", "a.json: /1", {}, 2},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.file);
+    const std::string file = folder.write(row.file, row.text).string();
+    Words words = {"study", kBert, "--input", file, "--format", "json"};
+    words.insert(words.end(), row.more.begin(), row.more.end());
+    const RunResult refused = run_attnctl(words);
+    CHECK(refused.status == 3);
+    CHECK(refused.err.find(row.where) != std::string::npos);
+    words.emplace_back("--skip-bad");
+    const RunResult result = run_attnctl(words);
+    REQUIRE(result.status == 0);
+    const json document = json::parse(result.out);
+    CHECK(document["corpus"]["sentences"] == row.sentences);
+    CHECK(document["corpus"]["skipped"] == 1);
+    CHECK(document["skipped"][0]["message"].get<std::string>().find(row.where) != std::string::npos);
+  }
+  const RunResult none =
+      run_attnctl({"study", kBert, "--input", folder.write("c.jsonl", "{}\n").string(), "--skip-bad"});
+  CHECK(none.status == 3);
+  CHECK(none.err.find("holds no good input") != std::string::npos);
+}
+
+TEST_CASE("options of a study that contradict each other are refused") {
+  const Study study;
+  struct Row {
+    Words more;
+    const char* part;
+  };
+  const std::vector<Row> rows = {
+      {{"--shard", "0/2", "--state", "x"}, "need I/N"},
+      {{"--shard", "3/2", "--state", "x"}, "need I/N"},
+      {{"--shard", "1", "--state", "x"}, "need I/N"},
+      {{"--shard", "1/2"}, "need --state"},
+      {{"--shard", "1/2", "--state", "x", "-o", "y.json"}, "leave -o"},
+      {{"--measures", "entropy"}, "unsupported \"entropy\""},
+      {{"--input", "-", "--input-format", "txt", "--checkpoint", "x"}, "need files"},
+      {{"--max-length", "8", "--stride", "9"}, "--stride"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.part);
+    const RunResult result = study.run(row.more);
+    CHECK(result.status == 2);
+    CHECK(result.err.find(row.part) != std::string::npos);
+  }
+}
+
+TEST_CASE("tables and pages of a study") {
+  const Study study;
+  const RunResult csv = study.run({"--format", "csv", "--table", "heads", "-o", study.path("heads.csv")});
+  CHECK(csv.status == 0);
+  CHECK(slurp(study.path("heads.csv"))
+            .starts_with("component,layer,head,kv_head,rows,entropy,entropy_variance,entropy_count,"));
+  CHECK(study.run({"--format", "csv", "-o", study.path("tables")}).status == 0);
+  CHECK(std::filesystem::exists(study.path("tables") + "/distributions.csv"));
+  const RunResult text = study.run({"--format", "text"});
+  CHECK(text.out.find("12 heads over 60 sentences") != std::string::npos);
+  const RunResult standard_input = run_attnctl(
+      {"study", kBert, "--input", "-", "--input-format", "txt", "--batch-tokens", "40", "--format", "json"},
+      {.input = corpus(60)});
+  CHECK(json::parse(standard_input.out)["heads"] == json::parse(study.whole())["heads"]);
+}
+
+TEST_CASE("windows cover a long sentence and keep the tokens around it") {
+  const TempDir folder;
+  const std::string file = folder.write("long.txt", "the cat sat on a mat and it was tired .\n").string();
+  const auto tokens = [&](const Words& more) {
+    Words words = {"study", kBert, "--input", file, "--format", "json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json::parse(run_attnctl(words).out)["corpus"]["tokens"].get<int>();
+  };
+  CHECK(tokens({}) == 13);
+  // 11 tokens of text, 4 beside [CLS] and [SEP]: windows from 0, 4 and 8; from 0, 2, 4, 6 and 8.
+  CHECK(tokens({"--max-length", "6", "--stride", "4"}) == 6 + 6 + 5);
+  CHECK(tokens({"--max-length", "6", "--stride", "2"}) == 6 + 6 + 6 + 6 + 5);
+}
+
+}  // namespace
+}  // namespace attnctl::test
