@@ -120,16 +120,16 @@ Table patterns_table(const Results& results) {
     const HeadId head = results.heads_of(*block.array)[place / sides.keys() / sides.queries()];
     const float weight = std::get<std::span<const float>>(block.array->array.values)[place];
     const std::span<const std::string> key_tokens = sides.key_tokens();
-    const Cell row[] = {results.batch.sequences[block.array->sequence].id,
-                        component_cell(results.config(), head.layer),
-                        number_cell(results.config(), head.layer),
-                        cell(head.head),
-                        cell(query),
-                        cell(key),
-                        token_cell(sides.queries_of, query),
-                        key < key_tokens.size() ? Cell(key_tokens[key]) : Cell(),
-                        std::isfinite(weight) ? Cell(weight) : Cell()};
-    std::copy(std::begin(row), std::end(row), cells.begin());
+    Cell row[] = {results.batch.sequences[block.array->sequence].id,
+                  component_cell(results.config(), head.layer),
+                  number_cell(results.config(), head.layer),
+                  cell(head.head),
+                  cell(query),
+                  cell(key),
+                  token_cell(sides.queries_of, query),
+                  key < key_tokens.size() ? Cell(key_tokens[key]) : Cell(),
+                  std::isfinite(weight) ? Cell(weight) : Cell()};
+    std::ranges::move(row, cells.begin());
   };
   return table;
 }

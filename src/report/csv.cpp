@@ -4,6 +4,7 @@
 #include "attnctl/base/utf8.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -44,25 +45,59 @@ std::string printable(std::string_view text) {
 }
 
 bool is_plain(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '.' && c <= '~' && c != '='; });
+  return !text.empty() &&
+         std::ranges::all_of(text, [](char c) { return c >= '.' && c <= '~' && c != '='; }) &&
+         text.front() != '@';
 }
 
-void append_cell(std::string& line, const NumberFormat& format, const Cell& cell) {
-  std::visit(
-      [&](const auto& value) {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, bool>) {
-          line += value ? "true" : "false";
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          append_csv_text(line, value);
-        } else if constexpr (std::is_floating_point_v<T>) {
-          if (std::isfinite(value)) format.append(line, value);
-        } else if constexpr (std::is_same_v<T, std::int64_t>) {
-          format.append(line, value);
-        }
-      },
-      cell);
-}
+/// Rows on their way into a text, through a buffer that stays in cache.
+class RowBuffer {
+ public:
+  RowBuffer(std::string& text, const NumberFormat& format) : text_(text), format_(format) {}
+
+  /// Appends a cell and what follows it, of one or two characters.
+  void append(const Cell& cell, std::string_view separator) {
+    if (end_ > buffer_.data() + buffer_.size() - cell_room) flush();
+    std::visit([&](const auto& value) { append_value(value); }, cell);
+    end_ = std::ranges::copy(separator, end_).out;
+  }
+
+  void flush() {
+    text_.append(buffer_.data(), end_);
+    end_ = buffer_.data();
+  }
+
+ private:
+  static constexpr std::size_t cell_room = NumberFormat::most_characters + 2;
+  static constexpr std::size_t short_text = 64;
+
+  template <typename T>
+  void append_value(const T& value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      end_ = std::ranges::copy(std::string_view(value ? "true" : "false"), end_).out;
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      append_text(value);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      if (std::isfinite(value)) end_ = format_.write(end_, value);
+    } else if constexpr (std::is_same_v<T, std::int64_t>) {
+      end_ = format_.write(end_, value);
+    }
+  }
+
+  void append_text(const std::string& value) {
+    if (value.size() <= short_text && is_plain(value)) {
+      end_ = std::ranges::copy(value, end_).out;
+      return;
+    }
+    flush();
+    append_csv_text(text_, value);
+  }
+
+  std::string& text_;
+  const NumberFormat& format_;
+  std::array<char, 8192> buffer_;
+  char* end_ = buffer_.data();
+};
 
 void append_header(std::string& text, const Table& table) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
@@ -75,20 +110,20 @@ void append_header(std::string& text, const Table& table) {
 void append_rows(std::string& text, const Table& table, const NumberFormat& format, std::size_t first,
                  std::size_t last) {
   std::vector<Cell> cells(table.columns.size());
+  RowBuffer buffer(text, format);
   for (std::size_t row = first; row < last; ++row) {
     table.row(row, cells);
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) text += ',';
-      append_cell(text, format, cells[i]);
+      buffer.append(cells[i], i + 1 < cells.size() ? "," : "\r\n");
     }
-    text += "\r\n";
   }
+  buffer.flush();
 }
 
 }  // namespace
 
 void append_csv_text(std::string& line, std::string_view text) {
-  if (is_plain(text) && text.front() != '@') {
+  if (is_plain(text)) {
     line += text;
     return;
   }

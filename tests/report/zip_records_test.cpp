@@ -1,5 +1,11 @@
 #include "report/zip_records.hpp"
 
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include "report/npy_header.hpp"
@@ -19,7 +25,72 @@ ZipMember member(std::uint64_t size, std::uint64_t offset) {
   return {"a.npy", false, 0x12345678, size, size, offset};
 }
 
+/// A directory as a reader finds it, from the end of the file on, whose first `before` bytes are left out.
+std::vector<ZipMember> read_directory(const std::string& tail, std::uint64_t before) {
+  const auto field = [&](std::uint64_t place, std::size_t size) {
+    return number(tail, place - before, size);
+  };
+  const std::uint64_t end = before + tail.size() - 22;
+  REQUIRE(field(end, 4) == 0x06054b50);
+  std::uint64_t count = field(end + 10, 2);
+  std::uint64_t place = field(end + 16, 4);
+  if (count == 0xFFFF || place == 0xFFFFFFFF) {
+    REQUIRE(field(end - 20, 4) == 0x07064b50);
+    const std::uint64_t record = field(end - 20 + 8, 8);
+    REQUIRE(field(record, 4) == 0x06064b50);
+    count = field(record + 32, 8);
+    place = field(record + 48, 8);
+    CHECK(place + field(record + 40, 8) == record);
+  }
+  std::vector<ZipMember> members(count);
+  for (ZipMember& member : members) {
+    REQUIRE(field(place, 4) == 0x02014b50);
+    const std::uint64_t name_size = field(place + 28, 2), extra_size = field(place + 30, 2);
+    member = {tail.substr(place - before + 46, name_size),
+              field(place + 10, 2) == 8,
+              static_cast<std::uint32_t>(field(place + 16, 4)),
+              field(place + 20, 4),
+              field(place + 24, 4),
+              field(place + 42, 4)};
+    std::uint64_t extra = place + 46 + name_size + 4;
+    for (std::uint64_t* value : {&member.size, &member.stored_size, &member.offset}) {
+      if (*value != 0xFFFFFFFF) continue;
+      *value = field(extra, 8);
+      extra += 8;
+    }
+    place += 46 + name_size + extra_size;
+    CHECK((extra_size == 0 || extra == place));
+  }
+  return members;
+}
+
 }  // namespace
+
+TEST_CASE("a reader finds every member of an archive of terabytes and of many members") {
+  std::mt19937_64 random(9);
+  for (const std::size_t count : {1U, 100U, 70000U}) {
+    std::vector<ZipMember> members;
+    std::uint64_t end = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool large = random() % 50 == 0 && end < std::uint64_t{1} << 44U;
+      const std::uint64_t size = large ? random() % (std::uint64_t{1} << 40U) : random() % 5000;
+      ZipMember member{
+          "m" + std::to_string(i), i % 3 == 0, static_cast<std::uint32_t>(random()), size / 2 + 1, size, end};
+      end += local_header(member).size() + member.stored_size;
+      members.push_back(std::move(member));
+    }
+    const std::vector<ZipMember> read = read_directory(central_directory(members, end), end);
+    REQUIRE(read.size() == count);
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto fields = [](const ZipMember& m) {
+        return std::tie(m.name, m.deflated, m.crc, m.stored_size, m.size, m.offset);
+      };
+      different += fields(read[i]) == fields(members[i]) ? 0U : 1U;
+    }
+    CHECK(different == 0);
+  }
+}
 
 TEST_CASE("sizes and offsets from 4 GiB on stand in the ZIP64 field") {
   constexpr std::uint64_t small = 1000;
