@@ -45,7 +45,7 @@ char* write_padded(char* to, std::uint64_t number, std::size_t count) {
     number %= block;
     count = 8;
   }
-  const std::uint64_t digits = eight_digits(static_cast<std::uint32_t>(number)) + ascii_zeros;
+  const std::uint64_t digits = eight_digits(number / 10000, number % 10000) + ascii_zeros;
   put_eight(to, digits >> (64 - 8 * count));
   return to + count;
 }

@@ -74,10 +74,6 @@ constexpr std::array<Scale, infinite_exponent> make_scales() {
 
 constexpr std::array<Scale, infinite_exponent> scales = make_scales();
 
-constexpr std::uint32_t whole(Wide fixed) {
-  return static_cast<std::uint32_t>(fixed >> 64);
-}
-
 /// `then` or `otherwise` without a branch: which it is, is random.
 constexpr std::uint32_t select(bool condition, std::uint32_t then, std::uint32_t otherwise) {
   return otherwise ^ ((then ^ otherwise) & (0U - std::uint32_t{condition}));
@@ -92,20 +88,22 @@ struct Decimal {
 /// The shortest decimal in the interval of mantissa 2^q: half a gap above, a half or (under a power of two,
 /// where neighbours lie closer) a quarter below. Its ends belong to it where the mantissa is even.
 ///
-/// Numbers are fixed-point with 64 bits behind the point. The rounded unit makes them too large by less than
-/// 2^28 of the last, so that the upper 32 of these bits are right: no float32 comes nearer than that to an
-/// integer or to a half without being one, which the comparison of all of them with std::to_chars shows.
+/// Numbers are fixed-point with 36 bits behind the point. What was rounded makes them wrong by less than 4 of
+/// the last, and no float32 comes nearer than 16 to an integer, or to a half, without being one, which the
+/// comparison of all of them with std::to_chars shows. So 8 more or less decide the cases that would be
+/// equal.
 template <int lower_shift>
 inline Decimal shortest_decimal(std::uint32_t mantissa, const Scale& scale) {
-  const std::uint64_t odd = mantissa & 1U;
-  const Wide value = Wide{mantissa << 4U} * scale.unit;
-  const Wide gap = Wide{scale.unit} << 4U;
-  const std::uint32_t last = whole(value + (gap >> 1) - (odd << 32U));
-  const std::uint32_t before = whole(value - (gap >> lower_shift) - ((odd ^ 1U) << 32U));
+  constexpr int point = 36;
+  const std::uint64_t tie = 8 - std::uint64_t{mantissa & 1U} * 16;
+  const auto value = static_cast<std::uint64_t>(Wide{mantissa} * scale.unit >> (unit_bits - point));
+  const std::uint64_t gap = scale.unit >> (unit_bits - point);
+  const auto last = static_cast<std::uint32_t>((value + gap / 2 + tie) >> point);
+  const auto before = static_cast<std::uint32_t>((value - (gap >> lower_shift) - tie) >> point);
   const std::uint32_t past_ten = last % 10;
-  const std::uint64_t fraction = static_cast<std::uint64_t>(value) >> 32U;
-  const std::uint64_t round = (fraction + (whole(value) & 1U) + 0x7FFFFFFF) >> 32U;
-  const auto nearest = whole(value) + static_cast<std::uint32_t>(round);
+  const std::uint64_t to_even = (value >> point & 1U) * 16;
+  const auto nearest =
+      static_cast<std::uint32_t>((value + (std::uint64_t{1} << (point - 1)) - 8 + to_even) >> point);
   const std::uint32_t digits = select(past_ten < last - before, last - past_ten, nearest);
   if (lower_shift == 2 && digits <= before) return {0, 0};
   return {digits, scale.k};
@@ -119,9 +117,24 @@ struct Digits {
   int exponent;
 };
 
+/// 10^missing / 10^8, rounded up, as multiples of 2^-64.
+constexpr std::uint64_t place_value(int missing) {
+  Wide power = 1;
+  for (int i = 0; i < missing; ++i) power *= 10;
+  return static_cast<std::uint64_t>((power << 64U) / 100000000) + 1;
+}
+
+constexpr std::uint64_t integer_part(Wide fixed) {
+  return static_cast<std::uint64_t>(fixed >> 64U);
+}
+
+constexpr std::uint64_t fraction_part(Wide fixed) {
+  return static_cast<std::uint64_t>(fixed);
+}
+
 inline Digits split(Decimal decimal) {
   constexpr std::uint32_t ninth = 100000000;
-  static constexpr std::array<std::uint32_t, 3> factors{1, 10, 100};
+  static constexpr std::array<std::uint64_t, 3> place_values{place_value(0), place_value(1), place_value(2)};
   std::uint32_t digits = decimal.digits;
   int exponent = decimal.exponent + 8;
   if (digits < ninth / 100) [[unlikely]] {  // a subnormal
@@ -129,10 +142,14 @@ inline Digits split(Decimal decimal) {
   }
   const std::uint64_t missing =
       ((std::uint64_t{digits} - ninth) >> 63U) + ((std::uint64_t{digits} - ninth / 10) >> 63U);
-  digits *= factors[missing];
-  const std::uint64_t others = eight_digits(digits % ninth);
+  // The first digit is the integer part, four more come from each product with 10^4. The place value is too
+  // large by at most 1, the fraction by less than 2^30 of 2^64: never as much as a digit.
+  const Wide first = Wide{digits} * place_values[missing];
+  const Wide upper = Wide{fraction_part(first)} * 10000;
+  const Wide lower = Wide{fraction_part(upper)} * 10000;
+  const std::uint64_t others = eight_digits(integer_part(upper), integer_part(lower));
   const int bytes = static_cast<int>(std::bit_width(others | 1U) + 7) / 8;
-  return {static_cast<char>('0' + digits / ninth), others + ascii_zeros, others == 0 ? 1 : 1 + bytes,
+  return {static_cast<char>('0' + integer_part(first)), others + ascii_zeros, others == 0 ? 1 : 1 + bytes,
           exponent - static_cast<int>(missing)};
 }
 
