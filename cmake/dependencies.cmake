@@ -1,4 +1,5 @@
 # Everything comes from Debian packages (scripts/bootstrap names them).
+set(wanted_blas "${BLA_VENDOR}")  # the user's; FindBLAS, which xtensor-blas calls, sets one where there is none
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
@@ -9,12 +10,21 @@ find_package(xtensor REQUIRED)
 find_package(xtensor-blas REQUIRED)
 find_package(xsimd REQUIRED)
 
+# OpenBLAS, unless BLA_VENDOR names another BLAS and LAPACK as FindBLAS knows them (docs/performance.md). The header
+# is OpenBLAS's in any case: what is called of it is the standard's, all else is looked up in the running process.
 # The OpenMP flavour: the pthread flavour keeps a second pool of threads that spin beside ours.
 find_path(OPENBLAS_INCLUDE_DIR cblas.h PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp
           NO_DEFAULT_PATH)
 find_path(OPENBLAS_INCLUDE_DIR cblas.h REQUIRED)
-find_library(OPENBLAS_LIBRARY openblas PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
-find_library(OPENBLAS_LIBRARY openblas REQUIRED)
+if(wanted_blas)
+  set(BLA_VENDOR ${wanted_blas})
+  find_package(LAPACK REQUIRED)
+  set(blas_libraries ${LAPACK_LIBRARIES} ${BLAS_LIBRARIES})
+else()
+  find_library(OPENBLAS_LIBRARY openblas PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
+  find_library(OPENBLAS_LIBRARY openblas REQUIRED)
+  set(blas_libraries ${OPENBLAS_LIBRARY})
+endif()
 
 find_path(GMP_INCLUDE_DIR gmpxx.h REQUIRED)
 find_library(GMP_LIBRARY gmp REQUIRED)
@@ -22,4 +32,4 @@ find_library(GMP_LIBRARY gmp REQUIRED)
 add_library(attnctl_dependencies INTERFACE)
 target_include_directories(attnctl_dependencies SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR} ${GMP_INCLUDE_DIR})
 target_link_libraries(attnctl_dependencies INTERFACE Threads::Threads ZLIB::ZLIB fmt::fmt ICU::uc ICU::i18n CLI11::CLI11
-                      nlohmann_json::nlohmann_json xtensor xsimd ${OPENBLAS_LIBRARY} ${GMP_LIBRARY})
+                      nlohmann_json::nlohmann_json xtensor xsimd ${blas_libraries} ${GMP_LIBRARY} ${CMAKE_DL_LIBS})

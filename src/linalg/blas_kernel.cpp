@@ -6,9 +6,8 @@
 #include <string_view>
 #include <unistd.h>
 
-#include <cblas.h>
-
 #include "linalg/blas_choice.hpp"
+#include "linalg/blas_library.hpp"
 #include "linalg/cpu_features.hpp"
 
 namespace attnctl {
@@ -24,11 +23,9 @@ std::string_view environment(const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-/// The pthread flavour of OpenBLAS makes its threads while it is loaded; the OpenMP flavour at the first
-/// threaded product, of which there is none.
+/// The OpenMP flavour of OpenBLAS makes its threads at the first threaded product, of which there is none.
 bool library_made_threads() {
-  constexpr int pthread_flavour = 1;
-  return openblas_get_parallel() == pthread_flavour && environment(threads_variable) != "1";
+  return linalg::is_pthread_openblas() && environment(threads_variable) != "1";
 }
 
 /// The second execution: puts the environment back as the user had it and reports what was ignored then.
@@ -47,17 +44,17 @@ std::optional<std::string> end_of_second_execution() {
 }  // namespace
 
 std::string blas_name() {
-  const std::string_view config = openblas_get_config();  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
-  const std::size_t after_name = config.find(' ');
-  return std::string(config.substr(0, config.find(' ', after_name + 1)));
+  return linalg::blas_library_name();
 }
 
 std::string blas_kernel() {
-  return openblas_get_corename();
+  const std::string kernel = linalg::blas_library_kernel();
+  return kernel.empty() ? "unknown" : kernel;
 }
 
 std::optional<std::string> ensure_blas_kernel(char** argv) {
-  openblas_set_num_threads(1);
+  linalg::set_blas_threads(1);
+  if (!linalg::is_openblas()) return std::nullopt;
   if (std::getenv(guard_variable) != nullptr) return end_of_second_execution();
   const std::string kernel = blas_kernel();
   const std::string user_setting(environment(kernel_variable));

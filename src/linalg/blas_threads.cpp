@@ -12,11 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include <cblas.h>
-
-// Of OpenBLAS, which has no header for them: take and give back one of its work buffers.
-extern "C" void* blas_memory_alloc(int place);
-extern "C" void blas_memory_free(void* buffer);
+#include "linalg/blas_library.hpp"
 
 namespace attnctl::linalg {
 namespace {
@@ -45,7 +41,7 @@ void keep_blas_single_threaded() {
   if (done) return;
   static std::mutex one_at_a_time;  // the library does not expect it from several threads
   const std::lock_guard guard(one_at_a_time);
-  openblas_set_num_threads(1);
+  set_blas_threads(1);
   done = true;
 }
 
@@ -55,10 +51,10 @@ namespace attnctl {
 
 // The library maps a buffer where a call finds none free, and keeps it: so as many are taken at once.
 void reserve_blas_buffers(std::size_t threads) {
-  if (!linalg::is_limited()) return;
+  if (!linalg::is_openblas() || !linalg::is_limited()) return;
   std::vector<void*> taken;
-  while (taken.size() < threads && linalg::has_room()) taken.push_back(blas_memory_alloc(0));
-  for (void* const buffer : taken) blas_memory_free(buffer);
+  while (taken.size() < threads && linalg::has_room()) taken.push_back(linalg::take_openblas_buffer());
+  for (void* const buffer : taken) linalg::give_openblas_buffer(buffer);
   if (taken.size() == threads) return;
   fail(Status::limit,
        "no address space for the work buffers of BLAS ({} bytes for each of {} threads); raise the limit of "

@@ -6,7 +6,9 @@
 
 namespace attnctl {
 
-/// The BLAS library and the kernel that it chose for this CPU, e.g. "OpenBLAS 0.3.21" and "SkylakeX".
+/// The BLAS library of this process and the kernel that it chose for this CPU, e.g. "OpenBLAS 0.3.21" and
+/// "SkylakeX", "BLIS 0.9.0" and "skx". Of a library that tells no name, its file ("blas/libblas.so.3.11.0");
+/// of one that tells no kernel, "unknown".
 [[nodiscard]] std::string blas_name();
 [[nodiscard]] std::string blas_kernel();
 
