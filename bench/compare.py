@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rows import forward, startup
+from rows import forward, long_context, output, sentences, shell, startup, weights
 from rows.harness import BENCH, DATA, Context, print_rows
 
 ROWS = {
@@ -24,6 +24,11 @@ ROWS = {
     "b": ("gpt2-small, all patterns", lambda context: forward.compare(context, "gpt2-small", lens=True)),
     "c": ("llama layout, all patterns: 12 layers, 12/4 heads, d 768, ff 2048",
           lambda context: forward.compare(context, "llama")),
+    "d": ("Sentences of 5 to 60 tokens in one batch", sentences.compare),
+    "e": ("Long context, llama layout: statistics of every head", long_context.compare),
+    "f": ("Weights analyses of a layer", weights.compare),
+    "g": ("Writing all patterns of bert-base", output.compare),
+    "h": ("A sentence from the shell to JSON", shell.compare),
     "i": ("Start-up", startup.compare),
 }  # fmt: skip
 

@@ -1,0 +1,87 @@
+// Products of a pass, on one thread: m rows against a matrix of weights as checkpoints store it, [out, in],
+// and the two products of a head, k = 64. Weights of several layers in turn, as in a pass, so that few rows
+// stream them.
+
+#include "attnctl/base/matrix_view.hpp"
+#include "attnctl/linalg/gemm.hpp"
+
+#include <benchmark/benchmark.h>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "random_values.hpp"
+
+namespace attnctl::bench {
+namespace {
+
+constexpr std::size_t kStreamed = std::size_t{64} << 20;  // bytes of weights, more than a cache keeps
+
+OwnedMatrix<float> matrix(std::size_t rows, std::size_t columns) {
+  OwnedMatrix<float> made(rows, columns);
+  fill(made.values());
+  return made;
+}
+
+void count_flops(benchmark::State& state, std::size_t m, std::size_t k, std::size_t n) {
+  const double each = 2 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
+  state.counters["FLOP/s"] =
+      benchmark::Counter(each, benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
+}
+
+std::size_t argument(const benchmark::State& state, std::size_t index) {
+  return static_cast<std::size_t>(state.range(index));
+}
+
+/// y [m, out] = x [m, in] W^T
+void projection(benchmark::State& state) {
+  const std::size_t m = argument(state, 0), in = argument(state, 1), out = argument(state, 2);
+  const OwnedMatrix<float> x = matrix(m, in);
+  OwnedMatrix<float> y(m, out);
+  std::vector<OwnedMatrix<float>> weights;
+  for (std::size_t bytes = 0; bytes < kStreamed; bytes += in * out * sizeof(float))
+    weights.push_back(matrix(out, in));
+  std::size_t layer = 0;
+  for (auto _ : state) {
+    gemm_nt(x.view(), std::as_const(weights[layer]).view(), y.view());
+    layer = (layer + 1) % weights.size();
+    benchmark::DoNotOptimize(y.values().data());
+  }
+  count_flops(state, m, in, out);
+}
+BENCHMARK(projection)
+    ->ArgNames({"m", "in", "out"})
+    ->ArgsProduct({{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}, {768}, {768, 3072}})
+    ->ArgsProduct({{1, 4, 16, 64, 128, 512, 1024}, {3072}, {768}})
+    ->Unit(benchmark::kMicrosecond);
+
+/// A panel of 128 query rows of a head (a column slice of all heads' queries) with its n keys: Q K^T.
+void scores(benchmark::State& state) {
+  const std::size_t n = argument(state, 0), rows = n < 128 ? n : 128;
+  constexpr std::size_t width = 768, k = 64;
+  const OwnedMatrix<float> queries = matrix(rows, width), keys = matrix(n, width);
+  OwnedMatrix<float> scores(rows, n);
+  for (auto _ : state) {
+    gemm_nt(queries.view().col_range(k, k), keys.view().col_range(k, k), scores.view(), 0.125F);
+    benchmark::DoNotOptimize(scores.values().data());
+  }
+  count_flops(state, rows, k, n);
+}
+BENCHMARK(scores)->ArgName("n")->RangeMultiplier(2)->Range(16, 4096)->Unit(benchmark::kMicrosecond);
+
+/// The same panel of patterns with the head's values: P V.
+void mixture(benchmark::State& state) {
+  const std::size_t n = argument(state, 0), rows = n < 128 ? n : 128;
+  constexpr std::size_t width = 768, k = 64;
+  const OwnedMatrix<float> pattern = matrix(rows, n), values = matrix(n, width);
+  OwnedMatrix<float> mixed(rows, width);
+  for (auto _ : state) {
+    gemm_nn(pattern.view(), values.view().col_range(k, k), mixed.view().col_range(k, k));
+    benchmark::DoNotOptimize(mixed.values().data());
+  }
+  count_flops(state, rows, n, k);
+}
+BENCHMARK(mixture)->ArgName("n")->RangeMultiplier(2)->Range(16, 4096)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace attnctl::bench
