@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """attnctl beside what else does the same work on this machine, measured in turns in one run, as tables.
 
-    compare.py [--rows a,c] [--rounds 5] [--threads 2] [--quick] [--long] [--attnctl build/attnctl]
+    compare.py [--rows a,c] [--rounds 5] [--threads 2] [--quick] [--long] [--write docs/performance.md]
 
 Needs bench/peers/requirements.txt. Every peer is a process of its own. A round runs the peers and attnctl one
 after the other; times are medians over the rounds, `ratio` is the median of the rounds' ratios of the peer's time
@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 
 from rows import forward, long_context, output, sentences, shell, startup, weights
-from rows.harness import BENCH, DATA, Context, print_rows
+from rows.harness import BENCH, DATA, Context, table_of
+from rows.page import Page
 
 ROWS = {
     "a": ("bert-base, all patterns", lambda context: forward.compare(context, "bert-base")),
@@ -54,6 +55,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--lens-python", help="of TransformerLens, whose dependencies slow others' start")
     parser.add_argument("--tokenizer", type=Path, default=DATA / "tiny-bert",
                         help="a BERT directory whose tokenizer the models of row h get")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="puts the tables in this page, in place of its own")
     return parser.parse_args()
 
 
@@ -71,7 +73,8 @@ def main() -> None:
         os.environ[variable] = str(options.threads)
     os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     version = subprocess.run([options.attnctl, "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    print(f"{version}. {cpu_name()}, {options.threads} threads, {options.rounds} rounds.", flush=True)
+    page = Page("compare.py", options.write)
+    page.add(f"{version}. {cpu_name()}, {options.threads} threads, {options.rounds} rounds.")
     with tempfile.TemporaryDirectory(prefix="attnctl-compare-") as work:
         context = Context(attnctl=options.attnctl.resolve(), threads=options.threads, rounds=options.rounds,
                           quick=options.quick, long=options.long, work=Path(work), python=options.python,
@@ -79,9 +82,10 @@ def main() -> None:
                           tokenizer=options.tokenizer.resolve())  # fmt: skip
         for name in options.rows:
             title, compare = ROWS[name]
-            print_rows(f"{name}. {title}", compare(context))
+            page.add(f"\n### {name}. {title}\n\n{table_of(compare(context))}")
     for note in context.notes:
-        print(f"\n{note}")
+        page.add(f"\n{note}")
+    page.close()
 
 
 if __name__ == "__main__":

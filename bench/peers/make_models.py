@@ -19,12 +19,21 @@ CONFIGS = {
 }  # fmt: skip
 
 
+def config_of(name: str):
+    """One of CONFIGS, or bert-D-L: L layers of width D, with heads of 64."""
+    if name in CONFIGS:
+        return CONFIGS[name]()
+    d, layers = map(int, name.split("-")[1:])
+    return BertConfig(max_position_embeddings=1024, vocab_size=2000, hidden_size=d, num_hidden_layers=layers,
+                      num_attention_heads=d // 64, intermediate_size=4 * d)
+
+
 def main() -> None:
     folder, *names = sys.argv[1:]
     torch.set_num_threads(2)
     for name in names:
         torch.manual_seed(7)
-        AutoModel.from_config(CONFIGS[name](), dtype=torch.float32).save_pretrained(Path(folder) / name)
+        AutoModel.from_config(config_of(name), dtype=torch.float32).save_pretrained(Path(folder) / name)
 
 
 if __name__ == "__main__":

@@ -56,12 +56,9 @@ def in_ms(ms: float) -> str:
     return f"{ms:.1f} ms" if ms < 1000 else f"{ms:.0f} ms" if ms < 10000 else f"{ms / 1e3:.1f} s"
 
 
-def print_rows(title: str, rows: list[Row]) -> None:
-    print(f"\n### {title}\n")
-    print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}")
-    for row in rows:
-        print(f"| {' | '.join(row.cells())} |")
-    sys.stdout.flush()
+def table_of(rows: list[Row]) -> str:
+    lines = [HEADER, ["---"] * len(HEADER), *(row.cells() for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def median_ms(measures: list[Measure]) -> float:
