@@ -19,7 +19,7 @@ struct Shapes {
 Model random_model(const Shapes& shapes);
 
 void weights(std::size_t threads);
-/// Both circuits of a single layer of several widths; weights_numpy.py reads the lines.
+/// Both circuits of a single layer of several widths.
 void weights_layer(std::size_t threads);
 void pattern_metrics(std::size_t threads);
 
