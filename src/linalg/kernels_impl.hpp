@@ -11,6 +11,9 @@
 
 #include <xsimd/xsimd.hpp>
 
+#include "linalg/vector_lanes.hpp"
+#include "linalg/vector_math.hpp"
+
 // The kernels of linalg/kernels.hpp for one instruction set, included by one source file for each set. All of
 // it is in an unnamed namespace and calls no inline function of the standard library out of line: code that
 // was compiled for a wider set must never be what the linker keeps for the others.
@@ -24,45 +27,18 @@ constexpr std::size_t sum_block = 1024;
 template <typename Arch>
 struct VectorKernels {
   using Batch = xsimd::batch<float, Arch>;
+  using Part = Lanes<Arch>;
+  using Math = VectorMath<Arch>;
   static constexpr std::size_t lanes = Batch::size;
 
   static Batch load(const float* at) { return Batch::load_unaligned(at); }
-
-  /// The first `count` lanes from memory, `filler` in the others.
-  static Batch load_part(const float* at, std::size_t count, float filler) {
-    alignas(64) float buffer[lanes];
-    for (std::size_t i = 0; i < lanes; ++i) buffer[i] = i < count ? at[i] : filler;
-    return Batch::load_aligned(buffer);
-  }
-
-  static void store_part(const Batch& values, float* at, std::size_t count) {
-    alignas(64) float buffer[lanes];
-    values.store_aligned(buffer);
-    for (std::size_t i = 0; i < count; ++i) at[i] = buffer[i];
-  }
-
-  static double sum(const Batch& values) {
-    alignas(64) float buffer[lanes];
-    values.store_aligned(buffer);
-    double total = 0;
-    for (std::size_t i = 0; i < lanes; ++i) total += static_cast<double>(buffer[i]);
-    return total;
-  }
-
-  static float largest(const Batch& values) {
-    alignas(64) float buffer[lanes];
-    values.store_aligned(buffer);
-    float most = buffer[0];
-    for (std::size_t i = 1; i < lanes; ++i) most = buffer[i] > most ? buffer[i] : most;
-    return most;
-  }
 
   /// out[i] = f(in[i]); in and out may be the same.
   template <typename F>
   static void map(const float* in, float* out, std::size_t n, const F& f) {
     std::size_t i = 0;
     for (; i + lanes <= n; i += lanes) f(load(in + i)).store_unaligned(out + i);
-    if (i < n) store_part(f(load_part(in + i, n - i, 0)), out + i, n - i);
+    if (i < n) Part::store_part(f(Part::load_part(in + i, n - i, 0)), out + i, n - i);
   }
 
   /// out[i] = f(out[i], x[i]).
@@ -70,7 +46,9 @@ struct VectorKernels {
   static void combine(const float* x, float* out, std::size_t n, const F& f) {
     std::size_t i = 0;
     for (; i + lanes <= n; i += lanes) f(load(out + i), load(x + i)).store_unaligned(out + i);
-    if (i < n) store_part(f(load_part(out + i, n - i, 0), load_part(x + i, n - i, 0)), out + i, n - i);
+    if (i < n)
+      Part::store_part(f(Part::load_part(out + i, n - i, 0), Part::load_part(x + i, n - i, 0)), out + i,
+                       n - i);
   }
 
   /// Products with one factor that is not rounded to float first: its rounding would be an error that all
@@ -79,7 +57,7 @@ struct VectorKernels {
     explicit Factor(double factor)
         : high(static_cast<float>(factor)),
           low(static_cast<float>(factor - static_cast<double>(static_cast<float>(factor)))) {}
-    Batch operator()(const Batch& v) const { return xsimd::fma(v, high, v * low); }
+    Batch operator()(const Batch& v) const { return Part::fma(v, high, v * low); }
     Batch high, low;
   };
 
@@ -88,17 +66,38 @@ struct VectorKernels {
     map(x.data(), x.data(), x.size(), product);
   }
 
-  /// Sum of f(x[i]) over all i; f(filler) is 0.
+  /// Sums in float that do not wait for each other, and their total.
+  struct Sums {
+    static constexpr std::size_t count = 4;
+    Batch part[count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
+    [[nodiscard]] double total() const { return Part::sum((part[0] + part[1]) + (part[2] + part[3])); }
+  };
+
+  /// take(values, which of the Sums) for all of x[begin, end); the lanes that a last part lacks hold
+  /// `filler`.
   template <typename F>
-  static double sum_of(const float* x, std::size_t n, float filler, const F& f) {
+  static void each(const float* x, std::size_t begin, std::size_t end, float filler, const F& take) {
+    std::size_t i = begin;
+    for (; i + Sums::count * lanes <= end; i += Sums::count * lanes) {
+      for (std::size_t part = 0; part < Sums::count; ++part) take(load(x + i + part * lanes), part);
+    }
+    for (; i + lanes <= end; i += lanes) take(load(x + i), 0);
+    if (i < end) take(Part::load_part(x + i, end - i, filler), 0);
+  }
+
+  static std::size_t end_of_block(std::size_t begin, std::size_t n) {
+    return n - begin < sum_block ? n : begin + sum_block;
+  }
+
+  /// Sum over all i of what `add` adds to its first argument for x[i], which is 0 for `filler`.
+  template <typename F>
+  static double sum_of(const float* x, std::size_t n, float filler, const F& add) {
     double total = 0;
     for (std::size_t begin = 0; begin < n; begin += sum_block) {
-      const std::size_t end = n - begin < sum_block ? n : begin + sum_block;
-      Batch part(0.0F);
-      std::size_t i = begin;
-      for (; i + lanes <= end; i += lanes) part += f(load(x + i));
-      if (i < end) part += f(load_part(x + i, end - i, filler));
-      total += sum(part);
+      Sums sums;
+      each(x, begin, end_of_block(begin, n), filler,
+           [&](const Batch& v, std::size_t part) { sums.part[part] = add(sums.part[part], v); });
+      total += sums.total();
     }
     return total;
   }
@@ -106,18 +105,10 @@ struct VectorKernels {
   /// The largest of the numbers; a NaN is passed over. -inf where there is none.
   static float largest_of(const float* x, std::size_t n) {
     constexpr float lowest = -std::numeric_limits<float>::infinity();
-    Batch most[4] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
-    std::size_t i = 0;
-    const auto take = [](Batch& least, const Batch& values) {
-      least = xsimd::select(values > least, values, least);
-    };
-    for (; i + 4 * lanes <= n; i += 4 * lanes) {
-      for (std::size_t part = 0; part < 4; ++part) take(most[part], load(x + i + part * lanes));
-    }
-    for (; i + lanes <= n; i += lanes) take(most[0], load(x + i));
-    if (i < n) take(most[0], load_part(x + i, n - i, lowest));
-    for (std::size_t part = 1; part < 4; ++part) take(most[0], most[part]);
-    return largest(most[0]);
+    Batch most[Sums::count] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
+    const auto larger = [](const Batch& a, const Batch& b) { return xsimd::select(b > a, b, a); };
+    each(x, 0, n, lowest, [&](const Batch& v, std::size_t part) { most[part] = larger(most[part], v); });
+    return Part::largest(larger(larger(most[0], most[1]), larger(most[2], most[3])));
   }
 
   static bool softmax(std::span<const float> scores, std::span<float> pattern) {
@@ -128,24 +119,26 @@ struct VectorKernels {
     if (most == -std::numeric_limits<float>::infinity()) return softmax_of_nothing(in, out, n);
     double total = 0;
     const Batch shift(most);
-    for (std::size_t begin = 0; begin < n; begin += sum_block) {
-      const std::size_t end = n - begin < sum_block ? n : begin + sum_block;
+    const std::size_t whole = n - n % lanes;
+    for (std::size_t begin = 0; begin < whole; begin += sum_block) {
       Batch part(0.0F);
-      std::size_t i = begin;
-      for (; i + lanes <= end; i += lanes) {
-        const Batch weight = xsimd::exp(load(in + i) - shift);
+      for (std::size_t i = begin; i < end_of_block(begin, whole); i += lanes) {
+        const Batch weight = Math::exp_of_negative(load(in + i) - shift);
         weight.store_unaligned(out + i);
         part += weight;
       }
-      if (i < end) {
-        const Batch weight =
-            xsimd::exp(load_part(in + i, end - i, -std::numeric_limits<float>::infinity()) - shift);
-        store_part(weight, out + i, end - i);
-        part += weight;
-      }
-      total += sum(part);
+      total += Part::sum(part);
     }
-    map(out, out, n, Factor(1.0 / total));
+    Batch last(0.0F);  // stays in its register: memory that a mask wrote is slow to be read again
+    if (whole < n) {
+      const Batch scores_left =
+          Part::load_part(in + whole, n - whole, -std::numeric_limits<float>::infinity());
+      last = Math::exp_of_negative(scores_left - shift);
+      total += Part::sum(last);
+    }
+    const Factor factor(1.0 / total);
+    map(out, out, whole, factor);
+    if (whole < n) Part::store_part(factor(last), out + whole, n - whole);
     return true;
   }
 
@@ -163,29 +156,72 @@ struct VectorKernels {
   static void layer_norm(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                          float eps, std::span<float> out) {
     const std::size_t n = x.size();
-    const float* const in = x.data();
     const auto count = static_cast<double>(n);
-    const double sum_x = sum_of(in, n, 0, [](const Batch& v) { return v; });
+    const double sum_x = sum_of(x.data(), n, 0, [](const Batch& sum, const Batch& v) { return sum + v; });
     const auto mean = static_cast<float>(sum_x / count);
-    const Batch shift(mean);
-    const double rest = sum_of(in, n, mean, [&](const Batch& v) { return v - shift; }) / count;
-    const double square = sum_of(in, n, mean, [&](const Batch& v) { return (v - shift) * (v - shift); });
-    const double variance = square / count - rest * rest;
+    const Moments about = moments(x.data(), n, mean);
+    const double rest = about.sum / count;
+    const double variance = about.squares / count - rest * rest;
     const double deviation = __builtin_sqrt((variance > 0 ? variance : variance * 0) + double{eps});
+    const Batch shift(mean);
     const Batch correction(static_cast<float>(rest));
     const Factor scaled(1.0 / deviation);
-    map(in, out.data(), n, [&](const Batch& v) { return scaled(v - shift - correction); });
-    if (!gain.empty()) multiply(gain, out);
-    if (!bias.empty()) add(bias, out);
+    normed(x, gain, bias, out, [&](const Batch& v) { return scaled(v - shift - correction); });
   }
 
   static void rms_norm(std::span<const float> x, std::span<const float> gain, float eps,
                        std::span<float> out) {
+    const double square =
+        sum_of(x.data(), x.size(), 0, [](const Batch& sum, const Batch& v) { return Part::fma(v, v, sum); });
+    const double root = __builtin_sqrt(square / static_cast<double>(x.size()) + double{eps});
+    normed(x, gain, {}, out, Factor(1.0 / root));
+  }
+
+  struct Moments {
+    double sum = 0;
+    double squares = 0;
+  };
+
+  /// Sums of (x[i] - about) and of its squares, as sum_of.
+  static Moments moments(const float* x, std::size_t n, float about) {
+    Moments total;
+    const Batch shift(about);
+    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+      Sums sums;
+      Sums squares;
+      each(x, begin, end_of_block(begin, n), about, [&](const Batch& v, std::size_t part) {
+        const Batch from = v - shift;
+        sums.part[part] += from;
+        squares.part[part] = Part::fma(from, from, squares.part[part]);
+      });
+      total.sum += sums.total();
+      total.squares += squares.total();
+    }
+    return total;
+  }
+
+  /// out = f(x) * gain + bias in one pass; gain or bias empty: 1, 0.
+  template <typename F>
+  static void normed(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
+                     std::span<float> out, const F& f) {
     const std::size_t n = x.size();
-    const double square = sum_of(x.data(), n, 0, [](const Batch& v) { return v * v; });
-    const double root = __builtin_sqrt(square / static_cast<double>(n) + double{eps});
-    map(x.data(), out.data(), n, Factor(1.0 / root));
-    if (!gain.empty()) multiply(gain, out);
+    if (gain.empty()) {
+      map(x.data(), out.data(), n, f);
+      if (!bias.empty()) add(bias, out);
+      return;
+    }
+    const auto store = [&](std::size_t i, const auto& from, const auto& to) {
+      const Batch scaled = f(from(x.data() + i)) * from(gain.data() + i);
+      to(bias.empty() ? scaled : scaled + from(bias.data() + i), out.data() + i);
+    };
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      store(i, load, [](const Batch& v, float* at) { v.store_unaligned(at); });
+    }
+    if (i == n) return;
+    store(
+        i, [&](const float* at) { return Part::load_part(at, n - i, 0); },
+        [&](const Batch& v, float* at) { Part::store_part(v, at, n - i); });
   }
 
   static void add(std::span<const float> x, std::span<float> out) {
@@ -197,20 +233,15 @@ struct VectorKernels {
   }
 
   static void gelu_erf(std::span<float> x) {
-    const Batch half(0.5F), one(1.0F), root(0.70710678118654752F);
-    map(x.data(), x.data(), x.size(),
-        [&](const Batch& v) { return half * v * (one + xsimd::erf(v * root)); });
+    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::gelu_erf(v); });
   }
 
   static void gelu_tanh(std::span<float> x) {
-    const Batch half(0.5F), one(1.0F), root(0.79788456080286536F), cubic(0.044715F);
-    map(x.data(), x.data(), x.size(),
-        [&](const Batch& v) { return half * v * (one + xsimd::tanh(root * (v + cubic * v * v * v))); });
+    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::gelu_tanh(v); });
   }
 
   static void silu(std::span<float> x) {
-    const Batch one(1.0F);
-    map(x.data(), x.data(), x.size(), [&](const Batch& v) { return v / (one + xsimd::exp(-v)); });
+    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::silu(v); });
   }
 
   static void relu(std::span<float> x) {
@@ -224,13 +255,14 @@ struct VectorKernels {
   }
 
   static void tanh(std::span<float> x) {
-    map(x.data(), x.data(), x.size(), [](const Batch& v) { return xsimd::tanh(v); });
+    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::tanh(v); });
   }
 
   static double sum_x_log_x(std::span<const float> x) {
     const Batch zero(0.0F);
-    return sum_of(x.data(), x.size(), 0,
-                  [&](const Batch& v) { return xsimd::select(v <= zero, zero, v * xsimd::log(v)); });
+    return sum_of(x.data(), x.size(), 0, [&](const Batch& sum, const Batch& v) {
+      return sum + xsimd::select(v <= zero, zero, v * Math::log(v));
+    });
   }
 
   static constexpr Kernels table(std::string_view name) {
