@@ -131,6 +131,13 @@ Table heads_table(const StudyHeader& header, const StudyResults& results) {
   return make_table("heads", std::move(columns), std::move(rows));
 }
 
+Table strongest_table(const StudyResults& results) {
+  std::vector<std::vector<Cell>> rows;
+  for (const StrongHead& each : results.strongest)
+    rows.push_back({each.what, each.head, real_cell(each.value), each.null, count_cell(each.rows)});
+  return make_table("strongest", {"what", "head", "value", "null", "rows"}, std::move(rows));
+}
+
 }  // namespace
 
 Document study_document(const StudyState& state, const StudyResults& results) {
@@ -138,7 +145,7 @@ Document study_document(const StudyState& state, const StudyResults& results) {
   tool.set("version", version_number()).set("blas", blas_name()).set("kernel", kernel_name(state));
   Record summary;
   summary.set("blocks", state.blocks_done()).set("of", state.blocks() ? Value(*state.blocks()) : Value());
-  for (const auto& [name, value] : results.summary.fields) summary.set(name, value);
+  summary.set("strongest", strongest_table(results));
   Document document;
   document.head.set("schema", "attnctl.study/1")
       .set("attnctl", std::move(tool))
@@ -168,7 +175,11 @@ std::string study_text(const StudyState& state, const StudyResults& results, con
   std::string text =
       fmt::format("{}: {} heads over {} sentences, {} tokens\n", strong(escaped(header.model_path), style),
                   header.shape.heads.size(), counts.sentences, counts.tokens);
-  for (const StudyText& each : results.texts) {
+  std::vector<StudyText> pages = results.texts;
+  if (!results.strongest.empty()) {
+    pages.push_back({"Strongest heads (null: what even weights would give)", strongest_table(results)});
+  }
+  for (const StudyText& each : pages) {
     text += "\n" + strong(each.title, style) + "\n";
     append_text_table(text, each.table, style);
   }

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <set>
+#include <utility>
 
 #include "study/measures/measures.hpp"
 
@@ -15,6 +18,14 @@ namespace {
 constexpr std::array kCatalogue = {
     MeasureRow{"metrics", "the metrics of analyze: entropy, confidence, distance, previous token, ...", 1,
                make_metrics_measure, metrics_of_rows},
+    MeasureRow{"positional", "weight and largest weights at each offset of key and query, -8 to 8", 1,
+               make_positional_measure, positional_metrics},
+    MeasureRow{"special", "weight on each special token, and on position 0", 1, make_special_measure,
+               special_metrics},
+    MeasureRow{"repeats", "weight on the previous token, on duplicates, and behind them (induction)", 1,
+               make_repeats_measure, repeats_metrics},
+    MeasureRow{"distance", "weight by the distance of key and query, in bins that double", 1,
+               make_distance_measure, distance_metrics},
 };
 
 }  // namespace
@@ -26,6 +37,24 @@ std::vector<std::string> StudyShape::head_columns() {
 std::vector<Cell> StudyShape::head_cells(std::size_t head) const {
   const StudyHead& of = heads.at(head);
   return {of.component, static_cast<std::int64_t>(of.layer), static_cast<std::int64_t>(of.id.head)};
+}
+
+StudyText StudyShape::grid(std::string title, const std::vector<Cell>& cells) const {
+  std::set<std::size_t> numbers;
+  for (const StudyHead& head : heads) numbers.insert(head.id.head);
+  std::vector<std::string> columns = {"layer"};
+  for (const std::size_t number : numbers) columns.push_back(std::to_string(number));
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    if (h == 0 || heads[h].id.layer != heads[h - 1].id.layer) {
+      const std::string& name = heads[h].name;
+      rows.emplace_back(columns.size());
+      rows.back().front() = name.substr(0, name.rfind('.'));
+    }
+    const auto place = std::distance(numbers.begin(), numbers.find(heads[h].id.head));
+    rows.back()[1 + static_cast<std::size_t>(place)] = cells.at(h);
+  }
+  return {std::move(title), make_table("grid", std::move(columns), std::move(rows))};
 }
 
 StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed) {

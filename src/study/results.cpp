@@ -1,6 +1,9 @@
 #include "attnctl/study/results.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 
 namespace attnctl {
 
@@ -30,6 +33,13 @@ HeadField moments_field(std::string name, const std::vector<MomentsSummary>& sum
                    {name + "_count", std::move(counts)}};
   field.name = std::move(name);
   return field;
+}
+
+void add_strongest(StudyResults& results, std::vector<StrongHead> heads) {
+  constexpr std::size_t most = 3;
+  std::ranges::stable_sort(heads, std::ranges::greater(), &StrongHead::value);
+  heads.resize(std::min(heads.size(), most));
+  std::ranges::move(heads, std::back_inserter(results.strongest));
 }
 
 HeadField cell_field(std::string name, const std::vector<Cell>& cells) {

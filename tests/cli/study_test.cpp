@@ -178,6 +178,9 @@ TEST_CASE("states that do not belong together are refused") {
       {"heads",
        {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--layers", "1"},
        "heads: got"},
+      {"measures",
+       {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--measures", "metrics"},
+       "measures: got"},
       {"seed", {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--seed", "5"}, "seed: got"},
       {"length",
        {"study", kBert, "--input", study.input, "--batch-tokens", "40", "--max-length", "20"},
@@ -268,6 +271,53 @@ TEST_CASE("bad sentences stop a study, or are counted and listed") {
       run_attnctl({"study", kBert, "--input", folder.write("c.jsonl", "{}\n").string(), "--skip-bad"});
   CHECK(none.status == 3);
   CHECK(none.err.find("holds no good input") != std::string::npos);
+}
+
+TEST_CASE("bad sentences that are left out are those of the whole, whatever the shards") {
+  const TempDir folder;
+  std::string text = corpus(40);
+  for (std::size_t place = 0; (place = text.find(" mat and", place)) != std::string::npos; ++place)
+    text[place + 1] = '\xFF';
+  const std::string input = folder.write("bad.txt", text + "\xFF\n").string();
+  const Words base = {"study", kBert, "--input", input, "--batch-tokens", "40", "--skip-bad"};
+  Words whole = base;
+  whole.insert(whole.end(), {"--format", "json"});
+  const std::string wanted = run_attnctl(whole).out;
+  CHECK(json::parse(wanted)["corpus"]["skipped"] > 1);
+  Words files;
+  for (const std::string shard : {"3/3", "1/3", "2/3"}) {
+    files.push_back((folder.path() / shard.substr(0, 1)).string());
+    Words words = base;
+    words.insert(words.end(), {"--shard", shard, "--state", files.back()});
+    REQUIRE(run_attnctl(words).status == 0);
+  }
+  CHECK(merge(files).out == wanted);
+}
+
+TEST_CASE("states of unlike BLAS kernels are merged with a warning") {
+  const Study study;
+  Words files;
+  std::vector<std::string> kernels;
+  for (const std::string kernel : {"Haswell", "Sandybridge"}) {
+    files.push_back(study.path(kernel + ".state"));
+    RunOptions options;
+    options.environment = {{"OPENBLAS_CORETYPE", kernel}};
+    const std::string shard = std::to_string(files.size()) + "/2";
+    REQUIRE(study.run({"--shard", shard, "--state", files.back()}, options).status == 0);
+    kernels.push_back(
+        json::parse(merge({files.back()}, {"--partial", "--format", "json"}).out)["attnctl"]["kernel"]);
+  }
+  const RunResult result = merge(files);
+  CHECK(result.status == 0);
+  if (kernels[0] == kernels[1]) {
+    MESSAGE("skipped: this machine has one kernel alone: " << kernels[0]);
+    return;
+  }
+  CHECK(result.err.find("unlike BLAS kernels") != std::string::npos);
+  const json document = json::parse(result.out);
+  CHECK(document["attnctl"]["kernel"] ==
+        std::min(kernels[0], kernels[1]) + "+" + std::max(kernels[0], kernels[1]));
+  CHECK(document["warnings"][0]["code"] == "unlike_kernels");
 }
 
 TEST_CASE("options of a study that contradict each other are refused") {

@@ -33,13 +33,26 @@ struct StudyText {
   Table table;
 };
 
+/// A head that a measure finds much of something in, beside what it would find where nothing was learned.
+struct StrongHead {
+  std::string what;  // "previous", "[SEP]"
+  std::string head;
+  double value = 0;
+  Cell null;  // undefined: none is known
+  std::uint64_t rows = 0;
+};
+
 /// What measures give when all blocks are in.
 struct StudyResults {
   std::vector<HeadField> head_fields;
-  std::vector<Section> sections;  // of the document
-  std::vector<Table> tables;      // of CSV
-  std::vector<StudyText> texts;   // of the page
-  Record summary;                 // fields of `summary`
+  std::vector<Section> sections;      // of the document
+  std::vector<Table> tables;          // of CSV
+  std::vector<StudyText> texts;       // of the page
+  std::vector<StrongHead> strongest;  // of `summary`, and of the page
 };
+
+/// Adds the heads with the largest values, three at most, the largest first; those without a value are left
+/// out, and of equal ones the first stands first.
+void add_strongest(StudyResults& results, std::vector<StrongHead> heads);
 
 }  // namespace attnctl

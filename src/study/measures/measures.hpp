@@ -9,6 +9,15 @@
 namespace attnctl {
 
 [[nodiscard]] std::unique_ptr<Measure> make_metrics_measure(const StudyShape& shape);
+[[nodiscard]] std::unique_ptr<Measure> make_positional_measure(const StudyShape& shape);
+[[nodiscard]] std::unique_ptr<Measure> make_special_measure(const StudyShape& shape);
+[[nodiscard]] std::unique_ptr<Measure> make_repeats_measure(const StudyShape& shape);
+[[nodiscard]] std::unique_ptr<Measure> make_distance_measure(const StudyShape& shape);
+
 [[nodiscard]] std::span<const Metric> metrics_of_rows();
+[[nodiscard]] std::span<const Metric> positional_metrics();
+[[nodiscard]] std::span<const Metric> special_metrics();
+[[nodiscard]] std::span<const Metric> repeats_metrics();
+[[nodiscard]] std::span<const Metric> distance_metrics();
 
 }  // namespace attnctl

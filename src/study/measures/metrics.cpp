@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "study/measures/measures.hpp"
 
 namespace attnctl {
@@ -95,7 +97,14 @@ void MetricsMeasure::finish(StudyResults& results) const {
   for (std::size_t i = 0; i < row_metrics().size(); ++i) {
     std::vector<MomentsSummary> summaries;
     for (const HeadMetrics& head : states_) summaries.push_back(head.metrics[i].summary());
-    results.head_fields.push_back(moments_field(std::string(row_metrics()[i].about.name), summaries));
+    const std::string name(row_metrics()[i].about.name);
+    if (name == "entropy" || name == "distance") {
+      std::vector<Cell> means;
+      for (const MomentsSummary& summary : summaries) means.push_back(real_cell(summary.mean));
+      results.texts.push_back(
+          shape_.grid(fmt::format("Mean {} ({})", name, row_metrics()[i].about.unit), means));
+    }
+    results.head_fields.push_back(moments_field(name, summaries));
   }
   results.sections.push_back({"distributions", "distribution", distributions(true)});
   results.tables.push_back(distributions(false));

@@ -1,0 +1,151 @@
+#include "attnctl/analysis/distance_profile.hpp"
+#include "attnctl/study/moments.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "study/measures/measures.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::array kMetrics = {
+    Metric{"distance.weight", "", "[0, 1]", "uniform: the same of even weights over the visible keys",
+           "mean over rows of the weight on keys whose distance |i - j| lies in the bin",
+           "Vig and Belinkov 2019"},
+};
+
+constexpr std::size_t kLongest = std::size_t{1} << 40;  // of a sequence
+
+const std::vector<DistanceBin>& all_bins() {
+  static const std::vector<DistanceBin> bins = distance_bins(kLongest);
+  return bins;
+}
+
+/// Sums over all rows.
+struct BinSums {
+  std::uint64_t pairs = 0;  // of a query and a key that it may attend to
+  BlockSum weight, uniform;
+};
+
+struct HeadDistanceSums {
+  std::uint64_t rows = 0;
+  std::vector<BinSums> bins;  // up to the last one that a pair fell into
+
+  void merge(const HeadDistanceSums& other) {
+    rows += other.rows;
+    bins.resize(std::max(bins.size(), other.bins.size()));
+    for (std::size_t b = 0; b < other.bins.size(); ++b) {
+      bins[b].pairs += other.bins[b].pairs;
+      bins[b].weight.merge(other.bins[b].weight);
+      bins[b].uniform.merge(other.bins[b].uniform);
+    }
+  }
+  void save(StateWriter& out) const {
+    out.number(rows);
+    out.number(bins.size());
+    for (const BinSums& bin : bins) {
+      out.number(bin.pairs);
+      bin.weight.save(out);
+      bin.uniform.save(out);
+    }
+  }
+  void load(StateReader& in) {
+    rows = in.number();
+    bins.assign(in.count(), {});
+    if (bins.size() > all_bins().size()) in.damaged("more bins of distances than there are");
+    for (BinSums& bin : bins) {
+      bin.pairs = in.number();
+      bin.weight.load(in);
+      bin.uniform.load(in);
+    }
+  }
+};
+
+class DistanceMeasure final : public PerHead<HeadDistanceSums> {
+ public:
+  explicit DistanceMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
+
+  void begin(const StudyBlock& /*block*/) override {}
+  void panel(const StudyPanel& panel) override {
+    for (const PatternRow& row : panel.rows) add(states_[panel.head], row, panel.visible);
+  }
+  void finish(StudyResults& results) const override;
+
+ private:
+  static void add(HeadDistanceSums& state, const PatternRow& row, const VisibleKeys& visible);
+};
+
+void DistanceMeasure::add(HeadDistanceSums& state, const PatternRow& row, const VisibleKeys& visible) {
+  const std::size_t n = row.weights.size();
+  const std::size_t query = row.query;
+  const auto shown = static_cast<double>(visible.count(query));
+  ++state.rows;
+  for (std::size_t b = 0; b < all_bins().size(); ++b) {
+    const DistanceBin bin = all_bins()[b];
+    if (bin.first > query && query + bin.first >= n) break;
+    std::size_t pairs = 0;
+    double weight = 0;
+    const auto take = [&](std::size_t first, std::size_t last) {  // keys [first, last)
+      pairs += visible.count(query, first, last);
+      for (std::size_t j = first; j < last; ++j) weight += static_cast<double>(row.weights[j]);
+    };
+    if (bin.first <= query) take(query - std::min(bin.last, query), query - bin.first + 1);
+    if (bin.first > 0 && query + bin.first < n) take(query + bin.first, std::min(query + bin.last + 1, n));
+    if (pairs == 0) continue;
+    if (state.bins.size() <= b) state.bins.resize(b + 1);
+    state.bins[b].pairs += pairs;
+    state.bins[b].weight.add(weight);
+    state.bins[b].uniform.add(static_cast<double>(pairs) / shown);
+  }
+}
+
+void DistanceMeasure::finish(StudyResults& results) const {
+  std::vector<std::string> columns = StudyShape::head_columns();
+  columns.insert(columns.end(), {"first", "last", "pairs", "weight", "uniform"});
+  std::vector<std::vector<Cell>> rows;
+  List items;
+  for (std::size_t h = 0; h < states_.size(); ++h) {
+    const HeadDistanceSums& state = states_[h];
+    List bins, pairs, weights, uniforms;
+    for (std::size_t b = 0; b < state.bins.size(); ++b) {
+      const DistanceBin bin = all_bins()[b];
+      const auto mean = [&](const BlockSum& sum) {
+        return real_cell(sum.value() / static_cast<double>(state.rows));
+      };
+      const Cell weight = mean(state.bins[b].weight);
+      const Cell uniform = mean(state.bins[b].uniform);
+      bins.emplace_back(List{Value(bin.first), Value(bin.last)});
+      pairs.emplace_back(state.bins[b].pairs);
+      weights.emplace_back(weight);
+      uniforms.emplace_back(uniform);
+      std::vector<Cell>& row = rows.emplace_back(shape_.head_cells(h));
+      row.insert(row.end(), {count_cell(bin.first), count_cell(bin.last), count_cell(state.bins[b].pairs),
+                             weight, uniform});
+    }
+    Record record;
+    record.set("head", shape_.heads[h].name)
+        .set("rows", state.rows)
+        .set("bins", std::move(bins))
+        .set("pairs", std::move(pairs))
+        .set("weight", std::move(weights))
+        .set("uniform", std::move(uniforms));
+    items.emplace_back(std::move(record));
+  }
+  results.sections.push_back({"distance", "distance", std::move(items)});
+  results.tables.push_back(make_table("distance", std::move(columns), std::move(rows)));
+}
+
+}  // namespace
+
+std::span<const Metric> distance_metrics() {
+  return kMetrics;
+}
+
+std::unique_ptr<Measure> make_distance_measure(const StudyShape& shape) {
+  return std::make_unique<DistanceMeasure>(shape);
+}
+
+}  // namespace attnctl

@@ -1,0 +1,176 @@
+#include "attnctl/analysis/offset_peaks.hpp"
+#include "attnctl/study/moments.hpp"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "study/measures/measures.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::array kMetrics = {
+    Metric{
+        "positional.weight", "", "[0, 1]", "uniform: the mean of 1 / visible keys over the same rows",
+        "for each offset o of key and query, -8..8: mean of a_i,i+o over the rows that may attend to key i+o",
+        "Voita et al. 2019"},
+    Metric{"positional.peaks", "", "[0, 1]", "1 / visible keys for random peaks",
+           "share of all rows whose largest weight is at offset o (the first of equal ones)",
+           "Voita et al. 2019: 0.9 at one offset makes a positional head"},
+};
+
+/// What is seen of one offset of key and query.
+struct OffsetSums {
+  std::uint64_t rows = 0;  // that may attend to the key there
+  BlockSum weight, uniform;
+};
+
+struct HeadOffsets {
+  std::uint64_t rows = 0;
+  OffsetPeaks peaks;
+  std::array<OffsetSums, offset_count> offsets;
+
+  void merge(const HeadOffsets& other) {
+    rows += other.rows;
+    for (std::size_t i = 0; i < offset_count; ++i) {
+      peaks.counts[i] += other.peaks.counts[i];
+      offsets[i].rows += other.offsets[i].rows;
+      offsets[i].weight.merge(other.offsets[i].weight);
+      offsets[i].uniform.merge(other.offsets[i].uniform);
+    }
+  }
+  void save(StateWriter& out) const {
+    out.number(rows);
+    for (std::size_t i = 0; i < offset_count; ++i) {
+      out.number(peaks.counts[i]);
+      out.number(offsets[i].rows);
+      offsets[i].weight.save(out);
+      offsets[i].uniform.save(out);
+    }
+  }
+  void load(StateReader& in) {
+    rows = in.number();
+    for (std::size_t i = 0; i < offset_count; ++i) {
+      peaks.counts[i] = in.number();
+      offsets[i].rows = in.number();
+      offsets[i].weight.load(in);
+      offsets[i].uniform.load(in);
+    }
+  }
+
+  /// A sum over rows, divided by those of that offset.
+  [[nodiscard]] Cell mean(std::size_t offset, const BlockSum OffsetSums::*sum) const {
+    const OffsetSums& at = offsets[offset];
+    return at.rows == 0 ? Cell() : real_cell((at.*sum).value() / static_cast<double>(at.rows));
+  }
+  [[nodiscard]] Cell peak_share(std::size_t offset) const {
+    return rows == 0 ? Cell()
+                     : real_cell(static_cast<double>(peaks.counts[offset]) / static_cast<double>(rows));
+  }
+};
+
+std::int64_t offset_at(std::size_t place) {
+  return static_cast<std::int64_t>(place) - largest_offset;
+}
+
+class PositionalMeasure final : public PerHead<HeadOffsets> {
+ public:
+  explicit PositionalMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
+
+  void begin(const StudyBlock& /*block*/) override {}
+  void panel(const StudyPanel& panel) override;
+  void finish(StudyResults& results) const override;
+
+ private:
+  [[nodiscard]] List records() const;
+  [[nodiscard]] Table table() const;
+};
+
+void PositionalMeasure::panel(const StudyPanel& panel) {
+  HeadOffsets& state = states_[panel.head];
+  state.rows += panel.rows.size();
+  for (const PatternRow& row : panel.rows) {
+    state.peaks.add(row);
+    const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
+    for (std::size_t i = 0; i < offset_count; ++i) {
+      const std::int64_t key = static_cast<std::int64_t>(row.query) + offset_at(i);
+      if (key < 0 || key >= static_cast<std::int64_t>(row.weights.size())) continue;
+      const auto place = static_cast<std::size_t>(key);
+      if (!panel.visible.shows(row.query, place)) continue;
+      ++state.offsets[i].rows;
+      state.offsets[i].weight.add(static_cast<double>(row.weights[place]));
+      state.offsets[i].uniform.add(uniform);
+    }
+  }
+}
+
+List PositionalMeasure::records() const {
+  List items;
+  for (std::size_t h = 0; h < states_.size(); ++h) {
+    const HeadOffsets& state = states_[h];
+    List offsets, rows, weights, uniforms, peaks;
+    for (std::size_t i = 0; i < offset_count; ++i) {
+      offsets.emplace_back(offset_at(i));
+      rows.emplace_back(state.offsets[i].rows);
+      weights.emplace_back(state.mean(i, &OffsetSums::weight));
+      uniforms.emplace_back(state.mean(i, &OffsetSums::uniform));
+      peaks.emplace_back(state.peak_share(i));
+    }
+    Record record;
+    record.set("head", shape_.heads[h].name)
+        .set("rows", state.rows)
+        .set("offsets", std::move(offsets))
+        .set("count", std::move(rows))
+        .set("weight", std::move(weights))
+        .set("uniform", std::move(uniforms))
+        .set("peaks", std::move(peaks));
+    items.emplace_back(std::move(record));
+  }
+  return items;
+}
+
+Table PositionalMeasure::table() const {
+  std::vector<std::string> columns = StudyShape::head_columns();
+  columns.insert(columns.end(), {"offset", "count", "weight", "uniform", "peaks"});
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t h = 0; h < states_.size(); ++h) {
+    for (std::size_t i = 0; i < offset_count; ++i) {
+      std::vector<Cell>& row = rows.emplace_back(shape_.head_cells(h));
+      row.insert(row.end(), {offset_at(i), count_cell(states_[h].offsets[i].rows),
+                             states_[h].mean(i, &OffsetSums::weight),
+                             states_[h].mean(i, &OffsetSums::uniform), states_[h].peak_share(i)});
+    }
+  }
+  return make_table("positional", std::move(columns), std::move(rows));
+}
+
+void PositionalMeasure::finish(StudyResults& results) const {
+  std::vector<Cell> best;
+  std::vector<Cell> shares;
+  for (const HeadOffsets& state : states_) {
+    const auto offset = state.peaks.best();
+    best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
+    shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + largest_offset))
+                            : real_cell(state.rows > 0 ? std::optional(0.0) : std::nullopt));
+  }
+  results.head_fields.push_back(cell_field("best_offset", best));
+  results.head_fields.push_back(cell_field("best_offset_share", shares));
+  results.texts.push_back(shape_.grid("Offset where most rows have their largest weight", best));
+  results.texts.push_back(
+      shape_.grid("Share of rows that have it there (0.9 and more: a positional head)", shares));
+  results.sections.push_back({"positional", "positional", records()});
+  results.tables.push_back(table());
+}
+
+}  // namespace
+
+std::span<const Metric> positional_metrics() {
+  return kMetrics;
+}
+
+std::unique_ptr<Measure> make_positional_measure(const StudyShape& shape) {
+  return std::make_unique<PositionalMeasure>(shape);
+}
+
+}  // namespace attnctl

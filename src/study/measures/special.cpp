@@ -1,0 +1,173 @@
+#include "attnctl/study/target_share.hpp"
+
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "study/measures/measures.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::array kMetrics = {
+    Metric{
+        "special.share", "", "[0, 1]", "uniform: the mean of targets / visible keys",
+        "sum of weights on the keys that are this special token, or on position 0, over sum(A), of the rows "
+        "that may attend to one",
+        "Clark et al. 2019, section 3.2; Xiao et al. 2023"},
+};
+
+constexpr std::int64_t kFirstPosition = -1;  // in the place of a token's id
+
+struct HeadTargets {
+  std::uint64_t rows = 0;
+  std::map<std::int64_t, TargetShare> targets;  // by id
+
+  void merge(const HeadTargets& other) {
+    rows += other.rows;
+    for (const auto& [id, share] : other.targets) targets[id].merge(share);
+  }
+  void save(StateWriter& out) const {
+    out.number(rows);
+    out.number(targets.size());
+    for (const auto& [id, share] : targets) {
+      out.signed_number(id);
+      share.save(out);
+    }
+  }
+  void load(StateReader& in) {
+    rows = in.number();
+    targets.clear();
+    for (std::size_t left = in.count(); left > 0; --left) {
+      const std::int64_t id = in.signed_number();
+      targets[id].load(in);
+    }
+  }
+};
+
+/// Keys of a sequence by what they are.
+using Targets = std::map<std::int64_t, std::vector<std::size_t>>;
+
+class SpecialMeasure final : public PerHead<HeadTargets> {
+ public:
+  explicit SpecialMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
+
+  void begin(const StudyBlock& block) override;
+  void panel(const StudyPanel& panel) override;
+  void merge(const Measure& other) override {
+    PerHead::merge(other);
+    const auto& names = dynamic_cast<const SpecialMeasure&>(other).names_;
+    names_.insert(names.begin(), names.end());
+  }
+  void save(StateWriter& out) const override;
+  void load(StateReader& in) override;
+  void finish(StudyResults& results) const override;
+
+ private:
+  std::map<std::int64_t, std::string> names_;  // of the tokens that came
+  std::vector<Targets> targets_;               // [sequences] of the block
+};
+
+void SpecialMeasure::begin(const StudyBlock& block) {
+  targets_.clear();
+  for (const Sequence& sequence : block.corpus.batch.sequences) {
+    Targets& targets = targets_.emplace_back();
+    targets[kFirstPosition] = {0};
+    for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+      if (sequence.special[i] == 0) continue;
+      const std::int64_t id = sequence.ids[i];
+      targets[id].push_back(i);
+      names_.emplace(id, sequence.tokens.empty() ? "#" + std::to_string(id) : sequence.tokens[i]);
+    }
+  }
+}
+
+void SpecialMeasure::panel(const StudyPanel& panel) {
+  HeadTargets& state = states_[panel.head];
+  const Targets& targets = targets_[panel.panel.sequence];
+  state.rows += panel.rows.size();
+  for (const PatternRow& row : panel.rows) {
+    double total = 0;
+    for (std::size_t j = row.visible.first; j < row.visible.last; ++j)
+      total += static_cast<double>(row.weights[j]);
+    for (const auto& [id, keys] : targets) {
+      double weight = 0;
+      std::size_t shown = 0;
+      for (const std::size_t key : keys) {
+        if (!panel.visible.shows(row.query, key)) continue;
+        ++shown;
+        weight += static_cast<double>(row.weights[key]);
+      }
+      if (shown == 0) continue;
+      TargetShare& share = state.targets[id];
+      ++share.rows;
+      share.weight.add(weight);
+      share.total.add(total);
+      share.uniform.add(static_cast<double>(shown) / static_cast<double>(panel.visible.count(row.query)));
+    }
+  }
+}
+
+void SpecialMeasure::save(StateWriter& out) const {
+  PerHead::save(out);
+  out.number(names_.size());
+  for (const auto& [id, name] : names_) {
+    out.signed_number(id);
+    out.text(name);
+  }
+}
+
+void SpecialMeasure::load(StateReader& in) {
+  PerHead::load(in);
+  names_.clear();
+  for (std::size_t left = in.count(); left > 0; --left) {
+    const std::int64_t id = in.signed_number();
+    names_[id] = in.text();
+  }
+}
+
+void SpecialMeasure::finish(StudyResults& results) const {
+  const std::vector<std::string> values = {"token", "position", "share", "uniform", "rows", "rows_without"};
+  const auto table = [&](bool named) {
+    std::vector<std::string> columns = named ? std::vector<std::string>{"head"} : StudyShape::head_columns();
+    columns.insert(columns.end(), values.begin(), values.end());
+    std::vector<std::vector<Cell>> rows;
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      for (const auto& [id, share] : states_[h].targets) {
+        const bool first = id == kFirstPosition;
+        const auto name = names_.find(id);
+        std::vector<Cell> row = named ? std::vector<Cell>{shape_.heads[h].name} : shape_.head_cells(h);
+        row.insert(row.end(), {first || name == names_.end() ? Cell() : Cell(name->second),
+                               first ? Cell(std::int64_t{0}) : Cell(), share.share(), share.uniform_share(),
+                               count_cell(share.rows), count_cell(states_[h].rows - share.rows)});
+        rows.push_back(std::move(row));
+      }
+    }
+    return make_table("special", std::move(columns), std::move(rows));
+  };
+  std::map<std::int64_t, std::vector<StrongHead>> heads;
+  for (std::size_t h = 0; h < states_.size(); ++h) {
+    for (const auto& [id, share] : states_[h].targets) {
+      const auto value = share.value();
+      const auto name = names_.find(id);
+      const std::string what = id == kFirstPosition || name == names_.end() ? "position 0" : name->second;
+      if (value) heads[id].push_back({what, shape_.heads[h].name, *value, share.uniform_share(), share.rows});
+    }
+  }
+  for (auto& [id, of_target] : heads) add_strongest(results, std::move(of_target));
+  results.sections.push_back({"special", "special", table(true)});
+  results.tables.push_back(table(false));
+}
+
+}  // namespace
+
+std::span<const Metric> special_metrics() {
+  return kMetrics;
+}
+
+std::unique_ptr<Measure> make_special_measure(const StudyShape& shape) {
+  return std::make_unique<SpecialMeasure>(shape);
+}
+
+}  // namespace attnctl

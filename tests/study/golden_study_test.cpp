@@ -1,0 +1,79 @@
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+using nlohmann::json;
+
+/// The first place where `found` is not what is wanted: whole numbers, texts and lengths exactly, reals to
+/// the tolerance. Fields that are not wanted are not looked at.
+std::string difference(const json& wanted, const json& found, const std::string& at, double tolerance) {
+  const auto differ = [&] { return at + ": got " + found.dump() + ", need " + wanted.dump(); };
+  if (wanted.is_object()) {
+    for (const auto& [name, member] : wanted.items()) {
+      if (!found.contains(name)) return at + "/" + name + ": is missing";
+      if (auto inner = difference(member, found[name], at + "/" + name, tolerance); !inner.empty())
+        return inner;
+    }
+    return {};
+  }
+  if (wanted.is_array()) {
+    if (!found.is_array() || found.size() != wanted.size()) return differ();
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (auto inner = difference(wanted[i], found[i], at + "/" + std::to_string(i), tolerance);
+          !inner.empty())
+        return inner;
+    }
+    return {};
+  }
+  if (wanted.is_number_float()) {
+    if (!found.is_number()) return differ();
+    const double want = wanted;
+    return std::abs(found.get<double>() - want) <= tolerance * std::max(1.0, std::abs(want)) ? "" : differ();
+  }
+  return wanted == found ? "" : differ();
+}
+
+TEST_CASE("a study of 200 sentences gives what NumPy finds by the definitions") {
+  const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
+  for (const std::string name : {"tiny-bert", "tiny-llama"}) {
+    CAPTURE(name);
+    const RunResult result =
+        run_attnctl({"study", ATTNCTL_SOURCE_DIR "/data/" + name, "--input", folder + "corpus.txt",
+                     "--batch-tokens", "300", "--format", "json"});
+    REQUIRE(result.status == 0);
+    const json found = json::parse(result.out);
+    const json wanted = json::parse(slurp(folder + name + ".json"));
+    CHECK(wanted.size() == 7);
+    for (const auto& [section, items] : wanted.items()) {
+      // Extremes are of single rows, with all that a float32 pass errs in one.
+      const double tolerance = section == "distributions" ? 1e-5 : 1e-6;
+      CHECK(difference(items, found.at(section), section, tolerance) == "");
+    }
+  }
+}
+
+TEST_CASE("quantiles of a study lie between its extremes and in order") {
+  const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
+  const RunResult result = run_attnctl({"study", ATTNCTL_SOURCE_DIR "/data/tiny-llama", "--input",
+                                        folder + "corpus.txt", "--measures", "metrics", "--format", "json"});
+  for (const json& row : json::parse(result.out).at("distributions")) {
+    CAPTURE(row.dump());
+    double before = row["minimum"];
+    for (const char* name : {"q05", "q25", "median", "q75", "q95", "maximum"}) {
+      CHECK(before <= row[name].get<double>());
+      before = row[name];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attnctl::test
