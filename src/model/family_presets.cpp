@@ -6,8 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/ranges.h>
-
 #include "model/resolve.hpp"
 
 namespace attnctl {
@@ -57,36 +55,54 @@ ModelConfig llama(const LlamaSizes& sizes) {
                      {"max_position_embeddings", sizes.positions}});
 }
 
-/// The encoder's attention of a Transformer; the decoder has twice as many.
-Preset transformer(const std::string& size, std::size_t d, std::size_t heads) {
-  const std::size_t layers = 6;
-  return {.name = "transformer-" + size,
-          .aliases = {},
-          .title = fmt::format("Transformer {}: the attention of its encoder, without biases", size),
-          .config = bare_config({.d_model = d, .heads = heads, .layers = layers}),
-          .attentions = 3 * layers};
+/// The encoder's attention of a Transformer, 6 layers.
+ModelConfig transformer(std::size_t d, std::size_t heads) {
+  return bare_config({.d_model = d, .heads = heads, .layers = 6});
 }
 
-Preset preset(std::string name, std::vector<std::string> aliases, std::string title, ModelConfig config) {
-  const std::size_t layers = config.layers.size();
-  return {std::move(name), std::move(aliases), std::move(title), std::move(config), layers};
-}
+/// What names a preset, apart from its configuration: every command's help needs the former, few the latter.
+struct PresetRow {
+  std::string_view name, alias, title;
+  ModelConfig (*config)();
+  std::size_t attentions_a_layer = 1;  // 3 where a decoder of as many layers has twice as many
+};
+constexpr PresetRow kPresets[] = {
+    {"transformer-base", "", "Transformer base: the attention of its encoder, without biases",
+     [] { return transformer(512, 8); }, 3},
+    {"transformer-big", "", "Transformer big: the attention of its encoder, without biases",
+     [] { return transformer(1024, 16); }, 3},
+    {"bert-base", "bert-base-uncased", "BERT base", [] { return bert(768, 12, 12); }},
+    {"bert-large", "bert-large-uncased", "BERT large", [] { return bert(1024, 24, 16); }},
+    {"gpt2", "gpt2-small", "GPT-2 small", [] { return gpt2(768, 12, 12, 1024); }},
+    {"gpt2-medium", "", "GPT-2 medium", [] { return gpt2(1024, 24, 16, 1024); }},
+    {"gpt2-large", "", "GPT-2 large", [] { return gpt2(1280, 36, 20, 1024); }},
+    {"gpt2-xl", "", "GPT-2 XL", [] { return gpt2(1600, 48, 25, 1024); }},
+    {"gpt3", "gpt3-175b", "GPT-3 175B", [] { return gpt2(12288, 96, 96, 2048); }},
+    {"llama-7b", "", "LLaMA 7B",
+     [] {
+       return llama({4096, 32, 32, 32, 11008, 2048});
+     }},
+    {"llama-65b", "", "LLaMA 65B",
+     [] {
+       return llama({8192, 80, 64, 64, 22016, 2048});
+     }},
+    {"llama2-70b", "llama-2-70b", "LLaMA-2 70B",
+     [] {
+       return llama({8192, 80, 64, 8, 28672, 4096});
+     }},
+};
 
 std::vector<Preset> make_presets() {
-  return {
-      transformer("base", 512, 8),
-      transformer("big", 1024, 16),
-      preset("bert-base", {"bert-base-uncased"}, "BERT base", bert(768, 12, 12)),
-      preset("bert-large", {"bert-large-uncased"}, "BERT large", bert(1024, 24, 16)),
-      preset("gpt2", {"gpt2-small"}, "GPT-2 small", gpt2(768, 12, 12, 1024)),
-      preset("gpt2-medium", {}, "GPT-2 medium", gpt2(1024, 24, 16, 1024)),
-      preset("gpt2-large", {}, "GPT-2 large", gpt2(1280, 36, 20, 1024)),
-      preset("gpt2-xl", {}, "GPT-2 XL", gpt2(1600, 48, 25, 1024)),
-      preset("gpt3", {"gpt3-175b"}, "GPT-3 175B", gpt2(12288, 96, 96, 2048)),
-      preset("llama-7b", {}, "LLaMA 7B", llama({4096, 32, 32, 32, 11008, 2048})),
-      preset("llama-65b", {}, "LLaMA 65B", llama({8192, 80, 64, 64, 22016, 2048})),
-      preset("llama2-70b", {"llama-2-70b"}, "LLaMA-2 70B", llama({8192, 80, 64, 8, 28672, 4096})),
-  };
+  std::vector<Preset> made;
+  for (const PresetRow& row : kPresets) {
+    Preset& preset = made.emplace_back();
+    preset.name = row.name;
+    if (!row.alias.empty()) preset.aliases.emplace_back(row.alias);
+    preset.title = row.title;
+    preset.config = row.config();
+    preset.attentions = row.attentions_a_layer * preset.config.layers.size();
+  }
+  return made;
 }
 
 }  // namespace
@@ -125,9 +141,9 @@ std::span<const Preset> presets() {
 
 std::string preset_names() {
   std::string names;
-  for (const Preset& preset : presets()) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", preset.name);
-    if (!preset.aliases.empty()) names += fmt::format(" ({})", fmt::join(preset.aliases, ", "));
+  for (const PresetRow& row : kPresets) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+    if (!row.alias.empty()) names += fmt::format(" ({})", row.alias);
   }
   return names;
 }
