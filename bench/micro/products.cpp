@@ -4,6 +4,7 @@
 
 #include "attnctl/base/matrix_view.hpp"
 #include "attnctl/linalg/gemm.hpp"
+#include "attnctl/linalg/packed_matrix.hpp"
 
 #include <benchmark/benchmark.h>
 #include <cstddef>
@@ -82,6 +83,38 @@ void mixture(benchmark::State& state) {
   count_flops(state, rows, n, k);
 }
 BENCHMARK(mixture)->ArgName("n")->RangeMultiplier(2)->Range(16, 4096)->Unit(benchmark::kMicrosecond);
+
+/// Eight query rows of a head with its n keys, laid out before: a panel that stays in cache.
+void packed_scores(benchmark::State& state) {
+  const std::size_t n = argument(state, 0);
+  constexpr std::size_t width = 768, k = 64, rows = 8;
+  const OwnedMatrix<float> queries = matrix(rows, width), keys = matrix(n, width);
+  OwnedMatrix<float> scores(rows, n);
+  PackedMatrix packed;
+  packed.pack_transposed(keys.view().col_range(k, k));
+  for (auto _ : state) {
+    packed.multiply(queries.view().col_range(k, k), 0, 0, scores.view(), 0.125F);
+    benchmark::DoNotOptimize(scores.values().data());
+  }
+  count_flops(state, rows, k, n);
+}
+BENCHMARK(packed_scores)->ArgName("n")->RangeMultiplier(2)->Range(16, 4096)->Unit(benchmark::kMicrosecond);
+
+/// Eight rows of patterns with the head's values, laid out before.
+void packed_mixture(benchmark::State& state) {
+  const std::size_t n = argument(state, 0);
+  constexpr std::size_t width = 768, k = 64, rows = 8;
+  const OwnedMatrix<float> pattern = matrix(rows, n), values = matrix(n, width);
+  OwnedMatrix<float> mixed(rows, width);
+  PackedMatrix packed;
+  packed.pack(values.view().col_range(k, k));
+  for (auto _ : state) {
+    packed.multiply(pattern.view(), 0, 0, mixed.view().col_range(k, k));
+    benchmark::DoNotOptimize(mixed.values().data());
+  }
+  count_flops(state, rows, n, k);
+}
+BENCHMARK(packed_mixture)->ArgName("n")->RangeMultiplier(2)->Range(16, 4096)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace attnctl::bench
