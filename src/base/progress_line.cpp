@@ -14,6 +14,11 @@ std::string time_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
+/// How much is done in a second, in the units of the counts.
+std::string rate_text(double rate) {
+  return rate < 10 ? fmt::format("{:.1f}/s", rate) : fmt::format("{:.0f}/s", rate);
+}
+
 }  // namespace
 
 std::string progress_line(const std::string& label, std::size_t done, std::size_t total, double seconds,
@@ -21,7 +26,10 @@ std::string progress_line(const std::string& label, std::size_t done, std::size_
   done = std::min(done, total);
   const double share = total == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total);
   std::string counts = fmt::format("  {}/{}", done, total);
-  if (done > 0) counts += fmt::format("  {} left", time_text(seconds * (1 - share) / share));
+  if (done > 0) {
+    if (seconds > 0) counts += "  " + rate_text(static_cast<double>(done) / seconds);
+    counts += fmt::format("  {} left", time_text(seconds * (1 - share) / share));
+  }
   std::string line = label + "  ";
   constexpr std::size_t least_bar = 10;
   constexpr std::size_t most_bar = 40;

@@ -344,6 +344,14 @@ TEST_CASE("options of a study that contradict each other are refused") {
   }
 }
 
+TEST_CASE("the progress of a study says how fast it goes") {
+  const Study study;
+  const RunResult result = study.run({"--progress", "always", "--format", "json"});
+  CHECK(result.out == study.whole());
+  CHECK(result.err.starts_with("\r\x1b[Kstudy"));
+  CHECK(result.err.ends_with("\r\x1b[K"));
+}
+
 TEST_CASE("tables and pages of a study") {
   const Study study;
   const RunResult csv = study.run({"--format", "csv", "--table", "heads", "-o", study.path("heads.csv")});
