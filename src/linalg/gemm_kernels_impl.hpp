@@ -63,6 +63,7 @@ struct GemmSet {
   static constexpr std::size_t cols = vectors * lanes;
   static constexpr std::size_t block_cols = 64;   // columns of b at a time: whole lines of its rows
   static constexpr std::size_t block_depth = 32;  // rows of b at a time: few enough pages
+  static constexpr std::size_t blocks_ahead = 4;
   static constexpr std::size_t panel_depth = 64;
 
   static constexpr std::size_t padded(std::size_t extent) { return (extent + lanes - 1) / lanes * lanes; }
@@ -291,18 +292,17 @@ struct GemmSet {
   }
 
   static void nn(const Product& p, float* room) {
+    const std::size_t blocks = (p.n + block_cols - 1) / block_cols;
     for (std::size_t first = 0; first < p.k; first += block_depth) {
       const std::size_t depth = p.k - first < block_depth ? p.k - first : block_depth;
       for (std::size_t j = 0; j < p.n; j += block_cols) {
         const std::size_t count = p.n - j < block_cols ? p.n - j : block_cols;
-        const float* next = nullptr;
-        if (j + 3 * block_cols <= p.n) {
-          next = p.b + first * p.b_stride + j + 2 * block_cols;
-        } else if (p.n >= 2 * block_cols &&
-                   first + 2 * block_depth <= p.k) {  // the beginning of the next rows
-          const std::size_t col = j + 2 * block_cols - (p.n + block_cols - 1) / block_cols * block_cols;
-          if (col + block_cols <= p.n) next = p.b + (first + depth) * p.b_stride + col;
-        }
+        // In the order in which blocks are read; none for parts of a block, and none behind the end.
+        const std::size_t ahead = j / block_cols + blocks_ahead;
+        const std::size_t row = first + ahead / blocks * block_depth;
+        const std::size_t col = ahead % blocks * block_cols;
+        const bool whole = row + block_depth <= p.k && col + block_cols <= p.n;
+        const float* const next = whole ? p.b + row * p.b_stride + col : nullptr;
         nn_chunk(p, {first, depth, j, count, next}, room);
       }
     }
