@@ -103,15 +103,16 @@ void MappedFile::check() const {
 }
 
 void MappedFile::forget(std::span<const std::byte> part) const {
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto base = reinterpret_cast<std::uintptr_t>(bytes().data());
-  const auto offset = reinterpret_cast<std::uintptr_t>(part.data()) - base;
-  // Whole pages only: the first and the last may be shared with what lies beside the part.
-  const std::uintptr_t begin = (offset + page - 1) / page * page;
-  const std::uintptr_t end = (offset + part.size()) / page * page;
-  if (begin >= end) return;
+  if (part.empty()) return;
+  // The system maps what lies around a page that is read as well, so neighbours are given back with the part.
+  constexpr std::uintptr_t around = std::uintptr_t{1} << 16U;
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes().data());
+  const auto place = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t begin = std::max(place / around * around, first);
+  const std::uintptr_t end =
+      std::min((place + part.size() + around - 1) / around * around, first + bytes().size());
   // Advice: where it fails, memory stays in use, and that is all.
-  madvise(const_cast<std::byte*>(bytes().data()) + begin, end - begin, MADV_DONTNEED);
+  madvise(const_cast<std::byte*>(bytes().data()) + (begin - first), end - begin, MADV_DONTNEED);
 }
 
 void check_mapped_files() {

@@ -1,5 +1,7 @@
 #include "checkpoint/gguf.hpp"
 
+#include "attnctl/base/checked.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -102,8 +104,7 @@ class GgufFile final : public Checkpoint {
     const TensorInfo& info = tensors_.at(index);
     const GgufMapped& mapped = model_.tensors[index];
     const GgufTensor& tensor = layout_.tensors[mapped.tensor];
-    if (mapped.order == GgufOrder::as_stored && tensor.type->decode == nullptr && mapped.added == 0)
-      return {info.dtype, info.shape, tensor.bytes};
+    if (!is_copied(index)) return {info.dtype, info.shape, tensor.bytes};
     std::optional<std::vector<std::byte>>& buffer = buffers_[index];
     if (!buffer) {
       buffer = mapped.added != 0 ? without_added(tensor, mapped.added) : Plain(tensor, mapped).bytes();
@@ -117,11 +118,28 @@ class GgufFile final : public Checkpoint {
     buffers_[index].reset();
   }
 
+  void forget(std::size_t index, std::span<const std::byte> part) override {
+    if (!buffers_.at(index)) file_.forget(part);
+  }
+
+  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
+    if (!is_copied(index)) return 0;
+    const TensorInfo& info = tensors_.at(index);
+    return layout_.tensors[model_.tensors[index].tensor].bytes.size() +
+           checked_product(info.shape).value_or(0) * size_of(info.dtype);
+  }
+
   [[nodiscard]] const nlohmann::ordered_json* config() const override { return &model_.config; }
 
   [[nodiscard]] std::shared_ptr<const TokenizerSection> tokenizer() const override { return tokenizer_; }
 
  private:
+  [[nodiscard]] bool is_copied(std::size_t index) const {
+    const GgufMapped& mapped = model_.tensors.at(index);
+    return mapped.order != GgufOrder::as_stored || layout_.tensors[mapped.tensor].type->decode != nullptr ||
+           mapped.added != 0;
+  }
+
   FileBytes file_;
   GgufLayout layout_;
   GgufModel model_;

@@ -184,6 +184,11 @@ class JsonWeights final : public Checkpoint {
 
   void release(std::size_t index) override { std::vector<float>().swap(values_.at(index)); }
 
+  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
+    const Part& part = parts_.at(index);
+    return part.end - part.begin + checked_product(part.shape).value_or(0) * sizeof(float);
+  }
+
   [[nodiscard]] const nlohmann::ordered_json* config() const override {
     return config_ ? &*config_ : nullptr;
   }

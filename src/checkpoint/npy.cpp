@@ -73,6 +73,14 @@ class NpyFile final : public Checkpoint {
     std::vector<std::byte>().swap(plain_);
   }
 
+  void forget(std::size_t /*index*/, std::span<const std::byte> part) override {
+    if (is_plain(header_)) file_.forget(part);
+  }
+
+  [[nodiscard]] std::uint64_t copied_bytes(std::size_t /*index*/) const override {
+    return is_plain(header_) ? 0 : 2 * std::uint64_t{data_.size()};
+  }
+
  private:
   FileBytes file_;
   NpyHeader header_;

@@ -81,6 +81,16 @@ class NpzFile final : public Checkpoint {
     std::vector<std::byte>().swap(array.buffer);
   }
 
+  void forget(std::size_t index, std::span<const std::byte> part) override {
+    if (arrays_.at(index).buffer.empty()) file_.forget(part);
+  }
+
+  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
+    const Array& array = arrays_.at(index);
+    const std::uint64_t unpacked = array.member.deflated ? array.member.data.size() + array.member.size : 0;
+    return is_plain(array.header) ? unpacked : unpacked + 2 * std::uint64_t{array.member.size};
+  }
+
  private:
   void load(Array& array) {
     array.data = unpack(file_, array.member, array.buffer).subspan(array.header.data_begin);

@@ -108,6 +108,12 @@ class ShardedCheckpoint final : public Checkpoint {
   void release(std::size_t index) override {
     shards_[places_.at(index).shard]->release(places_[index].index);
   }
+  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
+    return shards_[places_.at(index).shard]->copied_bytes(places_[index].index);
+  }
+  void forget(std::size_t index, std::span<const std::byte> part) override {
+    shards_[places_.at(index).shard]->forget(places_[index].index, part);
+  }
 
  private:
   struct Place {

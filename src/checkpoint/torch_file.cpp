@@ -141,6 +141,15 @@ class TorchFile final : public Checkpoint {
     file_.forget(entry.copied ? layout_.storages[entry.storage] : row_major_bytes(entry));
   }
 
+  void forget(std::size_t index, std::span<const std::byte> part) override {
+    if (!entries_.at(index).copied) file_.forget(part);
+  }
+
+  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
+    const Entry& entry = entries_.at(index);
+    return entry.copied ? layout_.storages[entry.storage].size() + byte_size(entry.strided) : 0;
+  }
+
  private:
   [[nodiscard]] std::span<const std::byte> row_major_bytes(const Entry& entry) const {
     const std::size_t size = byte_size(entry.strided);

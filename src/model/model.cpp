@@ -12,8 +12,20 @@
 #include "model/binding.hpp"
 #include "model/same_values.hpp"
 #include "model/tensor_values.hpp"
+#include "model/weight_bytes.hpp"
 
 namespace attnctl {
+
+namespace {
+
+/// Weights, and what keeps them.
+template <typename Weights>
+struct Held {
+  Weights weights;
+  Holding holding;
+};
+
+}  // namespace
 
 struct Model::State {
   State(ModelSource model_source, ModelConfig model_config, Warnings& model_warnings)
@@ -26,12 +38,13 @@ struct Model::State {
   Binding binding;
   std::vector<TensorUse> uses;  // [tensors]
   TensorValues values;
-  std::map<LayerConfig::Key, LayerWeights> layers;  // by LayerConfig::stored()
-  std::map<LayerConfig::Key, AttentionWeights> attentions;
-  std::optional<EmbeddingWeights> embedding;
-  std::optional<NormWeights> final_norm;
-  std::optional<EmbeddingWeights> target_embedding;
-  std::optional<HeadWeights> head;
+  std::map<LayerConfig::Key, Held<LayerWeights>> layers;  // by LayerConfig::stored()
+  std::map<LayerConfig::Key, Held<AttentionWeights>> attentions;
+  std::optional<Held<EmbeddingWeights>> embedding;
+  std::optional<Held<EmbeddingWeights>> target_embedding;
+  std::optional<Held<NormWeights>> encoder_norm;
+  std::optional<Held<NormWeights>> final_norm;
+  std::optional<Held<HeadWeights>> head;
 };
 
 namespace {
@@ -86,10 +99,56 @@ bool same_bytes(Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b)
   return true;
 }
 
-EmbeddingWeights embedding_weights(const BoundEmbedding& bound, TensorValues& values) {
-  return {values.table(bound.token),   values.table(bound.position),    values.table(bound.token_type),
-          values.norm(bound.norm),     values.linear(bound.projection), values.table(bound.class_token),
-          values.linear(bound.patches)};
+Held<EmbeddingWeights> embedding_weights(const BoundEmbedding& bound, TensorValues& tensors) {
+  Held<EmbeddingWeights> made;
+  WeightReader reader(tensors, made.holding, nullptr);
+  made.weights = {reader.table(bound.token),       reader.table(bound.position),
+                  reader.table(bound.token_type),  reader.norm(bound.norm),
+                  reader.linear(bound.projection), reader.table(bound.class_token),
+                  reader.linear(bound.patches)};
+  return made;
+}
+
+const NormWeights& norm_weights(std::optional<Held<NormWeights>>& kept, const BoundNorm& bound,
+                                TensorValues& tensors) {
+  if (!kept) {
+    Held<NormWeights> made;
+    made.weights = WeightReader(tensors, made.holding, nullptr).norm(bound);
+    kept = std::move(made);
+  }
+  return kept->weights;
+}
+
+/// A layer without its attention, which is there.
+void read_rest(LayerWeights& weights, const BoundLayer& bound, WeightReader& reader) {
+  weights.attention_norm = reader.norm(bound.attention_norm);
+  weights.mlp_norm = reader.norm(bound.mlp_norm);
+  weights.attention_output_norm = reader.norm(bound.attention_output_norm);
+  weights.mlp_output_norm = reader.norm(bound.mlp_output_norm);
+  const auto mlp = [&](const BoundMlp& one) {
+    return MlpWeights{reader.linear(one.up), reader.linear(one.gate), reader.linear(one.down)};
+  };
+  weights.mlp = mlp(bound.mlp);
+  weights.shared = mlp(bound.shared);
+  weights.router = reader.linear(bound.router);
+  weights.shared_factor = reader.linear(bound.shared_factor);
+  weights.convolution = reader.linear(bound.convolution);
+  weights.convolution_norm = reader.norm(bound.convolution_norm);
+  for (const BoundMlp& expert : bound.experts) weights.experts.push_back(mlp(expert));
+}
+
+AttentionWeights attention_weights(const BoundLayer& bound, const ModelConfig& config, std::size_t heads,
+                                   WeightReader& reader) {
+  return {reader.linear(bound.query),
+          reader.linear(bound.key),
+          reader.linear(bound.value),
+          reader.linear(bound.output),
+          reader.norm(bound.query_norm),
+          reader.norm(bound.key_norm),
+          reader.columns(bound.relative_bias, heads),
+          reader.vector(bound.sinks),
+          {reader.columns(bound.distance_table, config.d_model), reader.norm(bound.distance_norm),
+           reader.linear(bound.distance_key), reader.linear(bound.distance_query)}};
 }
 
 }  // namespace
@@ -133,78 +192,109 @@ void Model::replace_attention(AttentionKind kind, std::span<const std::size_t> l
   for (const std::size_t layer : layers) state_->config.layers.at(layer).attention.kind = kind;
 }
 
-const LayerWeights& Model::layer(std::size_t index) const {
-  const LayerConfig::Key key = state_->config.layers.at(index).stored();
+const LayerWeights& Model::layer(std::size_t index, Pool* pool) const {
+  const LayerConfig& config = state_->config.layers.at(index);
+  const LayerConfig::Key key = config.stored();
   const auto found = state_->layers.find(key);
-  if (found != state_->layers.end()) return found->second;
+  if (found != state_->layers.end()) return found->second.weights;
   const BoundLayer& bound = state_->binding.layers.at(key);
-  TensorValues& values = state_->values;
-  LayerWeights weights;
-  static_cast<AttentionWeights&>(weights) = attention(index);
-  weights.attention_norm = values.norm(bound.attention_norm);
-  weights.mlp_norm = values.norm(bound.mlp_norm);
-  weights.attention_output_norm = values.norm(bound.attention_output_norm);
-  weights.mlp_output_norm = values.norm(bound.mlp_output_norm);
-  const auto mlp = [&](const BoundMlp& one) {
-    return MlpWeights{values.linear(one.up), values.linear(one.gate), values.linear(one.down)};
-  };
-  weights.mlp = mlp(bound.mlp);
-  weights.shared = mlp(bound.shared);
-  weights.router = values.linear(bound.router);
-  weights.shared_factor = values.linear(bound.shared_factor);
-  weights.convolution = values.linear(bound.convolution);
-  weights.convolution_norm = values.norm(bound.convolution_norm);
-  for (const BoundMlp& expert : bound.experts) weights.experts.push_back(mlp(expert));
-  return state_->layers.emplace(key, weights).first->second;
+  Held<LayerWeights> made;
+  WeightReader reader(state_->values, made.holding, pool);
+  AttentionWeights& attention_part = made.weights;
+  const auto attention = state_->attentions.find(key);
+  if (attention != state_->attentions.end()) {
+    attention_part = attention->second.weights;
+    made.holding = attention->second.holding;
+  } else {
+    attention_part = attention_weights(bound, state_->config, config.attention.heads, reader);
+  }
+  read_rest(made.weights, bound, reader);
+  return state_->layers.emplace(key, std::move(made)).first->second.weights;
 }
 
-const AttentionWeights& Model::attention(std::size_t index) const {
-  const LayerConfig::Key key = state_->config.layers.at(index).stored();
+const AttentionWeights& Model::attention(std::size_t index, Pool* pool) const {
+  const LayerConfig& config = state_->config.layers.at(index);
+  const LayerConfig::Key key = config.stored();
   const auto found = state_->attentions.find(key);
-  if (found != state_->attentions.end()) return found->second;
-  const BoundLayer& bound = state_->binding.layers.at(key);
-  TensorValues& values = state_->values;
-  const AttentionWeights weights{
-      values.linear(bound.query),
-      values.linear(bound.key),
-      values.linear(bound.value),
-      values.linear(bound.output),
-      values.norm(bound.query_norm),
-      values.norm(bound.key_norm),
-      values.columns(bound.relative_bias, state_->config.layers[index].attention.heads),
-      values.vector(bound.sinks),
-      {values.columns(bound.distance_table, state_->config.d_model), values.norm(bound.distance_norm),
-       values.linear(bound.distance_key), values.linear(bound.distance_query)}};
-  return state_->attentions.emplace(key, weights).first->second;
+  if (found != state_->attentions.end()) return found->second.weights;
+  Held<AttentionWeights> made;
+  WeightReader reader(state_->values, made.holding, pool);
+  made.weights =
+      attention_weights(state_->binding.layers.at(key), state_->config, config.attention.heads, reader);
+  return state_->attentions.emplace(key, std::move(made)).first->second.weights;
+}
+
+void Model::release_layer(std::size_t index) const {
+  state_->layers.erase(state_->config.layers.at(index).stored());
+}
+void Model::release_attention(std::size_t index) const {
+  state_->attentions.erase(state_->config.layers.at(index).stored());
+}
+void Model::release_embedding() const {
+  state_->embedding.reset();
+  state_->target_embedding.reset();
 }
 
 const EmbeddingWeights& Model::embedding() const {
   if (!state_->embedding) state_->embedding = embedding_weights(state_->binding.embedding, state_->values);
-  return *state_->embedding;
+  return state_->embedding->weights;
 }
 
 const EmbeddingWeights& Model::target_embedding() const {
   if (!state_->target_embedding)
     state_->target_embedding = embedding_weights(state_->binding.target_embedding, state_->values);
-  return *state_->target_embedding;
+  return state_->target_embedding->weights;
 }
 
 NormWeights Model::encoder_norm() const {
-  return state_->values.norm(state_->binding.encoder_norm);
+  return norm_weights(state_->encoder_norm, state_->binding.encoder_norm, state_->values);
 }
 NormWeights Model::final_norm() const {
-  if (!state_->final_norm) state_->final_norm = state_->values.norm(state_->binding.final_norm);
-  return *state_->final_norm;
+  return norm_weights(state_->final_norm, state_->binding.final_norm, state_->values);
 }
 
-const HeadWeights& Model::head() const {
+const HeadWeights& Model::head(Pool* pool) const {
   if (!state_->head) {
     const Binding& bound = state_->binding;
-    TensorValues& values = state_->values;
-    state_->head = HeadWeights{values.linear(bound.head_projection), values.linear(bound.head_transform),
-                               values.norm(bound.head_norm), values.linear(bound.head_decoder)};
+    Held<HeadWeights> made;
+    WeightReader reader(state_->values, made.holding, pool);
+    made.weights = {reader.linear(bound.head_projection), reader.linear(bound.head_transform),
+                    reader.norm(bound.head_norm), reader.linear(bound.head_decoder)};
+    state_->head = std::move(made);
   }
-  return *state_->head;
+  return state_->head->weights;
+}
+
+std::uint64_t Model::layer_bytes(std::size_t index) const {
+  const BoundLayer& bound = state_->binding.layers.at(state_->config.layers.at(index).stored());
+  return WeightBytes(*state_->source.weights).add_layer(bound).total();
+}
+
+std::uint64_t Model::attention_bytes(std::size_t index) const {
+  const BoundLayer& bound = state_->binding.layers.at(state_->config.layers.at(index).stored());
+  return WeightBytes(*state_->source.weights).add_attention(bound).total();
+}
+
+std::uint64_t Model::embedding_bytes(std::size_t rows) const {
+  WeightBytes bytes(*state_->source.weights);
+  for (const BoundEmbedding* bound : {&state_->binding.embedding, &state_->binding.target_embedding}) {
+    for (const std::size_t table : {bound->token, bound->position, bound->token_type, bound->class_token})
+      bytes.add_table(table, rows);
+    bytes.add(bound->norm).add(bound->projection).add(bound->patches);
+  }
+  return bytes.total();
+}
+
+std::uint64_t Model::head_bytes() const {
+  const Binding& bound = state_->binding;
+  WeightBytes bytes(*state_->source.weights);
+  return bytes.add(bound.head_projection)
+      .add(bound.head_transform)
+      .add(bound.head_norm)
+      .add(bound.head_decoder)
+      .add(bound.final_norm)
+      .add(bound.encoder_norm)
+      .total();
 }
 
 bool Model::key_is_query(std::size_t index) const {

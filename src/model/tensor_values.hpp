@@ -1,11 +1,11 @@
 #pragma once
 
+#include "attnctl/base/pool.hpp"
 #include "attnctl/base/warnings.hpp"
 #include "attnctl/checkpoint/checkpoint.hpp"
 #include "attnctl/model/model.hpp"
 
 #include <cstddef>
-#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,11 +16,57 @@
 
 namespace attnctl {
 
-/// float32 values of a checkpoint's tensors: borrowed where they are stored so, else converted at the first
-/// call and kept. The first use of a tensor warns of values that are not finite (`non_finite_weight`).
+/// Elements of a tensor that are read before the memory behind them is given back.
+inline constexpr std::size_t piece_elements = std::size_t{1} << 22U;
+
+/// Keeps what views point to. What no holding keeps any more is given back to the system.
+using Holding = std::vector<std::shared_ptr<const void>>;
+
+/// Tensors of a checkpoint as float32: borrowed where they are stored so, else converted; each once, as long
+/// as some holding keeps it. The first use of a tensor warns of values that are not finite
+/// (`non_finite_weight`).
 class TensorValues {
  public:
+  struct Kept {
+    std::span<const float> values;
+    std::shared_ptr<const void> owner;
+  };
+
   TensorValues(Checkpoint& weights, Warnings& warnings) : weights_(&weights), warnings_(&warnings) {}
+
+  /// Converts on the pool, where there is one.
+  [[nodiscard]] Kept values(std::size_t tensor, Pool* pool);
+  /// [heads, in, k] as [in, heads k].
+  [[nodiscard]] Kept in_out_of_heads(const BoundMatrix& bound, Pool* pool);
+
+  struct Table {
+    LookupTable table;
+    std::shared_ptr<const void> owner;
+  };
+  /// Its memory is given back behind the check: rows are read where they are looked up.
+  [[nodiscard]] Table table(std::size_t tensor, Pool* pool);
+
+ private:
+  struct Loan;
+  struct Floats;
+
+  std::shared_ptr<const Loan> borrow(std::size_t tensor);
+  std::shared_ptr<const Floats> convert_all(std::size_t tensor, const Loan& loan, Pool* pool);
+  void warn(std::size_t tensor, const TensorView& view, std::size_t count);
+
+  Checkpoint* weights_;
+  Warnings* warnings_;
+  std::map<std::size_t, std::weak_ptr<const Loan>> loans_;  // by tensor
+  std::map<std::size_t, std::weak_ptr<const Floats>> converted_;
+  std::map<std::size_t, std::weak_ptr<const Floats>> rearranged_;
+  std::set<std::size_t> checked_;
+};
+
+/// Reads one part of a model; what its views point to goes into a holding.
+class WeightReader {
+ public:
+  WeightReader(TensorValues& values, Holding& holding, Pool* pool)
+      : values_(values), holding_(holding), pool_(pool) {}
 
   [[nodiscard]] Linear linear(const BoundLinear& bound);
   [[nodiscard]] NormWeights norm(const BoundNorm& bound);
@@ -31,18 +77,14 @@ class TensorValues {
 
  private:
   StoredMatrix matrix(const BoundMatrix& bound);
-  std::span<const float> values(std::size_t tensor);
-  std::span<const float> in_out_of_heads(const BoundMatrix& bound);
+  TensorValues::Kept hold(TensorValues::Kept kept, const Slices& slices);
   std::span<const float> joined(const std::vector<BoundVector>& parts, float offset);
   std::vector<float>& keep(std::size_t size);
-  void check_finite(std::size_t tensor, const TensorView& view);
 
-  Checkpoint* weights_;
-  Warnings* warnings_;
-  std::map<std::size_t, std::vector<float>> converted_;  // by tensor
-  std::map<std::size_t, std::vector<float>> rearranged_;
-  std::deque<std::vector<float>> gathered_;  // slices that do not lie side by side
-  std::set<std::size_t> checked_;
+  TensorValues& values_;
+  Holding& holding_;
+  Holding gathered_from_;
+  Pool* pool_;
 };
 
 }  // namespace attnctl

@@ -26,7 +26,8 @@ class MappedFile {
   [[nodiscard]] std::span<const std::byte> bytes() const;
   [[nodiscard]] const std::string& path() const;
 
-  /// Lets go of the memory behind a part of bytes(); it is read from the file again where it is needed again.
+  /// Lets go of the memory behind a part of bytes(), and behind up to 64 KiB beside it; it is read from the
+  /// file again where it is needed again.
   void forget(std::span<const std::byte> part) const;
 
   /// Throws Error(bad_input) when the file was cut or changed its length since it was opened,

@@ -6,6 +6,7 @@
 #include "attnctl/base/warnings.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -49,6 +50,14 @@ class Checkpoint {
   /// Ends the loan of tensors()[index]: its bytes are not valid any more and the memory behind them is given
   /// back. tensor() may be called again. For weights that were converted.
   virtual void release(std::size_t /*index*/) {}
+
+  /// Gives back the memory behind a part of what tensor(index) lent, where it lies in a mapped file. The
+  /// bytes stay valid and are read from the file again where they are needed again.
+  virtual void forget(std::size_t /*index*/, std::span<const std::byte> /*part*/) {}
+
+  /// Bytes that tensor(index) takes in memory beside the pages of a mapped file: its copy, and what that is
+  /// made of. 0: it is lent as it lies in the file.
+  [[nodiscard]] virtual std::uint64_t copied_bytes(std::size_t /*index*/) const { return 0; }
 
   /// A configuration inside the weights file (JSON weights, "config"; GGUF, its metadata); null where there
   /// is none.

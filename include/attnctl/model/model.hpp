@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attnctl/base/matrix_view.hpp"
+#include "attnctl/base/pool.hpp"
 #include "attnctl/base/warnings.hpp"
 #include "attnctl/checkpoint/checkpoint.hpp"
 #include "attnctl/checkpoint/source.hpp"
@@ -161,17 +162,32 @@ class Model {
   /// A what-if: from now on these layers attend in another way than the configuration says.
   void replace_attention(AttentionKind kind, std::span<const std::size_t> layers);
 
-  /// Weights as float32: borrowed from the mapping where they are stored so, converted at the first call and
-  /// kept elsewhere. Layers that share weights give the same object. Not safe from several threads at once.
-  [[nodiscard]] const LayerWeights& layer(std::size_t index) const;
+  /// Weights as float32: borrowed from the mapping where they are stored so, converted elsewhere (on the
+  /// pool, where one is given) and kept until they are released. Layers that share weights give the same
+  /// object. Not safe from several threads at once.
+  [[nodiscard]] const LayerWeights& layer(std::size_t index, Pool* pool = nullptr) const;
   /// The attention's part of a layer, the rest not touched.
-  [[nodiscard]] const AttentionWeights& attention(std::size_t index) const;
+  [[nodiscard]] const AttentionWeights& attention(std::size_t index, Pool* pool = nullptr) const;
   [[nodiscard]] const EmbeddingWeights& embedding() const;
   /// Of a model with a decoder that reads an encoder: what the target is embedded with.
   [[nodiscard]] const EmbeddingWeights& target_embedding() const;
   [[nodiscard]] NormWeights encoder_norm() const;
   [[nodiscard]] NormWeights final_norm() const;
-  [[nodiscard]] const HeadWeights& head() const;
+  [[nodiscard]] const HeadWeights& head(Pool* pool = nullptr) const;
+
+  /// Ends what layer(index), or attention(index), gave: its views are not valid any more. Memory that nothing
+  /// else of the model needs goes back to the system, that of the mapped file too. They may be asked for
+  /// again, and are then read again.
+  void release_layer(std::size_t index) const;
+  void release_attention(std::size_t index) const;
+  void release_embedding() const;
+
+  /// Bytes that each of these takes at most as float32, while it is made too; nothing is read. Of embeddings:
+  /// where so many rows of a table are looked up.
+  [[nodiscard]] std::uint64_t layer_bytes(std::size_t index) const;
+  [[nodiscard]] std::uint64_t attention_bytes(std::size_t index) const;
+  [[nodiscard]] std::uint64_t embedding_bytes(std::size_t rows) const;
+  [[nodiscard]] std::uint64_t head_bytes() const;
 
   /// Whether W_K is W_Q: there is no W_K, or both are stored alike with the same bytes. Biases are not
   /// compared.
