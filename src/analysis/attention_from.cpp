@@ -43,6 +43,13 @@ std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t cou
 AttentionFrom::AttentionFrom(const Selection& selection, std::vector<AttentionQuestion> questions)
     : heads_(selection.heads), questions_(std::move(questions)) {}
 
+std::uint64_t AttentionFrom::memory(const Model& /*model*/, const Batch& batch) const {
+  std::uint64_t bytes = 0;
+  for (const AttentionQuestion& question : questions_)
+    bytes += heads_.size() * batch.sequences.at(question.sequence).keys() * sizeof(double);
+  return bytes;
+}
+
 void AttentionFrom::begin(const Model& model, const Batch& batch) {
   rows_.assign(questions_.size() * heads_.size(), {});
   for (std::size_t q = 0; q < questions_.size(); ++q) {

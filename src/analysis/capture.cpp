@@ -23,12 +23,16 @@ void write_rows(ArraySink& sink, std::size_t offset, MatrixView<const float> row
     sink.write(offset, {rows.data, rows.rows * rows.cols});
     return;
   }
+  constexpr std::size_t piece_elements = std::size_t{1} << 16U;
+  const std::size_t step = std::max<std::size_t>(piece_elements / std::max<std::size_t>(rows.cols, 1), 1);
   std::vector<float> packed;
-  packed.reserve(rows.rows * rows.cols);
-  for (std::size_t r = 0; r < rows.rows; ++r) {
-    packed.insert(packed.end(), rows.row(r).begin(), rows.row(r).end());
+  for (std::size_t first = 0; first < rows.rows; first += step) {
+    packed.clear();
+    const std::size_t last = std::min(first + step, rows.rows);
+    for (std::size_t r = first; r < last; ++r)
+      packed.insert(packed.end(), rows.row(r).begin(), rows.row(r).end());
+    sink.write(offset + first * rows.cols, packed);
   }
-  sink.write(offset, packed);
 }
 
 }  // namespace

@@ -111,6 +111,11 @@ Contributions::Contributions(const Selection& selection) : state_(std::make_uniq
 
 Contributions::~Contributions() = default;
 
+std::uint64_t Contributions::memory(const Model& model, const Batch& batch) const {
+  const std::uint64_t found = batch.sequences.size() * state_->heads.size() * 2 * sizeof(HeadContribution);
+  return found + writes_bytes(model, batch, state_->layers, {.of_heads = 2, .of_stream = 2, .of_output = 2});
+}
+
 void Contributions::begin(const Model& model, const Batch& batch) {
   state_->model = &model;
   state_->z.begin(batch.sequences.size());

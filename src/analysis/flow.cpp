@@ -80,6 +80,14 @@ struct AttentionFlow::State {
 AttentionFlow::AttentionFlow(RolloutOptions options) : options_(options) {}
 AttentionFlow::~AttentionFlow() = default;
 
+std::uint64_t AttentionFlow::memory(const Model& model, const Batch& batch) const {
+  const std::uint64_t matrices = 3 * model.config().layers.size() + 4;  // patterns, capacities, what is left
+  std::uint64_t bytes = 0;
+  for (const Sequence& sequence : batch.sequences)
+    bytes += matrices * sequence.queries() * sequence.queries() * sizeof(double);
+  return bytes;
+}
+
 void AttentionFlow::begin(const Model& model, const Batch& batch) {
   require_own_keys(batch, "flow");
   states_.clear();

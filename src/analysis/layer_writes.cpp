@@ -58,6 +58,23 @@ OwnedMatrix<double> HeadsSideBySide::take(std::size_t sequence) {
   return std::exchange(rows_[sequence], {});
 }
 
+std::uint64_t writes_bytes(const Model& model, const Batch& batch, std::span<const std::size_t> layers,
+                           const WritesKept& kept) {
+  const ModelConfig& config = model.config();
+  std::uint64_t rows = 0;
+  for (const Sequence& sequence : batch.sequences)
+    rows += std::max<std::uint64_t>(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
+  std::uint64_t width = 0;
+  std::uint64_t bytes = 0;
+  for (const std::size_t layer : layers) {
+    const AttentionConfig& attention = config.layers.at(layer).attention;
+    const std::uint64_t heads = std::uint64_t{attention.heads} * attention.d_value;
+    width = std::max(width, heads);
+    bytes += model.attention_bytes(layer) + kept.of_output * heads * config.d_output * sizeof(double);
+  }
+  return bytes + rows * (kept.of_heads * width + kept.of_stream * config.d_model) * sizeof(double);
+}
+
 bool is_one_of(std::span<const std::size_t> layers, std::size_t layer) {
   return std::binary_search(layers.begin(), layers.end(), layer);
 }

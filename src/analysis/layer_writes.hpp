@@ -5,6 +5,7 @@
 #include "attnctl/model/model.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -54,6 +55,16 @@ class HeadsSideBySide {
 
 /// `to` = `from`, widened.
 void copy_rows(MatrixView<const float> from, MatrixView<double> to);
+
+/// Bytes of an analysis of what these layers write: of all inputs so many matrices [n, heads v] and [n,
+/// d_model] in double, and of each layer its weights and W_O in double, also while it is decomposed.
+struct WritesKept {
+  std::uint64_t of_heads = 0;
+  std::uint64_t of_stream = 0;
+  std::uint64_t of_output = 0;
+};
+[[nodiscard]] std::uint64_t writes_bytes(const Model& model, const Batch& batch,
+                                         std::span<const std::size_t> layers, const WritesKept& kept);
 
 /// True where the layer is one of these, ascending ones.
 [[nodiscard]] bool is_one_of(std::span<const std::size_t> layers, std::size_t layer);

@@ -68,6 +68,10 @@ Mixing::Mixing(const Selection& selection) : state_(std::make_unique<State>()) {
 
 Mixing::~Mixing() = default;
 
+std::uint64_t Mixing::memory(const Model& model, const Batch& batch) const {
+  return writes_bytes(model, batch, state_->layers, {.of_heads = 2, .of_stream = 3, .of_output = 1});
+}
+
 void Mixing::begin(const Model& model, const Batch& batch) {
   require_own_keys(batch, "mixing");
   const ModelConfig& config = model.config();

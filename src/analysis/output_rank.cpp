@@ -84,6 +84,10 @@ OutputRank::OutputRank(const Selection& selection, std::vector<std::size_t> rank
 
 OutputRank::~OutputRank() = default;
 
+std::uint64_t OutputRank::memory(const Model& model, const Batch& batch) const {
+  return writes_bytes(model, batch, state_->layers, {.of_heads = 2, .of_stream = 0, .of_output = 6});
+}
+
 void OutputRank::begin(const Model& model, const Batch& batch) {
   state_->model = &model;
   state_->z.begin(batch.sequences.size());

@@ -10,6 +10,16 @@ namespace attnctl {
 PatternMetrics::PatternMetrics(const Selection& selection, bool per_input)
     : heads_(selection.heads), per_input_(per_input) {}
 
+std::uint64_t PatternMetrics::memory(const Model& /*model*/, const Batch& batch) const {
+  const std::uint64_t records = per_input_ ? batch.sequences.size() : 1;
+  const std::uint64_t record = sizeof(State) + sizeof(HeadPatternMetrics) +
+                               row_metrics().size() * (sizeof(Mean) + sizeof(std::optional<double>));
+  std::uint64_t bytes = records * heads_.size() * record;
+  for (const Sequence& sequence : batch.sequences)
+    bytes += 2 * sequence.keys() * sizeof(std::size_t);  // marks
+  return bytes;
+}
+
 void PatternMetrics::begin(const Model& model, const Batch& batch) {
   components_.clear();
   for (const LayerConfig& layer : model.config().layers) components_.push_back(layer.component);

@@ -33,6 +33,14 @@ struct Rollout::State {
 Rollout::Rollout(RolloutOptions options) : options_(options) {}
 Rollout::~Rollout() = default;
 
+std::uint64_t Rollout::memory(const Model& /*model*/, const Batch& batch) const {
+  constexpr std::uint64_t matrices = 4;  // fused, rolled, its next, of the last layer
+  std::uint64_t bytes = 0;
+  for (const Sequence& sequence : batch.sequences)
+    bytes += matrices * sequence.queries() * sequence.queries() * sizeof(double);
+  return bytes;
+}
+
 void Rollout::begin(const Model& model, const Batch& batch) {
   require_own_keys(batch, "rollout");
   states_.clear();

@@ -6,6 +6,19 @@
 
 namespace attnctl {
 
+std::uint64_t Routing::memory(const Model& model, const Batch& batch) const {
+  std::uint64_t token = 0;
+  for (const LayerConfig& layer : model.config().layers) {
+    constexpr std::size_t of_route = sizeof(std::size_t) + sizeof(float);
+    constexpr std::size_t of_memory = 64;  // of two small allocations
+    if (layer.experts.count > 0)
+      token += sizeof(ExpertRoute) + of_memory + layer.experts.per_token * of_route;
+  }
+  std::uint64_t bytes = 0;
+  for (const Sequence& sequence : batch.sequences) bytes += 2 * sequence.queries() * token;
+  return bytes;
+}
+
 void Routing::begin(const Model& /*model*/, const Batch& /*batch*/) {
   found_.clear();
 }

@@ -14,6 +14,12 @@ namespace attnctl {
 Temperatures::Temperatures(const Selection& selection, double saturation)
     : heads_(selection.heads), saturation_(saturation) {}
 
+std::uint64_t Temperatures::memory(const Model& /*model*/, const Batch& batch) const {
+  std::uint64_t keys = 0;
+  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
+  return (heads_.size() + 1) * (sizeof(State) + (keys + 1) * sizeof(std::uint64_t));
+}
+
 void Temperatures::begin(const Model& /*model*/, const Batch& batch) {
   std::size_t keys = 0;
   for (const Sequence& sequence : batch.sequences) keys = std::max(keys, sequence.keys());

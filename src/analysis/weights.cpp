@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -81,6 +82,14 @@ MatrixView<double> read(const CircuitFactor& factor, std::size_t head, OwnedMatr
   return buffer.view();
 }
 
+OwnedMatrix<float> narrowed(const OwnedMatrix<double>& matrix) {
+  OwnedMatrix<float> narrow(matrix.rows(), matrix.cols());
+  for (std::size_t r = 0; r < matrix.rows(); ++r) {
+    for (std::size_t c = 0; c < matrix.cols(); ++c) narrow(r, c) = static_cast<float>(matrix(r, c));
+  }
+  return narrow;
+}
+
 void analyze(SourceHead& source, std::size_t directions, FactorBuffers& buffers) {
   const MatrixView<double> left = read(source.factors->left, source.head, buffers.left);
   const MatrixView<double> right = read(source.factors->right, source.head, buffers.right);
@@ -97,20 +106,26 @@ void analyze(SourceHead& source, std::size_t directions, FactorBuffers& buffers)
       std::sqrt(std::inner_product(svd.values.begin(), svd.values.end(), svd.values.begin(), 0.0));
   source.compared = {source.factors, source.head, norm, mass / norm};
   if (spectrum.effective_rank) {
-    spectrum.left = std::move(svd.left);
-    spectrum.right = std::move(svd.right);
+    spectrum.left = narrowed(svd.left);
+    spectrum.right = narrowed(svd.right);
   }
   spectrum.singular_values = std::move(svd.values);
 }
 
-void warn_of_undefined(const CircuitAnalysis& analysis, const CircuitWork& work, Warnings& warnings) {
-  for (std::size_t i = 0; i < analysis.heads.size(); ++i) {
-    if (analysis.heads[i].effective_rank) continue;
-    const bool finite = work.sources[work.source_of_head[i]].finite;
+/// A circuit of the selected heads, and of each whether its weights are finite.
+struct FoundCircuit {
+  bool present = false;  // else some layer has no such circuit
+  CircuitAnalysis analysis;
+  std::vector<bool> finite;  // [heads]
+};
+
+void warn_of_undefined(const FoundCircuit& found, Warnings& warnings) {
+  for (std::size_t i = 0; i < found.analysis.heads.size(); ++i) {
+    if (found.analysis.heads[i].effective_rank) continue;
     warnings.add("undefined_circuit",
                  fmt::format("{} circuit of head {}: {}; its ranks and similarities are undefined",
-                             name_of(analysis.circuit), to_string(analysis.heads[i].head),
-                             finite ? "it is zero" : "a weight is NaN or infinite"));
+                             name_of(found.analysis.circuit), to_string(found.analysis.heads[i].head),
+                             found.finite[i] ? "it is zero" : "a weight is NaN or infinite"));
   }
 }
 
@@ -185,10 +200,12 @@ std::vector<HeadSpectrum> spectra_of(const CircuitWork& work, std::span<const He
   return spectra;
 }
 
-}  // namespace
+using FoundCircuits = std::array<FoundCircuit, 2>;  // QK, OV
 
-WeightsAnalysis analyze_weights(const Model& model, const Selection& selection, const WeightsOptions& options,
-                                Pool& pool, Warnings& warnings) {
+/// Heads whose weights are in memory at once.
+FoundCircuits analyze_together(const Model& model, const Selection& selection, const WeightsOptions& options,
+                               Pool& pool) {
+  for (const std::size_t layer : selection.layers()) (void)model.attention(layer, &pool);
   std::array works{collect(model, selection, Circuit::qk, options.fold_norm),
                    collect(model, selection, Circuit::ov, options.fold_norm)};
   analyze_sources(works, options.directions, pool);
@@ -201,17 +218,57 @@ WeightsAnalysis analyze_weights(const Model& model, const Selection& selection, 
   }
   const std::vector<OwnedMatrix<double>> cosines = frobenius_cosines(sets, pool);
 
-  WeightsAnalysis result;
+  FoundCircuits result;
   for (std::size_t i = 0; i < works.size(); ++i) {
     if (works[i].sources.empty()) continue;
-    CircuitAnalysis& analysis = works[i].circuit == Circuit::qk ? result.qk : result.ov.emplace();
-    analysis.circuit = works[i].circuit;
-    analysis.heads = spectra_of(works[i], selection.heads);
-    for (const PlannedSimilarity& plan : plans[i]) {
-      analysis.similarity.push_back(similarity_of(plan, cosines[plan.set]));
-    }
-    warn_of_undefined(analysis, works[i], warnings);
+    result[i].present = true;
+    result[i].analysis.circuit = works[i].circuit;
+    result[i].analysis.heads = spectra_of(works[i], selection.heads);
+    for (const PlannedSimilarity& plan : plans[i])
+      result[i].analysis.similarity.push_back(similarity_of(plan, cosines[plan.set]));
+    for (const std::size_t source : works[i].source_of_head)
+      result[i].finite.push_back(works[i].sources[source].finite);
   }
+  return result;
+}
+
+/// Heads of one layer after another, each layer given back.
+FoundCircuits analyze_layers(const Model& model, const Selection& selection, const WeightsOptions& options,
+                             Pool& pool) {
+  FoundCircuits result;
+  for (FoundCircuit& circuit : result) circuit.present = true;
+  for (const std::size_t layer : selection.layers()) {
+    Selection of_layer;
+    std::ranges::copy_if(selection.heads, std::back_inserter(of_layer.heads),
+                         [&](HeadId head) { return head.layer == layer; });
+    FoundCircuits found = analyze_together(model, of_layer, options, pool);
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      result[i].present = result[i].present && found[i].present;
+      result[i].analysis.circuit = found[i].analysis.circuit;
+      std::ranges::move(found[i].analysis.heads, std::back_inserter(result[i].analysis.heads));
+      std::ranges::move(found[i].analysis.similarity, std::back_inserter(result[i].analysis.similarity));
+      result[i].finite.insert(result[i].finite.end(), found[i].finite.begin(), found[i].finite.end());
+    }
+    model.release_attention(layer);
+    model.release_layer(layer);  // norms that are folded in stand there, and in the layer below
+    if (layer > 0) model.release_layer(layer - 1);
+  }
+  return result;
+}
+
+}  // namespace
+
+WeightsAnalysis analyze_weights(const Model& model, const Selection& selection, const WeightsOptions& options,
+                                Pool& pool, Warnings& warnings) {
+  const bool by_layer = options.streamed && !options.across_layers;
+  FoundCircuits found = by_layer ? analyze_layers(model, selection, options, pool)
+                                 : analyze_together(model, selection, options, pool);
+  for (const FoundCircuit& circuit : found) {
+    if (circuit.present) warn_of_undefined(circuit, warnings);
+  }
+  WeightsAnalysis result;
+  if (found[0].present) result.qk = std::move(found[0].analysis);
+  if (found[1].present) result.ov = std::move(found[1].analysis);
   return result;
 }
 

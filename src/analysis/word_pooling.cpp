@@ -18,6 +18,14 @@ WordPooling::WordPooling(const Selection& selection, std::span<const WordUnits> 
                          PoolFrom from, std::vector<Observer*> observers)
     : heads_(selection.heads), units_(units), words_(words), from_(from), observers_(std::move(observers)) {}
 
+std::uint64_t WordPooling::memory(const Model& model, const Batch& /*batch*/) const {
+  std::uint64_t bytes = 0;
+  for (const WordUnits& units : units_)
+    bytes = std::max<std::uint64_t>(bytes, heads_.size() * units.count * sizeof(double));
+  for (const Observer* const observer : observers_) bytes += observer->memory(model, words_);
+  return bytes;
+}
+
 void WordPooling::begin(const Model& model, const Batch& /*batch*/) {
   open_.assign(heads_.size(), {});
   for (Observer* observer : observers_) observer->begin(model, words_);

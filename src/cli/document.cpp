@@ -124,6 +124,11 @@ Section effective_ranks_section(const WeightsAnalysis& weights, const ModelConfi
   return {"effective_ranks", "effective_ranks", std::move(items)};
 }
 
+Array array_of(const OwnedMatrix<float>& matrix) {
+  const auto values = matrix.values();
+  return make_array({matrix.rows(), matrix.cols()}, std::vector<float>(values.begin(), values.end()));
+}
+
 Section directions_section(const WeightsAnalysis& weights, const ModelConfig& config) {
   List items;
   for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
@@ -134,8 +139,8 @@ Section directions_section(const WeightsAnalysis& weights, const ModelConfig& co
       record.set("head", head_name(config, head.head))
           .set("circuit", std::string(name_of(circuit.circuit)))
           .set("singular_values", float_array({count}, strongest))
-          .set("left", float_array(head.left))
-          .set("right", float_array(head.right));
+          .set("left", array_of(head.left))
+          .set("right", array_of(head.right));
       items.emplace_back(std::move(record));
     }
   });

@@ -105,40 +105,59 @@ BlockPass::BlockPass(const PassInputs& inputs)
       head_(inputs.context.pool, inputs.model),
       panels_(inputs.context.pool.size()) {}
 
-void BlockPass::run(const Block& block) {
+const Block& BlockPass::Carried::block(Component component) const {
+  if (component == Component::decoder) return own;
+  return component == Component::cross ? cross : *inputs;
+}
+
+void BlockPass::run(std::span<const Block> together) {
   const ModelConfig& config = inputs_.model.config();
-  const MatrixView<float> x = x_.take(block.rows, config.d_model);
-  embed(pool_, inputs_.model, inputs_.batch, block, x);
-  convolution_.keep(config, x);
-  std::size_t index = 0;
-  while (index < inputs_.plan.layers.size() && !needs_target(config.layers[index].component)) {
-    layer(block, index++, x);
+  const std::size_t layers = inputs_.plan.layers.size();
+  if (carried_.size() < together.size()) carried_.resize(together.size());
+  const std::span<Carried> all = std::span(carried_).first(together.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].inputs = &together[i];
+    all[i].x = all[i].input_rows.take(together[i].rows, config.d_model);
+    embed(pool_, inputs_.model, inputs_.batch, together[i], all[i].x);
+    all[i].convolution.keep(config, all[i].x);
   }
-  if (index < inputs_.plan.layers.size()) {
-    apply_norm(pool_, config.decoder->encoder_norm, inputs_.model.encoder_norm(), x, x);
-    run_decoder(block, index, x);
-  } else if (inputs_.plan.logits) {
-    show_logits(block, x);
+  if (inputs_.context.streamed_rows > 0) inputs_.model.release_embedding();
+  for (std::size_t index = 0; index < layers; ++index) {
+    const bool entered = index > 0 && needs_target(config.layers[index - 1].component);
+    for (Carried& carried : all) {
+      if (needs_target(config.layers[index].component) && !entered) enter_decoder(carried);
+      layer(carried, index);
+    }
+    if (inputs_.context.streamed_rows > 0) release(index);
   }
+  if (!inputs_.plan.logits) return;
+  for (const Carried& carried : all)
+    show_logits(carried.block(config.layers[layers - 1].component), carried.x);
 }
 
-void BlockPass::run_decoder(const Block& inputs, std::size_t first, MatrixView<const float> memory) {
-  memory_ = memory;
-  const Block own = in_component(inputs, Component::decoder, inputs_.batch);
-  const Block cross = in_component(inputs, Component::cross, inputs_.batch);
-  const MatrixView<float> x = target_.take(own.rows, memory.cols);
-  embed(pool_, inputs_.model, inputs_.batch, own, x);
-  for (std::size_t index = first; index < inputs_.plan.layers.size(); ++index) {
-    const bool is_cross = inputs_.model.config().layers[index].component == Component::cross;
-    layer(is_cross ? cross : own, index, x);
-  }
-  if (inputs_.plan.logits) show_logits(own, x);
+void BlockPass::enter_decoder(Carried& carried) {
+  const ModelConfig& config = inputs_.model.config();
+  apply_norm(pool_, config.decoder->encoder_norm, inputs_.model.encoder_norm(), carried.x, carried.x);
+  carried.memory = carried.x;
+  carried.own = in_component(*carried.inputs, Component::decoder, inputs_.batch);
+  carried.cross = in_component(*carried.inputs, Component::cross, inputs_.batch);
+  carried.x = carried.target_rows.take(carried.own.rows, carried.memory.cols);
+  embed(pool_, inputs_.model, inputs_.batch, carried.own, carried.x);
 }
 
-void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x) {
+/// Unless the next layer has the same weights.
+void BlockPass::release(std::size_t index) const {
+  const bool last = index + 1 == inputs_.plan.layers.size();
+  if (last || inputs_.model.shared_with(index) != inputs_.model.shared_with(index + 1))
+    inputs_.model.release_layer(index);
+}
+
+void BlockPass::layer(Carried& carried, std::size_t index) {
   const LayerConfig& config = inputs_.model.config().layers[index];
-  const LayerWeights& weights = inputs_.model.layer(index);
+  const LayerWeights& weights = inputs_.model.layer(index, &pool_);
   const LayerPlan& plan = inputs_.plan.layers[index];
+  const Block& block = carried.block(config.component);
+  const MatrixView<float> x = carried.x;
   if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
   if (config.place == NormPlace::stream) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
   if (plan.shows_stream) show_stream(block, index, x);
@@ -148,7 +167,7 @@ void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x
     apply_norm(pool_, config.attention_norm(), weights.attention_norm, x, normed);
     stream = normed;
   }
-  const Projections projections = project(block, index, stream);
+  const Projections projections = project(carried, index, stream);
   attend_heads(block, index, projections);
   if (!plan.output) return;
   const MatrixView<float> output = project_output(weights, projections.z);
@@ -164,19 +183,20 @@ void BlockPass::layer(const Block& block, std::size_t index, MatrixView<float> x
   add_rows(pool_, output, x, config.residual_multiplier);
   if (config.place == NormPlace::post) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
   if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
-  convolution_.add(pool_, block, config, weights, x);
+  carried.convolution.add(pool_, block, config, weights, x);
   if (plan.routing) show_routing(block, index, routes);
 }
 
-BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
+BlockPass::Projections BlockPass::project(const Carried& carried, std::size_t index,
                                           MatrixView<const float> stream) {
+  const Block& block = carried.block(inputs_.model.config().layers[index].component);
   const AttentionConfig& config = inputs_.model.config().layers[index].attention;
   const LayerWeights& weights = inputs_.model.layer(index);
   const LayerPlan& plan = inputs_.plan.layers[index];
   const Sequence& first = inputs_.batch.sequences[block.parts.front().sequence];
   // Only a block of one sequence has keys or values of its own.
   MatrixView<const float> keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : stream;
-  if (block.component == Component::cross) keys = memory_;
+  if (block.component == Component::cross) keys = carried.memory;
   const MatrixView<const float> values =
       first.value_embeddings.rows() > 0 ? first.value_embeddings.view() : keys;
 
@@ -196,8 +216,8 @@ BlockPass::Projections BlockPass::project(const Block& block, std::size_t index,
     made.v = v_.take(block.key_rows, config.kv_heads * config.d_value);
     products.add(made.kv_runs, config.d_value, {values, weights.value, made.v}, narrow_.value);
   }
-  if (plan.z) made.z = z_.take(block.rows, config.heads * config.d_value);
   products.run(pool_);
+  if (plan.z) made.z = normed_.take(block.rows, config.heads * config.d_value);  // the stream is read
   if (config.clip > 0) {
     clamp(pool_, config.clip, made.q, made.query_runs, config.d_head);
     clamp(pool_, config.clip, made.k, made.kv_runs, config.d_head);
@@ -277,7 +297,7 @@ void BlockPass::attend_heads(const Block& block, std::size_t index, const Projec
 
 MatrixView<float> BlockPass::project_output(const LayerWeights& weights, MatrixView<float> z) {
   if (!weights.output.present()) return z;  // the heads side by side
-  const MatrixView<float> output = normed_.take(z.rows, weights.output.out());
+  const MatrixView<float> output = q_.take(z.rows, weights.output.out());
   const HeadRun all{0, 1};
   Products products;
   products.add({&all, 1}, output.cols, {z, weights.output, output}, narrow_.output);

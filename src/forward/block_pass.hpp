@@ -40,21 +40,35 @@ struct PassReport {
   Finding fully_masked, non_finite;
 };
 
-/// Takes blocks through the layers of the plan. One object serves all blocks, so that memory is taken once.
+/// Takes blocks through the layers of the plan. One object serves all blocks, so that memory is taken once;
+/// what only one layer of one block needs shares its memory with what is not needed any more.
 class BlockPass {
  public:
   explicit BlockPass(const PassInputs& inputs);
 
-  void run(const Block& block);
+  /// Each layer is computed for all of these blocks before the next one.
+  void run(std::span<const Block> together);
   [[nodiscard]] const PassReport& report() const { return report_; }
 
  private:
   struct Projections;
 
-  /// The layers from `first` on, over the encoder's output `memory` of the inputs.
-  void run_decoder(const Block& inputs, std::size_t first, MatrixView<const float> memory);
-  void layer(const Block& block, std::size_t index, MatrixView<float> x);
-  Projections project(const Block& block, std::size_t index, MatrixView<const float> stream);
+  /// What a block carries from layer to layer.
+  struct Carried {
+    const Block* inputs = nullptr;
+    Block own, cross;                // of the decoder, once it is reached
+    MatrixView<float> x;             // of the inputs, then of the targets
+    MatrixView<const float> memory;  // the encoder's output
+    Buffer input_rows, target_rows;
+    Convolution convolution;
+
+    [[nodiscard]] const Block& block(Component component) const;
+  };
+
+  void enter_decoder(Carried& carried);
+  void layer(Carried& carried, std::size_t index);
+  void release(std::size_t index) const;
+  Projections project(const Carried& carried, std::size_t index, MatrixView<const float> stream);
   void norm_heads(const AttentionConfig& config, const AttentionWeights& weights,
                   const Projections& projections);
   void turn(const Block& block, const AttentionConfig& config, const Projections& projections);
@@ -71,9 +85,8 @@ class BlockPass {
   OutputHead head_;
   MlpBuffers mlp_;
   PositionTable position_table_;
-  Convolution convolution_;
-  MatrixView<const float> memory_;
-  Buffer x_, target_, normed_, q_, k_, v_, z_;
+  std::vector<Carried> carried_;
+  Buffer normed_, q_, k_, v_;  // z takes the place of the normed stream, the output that of the queries
   struct {
     Buffer query, key, value, output;
   } narrow_;                          // x A of factorised projections

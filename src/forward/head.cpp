@@ -22,10 +22,10 @@ void scale_logits(const HeadConfig& config, std::span<float> logits) {
 
 }  // namespace
 
-std::size_t OutputHead::rows_at_once() const {
+std::size_t logits_rows(std::size_t vocabulary) {
   constexpr std::size_t most_elements = std::size_t{1} << 21U;  // 8 MiB of logits
   constexpr std::size_t fewest_rows = 16;
-  return std::max(fewest_rows, most_elements / std::max<std::size_t>(model_.head().decoder.out(), 1));
+  return std::max(fewest_rows, most_elements / std::max<std::size_t>(vocabulary, 1));
 }
 
 MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {

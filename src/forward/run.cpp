@@ -45,7 +45,12 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   const std::vector<forward::Block> blocks = forward::cut_into_blocks(batch, context.packed_rows);
   if (context.progress != nullptr) context.progress->begin("forward", blocks.size() * plan.layers.size());
   forward::BlockPass pass({model, batch, plan, observers, context});
-  for (const forward::Block& block : blocks) pass.run(block);
+  for (std::size_t first = 0, last = 0; first < blocks.size(); first = last) {
+    std::size_t rows = 0;
+    do rows += blocks[last++].rows;
+    while (last < blocks.size() && rows + blocks[last].rows <= context.streamed_rows);
+    pass.run(std::span(blocks).subspan(first, last - first));
+  }
   if (context.progress != nullptr) context.progress->end();
   warn(pass.report(), model.config(), batch, context.warnings);
 }

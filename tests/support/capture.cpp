@@ -68,7 +68,7 @@ std::vector<CapturedSequence> capture_all(const Model& model, const Batch& batch
                                           const PassOptions& options) {
   Pool pool(options.threads);
   Warnings warnings;
-  RunContext context{pool, warnings, nullptr, options.panel_rows, options.packed_rows};
+  RunContext context{pool, warnings, nullptr, options.panel_rows, options.packed_rows, options.streamed_rows};
   const Selection all = Selection::all(model.config());
   Capture capture(all);
   Observer* const observers[] = {&capture};

@@ -50,6 +50,7 @@ struct PassOptions {
   std::size_t threads = 1;
   std::size_t panel_rows = 128;
   std::size_t packed_rows = 1024;
+  std::size_t streamed_rows = 0;
 };
 
 /// Runs all heads of a model and keeps everything.

@@ -4,6 +4,7 @@
 #include "attnctl/forward/run.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -42,6 +43,7 @@ class AttentionFrom final : public Observer {
  public:
   AttentionFrom(const Selection& selection, std::vector<AttentionQuestion> questions);
 
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;
 

@@ -39,6 +39,7 @@ class Contributions final : public Observer {
   [[nodiscard]] Needs needs() const override {
     return {.patterns = false, .z = true, .output = true, .stream = true};
   }
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const AttentionPanel& panel) override;

@@ -47,6 +47,7 @@ class DistanceProfile final : public Observer {
   explicit DistanceProfile(const Selection& selection) : heads_(selection.heads) {}
 
   [[nodiscard]] Needs needs() const override { return {.scores = true, .values = true}; }
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   /// Throws Error(bad_input) where queries and keys are not the same tokens.
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;

@@ -6,6 +6,7 @@
 #include "attnctl/forward/observer.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -35,6 +36,7 @@ class AttentionFlow final : public Observer {
   explicit AttentionFlow(RolloutOptions options = {});
   ~AttentionFlow() override;
 
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   /// Throws Error(limit) for a sequence longer than largest_flow, Error(bad_input) where queries and keys are
   /// not the same tokens.
   void begin(const Model& model, const Batch& batch) override;

@@ -4,6 +4,7 @@
 #include "attnctl/forward/run.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -41,6 +42,7 @@ class Mixing final : public Observer {
   [[nodiscard]] Needs needs() const override {
     return {.values = true, .z = true, .output = true, .stream = true};
   }
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   /// Throws Error(bad_input) where queries and keys are not the same tokens, where the output of a selected
   /// layer is of another width than the stream, or is normalised or scaled before it is added to it.
   void begin(const Model& model, const Batch& batch) override;

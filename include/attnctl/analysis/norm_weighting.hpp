@@ -5,6 +5,7 @@
 #include "attnctl/forward/run.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace attnctl {
@@ -23,6 +24,7 @@ class NormWeighting final : public Observer {
 
   [[nodiscard]] Needs needs() const override;
   /// Throws Error(bad_input) where a selected layer has no values.
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const AttentionPanel& panel) override;

@@ -5,6 +5,7 @@
 #include "attnctl/forward/run.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -39,6 +40,7 @@ class OutputRank final : public Observer {
   [[nodiscard]] Needs needs() const override {
     return {.patterns = false, .z = true, .output = true, .stream = true};
   }
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const AttentionPanel& panel) override;

@@ -33,6 +33,7 @@ class PatternMetrics final : public Observer {
   /// per_input: one record for each head and input, in place of one a head.
   PatternMetrics(const Selection& selection, bool per_input);
 
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;
 

@@ -4,6 +4,7 @@
 #include "attnctl/forward/observer.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,7 @@ class Rollout final : public Observer {
   explicit Rollout(RolloutOptions options = {});
   ~Rollout() override;
 
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   /// Throws Error(bad_input) where queries and keys are not the same tokens.
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;

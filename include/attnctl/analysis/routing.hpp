@@ -4,6 +4,7 @@
 #include "attnctl/forward/run.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace attnctl {
@@ -19,6 +20,7 @@ struct LayerRouting {
 class Routing final : public Observer {
  public:
   [[nodiscard]] Needs needs() const override { return {.patterns = false, .routing = true}; }
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& /*panel*/) override {}
   void routing(std::size_t sequence, std::size_t layer, std::span<const ExpertRoute> routes) override;

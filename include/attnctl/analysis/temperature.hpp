@@ -31,6 +31,7 @@ class Temperatures final : public Observer {
   explicit Temperatures(const Selection& selection, double saturation = 0.99);
 
   [[nodiscard]] Needs needs() const override { return {.scores = true}; }
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;
 

@@ -18,6 +18,7 @@ struct WeightsOptions {
   bool across_layers = false;  // one similarity of all selected heads in place of one a layer
   bool fold_norm = false;      // see circuit_factors
   std::size_t directions = 0;  // principal directions kept a head
+  bool streamed = false;       // weights of a layer are given back before the next; not across layers
 };
 
 /// What one circuit of one head spans.
@@ -27,8 +28,8 @@ struct HeadSpectrum {
   std::optional<double> effective_rank;
   std::optional<double> stable_rank;
   std::optional<std::size_t> numerical_rank;
-  OwnedMatrix<double> left;   // [t, dimension of left]: the first t left singular vectors, as asked for
-  OwnedMatrix<double> right;  // [t, dimension of right]
+  OwnedMatrix<float> left;   // [t, dimension of left]: the first t left singular vectors, as asked for
+  OwnedMatrix<float> right;  // [t, dimension of right]
 };
 
 /// Frobenius cosines of heads of one layer, or of all selected ones.

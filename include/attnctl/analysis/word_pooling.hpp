@@ -6,6 +6,7 @@
 #include "attnctl/input/word_units.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,6 +25,7 @@ class WordPooling final : public Observer {
   WordPooling(const Selection& selection, std::span<const WordUnits> units, const Batch& words, PoolFrom from,
               std::vector<Observer*> observers);
 
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;
 

@@ -52,8 +52,8 @@ struct Needs {
   bool scores = false;
   bool values = false;  // v
   bool z = false;
-  bool output = false;  // attention output of every selected layer
-  bool stream = false;  // what that output is added to
+  bool output = false;   // attention output of every selected layer
+  bool stream = false;   // what that output is added to
   bool routing = false;  // of selected layers with experts
   bool logits = false;
   bool end = false;  // the last selected layer to its end, where it has one, though nothing reads it
@@ -67,9 +67,14 @@ class Observer {
  public:
   virtual ~Observer() = default;
   [[nodiscard]] virtual Needs needs() const { return {}; }
+  /// Bytes that it keeps at most over such a pass, what grows with inputs, heads or layers; what a model
+  /// keeps for it (attention()) too. Asked before begin().
+  [[nodiscard]] virtual std::uint64_t memory(const Model& /*model*/, const Batch& /*batch*/) const {
+    return 0;
+  }
   virtual void begin(const Model& model, const Batch& batch) = 0;
-  /// The residual stream [n, d_model] that the output of a selected layer is added to: where norms come before
-  /// the sublayers, not yet normalised. From one thread, before the panels of the layer.
+  /// The residual stream [n, d_model] that the output of a selected layer is added to: where norms come
+  /// before the sublayers, not yet normalised. From one thread, before the panels of the layer.
   virtual void stream(std::size_t /*sequence*/, std::size_t /*layer*/, MatrixView<const float> /*values*/) {}
   virtual void panel(const AttentionPanel& panel) = 0;
   /// The layer's attention output [n, d_out], output bias included, before the residual. From one thread.

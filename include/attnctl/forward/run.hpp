@@ -20,6 +20,10 @@ struct RunContext {
   Progress* progress = nullptr;
   std::size_t panel_rows = 128;    // query rows of a panel, at most
   std::size_t packed_rows = 1024;  // short sequences share the products of a block up to this many rows
+  /// 0: weights stay, once a layer was used. Else they are given back layer by layer, and blocks of up to so
+  /// many rows together, at least one block, go through a layer before the next is read. No result depends on
+  /// it.
+  std::size_t streamed_rows = 0;
 };
 
 /// The heads that observers are shown.
