@@ -123,12 +123,6 @@ void check_values(std::uint64_t values, Format format, const RunOptions& run) {
          "--format npz, or raise --limit",
          values, to_string(format), checked_mul(values, kTextBytes).value_or(values), run.limit);
   }
-  const std::uint64_t bytes = checked_mul<std::uint64_t>(values, sizeof(float)).value_or(values);
-  if (run.memory != 0 && bytes > run.memory) {
-    fail(Status::limit,
-         "{} values need {} bytes, over --memory {}; select --layers or --heads, or use --format npz", values,
-         bytes, run.memory);
-  }
 }
 
 }  // namespace attnctl::cli

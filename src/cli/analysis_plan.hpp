@@ -38,7 +38,7 @@ void check_components(const AnalysisRequest& request, const Includes& includes,
 /// The parts of a pass that --include names, in the order of the arrays.
 [[nodiscard]] std::vector<Captured> captured_parts(const Includes& includes);
 
-/// Throws Error(limit) for more values than --limit lets a text format have, or --memory would hold.
+/// Throws Error(limit) for more values than --limit lets a text format have.
 void check_values(std::uint64_t values, Format format, const RunOptions& run);
 
 }  // namespace attnctl::cli

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/inputs.hpp"
+#include "cli/memory_plan.hpp"
 #include "cli/selection.hpp"
 
 namespace attnctl::cli {
@@ -86,6 +87,8 @@ ModelRun::ModelRun(const ModelExperimentOptions& options, std::uint64_t seed, Se
 void ModelRun::observe(Observer& observer, Session& session) const {
   Observer* const observers[] = {&observer};
   RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+  const WorkBytes work = pass_bytes(open.model, batch, selection, observers, context);
+  context.streamed_rows = plan_memory(session.options, work).rows;
   run_forward(open.model, batch, selection, observers, context);
 }
 

@@ -211,7 +211,7 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command
       .add_option_function<std::string>(
           "--memory", [&options](const std::string& text) { options.memory = parse_bytes(text); },
-          "refuse work that would keep more than this, such as 2G")
+          "resident memory at most, such as 2G: weights are given back layer by layer where it has to be so")
       ->type_name("BYTES")
       ->group(group);
   command.add_option("--limit", options.limit, "values in text formats, at most")

@@ -1,8 +1,5 @@
-#include "attnctl/analysis/attention_from.hpp"
 #include "attnctl/analysis/capture.hpp"
 #include "attnctl/analysis/heads_table.hpp"
-#include "attnctl/analysis/norm_weighting.hpp"
-#include "attnctl/analysis/pattern_metrics.hpp"
 #include "attnctl/analysis/weights.hpp"
 #include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
@@ -26,7 +23,9 @@
 #include "cli/analysis_request.hpp"
 #include "cli/attention_choice.hpp"
 #include "cli/inputs.hpp"
+#include "cli/memory_plan.hpp"
 #include "cli/npz_results.hpp"
+#include "cli/pass_observers.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/results.hpp"
 #include "cli/selection.hpp"
@@ -51,14 +50,16 @@ class AnalysisRun {
     std::size_t component;  // of components_
     Shape shape;
   };
-  using Targets = std::vector<std::vector<CaptureTarget>>;  // [components_]
+  using Targets = PassTargets;
 
   /// The batch that results are about.
   [[nodiscard]] const Batch& shown() const { return request_.by_word ? words_ : batch_; }
   void plan_words();
   void plan_parts();
   void plan_parts(std::size_t component);
-  void check_sizes() const;
+  void check_sizes();
+  void plan_memory_use(std::uint64_t kept_values);
+  [[nodiscard]] PassRequest pass_request(const Targets& targets) const;
   void compute(Results& results, const Targets& targets);
   [[nodiscard]] Selection shown_heads(HeadsSeen seen) const;
   void run_pass(Results& results, const Targets& targets);
@@ -80,6 +81,7 @@ class AnalysisRun {
   std::vector<Part> parts_;                              // of the pass, kept whole
   std::optional<WeightsAnalysis> weights_;               // once compute() has it
   std::vector<std::unique_ptr<AnalysisPart>> analyses_;  // of the registry
+  Streaming streaming_;
 };
 
 AnalysisRun::AnalysisRun(const AnalysisRequest& request)
@@ -148,7 +150,7 @@ void AnalysisRun::plan_parts(std::size_t component) {
 }
 
 /// Says no before any work.
-void AnalysisRun::check_sizes() const {
+void AnalysisRun::check_sizes() {
   std::uint64_t values = 0;
   const auto add = [&](std::uint64_t count) {
     values = checked_add(values, count).value_or(std::numeric_limits<std::uint64_t>::max());
@@ -159,8 +161,9 @@ void AnalysisRun::check_sizes() const {
   if (includes_.circuits)
     add(2 * selection_.heads.size() * open_.model.config().d_model * open_.model.config().d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
-  if (target_.format == Format::npz) return;  // streamed: neither text nor memory
-  check_values(values, target_.format, request_.run);
+  const bool streamed = target_.format == Format::npz;  // neither text nor memory
+  if (!streamed) check_values(values, target_.format, request_.run);
+  plan_memory_use(streamed ? 0 : values);
 }
 
 Selection AnalysisRun::shown_heads(HeadsSeen seen) const {
@@ -173,50 +176,65 @@ Selection AnalysisRun::shown_heads(HeadsSeen seen) const {
 }
 
 void AnalysisRun::run_pass(Results& results, const Targets& targets) {
-  std::vector<Observer*> observers;
-  PatternMetrics metrics(selection_, request_.selection.per_input);
-  if (includes_.metrics) observers.push_back(&metrics);
-  std::vector<AttentionQuestion> positions;
-  for (const Question& question : questions_) positions.push_back(question.positions);
-  AttentionFrom answers(selection_, positions);
-  std::vector<Observer*> shown_patterns;  // those of --weighting
-  if (!positions.empty()) shown_patterns.push_back(&answers);
-  std::deque<Capture> captures;
-  for (std::size_t c = 0; c < components_.size(); ++c) {
-    if (targets[c].empty()) continue;
-    captures.emplace_back(CaptureLayout(components_[c].selection, open_.model.config()), targets[c]);
-    shown_patterns.push_back(&captures.back());
-  }
-  WordPooling pooled(selection_, units_, words_, request_.pool_from, observers);
-  WordPooling pooled_shown(selection_, units_, words_, request_.pool_from, shown_patterns);
-  if (request_.by_word && !observers.empty()) observers = {&pooled};
-  if (request_.by_word && !shown_patterns.empty()) shown_patterns = {&pooled_shown};
-  NormWeighting norms(selection_, request_.weighting, shown_patterns);
-  if (request_.weighting != Weighting::weights && !shown_patterns.empty()) shown_patterns = {&norms};
-  for (Observer* const observer : shown_patterns) observers.push_back(observer);
-  HeadsSeen heads_seen = HeadsSeen::selected;
-  for (const auto& analysis : analyses_) {
-    for (Observer* const observer : analysis->observers()) observers.push_back(observer);
-    heads_seen = std::max(heads_seen, analysis->heads_seen());
-  }
-  if (observers.empty()) return;
-
-  RunContext context{.pool = session_.pool, .warnings = session_.warnings, .progress = &session_.progress};
-  const Selection seen = shown_heads(heads_seen);
+  PassObservers observers(pass_request(targets));
+  if (observers.all().empty()) return;
+  RunContext context{.pool = session_.pool,
+                     .warnings = session_.warnings,
+                     .progress = &session_.progress,
+                     .streamed_rows = streaming_.rows};
+  const Selection seen = shown_heads(observers.heads_seen());
   if (grid_) {
-    run_axial(open_.model, batch_, *grid_, seen, observers, context);
+    run_axial(open_.model, batch_, *grid_, seen, observers.all(), context);
   } else {
-    run_forward(open_.model, batch_, seen, observers, context);
+    run_forward(open_.model, batch_, seen, observers.all(), context);
   }
-  if (includes_.metrics) results.pattern_metrics = metrics.finish();
-  if (!positions.empty()) results.answers = answers.finish();
+  if (includes_.metrics) results.pattern_metrics = observers.metrics().finish();
+  if (!questions_.empty()) results.answers = observers.answers().finish();
+}
+
+PassRequest AnalysisRun::pass_request(const Targets& targets) const {
+  return {.request = request_,
+          .config = open_.model.config(),
+          .selection = selection_,
+          .metrics = includes_.metrics,
+          .components = components_,
+          .targets = targets,
+          .units = units_,
+          .words = words_,
+          .questions = questions_,
+          .analyses = analyses_};
+}
+
+/// Before any work: whether weights stay in memory, or that the run does not fit.
+void AnalysisRun::plan_memory_use(std::uint64_t kept_values) {
+  if (request_.run.memory == 0) return;
+  Targets targets(components_.size());
+  for (const Part& part : parts_) targets[part.component].push_back({part.what, part.sequence, nullptr});
+  PassObservers observers(pass_request(targets));
+  WorkBytes work;
+  if (!batch_.sequences.empty() && !observers.all().empty()) {
+    const RunContext context{.pool = session_.pool, .warnings = session_.warnings};
+    work = pass_bytes(open_.model, batch_, shown_heads(observers.heads_seen()), observers.all(), context);
+  }
+  work.kept += kept_values * sizeof(float);
+  for (const Part& part : parts_) {
+    constexpr std::size_t huge_page = std::size_t{1} << 21U;  // large arrays are rounded up to one
+    if (kept_values > 0 && checked_product(part.shape).value_or(0) >= huge_page / 2) work.kept += huge_page;
+  }
+  if (includes_.weights || includes_.directions)
+    add_weights_bytes(open_.model, selection_, request_.selection, session_.pool.size(), work);
+  const auto of_weights = [](const PartRow* part) { return !part->of_inputs; };
+  if (includes_.circuits || std::ranges::any_of(includes_.parts, of_weights))
+    work.kept += factors_bytes(open_.model, selection_);
+  streaming_ = plan_memory(request_.run, work);
 }
 
 void AnalysisRun::compute(Results& results, const Targets& targets) {
   if (includes_.weights || includes_.directions) {
     const WeightsOptions options{.across_layers = request_.selection.across_layers,
                                  .fold_norm = request_.selection.fold_norm,
-                                 .directions = includes_.directions ? request_.selection.directions : 0};
+                                 .directions = includes_.directions ? request_.selection.directions : 0,
+                                 .streamed = streaming_.on};
     weights_ = analyze_weights(open_.model, selection_, options, session_.pool, session_.warnings);
   }
   if (!batch_.sequences.empty()) run_pass(results, targets);

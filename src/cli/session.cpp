@@ -2,6 +2,7 @@
 
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/mapped_file.hpp"
+#include "attnctl/base/memory_use.hpp"
 #include "attnctl/checkpoint/source.hpp"
 #include "attnctl/linalg/blas_kernel.hpp"
 
@@ -26,6 +27,7 @@ Session::Session(const RunOptions& run)
     : pool(run.threads == 0 ? available_threads() : run.threads),
       progress(run.progress, run.quiet),
       options(run) {
+  if (run.memory != 0) give_back_freed_memory();
   reserve_blas_buffers(pool.size());
 }
 

@@ -21,6 +21,7 @@
 #include "cli/commands.hpp"
 #include "cli/comparison.hpp"
 #include "cli/inputs.hpp"
+#include "cli/memory_plan.hpp"
 #include "cli/options.hpp"
 #include "cli/reference_file.hpp"
 #include "cli/seeded_input.hpp"
@@ -92,6 +93,7 @@ std::vector<Comparison> compare_float64(const VerifyOptions& options, const Open
   const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&
                    options.selection.component.empty();
   const bool logits = all && config.head.present && (!config.decoder || has_targets(batch));
+  (void)plan_memory(session.options, reference_bytes(open.model, batch, logits));
   std::vector<ReferencePass> passes;
   if (grid) passes = run_axial_reference(open.model, batch, *grid, session.pool);
   session.progress.begin("float64", batch.sequences.size());

@@ -318,6 +318,15 @@ TEST_CASE("kind 139: places of the wrong sort") {
   CHECK(json::accept(slurp(file)));
 }
 
+TEST_CASE("a --memory that is too small is status 5, before any work, and names one that is not") {
+  for (const char* const memory : {"1", "100K", "1M", "20M"}) {
+    check_command_refuses({"analyze", kLlama, "--ids", "1,2,3", "--memory", memory},
+                          {.status = Status::limit, .parts = {"--memory", "the smallest figure that works is"}});
+    check_command_refuses({"weights", kLlama, "--memory", memory},
+                          {.status = Status::limit, .parts = {"--memory", "the smallest figure that works is"}});
+  }
+}
+
 TEST_CASE("kind 134: a memory limit is status 5") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   MESSAGE("skipped: a sanitizer reserves its own address space");

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <random>
@@ -42,4 +43,76 @@ TEST_CASE("resident memory stays below the checkpoint's size and 64 MiB, pattern
     CHECK(result.peak_bytes < most);
     MESSAGE("peak resident " << result.peak_bytes / 1048576 << " MiB of " << most / 1048576);
   }
+}
+
+namespace {
+
+/// The figure that a refusal names, "84M".
+std::string smallest_of(const RunResult& refused) {
+  const std::string before = "works is ";
+  const std::size_t begin = refused.err.find(before);
+  if (begin == std::string::npos) return {};
+  const std::size_t first = begin + before.size();
+  return refused.err.substr(first, refused.err.find('M', first) + 1 - first);
+}
+
+/// Refused with too little, done with the smallest figure that the refusal names, never over it, and with the
+/// bytes that it gives without a limit.
+void check_bounded(const std::vector<std::string>& command) {
+  std::string shown;
+  for (const std::string& word : command) shown += word.size() < 80 ? word + " " : "... ";
+  CAPTURE(shown);
+  const auto with = [&](const std::string& memory) {
+    std::vector<std::string> limited = command;
+    limited.insert(limited.end(), {"--memory", memory});
+    return run_attnctl(limited);
+  };
+  const RunResult refused = with("1M");
+  CHECK(refused.status == 5);
+  CHECK(refused.out.empty());
+  CHECK(std::ranges::count(refused.err, '\n') == 1);
+  const std::string figure = smallest_of(refused);
+  REQUIRE_MESSAGE(!figure.empty(), refused.err);
+  const RunResult bounded = with(figure);
+  CHECK_MESSAGE(bounded.status == 0, bounded.err);
+  const RunResult free = run_attnctl(command);
+  CHECK(bounded.out == free.out);
+  if (kSanitized) return;
+  CHECK(bounded.peak_bytes > 0);
+  CHECK_MESSAGE(bounded.peak_bytes <= std::stoull(figure) << 20, figure, " named, ", bounded.peak_bytes >> 20,
+                " MiB taken");
+}
+
+std::string many_ids(std::size_t count, std::size_t vocabulary) {
+  std::mt19937 random(7);
+  std::string ids = "1";
+  for (std::size_t i = 1; i < count; ++i) ids += "," + std::to_string(random() % vocabulary);
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("--memory bounds resident memory at the smallest figure that a refusal names") {
+  const std::string ids = many_ids(60, 500);
+  for (const char* const model : {"data/tiny-bert", "data/tiny-llama"}) {
+    for (const char* const include :
+         {"metrics", "metrics,patterns,scores,logits", "rollout,flow", "contributions"})
+      check_bounded(
+          {"analyze", model, "--ids", ids, "--include", include, "--format", "json", "--threads", "3"});
+    check_bounded({"weights", model, "--format", "json", "--threads", "2"});
+    check_bounded({"weights", model, "--include", "composition,subspaces,map,circuits", "--format", "json"});
+  }
+}
+
+TEST_CASE("--memory bounds the pass of a model that is much larger than its layers") {
+  const std::filesystem::path model = std::filesystem::path(ATTNCTL_SHARED_DIR) / "models" / "stories15M";
+  if (!std::filesystem::exists(model)) {
+    MESSAGE("skipped: no shared models at " << model.string());
+    return;
+  }
+  const std::string few = many_ids(32, 32000);
+  check_bounded({"analyze", model.string(), "--ids", few, "--include", "metrics,logits", "--format", "json"});
+  const std::string many = many_ids(256, 32000);
+  check_bounded({"analyze", model.string(), "--ids", many, "--include", "metrics", "--format", "json"});
+  check_bounded({"weights", model.string(), "--format", "json"});
 }
