@@ -3,6 +3,7 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/shown.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -26,13 +27,29 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-bool has_space_after(std::string_view misc) {
+/// The value of NAME= in MISC; empty where there is none.
+std::string_view misc_value(std::string_view misc, std::string_view name) {
   while (!misc.empty()) {
     const std::size_t end = std::min(misc.find('|'), misc.size());
-    if (misc.substr(0, end) == "SpaceAfter=No") return false;
+    const std::string_view field = misc.substr(0, end);
+    if (field.starts_with(name) && field.substr(name.size()).starts_with('='))
+      return field.substr(name.size() + 1);
     misc.remove_prefix(std::min(end + 1, misc.size()));
   }
-  return true;
+  return {};
+}
+
+bool has_space_after(std::string_view misc) {
+  return misc_value(misc, "SpaceAfter") != "No";
+}
+
+/// The first word that hangs on none of the others.
+std::size_t head_of(const Mention& mention, const std::vector<ConlluWord>& words) {
+  for (const std::size_t word : mention.words) {
+    const auto head = words[word].head;
+    if (head && (*head == 0 || !std::ranges::binary_search(mention.words, *head - 1))) return word;
+  }
+  return mention.words.back();
 }
 
 /// Reads the lines of one sentence after the other.
@@ -71,6 +88,7 @@ class ConlluReader {
   void read_word(const Fields& fields, std::size_t id);
   void read_range(const Fields& fields, std::string_view id);
   void check_empty_node(std::string_view id) const;
+  void read_entities(const Fields& fields, std::size_t next);
   [[nodiscard]] std::optional<std::uint32_t> read_head(std::string_view head) const;
   void finish();
   void check_heads() const;
@@ -82,6 +100,7 @@ class ConlluReader {
   std::optional<std::string> text_;   // # text
   std::vector<Surface> surfaces_;     // of sentence_
   std::vector<std::uint64_t> lines_;  // of each word
+  EntityBrackets entities_;           // of sentence_
   std::size_t range_end_ = 0;         // words below belong to a multiword token
 };
 
@@ -115,7 +134,10 @@ void ConlluReader::read_row(std::string_view line) {
   }
   const std::string_view id = fields[kId];
   if (id.find('-') != std::string_view::npos) return read_range(fields, id);
-  if (id.find('.') != std::string_view::npos) return check_empty_node(id);
+  if (id.find('.') != std::string_view::npos) {
+    check_empty_node(id);
+    return read_entities(fields, sentence_.words.size());
+  }
   const auto number = parse_id(id);
   if (!number)
     refuse("ID: got {}, need a number, a range such as 3-4, or an empty node such as 8.1", in_quotes(id));
@@ -133,6 +155,7 @@ void ConlluReader::read_word(const Fields& fields, std::size_t id) {
   word.head = read_head(fields[kHead]);
   sentence_.words.push_back(std::move(word));
   lines_.push_back(line_);
+  read_entities(fields, id - 1);
   if (id <= range_end_) return;
   surfaces_.push_back({.form = std::string(fields[kForm]),
                        .first = id - 1,
@@ -177,6 +200,12 @@ std::optional<std::uint32_t> ConlluReader::read_head(std::string_view head) cons
   return static_cast<std::uint32_t>(*number);
 }
 
+/// Mentions that open at this node begin with word `next`.
+void ConlluReader::read_entities(const Fields& fields, std::size_t next) {
+  const std::string wrong = entities_.read(misc_value(fields[kMisc], "Entity"), next, sentence_.words.size());
+  if (!wrong.empty()) refuse("MISC: Entity: {}", wrong);
+}
+
 /// Every word leads to the root, or to a word whose head is left open.
 void ConlluReader::check_heads() const {
   const std::vector<ConlluWord>& words = sentence_.words;
@@ -206,9 +235,17 @@ void ConlluReader::finish() {
     }
     check_heads();
     place_words(text_, surfaces_, file_, sentence_);
+    std::string wrong;
+    sentence_.mentions = entities_.finish(wrong);
+    if (!wrong.empty()) refuse("MISC: Entity: {}", wrong);
+    for (Mention& mention : sentence_.mentions) {
+      mention.head = head_of(mention, sentence_.words);
+      mention.type = mention_type(sentence_.words[mention.head].upos);
+    }
     sentences_.push_back(std::move(sentence_));
   }
   sentence_ = {};
+  entities_ = {};
   text_.reset();
   surfaces_.clear();
   lines_.clear();

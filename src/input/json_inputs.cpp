@@ -20,9 +20,13 @@ struct Key {
   bool text, tokens, ids;
 };
 constexpr std::array kKeys = {
-    Key{"id", true, true, true},          Key{"text", true, false, false},
-    Key{"text_pair", true, false, false}, Key{"tokens", false, true, false},
-    Key{"ids", false, false, true},       Key{"token_type_ids", false, true, true},
+    Key{"id", true, true, true},
+    Key{"text", true, false, false},
+    Key{"text_pair", true, false, false},
+    Key{"mentions", true, false, false},
+    Key{"tokens", false, true, false},
+    Key{"ids", false, false, true},
+    Key{"token_type_ids", false, true, true},
     Key{"mask", false, true, true},
 };
 
@@ -40,7 +44,8 @@ JsonInput::JsonInput(const ordered_json& object, std::string where)
     const auto* key = std::find_if(kKeys.begin(), kKeys.end(),
                                    [&wanted = name](const Key& each) { return each.name == wanted; });
     if (key == kKeys.end()) {
-      refuse(escaped(name), "unsupported key; known: id, text, text_pair, tokens, ids, token_type_ids, mask");
+      refuse(escaped(name),
+             "unsupported key; known: id, text, text_pair, mentions, tokens, ids, token_type_ids, mask");
     }
     const bool goes = text ? key->text : tokens ? key->tokens : key->ids;
     if (!goes)
@@ -69,6 +74,7 @@ TextInput JsonInput::text() const {
   TextInput input;
   input.text = string("text");
   if (object_.contains("text_pair")) input.pair = string("text_pair");
+  if (has_mentions() && input.pair) refuse("mentions", "does not go with \"text_pair\"");
   if (object_.contains("id")) input.id = id();
   return input;
 }

@@ -21,6 +21,8 @@ class JsonInput {
   JsonInput(const nlohmann::ordered_json& object, std::string where);
 
   [[nodiscard]] bool has_text() const { return object_.contains("text"); }
+  [[nodiscard]] bool has_mentions() const { return object_.contains("mentions"); }
+  [[nodiscard]] const nlohmann::ordered_json& object() const { return object_; }
   /// For an object with "text". Throws Error(bad_input).
   [[nodiscard]] TextInput text() const;
   /// For an object with "tokens" or "ids". Throws Error(bad_input).

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "input/json_inputs.hpp"
+#include "input/json_mentions.hpp"
 
 namespace attnctl {
 namespace {
@@ -46,9 +47,7 @@ struct SentenceStream::State {
   [[nodiscard]] std::optional<std::string> take_piece(TextPlace& place);
   void read_piece(const std::string& piece, const TextPlace& place, CorpusSentence& sentence);
   [[nodiscard]] std::optional<CorpusSentence> next_item();
-  [[nodiscard]] Sequence sequence_of(const JsonInput& input) {
-    return input.has_text() ? encoder.encode(input.text()) : input.sequence(vocabulary);
-  }
+  void read_object(const JsonInput& input, CorpusSentence& sentence);
 };
 
 /// The next line, or the next lines up to a blank one; nullopt at the end of the file.
@@ -93,9 +92,19 @@ void SentenceStream::State::read_piece(const std::string& piece, const TextPlace
     if (!read.empty()) sentence.sequence = encoder.encode(std::move(read.front()));
   } else {
     require_utf8(piece, place);
-    for_each_json_input(piece, format, place,
-                        [&](const JsonInput& input) { sentence.sequence = sequence_of(input); });
+    for_each_json_input(piece, format, place, [&](const JsonInput& input) { read_object(input, sentence); });
   }
+}
+
+void SentenceStream::State::read_object(const JsonInput& input, CorpusSentence& sentence) {
+  if (!input.has_text()) {
+    sentence.sequence = input.sequence(vocabulary);
+    return;
+  }
+  TextInput text = input.text();
+  if (input.has_mentions())
+    sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
+  sentence.sequence = encoder.encode(std::move(text));
 }
 
 /// Of a .json.
@@ -106,8 +115,7 @@ std::optional<CorpusSentence> SentenceStream::State::next_item() {
   const std::size_t number = item++;
   const bool one = !document->is_array();
   sentence.where = one ? block.place.file : fmt::format("{}: /{}", block.place.file, number);
-  sentence.sequence =
-      sequence_of(JsonInput(one ? *document : (*document)[number], sentence.where + (one ? ": " : "")));
+  read_object(JsonInput(one ? *document : (*document)[number], sentence.where + (one ? ": " : "")), sentence);
   if (sentence.sequence.queries() == 0)
     fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence.where);
   return sentence;

@@ -113,6 +113,66 @@ TEST_CASE("sentences end at blank lines, in CRLF, and at the end of the file (11
   CHECK(read("# only a comment\n\n").empty());
 }
 
+/// "e1 0,1 head 1 NOUN's type" as "e1[0 1]1n ".
+std::string mentions(const ConlluSentence& sentence) {
+  std::string shown;
+  for (const Mention& each : sentence.mentions) {
+    const char* const types = "pxn";
+    shown += fmt::format("{}[{}]{}{} ", each.entity, fmt::join(each.words, " "), each.head,
+                         each.type ? types[static_cast<std::size_t>(*each.type)] : '-');
+  }
+  return shown;
+}
+
+TEST_CASE("brackets of Entity= are mentions, with the head of their words") {
+  struct Row {
+    const char* name;
+    std::string text;
+    const char* want;
+  };
+  const auto word = [](const char* id, const char* upos, const char* head, const std::string& misc) {
+    return std::string(id) + "\tw\t_\t" + upos + "\t_\t_\t" + head + "\tdep\t_\t" + misc + "\n";
+  };
+  const std::vector<Row> rows = {
+      {"none", word("1", "NOUN", "0", "X=(e1)"), ""},
+      {"another annotation", word("1", "NOUN", "0", "Entity=B-PER"), ""},
+      {"one word", word("1", "PRON", "0", "A=1|Entity=(e1-person-1-new)|SpaceAfter=No"), "e1[0]0p "},
+      {"nested, closed and opened at once",
+       word("1", "DET", "3", "Entity=(3-a(4-b-c)(5") + word("2", "PROPN", "3", "Entity=5)") +
+           word("3", "NOUN", "0", "Entity=3)(6)"),
+       "3[0 1 2]2n 5[0 1]0p 4[0]0p 6[2]2n "},
+      {"the same entity twice", word("1", "X", "2", "Entity=(e(e") + word("2", "PROPN", "0", "Entity=e)e)"),
+       "e[0 1]1x e[0 1]1x "},
+      {"no heads known", word("1", "_", "_", "Entity=(e1") + word("2", "_", "_", "Entity=e1)"), "e1[0 1]1- "},
+      {"parts with a gap",
+       word("1", "NOUN", "0", "Entity=(e1[1/2]-x)") + word("2", "VERB", "1", "Entity=(e2)") +
+           word("3", "VERB", "1", "Entity=(e1[2/2]-x)"),
+       "e1[0 2]0n e2[1]1n "},
+      {"empty nodes have no words, and take part in those of others",
+       word("0.1", "_", "_", "Entity=(e1)(e2") + word("1", "NOUN", "0", "_") +
+           word("1.1", "_", "_", "Entity=e2)"),
+       "e2[0]0n "},
+  };
+  for (const Row& each : rows) {
+    CAPTURE(each.name);
+    const auto sentences = read(each.text + "\n" + word("1", "NOUN", "0", "Entity=(e1)"));
+    CHECK(mentions(sentences.front()) == each.want);
+    CHECK(mentions(sentences.back()) == "e1[0]0n ");
+  }
+  for (const auto& [misc, part] : std::vector<std::pair<std::string, const char*>>{
+           {"Entity=(e1", "\"e1\" is not closed in its sentence"},
+           {"Entity=e1)", "\"e1\" is closed and was not opened"},
+           {"Entity=(e1)e1)", "\"e1\" is closed and was not opened"},
+           {"Entity=()", "a bracket without an entity"},
+           {"Entity=(e1)x", "\"x\" neither opens nor closes"},
+           {"Entity=(e1[2/2])", "\"e1[2/2]\" has no first part"},
+       }) {
+    CAPTURE(misc);
+    CHECK_THROWS_WITH_AS(read(word("1", "X", "0", misc)), doctest::Contains(part), Error);
+    CHECK_THROWS_WITH_AS(read(word("1", "X", "0", misc)), doctest::Contains("x.conllu: line"), Error);
+  }
+}
+
 TEST_CASE("damaged CoNLL-U is refused with the line") {
   struct Row {
     int kind;  // of the list of bad inputs; 0: not in it

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attnctl/input/mentions.hpp"
 #include "attnctl/input/text_blocks.hpp"
 #include "attnctl/input/words.hpp"
 
@@ -33,6 +34,7 @@ struct ConlluSentence {
   std::uint64_t line = 0;  // of its first word in the file
   std::vector<ConlluWord> words;
   std::vector<MultiwordToken> multiword;
+  std::vector<Mention> mentions;  // as MISC's Entity= tells, by their first words
 };
 
 /// Appends the sentences of a block that ends at a blank line, or at the end of the file. A word's characters
@@ -40,7 +42,10 @@ struct ConlluSentence {
 /// their forms add up to it, else each has all of them. Empty nodes (8.1) are left out. Lines may end in
 /// CRLF. Throws Error(bad_input) with the line: not UTF-8, not ten columns, a repeated or skipped ID, a range
 /// that is reversed or overlaps, a HEAD that is out of range or leads in a circle, forms that are not the
-/// text.
+/// text, brackets of Entity= that do not match.
+///
+/// The head of a mention is the first of its words whose HEAD is outside of it, its last word where no HEAD
+/// is known.
 void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences);
 
 }  // namespace attnctl

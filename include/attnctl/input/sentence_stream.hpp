@@ -20,7 +20,7 @@ namespace attnctl {
 struct CorpusSentence {
   Sequence sequence;  // tokenized; special and separator flags as finish_batch gives them
   std::string where;  // "FILE: line 12", for messages
-  std::shared_ptr<const ConlluSentence> annotation;  // of a treebank; else null
+  std::shared_ptr<const ConlluSentence> annotation;  // of a treebank, or a text with mentions; else null
 };
 
 /// The sentences of a file one after the other, in bounded memory: of a .conllu a sentence, of a .txt or

@@ -45,8 +45,8 @@ struct CorpusCounts {
 struct CorpusBlock {
   std::uint64_t number = 0;  // from 0
   Batch batch;
-  /// [batch.sequences], of a treebank: the sentence's annotation; null elsewhere. Windows of one sentence
-  /// share it; their Sequence::words are of the whole sentence.
+  /// [batch.sequences], the annotation of a treebank's sentence, or of a text with mentions; else null.
+  /// Windows of one sentence share it; their Sequence::words are of the whole sentence.
   std::vector<std::shared_ptr<const ConlluSentence>> annotations;
   CorpusCounts counts;
   std::vector<std::string> skipped;  // what was wrong with bad sentences, in their order
