@@ -40,6 +40,7 @@ struct StudyOptions {
   std::optional<std::string> state, checkpoint;
   double checkpoint_every = 60;
   bool skip_bad = false;
+  bool fold_subtypes = false;
 };
 
 Shard parse_shard(const std::string& text) {
@@ -154,7 +155,8 @@ StudyIdentity StudyCommand::identity() {
           {"max_length", or_none(options_.max_length)},
           {"stride", or_none(options_.stride)},
           {"seed", std::to_string(options_.seed)},
-          {"skip_bad", options_.skip_bad ? "true" : "false"}};
+          {"skip_bad", options_.skip_bad ? "true" : "false"},
+          {"fold_subtypes", options_.fold_subtypes ? "true" : "false"}};
 }
 
 StudyHeader StudyCommand::header() {
@@ -165,6 +167,7 @@ StudyHeader StudyCommand::header() {
                      .model = model_record(open_.model),
                      .model_path = open_.model.source().given,
                      .files = {}};
+  header.shape.fold_subtypes = options_.fold_subtypes;
   for (const CorpusFile& file : corpus_.files) header.files.push_back(file.path.string());
   return header;
 }
@@ -273,6 +276,10 @@ void add_study(CLI::App& app, Action& action) {
       ->group("Selection");
   command->add_option("--seed", options->seed, "of measures that draw at random")
       ->capture_default_str()
+      ->group("Selection");
+  command
+      ->add_flag("--fold-subtypes", options->fold_subtypes,
+                 "of syntax: relations without their subtypes, nsubj:pass as nsubj")
       ->group("Selection");
   add_state_options(*command, *options);
   add_document_options(*command, options->output, study_formats);

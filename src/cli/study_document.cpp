@@ -146,6 +146,7 @@ Document study_document(const StudyState& state, const StudyResults& results) {
   Record summary;
   summary.set("blocks", state.blocks_done()).set("of", state.blocks() ? Value(*state.blocks()) : Value());
   summary.set("strongest", strongest_table(results));
+  for (const auto& [name, value] : results.summary.fields) summary.set(name, value);
   Document document;
   document.head.set("schema", "attnctl.study/1")
       .set("attnctl", std::move(tool))

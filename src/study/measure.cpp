@@ -26,6 +26,10 @@ constexpr std::array kCatalogue = {
                make_repeats_measure, repeats_metrics},
     MeasureRow{"distance", "weight by the distance of key and query, in bins that double", 1,
                make_distance_measure, distance_metrics},
+    MeasureRow{"syntax", "of a treebank: relations that heads follow, trees", 1, make_syntax_measure,
+               metrics_of_syntax},
+    MeasureRow{"coreference", "of a corpus with mentions: heads that lead to antecedents", 1,
+               make_coreference_measure, metrics_of_coreference},
 };
 
 }  // namespace
@@ -58,7 +62,7 @@ StudyText StudyShape::grid(std::string title, const std::vector<Cell>& cells) co
 }
 
 StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed) {
-  StudyShape shape{{}, seed};
+  StudyShape shape{.heads = {}, .seed = seed};
   for (const HeadId id : selection.heads) {
     shape.heads.push_back({id, head_name(config, id), component_cell(config, id.layer),
                            config.layers.at(id.layer).number, kv_head_of(config, id)});

@@ -23,6 +23,7 @@ void save_header(StateWriter& out, const StudyHeader& header) {
     out.text(value);
   }
   out.number(header.shape.seed);
+  out.flag(header.shape.fold_subtypes);
   out.number(header.shape.heads.size());
   for (const StudyHead& head : header.shape.heads) {
     for (const std::size_t number : {head.id.layer, head.id.head, head.layer, head.kv_head})
@@ -61,6 +62,7 @@ StudyHeader load_header(StateReader& in) {
     header.identity.emplace_back(std::move(name), in.text());
   }
   header.shape.seed = in.number();
+  header.shape.fold_subtypes = in.flag();
   for (std::size_t left = in.count(); left > 0; --left) {
     StudyHead& head = header.shape.heads.emplace_back();
     for (std::size_t* const number : {&head.id.layer, &head.id.head, &head.layer, &head.kv_head})

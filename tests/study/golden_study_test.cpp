@@ -61,6 +61,31 @@ TEST_CASE("a study of 200 sentences gives what NumPy finds by the definitions") 
   }
 }
 
+TEST_CASE("syntax and coreference are what an independent program counts") {
+  struct Row {
+    const char* model;
+    std::vector<std::string> more;
+  };
+  for (const Row& row : {Row{"tiny-bert", {}}, Row{"tiny-llama", {"--fold-subtypes"}}}) {
+    CAPTURE(row.model);
+    const std::string data = ATTNCTL_SOURCE_DIR "/data/";
+    std::vector<std::string> words = {"study",          data + row.model,
+                                      "--input",        data + "treebank.conllu",
+                                      "--measures",     "syntax,coreference",
+                                      "--batch-tokens", "16",
+                                      "--format",       "json"};
+    words.insert(words.end(), row.more.begin(), row.more.end());
+    const RunResult result = run_attnctl(words);
+    REQUIRE(result.status == 0);
+    const json found = json::parse(result.out);
+    const json wanted = json::parse(
+        slurp(ATTNCTL_SOURCE_DIR "/tests/golden/study/treebank-" + std::string(row.model) + ".json"));
+    CHECK(wanted.size() == 3);
+    for (const auto& [section, items] : wanted.items())
+      CHECK(difference(items, found.at(section), section, 1e-6) == "");
+  }
+}
+
 TEST_CASE("quantiles of a study lie between its extremes and in order") {
   const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
   const RunResult result = run_attnctl({"study", ATTNCTL_SOURCE_DIR "/data/tiny-llama", "--input",

@@ -34,6 +34,7 @@ struct StudyHead {
 struct StudyShape {
   std::vector<StudyHead> heads;  // ascending
   std::uint64_t seed = 0;        // of measures that draw
+  bool fold_subtypes = false;    // of relations: nsubj:pass as nsubj
 
   /// Columns component, layer, head, which every table of CSV begins with, and their cells.
   [[nodiscard]] static std::vector<std::string> head_columns();

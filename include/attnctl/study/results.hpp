@@ -49,6 +49,7 @@ struct StudyResults {
   std::vector<Table> tables;          // of CSV
   std::vector<StudyText> texts;       // of the page
   std::vector<StrongHead> strongest;  // of `summary`, and of the page
+  Record summary;                     // further fields of `summary`
 };
 
 /// Adds the heads with the largest values, three at most, the largest first; those without a value are left

@@ -20,4 +20,10 @@ namespace attnctl {
 [[nodiscard]] std::span<const Metric> repeats_metrics();
 [[nodiscard]] std::span<const Metric> distance_metrics();
 
+[[nodiscard]] std::unique_ptr<Measure> make_syntax_measure(const StudyShape& shape);
+[[nodiscard]] std::span<const Metric> metrics_of_syntax();
+
+[[nodiscard]] std::unique_ptr<Measure> make_coreference_measure(const StudyShape& shape);
+[[nodiscard]] std::span<const Metric> metrics_of_coreference();
+
 }  // namespace attnctl
