@@ -8,7 +8,7 @@ namespace attnctl::linalg {
 
 const GemmKernels* avx2_gemm_kernels() {
 #if defined(__AVX2__) && defined(__FMA__)
-  static constexpr GemmKernels table = GemmSet<xsimd::fma3<xsimd::avx2>>::table("avx2", 48, 24);
+  static constexpr GemmKernels table = gemm_table<xsimd::fma3<xsimd::avx2>>("avx2", 48, 24);
   return &table;
 #else
   return nullptr;

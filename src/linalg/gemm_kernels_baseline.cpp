@@ -5,9 +5,9 @@ namespace attnctl::linalg {
 
 const GemmKernels* baseline_gemm_kernels() {
 #if defined(__x86_64__)
-  static constexpr GemmKernels table = GemmSet<xsimd::sse2>::table("sse2", 8, 8);
+  static constexpr GemmKernels table = gemm_table<xsimd::sse2>("sse2", 8, 8);
 #else
-  static constexpr GemmKernels table = GemmSet<xsimd::default_arch>::table("baseline", 8, 8);
+  static constexpr GemmKernels table = gemm_table<xsimd::default_arch>("baseline", 8, 8);
 #endif
   return &table;
 }

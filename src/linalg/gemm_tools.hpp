@@ -1,13 +1,44 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
+#include <utility>
 
 #include <xsimd/xsimd.hpp>
 
-// Of linalg/gemm_kernels_impl.hpp, in an unnamed namespace as all of it.
+// Of the kernels of linalg/gemm_kernels.hpp; see linalg/kernels_impl.hpp for why all of it is in an unnamed
+// namespace and calls nothing of the standard library.
 
 namespace attnctl::linalg {
 namespace {
+
+/// f(0), f(1), ... unrolled.
+template <typename F, std::size_t... I>
+[[gnu::always_inline]] inline void each_of(const F& f, std::index_sequence<I...> /*indices*/) {
+  (f(std::integral_constant<std::size_t, I>{}), ...);
+}
+template <std::size_t N, typename F>
+[[gnu::always_inline]] inline void each(const F& f) {
+  each_of(f, std::make_index_sequence<N>{});
+}
+
+/// Part `index` of `parts` equal parts of an extent.
+struct Part {
+  std::size_t first, count;
+  Part(std::size_t extent, std::size_t index, std::size_t parts)
+      : first(extent * index / parts), count(extent * (index + 1) / parts - first) {}
+};
+
+/// The cache lines of one row of the next tile that a pass over a tile asks for, each step one of each row.
+struct Ahead {
+  const float* data = nullptr;
+  std::size_t stride = 0;  // between the places asked for in one step
+  std::size_t count = 0;
+};
+
+[[gnu::always_inline]] inline void prefetch(const float* at) {
+  __builtin_prefetch(at, 0, 2);  // into L2: L1 holds the tile at work, and has few fill buffers
+}
 
 /// The sums over all lanes of four vectors.
 template <typename Arch, typename Batch = xsimd::batch<float, Arch>>
