@@ -14,9 +14,9 @@ struct ProductsOfColumns {
   static constexpr std::size_t rows = 6;
   static constexpr std::size_t vectors = lanes == 16 ? 4 : 2;  // 32 registers; 16 elsewhere
   static constexpr std::size_t cols = vectors * lanes;
-  static constexpr std::size_t block_cols = 64;   // columns of b at a time: whole lines of its rows
-  static constexpr std::size_t block_depth = 32;  // rows of b at a time: few enough pages
-  static constexpr std::size_t blocks_ahead = 4;
+  static constexpr std::size_t block_cols = 128;   // columns of b at a time: eight lines of each of its rows
+  static constexpr std::size_t block_depth = 128;  // rows of b at a time: tiles of c come and go seldom
+  static constexpr std::size_t blocks_ahead = 1;
   static constexpr std::size_t panel_depth = 64;
 
   struct Tile {
@@ -108,8 +108,8 @@ struct ProductsOfColumns {
     const std::size_t row_tiles = (p.m + rows - 1) / rows;
     const std::size_t col_tiles = (chunk.count + cols - 1) / cols;
     const float* const b = p.b + chunk.first_inner * p.b_stride + chunk.first_col;
-    // Where a line of b is read in several tiles, or a tile is not whole.
-    const bool packed = chunk.count % cols != 0 || (block_cols > cols && row_tiles > 1);
+    // Where tiles are narrow, so that memory would be read in scraps, or not whole.
+    const bool packed = chunk.count % cols != 0 || (cols < 64 && row_tiles > 1);
     if (packed) pack(b, p.b_stride, chunk.depth, chunk.count, room);
     constexpr std::size_t lines = block_cols / 16;
     for (std::size_t u = 0; u < col_tiles; ++u) {
