@@ -132,9 +132,12 @@ void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapS
 
 }  // namespace
 
-void write_svg(OutputFile& out, const HeatmapPage& page) {
+void write_svg(OutputFile& out, const HeatmapPage& page, std::span<const std::string> texts) {
   check(page, out.name());
-  const PageLayout layout = lay_out(page);
+  if (!texts.empty() && (page.heatmaps.size() != 1 || texts.size() != page.heatmaps[0].values.size()))
+    throw std::invalid_argument("texts that do not fit the cells of a heatmap");
+  PageLayout layout = lay_out(page);
+  layout.cells.texts = texts;
   SvgCanvas canvas;
   for (std::size_t i = 0; i < page.heatmaps.size(); ++i) draw_panel(canvas, layout, page, i);
   draw_titles(canvas, layout, page);

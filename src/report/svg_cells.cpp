@@ -84,7 +84,9 @@ std::string_view ink_of(double value, double half) {
   return std::abs(value) < 0.005 ? "#9a9a9a" : "#262626";
 }
 
-void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
+void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale,
+                 const CellStyle& style) {
+  const double size = style.size;
   const double font = std::clamp(size * 0.3, 8.0, 14.0);
   const double half = std::max(std::abs(scale.low), std::abs(scale.high)) / 2;
   const std::size_t columns = heatmap.values.shape[1];
@@ -93,12 +95,12 @@ void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& 
         fmt::format("<g font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">\n", coordinate(font), ink));
     for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
       const double value = value_at(heatmap.values, i);
-      if (std::isnan(value) || ink_of(value, half) != ink) continue;
+      const std::string shown = style.texts.empty() ? cell_text(value) : xml_escaped(style.texts[i]);
+      if (shown.empty() || ink_of(value, half) != ink) continue;
       const std::size_t row = i / columns;
       const double x = (static_cast<double>(i % columns) + 0.5) * size;
       const double y = (static_cast<double>(row) + 0.5) * size + font * 0.36;
-      canvas.raw(
-          fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", coordinate(x), coordinate(y), cell_text(value)));
+      canvas.raw(fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", coordinate(x), coordinate(y), shown));
     }
     canvas.raw("</g>\n");
   }
@@ -126,7 +128,7 @@ void draw_cells(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& s
     draw_compact(canvas, heatmap, scale, style.size);
   }
   canvas.raw("</g>\n");
-  if (style.values) draw_values(canvas, heatmap, scale, style.size);
+  if (style.values) draw_values(canvas, heatmap, scale, style);
   canvas.raw("</g>\n");
 }
 

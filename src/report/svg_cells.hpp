@@ -3,6 +3,8 @@
 #include "attnctl/report/svg.hpp"
 
 #include <cstddef>
+#include <span>
+#include <string>
 
 #include "report/svg_canvas.hpp"
 
@@ -10,9 +12,10 @@ namespace attnctl {
 
 /// How the cells of a heatmap are drawn.
 struct CellStyle {
-  double size = 0;         // pixels of a side
-  bool values = false;     // the number in each cell
-  bool pointable = false;  // an element for each cell, which tells its labels and value
+  double size = 0;                          // pixels of a side
+  bool values = false;                      // the number in each cell
+  bool pointable = false;                   // an element for each cell, which tells its labels and value
+  std::span<const std::string> texts = {};  // [rows * columns], in the place of numbers; or none at all
 };
 
 /// Draws the cells of a heatmap with its first cell's corner at (x, y).

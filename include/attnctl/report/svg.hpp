@@ -4,6 +4,8 @@
 #include "attnctl/base/output_file.hpp"
 
 #include <cstddef>
+#include <span>
+#include <string>
 
 namespace attnctl {
 
@@ -14,6 +16,7 @@ inline constexpr std::size_t most_svg_cells = 250000;
 /// show their value with two decimals, in white ink from half of the scale's end on, and up to some thousands
 /// of cells each tells its labels and value when pointed at. Long labels are turned and cut, many are thinned
 /// out. Throws Error(limit) over most_svg_cells, and std::invalid_argument where labels and shape disagree.
-void write_svg(OutputFile& out, const HeatmapPage& page);
+/// `texts`: of a page of one heatmap, shown in its cells in the place of numbers [rows * columns].
+void write_svg(OutputFile& out, const HeatmapPage& page, std::span<const std::string> texts = {});
 
 }  // namespace attnctl
