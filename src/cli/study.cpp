@@ -24,6 +24,7 @@
 namespace attnctl::cli {
 namespace {
 
+constexpr std::size_t kProbeSequences = 32;
 constexpr const char* kStateFormat = "attnctl.study.state/1";
 
 struct StudyOptions {
@@ -117,6 +118,8 @@ CorpusOptions StudyCommand::corpus_options() const {
                        .max_length = options_.max_length,
                        .stride = options_.stride,
                        .skip_bad = options_.skip_bad};
+  if (std::ranges::any_of(measures_, &MeasureRow::of_probe))
+    corpus.probe = {.sequences = kProbeSequences, .seed = options_.seed};
   for (const InputItem& item : options_.inputs.items)
     corpus.files.push_back({item.value, input_format(item.value, options_.inputs)});
   return corpus;
@@ -299,6 +302,8 @@ void add_study(CLI::App& app, Action& action) {
       "  attnctl study data/tiny-bert --input data/tiny-bert/sentences.jsonl --format text\n"
       "  attnctl study data/tiny-llama --input data/tiny-llama/sentences.jsonl --measures metrics | jq "
       "'.heads[0].entropy'\n"
+      "  attnctl study data/tiny-llama --input data/tiny-llama/sentences.jsonl --measures probe,roles -o "
+      "roles.svg\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --checkpoint run.state -o study.json\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --batch-tokens 16 --shard 1/2 --state "
       "1.state");

@@ -2,6 +2,7 @@
 
 #include "attnctl/base/error.hpp"
 #include "attnctl/report/json.hpp"
+#include "attnctl/report/svg.hpp"
 
 #include <algorithm>
 
@@ -10,7 +11,8 @@
 namespace attnctl::cli {
 
 Target study_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs) {
-  return resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::text}, inputs);
+  return resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text},
+                        inputs);
 }
 
 StudyOutput::StudyOutput(const Target& target, const OutputOptions& options, Session& session)
@@ -51,6 +53,11 @@ void StudyOutput::write(const StudyState& state) {
       return;
     case Format::text:
       out_->write(study_text(state, results, options_, text_style(target_)));
+      break;
+    case Format::svg:
+      if (!results.page)
+        fail(Status::usage, "--format svg draws the roles of heads: need --measures roles or probe");
+      write_svg(*out_, *results.page, results.page_texts);
       break;
     case Format::jsonl:
       write_jsonl(*out_, study_document(state, results), write);

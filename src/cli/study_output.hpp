@@ -13,7 +13,7 @@
 namespace attnctl::cli {
 
 /// The formats that `study` and `merge` write, for --help.
-inline const std::vector<std::string> study_formats = {"json", "jsonl", "csv", "text"};
+inline const std::vector<std::string> study_formats = {"json", "jsonl", "csv", "svg", "text"};
 [[nodiscard]] Target study_target(const OutputOptions& options,
                                   const std::vector<std::filesystem::path>& inputs);
 

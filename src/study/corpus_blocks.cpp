@@ -10,6 +10,11 @@
 #include <utility>
 
 namespace attnctl {
+namespace {
+
+constexpr std::size_t kProbeBlock = 16;  // sequences of a block of the probe
+
+}  // namespace
 
 CorpusCounts& CorpusCounts::operator+=(const CorpusCounts& other) {
   sentences += other.sentences;
@@ -65,6 +70,9 @@ void CorpusBlocks::check(const CorpusSentence& sentence) const {
 
 void CorpusBlocks::add(CorpusSentence sentence, CorpusBlock& block) {
   Sequence& whole = sentence.sequence;
+  for (std::size_t i = 0; !any_ && i < whole.ids.size() && whole.special[i] != 0; ++i)
+    prefix_.push_back(whole.ids[i]);
+  any_ = true;
   ++block.counts.sentences;
   block.counts.words += whole.word_texts.size();
   std::vector<Sequence> parts;
@@ -84,6 +92,29 @@ void CorpusBlocks::add(CorpusSentence sentence, CorpusBlock& block) {
 }
 
 std::optional<CorpusBlock> CorpusBlocks::next() {
+  std::optional<CorpusBlock> block = probe_ ? std::nullopt : next_of_corpus();
+  if (!block) block = next_of_probe();
+  if (block) block->number = number_++;
+  return block;
+}
+
+std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
+  if (!probe_) {
+    const ProbeRoom room{prefix_, model_.config().embedding.vocabulary, limit_};
+    probe_ = probe_sequences(options_.probe, room, vocabulary_);
+  }
+  CorpusBlock block;
+  for (; next_probe_ < probe_->size() && block.probes.size() < kProbeBlock; ++next_probe_) {
+    ProbeSequence& probe = (*probe_)[next_probe_];
+    block.probes.push_back(probe.marks);
+    block.batch.sequences.push_back(std::move(probe.sequence));
+  }
+  if (block.probes.empty()) return std::nullopt;
+  block.annotations.resize(block.probes.size());
+  return block;
+}
+
+std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
   CorpusBlock block;
   while (true) {
     std::optional<CorpusSentence> sentence = std::exchange(pending_, std::nullopt);
@@ -98,7 +129,6 @@ std::optional<CorpusBlock> CorpusBlocks::next() {
       }
     }
     if (!sentence) break;
-    any_ = true;
     const std::uint64_t tokens = block.counts.tokens + sentence->sequence.queries();
     if (block.counts.sentences > 0 && tokens > options_.batch_tokens) {
       pending_ = std::move(sentence);
@@ -114,7 +144,6 @@ std::optional<CorpusBlock> CorpusBlocks::next() {
     }
     if (block.skipped.empty()) return std::nullopt;
   }
-  block.number = number_++;
   return block;
 }
 

@@ -30,6 +30,10 @@ constexpr std::array kCatalogue = {
                metrics_of_syntax},
     MeasureRow{"coreference", "of a corpus with mentions: heads that lead to antecedents", 1,
                make_coreference_measure, metrics_of_coreference},
+    MeasureRow{"probe", "random tokens said twice: induction, duplicate and previous token, with a control",
+               1, make_probe_measure, probe_metrics, true},
+    MeasureRow{"roles", "what each head is, with its evidence and its null (needs probe for some roles)", 1,
+               make_roles_measure, roles_metrics},
 };
 
 }  // namespace

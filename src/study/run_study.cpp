@@ -18,18 +18,18 @@ using Clock = std::chrono::steady_clock;
 /// Hands the pass of one block to the measures of a study, rows of patterns computed once for all of them.
 class StudyPass final : public Observer {
  public:
-  StudyPass(const StudyBlock& block, const std::vector<std::unique_ptr<Measure>>& measures)
-      : block_(block), measures_(measures) {
+  StudyPass(const StudyBlock& block, std::vector<Measure*> measures)
+      : block_(block), measures_(std::move(measures)) {
     for (const StudyHead& head : block.shape.heads) heads_.push_back(head.id);
   }
 
   [[nodiscard]] Needs needs() const override {
     Needs needs;
-    for (const auto& measure : measures_) needs |= measure->needs();
+    for (const Measure* const measure : measures_) needs |= measure->needs();
     return needs;
   }
   void begin(const Model& /*model*/, const Batch& /*batch*/) override {
-    for (const auto& measure : measures_) measure->begin(block_);
+    for (Measure* const measure : measures_) measure->begin(block_);
   }
   void panel(const AttentionPanel& panel) override {
     const auto head = head_index(heads_, {panel.layer, panel.head});
@@ -42,15 +42,28 @@ class StudyPass final : public Observer {
       if (!std::isfinite(rows_.back().distance)) rows_.pop_back();
     }
     const StudyPanel shown{panel, *head, rows_, block_.visible(panel.sequence, panel.layer)};
-    for (const auto& measure : measures_) measure->panel(shown);
+    for (Measure* const measure : measures_) measure->panel(shown);
+  }
+  void end() {
+    for (Measure* const measure : measures_) measure->end();
   }
 
  private:
   const StudyBlock& block_;
-  const std::vector<std::unique_ptr<Measure>>& measures_;
+  std::vector<Measure*> measures_;
   std::vector<HeadId> heads_;
   std::vector<PatternRow> rows_;
 };
+
+/// Those of a study that blocks of this kind are for.
+std::vector<Measure*> measures_for(const CorpusBlock& block, const StudyHeader& header,
+                                   const std::vector<std::unique_ptr<Measure>>& measures) {
+  std::vector<Measure*> wanted;
+  for (std::size_t i = 0; i < measures.size(); ++i) {
+    if (header.measures[i]->of_probe != block.probes.empty()) wanted.push_back(measures[i].get());
+  }
+  return wanted;
+}
 
 /// What workers share: the corpus is read by whoever is free, and so is the state added to.
 class Runner {
@@ -115,11 +128,11 @@ class Runner {
     if (!corpus.batch.sequences.empty()) {
       Pool alone(1);
       const StudyBlock block(run_.model, run_.vocabulary, corpus, state_.header().shape);
-      StudyPass pass(block, measures);
+      StudyPass pass(block, measures_for(corpus, state_.header(), measures));
       Observer* const observers[] = {&pass};
       RunContext context{.pool = alone, .warnings = warnings};
       run_forward(run_.model, corpus.batch, run_.selection, observers, context);
-      for (const auto& measure : measures) measure->end();
+      pass.end();
     }
     const std::lock_guard lock(adding_);
     state_.add(corpus, measures, warnings.list(), run_.kernel);

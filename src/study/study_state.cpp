@@ -2,6 +2,7 @@
 
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/shown.hpp"
+#include "attnctl/study/roles.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -114,6 +115,7 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
 StudyResults StudyState::finish() const {
   StudyResults results;
   for (const auto& measure : measures_) measure->finish(results);
+  add_roles(results, header_->shape);
   return results;
 }
 

@@ -5,6 +5,7 @@
 #include "attnctl/input/text_input.hpp"
 #include "attnctl/input/text_sequence.hpp"
 #include "attnctl/model/model.hpp"
+#include "attnctl/study/probe.hpp"
 #include "attnctl/tokenizer/vocabulary.hpp"
 
 #include <cstddef>
@@ -30,6 +31,7 @@ struct CorpusOptions {
   std::optional<std::size_t> max_length;  // tokens of a sequence; nullopt: what the model takes
   std::optional<std::size_t> stride;      // longer sentences become windows that begin so far apart
   bool skip_bad = false;                  // else a bad sentence throws
+  ProbePlan probe = {};                   // what follows the corpus in blocks of its own
 };
 
 struct CorpusCounts {
@@ -50,10 +52,12 @@ struct CorpusBlock {
   std::vector<std::shared_ptr<const ConlluSentence>> annotations;
   CorpusCounts counts;
   std::vector<std::string> skipped;  // what was wrong with bad sentences, in their order
+  std::vector<ProbeMarks> probes;    // [batch.sequences] of a block of the probe; empty elsewhere
 };
 
-/// Cuts a corpus into blocks, one at a time and in order. Sequences are complete (as finish_batch leaves
-/// them) and fit the model; a sequence's id is where it stands, "FILE: line 12".
+/// Cuts a corpus into blocks, one at a time and in order; behind them come those of the probe, whose
+/// sequences begin with the special tokens that the first sentence begins with. Sequences are complete (as
+/// finish_batch leaves them) and fit the model; a sequence's id is where it stands, "FILE: line 12".
 class CorpusBlocks {
  public:
   /// All arguments are borrowed.
@@ -73,6 +77,8 @@ class CorpusBlocks {
   [[nodiscard]] std::optional<CorpusSentence> next_sentence();
   void check(const CorpusSentence& sentence) const;
   void add(CorpusSentence sentence, CorpusBlock& block);
+  [[nodiscard]] std::optional<CorpusBlock> next_of_corpus();
+  [[nodiscard]] std::optional<CorpusBlock> next_of_probe();
 
   const CorpusOptions& options_;
   const Model& model_;
@@ -86,6 +92,9 @@ class CorpusBlocks {
   std::uint64_t number_ = 0;
   std::uint64_t tokens_hash_ = 0;
   bool any_ = false;
+  std::vector<std::int64_t> prefix_;                 // special tokens that the first sentence begins with
+  std::optional<std::vector<ProbeSequence>> probe_;  // made when the corpus has ended
+  std::size_t next_probe_ = 0;
 };
 
 /// A sequence of ids cut to windows of at most `most` tokens that begin `stride` tokens of the text apart;

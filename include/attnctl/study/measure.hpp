@@ -107,6 +107,7 @@ struct MeasureRow {
   std::uint64_t version;  // of its state: a new one where that changes
   std::unique_ptr<Measure> (*make)(const StudyShape& shape);
   std::span<const Metric> (*metrics)();  // what its numbers mean
+  bool of_probe = false;                 // it sees the blocks of the probe alone, others those of the corpus
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
 

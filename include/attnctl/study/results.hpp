@@ -1,7 +1,9 @@
 #pragma once
 
+#include "attnctl/base/heatmap.hpp"
 #include "attnctl/base/result.hpp"
 #include "attnctl/study/moments.hpp"
+#include "attnctl/study/role_evidence.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -44,6 +46,9 @@ struct StrongHead {
 
 /// What measures give when all blocks are in.
 struct StudyResults {
+  std::vector<RoleEvidence> evidence;   // that roles are told by
+  std::optional<HeatmapPage> page;      // of svg: layers by heads,
+  std::vector<std::string> page_texts;  // and what stands in its cells
   std::vector<HeadField> head_fields;
   std::vector<Section> sections;      // of the document
   std::vector<Table> tables;          // of CSV

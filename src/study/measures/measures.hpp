@@ -25,5 +25,10 @@ namespace attnctl {
 
 [[nodiscard]] std::unique_ptr<Measure> make_coreference_measure(const StudyShape& shape);
 [[nodiscard]] std::span<const Metric> metrics_of_coreference();
+[[nodiscard]] std::unique_ptr<Measure> make_probe_measure(const StudyShape& shape);
+[[nodiscard]] std::span<const Metric> probe_metrics();
+
+[[nodiscard]] std::unique_ptr<Measure> make_roles_measure(const StudyShape& shape);
+[[nodiscard]] std::span<const Metric> roles_metrics();
 
 }  // namespace attnctl

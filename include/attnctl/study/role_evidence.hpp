@@ -1,0 +1,25 @@
+#pragma once
+
+#include "attnctl/study/ratio_sums.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace attnctl {
+
+/// What a measure found that speaks for a role of a head, or against it: the rules of roles.hpp decide. Any
+/// measure may give some; a role that no measure gives evidence for is not told.
+struct RoleEvidence {
+  std::size_t head = 0;         // in StudyShape::heads
+  std::string_view role;        // RoleRow::name
+  std::string detail;           // "-1", "[SEP]", "nsubj to_head"; may be empty
+  std::optional<double> score;  // evidence without one is none
+  std::optional<double> null;   // what the score is where nothing was learned
+  std::optional<Interval> interval;
+  std::uint64_t count = 0;  // rows, or pairs of words
+};
+
+}  // namespace attnctl

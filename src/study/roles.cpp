@@ -1,0 +1,151 @@
+#include "attnctl/study/roles.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace attnctl {
+namespace {
+
+constexpr std::array kRows = {
+    RoleRow{.name = "induction",
+            .letter = 'I',
+            .measure = "probe",
+            .score = "random tokens said twice: mean weight of the second copy on the token behind the first "
+                     "occurrence of the query's",
+            .null = "the same where the first copy is of other tokens",
+            .least = 0.3,
+            .beside = "",
+            .source = "Olsson et al. 2022"},
+    RoleRow{.name = "duplicate-token",
+            .letter = 'D',
+            .measure = "probe",
+            .score =
+                "random tokens said twice: mean weight of the second copy on the first occurrence of the "
+                "query's token",
+            .null = "the same where the first copy is of other tokens",
+            .least = 0.3,
+            .beside = "",
+            .source = "Wang et al. 2022"},
+    RoleRow{.name = "syntactic",
+            .letter = 'Y',
+            .measure = "relations",
+            .score = "share of a relation's words whose largest weight is on the word at its other end, on "
+                     "the half that the head was not chosen on",
+            .null = "the best fixed offset of that relation",
+            .margin = 0.1,
+            .beside = "",
+            .source = "Clark et al. 2019, section 4.2; Voita et al. 2019, section 5.2"},
+    RoleRow{
+        .name = "coreferent",
+        .letter = 'C',
+        .measure = "coreference",
+        .score = "share of mentions whose largest weight among mentions before them is on their antecedent",
+        .null = "the best of nearest mention, same words, and random",
+        .margin = 0.1,
+        .beside = "",
+        .source = "Clark et al. 2019, section 4.3"},
+    RoleRow{.name = "rare-token",
+            .letter = 'R',
+            .measure = "rare",
+            .score = "mean weight on the rarest token of the sentence",
+            .null = "even weights",
+            .least = 0.5,
+            .beside = "",
+            .source = "Voita et al. 2019, section 5.3"},
+    RoleRow{.name = "positional",
+            .letter = 'P',
+            .measure = "roles",
+            .score = "share of rows that have their largest weight at the offset, of those with a key there",
+            .null = "peaks that fall on any visible key",
+            .least = 0.9,
+            .beside = "",
+            .source = "Voita et al. 2019, section 5.1"},
+    RoleRow{.name = "separator",
+            .letter = 'E',
+            .measure = "roles",
+            .score = "mean weight on a special token that is not at position 0",
+            .null = "even weights",
+            .least = 0.5,
+            .beside = "",
+            .source = "Clark et al. 2019, section 3.2"},
+    RoleRow{.name = "sink",
+            .letter = 'S',
+            .measure = "roles",
+            .score = "mean weight of the other queries on position 0",
+            .null = "even weights",
+            .least = 0.5,
+            .beside = "",
+            .source = "Xiao et al. 2023"},
+    RoleRow{.name = "local",
+            .letter = 'L',
+            .measure = "roles",
+            .score = "mean weight on keys at most 2 tokens away, of rows that may attend to others too",
+            .null = "even weights",
+            .least = 0.5,
+            .margin = 0.1,
+            .beside = "positional",
+            .source = "Clark et al. 2019, section 3.1; Raganato and Tiedemann 2018"},
+    RoleRow{.name = "broad",
+            .letter = 'B',
+            .measure = "roles",
+            .score = "mean of entropy / ln(visible keys)",
+            .null = "1, which is that of even weights",
+            .least = 0.9,
+            .above_null = false,
+            .beside = "",
+            .source = "Clark et al. 2019, section 3.3"},
+};
+
+constexpr double kRounding = 1e-6;  // of float32 weights: no evidence that something is above its null
+
+const RoleRow& row_of(std::string_view role) {
+  const auto* const row = std::ranges::find(kRows, role, &RoleRow::name);
+  if (row == kRows.end()) throw std::logic_error("evidence of a role that has no rule");
+  return *row;
+}
+
+}  // namespace
+
+std::span<const RoleRow> role_rows() {
+  return kRows;
+}
+
+std::string rule_of(const RoleRow& row) {
+  std::string rule;
+  const auto add = [&rule](const std::string& part) { rule += (rule.empty() ? "" : "; ") + part; };
+  if (row.least > 0) add(fmt::format("score >= {}", row.least));
+  if (row.margin > 0) add(fmt::format("score >= null + {}", row.margin));
+  if (row.above_null) add("interval above the null");
+  if (!row.beside.empty()) add(fmt::format("not {}", row.beside));
+  return rule;
+}
+
+bool meets(const RoleRow& row, const RoleEvidence& evidence) {
+  if (!evidence.score || !evidence.null || !evidence.interval) return false;
+  if (*evidence.score < row.least) return false;
+  if (row.margin > 0 && *evidence.score < *evidence.null + row.margin) return false;
+  return !row.above_null || evidence.interval->low > *evidence.null + kRounding;
+}
+
+std::vector<Role> decide_roles(const std::vector<RoleEvidence>& evidence) {
+  std::vector<Role> roles;
+  for (const RoleEvidence& each : evidence) {
+    const RoleRow& row = row_of(each.role);
+    if (meets(row, each)) roles.push_back({&row, each});
+  }
+  std::ranges::stable_sort(roles, {},
+                           [](const Role& role) { return std::pair(role.evidence.head, role.row); });
+  const std::vector<Role> all = roles;
+  std::erase_if(roles, [&all](const Role& role) {
+    return std::ranges::any_of(all, [&role](const Role& other) {
+      return other.evidence.head == role.evidence.head && other.row->name == role.row->beside;
+    });
+  });
+  return roles;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,261 @@
+#include "attnctl/study/roles.hpp"
+
+#include "attnctl/base/warnings.hpp"
+#include "attnctl/study/run_study.hpp"
+#include "attnctl/study/study_state.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/planted_model.hpp"
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// "0.0 positional -1", ..., of a model over a corpus of the planted model's tokens.
+std::vector<std::string> roles_of(const MemoryModel& memory, std::uint64_t seed) {
+  const Model model = memory.bound();
+  const TempDir folder;
+  const Vocabulary vocabulary = PlantedModel::vocabulary();
+  TextEncoder encoder({}, "planted");
+  const Selection selection = Selection::all(model.config());
+  CorpusOptions corpus;
+  corpus.files = {{folder.write("corpus.jsonl", PlantedModel::corpus(seed, 30)), InputFormat::jsonl}};
+  corpus.probe.sequences = 8;
+  corpus.probe.seed = seed;
+  StudyState state(StudyHeader{.identity = {},
+                               .shape = shape_of(selection, model.config(), seed),
+                               .measures = parse_measures("probe,roles"),
+                               .model = {},
+                               .model_path = "planted",
+                               .files = {}});
+  Pool pool(1);
+  Progress progress(ProgressMode::never, true);
+  run_study({.model = model,
+             .vocabulary = vocabulary,
+             .encoder = encoder,
+             .selection = selection,
+             .corpus = corpus,
+             .shard = {},
+             .checkpoint = {},
+             .kernel = "",
+             .pool = pool,
+             .progress = progress},
+            state);
+  std::vector<std::string> found;
+  for (const Role& role : decide_roles(state.finish().evidence)) {
+    std::string line = state.header().shape.heads[role.evidence.head].name + " ";
+    line += std::string(role.row->name) + (role.evidence.detail.empty() ? "" : " " + role.evidence.detail);
+    found.push_back(line);
+  }
+  return found;
+}
+
+TEST_CASE("planted heads have the roles that they were built for, and no others") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    const PlantedModel planted = PlantedModel::make(seed);
+    std::vector<std::string> wanted;
+    for (const auto& [head, role] : planted.roles) wanted.push_back(head + " " + role);
+    CHECK(roles_of(planted.model, seed) == wanted);
+  }
+}
+
+TEST_CASE("heads of random weights have no role but broad or local") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    for (const std::string& found : roles_of(PlantedModel::random(seed), seed)) {
+      CAPTURE(found);
+      CHECK((found.ends_with(" broad") || found.ends_with(" local")));
+    }
+  }
+}
+
+TEST_CASE("the heads of tiny-llama are found to be what data/README.md says") {
+  const std::string model = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
+  const RunResult result = run_attnctl({"study", model, "--input", model + "/sentences.jsonl", "--measures",
+                                        "probe,roles", "--format", "json"});
+  REQUIRE(result.status == 0);
+  std::set<std::string> induction, previous, duplicate, sink, all;
+  for (const nlohmann::json& role : nlohmann::json::parse(result.out).at("roles")) {
+    const std::string head = role["head"];
+    all.insert(head);
+    if (role["role"] == "induction") induction.insert(head);
+    if (role["role"] == "duplicate-token") duplicate.insert(head);
+    if (role["role"] == "positional" && role["detail"] == "-1") previous.insert(head);
+    if (role["role"] == "sink") sink.insert(head);
+  }
+  using Heads = std::set<std::string>;
+  CHECK(induction == Heads{"2.0", "3.0", "3.1", "3.2", "3.3"});
+  CHECK(previous == Heads{"1.0", "1.1", "2.2", "2.3"});
+  CHECK(duplicate.empty());
+  CHECK(sink == Heads{"3.2"});
+  CHECK(all.size() == 16);  // those without a role too
+}
+
+TEST_CASE("the picture of roles has the letters of their grid") {
+  const std::string model = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
+  const Words study = {"study", model, "--input", model + "/sentences.jsonl", "--format", "svg"};
+  const RunResult result = run_attnctl(study);
+  REQUIRE(result.status == 0);
+  for (const char* const letters : {">IS</text>", ">P</text>", ">.</text>", "I induction"}) {
+    CAPTURE(letters);
+    CHECK(result.out.find(letters) != std::string::npos);
+  }
+  Words without = study;
+  without.insert(without.end(), {"--measures", "metrics"});
+  const RunResult refused = run_attnctl(without);
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("--measures roles") != std::string::npos);
+}
+
+/// A row as docs/roles.md shows it.
+std::string documented(const RoleRow& row) {
+  std::ostringstream line;
+  line << "| `" << row.name << "` | " << row.letter << " | `" << row.measure << "` | " << row.score << " | "
+       << row.null << " | " << rule_of(row) << " | " << row.source << " |";
+  return line.str();
+}
+
+TEST_CASE("docs/roles.md shows the rules, row by row") {
+  std::istringstream page(slurp(ATTNCTL_SOURCE_DIR "/docs/roles.md"));
+  std::vector<std::string> shown;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| `")) shown.push_back(line);
+  }
+  std::vector<std::string> wanted;
+  for (const RoleRow& row : role_rows()) wanted.push_back(documented(row));
+  CHECK(shown == wanted);
+}
+
+TEST_CASE("a rule needs its score, its margin and an interval above the null") {
+  const auto row_of = [](std::string_view name) {
+    return *std::ranges::find(role_rows(), name, &RoleRow::name);
+  };
+  struct Case {
+    const char* role;
+    double score, null;
+    std::optional<Interval> interval;
+    bool met;
+  };
+  const std::vector<Case> cases = {
+      {"induction", 0.5, 0.1, Interval{0.4, 0.6}, true},
+      {"induction", 0.29, 0.1, Interval{0.2, 0.38}, false},   // too little
+      {"induction", 0.5, 0.1, Interval{0.05, 0.95}, false},   // too unsure
+      {"induction", 0.5, 0.1, std::nullopt, false},           // one sentence
+      {"induction", 0.5, 0.5, Interval{0.5, 0.5}, false},     // its control, exactly
+      {"syntactic", 0.45, 0.3, Interval{0.4, 0.5}, true},     // any score
+      {"syntactic", 0.39, 0.3, Interval{0.35, 0.43}, false},  // not ten points
+      {"broad", 0.97, 1, Interval{0.96, 0.98}, true},         // never above its null
+      {"broad", 0.8, 1, Interval{0.7, 0.9}, false},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.role);
+    CAPTURE(each.score);
+    const RoleRow row = row_of(each.role);
+    const RoleEvidence evidence{0, row.name, "", each.score, each.null, each.interval, 10};
+    CHECK(meets(row, evidence) == each.met);
+  }
+}
+
+TEST_CASE("a local head that is positional is called positional alone") {
+  const Interval sure{0.95, 1};
+  const std::vector<Role> roles = decide_roles({{1, "local", "", 0.97, 0.2, sure, 9},
+                                                {1, "positional", "-1", 0.97, 0.2, sure, 9},
+                                                {0, "local", "", 0.97, 0.2, sure, 9}});
+  REQUIRE(roles.size() == 2);
+  CHECK((roles[0].evidence.head == 0 && roles[0].row->name == "local"));
+  CHECK((roles[1].evidence.head == 1 && roles[1].row->name == "positional"));
+  CHECK_THROWS_AS((void)decide_roles({{0, "unheard of", "", 1, 0, sure, 9}}), std::logic_error);
+}
+
+/// By NumPy and SciPy: a, b of four sentences; r = sum a / sum b; scipy.stats.t.ppf(0.975, 3).
+TEST_CASE("an interval is that of a ratio over sentences") {
+  RatioSums sums;
+  CHECK_FALSE(sums.mean().has_value());
+  const std::vector<SentenceTerm> terms = {{3, 1, 5}, {4, 2, 9}, {0, 0, 0}, {2.5, 0.5, 7}, {3, 1, 6}};
+  RatioSums half, rest;
+  for (std::size_t i = 0; i < terms.size(); ++i) (i % 2 == 0 ? half : rest).add(terms[i]);
+  rest.merge(half);
+  CHECK(rest.sentences() == 4);
+  CHECK(rest.rows() == 27);
+  CHECK(*rest.mean() == doctest::Approx(12.5 / 27));
+  CHECK(*rest.null() == doctest::Approx(4.5 / 27));
+  CHECK(rest.interval()->low == doctest::Approx(0.3205202).epsilon(1e-4));
+  CHECK(rest.interval()->high == doctest::Approx(0.6054057).epsilon(1e-4));
+  StateWriter out;
+  rest.save(out);
+  StateReader in(out.bytes(), "state");
+  RatioSums read;
+  read.load(in);
+  CHECK(in.at_end());
+  CHECK(read.interval()->low == rest.interval()->low);
+  CHECK_FALSE(sums.interval().has_value());
+  sums.add({5, 1, 5});
+  CHECK_FALSE(sums.interval().has_value());  // one sentence
+  sums.add({1, 1, 5});
+  CHECK(sums.interval()->low == 0);  // cut
+  CHECK(sums.interval()->high == 1);
+}
+
+TEST_CASE("quantiles of Student's t are those of SciPy") {
+  for (const auto& [degrees, wanted] : std::vector<std::pair<std::uint64_t, double>>{{1, 12.706205},
+                                                                                     {2, 4.302653},
+                                                                                     {5, 2.570582},
+                                                                                     {30, 2.042272},
+                                                                                     {31, 2.039513},
+                                                                                     {40, 2.021075},
+                                                                                     {100, 1.983972},
+                                                                                     {1000, 1.962339}}) {
+    CAPTURE(degrees);
+    CHECK(student_quantile(degrees) == doctest::Approx(wanted).epsilon(3e-5));
+  }
+}
+
+TEST_CASE("the probe says distinct tokens twice, and its control says others first") {
+  const Vocabulary vocabulary = PlantedModel::vocabulary();
+  const ProbeRoom room{{PlantedModel::kBegin}, 34, 20};
+  const std::vector<ProbeSequence> probes = probe_sequences({.sequences = 3, .seed = 5}, room, vocabulary);
+  REQUIRE(probes.size() == 6);
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const std::vector<std::int64_t>& ids = probes[i].sequence.ids;
+    const ProbeMarks& marks = probes[i].marks;
+    CHECK(marks.first == 1);
+    CHECK(marks.length == 8);  // a quarter of 32 ordinary tokens
+    CHECK(marks.repeated == (i % 2 == 0));
+    REQUIRE(ids.size() == 17);
+    CHECK(ids[0] == PlantedModel::kBegin);
+    CHECK(std::ranges::max(ids) == PlantedModel::kBegin);  // and no other special token
+    const std::set<std::int64_t> said(ids.begin() + 1, ids.end());
+    CHECK(said.size() == (marks.repeated ? 8 : 16));
+    if (marks.repeated) CHECK(std::equal(ids.begin() + 1, ids.begin() + 9, ids.begin() + 9));
+    if (!marks.repeated)
+      CHECK(std::equal(ids.begin() + 9, ids.end(), probes[i - 1].sequence.ids.begin() + 9));
+  }
+  CHECK(probes[0].sequence.ids != probes[2].sequence.ids);
+  const auto sizes = [&](const ProbePlan& plan, const ProbeRoom& of) {
+    return probe_sequences(plan, of, vocabulary).size();
+  };
+  CHECK(sizes({.sequences = 3}, {{PlantedModel::kBegin}, 34, 8}) == 0);  // no room for two copies of four
+  CHECK(sizes({.sequences = 3}, {{}, 15, 20}) == 0);                     // nor tokens to choose from
+  CHECK(sizes({.sequences = 0}, room) == 0);
+  // A plan with more sequences begins with the same ones.
+  CHECK(probe_sequences({.sequences = 1, .seed = 5}, room, vocabulary)[0].sequence.ids ==
+        probes[0].sequence.ids);
+}
+
+}  // namespace
+}  // namespace attnctl::test
