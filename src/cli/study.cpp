@@ -2,6 +2,7 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/parse_number.hpp"
 #include "attnctl/linalg/blas_kernel.hpp"
+#include "attnctl/study/random_twin.hpp"
 #include "attnctl/study/run_study.hpp"
 
 #include <algorithm>
@@ -42,6 +43,7 @@ struct StudyOptions {
   double checkpoint_every = 60;
   bool skip_bad = false;
   bool fold_subtypes = false;
+  std::size_t null_models = 0;
 };
 
 Shard parse_shard(const std::string& text) {
@@ -159,7 +161,8 @@ StudyIdentity StudyCommand::identity() {
           {"stride", or_none(options_.stride)},
           {"seed", std::to_string(options_.seed)},
           {"skip_bad", options_.skip_bad ? "true" : "false"},
-          {"fold_subtypes", options_.fold_subtypes ? "true" : "false"}};
+          {"fold_subtypes", options_.fold_subtypes ? "true" : "false"},
+          {"null_model", std::to_string(options_.null_models)}};
 }
 
 StudyHeader StudyCommand::header() {
@@ -167,6 +170,7 @@ StudyHeader StudyCommand::header() {
   StudyHeader header{.identity = identity(),
                      .shape = shape_of(selection_, config, options_.seed),
                      .measures = measures_,
+                     .null_models = options_.null_models,
                      .model = model_record(open_.model),
                      .model_path = open_.model.source().given,
                      .files = {}};
@@ -189,6 +193,10 @@ void StudyCommand::run() {
   std::optional<StudyOutput> output;
   if (target_) output.emplace(*target_, options_.output, session_);
   StudyState state = begin_or_resume();
+  Warnings ignored;  // those of the model's own binding, again
+  std::vector<Model> null_models;
+  for (std::size_t i = 0; i < options_.null_models; ++i)
+    null_models.push_back(random_twin(open_.model, options_.seed + i, ignored));
   session_.progress.begin("study", corpus_bytes_);
   run_study({.model = open_.model,
              .vocabulary = open_.vocabulary,
@@ -199,7 +207,8 @@ void StudyCommand::run() {
              .checkpoint = {.path = options_.checkpoint, .seconds = options_.checkpoint_every},
              .kernel = blas_kernel(),
              .pool = session_.pool,
-             .progress = session_.progress},
+             .progress = session_.progress,
+             .null_models = null_models},
             state);
   session_.progress.end();
   if (options_.state) state.write(*options_.state);
@@ -283,6 +292,12 @@ void add_study(CLI::App& app, Action& action) {
   command
       ->add_flag("--fold-subtypes", options->fold_subtypes,
                  "of syntax: relations without their subtypes, nsubj:pass as nsubj")
+      ->group("Selection");
+  command
+      ->add_option("--null-model", options->null_models,
+                   "roles must also exceed those of N models of the same shape with shuffled weights")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000))
       ->group("Selection");
   add_state_options(*command, *options);
   add_document_options(*command, options->output, study_formats);

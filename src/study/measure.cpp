@@ -31,9 +31,9 @@ constexpr std::array kCatalogue = {
     MeasureRow{"coreference", "of a corpus with mentions: heads that lead to antecedents", 1,
                make_coreference_measure, metrics_of_coreference},
     MeasureRow{"probe", "random tokens said twice: induction, duplicate and previous token, with a control",
-               1, make_probe_measure, probe_metrics, true},
+               1, make_probe_measure, probe_metrics, true, true},
     MeasureRow{"roles", "what each head is, with its evidence and its null (needs probe for some roles)", 1,
-               make_roles_measure, roles_metrics},
+               make_roles_measure, roles_metrics, false, true},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -128,7 +129,22 @@ bool meets(const RoleRow& row, const RoleEvidence& evidence) {
   if (!evidence.score || !evidence.null || !evidence.interval) return false;
   if (*evidence.score < row.least) return false;
   if (row.margin > 0 && *evidence.score < *evidence.null + row.margin) return false;
+  if (row.above_null && evidence.random && *evidence.score <= *evidence.random) return false;
   return !row.above_null || evidence.interval->low > *evidence.null + kRounding;
+}
+
+void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random) {
+  std::map<std::string_view, double> most;  // above the null
+  for (const RoleEvidence& each : of_random) {
+    if (!each.score || !each.null) continue;
+    const double above = *each.score - *each.null;
+    const auto [place, fresh] = most.try_emplace(each.role, above);
+    if (!fresh) place->second = std::max(place->second, above);
+  }
+  for (RoleEvidence& each : evidence) {
+    const auto found = most.find(each.role);
+    if (found != most.end() && each.null) each.random = *each.null + found->second;
+  }
 }
 
 std::vector<Role> decide_roles(const std::vector<RoleEvidence>& evidence) {

@@ -24,6 +24,12 @@ Value interval_value(const std::optional<Interval>& interval) {
   return List{Value(real_cell(interval->low)), Value(real_cell(interval->high))};
 }
 
+/// What was asked of a role; beside random models more than without.
+std::string rule_of(const Role& role) {
+  const bool beats_random = role.row->above_null && role.evidence.random;
+  return attnctl::rule_of(*role.row) + (beats_random ? "; score above random" : "");
+}
+
 /// The roles of each head; empty for a head without any.
 std::vector<std::vector<const Role*>> by_head(const std::vector<Role>& roles, std::size_t heads) {
   std::vector<std::vector<const Role*>> sorted(heads);
@@ -39,7 +45,7 @@ Section roles_section(const std::vector<Role>& roles, const StudyShape& shape,
     if (sorted[h].empty()) {
       Record none;
       none.set("head", shape.heads[h].name);
-      for (const char* const name : {"role", "detail", "score", "null", "interval", "count"})
+      for (const char* const name : {"role", "detail", "score", "null", "random", "interval", "count"})
         none.set(name, Value());
       none.set("rule", looked_for);
       items.emplace_back(std::move(none));
@@ -52,9 +58,10 @@ Section roles_section(const std::vector<Role>& roles, const StudyShape& shape,
           .set("detail", text_or_nothing(evidence.detail))
           .set("score", real_cell(evidence.score))
           .set("null", real_cell(evidence.null))
+          .set("random", real_cell(evidence.random))
           .set("interval", interval_value(evidence.interval))
           .set("count", evidence.count)
-          .set("rule", rule_of(*role->row));
+          .set("rule", rule_of(*role));
       items.emplace_back(std::move(record));
     }
   }
@@ -68,6 +75,7 @@ std::vector<Cell> evidence_cells(const Role& role) {
   return {text_or_nothing(evidence.detail),
           real_cell(evidence.score),
           real_cell(evidence.null),
+          real_cell(evidence.random),
           interval ? real_cell(interval->low) : Cell(),
           interval ? real_cell(interval->high) : Cell(),
           count_cell(evidence.count)};
@@ -75,7 +83,8 @@ std::vector<Cell> evidence_cells(const Role& role) {
 
 Table roles_table(const std::vector<Role>& roles, const StudyShape& shape, const std::string& looked_for) {
   std::vector<std::string> columns = StudyShape::head_columns();
-  columns.insert(columns.end(), {"role", "detail", "score", "null", "low", "high", "count", "rule"});
+  columns.insert(columns.end(),
+                 {"role", "detail", "score", "null", "random", "low", "high", "count", "rule"});
   std::vector<std::vector<Cell>> rows;
   const auto sorted = by_head(roles, shape.heads.size());
   for (std::size_t h = 0; h < sorted.size(); ++h) {
@@ -89,7 +98,7 @@ Table roles_table(const std::vector<Role>& roles, const StudyShape& shape, const
       row.emplace_back(std::string(role->row->name));
       const std::vector<Cell> cells = evidence_cells(*role);
       row.insert(row.end(), cells.begin(), cells.end());
-      row.emplace_back(rule_of(*role->row));
+      row.emplace_back(rule_of(*role));
     }
   }
   return make_table("roles", std::move(columns), std::move(rows));
@@ -115,7 +124,8 @@ Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
       cells.insert(cells.end(), rest.begin(), rest.end());
     }
   }
-  return make_table("strongest", {"", "role", "head", "detail", "score", "null", "low", "high", "count"},
+  return make_table("strongest",
+                    {"", "role", "head", "detail", "score", "null", "random", "low", "high", "count"},
                     std::move(rows));
 }
 
@@ -181,6 +191,7 @@ std::string legend_of(const std::vector<Role>& roles) {
 
 void add_roles(StudyResults& results, const StudyShape& shape) {
   if (results.evidence.empty()) return;
+  set_random(results.evidence, results.null_evidence);
   const std::vector<Role> roles = decide_roles(results.evidence);
   const std::string looked_for = none_of(results.evidence);
   results.sections.push_back(roles_section(roles, shape, looked_for));

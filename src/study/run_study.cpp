@@ -56,11 +56,11 @@ class StudyPass final : public Observer {
 };
 
 /// Those of a study that blocks of this kind are for.
-std::vector<Measure*> measures_for(const CorpusBlock& block, const StudyHeader& header,
+std::vector<Measure*> measures_for(const CorpusBlock& block, const std::vector<const MeasureRow*>& rows,
                                    const std::vector<std::unique_ptr<Measure>>& measures) {
   std::vector<Measure*> wanted;
   for (std::size_t i = 0; i < measures.size(); ++i) {
-    if (header.measures[i]->of_probe != block.probes.empty()) wanted.push_back(measures[i].get());
+    if (rows[i]->of_probe != block.probes.empty()) wanted.push_back(measures[i].get());
   }
   return wanted;
 }
@@ -122,19 +122,32 @@ class Runner {
     return state_.has(block);
   }
 
+  /// Shows the patterns of a block to measures of it.
+  void show(const Model& model, const CorpusBlock& corpus, const std::vector<Measure*>& measures,
+            Warnings& warnings) const {
+    if (corpus.batch.sequences.empty() || measures.empty()) return;
+    Pool alone(1);
+    const StudyBlock block(model, run_.vocabulary, corpus, state_.header().shape);
+    StudyPass pass(block, measures);
+    Observer* const observers[] = {&pass};
+    RunContext context{.pool = alone, .warnings = warnings};
+    run_forward(model, corpus.batch, run_.selection, observers, context);
+    pass.end();
+  }
+
   void compute(const CorpusBlock& corpus) {
-    std::vector<std::unique_ptr<Measure>> measures = state_.make_measures();
+    const StudyHeader& header = state_.header();
+    const auto measures = state_.make_measures();
     Warnings warnings;
-    if (!corpus.batch.sequences.empty()) {
-      Pool alone(1);
-      const StudyBlock block(run_.model, run_.vocabulary, corpus, state_.header().shape);
-      StudyPass pass(block, measures_for(corpus, state_.header(), measures));
-      Observer* const observers[] = {&pass};
-      RunContext context{.pool = alone, .warnings = warnings};
-      run_forward(run_.model, corpus.batch, run_.selection, observers, context);
-      pass.end();
+    show(run_.model, corpus, measures_for(corpus, header.measures, measures), warnings);
+    std::vector<std::vector<std::unique_ptr<Measure>>> nulls;
+    for (const Model& model : run_.null_models) {
+      Warnings ignored;  // of random numbers
+      nulls.push_back(state_.make_null_measures());
+      show(model, corpus, measures_for(corpus, header.null_measures(), nulls.back()), ignored);
     }
     const std::lock_guard lock(adding_);
+    for (std::size_t i = 0; i < nulls.size(); ++i) state_.add_null(i, nulls[i]);
     state_.add(corpus, measures, warnings.list(), run_.kernel);
     if (!run_.checkpoint.path || Clock::now() < next_checkpoint_) return;
     write_checkpoint();
@@ -163,6 +176,7 @@ void load_all(const Model& model, const Selection& selection) {
 
 void run_study(const StudyRun& run, StudyState& state) {
   load_all(run.model, run.selection);
+  for (const Model& model : run.null_models) load_all(model, run.selection);
   Runner runner(run, state);
   try {
     run.pool.run(run.pool.size(), [&](std::size_t, std::size_t) { runner.work(); });

@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view kMagic = "attnctl study\n";
 constexpr std::uint64_t kVersion = 1;
 constexpr std::size_t kLargest = std::size_t{1} << 31;
+constexpr std::uint64_t kMostNullModels = 1000;
 
 void save_header(StateWriter& out, const StudyHeader& header) {
   out.number(header.identity.size());
@@ -36,6 +37,7 @@ void save_header(StateWriter& out, const StudyHeader& header) {
     out.text(row->name);
     out.number(row->version);
   }
+  out.number(header.null_models);
   out.value(header.model);
   out.text(header.model_path);
   out.number(header.files.size());
@@ -74,6 +76,8 @@ StudyHeader load_header(StateReader& in) {
   }
   if (header.shape.heads.empty()) in.damaged("it has no heads");
   for (std::size_t left = in.count(); left > 0; --left) header.measures.push_back(load_measure(in));
+  header.null_models = in.number();
+  if (header.null_models > kMostNullModels) in.damaged("more random models than there can be");
   header.model = in.value();
   header.model_path = in.text();
   for (std::size_t left = in.count(); left > 0; --left) header.files.push_back(in.text());
@@ -141,6 +145,9 @@ void StudyState::save(StateWriter& out) const {
   out.number(kernels_.size());
   for (const std::string& kernel : kernels_) out.text(kernel);
   for (const auto& measure : measures_) measure->save(out);
+  for (const auto& measures : nulls_) {
+    for (const auto& measure : measures) measure->save(out);
+  }
 }
 
 void StudyState::load(StateReader& in) {
@@ -165,6 +172,9 @@ void StudyState::load(StateReader& in) {
   }
   for (std::size_t left = in.count(); left > 0; --left) kernels_.insert(in.text());
   for (const auto& measure : measures_) measure->load(in);
+  for (const auto& measures : nulls_) {
+    for (const auto& measure : measures) measure->load(in);
+  }
   if (!in.at_end()) in.damaged("something follows its end");
 }
 

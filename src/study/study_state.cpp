@@ -11,6 +11,21 @@
 #include <tuple>
 
 namespace attnctl {
+namespace {
+
+using Measures = std::vector<std::unique_ptr<Measure>>;
+
+Measures make_all(const std::vector<const MeasureRow*>& rows, const StudyShape& shape) {
+  Measures measures;
+  for (const MeasureRow* const row : rows) measures.push_back(row->make(shape));
+  return measures;
+}
+
+void merge_measures(Measures& measures, const Measures& others) {
+  for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
+}
+
+}  // namespace
 
 void require_same_study(const StudyIdentity& identity, const std::string& name, const StudyIdentity& wanted,
                         const std::string& wanted_name) {
@@ -27,12 +42,22 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
 }
 
 StudyState::StudyState(StudyHeader header)
-    : header_(std::make_unique<StudyHeader>(std::move(header))), measures_(make_measures()) {}
+    : header_(std::make_unique<StudyHeader>(std::move(header))), measures_(make_measures()) {
+  for (std::size_t i = 0; i < header_->null_models; ++i) nulls_.push_back(make_null_measures());
+}
 
-std::vector<std::unique_ptr<Measure>> StudyState::make_measures() const {
-  std::vector<std::unique_ptr<Measure>> measures;
-  for (const MeasureRow* const row : header_->measures) measures.push_back(row->make(header_->shape));
-  return measures;
+std::vector<const MeasureRow*> StudyHeader::null_measures() const {
+  std::vector<const MeasureRow*> rows = measures;
+  std::erase_if(rows, [](const MeasureRow* row) { return !row->gives_evidence; });
+  return rows;
+}
+
+Measures StudyState::make_measures() const {
+  return make_all(header_->measures, header_->shape);
+}
+
+Measures StudyState::make_null_measures() const {
+  return make_all(header_->null_measures(), header_->shape);
 }
 
 std::vector<std::uint64_t> StudyState::missing(std::size_t most) const {
@@ -47,6 +72,10 @@ std::vector<Warning> StudyState::warnings() const {
   std::vector<Warning> list;
   for (const auto& [code, told] : warnings_) list.push_back({code, told.message, told.count});
   return list;
+}
+
+void StudyState::add_null(std::size_t model, const std::vector<std::unique_ptr<Measure>>& measures) {
+  merge_measures(nulls_.at(model), measures);
 }
 
 void StudyState::tell(const std::string& code, const Told& told) {
@@ -65,7 +94,7 @@ void StudyState::trim_skipped() {
 void StudyState::add(const CorpusBlock& block, const std::vector<std::unique_ptr<Measure>>& measures,
                      const std::vector<Warning>& warnings, const std::string& kernel) {
   if (!done_.insert(block.number).second) throw std::logic_error("a block of a study came twice");
-  for (std::size_t i = 0; i < measures_.size(); ++i) measures_[i]->merge(*measures.at(i));
+  merge_measures(measures_, measures);
   counts_ += block.counts;
   for (std::size_t i = 0; i < block.skipped.size(); ++i)
     skipped_.emplace(SkippedKey{block.number, i}, block.skipped[i]);
@@ -104,7 +133,8 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
            block, name);
   }
   if (other.blocks_) end_corpus(*other.blocks_, other.tokens_hash_);
-  for (std::size_t i = 0; i < measures_.size(); ++i) measures_[i]->merge(*other.measures_.at(i));
+  merge_measures(measures_, other.measures_);
+  for (std::size_t i = 0; i < nulls_.size(); ++i) merge_measures(nulls_[i], other.nulls_.at(i));
   counts_ += other.counts_;
   skipped_.insert(other.skipped_.begin(), other.skipped_.end());
   trim_skipped();
@@ -115,6 +145,12 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
 StudyResults StudyState::finish() const {
   StudyResults results;
   for (const auto& measure : measures_) measure->finish(results);
+  for (const auto& measures : nulls_) {
+    StudyResults of_null;
+    for (const auto& measure : measures) measure->finish(of_null);
+    results.null_evidence.insert(results.null_evidence.end(), of_null.evidence.begin(),
+                                 of_null.evidence.end());
+  }
   add_roles(results, header_->shape);
   return results;
 }

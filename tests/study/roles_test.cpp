@@ -90,7 +90,8 @@ TEST_CASE("the heads of tiny-llama are found to be what data/README.md says") {
                                         "probe,roles", "--format", "json"});
   REQUIRE(result.status == 0);
   std::set<std::string> induction, previous, duplicate, sink, all;
-  for (const nlohmann::json& role : nlohmann::json::parse(result.out).at("roles")) {
+  const nlohmann::json document = nlohmann::json::parse(result.out);
+  for (const nlohmann::json& role : document.at("roles")) {
     const std::string head = role["head"];
     all.insert(head);
     if (role["role"] == "induction") induction.insert(head);
@@ -166,95 +167,71 @@ TEST_CASE("a rule needs its score, its margin and an interval above the null") {
     CAPTURE(each.role);
     CAPTURE(each.score);
     const RoleRow row = row_of(each.role);
-    const RoleEvidence evidence{0, row.name, "", each.score, each.null, each.interval, 10};
+    const RoleEvidence evidence{0, row.name, "", each.score, each.null, each.interval, 10, {}};
     CHECK(meets(row, evidence) == each.met);
   }
 }
 
+TEST_CASE("evidence must exceed that of the best random head, above its own null") {
+  const Interval sure{0.6, 0.8};
+  std::vector<RoleEvidence> evidence = {{0, "sink", "", 0.7, 0.2, sure, 9, {}},
+                                        {0, "induction", "", 0.7, 0.1, sure, 9, {}},
+                                        {0, "broad", "", 0.95, 1, Interval{0.9, 1}, 9, {}}};
+  CHECK(decide_roles(evidence).size() == 3);
+  set_random(evidence, {{3, "sink", "", 0.5, 0.3, sure, 9, {}},
+                        {1, "sink", "", 0.9, 0.1, sure, 9, {}},  // the best: 0.8 above
+                        {2, "sink", "", std::nullopt, 0.3, std::nullopt, 0, {}},
+                        {1, "induction", "", 0.15, 0.1, sure, 9, {}},
+                        {1, "broad", "", 0.99, 1, sure, 9, {}}});
+  CHECK(*evidence[0].random == doctest::Approx(1.0));
+  CHECK(*evidence[1].random == doctest::Approx(0.15));
+  const std::vector<Role> roles = decide_roles(evidence);
+  REQUIRE(roles.size() == 2);
+  CHECK(roles[0].row->name == "induction");
+  CHECK(roles[1].row->name == "broad");  // not asked to exceed its null, nor a random head
+}
+
+TEST_CASE("random models change no byte with threads, or shards, and have no induction heads") {
+  const TempDir folder;
+  const std::string model = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
+  const auto run = [&](const Words& more) {
+    Words words = {"study", model,        "--input",     model + "/sentences.jsonl", "--null-model",
+                   "2",     "--measures", "probe,roles", "--batch-tokens",           "10"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_attnctl(words);
+  };
+  const auto path = [&](const std::string& name) { return (folder.path() / name).string(); };
+  const RunResult whole = run({"--format", "json", "--threads", "1"});
+  REQUIRE(whole.status == 0);
+  CHECK(run({"--format", "json", "--threads", "2"}).out == whole.out);
+  Words merge = {"merge"};
+  for (const char* const shard : {"3/3", "1/3", "2/3"}) {
+    merge.push_back(path(std::string(shard, 1)));
+    REQUIRE(run({"--shard", shard, "--state", merge.back()}).status == 0);
+  }
+  merge.insert(merge.end(), {"--format", "json"});
+  CHECK(run_attnctl(merge).out == whole.out);
+  CHECK(run({"--format", "json", "--seed", "1"}).out != whole.out);
+  std::size_t induction = 0;
+  const nlohmann::json document = nlohmann::json::parse(whole.out);
+  for (const nlohmann::json& role : document.at("roles")) {
+    if (role["role"] != "induction") continue;
+    ++induction;
+    CHECK(role["random"].get<double>() < 0.3);
+    CHECK(role["random"].get<double>() > role["null"].get<double>() - 0.05);
+  }
+  CHECK(induction == 5);
+}
+
 TEST_CASE("a local head that is positional is called positional alone") {
   const Interval sure{0.95, 1};
-  const std::vector<Role> roles = decide_roles({{1, "local", "", 0.97, 0.2, sure, 9},
-                                                {1, "positional", "-1", 0.97, 0.2, sure, 9},
-                                                {0, "local", "", 0.97, 0.2, sure, 9}});
+  const std::vector<Role> roles = decide_roles({{1, "local", "", 0.97, 0.2, sure, 9, {}},
+                                                {1, "positional", "-1", 0.97, 0.2, sure, 9, {}},
+                                                {0, "local", "", 0.97, 0.2, sure, 9, {}}});
   REQUIRE(roles.size() == 2);
   CHECK((roles[0].evidence.head == 0 && roles[0].row->name == "local"));
   CHECK((roles[1].evidence.head == 1 && roles[1].row->name == "positional"));
-  CHECK_THROWS_AS((void)decide_roles({{0, "unheard of", "", 1, 0, sure, 9}}), std::logic_error);
-}
-
-/// By NumPy and SciPy: a, b of four sentences; r = sum a / sum b; scipy.stats.t.ppf(0.975, 3).
-TEST_CASE("an interval is that of a ratio over sentences") {
-  RatioSums sums;
-  CHECK_FALSE(sums.mean().has_value());
-  const std::vector<SentenceTerm> terms = {{3, 1, 5}, {4, 2, 9}, {0, 0, 0}, {2.5, 0.5, 7}, {3, 1, 6}};
-  RatioSums half, rest;
-  for (std::size_t i = 0; i < terms.size(); ++i) (i % 2 == 0 ? half : rest).add(terms[i]);
-  rest.merge(half);
-  CHECK(rest.sentences() == 4);
-  CHECK(rest.rows() == 27);
-  CHECK(*rest.mean() == doctest::Approx(12.5 / 27));
-  CHECK(*rest.null() == doctest::Approx(4.5 / 27));
-  CHECK(rest.interval()->low == doctest::Approx(0.3205202).epsilon(1e-4));
-  CHECK(rest.interval()->high == doctest::Approx(0.6054057).epsilon(1e-4));
-  StateWriter out;
-  rest.save(out);
-  StateReader in(out.bytes(), "state");
-  RatioSums read;
-  read.load(in);
-  CHECK(in.at_end());
-  CHECK(read.interval()->low == rest.interval()->low);
-  CHECK_FALSE(sums.interval().has_value());
-  sums.add({5, 1, 5});
-  CHECK_FALSE(sums.interval().has_value());  // one sentence
-  sums.add({1, 1, 5});
-  CHECK(sums.interval()->low == 0);  // cut
-  CHECK(sums.interval()->high == 1);
-}
-
-TEST_CASE("quantiles of Student's t are those of SciPy") {
-  for (const auto& [degrees, wanted] : std::vector<std::pair<std::uint64_t, double>>{{1, 12.706205},
-                                                                                     {2, 4.302653},
-                                                                                     {5, 2.570582},
-                                                                                     {30, 2.042272},
-                                                                                     {31, 2.039513},
-                                                                                     {40, 2.021075},
-                                                                                     {100, 1.983972},
-                                                                                     {1000, 1.962339}}) {
-    CAPTURE(degrees);
-    CHECK(student_quantile(degrees) == doctest::Approx(wanted).epsilon(3e-5));
-  }
-}
-
-TEST_CASE("the probe says distinct tokens twice, and its control says others first") {
-  const Vocabulary vocabulary = PlantedModel::vocabulary();
-  const ProbeRoom room{{PlantedModel::kBegin}, 34, 20};
-  const std::vector<ProbeSequence> probes = probe_sequences({.sequences = 3, .seed = 5}, room, vocabulary);
-  REQUIRE(probes.size() == 6);
-  for (std::size_t i = 0; i < probes.size(); ++i) {
-    const std::vector<std::int64_t>& ids = probes[i].sequence.ids;
-    const ProbeMarks& marks = probes[i].marks;
-    CHECK(marks.first == 1);
-    CHECK(marks.length == 8);  // a quarter of 32 ordinary tokens
-    CHECK(marks.repeated == (i % 2 == 0));
-    REQUIRE(ids.size() == 17);
-    CHECK(ids[0] == PlantedModel::kBegin);
-    CHECK(std::ranges::max(ids) == PlantedModel::kBegin);  // and no other special token
-    const std::set<std::int64_t> said(ids.begin() + 1, ids.end());
-    CHECK(said.size() == (marks.repeated ? 8 : 16));
-    if (marks.repeated) CHECK(std::equal(ids.begin() + 1, ids.begin() + 9, ids.begin() + 9));
-    if (!marks.repeated)
-      CHECK(std::equal(ids.begin() + 9, ids.end(), probes[i - 1].sequence.ids.begin() + 9));
-  }
-  CHECK(probes[0].sequence.ids != probes[2].sequence.ids);
-  const auto sizes = [&](const ProbePlan& plan, const ProbeRoom& of) {
-    return probe_sequences(plan, of, vocabulary).size();
-  };
-  CHECK(sizes({.sequences = 3}, {{PlantedModel::kBegin}, 34, 8}) == 0);  // no room for two copies of four
-  CHECK(sizes({.sequences = 3}, {{}, 15, 20}) == 0);                     // nor tokens to choose from
-  CHECK(sizes({.sequences = 0}, room) == 0);
-  // A plan with more sequences begins with the same ones.
-  CHECK(probe_sequences({.sequences = 1, .seed = 5}, room, vocabulary)[0].sequence.ids ==
-        probes[0].sequence.ids);
+  CHECK_THROWS_AS((void)decide_roles({{0, "unheard of", "", 1, 0, sure, 9, {}}}), std::logic_error);
 }
 
 }  // namespace

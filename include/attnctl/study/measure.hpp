@@ -108,6 +108,7 @@ struct MeasureRow {
   std::unique_ptr<Measure> (*make)(const StudyShape& shape);
   std::span<const Metric> (*metrics)();  // what its numbers mean
   bool of_probe = false;                 // it sees the blocks of the probe alone, others those of the corpus
+  bool gives_evidence = false;           // of roles: it is wanted of random models too (--null-model)
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
 

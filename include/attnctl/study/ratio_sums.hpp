@@ -25,9 +25,9 @@ struct SentenceTerm {
   }
 };
 
-/// The mean of a share (0 to 1) over the rows of all sentences, with an interval over sentences: rows of one sentence are not
-/// independent of each other, so sentences are what is sampled (ratio estimator of clusters, Cochran 1977,
-/// section 6.4). Sums are exact: merging in any order gives the same bytes.
+/// The mean of a share (0 to 1) over the rows of all sentences, with an interval over sentences: rows of one
+/// sentence are not independent of each other, so sentences are what is sampled (ratio estimator of clusters,
+/// Cochran 1977, section 6.4). Sums are exact: merging in any order gives the same bytes.
 class RatioSums {
  public:
   /// A sentence without rows adds nothing.

@@ -46,9 +46,10 @@ struct StrongHead {
 
 /// What measures give when all blocks are in.
 struct StudyResults {
-  std::vector<RoleEvidence> evidence;   // that roles are told by
-  std::optional<HeatmapPage> page;      // of svg: layers by heads,
-  std::vector<std::string> page_texts;  // and what stands in its cells
+  std::vector<RoleEvidence> evidence;       // that roles are told by
+  std::vector<RoleEvidence> null_evidence;  // the same of random models
+  std::optional<HeatmapPage> page;          // of svg: layers by heads,
+  std::vector<std::string> page_texts;      // and what stands in its cells
   std::vector<HeadField> head_fields;
   std::vector<Section> sections;      // of the document
   std::vector<Table> tables;          // of CSV

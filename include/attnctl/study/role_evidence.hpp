@@ -20,6 +20,9 @@ struct RoleEvidence {
   std::optional<double> null;   // what the score is where nothing was learned
   std::optional<Interval> interval;
   std::uint64_t count = 0;  // rows, or pairs of words
+  /// What the best head of random models of the same shape would score here: this null, and by how much that
+  /// head's score is above its own. nullopt: none was asked for.
+  std::optional<double> random = {};
 };
 
 }  // namespace attnctl

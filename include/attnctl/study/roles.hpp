@@ -38,6 +38,9 @@ struct Role {
   RoleEvidence evidence;
 };
 
+/// Sets RoleEvidence::random by the evidence that random models gave, role by role.
+void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random);
+
 /// By head, then in the order of role_rows(), then of the evidence. Throws std::logic_error for evidence of a
 /// role that has no row.
 [[nodiscard]] std::vector<Role> decide_roles(const std::vector<RoleEvidence>& evidence);

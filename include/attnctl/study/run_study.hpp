@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace attnctl {
@@ -39,6 +40,7 @@ struct StudyRun {
   std::string kernel;  // of BLAS
   Pool& pool;
   Progress& progress;
+  std::span<const Model> null_models = {};  // as many as StudyHeader says, of the same shape
 };
 
 /// Runs all blocks of the shard that the state does not have. Each is computed whole by one worker of the

@@ -27,9 +27,13 @@ struct StudyHeader {
   StudyIdentity identity;
   StudyShape shape;
   std::vector<const MeasureRow*> measures;
+  std::size_t null_models = 0;     // random ones, for the measures that roles are told by
   Value model;                     // the record of documents, without where the model lies
   std::string model_path;          // as given; of several shards the one with the lowest block
   std::vector<std::string> files;  // likewise
+
+  /// Those of `measures` that random models are shown to.
+  [[nodiscard]] std::vector<const MeasureRow*> null_measures() const;
 };
 
 /// A bad sentence that was left out, by its block and place there.
@@ -58,6 +62,9 @@ class StudyState {
 
   /// New empty measures of this study, for one block.
   [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_measures() const;
+  [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_null_measures() const;
+  /// Takes in what the block that is added next gave on a random model.
+  void add_null(std::size_t model, const std::vector<std::unique_ptr<Measure>>& measures);
   /// Takes in what one block gave. Throws std::logic_error where it was done before.
   void add(const CorpusBlock& block, const std::vector<std::unique_ptr<Measure>>& measures,
            const std::vector<Warning>& warnings, const std::string& kernel);
@@ -88,6 +95,7 @@ class StudyState {
 
   std::unique_ptr<StudyHeader> header_;  // measures refer to its shape
   std::vector<std::unique_ptr<Measure>> measures_;
+  std::vector<std::vector<std::unique_ptr<Measure>>> nulls_;  // [null_models, null_measures()]
   std::set<std::uint64_t> done_;
   std::optional<std::uint64_t> blocks_;
   std::uint64_t tokens_hash_ = 0;  // where blocks_ is known

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Makes study/roles-NAME.json: what `attnctl study --measures probe,roles` must give over study/corpus.txt, by docs/roles.md.
+
+Patterns are those of transformers in float64; sequences of the probe come from xoshiro256++ written out again; intervals are
+computed sentence by sentence with SciPy's quantile of Student's t. A real is compared to 1e-6.
+"""
+import json
+from pathlib import Path
+
+import numpy as np
+import scipy.stats
+import torch
+import transformers
+
+from float64_mode import float64_throughout
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+MODELS = {"tiny-bert": transformers.BertModel, "tiny-llama": transformers.LlamaModel}
+PAIRS, LENGTH, SEED = 32, 32, 0
+MASK = 2**64 - 1
+
+
+class Xoshiro:
+    """xoshiro256++ of Blackman and Vigna, seeded by SplitMix64."""
+
+    def __init__(self, seed, stream):
+        x = (seed + 0x9E3779B97F4A7C15 * (stream + 1)) & MASK
+        self.state = []
+        for _ in range(4):
+            x = (x + 0x9E3779B97F4A7C15) & MASK
+            z = x
+            z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+            self.state.append(z ^ (z >> 31))
+
+    def next(self):
+        def rotate(x, k):
+            return ((x << k) | (x >> (64 - k))) & MASK
+        s = self.state
+        result = (rotate((s[0] + s[3]) & MASK, 23) + s[0]) & MASK
+        t = (s[1] << 17) & MASK
+        s[2] ^= s[0]
+        s[3] ^= s[1]
+        s[1] ^= s[2]
+        s[0] ^= s[3]
+        s[2] ^= t
+        s[3] = rotate(s[3], 45)
+        return result
+
+
+def probes(begin, ordinary):
+    """Pairs of a repeated sequence and its control."""
+    for stream in range(PAIRS):
+        draw = Xoshiro(SEED, stream)
+        drawn = []
+        while len(drawn) < 2 * LENGTH:
+            token = ordinary[draw.next() % len(ordinary)]
+            if token not in drawn:
+                drawn.append(token)
+        yield begin + 2 * drawn[:LENGTH], begin + drawn[LENGTH:] + drawn[:LENGTH]
+
+
+class Ratio:
+    """Sums of each sentence: the score's, its null's, and how many rows."""
+
+    def __init__(self):
+        self.sentences = []
+
+    def add(self, terms):
+        if terms:
+            self.sentences.append((sum(t[0] for t in terms), sum(t[1] for t in terms), len(terms)))
+
+    def found(self):
+        a, null, b = np.array(self.sentences, float).T
+        ratio, count = a.sum() / b.sum(), len(a)
+        error = np.sqrt(count / (count - 1) * ((a - ratio * b) ** 2).sum()) / b.sum()
+        half = scipy.stats.t.ppf(0.975, count - 1) * error
+        return {"score": ratio, "null": null.sum() / b.sum(), "interval": [max(0.0, ratio - half), min(1.0, ratio + half)],
+                "count": int(b.sum())}
+
+
+def decide(name, evidence):
+    """Records of one head. `evidence`: role, detail, found."""
+    rules = {"induction": (0.3, 0, True), "duplicate-token": (0.3, 0, True), "positional": (0.9, 0, True),
+             "separator": (0.5, 0, True), "sink": (0.5, 0, True), "local": (0.5, 0.1, True), "broad": (0.9, None, False)}
+    met = []
+    for role in rules:
+        least, margin, above = rules[role]
+        for which, detail, found in evidence:
+            enough = found["score"] >= least and (margin is None or found["score"] >= found["null"] + margin)
+            if which == role and enough and (not above or found["interval"][0] > found["null"]):
+                met.append({"head": name, "role": role, "detail": detail} | found)
+    if any(record["role"] == "positional" for record in met):
+        met = [record for record in met if record["role"] != "local"]
+    return met or [{"head": name, "role": None}]
+
+
+def terms_of(given, pattern, causal):
+    """What each row of one sentence adds: by what, a list of (value, null)."""
+    terms = {}
+    n = len(pattern)
+    for i in range(n):
+        visible = [j for j in range(n) if j <= i or not causal]
+        if len(visible) < 2:
+            continue
+        row, even = pattern[i], 1 / len(visible)
+        peak = int(np.argmax(row))
+        for offset in range(-8, 9):
+            if i + offset in visible:
+                terms.setdefault(("positional", offset), []).append((float(peak == i + offset), even))
+        if i > 0:
+            terms.setdefault(("sink", "position 0"), []).append((row[0], even))
+        near = [j for j in visible if abs(i - j) <= 2]
+        if len(near) < len(visible):
+            terms.setdefault(("local", None), []).append((sum(row[j] for j in near), len(near) * even))
+        entropy = -sum(row[j] * np.log(row[j]) for j in visible if row[j] > 0)
+        terms.setdefault(("broad", None), []).append((entropy / np.log(len(visible)), 1))
+        for token in {t for j, t in enumerate(given["ids"]) if j > 0 and given["special"][j]}:
+            keys = [j for j in visible if j > 0 and given["ids"][j] == token]
+            if keys:
+                terms.setdefault(("separator", given["name"](token)), []).append(
+                    (sum(row[j] for j in keys), len(keys) * even))
+    return terms
+
+
+class Study:
+    def __init__(self, name):
+        path = ROOT / "data" / name
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+        self.model = MODELS[name].from_pretrained(path, attn_implementation="eager").double().eval()
+        self.causal = MODELS[name] is transformers.LlamaModel
+        self.special = set(self.tokenizer.all_special_ids)
+
+    def patterns(self, ids):
+        with float64_throughout(self.model, []), torch.no_grad():
+            found = self.model(input_ids=torch.tensor([ids]), output_attentions=True).attentions
+        return {(layer, h): pattern.numpy() for layer, heads in enumerate(found) for h, pattern in enumerate(heads[0])}
+
+    def corpus(self, lines):
+        sums = {}
+        for line in lines:
+            ids = self.tokenizer(line)["input_ids"]
+            given = {"ids": ids, "special": [i in self.special for i in ids],
+                     "name": self.tokenizer.convert_ids_to_tokens}
+            for head, pattern in self.patterns(ids).items():
+                for what, terms in terms_of(given, pattern, self.causal).items():
+                    sums.setdefault(head, {}).setdefault(what, Ratio()).add(terms)
+        return sums
+
+    def probe(self, line):
+        begin = []
+        for token in self.tokenizer(line)["input_ids"]:
+            if token not in self.special:
+                break
+            begin.append(token)
+        ordinary = [i for i in range(self.model.config.vocab_size) if i not in self.special]
+        sums = {}
+        for pair in probes(begin, ordinary):
+            for ids, said in zip(pair, ("repeated", "control")):
+                for head, pattern in self.patterns(ids).items():
+                    for kind, offset in (("induction", 1 - LENGTH), ("duplicate", -LENGTH), ("previous", -1)):
+                        queries = range(len(begin) + LENGTH, len(ids))
+                        terms = [(pattern[i, i + offset], 1 / (i + 1 if self.causal else len(ids))) for i in queries]
+                        sums.setdefault(head, {}).setdefault((kind, said), Ratio()).add(terms)
+        return sums
+
+
+def best_offset(sums):
+    scores = {what[1]: ratio.found()["score"] for what, ratio in sums.items() if what[0] == "positional"}
+    return max(sorted(scores, key=lambda o: (abs(o), o > 0)), key=scores.get)
+
+
+def make(name, lines):
+    study = Study(name)
+    corpus, probe = study.corpus(lines), study.probe(lines[0])
+    document = {"probe": [], "roles": []}
+    for head in sorted(corpus):
+        title = f"{head[0]}.{head[1]}"
+        evidence = []
+        for kind, role in (("induction", "induction"), ("duplicate", "duplicate-token"), ("previous", None)):
+            found, control = probe[head][kind, "repeated"].found(), probe[head][kind, "control"].found()
+            low, high = found["interval"]
+            document["probe"].append({
+                "head": title, "kind": kind, "score": found["score"], "low": low, "high": high,
+                "control": control["score"], "uniform": found["null"], "sequences": PAIRS, "rows": found["count"]})
+            if role:
+                evidence.append((role, None, found | {"null": control["score"]}))
+        best = best_offset(corpus[head])
+        for (role, detail), ratio in corpus[head].items():
+            if role != "positional":
+                evidence.append((role, detail, ratio.found()))
+            elif detail == best:
+                evidence.append((role, f"{detail:+d}" if detail else "0", ratio.found()))
+        document["roles"] += decide(title, evidence)
+    return document
+
+
+def main():
+    torch.set_num_threads(1)
+    lines = (HERE / "study" / "corpus.txt").read_text().splitlines()
+    for name in MODELS:
+        text = json.dumps(make(name, lines), default=float)
+        document = json.loads(text, parse_float=lambda number: float(f"{float(number):.9g}"))
+        parts = [f'"{k}": ' + json.dumps(v).replace('}, {"head"', '},\n{"head"') for k, v in document.items()]
+        (HERE / "study" / f"roles-{name}.json").write_text("{" + ",\n".join(parts) + "}\n")
+
+
+if __name__ == "__main__":
+    main()
