@@ -55,8 +55,7 @@ void StudyOutput::write(const StudyState& state) {
       out_->write(study_text(state, results, options_, text_style(target_)));
       break;
     case Format::svg:
-      if (!results.page)
-        fail(Status::usage, "--format svg draws the roles of heads: need --measures roles or probe");
+      if (!results.page) fail(Status::usage, "--format svg draws the roles of heads: need --measures roles");
       write_svg(*out_, *results.page, results.page_texts);
       break;
     case Format::jsonl:

@@ -27,12 +27,12 @@ constexpr std::array kCatalogue = {
     MeasureRow{"distance", "weight by the distance of key and query, in bins that double", 1,
                make_distance_measure, distance_metrics},
     MeasureRow{"syntax", "of a treebank: relations that heads follow, trees", 1, make_syntax_measure,
-               metrics_of_syntax},
+               metrics_of_syntax, false, true},
     MeasureRow{"coreference", "of a corpus with mentions: heads that lead to antecedents", 1,
-               make_coreference_measure, metrics_of_coreference},
+               make_coreference_measure, metrics_of_coreference, false, true},
     MeasureRow{"probe", "random tokens said twice: induction, duplicate and previous token, with a control",
                1, make_probe_measure, probe_metrics, true, true},
-    MeasureRow{"roles", "what each head is, with its evidence and its null (needs probe for some roles)", 1,
+    MeasureRow{"roles", "what each head is, by what these measures found, with evidence and null", 1,
                make_roles_measure, roles_metrics, false, true},
 };
 

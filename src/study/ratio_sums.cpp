@@ -56,7 +56,7 @@ std::optional<double> RatioSums::null() const {
   return null_.value() / static_cast<double>(rows_);
 }
 
-std::optional<Interval> RatioSums::interval() const {
+std::optional<ConfidenceInterval> RatioSums::interval() const {
   if (sentences_ < 2) return std::nullopt;
   const auto n = static_cast<double>(sentences_);
   const double ratio = *mean();
@@ -65,7 +65,7 @@ std::optional<Interval> RatioSums::interval() const {
                           ratio * ratio * static_cast<double>(rows_squared_);
   const double error = std::sqrt(std::max(0.0, residual) * n / (n - 1)) / static_cast<double>(rows_);
   const double half = student_quantile(sentences_ - 1) * error;
-  return Interval{std::max(0.0, ratio - half), std::min(1.0, ratio + half)};
+  return ConfidenceInterval{std::max(0.0, ratio - half), std::min(1.0, ratio + half)};
 }
 
 void RatioSums::save(StateWriter& out) const {

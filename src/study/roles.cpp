@@ -33,7 +33,7 @@ constexpr std::array kRows = {
             .source = "Wang et al. 2022"},
     RoleRow{.name = "syntactic",
             .letter = 'Y',
-            .measure = "relations",
+            .measure = "syntax",
             .score = "share of a relation's words whose largest weight is on the word at its other end, on "
                      "the half that the head was not chosen on",
             .null = "the best fixed offset of that relation",

@@ -19,7 +19,7 @@ Cell text_or_nothing(std::string_view text) {
   return text.empty() ? Cell() : Cell(std::string(text));
 }
 
-Value interval_value(const std::optional<Interval>& interval) {
+Value interval_value(const std::optional<ConfidenceInterval>& interval) {
   if (!interval) return {};
   return List{Value(real_cell(interval->low)), Value(real_cell(interval->high))};
 }
@@ -190,7 +190,7 @@ std::string legend_of(const std::vector<Role>& roles) {
 }  // namespace
 
 void add_roles(StudyResults& results, const StudyShape& shape) {
-  if (results.evidence.empty()) return;
+  if (!results.tell_roles) return;
   set_random(results.evidence, results.null_evidence);
   const std::vector<Role> roles = decide_roles(results.evidence);
   const std::string looked_for = none_of(results.evidence);

@@ -149,19 +149,19 @@ TEST_CASE("a rule needs its score, its margin and an interval above the null") {
   struct Case {
     const char* role;
     double score, null;
-    std::optional<Interval> interval;
+    std::optional<ConfidenceInterval> interval;
     bool met;
   };
   const std::vector<Case> cases = {
-      {"induction", 0.5, 0.1, Interval{0.4, 0.6}, true},
-      {"induction", 0.29, 0.1, Interval{0.2, 0.38}, false},   // too little
-      {"induction", 0.5, 0.1, Interval{0.05, 0.95}, false},   // too unsure
-      {"induction", 0.5, 0.1, std::nullopt, false},           // one sentence
-      {"induction", 0.5, 0.5, Interval{0.5, 0.5}, false},     // its control, exactly
-      {"syntactic", 0.45, 0.3, Interval{0.4, 0.5}, true},     // any score
-      {"syntactic", 0.39, 0.3, Interval{0.35, 0.43}, false},  // not ten points
-      {"broad", 0.97, 1, Interval{0.96, 0.98}, true},         // never above its null
-      {"broad", 0.8, 1, Interval{0.7, 0.9}, false},
+      {"induction", 0.5, 0.1, ConfidenceInterval{0.4, 0.6}, true},
+      {"induction", 0.29, 0.1, ConfidenceInterval{0.2, 0.38}, false},   // too little
+      {"induction", 0.5, 0.1, ConfidenceInterval{0.05, 0.95}, false},   // too unsure
+      {"induction", 0.5, 0.1, std::nullopt, false},                     // one sentence
+      {"induction", 0.5, 0.5, ConfidenceInterval{0.5, 0.5}, false},     // its control, exactly
+      {"syntactic", 0.45, 0.3, ConfidenceInterval{0.4, 0.5}, true},     // any score
+      {"syntactic", 0.39, 0.3, ConfidenceInterval{0.35, 0.43}, false},  // not ten points
+      {"broad", 0.97, 1, ConfidenceInterval{0.96, 0.98}, true},         // never above its null
+      {"broad", 0.8, 1, ConfidenceInterval{0.7, 0.9}, false},
   };
   for (const Case& each : cases) {
     CAPTURE(each.role);
@@ -173,10 +173,10 @@ TEST_CASE("a rule needs its score, its margin and an interval above the null") {
 }
 
 TEST_CASE("evidence must exceed that of the best random head, above its own null") {
-  const Interval sure{0.6, 0.8};
+  const ConfidenceInterval sure{0.6, 0.8};
   std::vector<RoleEvidence> evidence = {{0, "sink", "", 0.7, 0.2, sure, 9, {}},
                                         {0, "induction", "", 0.7, 0.1, sure, 9, {}},
-                                        {0, "broad", "", 0.95, 1, Interval{0.9, 1}, 9, {}}};
+                                        {0, "broad", "", 0.95, 1, ConfidenceInterval{0.9, 1}, 9, {}}};
   CHECK(decide_roles(evidence).size() == 3);
   set_random(evidence, {{3, "sink", "", 0.5, 0.3, sure, 9, {}},
                         {1, "sink", "", 0.9, 0.1, sure, 9, {}},  // the best: 0.8 above
@@ -224,7 +224,7 @@ TEST_CASE("random models change no byte with threads, or shards, and have no ind
 }
 
 TEST_CASE("a local head that is positional is called positional alone") {
-  const Interval sure{0.95, 1};
+  const ConfidenceInterval sure{0.95, 1};
   const std::vector<Role> roles = decide_roles({{1, "local", "", 0.97, 0.2, sure, 9, {}},
                                                 {1, "positional", "-1", 0.97, 0.2, sure, 9, {}},
                                                 {0, "local", "", 0.97, 0.2, sure, 9, {}}});

@@ -8,7 +8,7 @@
 
 namespace attnctl {
 
-struct Interval {
+struct ConfidenceInterval {
   double low = 0, high = 0;
 };
 
@@ -40,7 +40,7 @@ class RatioSums {
   [[nodiscard]] std::optional<double> null() const;
   /// 95 %, by Student's t with a degree of freedom fewer than sentences; nullopt for fewer than two. Cut to
   /// 0 to 1.
-  [[nodiscard]] std::optional<Interval> interval() const;
+  [[nodiscard]] std::optional<ConfidenceInterval> interval() const;
 
   void save(StateWriter& out) const;
   void load(StateReader& in);

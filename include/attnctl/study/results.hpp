@@ -47,6 +47,7 @@ struct StrongHead {
 /// What measures give when all blocks are in.
 struct StudyResults {
   std::vector<RoleEvidence> evidence;       // that roles are told by
+  bool tell_roles = false;                  // the measure that asks for them ran
   std::vector<RoleEvidence> null_evidence;  // the same of random models
   std::optional<HeatmapPage> page;          // of svg: layers by heads,
   std::vector<std::string> page_texts;      // and what stands in its cells

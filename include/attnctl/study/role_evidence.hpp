@@ -18,7 +18,7 @@ struct RoleEvidence {
   std::string detail;           // "-1", "[SEP]", "nsubj to_head"; may be empty
   std::optional<double> score;  // evidence without one is none
   std::optional<double> null;   // what the score is where nothing was learned
-  std::optional<Interval> interval;
+  std::optional<ConfidenceInterval> interval;
   std::uint64_t count = 0;  // rows, or pairs of words
   /// What the best head of random models of the same shape would score here: this null, and by how much that
   /// head's score is above its own. nullopt: none was asked for.

@@ -186,6 +186,26 @@ StudyText CoreferenceMeasure::text(const Bootstrap& bootstrap) const {
                  std::move(rows))};
 }
 
+/// Of each type of mention the best head of even blocks, in odd ones.
+void CoreferenceMeasure::add_evidence(StudyResults& results, const Bootstrap& bootstrap) const {
+  const std::size_t heads = shape_.heads.size();
+  for (std::size_t type = 0; type < kTypes.size(); ++type) {
+    const GroupScores& scores = scores_[type];
+    const auto best = scores.best(0, heads);
+    if (!best || scores.asked(kOddBlocks) == 0) continue;
+    const double by_chance = *scores.accuracy(heads + kRandom, kOddBlocks) / static_cast<double>(kParts);
+    results.evidence.push_back(
+        {.head = *best,
+         .role = "coreferent",
+         .detail = std::string(kTypes.at(type)),
+         .score = scores.accuracy(*best, kOddBlocks),
+         .null = std::max({*scores.accuracy(heads + kNearest, kOddBlocks),
+                           *scores.accuracy(heads + kSameString, kOddBlocks), by_chance}),
+         .interval = confidence(bootstrap.interval(scores, *best, kOddBlocks)),
+         .count = scores.asked(kOddBlocks)});
+  }
+}
+
 void CoreferenceMeasure::finish(StudyResults& results) const {
   if (mentions_ == 0) return;
   std::set<std::size_t> occupied;
@@ -198,6 +218,7 @@ void CoreferenceMeasure::finish(StudyResults& results) const {
   results.sections.push_back(score_section("coreference", "coreference", shape_, rows));
   results.tables.push_back(score_table("coreference", shape_, rows));
   results.texts.push_back(text(bootstrap));
+  add_evidence(results, bootstrap);
   Record summary;
   summary.set("mentions", mentions_).set("anaphoric", scores_[0].asked()).set("left_out", left_out_);
   results.summary.set("coreference", std::move(summary));

@@ -44,6 +44,7 @@ class CoreferenceMeasure final : public Measure {
                          std::size_t group, Plan& plan);
   [[nodiscard]] Cell baseline(const GroupScores& scores, Baseline which, Half half = kAllBlocks) const;
   [[nodiscard]] ScoreRow row(std::size_t type, std::size_t head, const Bootstrap& bootstrap) const;
+  void add_evidence(StudyResults& results, const Bootstrap& bootstrap) const;
   [[nodiscard]] StudyText text(const Bootstrap& bootstrap) const;
 
   const StudyShape& shape_;

@@ -233,6 +233,7 @@ std::optional<std::size_t> RolesMeasure::best_offset(const HeadHabits& head) con
 }
 
 void RolesMeasure::finish(StudyResults& results) const {
+  results.tell_roles = true;
   for (std::size_t h = 0; h < states_.size(); ++h) {
     const auto give = [&](std::string_view role, std::string detail, const RatioSums& sums) {
       results.evidence.push_back({.head = h,

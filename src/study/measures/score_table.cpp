@@ -72,6 +72,11 @@ Table score_table(std::string name, const StudyShape& shape, const std::vector<S
                     std::move(cells));
 }
 
+std::optional<ConfidenceInterval> confidence(const Interval& interval) {
+  if (!interval) return std::nullopt;
+  return ConfidenceInterval{interval->first, interval->second};
+}
+
 Cell score_text(const std::optional<double>& share, const Interval& interval) {
   if (!share) return {};
   if (!interval) return fmt::format("{:.3f}", *share);

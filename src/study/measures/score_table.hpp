@@ -27,6 +27,9 @@ using ScoreRow = std::vector<ScoreField>;
                                     const std::vector<ScoreRow>& rows);
 [[nodiscard]] Table score_table(std::string name, const StudyShape& shape, const std::vector<ScoreRow>& rows);
 
+/// An interval as evidence of roles has it.
+[[nodiscard]] std::optional<ConfidenceInterval> confidence(const Interval& interval);
+
 /// "0.71", or "0.71 (0.66 to 0.75)", for people; undefined where there is nothing.
 [[nodiscard]] Cell score_text(const std::optional<double>& share, const Interval& interval = {});
 

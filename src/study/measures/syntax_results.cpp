@@ -176,6 +176,18 @@ void SyntaxResults::add_to(StudyResults& results) const {
   results.texts.push_back(relations_text(asked));
   results.texts.push_back(trees_text());
   results.summary.set("syntax", summary());
+  for (const Question& each : asked) {
+    if (!each.best) continue;
+    const GroupScores& scores = *each.scores;
+    const Interval interval = bootstrap_.interval(scores, *each.best, kOddBlocks);
+    results.evidence.push_back({.head = *each.best - each.first,
+                                .role = "syntactic",
+                                .detail = *each.relation + (each.to_head ? " to_head" : " to_dependent"),
+                                .score = scores.accuracy(*each.best, kOddBlocks),
+                                .null = scores.accuracy(each.baseline, kOddBlocks),
+                                .interval = confidence(interval),
+                                .count = scores.asked(kOddBlocks)});
+  }
 }
 
 }  // namespace attnctl
