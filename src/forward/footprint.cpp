@@ -12,6 +12,7 @@
 #include "forward/block.hpp"
 #include "forward/embed.hpp"
 #include "forward/head.hpp"
+#include "forward/mlp.hpp"
 #include "forward/plan.hpp"
 
 namespace attnctl {
@@ -49,13 +50,10 @@ std::uint64_t expert_bytes(const ExpertsConfig& experts, std::size_t d_model, st
   return sum(floats(rows, experts.count + 4 * d_model), routes);
 }
 
-/// Rows that go through an MLP together (mlp.cpp).
-constexpr std::uint64_t mlp_rows = 1024;
-
 std::uint64_t mlp_bytes(const LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
   const std::size_t width = std::max(layer.mlp.width, layer.experts.shared_width);
   if (width == 0) return 0;
-  rows = std::min<std::uint64_t>(rows, mlp_rows);
+  rows = std::min<std::uint64_t>(rows, forward::mlp_rows);
   return sum(floats(rows, 2 * d_model + 2 * width), expert_bytes(layer.experts, d_model, rows));
 }
 

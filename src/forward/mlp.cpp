@@ -9,9 +9,6 @@
 namespace attnctl::forward {
 namespace {
 
-/// Rows that go through the MLP together: its inner width is several times the model's.
-constexpr std::size_t mlp_rows = 1024;
-
 /// The MLP's output goes through a norm, or is scaled, before it is added.
 bool is_changed(const LayerConfig& config) {
   return config.place == NormPlace::output || config.place == NormPlace::both ||

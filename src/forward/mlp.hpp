@@ -14,6 +14,9 @@
 
 namespace attnctl::forward {
 
+/// Rows that go through the MLP together: its inner width is several times the model's.
+inline constexpr std::size_t mlp_rows = 1024;
+
 /// Memory of the MLP, a bounded number of rows at a time.
 struct MlpBuffers {
   Buffer normed, inner, gate, out;
