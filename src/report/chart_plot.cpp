@@ -54,8 +54,8 @@ void widen(std::vector<double>& values) {
   values.insert(values.end(), std::begin(ends), std::end(ends));
 }
 
-/// Makes a unit as long across as upwards, so that distances are what they look like; not where one axis would
-/// shrink to nothing.
+/// Makes a unit as long across as upwards, so that distances are what they look like; not where one axis
+/// would shrink to nothing.
 void equalise(ChartAxis& x, ChartAxis& y) {
   const double across = (x.high - x.low) / plot_width;
   const double upwards = (y.high - y.low) / plot_height;

@@ -320,10 +320,12 @@ TEST_CASE("kind 139: places of the wrong sort") {
 
 TEST_CASE("a --memory that is too small is status 5, before any work, and names one that is not") {
   for (const char* const memory : {"1", "100K", "1M", "20M"}) {
-    check_command_refuses({"analyze", kLlama, "--ids", "1,2,3", "--memory", memory},
-                          {.status = Status::limit, .parts = {"--memory", "the smallest figure that works is"}});
-    check_command_refuses({"weights", kLlama, "--memory", memory},
-                          {.status = Status::limit, .parts = {"--memory", "the smallest figure that works is"}});
+    check_command_refuses(
+        {"analyze", kLlama, "--ids", "1,2,3", "--memory", memory},
+        {.status = Status::limit, .parts = {"--memory", "the smallest figure that works is"}});
+    check_command_refuses(
+        {"weights", kLlama, "--memory", memory},
+        {.status = Status::limit, .parts = {"--memory", "the smallest figure that works is"}});
   }
 }
 

@@ -27,8 +27,8 @@ class OutputFile {
   void write(std::span<const std::byte> bytes);
 
   /// From now on an output in place (a pipe, say) gets each line as soon as it is complete, and not in parts:
-  /// whenever the process ends, lines of up to PIPE_BUF bytes are there wholly or not at all. A longer line is
-  /// handed on in parts once it fills the buffer. A regular file appears whole anyway.
+  /// whenever the process ends, lines of up to PIPE_BUF bytes are there wholly or not at all. A longer line
+  /// is handed on in parts once it fills the buffer. A regular file appears whole anyway.
   void write_whole_lines();
 
   /// True where write_at works: a regular file.

@@ -5,8 +5,8 @@
 namespace attnctl {
 
 // Single-threaded products in float32 or float64 through cblas, with strides: any view serves without a copy.
-// Shapes that do not fit are a programming error (std::logic_error). Zero extents are allowed. Where a has few
-// rows, products in float32 go through kernels of attnctl's own (linalg/gemm_kernels.hpp).
+// Shapes that do not fit are a programming error (std::logic_error). Zero extents are allowed. Where a has
+// few rows, products in float32 go through kernels of attnctl's own (linalg/gemm_kernels.hpp).
 
 /// c = alpha a b + beta c.        a [m, k], b [k, n], c [m, n]
 void gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha = 1,

@@ -31,8 +31,8 @@ struct ParameterCount {
 [[nodiscard]] ParameterCount count_parameters(const ModelConfig& config);
 
 /// Floating-point operations of one sequence of n tokens (m = n keys); a multiply-add is 2. Products of
-/// matrices only; of full attention with all n^2 scores even where a mask hides some, of other kinds with those
-/// that they compute, and of linear attention the sums in the place of both products with n^2.
+/// matrices only; of full attention with all n^2 scores even where a mask hides some, of other kinds with
+/// those that they compute, and of linear attention the sums in the place of both products with n^2.
 struct FlopCount {
   std::uint64_t projections = 0;  // q, k, v of all layers: 2 * 3 n d^2 a layer where heads split d
   std::uint64_t scores = 0;       // 2 * n^2 d

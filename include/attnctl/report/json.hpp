@@ -14,8 +14,8 @@ namespace attnctl {
 void write_json(OutputFile& out, const Document& document, const WriteOptions& options = {});
 
 /// The same as JSON Lines: first a line with the head fields, then a line for each item of each section, with
-/// "record" (Section::record) as its first field; an item that is no record is the field "value" of one. Lines go
-/// out whole (OutputFile::write_whole_lines).
+/// "record" (Section::record) as its first field; an item that is no record is the field "value" of one.
+/// Lines go out whole (OutputFile::write_whole_lines).
 void write_jsonl(OutputFile& out, const Document& document, const WriteOptions& options = {});
 
 /// How many numbers of the document are NaN or infinite, hence null in JSON.
