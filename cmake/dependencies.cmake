@@ -28,8 +28,10 @@ endif()
 
 find_path(GMP_INCLUDE_DIR gmpxx.h REQUIRED)
 find_library(GMP_LIBRARY gmp REQUIRED)
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # 0.8 and newer are a header alone
 
 add_library(attnctl_dependencies INTERFACE)
-target_include_directories(attnctl_dependencies SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR} ${GMP_INCLUDE_DIR})
+target_include_directories(attnctl_dependencies SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR} ${GMP_INCLUDE_DIR}
+                           ${XXHASH_INCLUDE_DIR})
 target_link_libraries(attnctl_dependencies INTERFACE Threads::Threads ZLIB::ZLIB fmt::fmt ICU::uc ICU::i18n CLI11::CLI11
                       nlohmann_json::nlohmann_json xtensor xsimd ${blas_libraries} ${GMP_LIBRARY} ${CMAKE_DL_LIBS})
