@@ -7,6 +7,7 @@
 #include <cblas.h>
 
 #include "linalg/aligned_room.hpp"
+#include "linalg/blas_gemm.hpp"
 #include "linalg/blas_threads.hpp"
 #include "linalg/gemm_kernels.hpp"
 
@@ -63,9 +64,11 @@ struct Factors {
   T alpha, beta;
 };
 
+enum class By { fastest, blas };
+
 template <typename T>
 void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
-          Factors<T> factors) {
+          Factors<T> factors, By by = By::fastest) {
   const std::size_t m = transpose_a ? a.cols : a.rows;
   const std::size_t inner = transpose_a ? a.rows : a.cols;
   const std::size_t inner_b = transpose_b ? b.cols : b.rows;
@@ -76,13 +79,18 @@ void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<
   if (c.empty()) return;
   if (inner == 0) return scale(c, factors.beta);
   for (const std::size_t each : {m, n, inner, a.stride, b.stride, c.stride}) (void)extent(each);
-  if (!transpose_a && multiply_few_rows(transpose_b, a, b, c, factors.alpha, factors.beta)) return;
+  const bool ours_may = by == By::fastest && !transpose_a;
+  if (ours_may && multiply_few_rows(transpose_b, a, b, c, factors.alpha, factors.beta)) return;
   linalg::keep_blas_single_threaded();
   multiply(transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, a, b, c,
            extent(inner), factors.alpha, factors.beta);
 }
 
 }  // namespace
+
+void linalg::blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
+  gemm<float>(false, false, a, b, c, {1, 0}, By::blas);
+}
 
 void gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
              float beta) {

@@ -6,13 +6,8 @@
 namespace attnctl {
 
 const Kernels* kernels_named(std::string_view name) {
-  const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
-  for (const Kernels* const set :
-       {cpu.avx512 ? linalg::avx512_kernels() : nullptr, cpu.avx2_fma ? linalg::avx2_kernels() : nullptr,
-        linalg::baseline_kernels()}) {
-    if (set != nullptr && (name.empty() || set->name == name)) return set;
-  }
-  return nullptr;
+  return linalg::supported_set(name, linalg::avx512_kernels(), linalg::avx2_kernels(),
+                               linalg::baseline_kernels());
 }
 
 const Kernels& kernels() {

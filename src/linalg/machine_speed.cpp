@@ -1,7 +1,6 @@
 #include "attnctl/linalg/machine_speed.hpp"
 
 #include "attnctl/base/matrix_view.hpp"
-#include "attnctl/linalg/gemm.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,8 @@
 #include <span>
 #include <stdexcept>
 #include <vector>
+
+#include "linalg/blas_gemm.hpp"
 
 namespace attnctl {
 namespace {
@@ -64,11 +65,11 @@ double measure_sgemm(Pool& pool, GemmShape shape, std::size_t repeat) {
   const double seconds = best_seconds(repeat, [&] {
     if (shape.m >= shape.n) {
       run_in_slabs(pool, shape.m, [&](std::size_t first, std::size_t count) {
-        gemm_nn(a.view().row_range(first, count), b.view(), c.view().row_range(first, count));
+        linalg::blas_gemm_nn(a.view().row_range(first, count), b.view(), c.view().row_range(first, count));
       });
     } else {
       run_in_slabs(pool, shape.n, [&](std::size_t first, std::size_t count) {
-        gemm_nn(a.view(), b.view().col_range(first, count), c.view().col_range(first, count));
+        linalg::blas_gemm_nn(a.view(), b.view().col_range(first, count), c.view().col_range(first, count));
       });
     }
   });
