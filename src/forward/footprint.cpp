@@ -33,28 +33,19 @@ std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
   return elements ? checked_mul<std::uint64_t>(*elements, sizeof(float)).value_or(most) : most;
 }
 
-std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
-  return checked_add(a, b).value_or(most);
-}
-
-template <typename... More>
-std::uint64_t sum(std::uint64_t a, std::uint64_t b, More... more) {
-  return sum(sum(a, b), more...);
-}
-
 /// What a layer's experts take of so many rows of the MLP: scores, routes, rows gathered and made.
 std::uint64_t expert_bytes(const ExpertsConfig& experts, std::size_t d_model, std::uint64_t rows) {
   if (experts.count == 0) return 0;
   constexpr std::uint64_t route = 64;
   const std::uint64_t routes = rows * (sizeof(ExpertRoute) + experts.per_token * route);
-  return sum(floats(rows, experts.count + 4 * d_model), routes);
+  return saturating_sum(floats(rows, experts.count + 4 * d_model), routes);
 }
 
 std::uint64_t mlp_bytes(const LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
   const std::size_t width = std::max(layer.mlp.width, layer.experts.shared_width);
   if (width == 0) return 0;
   rows = std::min<std::uint64_t>(rows, forward::mlp_rows);
-  return sum(floats(rows, 2 * d_model + 2 * width), expert_bytes(layer.experts, d_model, rows));
+  return saturating_sum(floats(rows, 2 * d_model + 2 * width), expert_bytes(layer.experts, d_model, rows));
 }
 
 /// Of a block in one layer: what BlockPass has in its buffers.
@@ -66,16 +57,17 @@ std::uint64_t layer_bytes(const ModelConfig& config, const LayerConfig& layer, c
   const std::size_t output = plan.output ? std::max(config.d_output, config.d_model) : 0;
   const std::size_t narrow =
       attention.query.rank + attention.key.rank + attention.value.rank + attention.output.rank;
-  std::uint64_t bytes = sum(floats(block.rows, std::max(config.d_model, z)),  // normed stream, then z
-                            floats(block.rows, std::max(queries, output)),    // queries, then output
-                            floats(block.key_rows, attention.kv_heads * attention.d_head),
-                            plan.values ? floats(block.key_rows, attention.kv_heads * attention.d_value) : 0,
-                            floats(std::max(block.rows, block.key_rows), narrow));
+  std::uint64_t bytes =
+      saturating_sum(floats(block.rows, std::max(config.d_model, z)),  // normed stream, then z
+                     floats(block.rows, std::max(queries, output)),    // queries, then output
+                     floats(block.key_rows, attention.kv_heads * attention.d_head),
+                     plan.values ? floats(block.key_rows, attention.kv_heads * attention.d_value) : 0,
+                     floats(std::max(block.rows, block.key_rows), narrow));
   if (attention.disentangled) {
     const std::size_t rows = 2 * attention.disentangled->span;
-    bytes = sum(bytes, floats(rows, config.d_model + 2 * attention.heads * attention.d_head));
+    bytes = saturating_sum(bytes, floats(rows, config.d_model + 2 * attention.heads * attention.d_head));
   }
-  return plan.onward ? sum(bytes, mlp_bytes(layer, config.d_model, block.rows)) : bytes;
+  return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows)) : bytes;
 }
 
 /// Rows and columns of a PackedMatrix are filled up to a multiple of at most this.
@@ -88,17 +80,19 @@ std::uint64_t head_bytes(const AttentionConfig& attention, const forward::LayerP
   for (const Part& part : block.parts) {
     const std::size_t rows = std::min(part.queries, forward::rows_of_panel(panel_rows, part.keys));
     const std::size_t panels = plan.scores ? 4 : 3;  // observers may make two of their own
-    std::uint64_t bytes = sum(floats(rows, panels * part.keys), floats(rows, 8), floats(part.keys, 8));
-    const std::uint64_t packed = sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * lanes);
-    bytes = sum(bytes, floats(part.keys + lanes, packed));                          // keys and values
-    if (plan.values) bytes = sum(bytes, floats(part.keys, 2 * attention.d_value));  // in double, to measure
+    std::uint64_t bytes =
+        saturating_sum(floats(rows, panels * part.keys), floats(rows, 8), floats(part.keys, 8));
+    const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * lanes);
+    bytes = saturating_sum(bytes, floats(part.keys + lanes, packed));  // keys and values
+    if (plan.values)
+      bytes = saturating_sum(bytes, floats(part.keys, 2 * attention.d_value));  // in double, to measure
     if (attention.relative_buckets || attention.disentangled || attention.alibi)
-      bytes = sum(bytes, floats(part.queries + part.keys, 2));
+      bytes = saturating_sum(bytes, floats(part.queries + part.keys, 2));
     if (attention.disentangled)
-      bytes = sum(bytes, floats(part.queries + part.keys, 2 * attention.disentangled->span));
+      bytes = saturating_sum(bytes, floats(part.queries + part.keys, 2 * attention.disentangled->span));
     if (attention.kind.rule == AttentionKind::Rule::linear)
-      bytes = sum(bytes, floats(part.queries + part.keys, 2 * attention.d_head),
-                  floats(attention.d_head, 2 * attention.d_value));
+      bytes = saturating_sum(bytes, floats(part.queries + part.keys, 2 * attention.d_head),
+                             floats(attention.d_head, 2 * attention.d_value));
     largest = std::max(largest, bytes);
   }
   return largest;
@@ -109,7 +103,7 @@ std::uint64_t rotary_bytes(const ModelConfig& config, std::size_t longest) {
   for (const LayerConfig& layer : config.layers) tables.insert(layer.attention.rotary.get());
   std::uint64_t bytes = 0;
   for (const RotaryConfig* const table : tables) {
-    if (table != nullptr) bytes = sum(bytes, floats(longest, table->dims));
+    if (table != nullptr) bytes = saturating_sum(bytes, floats(longest, table->dims));
   }
   return bytes;
 }
@@ -148,13 +142,13 @@ std::uint64_t carried_floats(const ModelConfig& config) {
 }  // namespace
 
 std::uint64_t PassFootprint::resident() const {
-  return sum(resident_weights, other_weights, activations, workers,
-             checked_mul<std::uint64_t>(row, block_rows).value_or(most));
+  return saturating_sum(resident_weights, other_weights, activations, workers,
+                        checked_mul<std::uint64_t>(row, block_rows).value_or(most));
 }
 
 std::uint64_t PassFootprint::streamed(std::size_t rows) const {
-  return sum(streamed_weights, other_weights, activations, workers,
-             checked_mul<std::uint64_t>(row, std::max(rows, block_rows)).value_or(most));
+  return saturating_sum(streamed_weights, other_weights, activations, workers,
+                        checked_mul<std::uint64_t>(row, std::max(rows, block_rows)).value_or(most));
 }
 
 std::size_t PassFootprint::streamed_rows(std::uint64_t bytes) const {
@@ -171,7 +165,7 @@ PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selec
   PassFootprint made;
   if (plan.layers.empty()) return made;
   require_targets(config, batch, plan.layers.size() - 1);
-  made.row = sum(floats(1, carried_floats(config)), sizeof(Part));
+  made.row = saturating_sum(floats(1, carried_floats(config)), sizeof(Part));
   std::size_t longest = 0;
   std::uint64_t panel = 0;
   for (const Block& inputs : blocks) {
@@ -186,18 +180,20 @@ PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selec
       for (const Part& part : block.parts) longest = std::max({longest, part.queries, part.keys});
     }
   }
-  if (plan.logits) made.activations = sum(made.activations, logits_bytes(config, made.block_rows));
-  made.activations =
-      sum(made.activations, rotary_bytes(config, longest),
-          config.embedding.projection.weight ? floats(made.block_rows, forward::embedding_width(config)) : 0);
+  if (plan.logits) made.activations = saturating_sum(made.activations, logits_bytes(config, made.block_rows));
+  made.activations = saturating_sum(
+      made.activations, rotary_bytes(config, longest),
+      config.embedding.projection.weight ? floats(made.block_rows, forward::embedding_width(config)) : 0);
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     made.streamed_weights = std::max(made.streamed_weights, model.layer_bytes(i));
-    if (model.shared_with(i) == i) made.resident_weights = sum(made.resident_weights, model.layer_bytes(i));
+    if (model.shared_with(i) == i)
+      made.resident_weights = saturating_sum(made.resident_weights, model.layer_bytes(i));
   }
-  const std::uint64_t packed = std::min(most_packed, sum(made.streamed_weights, made.activations));
-  made.workers = checked_mul<std::uint64_t>(shape.threads, sum(panel, packed, thread_bytes)).value_or(most);
+  const std::uint64_t packed = std::min(most_packed, saturating_sum(made.streamed_weights, made.activations));
+  made.workers =
+      checked_mul<std::uint64_t>(shape.threads, saturating_sum(panel, packed, thread_bytes)).value_or(most);
   made.other_weights =
-      sum(model.embedding_bytes(looked_up(blocks, batch)), plan.logits ? model.head_bytes() : 0);
+      saturating_sum(model.embedding_bytes(looked_up(blocks, batch)), plan.logits ? model.head_bytes() : 0);
   return made;
 }
 

@@ -25,6 +25,13 @@ template <std::integral T>
   return product;
 }
 
+/// a + b + ..., or the largest number where that does not fit: of sizes that are only compared with a limit.
+template <std::unsigned_integral T, std::convertible_to<T>... More>
+[[nodiscard]] constexpr T saturating_sum(T a, More... more) {
+  ((a = checked_add(a, static_cast<T>(more)).value_or(std::numeric_limits<T>::max())), ...);
+  return a;
+}
+
 template <std::integral To, std::integral From>
 [[nodiscard]] constexpr std::optional<To> checked_narrow(From value) {
   if (!std::in_range<To>(value)) return std::nullopt;
