@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array kCatalogue = {
     MeasureRow{"metrics", "the metrics of analyze: entropy, confidence, distance, previous token, ...", 1,
-               make_metrics_measure, metrics_of_rows},
+               make_metrics_measure, metrics_metrics},
     MeasureRow{"positional", "weight and largest weights at each offset of key and query, -8 to 8", 1,
                make_positional_measure, positional_metrics},
     MeasureRow{"special", "weight on each special token, and on position 0", 1, make_special_measure,
@@ -27,9 +27,9 @@ constexpr std::array kCatalogue = {
     MeasureRow{"distance", "weight by the distance of key and query, in bins that double", 1,
                make_distance_measure, distance_metrics},
     MeasureRow{"syntax", "of a treebank: relations that heads follow, trees", 1, make_syntax_measure,
-               metrics_of_syntax, false, true},
+               syntax_metrics, false, true},
     MeasureRow{"coreference", "of a corpus with mentions: heads that lead to antecedents", 1,
-               make_coreference_measure, metrics_of_coreference, false, true},
+               make_coreference_measure, coreference_metrics, false, true},
     MeasureRow{"probe", "random tokens said twice: induction, duplicate and previous token, with a control",
                1, make_probe_measure, probe_metrics, true, true},
     MeasureRow{"roles", "what each head is, by what these measures found, with evidence and null", 1,

@@ -69,8 +69,8 @@ TEST_CASE(
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const auto interval = bootstrap.interval(drawn(50, {0.3}, seed), 0);
     REQUIRE(interval);
-    covered += interval->first <= 0.3 && 0.3 <= interval->second ? 1 : 0;
-    width += (interval->second - interval->first) / 200;
+    covered += interval->low <= 0.3 && 0.3 <= interval->high ? 1 : 0;
+    width += (interval->high - interval->low) / 200;
   }
   CHECK(covered >= 180);  // of 190 expected
   CHECK(covered <= 198);
@@ -80,13 +80,13 @@ TEST_CASE(
 TEST_CASE("intervals: of a sure thing a point, of a difference paired, of few groups none") {
   const Bootstrap bootstrap(0, all_groups());
   const GroupScores sure = drawn(7, {1.0, 1.0, 0.5}, 1);
-  CHECK(bootstrap.interval(sure, 0) == Interval({1.0, 1.0}));
-  CHECK(bootstrap.interval(sure, 0, kOddBlocks, 1) == Interval({0.0, 0.0}));
+  CHECK(bootstrap.interval(sure, 0) == ConfidenceInterval({1.0, 1.0}));
+  CHECK(bootstrap.interval(sure, 0, kOddBlocks, 1) == ConfidenceInterval({0.0, 0.0}));
   const auto gain = bootstrap.interval(sure, 0, kOddBlocks, 2);
   const auto share = bootstrap.interval(sure, 2, kOddBlocks);
   REQUIRE((gain && share));
-  CHECK(gain->first == doctest::Approx(1 - share->second));
-  CHECK(gain->second == doctest::Approx(1 - share->first));
+  CHECK(gain->low == doctest::Approx(1 - share->high));
+  CHECK(gain->high == doctest::Approx(1 - share->low));
   GroupScores few(1);
   for (const std::size_t group : {0, 1, 2, 3}) few.group(group)[0] = 10;
   CHECK_FALSE(bootstrap.interval(few, 0));

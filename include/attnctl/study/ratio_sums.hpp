@@ -10,6 +10,8 @@ namespace attnctl {
 
 struct ConfidenceInterval {
   double low = 0, high = 0;
+
+  [[nodiscard]] bool operator==(const ConfidenceInterval&) const = default;
 };
 
 /// What one sentence adds to a mean over rows.

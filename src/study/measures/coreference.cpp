@@ -151,10 +151,10 @@ Cell CoreferenceMeasure::baseline(const GroupScores& scores, Baseline which, Hal
   return real_cell(which == kRandom ? *share / static_cast<double>(kParts) : *share);
 }
 
-ScoreRow CoreferenceMeasure::row(std::size_t type, std::size_t head, const Bootstrap& bootstrap) const {
+ResultRow CoreferenceMeasure::row(std::size_t type, std::size_t head, const Bootstrap& bootstrap) const {
   const GroupScores& scores = scores_[type];
   return {{"mention_type", Cell(std::string(kTypes.at(type)))},
-          {"head", ScoredHead{head}},
+          {"head", RowHead{head}},
           {"hits", count_cell(scores.right(head))},
           {"count", count_cell(scores.asked())},
           {"accuracy", real_cell(scores.accuracy(head))},
@@ -201,7 +201,7 @@ void CoreferenceMeasure::add_evidence(StudyResults& results, const Bootstrap& bo
          .score = scores.accuracy(*best, kOddBlocks),
          .null = std::max({*scores.accuracy(heads + kNearest, kOddBlocks),
                            *scores.accuracy(heads + kSameString, kOddBlocks), by_chance}),
-         .interval = confidence(bootstrap.interval(scores, *best, kOddBlocks)),
+         .interval = bootstrap.interval(scores, *best, kOddBlocks),
          .count = scores.asked(kOddBlocks)});
   }
 }
@@ -209,14 +209,13 @@ void CoreferenceMeasure::add_evidence(StudyResults& results, const Bootstrap& bo
 void CoreferenceMeasure::finish(StudyResults& results) const {
   if (mentions_ == 0) return;
   std::set<std::size_t> occupied;
-  for (const auto& [number, counts] : scores_[0].groups()) occupied.insert(number);
+  scores_[0].add_occupied(occupied);
   const Bootstrap bootstrap(shape_.seed, occupied);
-  std::vector<ScoreRow> rows;
+  std::vector<ResultRow> rows;
   for (std::size_t type = 0; type < kTypes.size(); ++type) {
     for (std::size_t head = 0; head < shape_.heads.size(); ++head) rows.push_back(row(type, head, bootstrap));
   }
-  results.sections.push_back(score_section("coreference", "coreference", shape_, rows));
-  results.tables.push_back(score_table("coreference", shape_, rows));
+  add_rows(results, shape_, "coreference", "coreference", rows);
   results.texts.push_back(text(bootstrap));
   add_evidence(results, bootstrap);
   Record summary;
@@ -224,7 +223,7 @@ void CoreferenceMeasure::finish(StudyResults& results) const {
   results.summary.set("coreference", std::move(summary));
 }
 
-std::span<const Metric> metrics_of_coreference() {
+std::span<const Metric> coreference_metrics() {
   return kMetrics;
 }
 

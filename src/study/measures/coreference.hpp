@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "study/measures/group_scores.hpp"
-#include "study/measures/score_table.hpp"
+#include "study/measures/result_rows.hpp"
 #include "study/measures/word_patterns.hpp"
 
 namespace attnctl {
@@ -43,7 +43,7 @@ class CoreferenceMeasure final : public Measure {
   [[nodiscard]] bool ask(const ConlluSentence& sentence, std::size_t number, const WordPieces& pieces,
                          std::size_t group, Plan& plan);
   [[nodiscard]] Cell baseline(const GroupScores& scores, Baseline which, Half half = kAllBlocks) const;
-  [[nodiscard]] ScoreRow row(std::size_t type, std::size_t head, const Bootstrap& bootstrap) const;
+  [[nodiscard]] ResultRow row(std::size_t type, std::size_t head, const Bootstrap& bootstrap) const;
   void add_evidence(StudyResults& results, const Bootstrap& bootstrap) const;
   [[nodiscard]] StudyText text(const Bootstrap& bootstrap) const;
 

@@ -46,6 +46,10 @@ std::optional<std::size_t> GroupScores::best(std::size_t first, std::size_t coun
   return best;
 }
 
+void GroupScores::add_occupied(std::set<std::size_t>& groups) const {
+  for (const auto& [number, counts] : groups_) groups.insert(number);
+}
+
 void GroupScores::merge(const GroupScores& other) {
   for (const auto& [number, counts] : other.groups_) {
     std::vector<std::uint64_t>& sums = group(number);
@@ -88,8 +92,8 @@ std::array<Bootstrap::Draws, kGroups> Bootstrap::draw(std::uint64_t seed,
   return draws;
 }
 
-Interval Bootstrap::interval(const GroupScores& scores, std::size_t answer, Half half,
-                             std::optional<std::size_t> less) const {
+std::optional<ConfidenceInterval> Bootstrap::interval(const GroupScores& scores, std::size_t answer,
+                                                      Half half, std::optional<std::size_t> less) const {
   const std::array<Draws, kGroups>& draws = half.first == 0 ? all_ : odd_;
   std::vector<double> asked(kDraws), right(kDraws);
   std::size_t groups = 0;
@@ -117,7 +121,7 @@ Interval Bootstrap::interval(const GroupScores& scores, std::size_t answer, Half
   std::nth_element(shares.begin(), low, shares.end());
   const double lowest = *low;
   std::nth_element(low, high, shares.end());
-  return std::pair(lowest, *high);
+  return ConfidenceInterval{lowest, *high};
 }
 
 }  // namespace attnctl

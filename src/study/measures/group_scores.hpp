@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attnctl/study/ratio_sums.hpp"
 #include "attnctl/study/state_io.hpp"
 
 #include <array>
@@ -9,7 +10,6 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace attnctl {
@@ -46,6 +46,8 @@ class GroupScores {
   /// equal ones; nullopt where nothing was asked there.
   [[nodiscard]] std::optional<std::size_t> best(std::size_t first, std::size_t count) const;
   [[nodiscard]] const std::map<std::size_t, std::vector<std::uint64_t>>& groups() const { return groups_; }
+  /// Adds the numbers of the groups that have sentences.
+  void add_occupied(std::set<std::size_t>& groups) const;
 
   void merge(const GroupScores& other);
   void save(StateWriter& out) const;
@@ -58,8 +60,6 @@ class GroupScores {
   std::map<std::size_t, std::vector<std::uint64_t>> groups_;
 };
 
-using Interval = std::optional<std::pair<double, double>>;
-
 /// Bootstrap over groups (Efron 1979): a thousand times as many groups as there are are drawn with
 /// replacement, and the interval holds the middle 95 % of what comes out.
 class Bootstrap {
@@ -68,8 +68,9 @@ class Bootstrap {
   Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied);
 
   /// Of the share of right answers, less that of `less`; nullopt where fewer than kFewest groups were asked.
-  [[nodiscard]] Interval interval(const GroupScores& scores, std::size_t answer, Half half = kAllBlocks,
-                                  std::optional<std::size_t> less = std::nullopt) const;
+  [[nodiscard]] std::optional<ConfidenceInterval> interval(
+      const GroupScores& scores, std::size_t answer, Half half = kAllBlocks,
+      std::optional<std::size_t> less = std::nullopt) const;
 
   static constexpr std::size_t kDraws = 1000;
   static constexpr std::size_t kFewest = 5;

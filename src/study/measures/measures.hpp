@@ -14,17 +14,17 @@ namespace attnctl {
 [[nodiscard]] std::unique_ptr<Measure> make_repeats_measure(const StudyShape& shape);
 [[nodiscard]] std::unique_ptr<Measure> make_distance_measure(const StudyShape& shape);
 
-[[nodiscard]] std::span<const Metric> metrics_of_rows();
+[[nodiscard]] std::span<const Metric> metrics_metrics();
 [[nodiscard]] std::span<const Metric> positional_metrics();
 [[nodiscard]] std::span<const Metric> special_metrics();
 [[nodiscard]] std::span<const Metric> repeats_metrics();
 [[nodiscard]] std::span<const Metric> distance_metrics();
 
 [[nodiscard]] std::unique_ptr<Measure> make_syntax_measure(const StudyShape& shape);
-[[nodiscard]] std::span<const Metric> metrics_of_syntax();
+[[nodiscard]] std::span<const Metric> syntax_metrics();
 
 [[nodiscard]] std::unique_ptr<Measure> make_coreference_measure(const StudyShape& shape);
-[[nodiscard]] std::span<const Metric> metrics_of_coreference();
+[[nodiscard]] std::span<const Metric> coreference_metrics();
 [[nodiscard]] std::unique_ptr<Measure> make_probe_measure(const StudyShape& shape);
 [[nodiscard]] std::span<const Metric> probe_metrics();
 

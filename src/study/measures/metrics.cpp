@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "study/measures/measures.hpp"
+#include "study/measures/result_rows.hpp"
 
 namespace attnctl {
 namespace {
@@ -65,29 +66,26 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
   void finish(StudyResults& results) const override;
 
  private:
-  [[nodiscard]] Table distributions(bool named) const;
+  /// Extremes and quantiles, a row a head and metric.
+  [[nodiscard]] std::vector<ResultRow> distributions() const;
 };
 
-/// Extremes and quantiles, a row a head and metric.
-Table MetricsMeasure::distributions(bool named) const {
-  std::vector<std::string> columns = named ? std::vector<std::string>{"head"} : StudyShape::head_columns();
-  columns.insert(columns.end(), {"metric", "count", "minimum"});
-  for (const auto& [name, share] : kShares) columns.emplace_back(name);
-  columns.emplace_back("maximum");
-  std::vector<std::vector<Cell>> rows;
+std::vector<ResultRow> MetricsMeasure::distributions() const {
+  std::vector<ResultRow> rows;
   for (std::size_t h = 0; h < states_.size(); ++h) {
     for (std::size_t i = 0; i < row_metrics().size(); ++i) {
       const Moments& moments = states_[h].metrics[i];
       const MomentsSummary summary = moments.summary();
-      std::vector<Cell> row = named ? std::vector<Cell>{shape_.heads[h].name} : shape_.head_cells(h);
-      row.insert(row.end(), {std::string(row_metrics()[i].about.name), count_cell(summary.count),
-                             real_cell(summary.minimum)});
-      for (const auto& [name, share] : kShares) row.push_back(real_cell(moments.quantile(share)));
-      row.push_back(real_cell(summary.maximum));
-      rows.push_back(std::move(row));
+      ResultRow& row = rows.emplace_back();
+      row = {{"head", RowHead{h}},
+             {"metric", Cell(std::string(row_metrics()[i].about.name))},
+             {"count", count_cell(summary.count)},
+             {"minimum", real_cell(summary.minimum)}};
+      for (const auto& [name, share] : kShares) row.emplace_back(name, real_cell(moments.quantile(share)));
+      row.emplace_back("maximum", real_cell(summary.maximum));
     }
   }
-  return make_table("distributions", std::move(columns), std::move(rows));
+  return rows;
 }
 
 void MetricsMeasure::finish(StudyResults& results) const {
@@ -106,13 +104,12 @@ void MetricsMeasure::finish(StudyResults& results) const {
     }
     results.head_fields.push_back(moments_field(name, summaries));
   }
-  results.sections.push_back({"distributions", "distribution", distributions(true)});
-  results.tables.push_back(distributions(false));
+  add_rows(results, shape_, "distributions", "distribution", distributions());
 }
 
 }  // namespace
 
-std::span<const Metric> metrics_of_rows() {
+std::span<const Metric> metrics_metrics() {
   static const std::vector<Metric> metrics = [] {
     std::vector<Metric> all;
     for (const RowMetric& row : row_metrics()) all.push_back(row.about);

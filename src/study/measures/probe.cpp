@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "study/measures/measures.hpp"
+#include "study/measures/result_rows.hpp"
 
 namespace attnctl {
 namespace {
@@ -76,7 +77,7 @@ class ProbeMeasure final : public PerHead<HeadProbe> {
  private:
   using Terms = std::array<SentenceTerm, kKinds.size()>;
 
-  [[nodiscard]] Table table(bool named) const;
+  [[nodiscard]] std::vector<ResultRow> rows() const;
 
   std::vector<ProbeMarks> marks_;          // [sequences] of the block
   std::vector<std::vector<Terms>> terms_;  // [heads, sequences]
@@ -105,24 +106,24 @@ void ProbeMeasure::end() {
   }
 }
 
-Table ProbeMeasure::table(bool named) const {
-  std::vector<std::string> columns = named ? std::vector<std::string>{"head"} : StudyShape::head_columns();
-  columns.insert(columns.end(), {"kind", "score", "low", "high", "control", "uniform", "sequences", "rows"});
-  std::vector<std::vector<Cell>> rows;
+std::vector<ResultRow> ProbeMeasure::rows() const {
+  std::vector<ResultRow> rows;
   for (std::size_t h = 0; h < states_.size(); ++h) {
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
       const RatioSums& sums = states_[h].repeated[i];
       const auto interval = sums.interval();
-      std::vector<Cell>& row =
-          rows.emplace_back(named ? std::vector<Cell>{shape_.heads[h].name} : shape_.head_cells(h));
-      row.insert(
-          row.end(),
-          {std::string(kKinds[i].name), real_cell(sums.mean()), interval ? real_cell(interval->low) : Cell(),
-           interval ? real_cell(interval->high) : Cell(), real_cell(states_[h].control[i].mean()),
-           real_cell(sums.null()), count_cell(sums.sentences()), count_cell(sums.rows())});
+      rows.push_back({{"head", RowHead{h}},
+                      {"kind", Cell(std::string(kKinds[i].name))},
+                      {"score", real_cell(sums.mean())},
+                      {"low", interval ? real_cell(interval->low) : Cell()},
+                      {"high", interval ? real_cell(interval->high) : Cell()},
+                      {"control", real_cell(states_[h].control[i].mean())},
+                      {"uniform", real_cell(sums.null())},
+                      {"sequences", count_cell(sums.sentences())},
+                      {"rows", count_cell(sums.rows())}});
     }
   }
-  return make_table("probe", std::move(columns), std::move(rows));
+  return rows;
 }
 
 void ProbeMeasure::finish(StudyResults& results) const {
@@ -139,8 +140,7 @@ void ProbeMeasure::finish(StudyResults& results) const {
                                   .count = sums.rows()});
     }
   }
-  results.sections.push_back({"probe", "probe", table(true)});
-  results.tables.push_back(table(false));
+  add_rows(results, shape_, "probe", "probe", rows());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "study/measures/measures.hpp"
+#include "study/measures/result_rows.hpp"
 
 namespace attnctl {
 namespace {
@@ -100,22 +101,18 @@ void RepeatsMeasure::panel(const StudyPanel& panel) {
 }
 
 void RepeatsMeasure::finish(StudyResults& results) const {
-  const std::vector<std::string> values = {"kind", "share", "uniform", "rows", "rows_without"};
-  const auto table = [&](bool named) {
-    std::vector<std::string> columns = named ? std::vector<std::string>{"head"} : StudyShape::head_columns();
-    columns.insert(columns.end(), values.begin(), values.end());
-    std::vector<std::vector<Cell>> rows;
-    for (std::size_t h = 0; h < states_.size(); ++h) {
-      for (std::size_t i = 0; i < kKinds.size(); ++i) {
-        const TargetShare& kind = states_[h].kinds[i];
-        std::vector<Cell> row = named ? std::vector<Cell>{shape_.heads[h].name} : shape_.head_cells(h);
-        row.insert(row.end(), {std::string(kKinds[i]), kind.share(), kind.uniform_share(),
-                               count_cell(kind.rows), count_cell(kind.without)});
-        rows.push_back(std::move(row));
-      }
+  std::vector<ResultRow> rows;
+  for (std::size_t h = 0; h < states_.size(); ++h) {
+    for (std::size_t i = 0; i < kKinds.size(); ++i) {
+      const TargetShare& kind = states_[h].kinds[i];
+      rows.push_back({{"head", RowHead{h}},
+                      {"kind", Cell(std::string(kKinds[i]))},
+                      {"share", kind.share()},
+                      {"uniform", kind.uniform_share()},
+                      {"rows", count_cell(kind.rows)},
+                      {"rows_without", count_cell(kind.without)}});
     }
-    return make_table("repeats", std::move(columns), std::move(rows));
-  };
+  }
   for (std::size_t i = 0; i < kKinds.size(); ++i) {
     std::vector<StrongHead> heads;
     for (std::size_t h = 0; h < states_.size(); ++h) {
@@ -125,8 +122,7 @@ void RepeatsMeasure::finish(StudyResults& results) const {
     }
     add_strongest(results, std::move(heads));
   }
-  results.sections.push_back({"repeats", "repeats", table(true)});
-  results.tables.push_back(table(false));
+  add_rows(results, shape_, "repeats", "repeats", rows);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "attnctl/analysis/offset_peaks.hpp"
 #include "attnctl/study/ratio_sums.hpp"
 
 #include <algorithm>
@@ -10,15 +11,15 @@
 #include <vector>
 
 #include "study/measures/measures.hpp"
+#include "study/measures/token_names.hpp"
 
 // What roles are told by that show in the corpus itself: sums over sentences. Which of it makes a role, and
 // why: study/roles.cpp.
 namespace attnctl {
 namespace {
 
-constexpr std::int64_t kFarthest = 8;  // offset of a position
-constexpr std::size_t kOffsets = 2 * kFarthest + 1;
-constexpr std::size_t kNear = 2;  // tokens to either side that are local
+constexpr std::size_t kFarthest = largest_offset;  // of positions, before and behind
+constexpr std::size_t kNear = 2;                   // tokens to either side that are local
 
 constexpr std::array kMetrics = {
     Metric{"roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: peaks that fall anywhere",
@@ -40,21 +41,21 @@ constexpr std::array kMetrics = {
 /// Of one sentence, or of all of them.
 template <typename Sums>
 struct Habits {
-  std::array<Sums, kOffsets> offsets;  // -8 to 8
+  std::array<Sums, offset_count> offsets;  // -8 to 8
   Sums first, near, entropy;
   std::map<std::int64_t, Sums> specials;  // by id
 };
 
 struct HeadHabits : Habits<RatioSums> {
   void merge(const HeadHabits& other) {
-    for (std::size_t i = 0; i < kOffsets; ++i) offsets[i].merge(other.offsets[i]);
+    for (std::size_t i = 0; i < offset_count; ++i) offsets[i].merge(other.offsets[i]);
     first.merge(other.first);
     near.merge(other.near);
     entropy.merge(other.entropy);
     for (const auto& [id, sums] : other.specials) specials[id].merge(sums);
   }
   void add(const Habits<SentenceTerm>& sentence) {
-    for (std::size_t i = 0; i < kOffsets; ++i) offsets[i].add(sentence.offsets[i]);
+    for (std::size_t i = 0; i < offset_count; ++i) offsets[i].add(sentence.offsets[i]);
     first.add(sentence.first);
     near.add(sentence.near);
     entropy.add(sentence.entropy);
@@ -93,7 +94,7 @@ class OffsetMasks {
  private:
   [[nodiscard]] static std::uint32_t make(const VisibleKeys& visible, std::size_t query, std::size_t keys) {
     std::uint32_t mask = 0;
-    for (std::size_t i = 0; i < kOffsets; ++i) {
+    for (std::size_t i = 0; i < offset_count; ++i) {
       const std::size_t key = query + i;  // 8 too far
       if (key < kFarthest || key - kFarthest >= keys) continue;
       if (visible.shows(query, key - kFarthest)) mask |= 1U << i;
@@ -116,11 +117,16 @@ class RolesMeasure final : public PerHead<HeadHabits> {
   }
   void merge(const Measure& other) override {
     PerHead::merge(other);
-    const auto& names = dynamic_cast<const RolesMeasure&>(other).names_;
-    names_.insert(names.begin(), names.end());
+    names_.merge(dynamic_cast<const RolesMeasure&>(other).names_);
   }
-  void save(StateWriter& out) const override;
-  void load(StateReader& in) override;
+  void save(StateWriter& out) const override {
+    PerHead::save(out);
+    names_.save(out);
+  }
+  void load(StateReader& in) override {
+    PerHead::load(in);
+    names_.load(in);
+  }
   void finish(StudyResults& results) const override;
 
  private:
@@ -139,9 +145,9 @@ class RolesMeasure final : public PerHead<HeadHabits> {
   void add(Habits<SentenceTerm>& terms, const PatternRow& row, const StudyPanel& panel);
   [[nodiscard]] std::optional<std::size_t> best_offset(const HeadHabits& head) const;
 
-  std::map<std::int64_t, std::string> names_;  // of special tokens
-  std::vector<Places> specials_;               // [sequences] of the block
-  std::vector<Open> open_;                     // [heads]
+  TokenNames names_;              // of special tokens
+  std::vector<Places> specials_;  // [sequences] of the block
+  std::vector<Open> open_;        // [heads]
   OffsetMasks masks_;
 };
 
@@ -153,7 +159,7 @@ void RolesMeasure::begin(const StudyBlock& block) {
       if (sequence.special[i] == 0) continue;
       const std::int64_t id = sequence.ids[i];
       places[id].push_back(i);
-      names_.emplace(id, sequence.tokens.empty() ? "#" + std::to_string(id) : sequence.tokens[i]);
+      names_.add(sequence, i);
     }
   }
   open_.assign(states_.size(), {});
@@ -202,24 +208,6 @@ void RolesMeasure::add(Habits<SentenceTerm>& terms, const PatternRow& row, const
   }
 }
 
-void RolesMeasure::save(StateWriter& out) const {
-  PerHead::save(out);
-  out.number(names_.size());
-  for (const auto& [id, name] : names_) {
-    out.signed_number(id);
-    out.text(name);
-  }
-}
-
-void RolesMeasure::load(StateReader& in) {
-  PerHead::load(in);
-  names_.clear();
-  for (std::size_t left = in.count(); left > 0; --left) {
-    const std::int64_t id = in.signed_number();
-    names_[id] = in.text();
-  }
-}
-
 /// Of equal ones the nearer, then the one before.
 std::optional<std::size_t> RolesMeasure::best_offset(const HeadHabits& head) const {
   std::optional<std::size_t> best;
@@ -246,14 +234,11 @@ void RolesMeasure::finish(StudyResults& results) const {
     };
     const HeadHabits& head = states_[h];
     if (const auto best = best_offset(head)) {
-      const std::int64_t offset = static_cast<std::int64_t>(*best) - kFarthest;
+      const std::int64_t offset = static_cast<std::int64_t>(*best) - largest_offset;
       give("positional", (offset > 0 ? "+" : "") + std::to_string(offset), head.offsets[*best]);
     }
     give("sink", "position 0", head.first);
-    for (const auto& [id, sums] : head.specials) {
-      const auto name = names_.find(id);
-      give("separator", name == names_.end() ? "#" + std::to_string(id) : name->second, sums);
-    }
+    for (const auto& [id, sums] : head.specials) give("separator", names_.of(id), sums);
     give("local", "", head.near);
     give("broad", "", head.entropy);
   }

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "study/measures/measures.hpp"
+#include "study/measures/result_rows.hpp"
+#include "study/measures/token_names.hpp"
 
 namespace attnctl {
 namespace {
@@ -57,16 +59,21 @@ class SpecialMeasure final : public PerHead<HeadTargets> {
   void panel(const StudyPanel& panel) override;
   void merge(const Measure& other) override {
     PerHead::merge(other);
-    const auto& names = dynamic_cast<const SpecialMeasure&>(other).names_;
-    names_.insert(names.begin(), names.end());
+    names_.merge(dynamic_cast<const SpecialMeasure&>(other).names_);
   }
-  void save(StateWriter& out) const override;
-  void load(StateReader& in) override;
+  void save(StateWriter& out) const override {
+    PerHead::save(out);
+    names_.save(out);
+  }
+  void load(StateReader& in) override {
+    PerHead::load(in);
+    names_.load(in);
+  }
   void finish(StudyResults& results) const override;
 
  private:
-  std::map<std::int64_t, std::string> names_;  // of the tokens that came
-  std::vector<Targets> targets_;               // [sequences] of the block
+  TokenNames names_;              // of the tokens that came
+  std::vector<Targets> targets_;  // [sequences] of the block
 };
 
 void SpecialMeasure::begin(const StudyBlock& block) {
@@ -78,7 +85,7 @@ void SpecialMeasure::begin(const StudyBlock& block) {
       if (sequence.special[i] == 0) continue;
       const std::int64_t id = sequence.ids[i];
       targets[id].push_back(i);
-      names_.emplace(id, sequence.tokens.empty() ? "#" + std::to_string(id) : sequence.tokens[i]);
+      names_.add(sequence, i);
     }
   }
 }
@@ -109,55 +116,26 @@ void SpecialMeasure::panel(const StudyPanel& panel) {
   }
 }
 
-void SpecialMeasure::save(StateWriter& out) const {
-  PerHead::save(out);
-  out.number(names_.size());
-  for (const auto& [id, name] : names_) {
-    out.signed_number(id);
-    out.text(name);
-  }
-}
-
-void SpecialMeasure::load(StateReader& in) {
-  PerHead::load(in);
-  names_.clear();
-  for (std::size_t left = in.count(); left > 0; --left) {
-    const std::int64_t id = in.signed_number();
-    names_[id] = in.text();
-  }
-}
-
 void SpecialMeasure::finish(StudyResults& results) const {
-  const std::vector<std::string> values = {"token", "position", "share", "uniform", "rows", "rows_without"};
-  const auto table = [&](bool named) {
-    std::vector<std::string> columns = named ? std::vector<std::string>{"head"} : StudyShape::head_columns();
-    columns.insert(columns.end(), values.begin(), values.end());
-    std::vector<std::vector<Cell>> rows;
-    for (std::size_t h = 0; h < states_.size(); ++h) {
-      for (const auto& [id, share] : states_[h].targets) {
-        const bool first = id == kFirstPosition;
-        const auto name = names_.find(id);
-        std::vector<Cell> row = named ? std::vector<Cell>{shape_.heads[h].name} : shape_.head_cells(h);
-        row.insert(row.end(), {first || name == names_.end() ? Cell() : Cell(name->second),
-                               first ? Cell(std::int64_t{0}) : Cell(), share.share(), share.uniform_share(),
-                               count_cell(share.rows), count_cell(states_[h].rows - share.rows)});
-        rows.push_back(std::move(row));
-      }
-    }
-    return make_table("special", std::move(columns), std::move(rows));
-  };
+  std::vector<ResultRow> rows;
   std::map<std::int64_t, std::vector<StrongHead>> heads;
   for (std::size_t h = 0; h < states_.size(); ++h) {
     for (const auto& [id, share] : states_[h].targets) {
-      const auto value = share.value();
-      const auto name = names_.find(id);
-      const std::string what = id == kFirstPosition || name == names_.end() ? "position 0" : name->second;
-      if (value) heads[id].push_back({what, shape_.heads[h].name, *value, share.uniform_share(), share.rows});
+      const bool first = id == kFirstPosition;
+      rows.push_back({{"head", RowHead{h}},
+                      {"token", first ? Cell() : Cell(names_.of(id))},
+                      {"position", first ? Cell(std::int64_t{0}) : Cell()},
+                      {"share", share.share()},
+                      {"uniform", share.uniform_share()},
+                      {"rows", count_cell(share.rows)},
+                      {"rows_without", count_cell(states_[h].rows - share.rows)}});
+      const std::string what = first ? "position 0" : names_.of(id);
+      if (const auto value = share.value())
+        heads[id].push_back({what, shape_.heads[h].name, *value, share.uniform_share(), share.rows});
     }
   }
   for (auto& [id, of_target] : heads) add_strongest(results, std::move(of_target));
-  results.sections.push_back({"special", "special", table(true)});
-  results.tables.push_back(table(false));
+  add_rows(results, shape_, "special", "special", rows);
 }
 
 }  // namespace

@@ -189,7 +189,7 @@ void SyntaxMeasure::finish(StudyResults& results) const {
   SyntaxResults(shape_, relations_, trees_, counts_).add_to(results);
 }
 
-std::span<const Metric> metrics_of_syntax() {
+std::span<const Metric> syntax_metrics() {
   return kMetrics;
 }
 

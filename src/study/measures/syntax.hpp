@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "study/measures/group_scores.hpp"
-#include "study/measures/score_table.hpp"
+#include "study/measures/result_rows.hpp"
 #include "study/measures/word_patterns.hpp"
 
 namespace attnctl {
@@ -58,8 +58,8 @@ class SyntaxResults {
   };
   [[nodiscard]] std::vector<Question> questions() const;
   [[nodiscard]] Question question(const std::string& relation, const GroupScores& scores, bool to_head) const;
-  [[nodiscard]] ScoreRow row(const Question& question, std::size_t head) const;
-  [[nodiscard]] std::vector<ScoreRow> tree_rows() const;
+  [[nodiscard]] ResultRow row(const Question& question, std::size_t head) const;
+  [[nodiscard]] std::vector<ResultRow> tree_rows() const;
   [[nodiscard]] StudyText relations_text(const std::vector<Question>& questions) const;
   [[nodiscard]] StudyText trees_text() const;
   [[nodiscard]] Record summary() const;

@@ -8,9 +8,7 @@ namespace {
 
 std::set<std::size_t> occupied_groups(const RelationScores& relations) {
   std::set<std::size_t> groups;
-  for (const auto& [name, scores] : relations) {
-    for (const auto& [number, counts] : scores.groups()) groups.insert(number);
-  }
+  for (const auto& [name, scores] : relations) scores.add_occupied(groups);
   return groups;
 }
 
@@ -66,15 +64,15 @@ std::vector<SyntaxResults::Question> SyntaxResults::questions() const {
   return questions;
 }
 
-ScoreRow SyntaxResults::row(const Question& question, std::size_t head) const {
+ResultRow SyntaxResults::row(const Question& question, std::size_t head) const {
   const GroupScores& scores = *question.scores;
   const std::size_t answer = question.first + head;
   const bool best = question.best == answer;
-  const Interval gain =
-      best ? bootstrap_.interval(scores, answer, kOddBlocks, question.baseline) : Interval();
+  std::optional<ConfidenceInterval> gain;
+  if (best) gain = bootstrap_.interval(scores, answer, kOddBlocks, question.baseline);
   return {{"relation", Cell(*question.relation)},
           {"direction", Cell(std::string(question.to_head ? "to_head" : "to_dependent"))},
-          {"head", ScoredHead{head}},
+          {"head", RowHead{head}},
           {"hits", count_cell(scores.right(answer))},
           {"count", count_cell(scores.asked())},
           {"accuracy", real_cell(scores.accuracy(answer))},
@@ -88,14 +86,14 @@ ScoreRow SyntaxResults::row(const Question& question, std::size_t head) const {
           {"gain_interval", gain}};
 }
 
-std::vector<ScoreRow> SyntaxResults::tree_rows() const {
-  std::vector<ScoreRow> rows;
+std::vector<ResultRow> SyntaxResults::tree_rows() const {
+  std::vector<ResultRow> rows;
   const std::size_t heads = shape_.heads.size();
   for (std::size_t answer = 0; answer < heads + kTreeBaselines; ++answer) {
     const bool head = answer < heads;
     const char* kind = head ? "head" : answer == heads + kCombined ? "combined" : "adjacent";
     rows.push_back({{"kind", Cell(std::string(kind))},
-                    {"head", ScoredHead{head ? std::optional(answer) : std::nullopt}},
+                    {"head", RowHead{head ? std::optional(answer) : std::nullopt}},
                     {"hits", count_cell(trees_.right(answer))},
                     {"count", count_cell(trees_.asked())},
                     {"accuracy", real_cell(trees_.accuracy(answer))},
@@ -164,28 +162,24 @@ Record SyntaxResults::summary() const {
 
 void SyntaxResults::add_to(StudyResults& results) const {
   const std::vector<Question> asked = questions();
-  std::vector<ScoreRow> rows;
+  std::vector<ResultRow> rows;
   for (const Question& each : asked) {
     for (std::size_t head = 0; head < shape_.heads.size(); ++head) rows.push_back(row(each, head));
   }
-  const std::vector<ScoreRow> trees = tree_rows();
-  results.sections.push_back(score_section("relations", "relation", shape_, rows));
-  results.sections.push_back(score_section("trees", "tree", shape_, trees));
-  results.tables.push_back(score_table("relations", shape_, rows));
-  results.tables.push_back(score_table("trees", shape_, trees));
+  add_rows(results, shape_, "relations", "relation", rows);
+  add_rows(results, shape_, "trees", "tree", tree_rows());
   results.texts.push_back(relations_text(asked));
   results.texts.push_back(trees_text());
   results.summary.set("syntax", summary());
   for (const Question& each : asked) {
     if (!each.best) continue;
     const GroupScores& scores = *each.scores;
-    const Interval interval = bootstrap_.interval(scores, *each.best, kOddBlocks);
     results.evidence.push_back({.head = *each.best - each.first,
                                 .role = "syntactic",
                                 .detail = *each.relation + (each.to_head ? " to_head" : " to_dependent"),
                                 .score = scores.accuracy(*each.best, kOddBlocks),
                                 .null = scores.accuracy(each.baseline, kOddBlocks),
-                                .interval = confidence(interval),
+                                .interval = bootstrap_.interval(scores, *each.best, kOddBlocks),
                                 .count = scores.asked(kOddBlocks)});
   }
 }
