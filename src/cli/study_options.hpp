@@ -1,0 +1,52 @@
+#pragma once
+
+#include "attnctl/study/corpus_blocks.hpp"
+#include "attnctl/study/measure.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/inputs.hpp"
+#include "cli/options.hpp"
+#include "cli/selection.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace attnctl::cli {
+
+/// What a study is of: all that decides what is computed, whichever machine computes how much of it.
+struct StudyScope {
+  ModelOptions model;
+  InputOptions inputs;
+  SelectionOptions selection;
+  std::string measures;
+  std::optional<std::size_t> max_length, stride;
+  std::size_t batch_tokens = 4096;
+  std::uint64_t seed = 0;
+  bool skip_bad = false;
+  bool fold_subtypes = false;
+  std::size_t null_models = 0;
+};
+
+/// MODEL, --input and what else makes a StudyScope.
+void add_study_scope(CLI::App& command, StudyScope& scope);
+/// What the options exclude of each other. Throws Error(usage).
+void require_study_scope(const StudyScope& scope);
+/// Whether the corpus comes from standard input, and cannot be read again.
+[[nodiscard]] bool reads_standard_input(const StudyScope& scope);
+
+[[nodiscard]] CorpusOptions corpus_options(const StudyScope& scope,
+                                           std::span<const MeasureRow* const> measures);
+/// The corpus' files and the model's, which no output may replace.
+[[nodiscard]] std::vector<std::filesystem::path> files_read(const StudyScope& scope);
+/// The catalogue of measures, for --help.
+[[nodiscard]] std::string measures_footer();
+
+}  // namespace attnctl::cli
