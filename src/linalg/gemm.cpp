@@ -41,21 +41,22 @@ void scale(MatrixView<T> c, T beta) {
   }
 }
 
-/// Products on few rows, which a BLAS does slowly. A factor of c but 0 and 1 is left to it.
-bool multiply_few_rows(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
-                       MatrixView<float> c, float alpha, float beta) {
+/// By our own kernels, where they are faster. A factor of c but 0 and 1 is left to the BLAS.
+bool multiply_ourselves(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
+                        MatrixView<float> c, float alpha, float beta) {
   const linalg::GemmKernels& own = linalg::gemm_kernels();
-  const std::size_t few = transpose_b ? own.nt_rows : own.nn_rows;
-  if (c.rows >= few || (beta != 0 && beta != 1)) return false;
+  const bool few = c.rows < (transpose_b ? own.nt_rows : own.nn_rows);
+  const auto multiply = transpose_b ? (few ? own.nt : own.nt_many) : (few ? own.nn : own.nn_many);
+  if (multiply == nullptr || (beta != 0 && beta != 1)) return false;
   const linalg::Product product{c.rows,   c.cols, a.cols,   a.data, a.stride, b.data,
                                 b.stride, c.data, c.stride, alpha,  beta == 1};
   thread_local linalg::AlignedRoom room;
-  (transpose_b ? own.nt : own.nn)(product, room.take(linalg::gemm_room));
+  multiply(product, room.take(linalg::gemm_room));
   return true;
 }
 
-bool multiply_few_rows(bool /*transpose_b*/, MatrixView<const double> /*a*/, MatrixView<const double> /*b*/,
-                       MatrixView<double> /*c*/, double /*alpha*/, double /*beta*/) {
+bool multiply_ourselves(bool /*transpose_b*/, MatrixView<const double> /*a*/, MatrixView<const double> /*b*/,
+                        MatrixView<double> /*c*/, double /*alpha*/, double /*beta*/) {
   return false;
 }
 
@@ -80,7 +81,7 @@ void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<
   if (inner == 0) return scale(c, factors.beta);
   for (const std::size_t each : {m, n, inner, a.stride, b.stride, c.stride}) (void)extent(each);
   const bool ours_may = by == By::fastest && !transpose_a;
-  if (ours_may && multiply_few_rows(transpose_b, a, b, c, factors.alpha, factors.beta)) return;
+  if (ours_may && multiply_ourselves(transpose_b, a, b, c, factors.alpha, factors.beta)) return;
   linalg::keep_blas_single_threaded();
   multiply(transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, a, b, c,
            extent(inner), factors.alpha, factors.beta);

@@ -19,24 +19,27 @@ struct Product {
   bool accumulate = false;
 };
 
-/// Products on few rows, where a BLAS spends its time on laying out the weights for a kernel that then hardly
-/// uses them. These read each weight once, where it is stored, and ask memory for the next ones meanwhile.
-/// An element's value depends on k and the set alone, never on m, n or what lies beside it.
+/// Products. On few rows a BLAS spends its time on laying out the weights for a kernel that then hardly uses
+/// them; these read each weight once, where it is stored, and ask memory for the next ones meanwhile. On many
+/// rows a set has its own where it is faster than the BLAS that goes with it.
+/// With each function an element's value depends on k alone, never on m, n or what lies beside it.
 struct GemmKernels {
+  using Multiply = void (*)(const Product& product, float* room);
   std::string_view name;
 
-  void (*nt)(const Product& product, float* room);  // b [n, k], transposed: sums along both rows
-  void (*nn)(const Product& product, float* room);  // b [k, n]
+  Multiply nt;                // few rows, b [n, k], transposed: sums along both rows
+  Multiply nn;                // few rows, b [k, n]
+  Multiply nt_many, nn_many;  // null: the BLAS is as fast or faster
   /// b laid out in panels of `panel_cols` columns, each [k, panel_cols] and `b_stride` floats behind the one
   /// before, aligned to 64 bytes; the columns [first_col, first_col + n) of it.
   void (*panels)(const Product& product, std::size_t first_col);
   std::size_t panel_cols;
 
-  /// With at least this many rows BLAS is as fast or faster, by measurement (bench/micro).
+  /// From so many rows on they are many, by measurement (bench/micro).
   std::size_t nt_rows, nn_rows;
 };
 
-/// Floats that nt and nn want to have, aligned to 64 bytes.
+/// Floats that products want to have, aligned to 64 bytes.
 inline constexpr std::size_t gemm_room = std::size_t{1} << 17U;
 
 /// The set that goes with kernels(), and named ones: null where this CPU or build lacks it.

@@ -79,5 +79,50 @@ template <typename Arch, typename Batch = xsimd::batch<float, Arch>>
   }
 }
 
+/// As many rows as a vector has lanes, and columns, as columns. `to` is aligned to a vector.
+template <typename Batch>
+[[gnu::always_inline]] inline void transpose(const float* from, std::size_t stride, float* to,
+                                             std::size_t to_stride) {
+#if defined(__AVX512F__)
+  if constexpr (Batch::size == 16) {
+    __m512 rows[16];
+    __m512 pairs[16];
+    each<16>([&](auto i) { rows[i] = _mm512_loadu_ps(from + i * stride); });
+    each<8>([&](auto i) {
+      pairs[2 * i] = _mm512_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
+      pairs[2 * i + 1] = _mm512_unpackhi_ps(rows[2 * i], rows[2 * i + 1]);
+    });
+    const auto low = [](__m512 x, __m512 y) {
+      return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)));
+    };
+    const auto high = [](__m512 x, __m512 y) {
+      return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)));
+    };
+    each<4>([&](auto i) {  // rows[4 i + q]: columns q, q + 4, q + 8, q + 12 of rows 4 i to 4 i + 3
+      rows[4 * i] = low(pairs[4 * i], pairs[4 * i + 2]);
+      rows[4 * i + 1] = high(pairs[4 * i], pairs[4 * i + 2]);
+      rows[4 * i + 2] = low(pairs[4 * i + 1], pairs[4 * i + 3]);
+      rows[4 * i + 3] = high(pairs[4 * i + 1], pairs[4 * i + 3]);
+    });
+    constexpr int even = 0x88;  // quarters 0 and 2 of both
+    constexpr int odd = 0xDD;
+    each<4>([&](auto q) {
+      const __m512 a = _mm512_shuffle_f32x4(rows[q], rows[4 + q], even);
+      const __m512 b = _mm512_shuffle_f32x4(rows[8 + q], rows[12 + q], even);
+      const __m512 c = _mm512_shuffle_f32x4(rows[q], rows[4 + q], odd);
+      const __m512 d = _mm512_shuffle_f32x4(rows[8 + q], rows[12 + q], odd);
+      _mm512_store_ps(to + q * to_stride, _mm512_shuffle_f32x4(a, b, even));
+      _mm512_store_ps(to + (q + 4) * to_stride, _mm512_shuffle_f32x4(c, d, even));
+      _mm512_store_ps(to + (q + 8) * to_stride, _mm512_shuffle_f32x4(a, b, odd));
+      _mm512_store_ps(to + (q + 12) * to_stride, _mm512_shuffle_f32x4(c, d, odd));
+    });
+    return;
+  }
+#endif
+  for (std::size_t i = 0; i < Batch::size; ++i) {
+    for (std::size_t j = 0; j < Batch::size; ++j) to[j * to_stride + i] = from[i * stride + j];
+  }
+}
+
 }  // namespace
 }  // namespace attnctl::linalg

@@ -54,9 +54,28 @@ Product product_of(const Held& a, const Held& b, Held& c) {
           b.view.stride, c.view.data, c.view.stride, 1,           false};
 }
 
-void multiply(const GemmKernels& set, bool transposed, const Product& product) {
+/// A function of a set.
+struct Way {
+  std::string_view set, rows;
+  bool transposed = false;
+  GemmKernels::Multiply function = nullptr;
+};
+
+std::vector<Way> ways() {
+  std::vector<Way> found;
+  for (const GemmKernels* const set : sets()) {
+    for (const Way& way :
+         {Way{set->name, "few", true, set->nt}, Way{set->name, "few", false, set->nn},
+          Way{set->name, "many", true, set->nt_many}, Way{set->name, "many", false, set->nn_many}}) {
+      if (way.function != nullptr) found.push_back(way);
+    }
+  }
+  return found;
+}
+
+void multiply(const Way& way, const Product& product) {
   linalg::AlignedRoom room;
-  (transposed ? set.nt : set.nn)(product, room.take(linalg::gemm_room));
+  way.function(product, room.take(linalg::gemm_room));
 }
 
 /// The largest difference from sums in double, over what they may err by.
@@ -92,30 +111,30 @@ const std::vector<Extents>& extents() {
 
 }  // namespace
 
-TEST_CASE("products on few rows are those of the definition, in every set of kernels") {
-  for (const GemmKernels* const set : sets()) {
-    for (const bool transposed : {false, true}) {
-      for (const Extents& e : extents()) {
-        CAPTURE(set->name);
-        CAPTURE(transposed);
-        CAPTURE(e.m);
-        CAPTURE(e.n);
-        CAPTURE(e.k);
-        const Held a(e.m, e.k, 3, 1);
-        const Held b(transposed ? e.n : e.k, transposed ? e.k : e.n, 5, 2);
-        const Held before(e.m, e.n, 2, 3);
-        for (const bool accumulate : {false, true}) {
-          Held c = before;
-          Product product = product_of(a, b, c);
-          product.alpha = accumulate ? -0.75F : 1;
-          product.accumulate = accumulate;
-          multiply(*set, transposed, product);
-          CHECK(error_of(transposed, a, b, before, c, product.alpha, accumulate) < 8);
-          for (std::size_t i = 0; i < e.m; ++i) {
-            for (std::size_t gap = 0; gap + 1 < c.view.stride - e.n; ++gap) {
-              const std::size_t at = 1 + i * c.view.stride + e.n + gap;
-              CHECK(c.values[at] == before.values[at]);
-            }
+TEST_CASE("products are those of the definition, in every set of kernels") {
+  for (const Way& way : ways()) {
+    const bool transposed = way.transposed;
+    for (const Extents& e : extents()) {
+      CAPTURE(way.set);
+      CAPTURE(way.rows);
+      CAPTURE(transposed);
+      CAPTURE(e.m);
+      CAPTURE(e.n);
+      CAPTURE(e.k);
+      const Held a(e.m, e.k, 3, 1);
+      const Held b(transposed ? e.n : e.k, transposed ? e.k : e.n, 5, 2);
+      const Held before(e.m, e.n, 2, 3);
+      for (const bool accumulate : {false, true}) {
+        Held c = before;
+        Product product = product_of(a, b, c);
+        product.alpha = accumulate ? -0.75F : 1;
+        product.accumulate = accumulate;
+        multiply(way, product);
+        CHECK(error_of(transposed, a, b, before, c, product.alpha, accumulate) < 8);
+        for (std::size_t i = 0; i < e.m; ++i) {
+          for (std::size_t gap = 0; gap + 1 < c.view.stride - e.n; ++gap) {
+            const std::size_t at = 1 + i * c.view.stride + e.n + gap;
+            CHECK(c.values[at] == before.values[at]);
           }
         }
       }
@@ -124,49 +143,49 @@ TEST_CASE("products on few rows are those of the definition, in every set of ker
 }
 
 TEST_CASE("an element of a product does not depend on how many rows and columns are made with it") {
-  for (const GemmKernels* const set : sets()) {
-    for (const bool transposed : {false, true}) {
-      CAPTURE(set->name);
-      CAPTURE(transposed);
-      const std::size_t n = 150;
-      const std::size_t k = 1000;
-      const Held a(20, k, 0, 4);
-      const Held b(transposed ? n : k, transposed ? k : n, 0, 5);
-      Held whole(20, n, 0, 6);
-      multiply(*set, transposed, product_of(a, b, whole));
-      Held parts(20, n, 0, 7);
-      for (std::size_t i = 0; i < 20; ++i) {
-        for (std::size_t j = 0; j < n; j += 50) {
-          Product part = product_of(a, b, parts);
-          part.m = 1;
-          part.n = 50;
-          part.a = a.view.row(i).data();
-          part.b = transposed ? b.view.row(j).data() : b.view.data + j;
-          part.c = &parts.view(i, j);
-          multiply(*set, transposed, part);
-        }
+  for (const Way& way : ways()) {
+    const bool transposed = way.transposed;
+    CAPTURE(way.set);
+    CAPTURE(way.rows);
+    CAPTURE(transposed);
+    const std::size_t n = 150;
+    const std::size_t k = 1000;
+    const Held a(20, k, 0, 4);
+    const Held b(transposed ? n : k, transposed ? k : n, 0, 5);
+    Held whole(20, n, 0, 6);
+    multiply(way, product_of(a, b, whole));
+    Held parts(20, n, 0, 7);
+    for (std::size_t i = 0; i < 20; ++i) {
+      for (std::size_t j = 0; j < n; j += 50) {
+        Product part = product_of(a, b, parts);
+        part.m = 1;
+        part.n = 50;
+        part.a = a.view.row(i).data();
+        part.b = transposed ? b.view.row(j).data() : b.view.data + j;
+        part.c = &parts.view(i, j);
+        multiply(way, part);
       }
-      CHECK(std::equal(whole.view.data, whole.view.data + 20 * n, parts.view.data));
     }
+    CHECK(std::equal(whole.view.data, whole.view.data + 20 * n, parts.view.data));
   }
 }
 
 TEST_CASE("a value that is not finite stays in its row or column") {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const GemmKernels* const set : sets()) {
-    for (const bool transposed : {false, true}) {
-      CAPTURE(set->name);
-      Held a(9, 37, 0, 8);
-      Held b(transposed ? 71 : 37, transposed ? 37 : 71, 0, 9);
-      a.view(4, 36) = nan;
-      (transposed ? b.view(70, 1) : b.view(1, 70)) = std::numeric_limits<float>::infinity();
-      Held c(9, 71, 0, 10);
-      std::fill(c.values.begin(), c.values.end(), nan);  // what is overwritten is not read
-      multiply(*set, transposed, product_of(a, b, c));
-      for (std::size_t i = 0; i < 9; ++i) {
-        for (std::size_t j = 0; j < 71; ++j) {
-          CHECK(std::isfinite(c.view(i, j)) == (i != 4 && j != 70));
-        }
+  for (const Way& way : ways()) {
+    const bool transposed = way.transposed;
+    CAPTURE(way.set);
+    CAPTURE(way.rows);
+    Held a(9, 37, 0, 8);
+    Held b(transposed ? 71 : 37, transposed ? 37 : 71, 0, 9);
+    a.view(4, 36) = nan;
+    (transposed ? b.view(70, 1) : b.view(1, 70)) = std::numeric_limits<float>::infinity();
+    Held c(9, 71, 0, 10);
+    std::fill(c.values.begin(), c.values.end(), nan);  // what is overwritten is not read
+    multiply(way, product_of(a, b, c));
+    for (std::size_t i = 0; i < 9; ++i) {
+      for (std::size_t j = 0; j < 71; ++j) {
+        CHECK(std::isfinite(c.view(i, j)) == (i != 4 && j != 70));
       }
     }
   }
