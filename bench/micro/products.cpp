@@ -1,6 +1,6 @@
-// Products of a pass, on one thread: m rows against a matrix of weights as checkpoints store it, [out, in],
-// and the two products of a head, k = 64. Weights of several layers in turn, as in a pass, so that few rows
-// stream them.
+// Products of a pass, on one thread: m rows against a matrix of weights as checkpoints store it, [out, in] or
+// [in, out], beside the BLAS, and the two products of a head, k = 64. Weights of several layers in turn, as
+// in a pass, so that few rows stream them.
 
 #include "attnctl/base/matrix_view.hpp"
 #include "attnctl/linalg/gemm.hpp"
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "linalg/blas_gemm.hpp"
 #include "random_values.hpp"
 
 namespace attnctl::bench {
@@ -34,27 +35,42 @@ std::size_t argument(const benchmark::State& state, std::size_t index) {
   return static_cast<std::size_t>(state.range(index));
 }
 
-/// y [m, out] = x [m, in] W^T
-void projection(benchmark::State& state) {
+using Multiply = void (*)(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
+
+/// y [m, out] = x [m, in] W, W [in, out] or its transpose.
+void projection(benchmark::State& state, bool transposed, Multiply multiply) {
   const std::size_t m = argument(state, 0), in = argument(state, 1), out = argument(state, 2);
   const OwnedMatrix<float> x = matrix(m, in);
   OwnedMatrix<float> y(m, out);
   std::vector<OwnedMatrix<float>> weights;
   for (std::size_t bytes = 0; bytes < kStreamed; bytes += in * out * sizeof(float))
-    weights.push_back(matrix(out, in));
+    weights.push_back(transposed ? matrix(out, in) : matrix(in, out));
   std::size_t layer = 0;
   for (auto _ : state) {
-    gemm_nt(x.view(), std::as_const(weights[layer]).view(), y.view());
+    multiply(x.view(), std::as_const(weights[layer]).view(), y.view());
     layer = (layer + 1) % weights.size();
     benchmark::DoNotOptimize(y.values().data());
   }
   count_flops(state, m, in, out);
 }
-BENCHMARK(projection)
-    ->ArgNames({"m", "in", "out"})
-    ->ArgsProduct({{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}, {768}, {768, 3072}})
-    ->ArgsProduct({{1, 4, 16, 64, 128, 512, 1024}, {3072}, {768}})
-    ->Unit(benchmark::kMicrosecond);
+
+void ours_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
+  gemm_nt(a, b, c);
+}
+void ours_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
+  gemm_nn(a, b, c);
+}
+
+void shapes(benchmark::internal::Benchmark* projections) {
+  projections->ArgNames({"m", "in", "out"})
+      ->ArgsProduct({{1, 2, 4, 8, 16, 32, 64, 96, 128, 160, 256, 512, 1024}, {768}, {768, 3072}})
+      ->ArgsProduct({{1, 4, 16, 64, 128, 256, 512, 1024}, {3072}, {768}})
+      ->Unit(benchmark::kMicrosecond);
+}
+BENCHMARK_CAPTURE(projection, out_in, true, ours_nt)->Apply(shapes);
+BENCHMARK_CAPTURE(projection, out_in_blas, true, linalg::blas_gemm_nt)->Apply(shapes);
+BENCHMARK_CAPTURE(projection, in_out, false, ours_nn)->Apply(shapes);
+BENCHMARK_CAPTURE(projection, in_out_blas, false, linalg::blas_gemm_nn)->Apply(shapes);
 
 /// A panel of 128 query rows of a head (a column slice of all heads' queries) with its n keys: Q K^T.
 void scores(benchmark::State& state) {

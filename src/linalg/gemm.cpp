@@ -93,6 +93,10 @@ void linalg::blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, 
   gemm<float>(false, false, a, b, c, {1, 0}, By::blas);
 }
 
+void linalg::blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
+  gemm<float>(false, true, a, b, c, {1, 0}, By::blas);
+}
+
 void gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
              float beta) {
   gemm<float>(false, false, a, b, c, {alpha, beta});
