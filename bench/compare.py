@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rows import forward, long_context, output, sentences, shell, startup, weights
+from rows import forward, long_context, output, sentences, shell, startup, study, weights
 from rows.harness import BENCH, DATA, Context, table_of
 from rows.page import Page
 
@@ -31,6 +31,7 @@ ROWS = {
     "g": ("Writing all patterns of bert-base", output.compare),
     "h": ("A sentence from the shell to JSON", shell.compare),
     "i": ("Start-up", startup.compare),
+    "j": ("A study of a treebank", study.compare),
 }  # fmt: skip
 
 
@@ -55,6 +56,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--lens-python", help="of TransformerLens, whose dependencies slow others' start")
     parser.add_argument("--tokenizer", type=Path, default=DATA / "tiny-bert",
                         help="a BERT directory whose tokenizer the models of row h get")
+    parser.add_argument("--study-model", type=Path, help="of row j, a BERT directory; else random weights of MiniLM's shape")
+    parser.add_argument("--treebank", type=Path, help="of row j; else the bundled one, twenty times")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="puts the tables in this page, in place of its own")
     return parser.parse_args()
 
@@ -79,7 +82,8 @@ def main() -> None:
         context = Context(attnctl=options.attnctl.resolve(), threads=options.threads, rounds=options.rounds,
                           quick=options.quick, long=options.long, work=Path(work), python=options.python,
                           lens_python=options.lens_python or options.python,
-                          tokenizer=options.tokenizer.resolve())  # fmt: skip
+                          tokenizer=options.tokenizer.resolve(), study_model=options.study_model,
+                          treebank=options.treebank)  # fmt: skip
         for name in options.rows:
             title, compare = ROWS[name]
             page.add(f"\n### {name}. {title}\n\n{table_of(compare(context))}")

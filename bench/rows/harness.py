@@ -1,6 +1,7 @@
 """What every row needs: peers and attnctl as processes, alternating rounds, and the table."""
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[1]
 DATA = BENCH.parent / "data"
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
 
 
 @dataclass
@@ -158,6 +160,8 @@ class Context:
     python: str
     lens_python: str
     tokenizer: Path
+    study_model: Path | None = None
+    treebank: Path | None = None
     notes: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
@@ -170,6 +174,13 @@ class Context:
         if not path.exists():
             run_measured([self.python, BENCH / "peers" / "make_models.py", self.work, name])
         return path
+
+    def with_tokenizer(self, name: str) -> Path:
+        model = self.model(name)
+        for file in TOKENIZER_FILES:
+            if (self.tokenizer / file).exists():
+                shutil.copy(self.tokenizer / file, model / file)
+        return model
 
     def peer(self, script: str, *arguments, python: str | None = None) -> Peer:
         return Peer(python or self.python, script, *arguments)

@@ -1,27 +1,16 @@
 """Row h: a sentence from the shell to JSON, the whole process: start, loading, tokens, patterns, writing."""
-import shutil
-
 from rows.harness import BENCH, Context, Measure, Row, alternate, run_measured, shown, time_row
 
 SENTENCE = "The animal didn't cross the street because it was too tired."
 MODELS = {"minilm": "", "bert-base": "200M"}  # and --memory, where the goal needs it
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
 TIME_GOAL = 40.0
 MEMORY_GOAL = 3.0
-
-
-def with_tokenizer(context: Context, name: str):
-    model = context.model(name)
-    for file in TOKENIZER_FILES:
-        if (context.tokenizer / file).exists():
-            shutil.copy(context.tokenizer / file, model / file)
-    return model
 
 
 def compare(context: Context) -> list[Row]:
     rows = []
     for name, memory in list(MODELS.items())[: 1 if context.quick else None]:
-        model = with_tokenizer(context, name)
+        model = context.with_tokenizer(name)
         theirs = [context.python, BENCH / "peers" / "python_stack.py", model, SENTENCE, context.work / "theirs.json",
                   context.threads]  # fmt: skip
         ours = [context.attnctl, "analyze", model, "--text", SENTENCE, "--include", "metrics,patterns", "--threads",

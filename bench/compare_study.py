@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Whether bench/peers/study.py measures what attnctl does: the largest deviations of the two, measure by measure.
+
+    compare_study.py MODEL TREEBANK [--attnctl build/attnctl] [--python PYTHON] [--threads 2]
+
+Fails where a deviation is above its bound. Both compute in float32; the probe's tokens are drawn by each for itself, and
+CKA is estimated from all rows by the peer, from blocks by attnctl.
+"""
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from rows.harness import BENCH, run_measured
+
+MOMENTS = ("entropy", "entropy_bits", "confidence", "distance", "signed_distance", "self", "previous_token", "next_token",
+           "first_token", "special_token")  # fmt: skip
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("treebank")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--attnctl", type=Path, default=BENCH.parent / "build" / "attnctl")
+    parser.add_argument("--python", default=sys.executable, help="of the peer")
+    return parser.parse_args()
+
+
+class Table:
+    def __init__(self):
+        self.failed = False
+        print("| measure | numbers | largest deviation | bound | |\n|---|---|---|---|---|")
+
+    def add(self, measure: str, ours: list, theirs: list, bound: float) -> None:
+        assert len(ours) == len(theirs) > 0, f"{measure}: {len(ours)} numbers of attnctl, {len(theirs)} of the peer"
+        worst = max(abs(a - b) for a, b in zip(ours, theirs))
+        self.failed |= not worst <= bound
+        print(f"| {measure} | {len(ours)} | {worst:.2g} | {bound:g} | {'agrees' if worst <= bound else 'DIFFERS'} |")
+
+
+def flat(lists: list) -> list:
+    return [value for row in lists for value in row]
+
+
+def by_head(study: dict, section: str, field: str) -> list:
+    return flat([record[field] for record in study[section]])
+
+
+def shares(study: dict, section: str, names: dict) -> dict:
+    """Of "special" and "repeats": by name, a share a head."""
+    found = {}
+    for record in study[section]:
+        name = names[record["token"] if section == "special" else record["kind"]]
+        found.setdefault(name, []).append(record["share"])
+    return found
+
+
+def compare_rows(table: Table, study: dict, peer: dict) -> None:
+    heads = study["heads"]
+    for name in MOMENTS:
+        table.add(f"`{name}`, mean", [head[name]["mean"] for head in heads], peer["mean"][name], 1e-4)
+    table.add("`positional`, weight", by_head(study, "positional", "weight"), flat(peer["positional"]["weight"]), 1e-5)
+    table.add("`positional`, peaks", by_head(study, "positional", "peaks"), flat(peer["positional"]["peaks"]), 1e-4)
+    table.add("`distance`", by_head(study, "distance", "weight"), flat(peer["distance"]["weight"]), 1e-5)
+    cls, sep = list(peer["shares"])[1:3]
+    names = {None: "position 0", "[CLS]": cls, "[SEP]": sep, "previous": "previous", "duplicate": "duplicate",
+             "induction": "induction"}  # fmt: skip
+    for section in ("special", "repeats"):
+        for name, share in shares(study, section, names).items():
+            table.add(f"`{section}`, {name}", share, peer["shares"][name], 1e-5)
+
+
+def compare_words(table: Table, study: dict, peer: dict) -> None:
+    hits, theirs, baselines, their_baselines = [], [], [], []
+    for row in study["relations"]:
+        of = peer["relations"][f"{row['relation']} {row['direction']}"]
+        hits.append(row["hits"])
+        theirs.append(of["hits"][len(theirs) % len(study["heads"])])
+        baselines.append(row["baseline"] * row["count"])
+        their_baselines.append(of["baseline_hits"])
+    table.add("`syntax`, relations, hits", hits, theirs, 3)
+    table.add("`syntax`, baselines, hits", baselines, their_baselines, 1e-3)
+    trees = [row["hits"] for row in study["trees"] if row["kind"] in ("head", "combined")]
+    table.add("`syntax`, trees, hits", trees, peer["trees"]["hits"], 3)
+
+
+def compare_others(table: Table, study: dict, peer: dict) -> None:
+    ours = {(row["kind"], row["head"]): row for row in study["probe"]}
+    for kind in ("induction", "duplicate", "previous"):
+        rows = [ours[kind, head["head"]] for head in study["heads"]]
+        table.add(f"`probe`, {kind}", [row["score"] for row in rows], peer["probe"]["repeated"][kind], 0.05)
+
+
+def main() -> None:
+    options = parse()
+    with tempfile.TemporaryDirectory(prefix="attnctl-study-") as folder:
+        ours, theirs = Path(folder) / "ours.json", Path(folder) / "theirs.json"
+        run_measured([options.attnctl, "study", options.model, "--input", options.treebank, "--threads", options.threads,
+                      "--quiet", "-o", ours])  # fmt: skip
+        run_measured([options.python, BENCH / "peers" / "study.py", options.model, options.treebank, options.threads,
+                      "--out", theirs])  # fmt: skip
+        study, peer = (json.loads(path.read_text(encoding="utf-8")) for path in (ours, theirs))
+    table = Table()
+    for part in (compare_rows, compare_words, compare_others):
+        part(table, study, peer)
+    sys.exit(table.failed)
+
+
+if __name__ == "__main__":
+    main()

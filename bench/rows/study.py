@@ -1,0 +1,57 @@
+"""Row j: a study of all measures over a treebank; the peer's time begins when its model is loaded, attnctl's with its process."""
+import shutil
+
+from rows.harness import DATA, Context, Measure, Row, alternate, peak_mib, run_measured, shown, time_row
+
+COPIES = 10
+TIME_GOAL = 3.0
+MEMORY_GOAL = 400  # MB
+SMALL_COPIES = 20  # of the bundled treebank, which is short
+
+
+def treebanks(context: Context) -> list:
+    """The one given, once and ten times; the bundled one is made longer first."""
+    once = context.treebank
+    if once is None:
+        once = context.work / "treebank.conllu"
+        write(once, [DATA / "treebank.conllu"] * SMALL_COPIES)
+    many = context.work / "treebanks.conllu"
+    write(many, [once] * COPIES)
+    return [once, many]
+
+
+def write(path, parts: list) -> None:
+    with open(path, "wb") as out:
+        for part in parts:
+            with open(part, "rb") as file:
+                shutil.copyfileobj(file, out)
+
+
+def study(context: Context, model, treebank) -> Measure:
+    run = run_measured([context.attnctl, "study", model, "--input", treebank, "--threads", context.threads, "--quiet",
+                        "-o", context.work / "study.json"])  # fmt: skip
+    return Measure(run.ms, run.mib)
+
+
+def memory_row(work: str, mib: float) -> Row:
+    mb = mib * 1.048576
+    return Row(f"{work}, memory", "", "", f"{shown(mib)} MiB", wanted=f"< {MEMORY_GOAL} MB",
+               verdict="met" if mb < MEMORY_GOAL else f"{mb / MEMORY_GOAL:.2f} times it")
+
+
+def compare(context: Context) -> list[Row]:
+    model = context.study_model or context.with_tokenizer("minilm")
+    once, many = treebanks(context)
+    name = f"{model.name if context.study_model is None else 'MiniLM'}, {once.stem}"
+    study(context, model, once)  # files come from the system's cache from here on
+    with context.peer("study.py", model, once, context.threads) as peer:
+        measures = alternate(context.rounds, {"theirs": lambda: peer.measure(warm_ups=1),
+                                              "ours": lambda: study(context, model, once)})
+        rows = [time_row(f"study of {name}", peer.name, measures["theirs"], measures["ours"], TIME_GOAL),
+                memory_row(f"study of {name}", peak_mib(measures["ours"]))]
+    if not context.quick:
+        with context.peer("study.py", model, many, context.threads) as peer:
+            measures = alternate(1, {"theirs": lambda: peer.measure(warm_ups=0), "ours": lambda: study(context, model, many)})
+            rows += [time_row(f"the same {COPIES} times", peer.name, measures["theirs"], measures["ours"], TIME_GOAL),
+                     memory_row(f"the same {COPIES} times", peak_mib(measures["ours"]))]
+    return rows
