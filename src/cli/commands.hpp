@@ -21,6 +21,7 @@ void add_bench(CLI::App& app, Action& action);
 void add_experiment(CLI::App& app, Action& action);
 void add_study(CLI::App& app, Action& action);
 void add_merge(CLI::App& app, Action& action);
+void add_plan(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);  // hidden: used at installation
 

@@ -50,6 +50,7 @@ void build_tree(CLI::App& app, Action& action) {
   add_experiment(app, action);
   add_study(app, action);
   add_merge(app, action);
+  add_plan(app, action);
   add_schema(app, action);
   add_completion(app, action);
 }

@@ -65,6 +65,29 @@ std::vector<Measure*> measures_for(const CorpusBlock& block, const std::vector<c
   return wanted;
 }
 
+/// The pass of a block over a model, and whom its patterns are shown to.
+class BlockPass {
+ public:
+  BlockPass(const StudyRun& run, const StudyShape& shape, const CorpusBlock& corpus)
+      : run_(run), shape_(shape), corpus_(corpus) {}
+
+  void show(const Model& model, const std::vector<Measure*>& measures, Warnings& warnings) const {
+    if (corpus_.batch.sequences.empty() || measures.empty()) return;
+    Pool alone(1);
+    const StudyBlock block(model, run_.vocabulary, corpus_, shape_);
+    StudyPass pass(block, measures);
+    Observer* const observers[] = {&pass};
+    RunContext context{.pool = alone, .warnings = warnings};
+    run_forward(model, corpus_.batch, run_.selection, observers, context);
+    pass.end();
+  }
+
+ private:
+  const StudyRun& run_;
+  const StudyShape& shape_;
+  const CorpusBlock& corpus_;
+};
+
 /// What workers share: the corpus is read by whoever is free, and so is the state added to.
 class Runner {
  public:
@@ -122,33 +145,9 @@ class Runner {
     return state_.has(block);
   }
 
-  /// Shows the patterns of a block to measures of it.
-  void show(const Model& model, const CorpusBlock& corpus, const std::vector<Measure*>& measures,
-            Warnings& warnings) const {
-    if (corpus.batch.sequences.empty() || measures.empty()) return;
-    Pool alone(1);
-    const StudyBlock block(model, run_.vocabulary, corpus, state_.header().shape);
-    StudyPass pass(block, measures);
-    Observer* const observers[] = {&pass};
-    RunContext context{.pool = alone, .warnings = warnings};
-    run_forward(model, corpus.batch, run_.selection, observers, context);
-    pass.end();
-  }
-
   void compute(const CorpusBlock& corpus) {
-    const StudyHeader& header = state_.header();
-    const auto measures = state_.make_measures();
-    Warnings warnings;
-    show(run_.model, corpus, measures_for(corpus, header.measures, measures), warnings);
-    std::vector<std::vector<std::unique_ptr<Measure>>> nulls;
-    for (const Model& model : run_.null_models) {
-      Warnings ignored;  // of random numbers
-      nulls.push_back(state_.make_null_measures());
-      show(model, corpus, measures_for(corpus, header.null_measures(), nulls.back()), ignored);
-    }
+    compute_block(run_, corpus, state_, adding_);
     const std::lock_guard lock(adding_);
-    for (std::size_t i = 0; i < nulls.size(); ++i) state_.add_null(i, nulls[i]);
-    state_.add(corpus, measures, warnings.list(), run_.kernel);
     if (!run_.checkpoint.path || Clock::now() < next_checkpoint_) return;
     write_checkpoint();
     next_checkpoint_ = Clock::now() + between();
@@ -174,9 +173,30 @@ void load_all(const Model& model, const Selection& selection) {
 
 }  // namespace
 
-void run_study(const StudyRun& run, StudyState& state) {
+void load_weights(const StudyRun& run) {
   load_all(run.model, run.selection);
   for (const Model& model : run.null_models) load_all(model, run.selection);
+}
+
+void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {
+  const StudyHeader& header = state.header();
+  const BlockPass pass(run, header.shape, corpus);
+  const auto measures = state.make_measures();
+  Warnings warnings;
+  pass.show(run.model, measures_for(corpus, header.measures, measures), warnings);
+  std::vector<std::vector<std::unique_ptr<Measure>>> nulls;
+  for (const Model& model : run.null_models) {
+    Warnings ignored;  // of random numbers
+    nulls.push_back(state.make_null_measures());
+    pass.show(model, measures_for(corpus, header.null_measures(), nulls.back()), ignored);
+  }
+  const std::lock_guard lock(adding);
+  for (std::size_t i = 0; i < nulls.size(); ++i) state.add_null(i, nulls[i]);
+  state.add(corpus, measures, warnings.list(), run.kernel);
+}
+
+void run_study(const StudyRun& run, StudyState& state) {
+  load_weights(run);
   Runner runner(run, state);
   try {
     run.pool.run(run.pool.size(), [&](std::size_t, std::size_t) { runner.work(); });

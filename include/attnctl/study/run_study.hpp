@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -47,6 +48,12 @@ struct StudyRun {
 /// pool, single-threaded, so that neither their number nor their order changes a bit; memory does not grow
 /// with the corpus. On an interrupt the checkpoint is written before Error(interrupted) goes on.
 void run_study(const StudyRun& run, StudyState& state);
+
+/// What run_study does with each block: computes it and adds it to the state, which is changed under
+/// `adding`. The weights have been loaded.
+void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding);
+/// Converts all weights that passes need, which is for one thread.
+void load_weights(const StudyRun& run);
 
 /// A hash of what the model computes with: name, type, shape and bytes of every tensor that is bound, by
 /// name, whatever the files are. Others (poolers, buffers, copies) are left out.

@@ -1,0 +1,252 @@
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/memory_use.hpp"
+#include "attnctl/base/output_file.hpp"
+#include "attnctl/linalg/blas_kernel.hpp"
+#include "attnctl/report/csv.hpp"
+#include "attnctl/report/json.hpp"
+#include "attnctl/study/block_trials.hpp"
+#include "attnctl/study/random_twin.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/peak_memory.hpp"
+#include "cli/plan_document.hpp"
+#include "cli/study_options.hpp"
+#include "cli/target.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+struct PlanOptions {
+  StudyScope scope;
+  OutputOptions output;
+  RunOptions run;
+  std::size_t nodes = 1;
+  double seconds = 10;
+};
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// One run of `plan`.
+class PlanCommand {
+ public:
+  PlanCommand(const PlanOptions& options, Target target);
+  void run();
+
+ private:
+  [[nodiscard]] StudyHeader header() const;
+  [[nodiscard]] Record settings() const;
+  void hash_all();
+  void survey(const StudyState& state);
+  void measure(StudyState& state);
+  void divide();
+  void write(OutputFile& out) const;
+
+  const PlanOptions& options_;
+  const StudyScope& scope_;
+  Target target_;
+  Clock::time_point begin_ = Clock::now();
+  Session session_;
+  std::vector<const MeasureRow*> measures_;
+  OpenModel open_;
+  Selection selection_;
+  CorpusOptions corpus_;
+  std::uint64_t corpus_bytes_ = 0;
+  PlanResults plan_;
+};
+
+PlanCommand::PlanCommand(const PlanOptions& options, Target target)
+    : options_(options),
+      scope_(options.scope),
+      target_(std::move(target)),
+      session_(options.run),
+      measures_(parse_measures(scope_.measures)),
+      open_(open_model(scope_.model, session_.warnings)),
+      selection_(select_heads(scope_.selection, open_.model.config(), false)),
+      corpus_(corpus_options(scope_, measures_)) {}
+
+StudyHeader PlanCommand::header() const {
+  StudyHeader header{.identity = {},
+                     .shape = shape_of(selection_, open_.model.config(), scope_.seed),
+                     .measures = measures_,
+                     .null_models = scope_.null_models,
+                     .model = {},
+                     .model_path = {},
+                     .files = {}};
+  header.shape.fold_subtypes = scope_.fold_subtypes;
+  return header;
+}
+
+Record PlanCommand::settings() const {
+  const auto or_null = [](const std::optional<std::size_t>& number) {
+    return number ? Value(*number) : Value();
+  };
+  List measures;
+  for (const MeasureRow* const row : measures_) measures.emplace_back(std::string(row->name));
+  Record record;
+  record.set("nodes", options_.nodes)
+      .set("threads", session_.pool.size())
+      .set("heads", selection_.heads.size())
+      .set("measures", std::move(measures))
+      .set("batch_tokens", scope_.batch_tokens)
+      .set("max_length", or_null(scope_.max_length))
+      .set("stride", or_null(scope_.stride))
+      .set("null_model", scope_.null_models);
+  return record;
+}
+
+/// What every shard does before its work.
+void PlanCommand::hash_all() {
+  (void)weights_hash(open_.model, session_.pool);
+  for (const CorpusFile& file : corpus_.files) {
+    plan_.files.emplace_back(file.path.string());
+    if (file.path == "-") continue;
+    (void)file_hash(file.path, session_.pool);
+    corpus_bytes_ += std::filesystem::file_size(file.path);
+  }
+}
+
+void PlanCommand::survey(const StudyState& state) {
+  Needs needs;
+  for (const auto& measure : state.make_measures()) needs |= measure->needs();
+  session_.progress.begin("plan", corpus_bytes_);
+  CorpusBlocks blocks(corpus_, open_.model, open_.vocabulary, open_.encoder);
+  plan_.survey = survey_corpus(blocks, {open_.model, selection_, needs},
+                               [&](std::uint64_t bytes) { session_.progress.advance(bytes); });
+  session_.progress.end();
+  plan_.cost.read = plan_.survey.read_seconds;
+}
+
+void PlanCommand::measure(StudyState& state) {
+  Warnings ignored;  // those of the model's own binding, again
+  std::vector<Model> null_models;
+  for (std::size_t i = 0; i < scope_.null_models; ++i)
+    null_models.push_back(random_twin(open_.model, scope_.seed + i, ignored));
+  Pool pool(std::min(session_.pool.size(), available_threads()));
+  const StudyRun run{.model = open_.model,
+                     .vocabulary = open_.vocabulary,
+                     .encoder = open_.encoder,
+                     .selection = selection_,
+                     .corpus = corpus_,
+                     .shard = {},
+                     .checkpoint = {},
+                     .kernel = blas_kernel(),
+                     .pool = pool,
+                     .progress = session_.progress,
+                     .null_models = null_models};
+  const Clock::time_point begin = Clock::now();
+  load_weights(run);
+  plan_.cost.start += since(begin);
+  const std::uint64_t loaded = memory_use().now;
+  NodeMemory& memory = plan_.memory;
+  memory.weights = std::max(plan_.survey.weight_bytes * (1 + scope_.null_models),
+                            loaded - std::min(loaded, memory.process));
+  restart_peak_memory();
+  plan_.trials = try_blocks(run, state, plan_.survey.samples, options_.seconds);
+  plan_.trial_workers = pool.size();
+  const std::uint64_t grown = memory_use().peak - std::min(memory_use().peak, loaded);
+  memory.worker = std::max(plan_.survey.pass_bytes, grown / pool.size());
+  memory.workers = session_.pool.size();
+}
+
+void PlanCommand::divide() {
+  plan_.cost.law = fit_cost_law(plan_.trials);
+  const ShardPlanner planner(plan_.survey.blocks, plan_.cost, session_.pool.size());
+  plan_.nodes = options_.nodes;
+  plan_.shards = planner.shards(options_.nodes);
+  plan_.chosen = planner.nodes(options_.nodes);
+  plan_.suggested = planner.suggested_nodes();
+  std::vector<std::size_t> counts = {options_.nodes, plan_.suggested};
+  for (std::size_t n = 1; n <= 2 * plan_.suggested; n *= 2) counts.push_back(n);
+  std::ranges::sort(counts);
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  for (const std::size_t count : counts) plan_.choices.push_back(planner.nodes(count));
+}
+
+void PlanCommand::write(OutputFile& out) const {
+  const WriteOptions options{.number = {options_.output.digits}, .pool = nullptr};
+  TextOptions style = text_style(target_);
+  style.digits = options_.output.digits;
+  switch (target_.format) {
+    case Format::text:
+      return out.write(plan_text(plan_, style));
+    case Format::csv:
+      return write_csv_table(out, plan_table(plan_, target_.table), options);
+    case Format::jsonl:
+      return write_jsonl(out, plan_document(plan_, session_), options);
+    default:
+      return write_json(out, plan_document(plan_, session_), options);
+  }
+}
+
+void PlanCommand::run() {
+  OutputFile out(target_.path);
+  plan_.memory.process = memory_use().now;
+  hash_all();
+  plan_.cost.start = since(begin_);
+  plan_.model = model_record(open_.model);
+  plan_.settings = settings();
+  StudyState state(header());
+  survey(state);
+  measure(state);
+  divide();
+  write(out);
+  check_before_commit(session_);
+  out.commit();
+  print_warnings(session_);
+}
+
+void plan(const PlanOptions& options) {
+  require_study_scope(options.scope);
+  OutputOptions output = options.output;
+  const bool csv = output.format == "csv" || output.path.ends_with(".csv");
+  if (csv && output.table.empty()) output.table = "shards";
+  PlanCommand(options, resolve_target(output, {Format::text, Format::json, Format::jsonl, Format::csv},
+                                      files_read(options.scope)))
+      .run();
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("plan", "Time and memory of a study on so many nodes");
+  auto options = std::make_shared<PlanOptions>();
+  add_study_scope(*command, options->scope);
+  const std::string group = "Nodes";
+  command->add_option("--nodes", options->nodes, "shards, one a node")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  command->add_option("--seconds", options->seconds, "to measure for, about, after the corpus was read")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  add_document_options(*command, options->output, {"json", "jsonl", "csv", "text"});
+  command->add_option("--table", options->output.table, "with csv: shards (the default), choices or trials")
+      ->type_name("NAME")
+      ->group("Output");
+  add_worker_options(*command, options->run);
+  command->footer(
+      "--threads are those of a node; measured are as many as this machine has cores for.\n"
+      "Examples:\n"
+      "  attnctl plan data/tiny-bert --input data/sentences.txt --batch-tokens 16 --nodes 2 --seconds 1 "
+      "--format text\n"
+      "  attnctl plan data/tiny-llama --input data/sentences.txt --measures metrics --nodes 4 --threads 1 "
+      "--seconds 1 | jq '.summary.seconds'");
+  command->callback([&action, options] { action = [options] { plan(*options); }; });
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,114 @@
+#include "attnctl/study/shard_plan.hpp"
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace attnctl::test {
+namespace {
+
+BlockSize block(std::uint64_t number, std::uint64_t tokens, std::uint64_t pairs) {
+  return {.number = number, .sentences = 1, .tokens = tokens, .pairs = pairs};
+}
+
+TEST_CASE("the law of cost finds the terms that trials were made with") {
+  struct Case {
+    std::string name;
+    double token = 0, pair = 0;
+    std::vector<BlockSize> sizes;
+    double found_token = 0, found_pair = 0;
+  };
+  const std::vector<Case> cases = {
+      {"both", 2e-3, 5e-6, {block(0, 100, 1000), block(1, 100, 9000), block(2, 40, 900)}, 2e-3, 5e-6},
+      {"no pairs", 2e-3, 0, {block(0, 100, 1000), block(1, 100, 9000)}, 2e-3, 0},
+      {"no tokens", 0, 5e-6, {block(0, 100, 1000), block(1, 100, 9000)}, 0, 5e-6},
+      {"one length cannot tell them apart", 1e-3, 1e-4, {block(0, 100, 1000), block(1, 50, 500)}, 2e-3, 0},
+      {"one trial", 1e-3, 1e-4, {block(0, 100, 1000)}, 2e-3, 0},
+      {"pairs that save time are left out", 2e-3, -5e-6, {block(0, 100, 1000), block(1, 100, 2000)}, 0, 0},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.name);
+    std::vector<BlockTrial> trials;
+    for (const BlockSize& size : each.sizes)
+      trials.push_back({size, each.token * static_cast<double>(size.tokens) +
+                                  each.pair * static_cast<double>(size.pairs)});
+    const CostLaw law = fit_cost_law(trials);
+    if (each.pair < 0) {
+      CHECK(law.pair == 0);
+      CHECK(law.token > 0);
+      CHECK(law.deviation > 0);
+      continue;
+    }
+    CHECK(law.token == doctest::Approx(each.found_token).epsilon(1e-9));
+    CHECK(law.pair == doctest::Approx(each.found_pair).epsilon(1e-9));
+    CHECK(law.deviation < 1e-9);
+    CHECK(law.probe_token == law.token);
+  }
+}
+
+TEST_CASE("blocks of the probe have a cost of their own, and a law needs others") {
+  BlockSize probe = block(7, 50, 2500);
+  probe.probe = true;
+  const std::vector<BlockTrial> trials = {{block(0, 100, 1000), 1.0}, {probe, 5.0}};
+  const CostLaw law = fit_cost_law(trials);
+  CHECK(law.seconds(probe) == doctest::Approx(5.0));
+  CHECK(law.seconds(block(0, 100, 1000)) == doctest::Approx(1.0));
+  CHECK_THROWS_AS((void)fit_cost_law(std::vector<BlockTrial>{{probe, 5.0}}), std::logic_error);
+}
+
+/// Of so many blocks of 10 tokens, each of which takes one second.
+struct Even {
+  std::vector<BlockSize> blocks;
+  StudyCost cost{.law = {.token = 0.1}};
+
+  explicit Even(std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) blocks.push_back(block(i, 10, 100));
+  }
+};
+
+TEST_CASE("shards take the blocks of their number, in turn by free workers") {
+  const Even even(7);
+  const ShardPlanner planner(even.blocks, even.cost, 2);
+  const std::vector<ShardPlan> shards = planner.shards(3);
+  REQUIRE(shards.size() == 3);
+  CHECK(shards[0].blocks == 3);
+  CHECK(shards[1].blocks == 2);
+  CHECK(shards[0].tokens == 30);
+  CHECK(shards[0].pairs == 300);
+  CHECK(shards[0].seconds == doctest::Approx(2));  // two workers, three blocks
+  CHECK(shards[1].seconds == doctest::Approx(1));
+  CHECK(shards[0].cpu_seconds == doctest::Approx(3));
+  const NodesPlan nodes = planner.nodes(3);
+  CHECK(nodes.seconds == doctest::Approx(2));
+  CHECK(nodes.cpu_seconds == doctest::Approx(7));
+  CHECK(nodes.imbalance == doctest::Approx(0.5));       // 2 over 4/3
+  CHECK(nodes.efficiency == doctest::Approx(4.0 / 6));  // one node: 4 seconds
+  CHECK(planner.nodes(1).efficiency == doctest::Approx(1));
+}
+
+TEST_CASE("every shard starts and reads the whole corpus, one worker at a time") {
+  Even even(4);
+  even.cost.start = 5;
+  even.cost.read = 2;  // half a second a block
+  const ShardPlanner one(even.blocks, even.cost, 1);
+  CHECK(one.shards(1)[0].seconds == doctest::Approx(5 + 2 + 4));
+  CHECK(one.shards(2)[1].seconds == doctest::Approx(5 + 2 + 2));
+  CHECK(one.shards(2)[1].cpu_seconds == doctest::Approx(5 + 2 + 2));
+  const ShardPlanner many(even.blocks, even.cost, 8);
+  CHECK(many.shards(1)[0].seconds == doctest::Approx(5 + 2 + 1));  // the last block is read after 2 seconds
+}
+
+TEST_CASE("nodes are suggested as long as they are of use") {
+  const Even even(100);
+  CHECK(ShardPlanner(even.blocks, even.cost, 1).suggested_nodes() == 100);
+  CHECK(ShardPlanner(even.blocks, even.cost, 100).suggested_nodes() == 1);
+  Even slow(100);
+  slow.cost.read = 1000;  // far more than all computing
+  CHECK(ShardPlanner(slow.blocks, slow.cost, 1).suggested_nodes() == 1);
+}
+
+}  // namespace
+}  // namespace attnctl::test
