@@ -102,6 +102,30 @@ struct VectorKernels {
     return total;
   }
 
+  /// The same of pairs x[i], y[i], in the same order; what `add` adds for two zeros is 0.
+  template <typename F>
+  static double sum_of(const float* x, const float* y, std::size_t n, const F& add) {
+    double total = 0;
+    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+      const std::size_t end = end_of_block(begin, n);
+      Sums sums;
+      std::size_t i = begin;
+      for (; i + Sums::count * lanes <= end; i += Sums::count * lanes) {
+        for (std::size_t part = 0; part < Sums::count; ++part) {
+          const std::size_t at = i + part * lanes;
+          sums.part[part] = add(sums.part[part], load(x + at), load(y + at));
+        }
+      }
+      for (; i + lanes <= end; i += lanes) sums.part[0] = add(sums.part[0], load(x + i), load(y + i));
+      if (i < end) {
+        sums.part[0] =
+            add(sums.part[0], Part::load_part(x + i, end - i, 0), Part::load_part(y + i, end - i, 0));
+      }
+      total += sums.total();
+    }
+    return total;
+  }
+
   /// The largest of the numbers; a NaN is passed over. -inf where there is none.
   static float largest_of(const float* x, std::size_t n) {
     constexpr float lowest = -std::numeric_limits<float>::infinity();
@@ -265,9 +289,20 @@ struct VectorKernels {
     });
   }
 
+  static double sum_x_log_x_of_mean(std::span<const float> a, std::span<const float> b) {
+    const Batch zero(0.0F);
+    const Batch half(0.5F);
+    const auto add = [&](const Batch& sum, const Batch& x, const Batch& y) {
+      const Batch mean = (x + y) * half;
+      return sum + xsimd::select(mean <= zero, zero, mean * Math::log(mean));
+    };
+    return sum_of(a.data(), b.data(), a.size(), add);
+  }
+
   static constexpr Kernels table(std::string_view name) {
-    return {name,     softmax,   layer_norm, rms_norm, add,          multiply, scale,
-            gelu_erf, gelu_tanh, silu,       relu,     relu_squared, tanh,     sum_x_log_x};
+    return {name,     softmax,      layer_norm, rms_norm,    add,
+            multiply, scale,        gelu_erf,   gelu_tanh,   silu,
+            relu,     relu_squared, tanh,       sum_x_log_x, sum_x_log_x_of_mean};
   }
 };
 

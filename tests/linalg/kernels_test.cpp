@@ -340,3 +340,27 @@ TEST_CASE("sum of x ln x") {
     CHECK(std::isnan(set->sum_x_log_x(std::vector<float>{0.5F, not_a_number})));
   }
 }
+
+TEST_CASE("sum of x ln x of means") {
+  for (const Kernels* set : all_sets()) {
+    CAPTURE(set->name);
+    for (const std::size_t n : lengths) {
+      std::vector<float> a = normal_values(n, 1, 9);
+      std::vector<float> b = normal_values(n, 1, 10);
+      set->softmax(a, a);
+      set->softmax(b, b);
+      if (n > 2) a[n / 2] = b[n / 2] = a[0] = 0;
+      double want = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const double mean = (double{a[i]} + double{b[i]}) / 2;
+        want += mean > 0 ? mean * std::log(mean) : 0;
+      }
+      CHECK(std::abs(set->sum_x_log_x_of_mean(a, b) - want) <= 1e-6 * std::max(1.0, std::abs(want)));
+      CHECK(set->sum_x_log_x_of_mean(a, b) == set->sum_x_log_x_of_mean(b, a));
+      CHECK(set->sum_x_log_x_of_mean(a, a) == set->sum_x_log_x(a));
+    }
+    CHECK(set->sum_x_log_x_of_mean({}, {}) == 0);
+    CHECK(std::isnan(
+        set->sum_x_log_x_of_mean(std::vector<float>{0.5F, not_a_number}, std::vector<float>{0.5F, 0.5F})));
+  }
+}
