@@ -89,6 +89,8 @@ StudyCommand::StudyCommand(const StudyOptions& options)
       open_((check_options(options, shard_), open_model(scope_.model, session_.warnings))),
       selection_(select_heads(scope_.selection, open_.model.config(), false)),
       corpus_(corpus_options(scope_, measures_)) {
+  if (scope_.measures.empty())
+    measures_ = within_limit(measures_, selection_.heads.size(), session_.warnings);
   if (shard_.count == 1) target_ = study_target(options.output, files_read(scope_));
 }
 

@@ -26,6 +26,10 @@ constexpr std::array kCatalogue = {
                make_repeats_measure, repeats_metrics},
     MeasureRow{"distance", "weight by the distance of key and query, in bins that double", 1,
                make_distance_measure, distance_metrics},
+    MeasureRow{"pairs", "how alike any two heads are: Jensen-Shannon divergence, cosine, CKA of outputs", 1,
+               make_pairs_measure, pairs_metrics, false, false, kMostPairedHeads},
+    MeasureRow{"rollout", "what reaches special tokens through all layers up to each", 1,
+               make_rollout_measure, rollout_metrics},
     MeasureRow{"syntax", "of a treebank: relations that heads follow, trees", 1, make_syntax_measure,
                syntax_metrics, false, true},
     MeasureRow{"coreference", "of a corpus with mentions: heads that lead to antecedents", 1,
@@ -119,6 +123,21 @@ std::vector<const MeasureRow*> parse_measures(std::string_view list) {
   std::ranges::sort(rows);  // of one array
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
+}
+
+std::vector<const MeasureRow*> within_limit(const std::vector<const MeasureRow*>& rows, std::size_t heads,
+                                            Warnings& warnings) {
+  std::vector<const MeasureRow*> kept;
+  for (const MeasureRow* const row : rows) {
+    if (row->most_heads == 0 || heads <= row->most_heads) {
+      kept.push_back(row);
+    } else {
+      warnings.add("measure_left_out",
+                   fmt::format("{}: got {} heads, it takes {} at most; choose some with --heads or --layers",
+                               row->name, heads, row->most_heads));
+    }
+  }
+  return kept;
 }
 
 }  // namespace attnctl

@@ -61,6 +61,22 @@ TEST_CASE("a study of 200 sentences gives what NumPy finds by the definitions") 
   }
 }
 
+TEST_CASE("pairs of heads and rollout are what NumPy finds without any shortcut") {
+  const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
+  for (const std::string name : {"tiny-bert", "tiny-llama"}) {
+    CAPTURE(name);
+    const RunResult result =
+        run_attnctl({"study", ATTNCTL_SOURCE_DIR "/data/" + name, "--input", folder + "corpus.txt",
+                     "--measures", "pairs,rollout", "--batch-tokens", "300", "--format", "json"});
+    REQUIRE(result.status == 0);
+    const json found = json::parse(result.out);
+    const json wanted = json::parse(slurp(folder + "pairs-" + name + ".json"));
+    CHECK(wanted.size() == 2);
+    for (const auto& [section, items] : wanted.items())
+      CHECK(difference(items, found.at(section), section, 1e-6) == "");
+  }
+}
+
 TEST_CASE("syntax and coreference are what an independent program counts") {
   struct Row {
     const char* model;

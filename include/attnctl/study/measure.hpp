@@ -2,6 +2,7 @@
 
 #include "attnctl/analysis/metric.hpp"
 #include "attnctl/analysis/pattern_row.hpp"
+#include "attnctl/base/warnings.hpp"
 #include "attnctl/forward/observer.hpp"
 #include "attnctl/forward/run.hpp"
 #include "attnctl/forward/visible_keys.hpp"
@@ -109,11 +110,16 @@ struct MeasureRow {
   std::span<const Metric> (*metrics)();  // what its numbers mean
   bool of_probe = false;                 // it sees the blocks of the probe alone, others those of the corpus
   bool gives_evidence = false;           // of roles: it is wanted of random models too (--null-model)
+  std::size_t most_heads = 0;            // that it takes, else make() throws Error(limit); 0: any number
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
 
 /// "metrics,distance" as rows, in the order of the catalogue; empty: all. Throws Error(usage).
 [[nodiscard]] std::vector<const MeasureRow*> parse_measures(std::string_view list);
+
+/// Those of `rows` that take so many heads; each of the others is a warning.
+[[nodiscard]] std::vector<const MeasureRow*> within_limit(const std::vector<const MeasureRow*>& rows,
+                                                          std::size_t heads, Warnings& warnings);
 
 /// A measure whose state is one `State` a head: State has merge(const State&), save(StateWriter&) const and
 /// load(StateReader&).

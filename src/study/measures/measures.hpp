@@ -2,6 +2,7 @@
 
 #include "attnctl/study/measure.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <span>
 
@@ -30,5 +31,11 @@ namespace attnctl {
 
 [[nodiscard]] std::unique_ptr<Measure> make_roles_measure(const StudyShape& shape);
 [[nodiscard]] std::span<const Metric> roles_metrics();
+/// Of `pairs`: half a million pairs, a state of 25 MB.
+constexpr std::size_t kMostPairedHeads = 1024;
+[[nodiscard]] std::unique_ptr<Measure> make_pairs_measure(const StudyShape& shape);
+[[nodiscard]] std::span<const Metric> pairs_metrics();
+[[nodiscard]] std::unique_ptr<Measure> make_rollout_measure(const StudyShape& shape);
+[[nodiscard]] std::span<const Metric> rollout_metrics();
 
 }  // namespace attnctl

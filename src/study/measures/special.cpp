@@ -7,6 +7,7 @@
 
 #include "study/measures/measures.hpp"
 #include "study/measures/result_rows.hpp"
+#include "study/measures/special_targets.hpp"
 #include "study/measures/token_names.hpp"
 
 namespace attnctl {
@@ -19,8 +20,6 @@ constexpr std::array kMetrics = {
         "that may attend to one",
         "Clark et al. 2019, section 3.2; Xiao et al. 2023"},
 };
-
-constexpr std::int64_t kFirstPosition = -1;  // in the place of a token's id
 
 struct HeadTargets {
   std::uint64_t rows = 0;
@@ -78,16 +77,8 @@ class SpecialMeasure final : public PerHead<HeadTargets> {
 
 void SpecialMeasure::begin(const StudyBlock& block) {
   targets_.clear();
-  for (const Sequence& sequence : block.corpus.batch.sequences) {
-    Targets& targets = targets_.emplace_back();
-    targets[kFirstPosition] = {0};
-    for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-      if (sequence.special[i] == 0) continue;
-      const std::int64_t id = sequence.ids[i];
-      targets[id].push_back(i);
-      names_.add(sequence, i);
-    }
-  }
+  for (const Sequence& sequence : block.corpus.batch.sequences)
+    targets_.push_back(special_targets(sequence, names_));
 }
 
 void SpecialMeasure::panel(const StudyPanel& panel) {
@@ -121,17 +112,17 @@ void SpecialMeasure::finish(StudyResults& results) const {
   std::map<std::int64_t, std::vector<StrongHead>> heads;
   for (std::size_t h = 0; h < states_.size(); ++h) {
     for (const auto& [id, share] : states_[h].targets) {
-      const bool first = id == kFirstPosition;
       rows.push_back({{"head", RowHead{h}},
-                      {"token", first ? Cell() : Cell(names_.of(id))},
-                      {"position", first ? Cell(std::int64_t{0}) : Cell()},
+                      {"token", target_token(id, names_)},
+                      {"position", target_position(id)},
                       {"share", share.share()},
                       {"uniform", share.uniform_share()},
                       {"rows", count_cell(share.rows)},
                       {"rows_without", count_cell(states_[h].rows - share.rows)}});
-      const std::string what = first ? "position 0" : names_.of(id);
-      if (const auto value = share.value())
-        heads[id].push_back({what, shape_.heads[h].name, *value, share.uniform_share(), share.rows});
+      if (const auto value = share.value()) {
+        heads[id].push_back(
+            {target_name(id, names_), shape_.heads[h].name, *value, share.uniform_share(), share.rows});
+      }
     }
   }
   for (auto& [id, of_target] : heads) add_strongest(results, std::move(of_target));

@@ -1,0 +1,369 @@
+#include "attnctl/analysis/head_pairs.hpp"
+#include "attnctl/base/error.hpp"
+#include "attnctl/study/moments.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numbers>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "study/measures/measures.hpp"
+#include "study/measures/row_sample.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::array kMetrics = {
+    Metric{"pairs.js_divergence", "nats", "[0, ln 2]", "",
+           "mean over rows of the Jensen-Shannon divergence of the two heads' rows, "
+           "H((p + q) / 2) - (H(p) + H(q)) / 2",
+           "Clark et al. 2019, section 6; Lin 1991"},
+    Metric{
+        "pairs.frobenius_cosine", "", "[0, 1]", "",
+        "sum of the products of the two heads' weights over the root of the product of their sums of squares",
+        "cosine of the patterns, all rows of the corpus as one matrix"},
+    Metric{"pairs.cka", "", "[-1, 1], below 0 by chance alone", "0: independent outputs",
+           "linear CKA of the outputs z, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)), by unbiased estimates of "
+           "HSIC in each block, averaged with their numbers of rows",
+           "Kornblith et al. 2019; Song et al. 2012; Nguyen et al. 2021"},
+};
+
+constexpr std::size_t kPatternBytes = std::size_t{32} << 20;  // that a block keeps until its end
+constexpr std::size_t kOutputBytes = std::size_t{16} << 20;
+constexpr double kLargest = 0x1p60;  // of a block's term; what is not below cannot be summed
+
+struct PairSums {
+  BlockSum divergence, product, hsic;
+};
+
+/// What a block keeps until all of its heads are there.
+struct OpenBlock {
+  std::vector<std::size_t> first_row;  // [sequences], in the block
+  std::vector<std::uint8_t> absent;    // [rows], 1: some head does not have the row
+  RowSample pattern_rows, output_rows;
+  std::vector<std::size_t> widths;  // [rows] of patterns
+  std::vector<float> patterns;      // [heads, pattern_rows.room()]
+  HeadOutputs outputs;              // of output_rows
+};
+
+std::vector<std::size_t> output_columns(const StudyBlock& block) {
+  std::vector<std::size_t> columns = {0};
+  for (const StudyHead& head : block.shape.heads)
+    columns.push_back(columns.back() + block.model.config().layers.at(head.id.layer).attention.d_value);
+  return columns;
+}
+
+OpenBlock open_block(const StudyBlock& block) {
+  OpenBlock open;
+  const std::vector<StudyHead>& heads = block.shape.heads;
+  const bool causal = std::ranges::all_of(heads, [&](const StudyHead& head) {
+    return block.model.config().layers.at(head.id.layer).attention.causal;
+  });
+  for (const Sequence& sequence : block.corpus.batch.sequences) {
+    open.first_row.push_back(open.widths.size());
+    const std::size_t n = sequence.queries();
+    for (std::size_t i = 0; i < n; ++i) open.widths.push_back(causal ? i + 1 : n);
+  }
+  open.absent.assign(open.widths.size(), 0);
+  open.pattern_rows = RowSample(open.widths, kPatternBytes / sizeof(float) / heads.size());
+  open.patterns.assign(heads.size() * open.pattern_rows.room(), 0);
+  open.outputs.columns = output_columns(block);
+  const std::vector<std::size_t> whole(open.widths.size(), open.outputs.columns.back());
+  open.output_rows = RowSample(whole, kOutputBytes / sizeof(float));
+  open.outputs.values.resize(open.output_rows.room());
+  return open;
+}
+
+/// Takes rows that some head does not have out of all heads; how many stay.
+std::size_t drop_absent_patterns(OpenBlock& open, std::size_t heads) {
+  std::size_t rows = open.pattern_rows.rows();
+  const std::size_t room = open.pattern_rows.room();
+  for (std::size_t row = 0; row < open.absent.size(); ++row) {
+    const std::size_t offset = open.pattern_rows.offset(row);
+    if (open.absent[row] == 0 || offset == RowSample::kNone) continue;
+    --rows;
+    for (std::size_t h = 0; h < heads; ++h)
+      std::fill_n(open.patterns.data() + h * room + offset, open.widths[row], 0.0F);
+  }
+  return rows;
+}
+
+void drop_absent_outputs(OpenBlock& open) {
+  const std::size_t width = open.outputs.columns.back();
+  float* to = open.outputs.values.data();
+  for (std::size_t row = 0; row < open.absent.size(); ++row) {
+    const std::size_t offset = open.output_rows.offset(row);
+    if (open.absent[row] != 0 || offset == RowSample::kNone) continue;
+    const float* const from = open.outputs.values.data() + offset;
+    to = std::copy(from, from + width, to);  // forwards, to a place before its own
+    ++open.outputs.rows;
+  }
+}
+
+class PairsMeasure final : public Measure {
+ public:
+  explicit PairsMeasure(const StudyShape& shape) : shape_(shape), sums_(pair_count(shape.heads.size())) {}
+
+  [[nodiscard]] Needs needs() const override {
+    Needs needs;
+    needs.z = true;
+    return needs;
+  }
+  void begin(const StudyBlock& block) override { open_ = open_block(block); }
+  void panel(const StudyPanel& panel) override;
+  void end() override;
+
+  void merge(const Measure& other) override;
+  void save(StateWriter& out) const override;
+  void load(StateReader& in) override;
+  void finish(StudyResults& results) const override;
+
+ private:
+  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
+  void add_patterns();
+  void add_outputs();
+
+  const StudyShape& shape_;
+  std::uint64_t pattern_rows_ = 0, output_rows_ = 0;
+  std::vector<PairSums> sums_;
+  std::optional<OpenBlock> open_;
+};
+
+void PairsMeasure::panel(const StudyPanel& panel) {
+  OpenBlock& open = *open_;
+  const std::size_t first = open.first_row[panel.panel.sequence];
+  float* const patterns = open.patterns.data() + panel.head * open.pattern_rows.room();
+  std::size_t expected = panel.panel.first_query;
+  for (const PatternRow& row : panel.rows) {
+    for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
+    ++expected;
+    const std::size_t offset = open.pattern_rows.offset(first + row.query);
+    if (offset == RowSample::kNone) continue;
+    std::copy_n(row.weights.data(), open.widths[first + row.query], patterns + offset);
+  }
+  const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
+  for (; expected < last; ++expected) open.absent[first + expected] = 1;
+  const std::size_t column = open.outputs.columns[panel.head];
+  for (std::size_t r = 0; r < panel.panel.z.rows; ++r) {
+    const std::size_t offset = open.output_rows.offset(first + panel.panel.first_query + r);
+    if (offset != RowSample::kNone)
+      std::ranges::copy(panel.panel.z.row(r), open.outputs.values.data() + offset + column);
+  }
+}
+
+void PairsMeasure::end() {
+  add_patterns();
+  add_outputs();
+  open_.reset();
+}
+
+void PairsMeasure::add_patterns() {
+  const std::size_t rows = drop_absent_patterns(*open_, heads());
+  if (rows == 0) return;
+  pattern_rows_ += rows;
+  const PatternPairs pairs = pattern_pairs(open_->patterns, heads());
+  for (std::size_t p = 0; p < sums_.size(); ++p) {
+    sums_[p].divergence.add(pairs.divergence[p]);
+    sums_[p].product.add(pairs.product[p]);
+  }
+}
+
+void PairsMeasure::add_outputs() {
+  const std::vector<std::size_t>& columns = open_->outputs.columns;
+  if (std::ranges::adjacent_find(columns) != columns.end()) return;  // a head without values
+  drop_absent_outputs(*open_);
+  const std::size_t rows = open_->outputs.rows;
+  if (rows < kLeastOutputs) return;
+  const std::vector<double> hsic = output_pairs(open_->outputs);
+  const auto n = static_cast<double>(rows);
+  if (!std::ranges::all_of(hsic, [&](double each) { return std::abs(n * each) < kLargest; })) return;
+  output_rows_ += rows;
+  for (std::size_t p = 0; p < sums_.size(); ++p) sums_[p].hsic.add(n * hsic[p]);
+}
+
+void PairsMeasure::merge(const Measure& other) {
+  const auto& of = dynamic_cast<const PairsMeasure&>(other);
+  pattern_rows_ += of.pattern_rows_;
+  output_rows_ += of.output_rows_;
+  for (std::size_t p = 0; p < sums_.size(); ++p) {
+    sums_[p].divergence.merge(of.sums_[p].divergence);
+    sums_[p].product.merge(of.sums_[p].product);
+    sums_[p].hsic.merge(of.sums_[p].hsic);
+  }
+}
+
+void PairsMeasure::save(StateWriter& out) const {
+  out.number(pattern_rows_);
+  out.number(output_rows_);
+  for (const PairSums& pair : sums_) {
+    pair.divergence.save(out);
+    pair.product.save(out);
+    pair.hsic.save(out);
+  }
+}
+
+void PairsMeasure::load(StateReader& in) {
+  pattern_rows_ = in.number();
+  output_rows_ = in.number();
+  for (PairSums& pair : sums_) {
+    pair.divergence.load(in);
+    pair.product.load(in);
+    pair.hsic.load(in);
+  }
+}
+
+/// A measure of all pairs, as results have it.
+struct PairMatrix {
+  const char* name;
+  bool low_is_alike;
+  std::uint64_t rows;
+  std::vector<float> values;  // [heads, heads]; NaN: undefined
+};
+
+using PairValue = std::function<std::optional<double>(std::size_t a, std::size_t b)>;
+
+std::vector<float> matrix_of(std::size_t heads, const PairValue& value) {
+  std::vector<float> values(heads * heads);
+  for (std::size_t a = 0; a < heads; ++a) {
+    for (std::size_t b = a; b < heads; ++b) {
+      const auto number = static_cast<float>(value(a, b).value_or(std::numeric_limits<double>::quiet_NaN()));
+      values[a * heads + b] = number;
+      values[b * heads + a] = number;
+    }
+  }
+  return values;
+}
+
+/// sum(a, b) / sqrt(sum(a, a) sum(b, b))
+PairValue cosine_of(const std::vector<PairSums>& sums, std::size_t heads, BlockSum PairSums::*sum) {
+  return [=, &sums](std::size_t a, std::size_t b) -> std::optional<double> {
+    const auto of = [&](std::size_t i, std::size_t j) {
+      return (sums[pair_index(heads, i, j)].*sum).value();
+    };
+    const double own_a = of(a, a);
+    const double own_b = of(b, b);
+    if (!(own_a > 0) || !(own_b > 0)) return std::nullopt;
+    return a == b ? 1 : of(a, b) / (std::sqrt(own_a) * std::sqrt(own_b));
+  };
+}
+
+/// Pairs of unlike heads, in the order (0, 1), (0, 2), ..., (1, 2), ...
+class UnlikePairs {
+ public:
+  explicit UnlikePairs(std::size_t heads) : heads_(heads) {}
+
+  [[nodiscard]] std::size_t size() const { return heads_ * (heads_ - 1) / 2; }
+  [[nodiscard]] std::pair<std::size_t, std::size_t> operator[](std::size_t index) const {
+    std::size_t low = 0;  // the last head whose pairs begin at `index` or before
+    for (std::size_t high = heads_ - 1; high - low > 1;) {
+      const std::size_t middle = (low + high) / 2;
+      (begin(middle) <= index ? low : high) = middle;
+    }
+    return {low, low + 1 + (index - begin(low))};
+  }
+
+ private:
+  [[nodiscard]] std::size_t begin(std::size_t head) const { return pair_index(heads_, head, head) - head; }
+  std::size_t heads_;
+};
+
+/// A row a measure and pair, made when it is written: there may be millions.
+Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
+  std::vector<std::string> columns = {"measure"};
+  for (const char* const side : {"_a", "_b"}) {
+    for (const std::string& column : StudyShape::head_columns()) columns.push_back(column + side);
+  }
+  columns.emplace_back("value");
+  const UnlikePairs pairs(shape.heads.size());
+  const std::size_t rows = matrices.size() * pairs.size();
+  const auto shared = std::make_shared<const std::vector<PairMatrix>>(std::move(matrices));
+  const auto fill = [&shape, pairs, shared](std::size_t index, std::span<Cell> cells) {
+    const PairMatrix& matrix = shared->at(index / pairs.size());
+    const auto [a, b] = pairs[index % pairs.size()];
+    auto cell = cells.begin();
+    *cell++ = std::string(matrix.name);
+    for (const std::size_t head : {a, b}) cell = std::ranges::move(shape.head_cells(head), cell).out;
+    *cell = real_cell(matrix.values[a * shape.heads.size() + b]);
+  };
+  return {"pairs", std::move(columns), rows, fill};
+}
+
+/// The pairs of each measure that are most alike, and those that are least.
+Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& matrices) {
+  constexpr std::size_t most = 3;
+  const std::size_t heads = shape.heads.size();
+  const UnlikePairs unlike(heads);
+  struct Pair {
+    std::size_t a, b;
+    float value;
+  };
+  std::vector<std::vector<Cell>> rows;
+  for (const PairMatrix& matrix : matrices) {
+    std::vector<Pair> pairs;
+    for (std::size_t i = 0; i < unlike.size(); ++i) {
+      const auto [a, b] = unlike[i];
+      const float value = matrix.values[a * heads + b];
+      if (std::isfinite(value)) pairs.push_back({a, b, value});
+    }
+    const auto add = [&](const char* which, bool low) {
+      const std::size_t count = std::min(most, pairs.size());
+      std::ranges::stable_sort(
+          pairs, [&](const Pair& x, const Pair& y) { return low ? x.value < y.value : x.value > y.value; });
+      for (std::size_t i = 0; i < count; ++i)
+        rows.push_back({std::string(matrix.name), which, shape.heads[pairs[i].a].name,
+                        shape.heads[pairs[i].b].name, pairs[i].value});
+    };
+    add("most alike", matrix.low_is_alike);
+    add("least alike", !matrix.low_is_alike);
+  }
+  return make_table("pairs", {"measure", "which", "head", "and", "value"}, std::move(rows));
+}
+
+void PairsMeasure::finish(StudyResults& results) const {
+  const std::size_t count = heads();
+  const auto divergence = [&](std::size_t a, std::size_t b) -> std::optional<double> {
+    if (pattern_rows_ == 0) return std::nullopt;
+    const double sum = sums_[pair_index(count, a, b)].divergence.value();
+    return std::clamp(sum / static_cast<double>(pattern_rows_), 0.0, std::numbers::ln2);
+  };
+  std::vector<PairMatrix> matrices = {
+      {"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
+      {"frobenius_cosine", false, pattern_rows_,
+       matrix_of(count, cosine_of(sums_, count, &PairSums::product))},
+      {"cka", false, output_rows_, matrix_of(count, cosine_of(sums_, count, &PairSums::hsic))}};
+  List names;
+  for (const StudyHead& head : shape_.heads) names.emplace_back(head.name);
+  List items;
+  for (const PairMatrix& matrix : matrices) {
+    Record record;
+    record.set("measure", matrix.name)
+        .set("heads", names)
+        .set("rows", matrix.rows)
+        .set("values", make_array({count, count}, matrix.values));
+    items.emplace_back(std::move(record));
+  }
+  results.sections.push_back({"pairs", "pairs", std::move(items)});
+  if (count > 1) results.texts.push_back({"Pairs of heads", extremes_table(shape_, matrices)});
+  results.tables.push_back(pair_table(shape_, std::move(matrices)));
+}
+
+}  // namespace
+
+std::span<const Metric> pairs_metrics() {
+  return kMetrics;
+}
+
+std::unique_ptr<Measure> make_pairs_measure(const StudyShape& shape) {
+  if (shape.heads.size() > kMostPairedHeads)
+    fail(Status::limit,
+         "--measures pairs: got {} heads, the limit is {}: choose some with --heads or --layers",
+         shape.heads.size(), kMostPairedHeads);
+  return std::make_unique<PairsMeasure>(shape);
+}
+
+}  // namespace attnctl

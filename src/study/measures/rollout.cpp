@@ -1,0 +1,285 @@
+#include "attnctl/study/moments.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "study/measures/measures.hpp"
+#include "study/measures/special_targets.hpp"
+#include "study/measures/token_names.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::array kMetrics = {
+    Metric{
+        "rollout.mass", "", "[0, 1]", "uniform: the same of even weights over the visible keys",
+        "mean over rows of the attention rollout from the row's query in this layer to the special token, or "
+        "to position 0, of the rows that rollout of even weights leads there from",
+        "Abnar and Zuidema 2020"},
+};
+
+constexpr double kResidual = 0.5;  // A' = 0.5 A + 0.5 I
+
+/// Rollout R of the layers so far, of which only sums over columns are needed: R T for the targets T, each a
+/// column of zeros and ones. (A' R) T is A' (R T), so no matrix of queries and keys is ever held.
+struct SequenceRollout {
+  std::vector<std::int64_t> targets;
+  std::vector<std::vector<double>> mass, uniform;  // [targets][n], of the layers below
+  std::vector<std::vector<double>> sums;  // [targets][n], of the open layer: heads' weights times mass
+  std::vector<double> totals;             // [n], of the open layer: heads' weights
+  std::size_t layer = 0;                  // the open one
+  bool whole = true;                      // every row was there
+
+  SequenceRollout(const std::map<std::int64_t, std::vector<std::size_t>>& keys, std::size_t n) : totals(n) {
+    for (const auto& [id, of_target] : keys) {
+      targets.push_back(id);
+      std::vector<double>& column = mass.emplace_back(n);
+      for (const std::size_t key : of_target) column[key] = 1;
+    }
+    uniform = mass;
+    sums.assign(targets.size(), std::vector<double>(n));
+  }
+
+  void add(const PatternRow& row) {
+    const auto first = row.visible.first;
+    const auto last = row.visible.last;
+    double total = 0;
+    for (std::size_t j = first; j < last; ++j) total += static_cast<double>(row.weights[j]);
+    totals[row.query] += total;
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      const double* const column = mass[t].data();
+      double sum = 0;
+      for (std::size_t j = first; j < last; ++j) sum += static_cast<double>(row.weights[j]) * column[j];
+      sums[t][row.query] += sum;
+    }
+  }
+
+  void close_layer(std::size_t heads, const VisibleKeys& visible) {
+    const double share = (1 - kResidual) / static_cast<double>(heads);
+    const std::size_t n = totals.size();
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      for (std::size_t i = 0; i < n; ++i)
+        mass[t][i] = (share * sums[t][i] + kResidual * mass[t][i]) / (share * totals[i] + kResidual);
+      std::ranges::fill(sums[t], 0);
+    }
+    std::ranges::fill(totals, 0);
+    spread_evenly(visible);
+    ++layer;
+  }
+
+ private:
+  void spread_evenly(const VisibleKeys& visible) {
+    const std::size_t n = totals.size();
+    std::vector<std::vector<double>> next = uniform;
+    std::vector<std::size_t> keys;
+    for (std::size_t i = 0; i < n; ++i) {
+      keys.clear();
+      for (std::size_t j = 0; j < n; ++j) {
+        if (visible.shows(i, j)) keys.push_back(j);
+      }
+      if (keys.empty()) continue;  // the row keeps to itself
+      for (std::size_t t = 0; t < targets.size(); ++t) {
+        double sum = 0;
+        for (const std::size_t j : keys) sum += uniform[t][j];
+        next[t][i] = (1 - kResidual) * sum / static_cast<double>(keys.size()) + kResidual * uniform[t][i];
+      }
+    }
+    uniform = std::move(next);
+  }
+};
+
+struct MassSums {
+  std::uint64_t rows = 0;
+  BlockSum mass, uniform;
+};
+
+/// All heads of the lowest layers of a model: what rollout can be told of.
+struct WholeLayer {
+  std::size_t index = 0;   // in the model
+  std::size_t number = 0;  // in its component
+  std::size_t heads = 0;
+};
+
+std::vector<WholeLayer> whole_layers(const StudyShape& shape, const ModelConfig& config) {
+  std::vector<WholeLayer> layers;
+  for (const StudyHead& head : shape.heads) {
+    if (layers.empty() || layers.back().index != head.id.layer)
+      layers.push_back({head.id.layer, head.layer, 0});
+    ++layers.back().heads;
+  }
+  std::size_t whole = 0;
+  while (whole < layers.size() && layers[whole].number == whole &&
+         layers[whole].heads == config.layers.at(layers[whole].index).attention.heads)
+    ++whole;
+  layers.resize(whole);
+  return layers;
+}
+
+class RolloutMeasure final : public Measure {
+ public:
+  explicit RolloutMeasure(const StudyShape& shape) : shape_(shape) {}
+
+  void begin(const StudyBlock& block) override;
+  void panel(const StudyPanel& panel) override;
+  void end() override;
+
+  void merge(const Measure& other) override;
+  void save(StateWriter& out) const override;
+  void load(StateReader& in) override;
+  void finish(StudyResults& results) const override;
+
+ private:
+  using Key = std::pair<std::size_t, std::int64_t>;  // layer, target
+  struct OpenBlock {
+    const StudyBlock& block;
+    std::vector<WholeLayer> layers;
+    std::vector<SequenceRollout> sequences;
+  };
+  void close_layers(std::size_t sequence, std::size_t before);
+  [[nodiscard]] StudyText page() const;
+
+  const StudyShape& shape_;
+  TokenNames names_;
+  std::map<Key, MassSums> sums_;
+  std::optional<OpenBlock> open_;
+};
+
+void RolloutMeasure::begin(const StudyBlock& block) {
+  open_.emplace(OpenBlock{block, whole_layers(shape_, block.model.config()), {}});
+  for (const Sequence& sequence : block.corpus.batch.sequences)
+    open_->sequences.emplace_back(special_targets(sequence, names_), sequence.queries());
+}
+
+void RolloutMeasure::panel(const StudyPanel& panel) {
+  const auto layer = std::ranges::find(open_->layers, panel.panel.layer, &WholeLayer::index);
+  if (layer == open_->layers.end()) return;
+  close_layers(panel.panel.sequence, static_cast<std::size_t>(layer - open_->layers.begin()));
+  SequenceRollout& sequence = open_->sequences[panel.panel.sequence];
+  const auto masked = std::ranges::count_if(panel.panel.fully_masked, [](auto each) { return each != 0; });
+  if (panel.rows.size() + static_cast<std::size_t>(masked) != panel.panel.pattern.rows)
+    sequence.whole = false;
+  for (const PatternRow& row : panel.rows) sequence.add(row);
+}
+
+/// All panels of these layers have come: those of the next one begin, or the block has ended.
+void RolloutMeasure::close_layers(std::size_t sequence, std::size_t before) {
+  SequenceRollout& of = open_->sequences[sequence];
+  while (of.layer < before) {
+    const WholeLayer& layer = open_->layers[of.layer];
+    of.close_layer(layer.heads, open_->block.visible(sequence, layer.index));
+    if (!of.whole) continue;
+    for (std::size_t t = 0; t < of.targets.size(); ++t) {
+      MassSums& sums = sums_[{layer.number, of.targets[t]}];
+      for (std::size_t i = 0; i < of.totals.size(); ++i) {
+        if (!(of.uniform[t][i] > 0)) continue;
+        ++sums.rows;
+        sums.mass.add(of.mass[t][i]);
+        sums.uniform.add(of.uniform[t][i]);
+      }
+    }
+  }
+}
+
+void RolloutMeasure::end() {
+  for (std::size_t s = 0; s < open_->sequences.size(); ++s) close_layers(s, open_->layers.size());
+  open_.reset();
+}
+
+void RolloutMeasure::merge(const Measure& other) {
+  const auto& of = dynamic_cast<const RolloutMeasure&>(other);
+  names_.merge(of.names_);
+  for (const auto& [key, sums] : of.sums_) {
+    MassSums& to = sums_[key];
+    to.rows += sums.rows;
+    to.mass.merge(sums.mass);
+    to.uniform.merge(sums.uniform);
+  }
+}
+
+void RolloutMeasure::save(StateWriter& out) const {
+  names_.save(out);
+  out.number(sums_.size());
+  for (const auto& [key, sums] : sums_) {
+    out.number(key.first);
+    out.signed_number(key.second);
+    out.number(sums.rows);
+    sums.mass.save(out);
+    sums.uniform.save(out);
+  }
+}
+
+void RolloutMeasure::load(StateReader& in) {
+  names_.load(in);
+  sums_.clear();
+  for (std::size_t left = in.count(); left > 0; --left) {
+    const std::size_t layer = in.number();
+    const std::int64_t target = in.signed_number();
+    MassSums& sums = sums_[{layer, target}];
+    sums.rows = in.number();
+    sums.mass.load(in);
+    sums.uniform.load(in);
+  }
+}
+
+Cell mean_cell(const BlockSum& sum, std::uint64_t rows) {
+  return rows == 0 ? Cell() : real_cell(sum.value() / static_cast<double>(rows));
+}
+
+/// A row a layer: what reaches each target, and in brackets what even weights would bring there.
+StudyText RolloutMeasure::page() const {
+  std::vector<std::int64_t> targets;
+  std::vector<std::string> columns = {"layer"};
+  for (const auto& [key, sums] : sums_) {
+    if (std::ranges::find(targets, key.second) == targets.end()) targets.push_back(key.second);
+  }
+  for (const std::int64_t target : targets) {
+    columns.push_back(target_name(target, names_));
+    columns.emplace_back("null");
+  }
+  std::map<std::size_t, std::vector<Cell>> rows;
+  for (const auto& [key, sums] : sums_) {
+    std::vector<Cell>& row = rows[key.first];
+    row.resize(columns.size());
+    row[0] = static_cast<std::int64_t>(key.first);
+    const auto place = static_cast<std::size_t>(std::ranges::find(targets, key.second) - targets.begin());
+    row[1 + 2 * place] = mean_cell(sums.mass, sums.rows);
+    row[2 + 2 * place] = mean_cell(sums.uniform, sums.rows);
+  }
+  std::vector<std::vector<Cell>> cells;
+  for (auto& [layer, row] : rows) cells.push_back(std::move(row));
+  return {"Rollout: what reaches special tokens, by layer (null: of even weights)",
+          make_table("rollout", std::move(columns), std::move(cells))};
+}
+
+void RolloutMeasure::finish(StudyResults& results) const {
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& [key, sums] : sums_) {
+    const auto& [layer, target] = key;
+    rows.push_back({shape_.heads.front().component, static_cast<std::int64_t>(layer),
+                    target_token(target, names_), target_position(target), mean_cell(sums.mass, sums.rows),
+                    mean_cell(sums.uniform, sums.rows), count_cell(sums.rows)});
+  }
+  const Table table = make_table(
+      "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows));
+  results.sections.push_back({"rollout", "rollout", table});
+  results.tables.push_back(table);
+  if (table.rows > 0) results.texts.push_back(page());
+}
+
+}  // namespace
+
+std::span<const Metric> rollout_metrics() {
+  return kMetrics;
+}
+
+std::unique_ptr<Measure> make_rollout_measure(const StudyShape& shape) {
+  return std::make_unique<RolloutMeasure>(shape);
+}
+
+}  // namespace attnctl

@@ -1,0 +1,304 @@
+#include "attnctl/analysis/head_pairs.hpp"
+#include "attnctl/base/error.hpp"
+#include "attnctl/base/random.hpp"
+#include "attnctl/study/measure.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "study/measures/row_sample.hpp"
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+using nlohmann::json;
+
+const std::string kLlama = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
+const std::string kCorpus = ATTNCTL_SOURCE_DIR "/tests/golden/study/corpus.txt";
+
+json study(const std::string& input, const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"study", kLlama, "--input", input, "--format", "json"};
+  words.insert(words.end(), more.begin(), more.end());
+  const RunResult result = run_attnctl(words);
+  CHECK(result.err == "");
+  REQUIRE(result.status == 0);
+  return json::parse(result.out);
+}
+
+/// [heads, rows * keys], rows that sum to 1.
+std::vector<float> random_patterns(std::size_t heads, std::size_t rows, std::size_t keys) {
+  Random random(5);
+  std::vector<float> values(heads * rows * keys);
+  for (std::size_t first = 0; first < values.size(); first += keys) {
+    double sum = 0;
+    for (std::size_t j = first; j < first + keys; ++j) {
+      values[j] = static_cast<float>(std::exp(2 * random.normal()));
+      sum += static_cast<double>(values[j]);
+    }
+    for (std::size_t j = first; j < first + keys; ++j)
+      values[j] = static_cast<float>(static_cast<double>(values[j]) / sum);
+  }
+  return values;
+}
+
+double entropy_term(double p) {
+  return p > 0 ? -p * std::log(p) : 0;
+}
+
+TEST_CASE("divergences and products of patterns are those of naive sums") {
+  const std::size_t heads = 5;
+  const std::size_t weights = 130 * 17;  // more than are summed at a time
+  const std::vector<float> patterns = random_patterns(heads, 130, 17);
+  const PatternPairs pairs = pattern_pairs(patterns, heads);
+  for (std::size_t a = 0; a < heads; ++a) {
+    for (std::size_t b = a; b < heads; ++b) {
+      double divergence = 0;
+      double product = 0;
+      for (std::size_t i = 0; i < weights; ++i) {
+        const auto p = static_cast<double>(patterns[a * weights + i]);
+        const auto q = static_cast<double>(patterns[b * weights + i]);
+        divergence += entropy_term((p + q) / 2) - (entropy_term(p) + entropy_term(q)) / 2;
+        product += p * q;
+      }
+      CHECK(pairs.divergence[pair_index(heads, a, b)] == doctest::Approx(divergence).epsilon(1e-6));
+      CHECK(pairs.product[pair_index(heads, a, b)] == doctest::Approx(product).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("the divergence of equal heads is 0, of heads without a common key ln 2 a row") {
+  const std::size_t rows = 300;
+  const std::size_t keys = 8;
+  std::vector<float> one = random_patterns(1, rows, keys);
+  std::vector<float> patterns = one;
+  patterns.insert(patterns.end(), one.begin(), one.end());
+  CHECK(pattern_pairs(patterns, 2).divergence[pair_index(2, 0, 1)] == 0);
+  for (std::size_t i = 0; i < rows * keys; ++i) {
+    patterns[i] = i % keys == 2 ? 1.0F : 0.0F;
+    patterns[rows * keys + i] = i % keys == 5 ? 1.0F : 0.0F;
+  }
+  const PatternPairs apart = pattern_pairs(patterns, 2);
+  CHECK(apart.divergence[pair_index(2, 0, 1)] == doctest::Approx(rows * std::numbers::ln2).epsilon(1e-6));
+  CHECK(apart.product[pair_index(2, 0, 1)] == 0);
+}
+
+TEST_CASE("pairs follow their heads to other places") {
+  const std::size_t heads = 4;
+  const std::size_t weights = 40 * 9;
+  const std::array<std::size_t, heads> order = {2, 0, 3, 1};
+  const std::vector<float> patterns = random_patterns(heads, 40, 9);
+  std::vector<float> moved;
+  for (const std::size_t h : order) {
+    const auto* const from = patterns.data() + h * weights;
+    moved.insert(moved.end(), from, from + weights);
+  }
+  const PatternPairs before = pattern_pairs(patterns, heads);
+  const PatternPairs after = pattern_pairs(moved, heads);
+  for (std::size_t a = 0; a < heads; ++a) {
+    for (std::size_t b = a; b < heads; ++b) {
+      const std::size_t was = pair_index(heads, std::min(order[a], order[b]), std::max(order[a], order[b]));
+      CHECK(after.divergence[pair_index(heads, a, b)] == doctest::Approx(before.divergence[was]));
+      CHECK(after.product[pair_index(heads, a, b)] == doctest::Approx(before.product[was]));
+    }
+  }
+}
+
+/// Two heads of 3 and 5 columns, the second partly the first; and a third: the first turned, scaled and
+/// shifted.
+HeadOutputs some_outputs(std::size_t rows) {
+  Random random(7);
+  HeadOutputs outputs{{0, 3, 8, 11}, {}, rows};
+  for (std::size_t r = 0; r < rows; ++r) {
+    std::array<double, 8> row{};
+    for (double& value : row) value = random.normal();
+    for (std::size_t c = 0; c < 3; ++c) row[3 + c] = 0.7 * row[3 + c] + row[c];
+    for (const double value : row) outputs.values.push_back(static_cast<float>(value));
+    const double turned = 0.6 * row[0] - 0.8 * row[1];
+    const double other = 0.8 * row[0] + 0.6 * row[1];
+    for (const double value : {turned, other, row[2]})
+      outputs.values.push_back(static_cast<float>(3 * value + 20));
+  }
+  return outputs;
+}
+
+/// Song et al. 2012, equation 5, from whole matrices.
+double naive_hsic(const HeadOutputs& outputs, std::size_t a, std::size_t b) {
+  const std::size_t n = outputs.rows;
+  const auto kernel = [&](std::size_t head, std::size_t i, std::size_t j) {
+    double sum = 0;
+    for (std::size_t c = outputs.columns[head]; c < outputs.columns[head + 1]; ++c) {
+      sum += static_cast<double>(outputs.values[i * outputs.columns.back() + c]) *
+             static_cast<double>(outputs.values[j * outputs.columns.back() + c]);
+    }
+    return i == j ? 0 : sum;
+  };
+  double trace = 0;
+  double through = 0;
+  std::vector<double> sums_a(n), sums_b(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      trace += kernel(a, i, j) * kernel(b, j, i);
+      sums_a[i] += kernel(a, i, j);
+      sums_b[i] += kernel(b, i, j);
+    }
+    through += sums_a[i] * sums_b[i];
+  }
+  const auto total = [](const std::vector<double>& sums) {
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
+  };
+  const auto m = static_cast<double>(n);
+  return (trace + total(sums_a) * total(sums_b) / ((m - 1) * (m - 2)) - 2 / (m - 2) * through) /
+         (m * (m - 3));
+}
+
+TEST_CASE("HSIC of outputs is that of whole matrices, whatever is added or turned") {
+  for (const std::size_t rows : {kLeastOutputs, std::size_t{60}}) {
+    CAPTURE(rows);
+    HeadOutputs outputs = some_outputs(rows);
+    const HeadOutputs before = outputs;
+    const std::vector<double> pairs = output_pairs(outputs);
+    const auto of = [&](std::size_t a, std::size_t b) { return pairs[pair_index(3, a, b)]; };
+    for (std::size_t a = 0; a < 3; ++a) {
+      for (std::size_t b = a; b < 3; ++b) {
+        const double scale = std::sqrt(of(a, a) * of(b, b));
+        CHECK(std::abs(of(a, b) - naive_hsic(before, a, b)) <= 1e-4 * std::abs(scale));
+      }
+    }
+    CHECK(of(0, 2) / std::sqrt(of(0, 0) * of(2, 2)) == doctest::Approx(1).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("rows that are kept are evenly spaced and fit") {
+  struct Row {
+    std::vector<std::size_t> widths;
+    std::size_t most;
+    std::vector<std::size_t> kept;
+  };
+  const std::vector<Row> rows = {
+      {{3, 3, 3}, 9, {0, 1, 2}},
+      {{3, 3, 3, 3}, 11, {1, 3}},
+      {{1, 2, 3, 4, 5, 6}, 11, {1, 4}},  // every second one, from the second, has 12
+      {{5, 5, 5}, 5, {1}},
+      {{9, 1, 9}, 8, {1}},
+      {{5, 5, 5}, 4, {}},
+      {{0, 0}, 4, {}},
+      {{}, 4, {}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.widths.size());
+    const RowSample sample(row.widths, row.most);
+    std::vector<std::size_t> kept;
+    std::size_t room = 0;
+    for (std::size_t i = 0; i < row.widths.size(); ++i) {
+      if (sample.offset(i) == RowSample::kNone) continue;
+      CHECK(sample.offset(i) == room);
+      room += row.widths[i];
+      kept.push_back(i);
+    }
+    CHECK(kept == row.kept);
+    CHECK(sample.rows() == kept.size());
+    CHECK(sample.room() == room);
+    CHECK(room <= row.most);
+  }
+}
+
+TEST_CASE("pairs of some heads are those among all") {
+  const json all = study(kCorpus, {"--measures", "pairs"})["pairs"];
+  const json some = study(kCorpus, {"--measures", "pairs", "--heads", "0.1,2.3,3.0"})["pairs"];
+  const std::array<std::size_t, 3> heads = {1, 11, 12};
+  REQUIRE(some.size() == 3);
+  for (std::size_t m = 0; m < 3; ++m) {
+    CAPTURE(some[m]["measure"]);
+    CHECK(some[m]["rows"] == all[m]["rows"]);
+    for (std::size_t a = 0; a < 3; ++a) {
+      for (std::size_t b = 0; b < 3; ++b) {
+        const double value = some[m]["values"][a][b];
+        CHECK(value == doctest::Approx(all[m]["values"][heads[a]][heads[b]].get<double>()).epsilon(1e-5));
+        CHECK(value == some[m]["values"][b][a].get<double>());
+      }
+      CHECK(some[m]["values"][a][a] == (m == 0 ? 0 : 1));
+    }
+  }
+}
+
+TEST_CASE("long blocks are compared by evenly spaced rows, to about the same values") {
+  const TempDir folder;
+  std::string text;
+  for (std::size_t i = 0; i < 24 * 250; ++i) {
+    text += std::array{"the", "cat", "sat", "on", "a", "mat", "and"}[(i * i + i / 7) % 7];
+    text += i % 250 == 249 ? '\n' : ' ';
+  }
+  const std::string input = folder.write("long.txt", text).string();
+  const auto pairs = [&](const char* tokens) {
+    return study(input, {"--measures", "pairs", "--batch-tokens", tokens})["pairs"];
+  };
+  const json whole = pairs("2048");
+  const json sampled = pairs("7000");
+  const auto rows = whole[0]["rows"].get<std::size_t>();
+  CHECK(rows >= 6000);
+  CHECK(sampled[0]["rows"].get<std::size_t>() <= rows / 2 + 1);
+  CHECK(sampled[0]["rows"].get<std::size_t>() >= rows / 3);
+  CHECK(sampled[2]["rows"] == rows);
+  for (std::size_t a = 0; a < 16; ++a) {
+    for (std::size_t b = 0; b < 16; ++b) {
+      const double want = whole[0]["values"][a][b];
+      CHECK(std::abs(sampled[0]["values"][a][b].get<double>() - want) <= 0.02);
+    }
+  }
+}
+
+TEST_CASE("a model of too many heads has no pairs by default, and is refused where they are asked for") {
+  const auto rows = parse_measures("");
+  Warnings warnings;
+  CHECK(within_limit(rows, 1024, warnings) == rows);
+  CHECK(warnings.list().empty());
+  const auto fewer = within_limit(rows, 1025, warnings);
+  CHECK(fewer.size() == rows.size() - 1);
+  CHECK(std::ranges::none_of(fewer, [](const MeasureRow* row) { return row->name == "pairs"; }));
+  REQUIRE(warnings.list().size() == 1);
+  CHECK(warnings.list()[0].code == "measure_left_out");
+  CHECK(warnings.list()[0].message.find("--heads or --layers") != std::string::npos);
+  StudyShape shape;
+  shape.heads.resize(1025);
+  try {
+    (void)parse_measures("pairs").front()->make(shape);
+    FAIL("1025 heads were taken");
+  } catch (const Error& error) {
+    CHECK(error.status() == Status::limit);
+    CHECK(std::string(error.what()).find("got 1025 heads, the limit is 1024") != std::string::npos);
+  }
+}
+
+TEST_CASE("rollout of the last layer is what analyze finds, and ends where heads are missing") {
+  const std::string text = "the cat sat on the mat because it was tired";
+  const TempDir folder;
+  const std::string input = folder.write("one.txt", text + "\n").string();
+  const json all = study(input, {"--measures", "rollout"})["rollout"];
+  const RunResult analyze =
+      run_attnctl({"analyze", kLlama, "--text", text, "--include", "rollout", "--format", "json"});
+  REQUIRE(analyze.status == 0);
+  const json rolled = json::parse(analyze.out)["rollout"];  // a record a position
+  double mean = 0;
+  for (const json& row : rolled) mean += row["values"][0].get<double>() / static_cast<double>(rolled.size());
+  for (const json& row : all) {
+    if (row["layer"] == 3) CHECK(row["mass"].get<double>() == doctest::Approx(mean).epsilon(1e-5));
+  }
+  CHECK(all.size() == 8);  // position 0 and <s>, of four layers
+  CHECK(study(input, {"--measures", "rollout", "--layers", "0-1"})["rollout"] ==
+        json(std::vector<json>(all.begin(), all.begin() + 4)));
+  CHECK(study(input, {"--measures", "rollout", "--layers", "1-3"})["rollout"].empty());
+  CHECK(study(input, {"--measures", "rollout", "--heads", "0.0,0.1,0.2,1.0"})["rollout"].empty());
+}
+
+}  // namespace
+}  // namespace attnctl::test
