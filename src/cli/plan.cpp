@@ -64,6 +64,7 @@ class PlanCommand {
   Selection selection_;
   CorpusOptions corpus_;
   std::uint64_t corpus_bytes_ = 0;
+  TokenFrequencies frequencies_;  // of the corpus; those of a file cost no more to look up
   PlanResults plan_;
 };
 
@@ -72,7 +73,7 @@ PlanCommand::PlanCommand(const PlanOptions& options, Target target)
       scope_(options.scope),
       target_(std::move(target)),
       session_(options.run),
-      measures_(parse_measures(scope_.measures)),
+      measures_(study_measures(scope_, session_.warnings)),
       open_(open_model(scope_.model, session_.warnings)),
       selection_(select_heads(scope_.selection, open_.model.config(), false)),
       corpus_(corpus_options(scope_, measures_)) {}
@@ -82,6 +83,7 @@ StudyHeader PlanCommand::header() const {
                      .shape = shape_of(selection_, open_.model.config(), scope_.seed),
                      .measures = measures_,
                      .null_models = scope_.null_models,
+                     .null_shuffles = scope_.null_shuffles,
                      .model = {},
                      .model_path = {},
                      .files = {}};
@@ -103,7 +105,8 @@ Record PlanCommand::settings() const {
       .set("batch_tokens", scope_.batch_tokens)
       .set("max_length", or_null(scope_.max_length))
       .set("stride", or_null(scope_.stride))
-      .set("null_model", scope_.null_models);
+      .set("null_model", scope_.null_models)
+      .set("null_shuffle", scope_.null_shuffles);
   return record;
 }
 
@@ -126,7 +129,10 @@ void PlanCommand::survey(const StudyState& state) {
   plan_.survey = survey_corpus(blocks, {open_.model, selection_, needs},
                                [&](std::uint64_t bytes) { session_.progress.advance(bytes); });
   session_.progress.end();
+  frequencies_ = blocks.frequencies();
+  const bool counts = !scope_.frequencies && std::ranges::any_of(measures_, &MeasureRow::needs_frequencies);
   plan_.cost.read = plan_.survey.read_seconds;
+  if (counts) plan_.cost.start += plan_.survey.read_seconds;  // once more, before all else
 }
 
 void PlanCommand::measure(StudyState& state) {
@@ -145,7 +151,8 @@ void PlanCommand::measure(StudyState& state) {
                      .kernel = blas_kernel(),
                      .pool = pool,
                      .progress = session_.progress,
-                     .null_models = null_models};
+                     .null_models = null_models,
+                     .frequencies = &frequencies_};
   const Clock::time_point begin = Clock::now();
   load_weights(run);
   plan_.cost.start += since(begin);

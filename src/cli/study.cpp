@@ -24,7 +24,7 @@
 namespace attnctl::cli {
 namespace {
 
-constexpr const char* kStateFormat = "attnctl.study.state/1";
+constexpr const char* kStateFormat = "attnctl.study.state/2";
 
 struct StudyOptions {
   StudyScope scope;
@@ -57,13 +57,17 @@ class StudyCommand {
   [[nodiscard]] std::string corpus_identity();
   [[nodiscard]] StudyHeader header();
   [[nodiscard]] StudyState begin_or_resume();
+  [[nodiscard]] bool needs_frequencies() const {
+    return std::ranges::any_of(measures_, &MeasureRow::needs_frequencies);
+  }
+  [[nodiscard]] TokenFrequencies frequencies();
 
   const StudyOptions& options_;
   const StudyScope& scope_;
   Shard shard_;
+  Session session_;
   std::vector<const MeasureRow*> measures_;
   std::optional<Target> target_;  // none for a shard
-  Session session_;
   OpenModel open_;
   Selection selection_;
   CorpusOptions corpus_;
@@ -84,9 +88,9 @@ StudyCommand::StudyCommand(const StudyOptions& options)
     : options_(options),
       scope_(options.scope),
       shard_(parse_shard(options.shard)),
-      measures_(parse_measures(scope_.measures)),
       session_(options.run),
-      open_((check_options(options, shard_), open_model(scope_.model, session_.warnings))),
+      measures_((check_options(options, shard_), study_measures(scope_, session_.warnings))),
+      open_(open_model(scope_.model, session_.warnings)),
       selection_(select_heads(scope_.selection, open_.model.config(), false)),
       corpus_(corpus_options(scope_, measures_)) {
   if (scope_.measures.empty())
@@ -117,6 +121,8 @@ StudyIdentity StudyCommand::identity() {
   std::string measures;
   for (const MeasureRow* const row : measures_)
     measures += fmt::format("{}{}/{}", measures.empty() ? "" : ",", row->name, row->version);
+  std::string frequencies = needs_frequencies() ? "of the corpus" : "none";
+  if (scope_.frequencies) frequencies = hash_text(file_hash(*scope_.frequencies, session_.pool));
   return {{"state", kStateFormat},
           {"config", hash_text(content_hash(open_.model.source().config_text))},
           {"weights", hash_text(weights_hash(open_.model, session_.pool))},
@@ -129,7 +135,9 @@ StudyIdentity StudyCommand::identity() {
           {"seed", std::to_string(scope_.seed)},
           {"skip_bad", scope_.skip_bad ? "true" : "false"},
           {"fold_subtypes", scope_.fold_subtypes ? "true" : "false"},
-          {"null_model", std::to_string(scope_.null_models)}};
+          {"null_model", std::to_string(scope_.null_models)},
+          {"null_shuffle", std::to_string(scope_.null_shuffles)},
+          {"frequencies", frequencies}};
 }
 
 StudyHeader StudyCommand::header() {
@@ -138,6 +146,7 @@ StudyHeader StudyCommand::header() {
                      .shape = shape_of(selection_, config, scope_.seed),
                      .measures = measures_,
                      .null_models = scope_.null_models,
+                     .null_shuffles = scope_.null_shuffles,
                      .model = model_record(open_.model),
                      .model_path = open_.model.source().given,
                      .files = {}};
@@ -156,6 +165,22 @@ StudyState StudyCommand::begin_or_resume() {
   return state;
 }
 
+/// Those of --frequencies, else of the corpus.
+TokenFrequencies StudyCommand::frequencies() {
+  if (scope_.frequencies) {
+    const std::size_t ids = open_.model.config().embedding.vocabulary;
+    return read_frequencies(*scope_.frequencies, open_.vocabulary, ids);
+  }
+  session_.progress.begin("frequencies", corpus_bytes_);
+  TokenFrequencies counted = count_tokens({.model = open_.model,
+                                           .vocabulary = open_.vocabulary,
+                                           .encoder = open_.encoder,
+                                           .corpus = corpus_,
+                                           .progress = session_.progress});
+  session_.progress.end();
+  return counted;
+}
+
 void StudyCommand::run() {
   std::optional<StudyOutput> output;
   if (target_) output.emplace(*target_, options_.output, session_);
@@ -164,6 +189,8 @@ void StudyCommand::run() {
   std::vector<Model> null_models;
   for (std::size_t i = 0; i < scope_.null_models; ++i)
     null_models.push_back(random_twin(open_.model, scope_.seed + i, ignored));
+  std::optional<TokenFrequencies> rarity;
+  if (needs_frequencies()) rarity = frequencies();
   session_.progress.begin("study", corpus_bytes_);
   run_study({.model = open_.model,
              .vocabulary = open_.vocabulary,
@@ -175,7 +202,8 @@ void StudyCommand::run() {
              .kernel = blas_kernel(),
              .pool = session_.pool,
              .progress = session_.progress,
-             .null_models = null_models},
+             .null_models = null_models,
+             .frequencies = rarity ? &*rarity : nullptr},
             state);
   session_.progress.end();
   if (options_.state) state.write(*options_.state);

@@ -62,6 +62,19 @@ void add_choice_options(CLI::App& command, StudyScope& scope) {
       ->type_name("N")
       ->check(CLI::Range(0, 1000))
       ->group("Selection");
+  command
+      .add_option(
+          "--null-shuffle", scope.null_shuffles,
+          "roles that depend on which token stands where must also exceed what the same head does over every "
+          "sentence N times more, its tokens in random order")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000))
+      ->group("Selection");
+  command
+      .add_option("--frequencies", scope.frequencies,
+                  "of rare: FILE of lines TOKEN<TAB>COUNT (default: the tokens of the corpus, counted first)")
+      ->type_name("FILE")
+      ->group("Selection");
 }
 
 }  // namespace
@@ -84,6 +97,20 @@ void require_study_scope(const StudyScope& scope) {
     fail(Status::usage, "--stride: got {}, need at most --max-length {}", *scope.stride, *scope.max_length);
 }
 
+std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
+  std::vector<const MeasureRow*> measures = parse_measures(scope.measures);
+  const bool needed = std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
+  if (scope.frequencies && !needed)
+    fail(Status::usage, "--frequencies: is for the measure rare, which --measures leaves out");
+  if (scope.frequencies || !needed || !reads_standard_input(scope)) return measures;
+  const char* const why =
+      "needs the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
+  if (!scope.measures.empty()) fail(Status::usage, "--input -: the measure rare {}", why);
+  std::erase_if(measures, [](const MeasureRow* row) { return row->needs_frequencies; });
+  warnings.add("no_frequencies", fmt::format("the measure rare is left out: it {}", why), 1);
+  return measures;
+}
+
 CorpusOptions corpus_options(const StudyScope& scope, std::span<const MeasureRow* const> measures) {
   CorpusOptions corpus{.files = {},
                        .batch_tokens = scope.batch_tokens,
@@ -101,6 +128,7 @@ std::vector<std::filesystem::path> files_read(const StudyScope& scope) {
   std::vector<std::filesystem::path> files = input_files(scope.inputs);
   const std::vector<std::filesystem::path> model = model_files(scope.model);
   files.insert(files.end(), model.begin(), model.end());
+  if (scope.frequencies) files.emplace_back(*scope.frequencies);
   return files;
 }
 

@@ -33,6 +33,8 @@ struct StudyScope {
   bool skip_bad = false;
   bool fold_subtypes = false;
   std::size_t null_models = 0;
+  std::size_t null_shuffles = 0;
+  std::optional<std::string> frequencies;
 };
 
 /// MODEL, --input and what else makes a StudyScope.
@@ -42,9 +44,13 @@ void require_study_scope(const StudyScope& scope);
 /// Whether the corpus comes from standard input, and cannot be read again.
 [[nodiscard]] bool reads_standard_input(const StudyScope& scope);
 
+/// The measures of --measures. By default all, but those that would read standard input twice, with a
+/// warning. Throws Error(usage), also for --frequencies that no measure needs.
+[[nodiscard]] std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings);
+
 [[nodiscard]] CorpusOptions corpus_options(const StudyScope& scope,
                                            std::span<const MeasureRow* const> measures);
-/// The corpus' files and the model's, which no output may replace.
+/// The corpus' files, the model's and --frequencies, which no output may replace.
 [[nodiscard]] std::vector<std::filesystem::path> files_read(const StudyScope& scope);
 /// The catalogue of measures, for --help.
 [[nodiscard]] std::string measures_footer();

@@ -75,6 +75,7 @@ void CorpusBlocks::add(CorpusSentence sentence, CorpusBlock& block) {
   any_ = true;
   ++block.counts.sentences;
   block.counts.words += whole.word_texts.size();
+  frequencies_.add(whole);
   std::vector<Sequence> parts;
   if (whole.queries() > limit_) {
     parts = windows_of(whole, limit_, *options_.stride);

@@ -55,6 +55,7 @@ constexpr std::array kRows = {
             .score = "mean weight on the rarest token of the sentence",
             .null = "even weights",
             .least = 0.5,
+            .margin = 0.1,
             .beside = "",
             .source = "Voita et al. 2019, section 5.3"},
     RoleRow{.name = "positional",
@@ -130,6 +131,8 @@ bool meets(const RoleRow& row, const RoleEvidence& evidence) {
   if (*evidence.score < row.least) return false;
   if (row.margin > 0 && *evidence.score < *evidence.null + row.margin) return false;
   if (row.above_null && evidence.random && *evidence.score <= *evidence.random) return false;
+  if (row.above_null && evidence.shuffled && evidence.interval->low <= *evidence.shuffled + kRounding)
+    return false;
   return !row.above_null || evidence.interval->low > *evidence.null + kRounding;
 }
 

@@ -24,10 +24,12 @@ Value interval_value(const std::optional<ConfidenceInterval>& interval) {
   return List{Value(real_cell(interval->low)), Value(real_cell(interval->high))};
 }
 
-/// What was asked of a role; beside random models more than without.
+/// What was asked of a role; beside shuffled tokens and random models more than without.
 std::string rule_of(const Role& role) {
-  const bool beats_random = role.row->above_null && role.evidence.random;
-  return attnctl::rule_of(*role.row) + (beats_random ? "; score above random" : "");
+  std::string rule = attnctl::rule_of(*role.row);
+  if (role.row->above_null && role.evidence.shuffled) rule += "; interval above shuffled";
+  if (role.row->above_null && role.evidence.random) rule += "; score above random";
+  return rule;
 }
 
 /// The roles of each head; empty for a head without any.
@@ -45,7 +47,8 @@ Section roles_section(const std::vector<Role>& roles, const StudyShape& shape,
     if (sorted[h].empty()) {
       Record none;
       none.set("head", shape.heads[h].name);
-      for (const char* const name : {"role", "detail", "score", "null", "random", "interval", "count"})
+      for (const char* const name :
+           {"role", "detail", "score", "null", "shuffled", "random", "interval", "count"})
         none.set(name, Value());
       none.set("rule", looked_for);
       items.emplace_back(std::move(none));
@@ -58,6 +61,7 @@ Section roles_section(const std::vector<Role>& roles, const StudyShape& shape,
           .set("detail", text_or_nothing(evidence.detail))
           .set("score", real_cell(evidence.score))
           .set("null", real_cell(evidence.null))
+          .set("shuffled", real_cell(evidence.shuffled))
           .set("random", real_cell(evidence.random))
           .set("interval", interval_value(evidence.interval))
           .set("count", evidence.count)
@@ -75,6 +79,7 @@ std::vector<Cell> evidence_cells(const Role& role) {
   return {text_or_nothing(evidence.detail),
           real_cell(evidence.score),
           real_cell(evidence.null),
+          real_cell(evidence.shuffled),
           real_cell(evidence.random),
           interval ? real_cell(interval->low) : Cell(),
           interval ? real_cell(interval->high) : Cell(),
@@ -84,7 +89,7 @@ std::vector<Cell> evidence_cells(const Role& role) {
 Table roles_table(const std::vector<Role>& roles, const StudyShape& shape, const std::string& looked_for) {
   std::vector<std::string> columns = StudyShape::head_columns();
   columns.insert(columns.end(),
-                 {"role", "detail", "score", "null", "random", "low", "high", "count", "rule"});
+                 {"role", "detail", "score", "null", "shuffled", "random", "low", "high", "count", "rule"});
   std::vector<std::vector<Cell>> rows;
   const auto sorted = by_head(roles, shape.heads.size());
   for (std::size_t h = 0; h < sorted.size(); ++h) {
@@ -124,9 +129,10 @@ Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
       cells.insert(cells.end(), rest.begin(), rest.end());
     }
   }
-  return make_table("strongest",
-                    {"", "role", "head", "detail", "score", "null", "random", "low", "high", "count"},
-                    std::move(rows));
+  return make_table(
+      "strongest",
+      {"", "role", "head", "detail", "score", "null", "shuffled", "random", "low", "high", "count"},
+      std::move(rows));
 }
 
 /// "none of induction, sink": the roles that there was evidence for or against.

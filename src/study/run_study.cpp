@@ -4,6 +4,7 @@
 #include "attnctl/base/error.hpp"
 #include "attnctl/base/interrupt.hpp"
 #include "attnctl/forward/run.hpp"
+#include "attnctl/study/shuffled_tokens.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -72,13 +73,19 @@ class BlockPass {
       : run_(run), shape_(shape), corpus_(corpus) {}
 
   void show(const Model& model, const std::vector<Measure*>& measures, Warnings& warnings) const {
-    if (corpus_.batch.sequences.empty() || measures.empty()) return;
+    show(model, corpus_.batch, measures, warnings);
+  }
+  /// `batch` stands in the place of the block's own: measures look where they look there.
+  void show(const Model& model, const Batch& batch, const std::vector<Measure*>& measures,
+            Warnings& warnings) const {
+    if (batch.sequences.empty() || measures.empty()) return;
     Pool alone(1);
-    const StudyBlock block(model, run_.vocabulary, corpus_, shape_);
+    StudyBlock block(model, run_.vocabulary, corpus_, shape_);
+    block.frequencies = run_.frequencies;
     StudyPass pass(block, measures);
     Observer* const observers[] = {&pass};
     RunContext context{.pool = alone, .warnings = warnings};
-    run_forward(model, corpus_.batch, run_.selection, observers, context);
+    run_forward(model, batch, run_.selection, observers, context);
     pass.end();
   }
 
@@ -87,6 +94,23 @@ class BlockPass {
   const StudyShape& shape_;
   const CorpusBlock& corpus_;
 };
+
+/// What measures find where the block has them look, the tokens being others: of all repetitions together.
+std::vector<std::unique_ptr<Measure>> compute_shuffled(const StudyRun& run, const CorpusBlock& corpus,
+                                                       const StudyState& state) {
+  const StudyHeader& header = state.header();
+  auto all = state.make_shuffled_measures();
+  if (all.empty() || !corpus.probes.empty()) return all;
+  const BlockPass pass(run, header.shape, corpus);
+  for (std::size_t i = 0; i < header.null_shuffles; ++i) {
+    Warnings ignored;  // of text that nobody wrote
+    const auto once = state.make_shuffled_measures();
+    pass.show(run.model, shuffled_tokens(corpus, header.shape.seed, i),
+              measures_for(corpus, header.shuffled_measures(), once), ignored);
+    for (std::size_t m = 0; m < all.size(); ++m) all[m]->merge(*once[m]);
+  }
+  return all;
+}
 
 /// What workers share: the corpus is read by whoever is free, and so is the state added to.
 class Runner {
@@ -173,6 +197,18 @@ void load_all(const Model& model, const Selection& selection) {
 
 }  // namespace
 
+TokenFrequencies count_tokens(const CountRun& run) {
+  CorpusOptions corpus = run.corpus;
+  corpus.probe = {};
+  CorpusBlocks blocks(corpus, run.model, run.vocabulary, run.encoder);
+  std::uint64_t position = 0;
+  while (blocks.next()) {
+    throw_if_interrupted();
+    run.progress.advance(blocks.position() - std::exchange(position, blocks.position()));
+  }
+  return blocks.frequencies();
+}
+
 void load_weights(const StudyRun& run) {
   load_all(run.model, run.selection);
   for (const Model& model : run.null_models) load_all(model, run.selection);
@@ -184,6 +220,7 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
   const auto measures = state.make_measures();
   Warnings warnings;
   pass.show(run.model, measures_for(corpus, header.measures, measures), warnings);
+  const auto shuffled = compute_shuffled(run, corpus, state);
   std::vector<std::vector<std::unique_ptr<Measure>>> nulls;
   for (const Model& model : run.null_models) {
     Warnings ignored;  // of random numbers
@@ -191,6 +228,7 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
     pass.show(model, measures_for(corpus, header.null_measures(), nulls.back()), ignored);
   }
   const std::lock_guard lock(adding);
+  state.add_shuffled(shuffled);
   for (std::size_t i = 0; i < nulls.size(); ++i) state.add_null(i, nulls[i]);
   state.add(corpus, measures, warnings.list(), run.kernel);
 }

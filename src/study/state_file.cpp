@@ -13,9 +13,9 @@ namespace attnctl {
 namespace {
 
 constexpr std::string_view kMagic = "attnctl study\n";
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2;
 constexpr std::size_t kLargest = std::size_t{1} << 31;
-constexpr std::uint64_t kMostNullModels = 1000;
+constexpr std::uint64_t kMostNulls = 1000;
 
 void save_header(StateWriter& out, const StudyHeader& header) {
   out.number(header.identity.size());
@@ -38,6 +38,7 @@ void save_header(StateWriter& out, const StudyHeader& header) {
     out.number(row->version);
   }
   out.number(header.null_models);
+  out.number(header.null_shuffles);
   out.value(header.model);
   out.text(header.model_path);
   out.number(header.files.size());
@@ -76,8 +77,10 @@ StudyHeader load_header(StateReader& in) {
   }
   if (header.shape.heads.empty()) in.damaged("it has no heads");
   for (std::size_t left = in.count(); left > 0; --left) header.measures.push_back(load_measure(in));
-  header.null_models = in.number();
-  if (header.null_models > kMostNullModels) in.damaged("more random models than there can be");
+  for (std::size_t* const nulls : {&header.null_models, &header.null_shuffles}) {
+    *nulls = in.number();
+    if (*nulls > kMostNulls) in.damaged("more random models or shuffles than there can be");
+  }
   header.model = in.value();
   header.model_path = in.text();
   for (std::size_t left = in.count(); left > 0; --left) header.files.push_back(in.text());
@@ -145,6 +148,7 @@ void StudyState::save(StateWriter& out) const {
   out.number(kernels_.size());
   for (const std::string& kernel : kernels_) out.text(kernel);
   for (const auto& measure : measures_) measure->save(out);
+  for (const auto& measure : shuffled_) measure->save(out);
   for (const auto& measures : nulls_) {
     for (const auto& measure : measures) measure->save(out);
   }
@@ -172,6 +176,7 @@ void StudyState::load(StateReader& in) {
   }
   for (std::size_t left = in.count(); left > 0; --left) kernels_.insert(in.text());
   for (const auto& measure : measures_) measure->load(in);
+  for (const auto& measure : shuffled_) measure->load(in);
   for (const auto& measures : nulls_) {
     for (const auto& measure : measures) measure->load(in);
   }

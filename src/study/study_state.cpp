@@ -42,7 +42,9 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
 }
 
 StudyState::StudyState(StudyHeader header)
-    : header_(std::make_unique<StudyHeader>(std::move(header))), measures_(make_measures()) {
+    : header_(std::make_unique<StudyHeader>(std::move(header))),
+      measures_(make_measures()),
+      shuffled_(make_shuffled_measures()) {
   for (std::size_t i = 0; i < header_->null_models; ++i) nulls_.push_back(make_null_measures());
 }
 
@@ -52,12 +54,23 @@ std::vector<const MeasureRow*> StudyHeader::null_measures() const {
   return rows;
 }
 
+std::vector<const MeasureRow*> StudyHeader::shuffled_measures() const {
+  if (null_shuffles == 0) return {};
+  std::vector<const MeasureRow*> rows = measures;
+  std::erase_if(rows, [](const MeasureRow* row) { return !row->of_order; });
+  return rows;
+}
+
 Measures StudyState::make_measures() const {
   return make_all(header_->measures, header_->shape);
 }
 
 Measures StudyState::make_null_measures() const {
   return make_all(header_->null_measures(), header_->shape);
+}
+
+Measures StudyState::make_shuffled_measures() const {
+  return make_all(header_->shuffled_measures(), header_->shape);
 }
 
 std::vector<std::uint64_t> StudyState::missing(std::size_t most) const {
@@ -76,6 +89,10 @@ std::vector<Warning> StudyState::warnings() const {
 
 void StudyState::add_null(std::size_t model, const std::vector<std::unique_ptr<Measure>>& measures) {
   merge_measures(nulls_.at(model), measures);
+}
+
+void StudyState::add_shuffled(const std::vector<std::unique_ptr<Measure>>& measures) {
+  merge_measures(shuffled_, measures);
 }
 
 void StudyState::tell(const std::string& code, const Told& told) {
@@ -134,6 +151,7 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
   }
   if (other.blocks_) end_corpus(*other.blocks_, other.tokens_hash_);
   merge_measures(measures_, other.measures_);
+  merge_measures(shuffled_, other.shuffled_);
   for (std::size_t i = 0; i < nulls_.size(); ++i) merge_measures(nulls_[i], other.nulls_.at(i));
   counts_ += other.counts_;
   skipped_.insert(other.skipped_.begin(), other.skipped_.end());
@@ -144,7 +162,13 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
 
 StudyResults StudyState::finish() const {
   StudyResults results;
-  for (const auto& measure : measures_) measure->finish(results);
+  const std::vector<const MeasureRow*> twins = header_->shuffled_measures();
+  for (std::size_t i = 0; i < measures_.size(); ++i) {
+    const auto twin = std::ranges::find(twins, header_->measures[i]);
+    const auto place = static_cast<std::size_t>(twin - twins.begin());
+    measures_[i]->compare_with(twin == twins.end() ? nullptr : shuffled_[place].get());
+    measures_[i]->finish(results);
+  }
   for (const auto& measures : nulls_) {
     StudyResults of_null;
     for (const auto& measure : measures) measure->finish(of_null);

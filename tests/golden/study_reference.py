@@ -2,7 +2,7 @@
 """Syntax and coreference of a treebank by a slow program of its own: reads CoNLL-U, takes the patterns of transformers in
 float64, and counts. Without arguments it makes study/treebank-*.json; with them it checks a result of attnctl:
 
-    study_reference.py MODEL TREEBANK STUDY.json [--block-tokens N] [--fold-subtypes]
+    study_reference.py MODEL TREEBANK STUDY.json [--block-tokens N] [--fold-subtypes] [--null-shuffle N]
 """
 import argparse
 import json
@@ -15,6 +15,8 @@ import numpy as np
 import torch
 import transformers
 from scipy.sparse.csgraph import minimum_spanning_tree
+
+from shuffled_tokens import Blocks, shuffled
 
 HERE = Path(__file__).resolve().parent
 TYPES = {"PRON": "pronoun", "DET": "pronoun", "PROPN": "proper"}
@@ -89,9 +91,14 @@ class Patterns:
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(path)
         self.model = transformers.AutoModel.from_pretrained(path, attn_implementation="eager").double().eval()
 
-    def of(self, text, words):
-        """Tokens, words with a piece, and patterns over these [heads of all layers, words, words]."""
+    def of(self, text, words, drawn=None):
+        """Words with a piece, and patterns over these [heads of all layers, words, words]; of the tokens in the order
+        that is `drawn` (seed, repetition, block, sequence), their places being those of the text."""
         encoded = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, return_tensors="pt")
+        if drawn:
+            ids = encoded["input_ids"][0].tolist()
+            ordinary = [i for i, token in enumerate(ids) if token not in self.tokenizer.all_special_ids]
+            encoded["input_ids"] = torch.tensor([shuffled(ids, ordinary, *drawn)])
         offsets = encoded.pop("offset_mapping")[0].tolist()
         special = encoded.pop("special_tokens_mask")[0].tolist()
         with torch.no_grad():
@@ -100,7 +107,7 @@ class Patterns:
         share = np.array([[not s and max(b, w[0]) < min(e, w[1]) for (b, e), s in zip(offsets, special)] for w in words])
         kept = [w for w in range(len(words)) if share[w].any()]
         to = share[kept].astype(float)
-        return len(offsets), kept, np.einsum("wi,hij,vj->hwv", to / to.sum(1, keepdims=True), tokens, to)
+        return kept, np.einsum("wi,hij,vj->hwv", to / to.sum(1, keepdims=True), tokens, to)
 
 
 def argmax(row, allowed):
@@ -138,8 +145,8 @@ def syntax(words, kept, patterns, fold, add):
     add("tree", "count", len(gold))
     add("tree", "adjacent", sum(max(e) - min(e) == 1 for e in gold))
     for number, of in [*enumerate(weights), ("combined", weights.sum(0))]:
-        graph = np.triu(of.max() + 1 - of, 1)
-        tree = minimum_spanning_tree(graph).tocoo()
+        values, place = np.unique(of, return_inverse=True)  # ranks: no difference is too small
+        tree = minimum_spanning_tree(np.triu(len(values) - place.reshape(of.shape), 1)).tocoo()
         add("tree", number, len(gold & {frozenset(e) for e in zip(tree.row.tolist(), tree.col.tolist())}))
 
 
@@ -163,24 +170,24 @@ def coreference(words, mentions, kept, patterns, add):
                 add(kind, number, int(found is not None and kept[found] in right))
 
 
-def measure(model, treebank, block_tokens=4096, fold=False, most=None):
-    """{"syntax" and "coreference": {question: {answer: [even blocks, odd blocks]}}}"""
+def measure(model, treebank, block_tokens=4096, fold=False, shuffles=0):
+    """{"syntax" and "coreference": {question: {answer: [even blocks, odd blocks]}}}, and the same of shuffled tokens."""
     patterns = Patterns(model)
-    sums = {part: defaultdict(lambda: defaultdict(lambda: [0, 0])) for part in ("syntax", "coreference")}
-    block, tokens = 0, 0
-    for number, (text, words, mentions) in enumerate(read(treebank)):
-        if number == most:
-            break
-        n, kept, weights = patterns.of(text, words)
-        if tokens and tokens + n > block_tokens:
-            block, tokens = block + 1, 0
-        tokens += n
+    both = [{part: defaultdict(lambda: defaultdict(lambda: [0, 0])) for part in ("syntax", "coreference")}
+            for _ in range(2)]
+    blocks = Blocks(block_tokens)
+    for text, words, mentions in read(treebank):
+        block, sequence = blocks.add(len(patterns.tokenizer(text)["input_ids"]))
+        for repetition in range(-1, shuffles):
+            sums = both[repetition >= 0]
+            drawn = (0, repetition, block, sequence) if repetition >= 0 else None
+            kept, weights = patterns.of(text, words, drawn)
 
-        def add(part, question, answer, count):
-            sums[part][question][answer][block % 2] += count
-        syntax(words, kept, weights, fold, lambda *what: add("syntax", *what))
-        coreference(words, mentions, kept, weights, lambda *what: add("coreference", *what))
-    return sums
+            def add(part, question, answer, count):
+                sums[part][question][answer][block % 2] += count
+            syntax(words, kept, weights, fold, lambda *what: add("syntax", *what))
+            coreference(words, mentions, kept, weights, lambda *what: add("coreference", *what))
+    return both
 
 
 def share(right, count):
@@ -192,9 +199,10 @@ def best_of(rights):
     return max(range(len(rights)), key=lambda head: (rights[head][0], -head))
 
 
-def relation_rows(sums, names):
+def relation_rows(sums, shuffled, names):
     for relation in sorted(sums["syntax"].keys() - {"tree"}, key=str.encode):
         of = sums["syntax"][relation]
+        twin = shuffled["syntax"][relation]
         count = of["count"]
         for direction, sign in (("to_head", 1), ("to_dependent", -1)):
             offsets = {o: sum(of[sign * o]) for o in range(-5, 6) if o}
@@ -205,33 +213,36 @@ def relation_rows(sums, names):
                        "count": sum(count), "baseline": share(offsets[offset], sum(count)), "baseline_offset": offset,
                        "best": count[0] > 0 and best_of(rights) == head,
                        "accuracy_held_out": share(right[1], count[1]),
+                       "shuffled_held_out": share(twin[direction, head][1], twin["count"][1]),
                        "baseline_held_out": share(of[sign * offset][1], count[1])}
 
 
-def tree_rows(sums, names):
-    of = sums["syntax"]["tree"]
+def tree_rows(sums, shuffled, names):
+    of, twin = sums["syntax"]["tree"], shuffled["syntax"]["tree"]
     for answer in [*range(len(names)), "combined", "adjacent"]:
         head = isinstance(answer, int)
         yield {"kind": "head" if head else answer, "head": names[answer] if head else None, "hits": sum(of[answer]),
-               "count": sum(of["count"]), "accuracy_held_out": share(of[answer][1], of["count"][1])}
+               "count": sum(of["count"]), "accuracy_held_out": share(of[answer][1], of["count"][1]),
+               "shuffled_held_out": share(twin[answer][1], twin["count"][1])}
 
 
-def coreference_rows(sums, names):
+def coreference_rows(sums, shuffled, names):
     for kind in ("all", "pronoun", "proper", "nominal"):
-        of = sums["coreference"][kind]
+        of, twin = sums["coreference"][kind], shuffled["coreference"][kind]
         rights = [of[head] for head in range(len(names))]
         for head, right in enumerate(rights):
             row = {"mention_type": kind, "head": names[head], "hits": sum(right), "count": sum(of["count"]),
                    "best": of["count"][0] > 0 and best_of(rights) == head,
-                   "accuracy_held_out": share(right[1], of["count"][1])}
+                   "accuracy_held_out": share(right[1], of["count"][1]),
+                   "shuffled_held_out": share(twin[head][1], twin["count"][1])}
             for baseline in ("nearest", "same_string", "random"):
                 row[baseline] = share(sum(of[baseline]), sum(of["count"]))
             yield row
 
 
-def sections(sums, names):
-    return {"relations": list(relation_rows(sums, names)), "trees": list(tree_rows(sums, names)),
-            "coreference": list(coreference_rows(sums, names))}
+def sections(both, names):
+    return {"relations": list(relation_rows(*both, names)), "trees": list(tree_rows(*both, names)),
+            "coreference": list(coreference_rows(*both, names))}
 
 
 def compare(wanted, study):
@@ -248,12 +259,12 @@ def compare(wanted, study):
 
 def make(name, fold):
     root = HERE.parent.parent / "data"
-    sums = measure(root / name, root / "treebank.conllu", 16, fold)
+    both = measure(root / name, root / "treebank.conllu", 16, fold, 2)
     config = json.loads((root / name / "config.json").read_text())
     names = [f"{layer}.{head}" for layer in range(config["num_hidden_layers"])
              for head in range(config["num_attention_heads"])]
     parts = [json.dumps(part) + ": [\n" + ",\n".join(map(json.dumps, rows)) + "\n]"
-             for part, rows in sections(sums, names).items()]
+             for part, rows in sections(both, names).items()]
     (HERE / "study" / f"treebank-{name}.json").write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
 
@@ -268,10 +279,11 @@ def main():
     parser.add_argument("study")
     parser.add_argument("--block-tokens", type=int, default=4096)
     parser.add_argument("--fold-subtypes", action="store_true")
+    parser.add_argument("--null-shuffle", type=int, default=0)
     given = parser.parse_args()
     study = json.loads(Path(given.study).read_text())
-    sums = measure(given.model, given.treebank, given.block_tokens, given.fold_subtypes)
-    wanted = sections(sums, [head["head"] for head in study["heads"]])
+    both = measure(given.model, given.treebank, given.block_tokens, given.fold_subtypes, given.null_shuffle)
+    wanted = sections(both, [head["head"] for head in study["heads"]])
     if "coreference" not in study:
         del wanted["coreference"]
     differences = list(compare(wanted, study))

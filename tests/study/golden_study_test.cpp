@@ -89,6 +89,7 @@ TEST_CASE("syntax and coreference are what an independent program counts") {
                                       "--input",        data + "treebank.conllu",
                                       "--measures",     "syntax,coreference",
                                       "--batch-tokens", "16",
+                                      "--null-shuffle", "2",
                                       "--format",       "json"};
     words.insert(words.end(), row.more.begin(), row.more.end());
     const RunResult result = run_attnctl(words);
@@ -99,6 +100,28 @@ TEST_CASE("syntax and coreference are what an independent program counts") {
     CHECK(wanted.size() == 3);
     for (const auto& [section, items] : wanted.items())
       CHECK(difference(items, found.at(section), section, 1e-6) == "");
+  }
+}
+
+TEST_CASE("the rarest tokens, and what shuffled ones give, are what NumPy finds by the definitions") {
+  const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
+  for (const std::string name : {"tiny-bert", "tiny-llama"}) {
+    CAPTURE(name);
+    const RunResult result = run_attnctl(
+        {"study", ATTNCTL_SOURCE_DIR "/data/" + name, "--input", folder + "corpus.txt", "--measures",
+         "rare,repeats", "--null-shuffle", "2", "--batch-tokens", "500", "--format", "json"});
+    REQUIRE(result.status == 0);
+    const json found = json::parse(result.out);
+    json wanted = json::parse(slurp(folder + "rare-" + name + ".json"));
+    CHECK(wanted.size() == 2);
+    // Ends of intervals are to the four decimals of Student's t.
+    CHECK(difference(wanted["rare"], found["rare"], "rare", 1e-5) == "");
+    for (json& row : wanted["rare"]) {
+      row.erase("low");
+      row.erase("high");
+    }
+    CHECK(difference(wanted["rare"], found["rare"], "rare", 1e-6) == "");
+    CHECK(difference(wanted["repeats"], found["repeats"], "repeats", 1e-6) == "");
   }
 }
 

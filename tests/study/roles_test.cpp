@@ -25,25 +25,34 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+/// What roles are asked of.
+struct Asked {
+  std::uint64_t seed = 0;
+  std::size_t shuffles = 0;
+  std::string text = PlantedModel::corpus(seed, 30);  // JSON Lines
+};
+
 /// "0.0 positional -1", ..., of a model over a corpus of the planted model's tokens.
-std::vector<std::string> roles_of(const MemoryModel& memory, std::uint64_t seed) {
+std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked) {
   const Model model = memory.bound();
   const TempDir folder;
   const Vocabulary vocabulary = PlantedModel::vocabulary();
   TextEncoder encoder({}, "planted");
   const Selection selection = Selection::all(model.config());
   CorpusOptions corpus;
-  corpus.files = {{folder.write("corpus.jsonl", PlantedModel::corpus(seed, 30)), InputFormat::jsonl}};
+  corpus.files = {{folder.write("corpus.jsonl", asked.text), InputFormat::jsonl}};
   corpus.probe.sequences = 8;
-  corpus.probe.seed = seed;
+  corpus.probe.seed = asked.seed;
   StudyState state(StudyHeader{.identity = {},
-                               .shape = shape_of(selection, model.config(), seed),
-                               .measures = parse_measures("probe,roles"),
+                               .shape = shape_of(selection, model.config(), asked.seed),
+                               .measures = parse_measures("probe,rare,roles"),
+                               .null_shuffles = asked.shuffles,
                                .model = {},
                                .model_path = "planted",
                                .files = {}});
   Pool pool(1);
   Progress progress(ProgressMode::never, true);
+  const TokenFrequencies frequencies = PlantedModel::frequencies();
   run_study({.model = model,
              .vocabulary = vocabulary,
              .encoder = encoder,
@@ -53,7 +62,8 @@ std::vector<std::string> roles_of(const MemoryModel& memory, std::uint64_t seed)
              .checkpoint = {},
              .kernel = "",
              .pool = pool,
-             .progress = progress},
+             .progress = progress,
+             .frequencies = &frequencies},
             state);
   std::vector<std::string> found;
   for (const Role& role : decide_roles(state.finish().evidence)) {
@@ -70,14 +80,33 @@ TEST_CASE("planted heads have the roles that they were built for, and no others"
     const PlantedModel planted = PlantedModel::make(seed);
     std::vector<std::string> wanted;
     for (const auto& [head, role] : planted.roles) wanted.push_back(head + " " + role);
-    CHECK(roles_of(planted.model, seed) == wanted);
+    CHECK(roles_of(planted.model, {seed}) == wanted);
+    CHECK(roles_of(planted.model, {seed, 1}) == wanted);
   }
+}
+
+TEST_CASE("a head that stands where rare tokens stand is no rare-token head beside shuffled tokens") {
+  const PlantedModel planted = PlantedModel::make(0);
+  // The rarest token is the first one of each sentence, and head 0.2 looks at the first position.
+  std::string text;
+  for (int line = 0; line < 20; ++line) {
+    text += "{\"ids\": [31";
+    for (int i = 0; i < 12; ++i) text += ", " + std::to_string((5 * line + 7 * i + line * i) % 29);
+    text += ", 33]}\n";
+  }
+  const auto rare = [&](std::size_t shuffles) {
+    std::vector<std::string> found = roles_of(planted.model, {0, shuffles, text});
+    std::erase_if(found, [](const std::string& line) { return line.find("rare") == std::string::npos; });
+    return found;
+  };
+  CHECK(rare(0) == Words{"0.2 rare-token", "0.4 rare-token"});
+  CHECK(rare(3) == Words{"0.4 rare-token"});
 }
 
 TEST_CASE("heads of random weights have no role but broad or local") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
-    for (const std::string& found : roles_of(PlantedModel::random(seed), seed)) {
+    for (const std::string& found : roles_of(PlantedModel::random(seed), {seed})) {
       CAPTURE(found);
       CHECK((found.ends_with(" broad") || found.ends_with(" local")));
     }
@@ -154,13 +183,14 @@ TEST_CASE("a rule needs its score, its margin and an interval above the null") {
   };
   const std::vector<Case> cases = {
       {"induction", 0.5, 0.1, ConfidenceInterval{0.4, 0.6}, true},
-      {"induction", 0.29, 0.1, ConfidenceInterval{0.2, 0.38}, false},   // too little
-      {"induction", 0.5, 0.1, ConfidenceInterval{0.05, 0.95}, false},   // too unsure
-      {"induction", 0.5, 0.1, std::nullopt, false},                     // one sentence
-      {"induction", 0.5, 0.5, ConfidenceInterval{0.5, 0.5}, false},     // its control, exactly
-      {"syntactic", 0.45, 0.3, ConfidenceInterval{0.4, 0.5}, true},     // any score
-      {"syntactic", 0.39, 0.3, ConfidenceInterval{0.35, 0.43}, false},  // not ten points
-      {"broad", 0.97, 1, ConfidenceInterval{0.96, 0.98}, true},         // never above its null
+      {"induction", 0.29, 0.1, ConfidenceInterval{0.2, 0.38}, false},    // too little
+      {"induction", 0.5, 0.1, ConfidenceInterval{0.05, 0.95}, false},    // too unsure
+      {"induction", 0.5, 0.1, std::nullopt, false},                      // one sentence
+      {"induction", 0.5, 0.5, ConfidenceInterval{0.5, 0.5}, false},      // its control, exactly
+      {"rare-token", 0.7, 0.65, ConfidenceInterval{0.66, 0.74}, false},  // nearly all tokens are rare
+      {"syntactic", 0.45, 0.3, ConfidenceInterval{0.4, 0.5}, true},      // any score
+      {"syntactic", 0.39, 0.3, ConfidenceInterval{0.35, 0.43}, false},   // not ten points
+      {"broad", 0.97, 1, ConfidenceInterval{0.96, 0.98}, true},          // never above its null
       {"broad", 0.8, 1, ConfidenceInterval{0.7, 0.9}, false},
   };
   for (const Case& each : cases) {

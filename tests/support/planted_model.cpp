@@ -10,10 +10,11 @@
 namespace attnctl::test {
 namespace {
 
-constexpr std::size_t kHeads = 4, kWidth = 36, kStream = kHeads * kWidth, kLayers = 2;
+constexpr std::size_t kHeads = 5, kWidth = 36, kStream = kHeads * kWidth, kLayers = 2;
 constexpr std::size_t kTokens = PlantedModel::kOrdinary + 2;
 constexpr std::size_t kWaves = 12;  // a cosine and a sine each
 constexpr double kSharp = 40;       // the score of what a head looks for
+constexpr double kRarer = 4;        // the score of a token above that of the one before it
 constexpr double kEarlier = 1;      // what a position costs where the earlier of equal keys is wanted
 constexpr double kRamp = 1.0 / 64;  // of a position, in the stream
 
@@ -130,6 +131,12 @@ struct Attention {
     const Vector waves = features.waves(0);
     for (std::size_t i = 0; i < waves.size(); ++i) want(head, i, features.wave[i], kSharp * waves[i]);
   }
+  /// The later in the vocabulary, the more.
+  void look_at_rare_tokens(std::size_t head) {
+    for (std::size_t i = 0; i < PlantedModel::kOrdinary; ++i)
+      key.add(head * kWidth, features.token[i], static_cast<double>(i));
+    query_bias[head * kWidth] = static_cast<float>(factor(kRarer) * scale);
+  }
   /// z holds the token that the head looks at, and the output writes it to where `before` is read.
   void write_token_before(std::size_t head) {
     for (std::size_t i = 0; i < kTokens; ++i) {
@@ -216,10 +223,12 @@ PlantedModel PlantedModel::make(std::uint64_t seed) {
                         {"0.1", "positional +1"},
                         {"0.2", "sink position 0"},
                         {"0.3", "duplicate-token"},
+                        {"0.4", "rare-token"},
                         {"1.0", "induction"},
                         {"1.1", "positional +3"},
                         {"1.2", "broad"},
-                        {"1.3", "separator [SEP]"}}};
+                        {"1.3", "separator [SEP]"},
+                        {"1.4", "broad"}}};
   put_embeddings(planted.model, features);
   Attention first(features, 0);
   first.look_at_offset(0, -1);
@@ -228,6 +237,7 @@ PlantedModel PlantedModel::make(std::uint64_t seed) {
   first.look_at_first(2);
   first.match(3, features.token, features.token);
   first.prefer_earlier(3);
+  first.look_at_rare_tokens(4);
   put(planted.model, 0, first);
   Attention second(features, 1);
   second.match(0, features.token, features.before);
@@ -255,6 +265,13 @@ Vocabulary PlantedModel::vocabulary() {
   for (std::size_t i = 0; i < kOrdinary; ++i) tokens.push_back("t" + std::to_string(i));
   tokens.insert(tokens.end(), {"[CLS]", "[SEP]"});
   return {std::move(tokens), std::set<std::int64_t>{kBegin, kEnd}};
+}
+
+TokenFrequencies PlantedModel::frequencies() {
+  TokenFrequencies frequencies;
+  for (std::size_t id = 0; id < kOrdinary; ++id)
+    frequencies.set(static_cast<std::int64_t>(id), 2 * kOrdinary - id);
+  return frequencies;
 }
 
 std::string PlantedModel::corpus(std::uint64_t seed, std::size_t sentences) {

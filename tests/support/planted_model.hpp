@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attnctl/study/token_frequencies.hpp"
 #include "attnctl/tokenizer/vocabulary.hpp"
 
 #include <cstddef>
@@ -12,13 +13,16 @@
 
 namespace attnctl::test {
 
-/// An encoder of two layers of four heads whose weights are set by hand, so that what each head does is
+/// An encoder of two layers of five heads whose weights are set by hand, so that what each head does is
 /// known. Every seed draws other features: the directions in which the stream holds a token, its position,
 /// and the token before it.
 struct PlantedModel {
   static constexpr std::size_t kOrdinary = 32;   // tokens that are not special
   static constexpr std::size_t kPositions = 32;  // of a sequence
   static constexpr std::int64_t kBegin = 32, kEnd = 33;
+
+  /// Counts by which each token is rarer than the one before it, as the rare-token head takes them to be.
+  [[nodiscard]] static TokenFrequencies frequencies();
 
   MemoryModel model;
   std::map<std::string, std::string> roles;  // by head: "positional -1"

@@ -6,6 +6,7 @@
 #include "attnctl/input/text_sequence.hpp"
 #include "attnctl/model/model.hpp"
 #include "attnctl/study/probe.hpp"
+#include "attnctl/study/token_frequencies.hpp"
 #include "attnctl/tokenizer/vocabulary.hpp"
 
 #include <cstddef>
@@ -72,6 +73,8 @@ class CorpusBlocks {
   [[nodiscard]] std::uint64_t position() const;
   /// A hash of all tokens so far; at the end that of the corpus as the tokenizer sees it.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
+  /// Those of the sentences so far; tokens of several windows count once.
+  [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
 
  private:
   [[nodiscard]] std::optional<CorpusSentence> next_sentence();
@@ -91,6 +94,7 @@ class CorpusBlocks {
   std::optional<CorpusSentence> pending_;
   std::uint64_t number_ = 0;
   std::uint64_t tokens_hash_ = 0;
+  TokenFrequencies frequencies_;
   bool any_ = false;
   std::vector<std::int64_t> prefix_;                 // special tokens that the first sentence begins with
   std::optional<std::vector<ProbeSequence>> probe_;  // made when the corpus has ended

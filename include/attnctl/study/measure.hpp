@@ -9,6 +9,7 @@
 #include "attnctl/study/corpus_blocks.hpp"
 #include "attnctl/study/results.hpp"
 #include "attnctl/study/state_io.hpp"
+#include "attnctl/study/token_frequencies.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,7 @@ class StudyBlock {
   const Vocabulary& vocabulary;
   const CorpusBlock& corpus;
   const StudyShape& shape;
+  const TokenFrequencies* frequencies = nullptr;  // of the corpus, where a measure needs them
 
   [[nodiscard]] const SequenceMarks& marks(std::size_t sequence) const { return marks_[sequence]; }
   /// The keys that queries of a sequence may attend to in a layer that has selected heads.
@@ -97,8 +99,17 @@ class Measure {
   /// Throws Error(bad_input) where the bytes are not of such a state.
   virtual void load(StateReader& in) = 0;
 
+  /// The same measure of the same heads where tokens were in random order (--null-shuffle), for finish() to
+  /// compare with; outlives this. Null: none was asked for.
+  void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
   /// Adds what it gives; everything is said of StudyShape::heads.
   virtual void finish(StudyResults& results) const = 0;
+
+ protected:
+  [[nodiscard]] const Measure* shuffled_twin() const { return shuffled_twin_; }
+
+ private:
+  const Measure* shuffled_twin_ = nullptr;
 };
 
 /// A row of the catalogue: `--measures` names it.
@@ -111,6 +122,8 @@ struct MeasureRow {
   bool of_probe = false;                 // it sees the blocks of the probe alone, others those of the corpus
   bool gives_evidence = false;           // of roles: it is wanted of random models too (--null-model)
   std::size_t most_heads = 0;            // that it takes, else make() throws Error(limit); 0: any number
+  bool of_order = false;           // it finds tokens where they stand: --null-shuffle shows it others there
+  bool needs_frequencies = false;  // StudyBlock::frequencies
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
 

@@ -23,6 +23,9 @@ struct RoleEvidence {
   /// What the best head of random models of the same shape would score here: this null, and by how much that
   /// head's score is above its own. nullopt: none was asked for.
   std::optional<double> random = {};
+  /// What the same head scores where the tokens of every sentence are in random order, and the places that
+  /// are looked for stay. nullopt: that was not asked for, or is no null of this role.
+  std::optional<double> shuffled = {};
 };
 
 }  // namespace attnctl

@@ -41,7 +41,8 @@ struct StudyRun {
   std::string kernel;  // of BLAS
   Pool& pool;
   Progress& progress;
-  std::span<const Model> null_models = {};  // as many as StudyHeader says, of the same shape
+  std::span<const Model> null_models = {};        // as many as StudyHeader says, of the same shape
+  const TokenFrequencies* frequencies = nullptr;  // of the corpus, where a measure needs them
 };
 
 /// Runs all blocks of the shard that the state does not have. Each is computed whole by one worker of the
@@ -54,6 +55,17 @@ void run_study(const StudyRun& run, StudyState& state);
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding);
 /// Converts all weights that passes need, which is for one thread.
 void load_weights(const StudyRun& run);
+
+/// How often each token comes in a corpus, of all of its blocks: a pass that reads and does not compute.
+/// Everything is borrowed. Throws Error as CorpusBlocks.
+struct CountRun {
+  const Model& model;
+  const Vocabulary& vocabulary;
+  TextEncoder& encoder;
+  const CorpusOptions& corpus;
+  Progress& progress;
+};
+[[nodiscard]] TokenFrequencies count_tokens(const CountRun& run);
 
 /// A hash of what the model computes with: name, type, shape and bytes of every tensor that is bound, by
 /// name, whatever the files are. Others (poolers, buffers, copies) are left out.

@@ -28,12 +28,15 @@ struct StudyHeader {
   StudyShape shape;
   std::vector<const MeasureRow*> measures;
   std::size_t null_models = 0;     // random ones, for the measures that roles are told by
+  std::size_t null_shuffles = 0;   // of every sentence, for the measures that look where tokens stand
   Value model;                     // the record of documents, without where the model lies
   std::string model_path;          // as given; of several shards the one with the lowest block
   std::vector<std::string> files;  // likewise
 
   /// Those of `measures` that random models are shown to.
   [[nodiscard]] std::vector<const MeasureRow*> null_measures() const;
+  /// Those that shuffled sentences are shown to; none where there are no such.
+  [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const;
 };
 
 /// A bad sentence that was left out, by its block and place there.
@@ -63,8 +66,11 @@ class StudyState {
   /// New empty measures of this study, for one block.
   [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_measures() const;
   [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_null_measures() const;
+  [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_shuffled_measures() const;
   /// Takes in what the block that is added next gave on a random model.
   void add_null(std::size_t model, const std::vector<std::unique_ptr<Measure>>& measures);
+  /// The same of its shuffled sentences, all repetitions together.
+  void add_shuffled(const std::vector<std::unique_ptr<Measure>>& measures);
   /// Takes in what one block gave. Throws std::logic_error where it was done before.
   void add(const CorpusBlock& block, const std::vector<std::unique_ptr<Measure>>& measures,
            const std::vector<Warning>& warnings, const std::string& kernel);
@@ -96,6 +102,7 @@ class StudyState {
   std::unique_ptr<StudyHeader> header_;  // measures refer to its shape
   std::vector<std::unique_ptr<Measure>> measures_;
   std::vector<std::vector<std::unique_ptr<Measure>>> nulls_;  // [null_models, null_measures()]
+  std::vector<std::unique_ptr<Measure>> shuffled_;            // [shuffled_measures()]
   std::set<std::uint64_t> done_;
   std::optional<std::uint64_t> blocks_;
   std::uint64_t tokens_hash_ = 0;  // where blocks_ is known

@@ -151,6 +151,12 @@ Cell CoreferenceMeasure::baseline(const GroupScores& scores, Baseline which, Hal
   return real_cell(which == kRandom ? *share / static_cast<double>(kParts) : *share);
 }
 
+/// What the same head scores in odd blocks where the tokens are in random order.
+std::optional<double> CoreferenceMeasure::shuffled(std::size_t type, std::size_t head) const {
+  const auto* const twin = dynamic_cast<const CoreferenceMeasure*>(shuffled_twin());
+  return twin == nullptr ? std::nullopt : twin->scores_[type].accuracy(head, kOddBlocks);
+}
+
 ResultRow CoreferenceMeasure::row(std::size_t type, std::size_t head, const Bootstrap& bootstrap) const {
   const GroupScores& scores = scores_[type];
   return {{"mention_type", Cell(std::string(kTypes.at(type)))},
@@ -164,7 +170,8 @@ ResultRow CoreferenceMeasure::row(std::size_t type, std::size_t head, const Boot
           {"random", baseline(scores, kRandom)},
           {"best", Cell(scores.best(0, shape_.heads.size()) == head)},
           {"count_held_out", count_cell(scores.asked(kOddBlocks))},
-          {"accuracy_held_out", real_cell(scores.accuracy(head, kOddBlocks))}};
+          {"accuracy_held_out", real_cell(scores.accuracy(head, kOddBlocks))},
+          {"shuffled_held_out", real_cell(shuffled(type, head))}};
 }
 
 /// Of each type of mention the best head.
@@ -202,7 +209,8 @@ void CoreferenceMeasure::add_evidence(StudyResults& results, const Bootstrap& bo
          .null = std::max({*scores.accuracy(heads + kNearest, kOddBlocks),
                            *scores.accuracy(heads + kSameString, kOddBlocks), by_chance}),
          .interval = bootstrap.interval(scores, *best, kOddBlocks),
-         .count = scores.asked(kOddBlocks)});
+         .count = scores.asked(kOddBlocks),
+         .shuffled = shuffled(type, *best)});
   }
 }
 

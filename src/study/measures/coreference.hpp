@@ -43,6 +43,7 @@ class CoreferenceMeasure final : public Measure {
   [[nodiscard]] bool ask(const ConlluSentence& sentence, std::size_t number, const WordPieces& pieces,
                          std::size_t group, Plan& plan);
   [[nodiscard]] Cell baseline(const GroupScores& scores, Baseline which, Half half = kAllBlocks) const;
+  [[nodiscard]] std::optional<double> shuffled(std::size_t type, std::size_t head) const;
   [[nodiscard]] ResultRow row(std::size_t type, std::size_t head, const Bootstrap& bootstrap) const;
   void add_evidence(StudyResults& results, const Bootstrap& bootstrap) const;
   [[nodiscard]] StudyText text(const Bootstrap& bootstrap) const;

@@ -29,6 +29,8 @@ namespace attnctl {
 [[nodiscard]] std::unique_ptr<Measure> make_probe_measure(const StudyShape& shape);
 [[nodiscard]] std::span<const Metric> probe_metrics();
 
+[[nodiscard]] std::unique_ptr<Measure> make_rare_measure(const StudyShape& shape);
+[[nodiscard]] std::span<const Metric> rare_metrics();
 [[nodiscard]] std::unique_ptr<Measure> make_roles_measure(const StudyShape& shape);
 [[nodiscard]] std::span<const Metric> roles_metrics();
 /// Of `pairs`: half a million pairs, a state of 25 MB.

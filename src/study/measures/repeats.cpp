@@ -101,6 +101,7 @@ void RepeatsMeasure::panel(const StudyPanel& panel) {
 }
 
 void RepeatsMeasure::finish(StudyResults& results) const {
+  const auto* const twin = dynamic_cast<const RepeatsMeasure*>(shuffled_twin());
   std::vector<ResultRow> rows;
   for (std::size_t h = 0; h < states_.size(); ++h) {
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
@@ -109,6 +110,7 @@ void RepeatsMeasure::finish(StudyResults& results) const {
                       {"kind", Cell(std::string(kKinds[i]))},
                       {"share", kind.share()},
                       {"uniform", kind.uniform_share()},
+                      {"shuffled", twin == nullptr ? Cell() : twin->states_[h].kinds[i].share()},
                       {"rows", count_cell(kind.rows)},
                       {"rows_without", count_cell(kind.without)}});
     }

@@ -186,7 +186,10 @@ void SyntaxMeasure::load(StateReader& in) {
 
 void SyntaxMeasure::finish(StudyResults& results) const {
   if (counts_.sentences == 0) return;
-  SyntaxResults(shape_, relations_, trees_, counts_).add_to(results);
+  SyntaxResults found(shape_, relations_, trees_, counts_);
+  if (const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin()))
+    found.compare_with(twin->relations_, twin->trees_);
+  found.add_to(results);
 }
 
 std::span<const Metric> syntax_metrics() {

@@ -43,6 +43,11 @@ class SyntaxResults {
   /// Everything is borrowed.
   SyntaxResults(const StudyShape& shape, const RelationScores& relations, const GroupScores& trees,
                 const SyntaxCounts& counts);
+  /// The scores of the same heads where tokens were in random order; borrowed.
+  void compare_with(const RelationScores& relations, const GroupScores& trees) {
+    shuffled_relations_ = &relations;
+    shuffled_trees_ = &trees;
+  }
   void add_to(StudyResults& results) const;
 
  private:
@@ -58,6 +63,7 @@ class SyntaxResults {
   };
   [[nodiscard]] std::vector<Question> questions() const;
   [[nodiscard]] Question question(const std::string& relation, const GroupScores& scores, bool to_head) const;
+  [[nodiscard]] std::optional<double> shuffled(const Question& question, std::size_t answer) const;
   [[nodiscard]] ResultRow row(const Question& question, std::size_t head) const;
   [[nodiscard]] std::vector<ResultRow> tree_rows() const;
   [[nodiscard]] StudyText relations_text(const std::vector<Question>& questions) const;
@@ -68,6 +74,8 @@ class SyntaxResults {
   const RelationScores& relations_;
   const GroupScores& trees_;
   const SyntaxCounts& counts_;
+  const RelationScores* shuffled_relations_ = nullptr;
+  const GroupScores* shuffled_trees_ = nullptr;
   Bootstrap bootstrap_;
 };
 

@@ -64,6 +64,13 @@ std::vector<SyntaxResults::Question> SyntaxResults::questions() const {
   return questions;
 }
 
+/// In odd blocks.
+std::optional<double> SyntaxResults::shuffled(const Question& question, std::size_t answer) const {
+  if (shuffled_relations_ == nullptr) return std::nullopt;
+  const auto found = shuffled_relations_->find(*question.relation);
+  return found == shuffled_relations_->end() ? std::nullopt : found->second.accuracy(answer, kOddBlocks);
+}
+
 ResultRow SyntaxResults::row(const Question& question, std::size_t head) const {
   const GroupScores& scores = *question.scores;
   const std::size_t answer = question.first + head;
@@ -83,6 +90,7 @@ ResultRow SyntaxResults::row(const Question& question, std::size_t head) const {
           {"count_held_out", count_cell(scores.asked(kOddBlocks))},
           {"accuracy_held_out", real_cell(scores.accuracy(answer, kOddBlocks))},
           {"baseline_held_out", real_cell(scores.accuracy(question.baseline, kOddBlocks))},
+          {"shuffled_held_out", real_cell(shuffled(question, answer))},
           {"gain_interval", gain}};
 }
 
@@ -92,6 +100,8 @@ std::vector<ResultRow> SyntaxResults::tree_rows() const {
   for (std::size_t answer = 0; answer < heads + kTreeBaselines; ++answer) {
     const bool head = answer < heads;
     const char* kind = head ? "head" : answer == heads + kCombined ? "combined" : "adjacent";
+    std::optional<double> shuffled;
+    if (shuffled_trees_ != nullptr) shuffled = shuffled_trees_->accuracy(answer, kOddBlocks);
     rows.push_back({{"kind", Cell(std::string(kind))},
                     {"head", RowHead{head ? std::optional(answer) : std::nullopt}},
                     {"hits", count_cell(trees_.right(answer))},
@@ -100,7 +110,8 @@ std::vector<ResultRow> SyntaxResults::tree_rows() const {
                     {"interval", bootstrap_.interval(trees_, answer)},
                     {"best", Cell(head && trees_.best(0, heads) == answer)},
                     {"count_held_out", count_cell(trees_.asked(kOddBlocks))},
-                    {"accuracy_held_out", real_cell(trees_.accuracy(answer, kOddBlocks))}});
+                    {"accuracy_held_out", real_cell(trees_.accuracy(answer, kOddBlocks))},
+                    {"shuffled_held_out", real_cell(shuffled)}});
   }
   return rows;
 }
@@ -180,7 +191,8 @@ void SyntaxResults::add_to(StudyResults& results) const {
                                 .score = scores.accuracy(*each.best, kOddBlocks),
                                 .null = scores.accuracy(each.baseline, kOddBlocks),
                                 .interval = bootstrap_.interval(scores, *each.best, kOddBlocks),
-                                .count = scores.asked(kOddBlocks)});
+                                .count = scores.asked(kOddBlocks),
+                                .shuffled = shuffled(each, *each.best)});
   }
 }
 

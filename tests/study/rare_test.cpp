@@ -1,0 +1,225 @@
+#include "attnctl/base/error.hpp"
+#include "attnctl/study/shuffled_tokens.hpp"
+#include "attnctl/study/token_frequencies.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/run.hpp"
+#include "support/temp_dir.hpp"
+
+namespace attnctl::test {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+using Places = std::vector<std::size_t>;
+
+const std::string kBert = ATTNCTL_SOURCE_DIR "/data/tiny-bert";
+const std::string kCorpus = ATTNCTL_SOURCE_DIR "/tests/golden/study/corpus.txt";
+
+Sequence sequence_of(std::vector<std::int64_t> ids) {
+  Sequence sequence;
+  sequence.ids = std::move(ids);
+  for (const std::int64_t id : sequence.ids) sequence.special.push_back(id >= 90 ? 1 : 0);
+  return sequence;
+}
+
+TEST_CASE("the rarest tokens of a sentence are all that are equally rare, special ones apart") {
+  TokenFrequencies frequencies;
+  for (const auto& ids : {std::vector<std::int64_t>{90, 1, 1, 1, 2, 3, 91}, {90, 2, 3, 4, 91}})
+    frequencies.add(sequence_of(ids));
+  CHECK(frequencies.of(1) == 3);
+  CHECK(frequencies.of(4) == 1);
+  CHECK(frequencies.of(90) == 0);  // special
+  CHECK(frequencies.of(77) == 0);  // never came
+  CHECK(rarest_tokens(sequence_of({90, 1, 2, 3, 1, 91}), frequencies) == Places{2, 3});
+  CHECK(rarest_tokens(sequence_of({90, 4, 2, 4, 91}), frequencies) == Places{1, 3});
+  CHECK(rarest_tokens(sequence_of({90, 4, 77, 91}), frequencies) == Places{2});
+  CHECK(rarest_tokens(sequence_of({90, 91}), frequencies).empty());
+  Sequence hidden = sequence_of({90, 4, 2, 91});
+  hidden.key_visible = {1, 0, 1, 1};
+  CHECK(rarest_tokens(hidden, frequencies) == Places{2});
+  const TokenFrequencies unknown;
+  CHECK(rarest_tokens(sequence_of({90, 1, 2, 91}), unknown) == Places{1, 2});
+}
+
+TEST_CASE("shuffled sequences have the same tokens, and special ones where they stood") {
+  CorpusBlock block;
+  block.number = 3;
+  std::vector<std::int64_t> ids = {90};
+  for (std::int64_t id = 0; id < 40; ++id) ids.push_back(id % 30);
+  ids[20] = 92;
+  ids.push_back(91);
+  block.batch.sequences.assign(3, sequence_of(ids));
+  std::set<std::vector<std::int64_t>> orders;
+  for (std::uint64_t repetition = 0; repetition < 4; ++repetition) {
+    const Batch batch = shuffled_tokens(block, 7, repetition);
+    CHECK(batch.sequences[1].ids == shuffled_tokens(block, 7, repetition).sequences[1].ids);
+    for (const Sequence& sequence : batch.sequences) {
+      orders.insert(sequence.ids);
+      CHECK(std::ranges::is_permutation(sequence.ids, ids));
+      for (const std::size_t place : {std::size_t{0}, std::size_t{20}, ids.size() - 1})
+        CHECK(sequence.ids[place] == ids[place]);
+    }
+  }
+  CHECK(orders.size() == 12);
+  orders.insert(shuffled_tokens(block, 8, 0).sequences[0].ids);
+  block.number = 4;
+  orders.insert(shuffled_tokens(block, 7, 0).sequences[0].ids);
+  CHECK(orders.size() == 14);
+}
+
+TEST_CASE("every order of a few tokens is drawn about as often") {
+  CorpusBlock block;
+  block.batch.sequences = {sequence_of({90, 1, 2, 3, 91})};
+  std::map<std::vector<std::int64_t>, int> counts;
+  for (std::uint64_t repetition = 0; repetition < 6000; ++repetition)
+    ++counts[shuffled_tokens(block, 0, repetition).sequences[0].ids];
+  CHECK(counts.size() == 6);
+  for (const auto& [order, count] : counts) CHECK(std::abs(count - 1000) < 150);  // five standard deviations
+}
+
+TEST_CASE("files of frequencies are read by token or id") {
+  const TempDir folder;
+  const Vocabulary vocabulary({"a", "b\tc", "d", ""}, {});
+  const auto read = [&](const std::string& text) {
+    return read_frequencies(folder.write("counts.tsv", text), vocabulary, 4);
+  };
+  for (const std::string text :
+       {"a\t3\nb\tc\t5\n", "token\tcount\r\na\t3\r\nb\tc\t5", "id\tcount\n0\t3\n1\t5\n"}) {
+    CAPTURE(text);
+    const TokenFrequencies frequencies = read(text);
+    CHECK(frequencies.of(0) == 3);
+    CHECK(frequencies.of(1) == 5);
+    CHECK(frequencies.of(2) == 0);
+  }
+  const std::vector<std::pair<std::string, const char*>> bad = {
+      {"", "holds no counts"},
+      {"token\tcount\n", "holds no counts"},
+      {"a 3\n", "line 1: got \"a 3\", need TOKEN<TAB>COUNT"},
+      {"a\t3\n\nd\t1\n", "line 2: got \"\""},
+      {"a\t-3\n", "line 1: got \"a\\x09-3\""},
+      {"a\t3\nz\t1\n", "line 2: got \"z\", need a token of the model"},
+      {"a\t3\nd\t1\na\t3\n", "line 3: got \"a\", line 1 has it too"},
+      {"id\tcount\n4\t1\n", "line 2: got \"4\", need an id of the model, 0 to 3"},
+      {"id\tcount\na\t1\n", "line 2: got \"a\", need an id"},
+  };
+  for (const auto& [text, part] : bad) {
+    CAPTURE(text);
+    try {
+      (void)read(text);
+      FAIL_CHECK("was read");
+    } catch (const Error& error) {
+      CAPTURE(error.what());
+      CHECK(error.status() == Status::bad_input);
+      CHECK(std::string(error.what()).find(part) != std::string::npos);
+    }
+  }
+}
+
+RunResult study(Words more, const RunOptions& options = {}) {
+  Words words = {"study", kBert, "--batch-tokens", "500"};
+  words.insert(words.end(), more.begin(), more.end());
+  return run_attnctl(words, options);
+}
+
+/// TOKEN<TAB>COUNT of the corpus, by what `tokenize` says.
+std::string counted() {
+  const json document =
+      json::parse(run_attnctl({"tokenize", kBert, "--input", kCorpus, "--format", "json"}).out);
+  std::map<std::string, int> counts;
+  for (const json& input : document.at("inputs")) {
+    for (const std::string token : input.at("tokens")) ++counts[token];
+  }
+  std::string text;
+  for (const auto& [token, count] : counts) text += token + "\t" + std::to_string(count) + "\n";
+  return text;
+}
+
+TEST_CASE("frequencies are those of the corpus unless they are given") {
+  const TempDir folder;
+  const std::string file = folder.write("counts.tsv", counted()).string();
+  const Words rare = {"--measures", "rare", "--format", "json"};
+  const auto run = [&](Words more, const RunOptions& options = {}) {
+    more.insert(more.end(), rare.begin(), rare.end());
+    const RunResult result = study(more, options);
+    REQUIRE(result.status == 0);
+    return json::parse(result.out);
+  };
+  const json own = run({"--input", kCorpus});
+  CHECK(own["settings"]["frequencies"] == "of the corpus");
+  const json given = run({"--input", kCorpus, "--frequencies", file});
+  CHECK(given["rare"] == own["rare"]);
+  CHECK(given["settings"]["frequencies"] != own["settings"]["frequencies"]);
+  const json piped =
+      run({"--input", "-", "--input-format", "txt", "--frequencies", file}, {.input = slurp(kCorpus)});
+  CHECK(piped["rare"] == own["rare"]);
+  const json other = run({"--input", kCorpus, "--frequencies", folder.write("one.tsv", "the\t5\n").string()});
+  CHECK(other["rare"] != own["rare"]);
+  // Windows that overlap do not count a token twice.
+  const json windows = run({"--input", kCorpus, "--max-length", "9", "--stride", "3", "--frequencies", file});
+  CHECK(windows["rare"] == run({"--input", kCorpus, "--max-length", "9", "--stride", "3"})["rare"]);
+}
+
+TEST_CASE("standard input has no frequencies of its own") {
+  const Words piped = {"--input", "-", "--input-format", "txt", "--format", "json"};
+  const RunOptions options{.input = "the cat sat\nthe dog ran\n"};
+  const RunResult all = study(piped, options);
+  REQUIRE(all.status == 0);
+  CHECK(all.err.find("the measure rare is left out: it needs the corpus twice") != std::string::npos);
+  CHECK_FALSE(json::parse(all.out).contains("rare"));
+  Words asked = piped;
+  asked.insert(asked.end(), {"--measures", "rare"});
+  const RunResult refused = study(asked, options);
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("--frequencies FILE") != std::string::npos);
+  const RunResult useless = study({"--input", kCorpus, "--measures", "metrics", "--frequencies", kCorpus});
+  CHECK(useless.status == 2);
+  CHECK(study({"--input", kCorpus, "--frequencies", "absent.tsv"}).status == 4);
+  CHECK(study({"--input", kCorpus, "--frequencies", kCorpus}).status == 3);
+}
+
+TEST_CASE("shuffled tokens change no byte with threads, shards or restarts, and belong to the study") {
+  const TempDir folder;
+  const auto path = [&](const std::string& name) { return (folder.path() / name).string(); };
+  const Words base = {"--input",        ATTNCTL_SOURCE_DIR "/data/treebank.conllu",
+                      "--batch-tokens", "16",
+                      "--measures",     "rare,syntax,coreference,roles",
+                      "--null-shuffle", "2"};
+  const auto run = [&](const Words& more) {
+    Words words = {"study", kBert};
+    words.insert(words.end(), base.begin(), base.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return run_attnctl(words);
+  };
+  const RunResult whole = run({"--format", "json", "--threads", "1"});
+  REQUIRE(whole.status == 0);
+  CHECK(run({"--format", "json", "--threads", "2"}).out == whole.out);
+  CHECK(run({"--format", "json", "--checkpoint", path("c"), "--checkpoint-every", "0"}).out == whole.out);
+  CHECK(run({"--format", "json", "--checkpoint", path("c")}).out == whole.out);
+  Words merge = {"merge"};
+  for (const char* const shard : {"3/3", "1/3", "2/3"}) {
+    merge.push_back(path(std::string(shard, 1)));
+    REQUIRE(run({"--shard", shard, "--state", merge.back()}).status == 0);
+  }
+  merge.insert(merge.end(), {"--format", "json"});
+  CHECK(run_attnctl(merge).out == whole.out);
+  Words unlike = base;
+  unlike.back() = "1";
+  unlike.insert(unlike.begin(), {"study", kBert});
+  unlike.insert(unlike.end(), {"--shard", "2/3", "--state", path("2")});
+  REQUIRE(run_attnctl(unlike).status == 0);
+  const RunResult refused = run_attnctl(merge);
+  CHECK(refused.status == 3);
+  CHECK(refused.err.find("null_shuffle: got") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace attnctl::test
