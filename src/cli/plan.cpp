@@ -76,7 +76,10 @@ PlanCommand::PlanCommand(const PlanOptions& options, Target target)
       measures_(study_measures(scope_, session_.warnings)),
       open_(open_model(scope_.model, session_.warnings)),
       selection_(select_heads(scope_.selection, open_.model.config(), false)),
-      corpus_(corpus_options(scope_, measures_)) {}
+      corpus_(corpus_options(scope_, measures_)) {
+  if (scope_.measures.empty())
+    measures_ = within_limit(measures_, selection_.heads.size(), session_.warnings);
+}
 
 StudyHeader PlanCommand::header() const {
   StudyHeader header{.identity = {},

@@ -231,6 +231,24 @@ TEST_CASE("pairs of some heads are those among all") {
   }
 }
 
+TEST_CASE("the table of pairs has the upper halves of the matrices") {
+  const json pairs = study(kCorpus, {"--measures", "pairs", "--heads", "0.1,0.3,2.3,3.0,3.2"})["pairs"];
+  const RunResult csv = run_attnctl({"study", kLlama, "--input", kCorpus, "--measures", "pairs", "--heads",
+                                     "0.1,0.3,2.3,3.0,3.2", "--format", "csv", "--table", "pairs"});
+  REQUIRE(csv.status == 0);
+  const std::array heads = {"0,1", "0,3", "2,3", "3,0", "3,2"};
+  std::string wanted = "measure,component_a,layer_a,head_a,component_b,layer_b,head_b,value\r\n";
+  for (const json& matrix : pairs) {
+    for (std::size_t a = 0; a < heads.size(); ++a) {
+      for (std::size_t b = a + 1; b < heads.size(); ++b) {
+        wanted += matrix["measure"].get<std::string>() + ",," + heads[a] + ",," + heads[b] + "," +
+                  matrix["values"][a][b].dump() + "\r\n";
+      }
+    }
+  }
+  CHECK(csv.out == wanted);
+}
+
 TEST_CASE("long blocks are compared by evenly spaced rows, to about the same values") {
   const TempDir folder;
   std::string text;
