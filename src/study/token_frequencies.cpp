@@ -25,6 +25,7 @@ class FrequencyLines {
       : name_(std::move(name)), vocabulary_(vocabulary), ids_(ids) {}
 
   [[nodiscard]] TokenFrequencies read(std::string_view text) {
+    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
     while (!text.empty()) {
       ++line_;
       const std::size_t end = std::min(text.find('\n'), text.size());
@@ -61,7 +62,7 @@ class FrequencyLines {
     }
     const auto id = vocabulary_.id(token);
     if (!id || *id < 0 || static_cast<std::size_t>(*id) >= ids_)
-      bad(token, "need a token of the model as attnctl tokenize writes it");
+      bad(token, "need a token of the model as attnctl tokenize writes it, or a first line id<TAB>count");
     return *id;
   }
 

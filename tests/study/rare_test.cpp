@@ -92,8 +92,8 @@ TEST_CASE("files of frequencies are read by token or id") {
   const auto read = [&](const std::string& text) {
     return read_frequencies(folder.write("counts.tsv", text), vocabulary, 4);
   };
-  for (const std::string text :
-       {"a\t3\nb\tc\t5\n", "token\tcount\r\na\t3\r\nb\tc\t5", "id\tcount\n0\t3\n1\t5\n"}) {
+  for (const std::string text : {"a\t3\nb\tc\t5\n", "token\tcount\r\na\t3\r\nb\tc\t5",
+                                 "id\tcount\n0\t3\n1\t5\n", "\xEF\xBB\xBFtoken\tcount\na\t3\nb\tc\t5\n"}) {
     CAPTURE(text);
     const TokenFrequencies frequencies = read(text);
     CHECK(frequencies.of(0) == 3);
