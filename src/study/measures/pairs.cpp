@@ -34,8 +34,8 @@ constexpr std::array kMetrics = {
            "Kornblith et al. 2019; Song et al. 2012; Nguyen et al. 2021"},
 };
 
-constexpr std::size_t kPatternBytes = std::size_t{32} << 20;  // that a block keeps until its end
-constexpr std::size_t kOutputBytes = std::size_t{16} << 20;
+constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // that a block keeps until its end
+constexpr std::size_t kOutputBytes = std::size_t{40} << 20;
 constexpr double kLargest = 0x1p60;  // of a block's term; what is not below cannot be summed
 
 struct PairSums {
