@@ -3,8 +3,9 @@
 
     compare_study.py MODEL TREEBANK [--attnctl build/attnctl] [--python PYTHON] [--threads 2]
 
-Fails where a deviation is above its bound. Both compute in float32; the probe's tokens are drawn by each for itself, and
-CKA is estimated from all rows by the peer, from blocks by attnctl.
+Fails where a deviation is above its bound. Both compute in float32. The probe's tokens are drawn by each for itself. Blocks
+are short, so that `pairs` compares all rows; its CKA is left out, being that of all rows in the peer and a mean over
+blocks in attnctl.
 """
 import argparse
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from rows.harness import BENCH, run_measured
 
+BLOCK_TOKENS = 1024
 MOMENTS = ("entropy", "entropy_bits", "confidence", "distance", "signed_distance", "self", "previous_token", "next_token",
            "first_token", "special_token")  # fmt: skip
 
@@ -46,6 +48,10 @@ def flat(lists: list) -> list:
 
 def by_head(study: dict, section: str, field: str) -> list:
     return flat([record[field] for record in study[section]])
+
+
+def by_head_value(study: dict, section: str, field: str) -> list:
+    return [record[field] for record in study[section]]
 
 
 def shares(study: dict, section: str, names: dict) -> dict:
@@ -86,7 +92,18 @@ def compare_words(table: Table, study: dict, peer: dict) -> None:
     table.add("`syntax`, trees, hits", trees, peer["trees"]["hits"], 3)
 
 
+def upper(matrix: list) -> list:
+    return [value for i, row in enumerate(matrix) for value in row[i + 1 :]]
+
+
 def compare_others(table: Table, study: dict, peer: dict) -> None:
+    for name, bound in (("weight", 1e-5), ("peaks", 1e-4)):
+        table.add(f"`rare`, {name}", by_head_value(study, "rare", name), peer["rare"][name], bound)
+    for record in study["pairs"]:
+        name = {"js_divergence": "divergence", "frobenius_cosine": "cosine"}.get(record["measure"])
+        if name is not None:
+            table.add(f"`pairs`, {record['measure']}", upper(record["values"]), upper(peer["pairs"][name]), 1e-5)
+    table.add("`rollout`", [row["mass"] for row in study["rollout"]], flat(peer["rollout"]), 1e-5)
     ours = {(row["kind"], row["head"]): row for row in study["probe"]}
     for kind in ("induction", "duplicate", "previous"):
         rows = [ours[kind, head["head"]] for head in study["heads"]]
@@ -98,7 +115,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="attnctl-study-") as folder:
         ours, theirs = Path(folder) / "ours.json", Path(folder) / "theirs.json"
         run_measured([options.attnctl, "study", options.model, "--input", options.treebank, "--threads", options.threads,
-                      "--quiet", "-o", ours])  # fmt: skip
+                      "--batch-tokens", BLOCK_TOKENS, "--quiet", "-o", ours])  # fmt: skip
         run_measured([options.python, BENCH / "peers" / "study.py", options.model, options.treebank, options.threads,
                       "--out", theirs])  # fmt: skip
         study, peer = (json.loads(path.read_text(encoding="utf-8")) for path in (ours, theirs))

@@ -63,7 +63,7 @@ class Study:
         rows = Rows(total, max(len(s.ids) for s in sentences))
         special = [self.tokenizer.cls_token_id, self.tokenizer.sep_token_id]
         measures = [rows, Targets(total, special), Syntax(total)]
-        pairs, rollout = Pairs(total, self.model.config.hidden_size // self.heads), Rollout(self.layers)
+        pairs, rollout = Pairs(total, self.model.config.hidden_size // self.heads), Rollout(self.layers, 1 + len(special))
         relations = {}
         for batch in batches(sentences, relations, BATCH_TOKENS):
             batch.ends = batch.ids == self.tokenizer.sep_token_id
@@ -76,7 +76,7 @@ class Study:
                     measure.add(i * self.heads, patterns, batch, argmax)
             measures[2].end_batch()
             pairs.add(layers, [self.outputs[i] for i in range(self.layers)], batch)
-            rollout.add(layers, batch)
+            rollout.add(layers, measures[1].keys[..., :-1], batch)
         return {"sentences": len(sentences), "tokens": sum(len(s.ids) for s in sentences), **rows.results(),
                 **measures[1].results(), **measures[2].results(relations), "pairs": pairs.results(),
                 "rollout": rollout.results(), "probe": self.probe()}  # fmt: skip

@@ -46,20 +46,20 @@ class Pairs:
 
 
 class Rollout:
-    """Rollout's weight on special tokens, by layer."""
+    """Rollout's weight on special tokens and position 0, by layer."""
 
-    def __init__(self, layers):
-        self.weight, self.rows = torch.zeros(layers, dtype=torch.float64), 0
+    def __init__(self, layers, keys):
+        self.weight, self.rows = torch.zeros(layers, keys, dtype=torch.float64), 0
 
-    def add(self, layers, batch):
+    def add(self, layers, keys, batch):
+        """`keys`: [b, n, keys] of 1 for each"""
         rolled = None
         self.rows += int(batch.valid.sum())
-        special = (batch.special & batch.valid).float()[..., None]
         for i, patterns in enumerate(layers):
             mixed = patterns.mean(1) / 2
             mixed.diagonal(0, -2, -1).add_(batch.valid / 2)
             rolled = mixed if rolled is None else mixed @ rolled
-            self.weight[i] += (rolled @ special).sum()
+            self.weight[i] += (rolled @ keys).sum((0, 1))
 
     def results(self):
         return (self.weight / self.rows).tolist()

@@ -39,19 +39,20 @@ def memory_row(work: str, mib: float) -> Row:
                verdict="met" if mb < MEMORY_GOAL else f"{mb / MEMORY_GOAL:.2f} times it")
 
 
+def beside(context: Context, work: str, model, treebank, rounds: int) -> list[Row]:
+    with context.peer("study.py", model, treebank, context.threads) as peer:
+        measures = alternate(rounds, {"theirs": lambda: peer.measure(warm_ups=1 if rounds > 1 else 0),
+                                      "ours": lambda: study(context, model, treebank)})
+        return [time_row(work, peer.name, measures["theirs"], measures["ours"], TIME_GOAL),
+                memory_row(work, peak_mib(measures["ours"]))]
+
+
 def compare(context: Context) -> list[Row]:
     model = context.study_model or context.with_tokenizer("minilm")
     once, many = treebanks(context)
     name = f"{model.name if context.study_model is None else 'MiniLM'}, {once.stem}"
     study(context, model, once)  # files come from the system's cache from here on
-    with context.peer("study.py", model, once, context.threads) as peer:
-        measures = alternate(context.rounds, {"theirs": lambda: peer.measure(warm_ups=1),
-                                              "ours": lambda: study(context, model, once)})
-        rows = [time_row(f"study of {name}", peer.name, measures["theirs"], measures["ours"], TIME_GOAL),
-                memory_row(f"study of {name}", peak_mib(measures["ours"]))]
+    rows = beside(context, f"study of {name}", model, once, context.rounds)
     if not context.quick:
-        with context.peer("study.py", model, many, context.threads) as peer:
-            measures = alternate(1, {"theirs": lambda: peer.measure(warm_ups=0), "ours": lambda: study(context, model, many)})
-            rows += [time_row(f"the same {COPIES} times", peer.name, measures["theirs"], measures["ours"], TIME_GOAL),
-                     memory_row(f"the same {COPIES} times", peak_mib(measures["ours"]))]
+        rows += beside(context, f"the same {COPIES} times", model, many, 1)
     return rows
