@@ -4,6 +4,7 @@
 #include "attnctl/linalg/kernels.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace attnctl::forward {
@@ -16,30 +17,54 @@ struct Slab {
   std::size_t first_col = 0, cols = 0;
 };
 
-/// Where part `index` of `parts` begins, on a multiple of the rows and columns that BLAS kernels work by.
-std::size_t boundary(std::size_t extent, std::size_t index, std::size_t parts) {
-  constexpr std::size_t unit = 16;
-  return std::min(extent, (extent * index / parts + unit - 1) / unit * unit);
+/// Products are made of tiles of so many rows and columns: slabs are whole ones.
+constexpr std::size_t row_unit = 16;
+constexpr std::size_t col_unit = 64;
+
+/// Where part `index` of `parts` begins.
+std::size_t boundary(std::size_t extent, std::size_t index, std::size_t parts, std::size_t unit) {
+  const std::size_t units = (extent + unit - 1) / unit;
+  return std::min(extent, units * index / parts * unit);
 }
 
-/// One slab a worker: rows where there are enough of them to make up for reading the weights once more,
-/// columns elsewhere.
+/// The largest part of so many.
+std::size_t largest(std::size_t extent, std::size_t parts, std::size_t unit) {
+  const std::size_t units = (extent + unit - 1) / unit;
+  return std::min(extent, (units + parts - 1) / parts * unit);
+}
+
+struct Parts {
+  std::size_t rows = 1, cols = 1;
+};
+
+/// A slab a worker, so that the largest costs least: what it multiplies, and the laying out of its weights,
+/// which takes about as long as this many rows. So there are many columns first.
+Parts parts_of(std::size_t rows, std::size_t cols, std::size_t workers) {
+  constexpr std::size_t rows_of_layout = 24;
+  const std::size_t most_cols = std::clamp<std::size_t>((cols + col_unit - 1) / col_unit, 1, workers);
+  Parts best;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (std::size_t c = most_cols; c > 0; --c) {
+    const std::size_t r = std::clamp<std::size_t>(rows / row_unit, 1, workers / c);
+    const std::size_t cost = (largest(rows, r, row_unit) + rows_of_layout) * largest(cols, c, col_unit);
+    if (cost >= least) continue;
+    least = cost;
+    best = {r, c};
+  }
+  return best;
+}
+
 void cut(std::size_t product, std::size_t rows, std::size_t cols, std::size_t workers,
          std::vector<Slab>& slabs) {
-  constexpr std::size_t enough_rows = 128;
-  constexpr std::size_t enough_cols = 32;
-  const std::size_t row_parts = std::clamp<std::size_t>(rows / enough_rows, 1, workers);
-  const std::size_t col_parts =
-      std::clamp<std::size_t>(cols / enough_cols, 1, (workers + row_parts - 1) / row_parts);
-  for (std::size_t r = 0; r < row_parts; ++r) {
-    const std::size_t first_row = boundary(rows, r, row_parts);
-    const std::size_t row_count = boundary(rows, r + 1, row_parts) - first_row;
-    for (std::size_t c = 0; c < col_parts; ++c) {
-      const std::size_t first_col = boundary(cols, c, col_parts);
-      const std::size_t col_count = boundary(cols, c + 1, col_parts) - first_col;
-      if (row_count > 0 && col_count > 0) {
+  const Parts parts = parts_of(rows, cols, workers);
+  for (std::size_t r = 0; r < parts.rows; ++r) {
+    const std::size_t first_row = boundary(rows, r, parts.rows, row_unit);
+    const std::size_t row_count = boundary(rows, r + 1, parts.rows, row_unit) - first_row;
+    for (std::size_t c = 0; c < parts.cols; ++c) {
+      const std::size_t first_col = boundary(cols, c, parts.cols, col_unit);
+      const std::size_t col_count = boundary(cols, c + 1, parts.cols, col_unit) - first_col;
+      if (row_count > 0 && col_count > 0)
         slabs.push_back({product, first_row, row_count, first_col, col_count});
-      }
     }
   }
 }
