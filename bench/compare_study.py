@@ -4,8 +4,8 @@
     compare_study.py MODEL TREEBANK [--attnctl build/attnctl] [--python PYTHON] [--threads 2]
 
 Fails where a deviation is above its bound. Both compute in float32. The probe's tokens are drawn by each for itself. Blocks
-are short, so that `pairs` compares all rows; its CKA is left out, being that of all rows in the peer and a mean over
-blocks in attnctl.
+are short, so that `pairs` compares all rows; its CKA is left out, being that of all rows in the peer and an estimate
+from some of them in attnctl.
 """
 import argparse
 import json

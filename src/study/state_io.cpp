@@ -1,8 +1,10 @@
 #include "attnctl/study/state_io.hpp"
 
+#include "attnctl/base/checked.hpp"
 #include "attnctl/base/error.hpp"
 
 #include <bit>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <type_traits>
@@ -30,6 +32,12 @@ void StateWriter::signed_number(std::int64_t value) {
 
 void StateWriter::word(std::uint64_t value) {
   for (unsigned i = 0; i < 8; ++i) bytes_ += static_cast<char>(value >> (8 * i));
+}
+
+void StateWriter::floats(std::span<const float> values) {
+  static_assert(std::endian::native == std::endian::little);
+  const std::span<const std::byte> bytes = std::as_bytes(values);
+  bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 void StateWriter::real(double value) {
@@ -119,6 +127,15 @@ std::uint64_t StateReader::word() {
 
 double StateReader::real() {
   return std::bit_cast<double>(word());
+}
+
+std::vector<float> StateReader::floats(std::size_t count) {
+  const auto size = checked_mul(count, sizeof(float));
+  if (!size) damaged("more numbers than can be");
+  const std::string_view bytes = take(*size);
+  std::vector<float> values(count);
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
 }
 
 ExactSum StateReader::sum() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes study/pairs-NAME.json: how alike any two heads of a model are, and what rollout brings to special tokens, over the
-corpus of make_study.py, by the definitions and without any shortcut: every row's divergence, every matrix of HSIC, every
-matrix of rollout. Patterns and values are those of transformers in float64.
+corpus of make_study.py, by the definitions and without any shortcut: every row's divergence, the kernels of HSIC over all
+rows, every matrix of rollout. Patterns and values are those of transformers in float64.
 """
 import json
 
@@ -11,8 +11,6 @@ import transformers
 
 from float64_mode import float64_throughout
 from make_study import HERE, MODELS, ROOT
-
-BLOCK = 300  # tokens
 
 
 def projections(model):
@@ -55,27 +53,17 @@ def divergence(p, q):
     return sum(entropy((a + b) / 2) - (entropy(a) + entropy(b)) / 2 for a, b in zip(p, q))
 
 
-def hsic(x, y):
-    """Song et al. 2012, equation 5."""
-    n = len(x)
-    k, l = x @ x.T, y @ y.T
+def kernel(x):
+    """Without its diagonal."""
+    k = x @ x.T
     np.fill_diagonal(k, 0)
-    np.fill_diagonal(l, 0)
-    one = np.ones(n)
-    return (np.trace(k @ l) + one @ k @ one * (one @ l @ one) / ((n - 1) * (n - 2)) - 2 / (n - 2) * (one @ k @ l @ one)) / (
-        n * (n - 3))
+    return k
 
 
-def blocks(items):
-    """Consecutive sentences of at most BLOCK tokens together."""
-    block, tokens = [], 0
-    for item in items:
-        if block and tokens + len(item[0]) > BLOCK:
-            yield block
-            block, tokens = [], 0
-        block.append(item)
-        tokens += len(item[0])
-    yield block
+def hsic(k, l):
+    """Song et al. 2012, equation 5."""
+    n = len(k)
+    return (np.sum(k * l) + k.sum() * l.sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * np.dot(k.sum(0), l.sum(0))) / (n * (n - 3))
 
 
 class Rollout:
@@ -108,19 +96,19 @@ class Rollout:
 
 def measure(name, lines):
     rollout = Rollout(MODELS[name] is transformers.LlamaModel)
-    js = products = criterion = 0
-    rows = 0
-    for block in blocks(sentences(name, lines)):
-        outputs = np.concatenate([item[3] for item in block], 1)
-        count = len(outputs)
+    js = products = 0
+    outputs = []
+    for ids, names, patterns, z, heads in sentences(name, lines):
+        outputs.append(z)
+        count = len(patterns)
         pairs = [(a, b) for a in range(count) for b in range(count)]
-        n = outputs.shape[1]
-        rows += n
-        criterion += n * np.array([hsic(outputs[a], outputs[b]) for a, b in pairs]).reshape(count, count)
-        for ids, names, patterns, _, heads in block:
-            rollout.add(ids, names, patterns, heads)
-            js += np.array([divergence(patterns[a], patterns[b]) for a, b in pairs]).reshape(count, count)
-            products += np.einsum("aij,bij->ab", patterns, patterns)
+        rollout.add(ids, names, patterns, heads)
+        js += np.array([divergence(patterns[a], patterns[b]) for a, b in pairs]).reshape(count, count)
+        products += np.einsum("aij,bij->ab", patterns, patterns)
+    outputs = np.concatenate(outputs, 1)
+    rows = outputs.shape[1]
+    kernels = [kernel(z) for z in outputs]
+    criterion = np.array([[hsic(kernels[min(a, b)], kernels[max(a, b)]) for b in range(count)] for a in range(count)])
     names = [f"{h // heads}.{h % heads}" for h in range(count)]
     cosine = lambda m: m / np.sqrt(np.outer(np.diag(m), np.diag(m)))
     matrices = {"js_divergence": js / rows, "frobenius_cosine": cosine(products), "cka": cosine(criterion)}

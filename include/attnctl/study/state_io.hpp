@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace attnctl {
 
@@ -18,6 +20,7 @@ class StateWriter {
   void signed_number(std::int64_t value);
   void flag(bool value) { number(value ? 1 : 0); }
   void real(double value);  // its eight bytes
+  void floats(std::span<const float> values);
   void sum(const ExactSum& value);
   void text(std::string_view value);
   /// A cell, a list or a record; arrays and tables are no part of a state.
@@ -45,6 +48,7 @@ class StateReader {
   [[nodiscard]] std::int64_t signed_number();
   [[nodiscard]] bool flag() { return number() != 0; }
   [[nodiscard]] double real();
+  [[nodiscard]] std::vector<float> floats(std::size_t count);
   [[nodiscard]] ExactSum sum();
   [[nodiscard]] std::string text();
   [[nodiscard]] Value value(int depth = 0);

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "study/measures/drawn_rows.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/pair_matrices.hpp"
 #include "study/measures/row_sample.hpp"
@@ -30,26 +31,26 @@ constexpr std::array kMetrics = {
         "cosine of the patterns, all rows of the corpus as one matrix"},
     Metric{"pairs.cka", "", "[-1, 1], below 0 by chance alone", "0: independent outputs",
            "linear CKA of the outputs z, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)), by unbiased estimates of "
-           "HSIC in each block, averaged with their numbers of rows",
-           "Kornblith et al. 2019; Song et al. 2012; Nguyen et al. 2021"},
+           "HSIC from rows drawn at random from the whole corpus",
+           "Kornblith et al. 2019; Song et al. 2012"},
 };
 
 constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // that a block keeps until its end
-constexpr std::size_t kOutputBytes = std::size_t{40} << 20;
-constexpr double kLargest = 0x1p60;  // of a block's term; what is not below cannot be summed
+constexpr std::size_t kOutputBytes = std::size_t{16} << 20;   // of rows that are drawn
 
 struct PairSums {
-  BlockSum divergence, product, hsic;
+  BlockSum divergence, product;
 };
 
 /// What a block keeps until all of its heads are there.
 struct OpenBlock {
   std::vector<std::size_t> first_row;  // [sequences], in the block
   std::vector<std::uint8_t> absent;    // [rows], 1: some head does not have the row
-  RowSample pattern_rows, output_rows;
+  RowSample pattern_rows;
   std::vector<std::size_t> widths;  // [rows] of patterns
   std::vector<float> patterns;      // [heads, pattern_rows.room()]
-  HeadOutputs outputs;              // of output_rows
+  BlockDraw drawn;
+  std::vector<std::vector<float>> outputs;  // [rows], empty where none is drawn
 };
 
 std::vector<std::size_t> output_columns(const StudyBlock& block) {
@@ -73,10 +74,6 @@ OpenBlock open_block(const StudyBlock& block) {
   open.absent.assign(open.widths.size(), 0);
   open.pattern_rows = RowSample(open.widths, kPatternBytes / sizeof(float) / heads.size());
   open.patterns.assign(heads.size() * open.pattern_rows.room(), 0);
-  open.outputs.columns = output_columns(block);
-  const std::vector<std::size_t> whole(open.widths.size(), open.outputs.columns.back());
-  open.output_rows = RowSample(whole, kOutputBytes / sizeof(float));
-  open.outputs.values.resize(open.output_rows.room());
   return open;
 }
 
@@ -94,18 +91,6 @@ std::size_t drop_absent_patterns(OpenBlock& open, std::size_t heads) {
   return rows;
 }
 
-void drop_absent_outputs(OpenBlock& open) {
-  const std::size_t width = open.outputs.columns.back();
-  float* to = open.outputs.values.data();
-  for (std::size_t row = 0; row < open.absent.size(); ++row) {
-    const std::size_t offset = open.output_rows.offset(row);
-    if (open.absent[row] != 0 || offset == RowSample::kNone) continue;
-    const float* const from = open.outputs.values.data() + offset;
-    to = std::copy(from, from + width, to);  // forwards, to a place before its own
-    ++open.outputs.rows;
-  }
-}
-
 class PairsMeasure final : public Measure {
  public:
   explicit PairsMeasure(const StudyShape& shape) : shape_(shape), sums_(pair_count(shape.heads.size())) {}
@@ -115,7 +100,10 @@ class PairsMeasure final : public Measure {
     needs.z = true;
     return needs;
   }
-  void begin(const StudyBlock& block) override { open_ = open_block(block); }
+  void begin(const StudyBlock& block) override {
+    open_ = open_block(block);
+    draw_outputs(block);
+  }
   void panel(const StudyPanel& panel) override;
   void end() override;
 
@@ -126,14 +114,34 @@ class PairsMeasure final : public Measure {
 
  private:
   [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
+  void draw_outputs(const StudyBlock& block);
   void add_patterns();
   void add_outputs();
+  [[nodiscard]] std::vector<float> cka() const;
 
   const StudyShape& shape_;
-  std::uint64_t pattern_rows_ = 0, output_rows_ = 0;
+  std::uint64_t pattern_rows_ = 0;
   std::vector<PairSums> sums_;
+  std::vector<std::size_t> columns_;  // [heads + 1], of outputs; empty before any block, or without values
+  DrawnRows outputs_;
   std::optional<OpenBlock> open_;
 };
+
+void PairsMeasure::draw_outputs(const StudyBlock& block) {
+  columns_ = output_columns(block);
+  if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head without values
+    columns_.clear();
+    return;
+  }
+  const std::size_t most = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
+  outputs_.set_most(most);
+  const std::size_t rows = open_->widths.size();
+  open_->drawn = BlockDraw(shape_.seed, block.corpus.number, rows, most);
+  open_->outputs.resize(rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (open_->drawn.keys()[row]) open_->outputs[row].resize(columns_.back());
+  }
+}
 
 void PairsMeasure::panel(const StudyPanel& panel) {
   OpenBlock& open = *open_;
@@ -149,11 +157,10 @@ void PairsMeasure::panel(const StudyPanel& panel) {
   }
   const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
   for (; expected < last; ++expected) open.absent[first + expected] = 1;
-  const std::size_t column = open.outputs.columns[panel.head];
+  if (columns_.empty()) return;
   for (std::size_t r = 0; r < panel.panel.z.rows; ++r) {
-    const std::size_t offset = open.output_rows.offset(first + panel.panel.first_query + r);
-    if (offset != RowSample::kNone)
-      std::ranges::copy(panel.panel.z.row(r), open.outputs.values.data() + offset + column);
+    std::vector<float>& output = open.outputs[first + panel.panel.first_query + r];
+    if (!output.empty()) std::ranges::copy(panel.panel.z.row(r), output.data() + columns_[panel.head]);
   }
 }
 
@@ -175,47 +182,48 @@ void PairsMeasure::add_patterns() {
 }
 
 void PairsMeasure::add_outputs() {
-  const std::vector<std::size_t>& columns = open_->outputs.columns;
-  if (std::ranges::adjacent_find(columns) != columns.end()) return;  // a head without values
-  drop_absent_outputs(*open_);
-  const std::size_t rows = open_->outputs.rows;
-  if (rows < kLeastOutputs) return;
-  const std::vector<double> hsic = output_pairs(open_->outputs);
-  const auto n = static_cast<double>(rows);
-  if (!std::ranges::all_of(hsic, [&](double each) { return std::abs(n * each) < kLargest; })) return;
-  output_rows_ += rows;
-  for (std::size_t p = 0; p < sums_.size(); ++p) sums_[p].hsic.add(n * hsic[p]);
+  const auto finite = [](float value) { return std::isfinite(value); };
+  for (std::size_t row = 0; row < open_->outputs.size(); ++row) {
+    std::vector<float>& output = open_->outputs[row];
+    if (output.empty() || open_->absent[row] != 0 || !std::ranges::all_of(output, finite)) continue;
+    outputs_.add(*open_->drawn.keys()[row], std::move(output));
+  }
 }
 
 void PairsMeasure::merge(const Measure& other) {
   const auto& of = dynamic_cast<const PairsMeasure&>(other);
   pattern_rows_ += of.pattern_rows_;
-  output_rows_ += of.output_rows_;
+  if (columns_.empty()) columns_ = of.columns_;
+  outputs_.merge(of.outputs_);
   for (std::size_t p = 0; p < sums_.size(); ++p) {
     sums_[p].divergence.merge(of.sums_[p].divergence);
     sums_[p].product.merge(of.sums_[p].product);
-    sums_[p].hsic.merge(of.sums_[p].hsic);
   }
 }
 
 void PairsMeasure::save(StateWriter& out) const {
   out.number(pattern_rows_);
-  out.number(output_rows_);
   for (const PairSums& pair : sums_) {
     pair.divergence.save(out);
     pair.product.save(out);
-    pair.hsic.save(out);
   }
+  out.number(columns_.size());
+  for (const std::size_t column : columns_) out.number(column);
+  outputs_.save(out);
 }
 
 void PairsMeasure::load(StateReader& in) {
   pattern_rows_ = in.number();
-  output_rows_ = in.number();
   for (PairSums& pair : sums_) {
     pair.divergence.load(in);
     pair.product.load(in);
-    pair.hsic.load(in);
   }
+  columns_.resize(in.count());
+  for (std::size_t& column : columns_) column = in.number();
+  const bool ascending = std::ranges::adjacent_find(columns_, std::ranges::greater_equal()) == columns_.end();
+  if (!columns_.empty() && (columns_.size() != heads() + 1 || columns_.front() != 0 || !ascending))
+    in.damaged("columns of outputs that cannot be");
+  outputs_.load(in, columns_.empty() ? 0 : columns_.back());
 }
 
 using PairValue = std::function<std::optional<double>(std::size_t a, std::size_t b)>;
@@ -233,16 +241,25 @@ std::vector<float> matrix_of(std::size_t heads, const PairValue& value) {
 }
 
 /// sum(a, b) / sqrt(sum(a, a) sum(b, b))
-PairValue cosine_of(const std::vector<PairSums>& sums, std::size_t heads, BlockSum PairSums::*sum) {
-  return [=, &sums](std::size_t a, std::size_t b) -> std::optional<double> {
-    const auto of = [&](std::size_t i, std::size_t j) {
-      return (sums[pair_index(heads, i, j)].*sum).value();
-    };
-    const double own_a = of(a, a);
-    const double own_b = of(b, b);
+PairValue cosine_of(std::size_t heads, const std::function<double(std::size_t pair)>& sum) {
+  return [=](std::size_t a, std::size_t b) -> std::optional<double> {
+    const double own_a = sum(pair_index(heads, a, a));
+    const double own_b = sum(pair_index(heads, b, b));
     if (!(own_a > 0) || !(own_b > 0)) return std::nullopt;
-    return a == b ? 1 : of(a, b) / (std::sqrt(own_a) * std::sqrt(own_b));
+    return a == b ? 1 : sum(pair_index(heads, a, b)) / (std::sqrt(own_a) * std::sqrt(own_b));
   };
+}
+
+std::vector<float> PairsMeasure::cka() const {
+  std::vector<double> criteria(sums_.size());
+  if (outputs_.rows().size() >= kLeastOutputs) {
+    HeadOutputs outputs{.columns = columns_, .values = {}, .rows = outputs_.rows().size()};
+    outputs.values.reserve(outputs.rows * columns_.back());
+    for (const auto& [key, row] : outputs_.rows())
+      outputs.values.insert(outputs.values.end(), row.begin(), row.end());
+    criteria = output_pairs(outputs);
+  }
+  return matrix_of(heads(), cosine_of(heads(), [&](std::size_t pair) { return criteria[pair]; }));
 }
 
 void PairsMeasure::finish(StudyResults& results) const {
@@ -255,8 +272,8 @@ void PairsMeasure::finish(StudyResults& results) const {
   std::vector<PairMatrix> matrices = {
       {"js_divergence", true, pattern_rows_, matrix_of(count, divergence)},
       {"frobenius_cosine", false, pattern_rows_,
-       matrix_of(count, cosine_of(sums_, count, &PairSums::product))},
-      {"cka", false, output_rows_, matrix_of(count, cosine_of(sums_, count, &PairSums::hsic))}};
+       matrix_of(count, cosine_of(count, [&](std::size_t pair) { return sums_[pair].product.value(); }))},
+      {"cka", false, outputs_.rows().size(), cka()}};
   add_pair_matrices(results, shape_, std::move(matrices));
 }
 

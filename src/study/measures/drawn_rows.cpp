@@ -1,0 +1,62 @@
+#include "study/measures/drawn_rows.hpp"
+
+#include "attnctl/base/random.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace attnctl {
+
+bool DrawnRows::takes(const DrawnKey& key) const {
+  return rows_.size() < most_ || (most_ > 0 && key < std::prev(rows_.end())->first);
+}
+
+void DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
+  if (!takes(key)) return;
+  rows_.emplace(key, std::move(row));
+  if (rows_.size() > most_) rows_.erase(std::prev(rows_.end()));
+}
+
+void DrawnRows::merge(const DrawnRows& other) {
+  most_ = std::max(most_, other.most_);
+  for (const auto& [key, row] : other.rows_) {
+    if (!takes(key)) return;  // nor any that follows
+    add(key, row);
+  }
+}
+
+void DrawnRows::save(StateWriter& out) const {
+  out.number(most_);
+  out.number(rows_.size());
+  for (const auto& [key, row] : rows_) {
+    for (const std::uint64_t part : {key.drawn, key.block, key.row}) out.number(part);
+    out.floats(row);
+  }
+}
+
+void DrawnRows::load(StateReader& in, std::size_t width) {
+  rows_.clear();
+  most_ = in.number();
+  const std::size_t count = in.count();
+  if (count > most_) in.damaged("more rows of outputs than can be");
+  for (std::size_t i = 0; i < count; ++i) {
+    DrawnKey key;
+    for (std::uint64_t* const part : {&key.drawn, &key.block, &key.row}) *part = in.number();
+    if (!rows_.empty() && key <= std::prev(rows_.end())->first)
+      in.damaged("rows of outputs that are not in order");
+    rows_.emplace(key, in.floats(width));
+  }
+}
+
+BlockDraw::BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, std::size_t most)
+    : keys_(rows) {
+  const std::uint64_t of_block = Random(seed, block).next();
+  std::vector<DrawnKey> drawn(rows);
+  for (std::size_t row = 0; row < rows; ++row) drawn[row] = {Random(of_block, row).next(), block, row};
+  std::ranges::sort(drawn);
+  drawn.resize(std::min(rows, most));
+  for (const DrawnKey& key : drawn) keys_[key.row] = key;
+}
+
+}  // namespace attnctl
