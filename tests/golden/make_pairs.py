@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from float64_mode import float64_throughout
-from make_study import HERE, MODELS, ROOT
+from study_goldens import HERE, MODELS, ROOT
 
 
 def projections(model):

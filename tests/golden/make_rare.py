@@ -2,14 +2,13 @@
 """Makes study/rare-NAME.json: what `attnctl study --measures rare,repeats --null-shuffle 2` must give over
 study/corpus.txt, by docs/study.md: patterns of transformers in float64, tokens counted and shuffled anew.
 """
-import json
 from collections import Counter
 
 import numpy as np
-import torch
 
-from make_roles import HERE, MODELS, Ratio, Study
+from make_roles import Ratio, Study
 from shuffled_tokens import Blocks, shuffled
+from study_goldens import write_goldens
 
 BLOCK_TOKENS, REPETITIONS, SEED = 500, 2, 0
 
@@ -88,15 +87,5 @@ def make(name, lines):
     return document
 
 
-def main():
-    torch.set_num_threads(1)
-    lines = (HERE / "study" / "corpus.txt").read_text().splitlines()
-    for name in MODELS:
-        text = json.dumps(make(name, lines), default=float)
-        document = json.loads(text, parse_float=lambda number: float(f"{float(number):.9g}"))
-        parts = [f'"{k}": ' + json.dumps(v).replace('}, {"head"', '},\n{"head"') for k, v in document.items()]
-        (HERE / "study" / f"rare-{name}.json").write_text("{" + ",\n".join(parts) + "}\n")
-
-
 if __name__ == "__main__":
-    main()
+    write_goldens("rare-", make)

@@ -4,8 +4,6 @@
 Patterns are those of transformers in float64; sequences of the probe come from xoshiro256++ written out again; intervals are
 computed sentence by sentence with SciPy's quantile of Student's t. A real is compared to 1e-6.
 """
-import json
-from pathlib import Path
 
 import numpy as np
 import scipy.stats
@@ -13,10 +11,8 @@ import torch
 import transformers
 
 from float64_mode import float64_throughout
+from study_goldens import MODELS, ROOT, write_goldens
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-MODELS = {"tiny-bert": transformers.BertModel, "tiny-llama": transformers.LlamaModel}
 PAIRS, LENGTH, SEED = 32, 32, 0
 MASK = 2**64 - 1
 
@@ -196,15 +192,5 @@ def make(name, lines):
     return document
 
 
-def main():
-    torch.set_num_threads(1)
-    lines = (HERE / "study" / "corpus.txt").read_text().splitlines()
-    for name in MODELS:
-        text = json.dumps(make(name, lines), default=float)
-        document = json.loads(text, parse_float=lambda number: float(f"{float(number):.9g}"))
-        parts = [f'"{k}": ' + json.dumps(v).replace('}, {"head"', '},\n{"head"') for k, v in document.items()]
-        (HERE / "study" / f"roles-{name}.json").write_text("{" + ",\n".join(parts) + "}\n")
-
-
 if __name__ == "__main__":
-    main()
+    write_goldens("roles-", make)

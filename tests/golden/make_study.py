@@ -5,21 +5,17 @@ Patterns are those of transformers in float64, tokens those of its tokenizer; th
 with attnctl. NAME.json holds the sections of a study's document, lists of a head each; a real is compared to 1e-6, extremes to
 1e-5.
 """
-import json
 import random
-from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
 
 from float64_mode import float64_throughout
+from study_goldens import HERE, MODELS, ROOT, write_goldens
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 OFFSETS = range(-8, 9)
 
-MODELS = {"tiny-bert": transformers.BertModel, "tiny-llama": transformers.LlamaModel}
 
 WORDS = """the a cat dog animal street mat mechanic engine wrench hammer tired old because it was and not cross sat ran on
 fixed with saw that who slept barked did she he they walked home to house again . , ?""".split()
@@ -195,16 +191,10 @@ def study(name, lines):
 
 
 def main():
-    torch.set_num_threads(1)
     folder = HERE / "study"
     folder.mkdir(exist_ok=True)
-    lines = make_corpus()
-    (folder / "corpus.txt").write_text("".join(line + "\n" for line in lines))
-    for name in MODELS:
-        text = json.dumps(study(name, lines), default=float)
-        document = json.loads(text, parse_float=lambda number: float(f"{float(number):.9g}"))
-        parts = [f'"{k}": ' + json.dumps(v).replace('}, {"head"', '},\n{"head"') for k, v in document.items()]
-        (folder / f"{name}.json").write_text("{" + ",\n".join(parts) + "}\n")
+    (folder / "corpus.txt").write_text("".join(line + "\n" for line in make_corpus()))
+    write_goldens("", study)
 
 
 if __name__ == "__main__":

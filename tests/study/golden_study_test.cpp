@@ -42,16 +42,26 @@ std::string difference(const json& wanted, const json& found, const std::string&
   return wanted == found ? "" : differ();
 }
 
+const std::string kFolder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
+
+/// A study of a bundled model, and the golden that it is held against.
+struct Held {
+  json found, wanted;
+};
+
+Held held(const std::string& name, const std::string& prefix, const std::vector<std::string>& options) {
+  std::vector<std::string> words = {
+      "study", ATTNCTL_SOURCE_DIR "/data/" + name, "--input", kFolder + "corpus.txt", "--format", "json"};
+  words.insert(words.end(), options.begin(), options.end());
+  const RunResult result = run_attnctl(words);
+  REQUIRE(result.status == 0);
+  return {json::parse(result.out), json::parse(slurp(kFolder + prefix + name + ".json"))};
+}
+
 TEST_CASE("a study of 200 sentences gives what NumPy finds by the definitions") {
-  const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
   for (const std::string name : {"tiny-bert", "tiny-llama"}) {
     CAPTURE(name);
-    const RunResult result =
-        run_attnctl({"study", ATTNCTL_SOURCE_DIR "/data/" + name, "--input", folder + "corpus.txt",
-                     "--batch-tokens", "300", "--format", "json"});
-    REQUIRE(result.status == 0);
-    const json found = json::parse(result.out);
-    const json wanted = json::parse(slurp(folder + name + ".json"));
+    const auto [found, wanted] = held(name, "", {"--batch-tokens", "300"});
     CHECK(wanted.size() == 7);
     for (const auto& [section, items] : wanted.items()) {
       // Extremes are of single rows, with all that a float32 pass errs in one.
@@ -62,15 +72,10 @@ TEST_CASE("a study of 200 sentences gives what NumPy finds by the definitions") 
 }
 
 TEST_CASE("pairs of heads and rollout are what NumPy finds without any shortcut") {
-  const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
   for (const std::string name : {"tiny-bert", "tiny-llama"}) {
     CAPTURE(name);
-    const RunResult result =
-        run_attnctl({"study", ATTNCTL_SOURCE_DIR "/data/" + name, "--input", folder + "corpus.txt",
-                     "--measures", "pairs,rollout", "--batch-tokens", "300", "--format", "json"});
-    REQUIRE(result.status == 0);
-    const json found = json::parse(result.out);
-    const json wanted = json::parse(slurp(folder + "pairs-" + name + ".json"));
+    const auto [found, wanted] =
+        held(name, "pairs-", {"--measures", "pairs,rollout", "--batch-tokens", "300"});
     CHECK(wanted.size() == 2);
     for (const auto& [section, items] : wanted.items())
       CHECK(difference(items, found.at(section), section, 1e-6) == "");
@@ -95,8 +100,7 @@ TEST_CASE("syntax and coreference are what an independent program counts") {
     const RunResult result = run_attnctl(words);
     REQUIRE(result.status == 0);
     const json found = json::parse(result.out);
-    const json wanted = json::parse(
-        slurp(ATTNCTL_SOURCE_DIR "/tests/golden/study/treebank-" + std::string(row.model) + ".json"));
+    const json wanted = json::parse(slurp(kFolder + "treebank-" + row.model + ".json"));
     CHECK(wanted.size() == 3);
     for (const auto& [section, items] : wanted.items())
       CHECK(difference(items, found.at(section), section, 1e-6) == "");
@@ -104,15 +108,10 @@ TEST_CASE("syntax and coreference are what an independent program counts") {
 }
 
 TEST_CASE("the rarest tokens, and what shuffled ones give, are what NumPy finds by the definitions") {
-  const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
   for (const std::string name : {"tiny-bert", "tiny-llama"}) {
     CAPTURE(name);
-    const RunResult result = run_attnctl(
-        {"study", ATTNCTL_SOURCE_DIR "/data/" + name, "--input", folder + "corpus.txt", "--measures",
-         "rare,repeats", "--null-shuffle", "2", "--batch-tokens", "500", "--format", "json"});
-    REQUIRE(result.status == 0);
-    const json found = json::parse(result.out);
-    json wanted = json::parse(slurp(folder + "rare-" + name + ".json"));
+    auto [found, wanted] =
+        held(name, "rare-", {"--measures", "rare,repeats", "--null-shuffle", "2", "--batch-tokens", "500"});
     CHECK(wanted.size() == 2);
     // Ends of intervals are to the four decimals of Student's t.
     CHECK(difference(wanted["rare"], found["rare"], "rare", 1e-5) == "");
@@ -125,11 +124,24 @@ TEST_CASE("the rarest tokens, and what shuffled ones give, are what NumPy finds 
   }
 }
 
+TEST_CASE("the probe and the roles over 200 sentences are what NumPy finds by the definitions") {
+  for (const std::string name : {"tiny-bert", "tiny-llama"}) {
+    CAPTURE(name);
+    auto [found, wanted] = held(name, "roles-", {"--measures", "probe,roles", "--batch-tokens", "500"});
+    for (const char* const section : {"probe", "roles"}) {
+      // Ends of intervals are to the four decimals of Student's t.
+      CHECK(difference(wanted.at(section), found.at(section), section, 1e-5) == "");
+      for (json& row : wanted.at(section)) {
+        for (const char* const end : {"low", "high", "interval"}) row.erase(end);
+      }
+      CHECK(difference(wanted.at(section), found.at(section), section, 1e-6) == "");
+    }
+  }
+}
+
 TEST_CASE("quantiles of a study lie between its extremes and in order") {
-  const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
-  const RunResult result = run_attnctl({"study", ATTNCTL_SOURCE_DIR "/data/tiny-llama", "--input",
-                                        folder + "corpus.txt", "--measures", "metrics", "--format", "json"});
-  for (const json& row : json::parse(result.out).at("distributions")) {
+  const json found = held("tiny-llama", "", {"--measures", "metrics"}).found;
+  for (const json& row : found.at("distributions")) {
     CAPTURE(row.dump());
     double before = row["minimum"];
     for (const char* name : {"q05", "q25", "median", "q75", "q95", "maximum"}) {

@@ -105,27 +105,15 @@ class OffsetMasks {
   std::map<const VisibleKeys*, std::vector<std::uint32_t>> masks_;  // [queries]
 };
 
-class RolesMeasure final : public PerHead<HeadHabits> {
+class RolesMeasure final : public PerHeadOfTokens<HeadHabits> {
  public:
-  explicit RolesMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
+  explicit RolesMeasure(const StudyShape& shape) : PerHeadOfTokens(shape, {}) {}
 
   void begin(const StudyBlock& block) override;
   void panel(const StudyPanel& panel) override;
   void end() override {
     for (std::size_t h = 0; h < states_.size(); ++h) close(h);
     masks_.clear();
-  }
-  void merge(const Measure& other) override {
-    PerHead::merge(other);
-    names_.merge(dynamic_cast<const RolesMeasure&>(other).names_);
-  }
-  void save(StateWriter& out) const override {
-    PerHead::save(out);
-    names_.save(out);
-  }
-  void load(StateReader& in) override {
-    PerHead::load(in);
-    names_.load(in);
   }
   void finish(StudyResults& results) const override;
 
@@ -145,7 +133,6 @@ class RolesMeasure final : public PerHead<HeadHabits> {
   void add(Habits<SentenceTerm>& terms, const PatternRow& row, const StudyPanel& panel);
   [[nodiscard]] std::optional<std::size_t> best_offset(const HeadHabits& head) const;
 
-  TokenNames names_;              // of special tokens
   std::vector<Places> specials_;  // [sequences] of the block
   std::vector<Open> open_;        // [heads]
   OffsetMasks masks_;

@@ -50,28 +50,15 @@ struct HeadTargets {
 /// Keys of a sequence by what they are.
 using Targets = std::map<std::int64_t, std::vector<std::size_t>>;
 
-class SpecialMeasure final : public PerHead<HeadTargets> {
+class SpecialMeasure final : public PerHeadOfTokens<HeadTargets> {
  public:
-  explicit SpecialMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
+  explicit SpecialMeasure(const StudyShape& shape) : PerHeadOfTokens(shape, {}) {}
 
   void begin(const StudyBlock& block) override;
   void panel(const StudyPanel& panel) override;
-  void merge(const Measure& other) override {
-    PerHead::merge(other);
-    names_.merge(dynamic_cast<const SpecialMeasure&>(other).names_);
-  }
-  void save(StateWriter& out) const override {
-    PerHead::save(out);
-    names_.save(out);
-  }
-  void load(StateReader& in) override {
-    PerHead::load(in);
-    names_.load(in);
-  }
   void finish(StudyResults& results) const override;
 
  private:
-  TokenNames names_;              // of the tokens that came
   std::vector<Targets> targets_;  // [sequences] of the block
 };
 

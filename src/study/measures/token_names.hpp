@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attnctl/study/measure.hpp"
 #include "attnctl/study/state_io.hpp"
 
 #include <cstddef>
@@ -8,8 +9,6 @@
 #include <string>
 
 namespace attnctl {
-
-struct Sequence;
 
 /// What the tokens that a measure tells apart by their ids are called; part of its state, as results are
 /// written without the model.
@@ -25,6 +24,29 @@ class TokenNames {
 
  private:
   std::map<std::int64_t, std::string> names_;
+};
+
+/// PerHead with the names of the tokens that the states are of.
+template <typename State>
+class PerHeadOfTokens : public PerHead<State> {
+ public:
+  using PerHead<State>::PerHead;
+
+  void merge(const Measure& other) override {
+    PerHead<State>::merge(other);
+    names_.merge(dynamic_cast<const PerHeadOfTokens&>(other).names_);
+  }
+  void save(StateWriter& out) const override {
+    PerHead<State>::save(out);
+    names_.save(out);
+  }
+  void load(StateReader& in) override {
+    PerHead<State>::load(in);
+    names_.load(in);
+  }
+
+ protected:
+  TokenNames names_;
 };
 
 }  // namespace attnctl

@@ -1,0 +1,22 @@
+"""What the scripts that make goldens of studies share: the bundled models, and how goldens are written."""
+import json
+from pathlib import Path
+
+import torch
+import transformers
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+MODELS = {"tiny-bert": transformers.BertModel, "tiny-llama": transformers.LlamaModel}
+
+
+def write_goldens(prefix, make):
+    """study/PREFIXNAME.json with what make(NAME, lines) gives of every model over the corpus of make_study.py: nine digits, a
+    line a head."""
+    torch.set_num_threads(1)
+    lines = (HERE / "study" / "corpus.txt").read_text().splitlines()
+    for name in MODELS:
+        text = json.dumps(make(name, lines), default=float)
+        document = json.loads(text, parse_float=lambda number: float(f"{float(number):.9g}"))
+        parts = [f'"{key}": ' + json.dumps(value).replace('}, {"head"', '},\n{"head"') for key, value in document.items()]
+        (HERE / "study" / f"{prefix}{name}.json").write_text("{" + ",\n".join(parts) + "}\n")
