@@ -12,12 +12,6 @@ std::set<std::size_t> occupied_groups(const RelationScores& relations) {
   return groups;
 }
 
-/// Offsets by their answers.
-constexpr std::int64_t offset_of(std::size_t answer) {
-  const auto offset = static_cast<std::int64_t>(answer) - SyntaxResults::kFarthest;
-  return offset < 0 ? offset : offset + 1;
-}
-
 }  // namespace
 
 std::optional<std::size_t> SyntaxResults::offset_answer(std::int64_t offset) {
