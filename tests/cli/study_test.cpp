@@ -113,7 +113,7 @@ TEST_CASE("threads, shards and their order change no byte of a study") {
     const RunResult result = merge(files);
     CHECK(result.status == 0);
     CHECK(result.out == whole);
-    std::ranges::rotate(files, files.begin() + 2);
+    std::rotate(files.begin(), files.begin() + 2, files.end());
     std::swap(files[0], files[4]);
   }
   const std::string half = study.path("half.state");
@@ -220,11 +220,11 @@ TEST_CASE("damaged states are refused") {
       {"{}", "is no state of a study"},
       {"", "is no state of a study"},
   };
-  for (const auto& [text, part] : rows) {
-    CAPTURE(part);
-    const RunResult result = merge({study.folder.write("bad.state", text).string()});
+  for (const auto& row : rows) {
+    CAPTURE(row.second);
+    const RunResult result = merge({study.folder.write("bad.state", row.first).string()});
     CHECK(result.status == 3);
-    CHECK(result.err.find(part) != std::string::npos);
+    CHECK(result.err.find(row.second) != std::string::npos);
   }
   CHECK(merge({study.path("absent.state")}).status == 4);
 }

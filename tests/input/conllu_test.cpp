@@ -159,7 +159,7 @@ TEST_CASE("brackets of Entity= are mentions, with the head of their words") {
     CHECK(mentions(sentences.front()) == each.want);
     CHECK(mentions(sentences.back()) == "e1[0]0n ");
   }
-  for (const auto& [misc, part] : std::vector<std::pair<std::string, const char*>>{
+  for (const auto& row : std::vector<std::pair<std::string, const char*>>{
            {"Entity=(e1", "\"e1\" is not closed in its sentence"},
            {"Entity=e1)", "\"e1\" is closed and was not opened"},
            {"Entity=(e1)e1)", "\"e1\" is closed and was not opened"},
@@ -167,9 +167,9 @@ TEST_CASE("brackets of Entity= are mentions, with the head of their words") {
            {"Entity=(e1)x", "\"x\" neither opens nor closes"},
            {"Entity=(e1[2/2])", "\"e1[2/2]\" has no first part"},
        }) {
-    CAPTURE(misc);
-    CHECK_THROWS_WITH_AS(read(word("1", "X", "0", misc)), doctest::Contains(part), Error);
-    CHECK_THROWS_WITH_AS(read(word("1", "X", "0", misc)), doctest::Contains("x.conllu: line"), Error);
+    CAPTURE(row.first);
+    CHECK_THROWS_WITH_AS(read(word("1", "X", "0", row.first)), doctest::Contains(row.second), Error);
+    CHECK_THROWS_WITH_AS(read(word("1", "X", "0", row.first)), doctest::Contains("x.conllu: line"), Error);
   }
 }
 

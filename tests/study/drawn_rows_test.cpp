@@ -84,7 +84,7 @@ TEST_CASE("rows that were drawn come back from a state, and damage is found") {
   StateWriter unordered;
   unordered.number(2);
   unordered.number(2);
-  for (const std::uint64_t drawn : {9, 3}) {
+  for (const std::uint64_t drawn : {9U, 3U}) {
     for (const std::uint64_t part : {drawn, std::uint64_t{0}, std::uint64_t{0}}) unordered.number(part);
     unordered.floats(std::vector<float>{1});
   }

@@ -88,7 +88,7 @@ TEST_CASE("intervals: of a sure thing a point, of a difference paired, of few gr
   CHECK(gain->low == doctest::Approx(1 - share->high));
   CHECK(gain->high == doctest::Approx(1 - share->low));
   GroupScores few(1);
-  for (const std::size_t group : {0, 1, 2, 3}) few.group(group)[0] = 10;
+  for (const std::size_t group : {0U, 1U, 2U, 3U}) few.group(group)[0] = 10;
   CHECK_FALSE(bootstrap.interval(few, 0));
   few.group(40)[0] = 1;
   CHECK(bootstrap.interval(few, 0));
@@ -130,7 +130,7 @@ TEST_CASE("scores merge in any order to the same bytes, and damaged ones are ref
     CHECK_THROWS_AS(read.load(in), Error);
   }
   StateWriter outside;
-  for (const std::uint64_t number : {1, 64, 0, 0, 0}) outside.number(number);
+  for (const std::uint64_t number : {1U, 64U, 0U, 0U, 0U}) outside.number(number);
   GroupScores read(2);
   StateReader in(outside.bytes(), "outside");
   CHECK_THROWS_WITH_AS(read.load(in), doctest::Contains("groups of sentences"), Error);

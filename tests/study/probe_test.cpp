@@ -44,16 +44,16 @@ TEST_CASE("an interval is that of a ratio over sentences") {
 }
 
 TEST_CASE("quantiles of Student's t are those of SciPy") {
-  for (const auto& [degrees, wanted] : std::vector<std::pair<std::uint64_t, double>>{{1, 12.706205},
-                                                                                     {2, 4.302653},
-                                                                                     {5, 2.570582},
-                                                                                     {30, 2.042272},
-                                                                                     {31, 2.039513},
-                                                                                     {40, 2.021075},
-                                                                                     {100, 1.983972},
-                                                                                     {1000, 1.962339}}) {
-    CAPTURE(degrees);
-    CHECK(student_quantile(degrees) == doctest::Approx(wanted).epsilon(3e-5));
+  for (const auto& row : std::vector<std::pair<std::uint64_t, double>>{{1, 12.706205},
+                                                                       {2, 4.302653},
+                                                                       {5, 2.570582},
+                                                                       {30, 2.042272},
+                                                                       {31, 2.039513},
+                                                                       {40, 2.021075},
+                                                                       {100, 1.983972},
+                                                                       {1000, 1.962339}}) {
+    CAPTURE(row.first);
+    CHECK(student_quantile(row.first) == doctest::Approx(row.second).epsilon(3e-5));
   }
 }
 

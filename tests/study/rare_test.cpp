@@ -111,15 +111,15 @@ TEST_CASE("files of frequencies are read by token or id") {
       {"id\tcount\n4\t1\n", "line 2: got \"4\", need an id of the model, 0 to 3"},
       {"id\tcount\na\t1\n", "line 2: got \"a\", need an id"},
   };
-  for (const auto& [text, part] : bad) {
-    CAPTURE(text);
+  for (const auto& row : bad) {
+    CAPTURE(row.first);
     try {
-      (void)read(text);
+      (void)read(row.first);
       FAIL_CHECK("was read");
     } catch (const Error& error) {
       CAPTURE(error.what());
       CHECK(error.status() == Status::bad_input);
-      CHECK(std::string(error.what()).find(part) != std::string::npos);
+      CHECK(std::string(error.what()).find(row.second) != std::string::npos);
     }
   }
 }

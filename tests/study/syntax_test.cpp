@@ -150,7 +150,7 @@ std::string saved(const Measure& measure) {
 
 TEST_CASE("a head that attends to each word's head is always right, and one to the next word as its offset") {
   const Fixture fixture;
-  for (const std::size_t panel_rows : {3, 1000}) {
+  for (const std::size_t panel_rows : {3U, 1000U}) {
     CAPTURE(panel_rows);
     const auto all = fixture.measured(sentences(0, 60), 0, panel_rows);
     all->merge(*fixture.measured(sentences(60, 60), 1, panel_rows));
