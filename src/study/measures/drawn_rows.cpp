@@ -43,7 +43,7 @@ void DrawnRows::load(StateReader& in, std::size_t width) {
   for (std::size_t i = 0; i < count; ++i) {
     DrawnKey key;
     for (std::uint64_t* const part : {&key.drawn, &key.block, &key.row}) *part = in.number();
-    if (!rows_.empty() && key <= std::prev(rows_.end())->first)
+    if (!rows_.empty() && !(std::prev(rows_.end())->first < key))
       in.damaged("rows of outputs that are not in order");
     rows_.emplace(key, in.floats(width));
   }
@@ -54,7 +54,7 @@ BlockDraw::BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, 
   const std::uint64_t of_block = Random(seed, block).next();
   std::vector<DrawnKey> drawn(rows);
   for (std::size_t row = 0; row < rows; ++row) drawn[row] = {Random(of_block, row).next(), block, row};
-  std::ranges::sort(drawn);
+  std::sort(drawn.begin(), drawn.end());
   drawn.resize(std::min(rows, most));
   for (const DrawnKey& key : drawn) keys_[key.row] = key;
 }

@@ -2,11 +2,11 @@
 
 #include "attnctl/study/state_io.hpp"
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 namespace attnctl {
@@ -15,7 +15,9 @@ namespace attnctl {
 struct DrawnKey {
   std::uint64_t drawn = 0, block = 0, row = 0;
 
-  [[nodiscard]] auto operator<=>(const DrawnKey&) const = default;
+  [[nodiscard]] bool operator<(const DrawnKey& other) const {
+    return std::tie(drawn, block, row) < std::tie(other.drawn, other.block, other.row);
+  }
 };
 
 /// So many rows of a whole corpus, each set of them as likely as any other: those with the smallest random

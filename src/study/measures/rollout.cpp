@@ -252,6 +252,7 @@ StudyText RolloutMeasure::page() const {
     row[2 + 2 * place] = mean_cell(sums.uniform, sums.rows);
   }
   std::vector<std::vector<Cell>> cells;
+  cells.reserve(rows.size());
   for (auto& [layer, row] : rows) cells.push_back(std::move(row));
   return {"Rollout: what reaches special tokens, by layer (null: of even weights)",
           make_table("rollout", std::move(columns), std::move(cells))};
