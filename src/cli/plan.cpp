@@ -46,7 +46,6 @@ class PlanCommand {
   void run();
 
  private:
-  [[nodiscard]] StudyHeader header() const;
   [[nodiscard]] Record settings() const;
   void hash_all();
   void survey(const StudyState& state);
@@ -79,19 +78,6 @@ PlanCommand::PlanCommand(const PlanOptions& options, Target target)
       corpus_(corpus_options(scope_, measures_)) {
   if (scope_.measures.empty())
     measures_ = within_limit(measures_, selection_.heads.size(), session_.warnings);
-}
-
-StudyHeader PlanCommand::header() const {
-  StudyHeader header{.identity = {},
-                     .shape = shape_of(selection_, open_.model.config(), scope_.seed),
-                     .measures = measures_,
-                     .null_models = scope_.null_models,
-                     .null_shuffles = scope_.null_shuffles,
-                     .model = {},
-                     .model_path = {},
-                     .files = {}};
-  header.shape.fold_subtypes = scope_.fold_subtypes;
-  return header;
 }
 
 Record PlanCommand::settings() const {
@@ -140,9 +126,7 @@ void PlanCommand::survey(const StudyState& state) {
 
 void PlanCommand::measure(StudyState& state) {
   Warnings ignored;  // those of the model's own binding, again
-  std::vector<Model> null_models;
-  for (std::size_t i = 0; i < scope_.null_models; ++i)
-    null_models.push_back(random_twin(open_.model, scope_.seed + i, ignored));
+  const std::vector<Model> null_models = random_twins(open_.model, scope_.null_models, scope_.seed, ignored);
   Pool pool(std::min(session_.pool.size(), available_threads()));
   const StudyRun run{.model = open_.model,
                      .vocabulary = open_.vocabulary,
@@ -208,7 +192,7 @@ void PlanCommand::run() {
   plan_.cost.start = since(begin_);
   plan_.model = model_record(open_.model);
   plan_.settings = settings();
-  StudyState state(header());
+  StudyState state(study_header(scope_, measures_, shape_of(selection_, open_.model.config(), scope_.seed)));
   survey(state);
   measure(state);
   divide();

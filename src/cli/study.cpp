@@ -141,16 +141,11 @@ StudyIdentity StudyCommand::identity() {
 }
 
 StudyHeader StudyCommand::header() {
-  const ModelConfig& config = open_.model.config();
-  StudyHeader header{.identity = identity(),
-                     .shape = shape_of(selection_, config, scope_.seed),
-                     .measures = measures_,
-                     .null_models = scope_.null_models,
-                     .null_shuffles = scope_.null_shuffles,
-                     .model = model_record(open_.model),
-                     .model_path = open_.model.source().given,
-                     .files = {}};
-  header.shape.fold_subtypes = scope_.fold_subtypes;
+  StudyHeader header =
+      study_header(scope_, measures_, shape_of(selection_, open_.model.config(), scope_.seed));
+  header.identity = identity();
+  header.model = model_record(open_.model);
+  header.model_path = open_.model.source().given;
   for (const CorpusFile& file : corpus_.files) header.files.push_back(file.path.string());
   return header;
 }
@@ -186,9 +181,7 @@ void StudyCommand::run() {
   if (target_) output.emplace(*target_, options_.output, session_);
   StudyState state = begin_or_resume();
   Warnings ignored;  // those of the model's own binding, again
-  std::vector<Model> null_models;
-  for (std::size_t i = 0; i < scope_.null_models; ++i)
-    null_models.push_back(random_twin(open_.model, scope_.seed + i, ignored));
+  const std::vector<Model> null_models = random_twins(open_.model, scope_.null_models, scope_.seed, ignored);
   std::optional<TokenFrequencies> rarity;
   if (needs_frequencies()) rarity = frequencies();
   session_.progress.begin("study", corpus_bytes_);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -122,6 +123,17 @@ CorpusOptions corpus_options(const StudyScope& scope, std::span<const MeasureRow
   for (const InputItem& item : scope.inputs.items)
     corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
   return corpus;
+}
+
+StudyHeader study_header(const StudyScope& scope, const std::vector<const MeasureRow*>& measures,
+                         StudyShape shape) {
+  shape.fold_subtypes = scope.fold_subtypes;
+  StudyHeader header;
+  header.shape = std::move(shape);
+  header.measures = measures;
+  header.null_models = scope.null_models;
+  header.null_shuffles = scope.null_shuffles;
+  return header;
 }
 
 std::vector<std::filesystem::path> files_read(const StudyScope& scope) {

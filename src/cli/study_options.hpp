@@ -2,6 +2,7 @@
 
 #include "attnctl/study/corpus_blocks.hpp"
 #include "attnctl/study/measure.hpp"
+#include "attnctl/study/study_state.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +51,10 @@ void require_study_scope(const StudyScope& scope);
 
 [[nodiscard]] CorpusOptions corpus_options(const StudyScope& scope,
                                            std::span<const MeasureRow* const> measures);
-/// The corpus' files, the model's and --frequencies, which no output may replace.
+/// What the options say of a study, apart from its identity and where things lie.
+[[nodiscard]] StudyHeader study_header(const StudyScope& scope,
+                                       const std::vector<const MeasureRow*>& measures, StudyShape shape);
+/// The files of the corpus, of the model and of --frequencies, which no output may replace.
 [[nodiscard]] std::vector<std::filesystem::path> files_read(const StudyScope& scope);
 /// The catalogue of measures, for --help.
 [[nodiscard]] std::string measures_footer();

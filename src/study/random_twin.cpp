@@ -63,4 +63,11 @@ Model random_twin(const Model& model, std::uint64_t seed, Warnings& warnings) {
   return Model::bind(std::move(source), warnings);
 }
 
+std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
+                                Warnings& warnings) {
+  std::vector<Model> twins;
+  for (std::size_t i = 0; i < count; ++i) twins.push_back(random_twin(model, seed + i, warnings));
+  return twins;
+}
+
 }  // namespace attnctl

@@ -3,7 +3,9 @@
 #include "attnctl/base/warnings.hpp"
 #include "attnctl/model/model.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace attnctl {
 
@@ -12,5 +14,8 @@ namespace attnctl {
 /// they are. The same for the same seed. Its matrices are copies, those of `model` apart; `model` and
 /// `warnings` must outlive it.
 [[nodiscard]] Model random_twin(const Model& model, std::uint64_t seed, Warnings& warnings);
+/// So many of them, of the seeds from `seed` on.
+[[nodiscard]] std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
+                                              Warnings& warnings);
 
 }  // namespace attnctl
