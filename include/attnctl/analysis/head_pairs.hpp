@@ -17,7 +17,7 @@ namespace attnctl {
 }
 
 /// Of patterns [heads, weights], rows one behind the other: the sum over rows of the Jensen-Shannon
-/// divergence in nats, and the sum of products of weights.
+/// divergence (Lin 1991) in nats, and the sum of products of weights. Throws nothing but std::bad_alloc.
 struct PatternPairs {
   std::vector<double> divergence;  // [pairs]
   std::vector<double> product;     // [pairs]
