@@ -71,14 +71,18 @@ std::vector<ShardPlan> ShardPlanner::shards(std::size_t nodes) const {
 
 NodesPlan ShardPlanner::nodes(std::size_t nodes) const {
   NodesPlan plan{.nodes = nodes};
+  const std::vector<ShardPlan> plans = shards(nodes);
   double sum = 0;
-  for (const ShardPlan& shard : shards(nodes)) {
+  for (const ShardPlan& shard : plans) {
     plan.seconds = std::max(plan.seconds, shard.seconds);
     plan.cpu_seconds += shard.cpu_seconds;
     sum += shard.seconds;
   }
+  // The slowest over the mean, less 1, as the time that the others wait: never below 0 by rounding.
+  double waiting = 0;
+  for (const ShardPlan& shard : plans) waiting += plan.seconds - shard.seconds;
+  plan.imbalance = waiting / sum;
   const auto count = static_cast<double>(nodes);
-  plan.imbalance = plan.seconds / (sum / count) - 1;
   plan.efficiency = alone_ / (count * plan.seconds);
   return plan;
 }

@@ -101,6 +101,15 @@ TEST_CASE("every shard starts and reads the whole corpus, one worker at a time")
   CHECK(many.shards(1)[0].seconds == doctest::Approx(5 + 2 + 1));  // the last block is read after 2 seconds
 }
 
+TEST_CASE("shards that take the same time are in balance, to the last bit") {
+  for (std::uint64_t nodes = 1; nodes <= 64; ++nodes) {
+    CAPTURE(nodes);
+    Even even(nodes);
+    even.cost.start = 0.0372;  // a sum of equal numbers rounds: 3 * 0.1 / 3 is over 0.1
+    CHECK(ShardPlanner(even.blocks, even.cost, 1).nodes(nodes).imbalance == 0);
+  }
+}
+
 TEST_CASE("nodes are suggested as long as they are of use") {
   const Even even(100);
   CHECK(ShardPlanner(even.blocks, even.cost, 1).suggested_nodes() == 100);
