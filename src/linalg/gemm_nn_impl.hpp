@@ -29,18 +29,17 @@ struct ProductsOfColumns {
     std::size_t c_stride;
     float alpha;
     bool accumulate;
-    Ahead ahead;  // its stride is between steps, a line for each count
   };
 
-  template <std::size_t R>
-  static void sum_tile(const Tile& t) {
+  /// What a tile does beside its sums: `meanwhile(p)` once in each of its steps.
+  template <std::size_t R, typename Meanwhile>
+  static void sum_tile(const Tile& t, Meanwhile& meanwhile) {
     Batch sums[R][vectors];
     each<R>([&](auto i) { each<vectors>([&](auto j) { sums[i][j] = Batch(0.0F); }); });
     for (std::size_t p = 0; p < t.k; ++p) {
       Batch right[vectors];
       each<vectors>([&](auto j) { right[j] = Batch::load_unaligned(t.b + p * t.b_stride + j * lanes); });
-      for (std::size_t line = 0; line < t.ahead.count; ++line)
-        prefetch(t.ahead.data + p * t.ahead.stride + line * 16);
+      meanwhile(p);
       each<R>([&](auto i) {
         const Batch left(t.a[i * t.a_stride + p]);
         each<vectors>([&](auto j) { sums[i][j] = xsimd::fma(left, right[j], sums[i][j]); });
@@ -57,14 +56,17 @@ struct ProductsOfColumns {
     });
   }
 
-  template <std::size_t... R>
-  static void tile_of(const Tile& t, std::size_t count, std::index_sequence<R...> /*rows*/) {
-    ((count == R + 1 ? sum_tile<R + 1>(t) : void()), ...);
+  template <typename Meanwhile, std::size_t... R>
+  static void tile_of(const Tile& t, Meanwhile& meanwhile, std::size_t count,
+                      std::index_sequence<R...> /*rows*/) {
+    ((count == R + 1 ? sum_tile<R + 1>(t, meanwhile) : void()), ...);
   }
 
   /// `count` rows of columns [first, last) of a tile: all of them, or by way of a buffer.
-  static void tile_part(Tile t, std::size_t count, std::size_t first, std::size_t last) {
-    if (first == 0 && last == cols) return tile_of(t, count, std::make_index_sequence<rows>{});
+  template <typename Meanwhile>
+  static void tile_part(Tile t, Meanwhile&& meanwhile, std::size_t count, std::size_t first,
+                        std::size_t last) {
+    if (first == 0 && last == cols) return tile_of(t, meanwhile, count, std::make_index_sequence<rows>{});
     alignas(64) float whole[rows * cols];
     float* const c = t.c;
     const std::size_t c_stride = t.c_stride;
@@ -72,7 +74,7 @@ struct ProductsOfColumns {
     t.c = whole;
     t.c_stride = cols;
     t.accumulate = false;
-    tile_of(t, count, std::make_index_sequence<rows>{});
+    tile_of(t, meanwhile, count, std::make_index_sequence<rows>{});
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t j = first; j < last; ++j) {
         float& to = c[i * c_stride + (j - first)];
@@ -119,11 +121,15 @@ struct ProductsOfColumns {
         const Part asked(lines, u * row_tiles + r, row_tiles * col_tiles);
         const Ahead ahead{chunk.next == nullptr ? nullptr : chunk.next + asked.first * 16, p.b_stride,
                           chunk.next == nullptr ? 0 : asked.count};
+        const auto ask = [&ahead](std::size_t step) __attribute__((always_inline)) {
+          for (std::size_t line = 0; line < ahead.count; ++line)
+            prefetch(ahead.data + step * ahead.stride + line * 16);
+        };
         tile_part({chunk.depth, p.a + own.first * p.a_stride + chunk.first_inner, p.a_stride,
                    packed ? room + u * cols * chunk.depth : b + u * cols, packed ? cols : p.b_stride,
                    p.c + own.first * p.c_stride + chunk.first_col + u * cols, p.c_stride, p.alpha,
-                   p.accumulate || chunk.first_inner > 0, ahead},
-                  own.count, 0, width);
+                   p.accumulate || chunk.first_inner > 0},
+                  ask, own.count, 0, width);
       }
     }
   }
@@ -155,17 +161,11 @@ struct ProductsOfColumns {
         const std::size_t to = last_col - u * cols < cols ? last_col - u * cols : cols;
         for (std::size_t r = 0; r < row_tiles; ++r) {
           const Part own(p.m, r, row_tiles);
-          tile_part({depth,
-                     p.a + own.first * p.a_stride + first,
-                     p.a_stride,
-                     p.b + u * p.b_stride + first * cols,
-                     cols,
-                     p.c + own.first * p.c_stride + (u * cols + from - first_col),
-                     p.c_stride,
-                     p.alpha,
-                     p.accumulate || first > 0,
-                     {}},
-                    own.count, from, to);
+          tile_part(
+              {depth, p.a + own.first * p.a_stride + first, p.a_stride, p.b + u * p.b_stride + first * cols,
+               cols, p.c + own.first * p.c_stride + (u * cols + from - first_col), p.c_stride, p.alpha,
+               p.accumulate || first > 0},
+              [](std::size_t /*step*/) {}, own.count, from, to);
         }
       }
     }
