@@ -17,13 +17,17 @@ constexpr std::size_t kChunk = 1024;
 /// Columns of outputs whose products are taken at a time, unless one head has more.
 constexpr std::size_t kGroup = 512;
 
-void add_divergences(MatrixView<const float> patterns, std::vector<double>& to) {
+void add_divergences(MatrixView<const float> patterns, OwnedMatrix<float>& halves, std::vector<double>& to) {
   const Kernels& kernel = kernels();
+  const auto half = [&](std::size_t head) { return halves.view().row(head).first(patterns.cols); };
   std::vector<double> entropies;  // negative ones
-  for (std::size_t h = 0; h < patterns.rows; ++h) entropies.push_back(kernel.sum_x_log_x(patterns.row(h)));
+  for (std::size_t h = 0; h < patterns.rows; ++h) {
+    std::ranges::transform(patterns.row(h), half(h).begin(), [](float weight) { return weight / 2; });
+    entropies.push_back(kernel.sum_x_log_x_of_sum(half(h), half(h)));
+  }
   for (std::size_t a = 0; a < patterns.rows; ++a) {
     for (std::size_t b = a + 1; b < patterns.rows; ++b) {
-      const double joint = kernel.sum_x_log_x_of_mean(patterns.row(a), patterns.row(b));
+      const double joint = kernel.sum_x_log_x_of_sum(half(a), half(b));
       to[pair_index(patterns.rows, a, b)] += (entropies[a] + entropies[b]) / 2 - joint;
     }
   }
@@ -127,10 +131,11 @@ PatternPairs pattern_pairs(std::span<const float> patterns, std::size_t heads) {
   PatternPairs sums{std::vector<double>(pair_count(heads)), std::vector<double>(pair_count(heads))};
   const std::size_t weights = patterns.size() / heads;
   const MatrixView<const float> all(patterns.data(), heads, weights);
+  OwnedMatrix<float> halves(heads, std::min(kChunk, weights));
   OwnedMatrix<float> room(heads, heads);
   for (std::size_t first = 0; first < weights; first += kChunk) {
     const MatrixView<const float> chunk = all.col_range(first, std::min(kChunk, weights - first));
-    add_divergences(chunk, sums.divergence);
+    add_divergences(chunk, halves, sums.divergence);
     add_products(chunk, room, sums.product);
   }
   return sums;

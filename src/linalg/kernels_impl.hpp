@@ -282,27 +282,23 @@ struct VectorKernels {
     map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::tanh(v); });
   }
 
+  static constexpr double ln2 = 0.69314718055994531;
+
   static double sum_x_log_x(std::span<const float> x) {
-    const Batch zero(0.0F);
-    return sum_of(x.data(), x.size(), 0, [&](const Batch& sum, const Batch& v) {
-      return sum + xsimd::select(v <= zero, zero, v * Math::log(v));
-    });
+    return ln2 * sum_of(x.data(), x.size(), 0,
+                        [](const Batch& sum, const Batch& v) { return Part::fma(v, Math::log2(v), sum); });
   }
 
-  static double sum_x_log_x_of_mean(std::span<const float> a, std::span<const float> b) {
-    const Batch zero(0.0F);
-    const Batch half(0.5F);
-    const auto add = [&](const Batch& sum, const Batch& x, const Batch& y) {
-      const Batch mean = (x + y) * half;
-      return sum + xsimd::select(mean <= zero, zero, mean * Math::log(mean));
-    };
-    return sum_of(a.data(), b.data(), a.size(), add);
+  static double sum_x_log_x_of_sum(std::span<const float> a, std::span<const float> b) {
+    return ln2 * sum_of(a.data(), b.data(), a.size(), [](const Batch& sum, const Batch& x, const Batch& y) {
+             const Batch v = x + y;
+             return Part::fma(v, Math::log2(v), sum);
+           });
   }
 
   static constexpr Kernels table(std::string_view name) {
-    return {name,     softmax,      layer_norm, rms_norm,    add,
-            multiply, scale,        gelu_erf,   gelu_tanh,   silu,
-            relu,     relu_squared, tanh,       sum_x_log_x, sum_x_log_x_of_mean};
+    return {name, softmax, layer_norm,   rms_norm, add,         multiply,          scale, gelu_erf, gelu_tanh,
+            silu, relu,    relu_squared, tanh,     sum_x_log_x, sum_x_log_x_of_sum};
   }
 };
 

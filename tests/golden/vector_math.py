@@ -51,11 +51,11 @@ def exp_rest(r):
     return (mpmath.expm1(r) - r) / r**2
 
 
-def log_rest(f):
-    """(ln(1 + f) - f + f^2 / 2) / f^3"""
+def log2_rest(f):
+    """log2(1 + f) / f"""
     if abs(f) < 0.01:
-        return sum((-f)**k / (k + 3) for k in range(20))
-    return (mpmath.log1p(f) - f + f**2 / 2) / f**3
+        return sum((-f)**k / (k + 1) for k in range(20)) / mpmath.log(2)
+    return mpmath.log1p(f) / mpmath.log(2) / f
 
 
 def tanh_rest(s):
@@ -114,8 +114,7 @@ def fit_mills(end, q_degree, p_degree):
 def main():
     half = mpmath.log(2) / 2 * mpmath.mpf("1.0001")
     fit("exp_rest", -half, half, 4, exp_rest, lambda r: r**2 / mpmath.exp(r))
-    fit("log_rest", mpmath.sqrt(0.5) - 1, mpmath.sqrt(2) - 1, 7, log_rest,
-        lambda f: f**2 if abs(f) < 1e-6 else f**3 / mpmath.log1p(f))
+    fit("log2_rest", mpmath.sqrt(0.5) - 1, mpmath.sqrt(2) - 1, 7, log2_rest, lambda f: abs(f) + 0.05)
     fit("tanh_rest", 0, mpmath.mpf("0.55")**2, 4, tanh_rest,
         lambda s: s if s < 1e-9 else s * mpmath.sqrt(s) / mpmath.tanh(mpmath.sqrt(s)))
     fit("center", 0, mpmath.mpf("0.5")**2, 3, center, lambda s: mpmath.sqrt(s) + mpmath.mpf("1e-3"))

@@ -39,8 +39,8 @@ struct Kernels {
 
   /// sum of x ln x over x > 0 (0 ln 0 = 0), for entropies, in double across blocks; NaN where x has one.
   double (*sum_x_log_x)(std::span<const float> x);
-  /// The same of the means (a[i] + b[i]) / 2; where a and b are equal, the same bits.
-  double (*sum_x_log_x_of_mean)(std::span<const float> a, std::span<const float> b);
+  /// The same of the sums a[i] + b[i].
+  double (*sum_x_log_x_of_sum)(std::span<const float> a, std::span<const float> b);
 };
 
 /// The best set that this CPU has.
