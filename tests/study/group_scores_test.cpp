@@ -95,6 +95,16 @@ TEST_CASE("intervals: of a sure thing a point, of a difference paired, of few gr
   CHECK_FALSE(bootstrap.interval(few, 0, kOddBlocks));
 }
 
+TEST_CASE("intervals of several answers are those of each") {
+  const Bootstrap bootstrap(4, all_groups());
+  const GroupScores scores = drawn(9, {0.1, 0.5, 0.8, 1.0}, 2);
+  const auto some = bootstrap.intervals(scores, 1, 3);
+  REQUIRE(some.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(some[i] == bootstrap.interval(scores, 1 + i));
+  CHECK(some[0] != some[1]);
+  CHECK_FALSE(bootstrap.intervals(GroupScores(2), 0, 2).back());
+}
+
 TEST_CASE("the best answer is that of even blocks, the first of equal ones") {
   GroupScores scores(4);
   CHECK_FALSE(scores.best(0, 4));

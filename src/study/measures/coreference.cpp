@@ -157,14 +157,15 @@ std::optional<double> CoreferenceMeasure::shuffled(std::size_t type, std::size_t
   return twin == nullptr ? std::nullopt : twin->scores_[type].accuracy(head, kOddBlocks);
 }
 
-ResultRow CoreferenceMeasure::row(std::size_t type, std::size_t head, const Bootstrap& bootstrap) const {
+ResultRow CoreferenceMeasure::row(std::size_t type, std::size_t head,
+                                  const std::optional<ConfidenceInterval>& interval) const {
   const GroupScores& scores = scores_[type];
   return {{"mention_type", Cell(std::string(kTypes.at(type)))},
           {"head", RowHead{head}},
           {"hits", count_cell(scores.right(head))},
           {"count", count_cell(scores.asked())},
           {"accuracy", real_cell(scores.accuracy(head))},
-          {"interval", bootstrap.interval(scores, head)},
+          {"interval", interval},
           {"nearest", baseline(scores, kNearest)},
           {"same_string", baseline(scores, kSameString)},
           {"random", baseline(scores, kRandom)},
@@ -221,7 +222,9 @@ void CoreferenceMeasure::finish(StudyResults& results) const {
   const Bootstrap bootstrap(shape_.seed, occupied);
   std::vector<ResultRow> rows;
   for (std::size_t type = 0; type < kTypes.size(); ++type) {
-    for (std::size_t head = 0; head < shape_.heads.size(); ++head) rows.push_back(row(type, head, bootstrap));
+    const auto intervals = bootstrap.intervals(scores_[type], 0, shape_.heads.size());
+    for (std::size_t head = 0; head < shape_.heads.size(); ++head)
+      rows.push_back(row(type, head, intervals[head]));
   }
   add_rows(results, shape_, "coreference", "coreference", rows);
   results.texts.push_back(text(bootstrap));

@@ -44,7 +44,8 @@ class CoreferenceMeasure final : public Measure {
                          std::size_t group, Plan& plan);
   [[nodiscard]] Cell baseline(const GroupScores& scores, Baseline which, Half half = kAllBlocks) const;
   [[nodiscard]] std::optional<double> shuffled(std::size_t type, std::size_t head) const;
-  [[nodiscard]] ResultRow row(std::size_t type, std::size_t head, const Bootstrap& bootstrap) const;
+  [[nodiscard]] ResultRow row(std::size_t type, std::size_t head,
+                              const std::optional<ConfidenceInterval>& interval) const;
   void add_evidence(StudyResults& results, const Bootstrap& bootstrap) const;
   [[nodiscard]] StudyText text(const Bootstrap& bootstrap) const;
 

@@ -3,9 +3,52 @@
 #include "attnctl/base/random.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
+#include <span>
 
 namespace attnctl {
+namespace {
+
+/// The middle 95 % of right / asked over draws in which something was asked.
+std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::span<const double> right) {
+  std::vector<double> shares;
+  shares.reserve(asked.size());
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (asked[i] > 0) shares.push_back(right[i] / asked[i]);
+  }
+  if (shares.empty()) return std::nullopt;
+  std::vector<double> end(shares.size() / 40 + 1);  // 2.5 % on either side lie outside
+  std::ranges::partial_sort_copy(shares, end);
+  const double low = end.back();
+  std::ranges::partial_sort_copy(shares, end, std::ranges::greater());
+  return ConfidenceInterval{low, end.back()};
+}
+
+/// Of every draw.
+std::vector<double> sums_of(std::span<const double> counts, const OwnedMatrix<double>& draws) {
+  std::vector<double> sums(draws.cols());
+  for (std::size_t group = 0; group < counts.size(); ++group) {
+    if (counts[group] == 0) continue;
+    const double* const times = draws.view().row(group).data();
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += times[i] * counts[group];
+  }
+  return sums;
+}
+
+/// Of counts [1 + answers, kGroups], asked and then right.
+std::vector<std::optional<ConfidenceInterval>> intervals_of(const OwnedMatrix<double>& counts,
+                                                            const OwnedMatrix<double>& draws) {
+  std::vector<std::optional<ConfidenceInterval>> intervals(counts.rows() - 1);
+  const auto asked = counts.view().row(0);
+  const auto groups = std::ranges::count_if(asked, [](double count) { return count > 0; });
+  if (static_cast<std::size_t>(groups) < Bootstrap::kFewest) return intervals;
+  const std::vector<double> asked_sums = sums_of(asked, draws);
+  for (std::size_t i = 0; i < intervals.size(); ++i)
+    intervals[i] = middle(asked_sums, sums_of(counts.view().row(1 + i), draws));
+  return intervals;
+}
+
+}  // namespace
 
 std::size_t group_of(std::uint64_t block, std::size_t sequence) {
   constexpr std::size_t run = 8;
@@ -77,51 +120,41 @@ void GroupScores::load(StateReader& in) {
 Bootstrap::Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied)
     : all_(draw(seed, occupied, kAllBlocks)), odd_(draw(seed, occupied, kOddBlocks)) {}
 
-std::array<Bootstrap::Draws, kGroups> Bootstrap::draw(std::uint64_t seed,
-                                                      const std::set<std::size_t>& occupied, Half half) {
+Bootstrap::Draws Bootstrap::draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half) {
   std::vector<std::size_t> groups;
   for (const std::size_t group : occupied) {
     if (group >= half.first && group < half.last) groups.push_back(group);
   }
-  std::array<Draws, kGroups> draws;
-  for (Draws& of_group : draws) of_group.assign(kDraws, 0);
+  Draws draws(kGroups, kDraws);
   for (std::size_t i = 0; i < kDraws; ++i) {
     Random random(seed, i);
-    for (std::size_t n = 0; n < groups.size(); ++n) draws[groups[random.next() % groups.size()]][i] += 1;
+    for (std::size_t n = 0; n < groups.size(); ++n) draws(groups[random.next() % groups.size()], i) += 1;
   }
   return draws;
 }
 
 std::optional<ConfidenceInterval> Bootstrap::interval(const GroupScores& scores, std::size_t answer,
                                                       Half half, std::optional<std::size_t> less) const {
-  const std::array<Draws, kGroups>& draws = half.first == 0 ? all_ : odd_;
-  std::vector<double> asked(kDraws), right(kDraws);
-  std::size_t groups = 0;
-  for (const auto& [number, counts] : scores.groups()) {
-    if (number < half.first || number >= half.last || counts[0] == 0) continue;
-    ++groups;
-    const auto count = static_cast<double>(counts[0]);
-    const double hits =
-        static_cast<double>(counts[1 + answer]) - (less ? static_cast<double>(counts[1 + *less]) : 0.0);
-    const double* const times = draws[number].data();
-    for (std::size_t i = 0; i < kDraws; ++i) {
-      asked[i] += times[i] * count;
-      right[i] += times[i] * hits;
-    }
+  OwnedMatrix<double> counts(2, kGroups);
+  for (const auto& [number, of_group] : scores.groups()) {
+    if (number < half.first || number >= half.last) continue;
+    counts(0, number) = static_cast<double>(of_group[0]);
+    counts(1, number) = static_cast<double>(of_group[1 + answer]);
+    if (less) counts(1, number) -= static_cast<double>(of_group[1 + *less]);
   }
-  if (groups < kFewest) return std::nullopt;
-  std::vector<double> shares;
-  for (std::size_t i = 0; i < kDraws; ++i) {
-    if (asked[i] > 0) shares.push_back(right[i] / asked[i]);
+  return intervals_of(counts, half.first == 0 ? all_ : odd_).front();
+}
+
+std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupScores& scores,
+                                                                    std::size_t first,
+                                                                    std::size_t count) const {
+  OwnedMatrix<double> counts(1 + count, kGroups);
+  for (const auto& [number, of_group] : scores.groups()) {
+    counts(0, number) = static_cast<double>(of_group[0]);
+    for (std::size_t i = 0; i < count; ++i)
+      counts(1 + i, number) = static_cast<double>(of_group[1 + first + i]);
   }
-  if (shares.empty()) return std::nullopt;
-  const std::size_t outside = shares.size() / 40;  // 2.5 % on either side
-  const auto low = shares.begin() + static_cast<std::ptrdiff_t>(outside);
-  const auto high = shares.end() - 1 - static_cast<std::ptrdiff_t>(outside);
-  std::nth_element(shares.begin(), low, shares.end());
-  const double lowest = *low;
-  std::nth_element(low, high, shares.end());
-  return ConfidenceInterval{lowest, *high};
+  return intervals_of(counts, all_);
 }
 
 }  // namespace attnctl

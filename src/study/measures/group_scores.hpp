@@ -1,9 +1,9 @@
 #pragma once
 
+#include "attnctl/base/matrix_view.hpp"
 #include "attnctl/study/ratio_sums.hpp"
 #include "attnctl/study/state_io.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -71,15 +71,18 @@ class Bootstrap {
   [[nodiscard]] std::optional<ConfidenceInterval> interval(
       const GroupScores& scores, std::size_t answer, Half half = kAllBlocks,
       std::optional<std::size_t> less = std::nullopt) const;
+  /// The same of each of the answers [first, first + count), in all blocks.
+  [[nodiscard]] std::vector<std::optional<ConfidenceInterval>> intervals(const GroupScores& scores,
+                                                                         std::size_t first,
+                                                                         std::size_t count) const;
 
   static constexpr std::size_t kDraws = 1000;
   static constexpr std::size_t kFewest = 5;
 
  private:
-  using Draws = std::vector<double>;  // [kDraws], how often a group was drawn
-  [[nodiscard]] static std::array<Draws, kGroups> draw(std::uint64_t seed,
-                                                       const std::set<std::size_t>& occupied, Half half);
-  std::array<Draws, kGroups> all_, odd_;
+  using Draws = OwnedMatrix<double>;  // [kGroups, kDraws], how often a group was drawn
+  [[nodiscard]] static Draws draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half);
+  Draws all_, odd_;
 };
 
 }  // namespace attnctl

@@ -64,7 +64,8 @@ class SyntaxResults {
   [[nodiscard]] std::vector<Question> questions() const;
   [[nodiscard]] Question question(const std::string& relation, const GroupScores& scores, bool to_head) const;
   [[nodiscard]] std::optional<double> shuffled(const Question& question, std::size_t answer) const;
-  [[nodiscard]] ResultRow row(const Question& question, std::size_t head) const;
+  [[nodiscard]] ResultRow row(const Question& question, std::size_t head,
+                              const std::optional<ConfidenceInterval>& interval) const;
   [[nodiscard]] std::vector<ResultRow> tree_rows() const;
   [[nodiscard]] StudyText relations_text(const std::vector<Question>& questions) const;
   [[nodiscard]] StudyText trees_text() const;

@@ -65,7 +65,8 @@ std::optional<double> SyntaxResults::shuffled(const Question& question, std::siz
   return found == shuffled_relations_->end() ? std::nullopt : found->second.accuracy(answer, kOddBlocks);
 }
 
-ResultRow SyntaxResults::row(const Question& question, std::size_t head) const {
+ResultRow SyntaxResults::row(const Question& question, std::size_t head,
+                             const std::optional<ConfidenceInterval>& interval) const {
   const GroupScores& scores = *question.scores;
   const std::size_t answer = question.first + head;
   const bool best = question.best == answer;
@@ -77,7 +78,7 @@ ResultRow SyntaxResults::row(const Question& question, std::size_t head) const {
           {"hits", count_cell(scores.right(answer))},
           {"count", count_cell(scores.asked())},
           {"accuracy", real_cell(scores.accuracy(answer))},
-          {"interval", bootstrap_.interval(scores, answer)},
+          {"interval", interval},
           {"baseline", real_cell(scores.accuracy(question.baseline))},
           {"baseline_offset", Cell(question.baseline_offset)},
           {"best", Cell(best)},
@@ -91,6 +92,7 @@ ResultRow SyntaxResults::row(const Question& question, std::size_t head) const {
 std::vector<ResultRow> SyntaxResults::tree_rows() const {
   std::vector<ResultRow> rows;
   const std::size_t heads = shape_.heads.size();
+  const auto intervals = bootstrap_.intervals(trees_, 0, heads + kTreeBaselines);
   for (std::size_t answer = 0; answer < heads + kTreeBaselines; ++answer) {
     const bool head = answer < heads;
     const char* kind = head ? "head" : answer == heads + kCombined ? "combined" : "adjacent";
@@ -101,7 +103,7 @@ std::vector<ResultRow> SyntaxResults::tree_rows() const {
                     {"hits", count_cell(trees_.right(answer))},
                     {"count", count_cell(trees_.asked())},
                     {"accuracy", real_cell(trees_.accuracy(answer))},
-                    {"interval", bootstrap_.interval(trees_, answer)},
+                    {"interval", intervals[answer]},
                     {"best", Cell(head && trees_.best(0, heads) == answer)},
                     {"count_held_out", count_cell(trees_.asked(kOddBlocks))},
                     {"accuracy_held_out", real_cell(trees_.accuracy(answer, kOddBlocks))},
@@ -169,7 +171,9 @@ void SyntaxResults::add_to(StudyResults& results) const {
   const std::vector<Question> asked = questions();
   std::vector<ResultRow> rows;
   for (const Question& each : asked) {
-    for (std::size_t head = 0; head < shape_.heads.size(); ++head) rows.push_back(row(each, head));
+    const auto intervals = bootstrap_.intervals(*each.scores, each.first, shape_.heads.size());
+    for (std::size_t head = 0; head < shape_.heads.size(); ++head)
+      rows.push_back(row(each, head, intervals[head]));
   }
   add_rows(results, shape_, "relations", "relation", rows);
   add_rows(results, shape_, "trees", "tree", tree_rows());
