@@ -46,7 +46,7 @@ void StudyOutput::write_csv(const StudyState& state, const StudyResults& results
 
 void StudyOutput::write(const StudyState& state) {
   const WriteOptions write{.number = {options_.digits}, .pool = &session_.pool};
-  const StudyResults results = state.finish();
+  const StudyResults results = state.finish(session_.pool);
   switch (target_.format) {
     case Format::csv:
       write_csv(state, results);

@@ -35,6 +35,21 @@ HeadField moments_field(std::string name, const std::vector<MomentsSummary>& sum
   return field;
 }
 
+void StudyResults::append(StudyResults&& other) {
+  const auto move = [](auto& from, auto& to) { std::ranges::move(from, std::back_inserter(to)); };
+  move(other.evidence, evidence);
+  tell_roles = tell_roles || other.tell_roles;
+  move(other.null_evidence, null_evidence);
+  if (other.page) page = std::move(other.page);
+  move(other.page_texts, page_texts);
+  move(other.head_fields, head_fields);
+  move(other.sections, sections);
+  move(other.tables, tables);
+  move(other.texts, texts);
+  move(other.strongest, strongest);
+  move(other.summary.fields, summary.fields);
+}
+
 void add_strongest(StudyResults& results, std::vector<StrongHead> heads) {
   constexpr std::size_t most = 3;
   std::ranges::stable_sort(heads, std::ranges::greater(), &StrongHead::value);

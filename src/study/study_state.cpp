@@ -25,6 +25,15 @@ void merge_measures(Measures& measures, const Measures& others) {
   for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
 }
 
+/// In their order, each on one thread.
+StudyResults finish_all(const Measures& measures, Pool& pool) {
+  std::vector<StudyResults> parts(measures.size());
+  pool.run(parts.size(), [&](std::size_t i, std::size_t /*worker*/) { measures[i]->finish(parts[i]); });
+  StudyResults results;
+  for (StudyResults& part : parts) results.append(std::move(part));
+  return results;
+}
+
 }  // namespace
 
 void require_same_study(const StudyIdentity& identity, const std::string& name, const StudyIdentity& wanted,
@@ -160,18 +169,16 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
   kernels_.insert(other.kernels_.begin(), other.kernels_.end());
 }
 
-StudyResults StudyState::finish() const {
-  StudyResults results;
+StudyResults StudyState::finish(Pool& pool) const {
   const std::vector<const MeasureRow*> twins = header_->shuffled_measures();
   for (std::size_t i = 0; i < measures_.size(); ++i) {
     const auto twin = std::ranges::find(twins, header_->measures[i]);
     const auto place = static_cast<std::size_t>(twin - twins.begin());
     measures_[i]->compare_with(twin == twins.end() ? nullptr : shuffled_[place].get());
-    measures_[i]->finish(results);
   }
+  StudyResults results = finish_all(measures_, pool);
   for (const auto& measures : nulls_) {
-    StudyResults of_null;
-    for (const auto& measure : measures) measure->finish(of_null);
+    const StudyResults of_null = finish_all(measures, pool);
     results.null_evidence.insert(results.null_evidence.end(), of_null.evidence.begin(),
                                  of_null.evidence.end());
   }

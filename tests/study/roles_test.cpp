@@ -66,7 +66,7 @@ std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked)
              .frequencies = &frequencies},
             state);
   std::vector<std::string> found;
-  for (const Role& role : decide_roles(state.finish().evidence)) {
+  for (const Role& role : decide_roles(state.finish(pool).evidence)) {
     std::string line = state.header().shape.heads[role.evidence.head].name + " ";
     line += std::string(role.row->name) + (role.evidence.detail.empty() ? "" : " " + role.evidence.detail);
     found.push_back(line);

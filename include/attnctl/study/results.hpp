@@ -57,6 +57,9 @@ struct StudyResults {
   std::vector<StudyText> texts;       // of the page
   std::vector<StrongHead> strongest;  // of `summary`, and of the page
   Record summary;                     // further fields of `summary`
+
+  /// What another measure found, behind what is here.
+  void append(StudyResults&& other);
 };
 
 /// Adds the heads with the largest values, three at most, the largest first; those without a value are left

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attnctl/base/pool.hpp"
 #include "attnctl/base/result.hpp"
 #include "attnctl/base/warnings.hpp"
 #include "attnctl/study/measure.hpp"
@@ -81,7 +82,8 @@ class StudyState {
   /// the corpus; `name` and `other_name` are their files.
   void merge(const StudyState& other, const std::string& name, const std::string& other_name);
 
-  [[nodiscard]] StudyResults finish() const;
+  /// Measures in their order, each finished by one thread of the pool.
+  [[nodiscard]] StudyResults finish(Pool& pool) const;
 
   /// As a file: magic, version, length, content, XXH64 of the content; little-endian. Written atomically.
   void write(const std::filesystem::path& path) const;
