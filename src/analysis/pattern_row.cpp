@@ -149,6 +149,7 @@ PatternRow::PatternRow(std::span<const float> row_weights, KeyRange row_visible,
     : weights(row_weights), visible(row_visible), query(row_query), marks(&row_marks) {
   constexpr std::size_t run = 1024;
   const auto seen = without_trailing_zeros(weights.subspan(visible.first, visible.size()));
+  for (const float weight : seen) total += static_cast<double>(weight);
   Moments moments;
   for (std::size_t first = 0; first < seen.size(); first += run) {
     const auto offset =

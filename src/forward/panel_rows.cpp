@@ -17,9 +17,12 @@ void PanelRows::reserve(std::size_t rows, std::size_t elements) {
 
 MatrixView<float> PanelRows::open(std::size_t rows, std::size_t keys, KeyRange written) {
   if (keys != keys_) {  // rows of another length lie elsewhere
-    std::fill(values_.begin(), values_.end(), filler_);
-    std::fill(written_.begin(), written_.end(), KeyRange{});
+    filled_ = 0;
     keys_ = keys;
+  }
+  for (; filled_ < rows; ++filled_) {
+    fill(filled_, {0, keys});
+    written_[filled_] = {};
   }
   opened_ = written;
   for (std::size_t r = 0; r < rows; ++r) {

@@ -30,6 +30,7 @@ class PanelRows {
   KeyRange opened_;
   std::vector<float> values_;
   std::vector<KeyRange> written_;  // of each row
+  std::size_t filled_ = 0;         // rows of this length that hold the filler outside of what was written
 };
 
 }  // namespace attnctl::forward

@@ -2,8 +2,6 @@
 
 #include "attnctl/base/error.hpp"
 
-#include <algorithm>
-
 #include "forward/visibility.hpp"
 
 namespace attnctl {
@@ -18,47 +16,46 @@ VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence
     for (const std::uint8_t visible : visible_) shown_.push_back(shown_.back() + visible);
   }
   const forward::Visibility visibility(config, sequence, 0);
+  const bool strided = config.kind.rule == AttentionKind::Rule::strided;
+  runs_ = !strided && visible_.empty();
   const std::size_t n = sequence.keys();
   for (std::size_t i = 0; i < sequence.queries(); ++i) {
     Row& row = rows_.emplace_back();
-    if (config.kind.rule == AttentionKind::Rule::strided) {
-      const auto strides = visibility.strides_of(i);
-      for (std::size_t s = 0; s < strides.size(); ++s)
-        row.steps[s] = {strides[s].first, strides[s].step, strides[s].count};
+    if (strided) {
+      for (const forward::KeySteps& part : visibility.strides_of(i))
+        row.strides.push_back({part.first, part.step, part.count});
     } else {
-      const KeyRange range = visibility.of_query(i);
-      row.steps[0] = {range.first, 1, range.size()};
+      row.run = visibility.of_query(i);
     }
-    for (const Steps& steps : row.steps) row.count += count(steps, 0, n);
+    row.count = count(i, 0, n);
   }
 }
 
-bool VisibleKeys::shows(std::size_t query, std::size_t key) const {
+bool VisibleKeys::finds(const Row& row, std::size_t key) const {
   if (!visible_.empty() && visible_[key] == 0) return false;
-  return std::ranges::any_of(rows_[query].steps, [&](const Steps& steps) {
+  if (key >= row.run.first && key < row.run.last) return true;
+  return std::ranges::any_of(row.strides, [&](const Steps& steps) {
     return key >= steps.first && (key - steps.first) % steps.step == 0 &&
            (key - steps.first) / steps.step < steps.count;
   });
 }
 
-std::size_t VisibleKeys::count(const Steps& steps, std::size_t first, std::size_t last) const {
-  if (steps.step == 1) {
-    const std::size_t from = std::max(first, steps.first);
-    const std::size_t to = std::min(last, steps.first + steps.count);
-    if (from >= to) return 0;
+std::size_t VisibleKeys::count_among(const Row& row, std::size_t first, std::size_t last) const {
+  const auto shown = [&](std::size_t from, std::size_t to) {
+    if (from >= to) return std::size_t{0};
     return shown_.empty() ? to - from : shown_[to] - shown_[from];
+  };
+  std::size_t found = shown(std::max(first, row.run.first), std::min(last, row.run.last));
+  for (const Steps& steps : row.strides) {
+    if (steps.step == 1) {
+      found += shown(std::max(first, steps.first), std::min(last, steps.first + steps.count));
+      continue;
+    }
+    for (std::size_t i = 0; i < steps.count; ++i) {
+      const std::size_t key = steps.first + i * steps.step;
+      if (key >= first && key < last && (visible_.empty() || visible_[key] != 0)) ++found;
+    }
   }
-  std::size_t found = 0;
-  for (std::size_t i = 0; i < steps.count; ++i) {
-    const std::size_t key = steps.first + i * steps.step;
-    if (key >= first && key < last && (visible_.empty() || visible_[key] != 0)) ++found;
-  }
-  return found;
-}
-
-std::size_t VisibleKeys::count(std::size_t query, std::size_t first, std::size_t last) const {
-  std::size_t found = 0;
-  for (const Steps& steps : rows_[query].steps) found += count(steps, first, last);
   return found;
 }
 

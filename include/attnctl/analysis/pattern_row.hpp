@@ -31,6 +31,7 @@ struct PatternRow {
   KeyRange visible;                // outside, all weights are 0
   std::size_t query = 0;
   const SequenceMarks* marks = nullptr;
+  double total = 0;            // of the weights: 1, less where a head has a sink
   double entropy = 0;          // nats
   double distance = 0;         // sum of w_j |j - query|
   double signed_distance = 0;  // sum of w_j (j - query): negative looks back

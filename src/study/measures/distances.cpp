@@ -83,8 +83,9 @@ void DistanceMeasure::add(HeadDistanceSums& state, const PatternRow& row, const 
   const std::size_t query = row.query;
   const auto shown = static_cast<double>(visible.count(query));
   ++state.rows;
-  for (std::size_t b = 0; b < all_bins().size(); ++b) {
-    const DistanceBin bin = all_bins()[b];
+  const std::vector<DistanceBin>& bins = all_bins();
+  for (std::size_t b = 0; b < bins.size(); ++b) {
+    const DistanceBin bin = bins[b];
     if (bin.first > query && query + bin.first >= n) break;
     std::size_t pairs = 0;
     double weight = 0;

@@ -57,8 +57,8 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
     HeadMetrics& state = states_[panel.head];
     state.rows += panel.rows.size();
     const auto metrics = row_metrics();
-    for (const PatternRow& row : panel.rows) {
-      for (std::size_t i = 0; i < metrics.size(); ++i) {
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
+      for (const PatternRow& row : panel.rows) {
         if (const auto value = metrics[i].value(row)) state.metrics[i].add(*value);
       }
     }

@@ -20,6 +20,8 @@ constexpr std::array kMetrics = {
            "Voita et al. 2019: 0.9 at one offset makes a positional head"},
 };
 
+constexpr std::size_t kFarthest = largest_offset;  // before and behind
+
 /// What is seen of one offset of key and query.
 struct OffsetSums {
   std::uint64_t rows = 0;  // that may attend to the key there
@@ -93,14 +95,14 @@ void PositionalMeasure::panel(const StudyPanel& panel) {
   for (const PatternRow& row : panel.rows) {
     state.peaks.add(row);
     const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
-    for (std::size_t i = 0; i < offset_count; ++i) {
-      const std::int64_t key = static_cast<std::int64_t>(row.query) + offset_at(i);
-      if (key < 0 || key >= static_cast<std::int64_t>(row.weights.size())) continue;
-      const auto place = static_cast<std::size_t>(key);
-      if (!panel.visible.shows(row.query, place)) continue;
-      ++state.offsets[i].rows;
-      state.offsets[i].weight.add(static_cast<double>(row.weights[place]));
-      state.offsets[i].uniform.add(uniform);
+    const std::size_t first = row.query - std::min(row.query, kFarthest);
+    const std::size_t last = std::min(row.query + kFarthest + 1, row.weights.size());
+    for (std::size_t key = first; key < last; ++key) {
+      if (!panel.visible.shows(row.query, key)) continue;
+      OffsetSums& at = state.offsets[key + kFarthest - row.query];
+      ++at.rows;
+      at.weight.add(static_cast<double>(row.weights[key]));
+      at.uniform.add(uniform);
     }
   }
 }

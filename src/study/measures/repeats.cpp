@@ -72,9 +72,6 @@ void RepeatsMeasure::panel(const StudyPanel& panel) {
   HeadRepeats& state = states_[panel.head];
   for (const PatternRow& row : panel.rows) {
     const std::vector<std::size_t>& duplicates = earlier_[panel.panel.sequence][row.query];
-    double total = 0;
-    for (std::size_t j = row.visible.first; j < row.visible.last; ++j)
-      total += static_cast<double>(row.weights[j]);
     const auto add = [&](std::size_t kind, std::span<const std::size_t> keys, std::size_t shift) {
       TargetShare& share = state.kinds[kind];
       double weight = 0;
@@ -90,7 +87,7 @@ void RepeatsMeasure::panel(const StudyPanel& panel) {
       }
       ++share.rows;
       share.weight.add(weight);
-      share.total.add(total);
+      share.total.add(row.total);
       share.uniform.add(static_cast<double>(targets) / static_cast<double>(panel.visible.count(row.query)));
     };
     const std::size_t before[] = {row.query - 1};

@@ -30,44 +30,46 @@ constexpr double kResidual = 0.5;  // A' = 0.5 A + 0.5 I
 /// column of zeros and ones. (A' R) T is A' (R T), so no matrix of queries and keys is ever held.
 struct SequenceRollout {
   std::vector<std::int64_t> targets;
-  std::vector<std::vector<double>> mass, uniform;  // [targets][n], of the layers below
-  std::vector<std::vector<double>> sums;  // [targets][n], of the open layer: heads' weights times mass
-  std::vector<double> totals;             // [n], of the open layer: heads' weights
-  std::size_t layer = 0;                  // the open one
-  bool whole = true;                      // every row was there
+  std::vector<double> mass, uniform;  // [n, targets], of the layers below
+  std::vector<double> sums;           // [n, targets], of the open layer: heads' weights times mass
+  std::vector<double> totals;         // [n], of the open layer: heads' weights
+  std::size_t layer = 0;              // the open one
+  bool whole = true;                  // every row was there
 
   SequenceRollout(const std::map<std::int64_t, std::vector<std::size_t>>& keys, std::size_t n) : totals(n) {
+    mass.resize(n * keys.size());
     for (const auto& [id, of_target] : keys) {
+      for (const std::size_t key : of_target) mass[key * keys.size() + targets.size()] = 1;
       targets.push_back(id);
-      std::vector<double>& column = mass.emplace_back(n);
-      for (const std::size_t key : of_target) column[key] = 1;
     }
     uniform = mass;
-    sums.assign(targets.size(), std::vector<double>(n));
+    sums.assign(mass.size(), 0);
   }
 
   void add(const PatternRow& row) {
-    const auto first = row.visible.first;
-    const auto last = row.visible.last;
-    double total = 0;
-    for (std::size_t j = first; j < last; ++j) total += static_cast<double>(row.weights[j]);
-    totals[row.query] += total;
-    for (std::size_t t = 0; t < targets.size(); ++t) {
-      const double* const column = mass[t].data();
-      double sum = 0;
-      for (std::size_t j = first; j < last; ++j) sum += static_cast<double>(row.weights[j]) * column[j];
-      sums[t][row.query] += sum;
+    totals[row.query] += row.total;
+    // The targets of one key lie side by side, and most sequences have few: those are summed together.
+    constexpr std::size_t together = 4;
+    const std::size_t count = targets.size();
+    double* const to = sums.data() + row.query * count;
+    for (std::size_t t = 0; t < count; t += together) {
+      std::array<double, together> sum{};
+      const std::size_t here = std::min(together, count - t);
+      const double* from = mass.data() + row.visible.first * count + t;
+      for (std::size_t j = row.visible.first; j < row.visible.last; ++j, from += count) {
+        const auto weight = static_cast<double>(row.weights[j]);
+        for (std::size_t i = 0; i < here; ++i) sum[i] += weight * from[i];
+      }
+      for (std::size_t i = 0; i < here; ++i) to[t + i] += sum[i];
     }
   }
 
   void close_layer(std::size_t heads, const VisibleKeys& visible) {
     const double share = (1 - kResidual) / static_cast<double>(heads);
-    const std::size_t n = totals.size();
-    for (std::size_t t = 0; t < targets.size(); ++t) {
-      for (std::size_t i = 0; i < n; ++i)
-        mass[t][i] = (share * sums[t][i] + kResidual * mass[t][i]) / (share * totals[i] + kResidual);
-      std::ranges::fill(sums[t], 0);
-    }
+    const std::size_t count = targets.size();
+    for (std::size_t i = 0; i < mass.size(); ++i)
+      mass[i] = (share * sums[i] + kResidual * mass[i]) / (share * totals[i / count] + kResidual);
+    std::ranges::fill(sums, 0);
     std::ranges::fill(totals, 0);
     spread_evenly(visible);
     ++layer;
@@ -76,18 +78,19 @@ struct SequenceRollout {
  private:
   void spread_evenly(const VisibleKeys& visible) {
     const std::size_t n = totals.size();
-    std::vector<std::vector<double>> next = uniform;
-    std::vector<std::size_t> keys;
+    const std::size_t count = targets.size();
+    std::vector<double> next = uniform;
+    std::vector<double> sum(count);
     for (std::size_t i = 0; i < n; ++i) {
-      keys.clear();
+      if (visible.count(i) == 0) continue;  // the row keeps to itself
+      std::ranges::fill(sum, 0);
       for (std::size_t j = 0; j < n; ++j) {
-        if (visible.shows(i, j)) keys.push_back(j);
+        if (!visible.shows(i, j)) continue;
+        for (std::size_t t = 0; t < count; ++t) sum[t] += uniform[j * count + t];
       }
-      if (keys.empty()) continue;  // the row keeps to itself
-      for (std::size_t t = 0; t < targets.size(); ++t) {
-        double sum = 0;
-        for (const std::size_t j : keys) sum += uniform[t][j];
-        next[t][i] = (1 - kResidual) * sum / static_cast<double>(keys.size()) + kResidual * uniform[t][i];
+      for (std::size_t t = 0; t < count; ++t) {
+        next[i * count + t] = (1 - kResidual) * sum[t] / static_cast<double>(visible.count(i)) +
+                              kResidual * uniform[i * count + t];
       }
     }
     uniform = std::move(next);
@@ -176,11 +179,11 @@ void RolloutMeasure::close_layers(std::size_t sequence, std::size_t before) {
     if (!of.whole) continue;
     for (std::size_t t = 0; t < of.targets.size(); ++t) {
       MassSums& sums = sums_[{layer.number, of.targets[t]}];
-      for (std::size_t i = 0; i < of.totals.size(); ++i) {
-        if (!(of.uniform[t][i] > 0)) continue;
+      for (std::size_t at = t; at < of.mass.size(); at += of.targets.size()) {
+        if (!(of.uniform[at] > 0)) continue;
         ++sums.rows;
-        sums.mass.add(of.mass[t][i]);
-        sums.uniform.add(of.uniform[t][i]);
+        sums.mass.add(of.mass[at]);
+        sums.uniform.add(of.uniform[at]);
       }
     }
   }

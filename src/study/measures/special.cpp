@@ -72,11 +72,9 @@ void SpecialMeasure::panel(const StudyPanel& panel) {
   HeadTargets& state = states_[panel.head];
   const Targets& targets = targets_[panel.panel.sequence];
   state.rows += panel.rows.size();
-  for (const PatternRow& row : panel.rows) {
-    double total = 0;
-    for (std::size_t j = row.visible.first; j < row.visible.last; ++j)
-      total += static_cast<double>(row.weights[j]);
-    for (const auto& [id, keys] : targets) {
+  for (const auto& [id, keys] : targets) {
+    TargetShare* share = nullptr;  // none as long as no row has such a key
+    for (const PatternRow& row : panel.rows) {
       double weight = 0;
       std::size_t shown = 0;
       for (const std::size_t key : keys) {
@@ -85,11 +83,11 @@ void SpecialMeasure::panel(const StudyPanel& panel) {
         weight += static_cast<double>(row.weights[key]);
       }
       if (shown == 0) continue;
-      TargetShare& share = state.targets[id];
-      ++share.rows;
-      share.weight.add(weight);
-      share.total.add(total);
-      share.uniform.add(static_cast<double>(shown) / static_cast<double>(panel.visible.count(row.query)));
+      if (share == nullptr) share = &state.targets[id];
+      ++share->rows;
+      share->weight.add(weight);
+      share->total.add(row.total);
+      share->uniform.add(static_cast<double>(shown) / static_cast<double>(panel.visible.count(row.query)));
     }
   }
 }

@@ -123,10 +123,10 @@ void SyntaxMeasure::panel(const StudyPanel& panel) {
   const std::size_t n = plan.nodes.size();
   edges_.resize(n * n);
   for (std::size_t a = 0; a < n; ++a) {
-    for (std::size_t b = 0; b < n; ++b) {
+    for (std::size_t b = 0; b <= a; ++b) {
       const double weight =
           matrix->row(plan.nodes[a])[plan.nodes[b]] + matrix->row(plan.nodes[b])[plan.nodes[a]];
-      edges_[a * n + b] = weight;
+      edges_[a * n + b] = edges_[b * n + a] = weight;
       plan.together[a * n + b] += weight;
     }
   }
@@ -145,8 +145,13 @@ std::uint64_t SyntaxMeasure::hits(const Plan& plan, std::span<const double> weig
 
 void SyntaxMeasure::end() {
   const std::size_t answer = 1 + shape_.heads.size() + SyntaxResults::kCombined;
-  for (const Plan& plan : plans_) {
-    if (plan.trees != nullptr) (*plan.trees)[answer] += hits(plan, plan.together);
+  for (Plan& plan : plans_) {
+    if (plan.trees == nullptr) continue;
+    const std::size_t n = plan.nodes.size();
+    for (std::size_t a = 0; a < n; ++a) {
+      for (std::size_t b = 0; b < a; ++b) plan.together[b * n + a] = plan.together[a * n + b];
+    }
+    (*plan.trees)[answer] += hits(plan, plan.together);
   }
 }
 

@@ -74,13 +74,14 @@ std::optional<WordPatterns::Matrix> WordPatterns::add(const StudyPanel& panel) {
 }
 
 std::size_t largest_other(std::span<const double> row, std::size_t self) {
-  std::size_t best = WordPieces::kNone;
   double largest = 0;
   for (std::size_t place = 0; place < row.size(); ++place) {
-    if (place == self || row[place] <= largest) continue;
-    largest = row[place];
-    best = place;
+    const double weight = place == self ? 0 : row[place];
+    largest = weight > largest ? weight : largest;
   }
+  if (largest == 0) return WordPieces::kNone;
+  std::size_t best = 0;
+  while (row[best] != largest || best == self) ++best;
   return best;
 }
 
