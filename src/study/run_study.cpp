@@ -152,7 +152,7 @@ class Runner {
     const std::lock_guard lock(reading_);
     while (!ended_) {
       throw_if_interrupted();
-      auto block = blocks_.next();
+      auto block = read();
       const std::uint64_t position = blocks_.position();
       run_.progress.advance(position - std::exchange(position_, position));
       if (!block) {
@@ -163,6 +163,15 @@ class Runner {
       if (run_.shard.has(block->number) && !has(block->number)) return block;
     }
     return std::nullopt;
+  }
+  /// Behind an error there is nothing: who comes next must not read on in what is left.
+  std::optional<CorpusBlock> read() {
+    try {
+      return blocks_.next();
+    } catch (...) {
+      ended_ = true;
+      throw;
+    }
   }
   [[nodiscard]] bool has(std::uint64_t block) {
     const std::lock_guard lock(adding_);
