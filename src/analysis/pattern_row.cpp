@@ -18,40 +18,6 @@ std::vector<std::size_t> positions(std::span<const std::uint8_t> flags) {
   return result;
 }
 
-/// Sums over a run of weights, the first of them `offset` keys after the query.
-struct Moments {
-  double distance = 0;
-  double signed_distance = 0;
-  float largest = 0;
-
-  /// At most 1024 weights, so that float lanes lose nothing that counts.
-  void add(std::span<const float> weights, float offset) {
-    constexpr std::size_t lanes = 16;
-    std::array<float, lanes> absolute{}, sum{}, top{}, step{};
-    for (std::size_t l = 0; l < lanes; ++l) step[l] = offset + static_cast<float>(l);
-    std::size_t j = 0;
-    for (; j + lanes <= weights.size(); j += lanes) {
-      const float* w = weights.data() + j;
-      for (std::size_t l = 0; l < lanes; ++l) {
-        absolute[l] += w[l] * std::abs(step[l]);
-        sum[l] += w[l] * step[l];
-        top[l] = top[l] < w[l] ? w[l] : top[l];
-        step[l] += static_cast<float>(lanes);
-      }
-    }
-    for (std::size_t l = 0; j < weights.size(); ++j, ++l) {
-      absolute[l] += weights[j] * std::abs(step[l]);
-      sum[l] += weights[j] * step[l];
-      top[l] = std::max(top[l], weights[j]);
-    }
-    for (std::size_t l = 0; l < lanes; ++l) {
-      distance += static_cast<double>(absolute[l]);
-      signed_distance += static_cast<double>(sum[l]);
-      largest = std::max(largest, top[l]);
-    }
-  }
-};
-
 /// Weights up to the last that is not zero: a causal row is zero from its diagonal on.
 std::span<const float> without_trailing_zeros(std::span<const float> weights) {
   std::size_t end = weights.size();
@@ -147,15 +113,10 @@ SequenceMarks marks_of(const Sides& sides) {
 PatternRow::PatternRow(std::span<const float> row_weights, KeyRange row_visible, std::size_t row_query,
                        const SequenceMarks& row_marks)
     : weights(row_weights), visible(row_visible), query(row_query), marks(&row_marks) {
-  constexpr std::size_t run = 1024;
   const auto seen = without_trailing_zeros(weights.subspan(visible.first, visible.size()));
-  for (const float weight : seen) total += static_cast<double>(weight);
-  Moments moments;
-  for (std::size_t first = 0; first < seen.size(); first += run) {
-    const auto offset =
-        static_cast<std::ptrdiff_t>(visible.first + first) - static_cast<std::ptrdiff_t>(query);
-    moments.add(seen.subspan(first, std::min(run, seen.size() - first)), static_cast<float>(offset));
-  }
+  const auto offset = static_cast<std::ptrdiff_t>(visible.first) - static_cast<std::ptrdiff_t>(query);
+  const WeightMoments moments = kernels().weight_moments(seen, offset);
+  total = moments.total;
   distance = moments.distance;
   signed_distance = moments.signed_distance;
   largest = moments.largest;

@@ -296,9 +296,40 @@ struct VectorKernels {
            });
   }
 
+  static WeightMoments weight_moments(std::span<const float> weights, std::ptrdiff_t offset) {
+    alignas(64) float numbers[lanes];
+    for (std::size_t i = 0; i < lanes; ++i) numbers[i] = static_cast<float>(i);
+    const Batch ramp = Batch::load_aligned(numbers);
+    const Batch zero(0.0F);
+    constexpr std::size_t block = 64 * lanes;  // no sum of a lane is of more terms
+    WeightMoments moments;
+    Batch top = zero;
+    for (std::size_t begin = 0; begin < weights.size(); begin += block) {
+      const std::size_t left = weights.size() - begin;
+      Batch total = zero;
+      Batch distance = zero;
+      Batch signed_distance = zero;
+      Batch place = ramp + Batch(static_cast<float>(offset + static_cast<std::ptrdiff_t>(begin)));
+      each(weights.data(), begin, left < block ? begin + left : begin + block, 0,
+           [&](const Batch& v, std::size_t /*part*/) {
+             total += v;
+             distance = Part::fma(v, xsimd::abs(place), distance);
+             signed_distance = Part::fma(v, place, signed_distance);
+             top = xsimd::max(top, v);
+             place += Batch(static_cast<float>(lanes));
+           });
+      moments.total += Part::sum(total);
+      moments.distance += Part::sum(distance);
+      moments.signed_distance += Part::sum(signed_distance);
+    }
+    moments.largest = Part::largest(top);
+    return moments;
+  }
+
   static constexpr Kernels table(std::string_view name) {
-    return {name, softmax, layer_norm,   rms_norm, add,         multiply,          scale, gelu_erf, gelu_tanh,
-            silu, relu,    relu_squared, tanh,     sum_x_log_x, sum_x_log_x_of_sum};
+    return {name,  softmax,     layer_norm,         rms_norm,      add,  multiply,
+            scale, gelu_erf,    gelu_tanh,          silu,          relu, relu_squared,
+            tanh,  sum_x_log_x, sum_x_log_x_of_sum, weight_moments};
   }
 };
 

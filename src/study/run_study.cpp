@@ -37,12 +37,18 @@ class StudyPass final : public Observer {
     if (!head) return;
     rows_.clear();
     const SequenceMarks& marks = block_.marks(panel.sequence);
+    const VisibleKeys& visible = block_.visible(panel.sequence, panel.layer);
+    std::size_t missing = 0;
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
-      if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
-      rows_.emplace_back(panel.pattern.row(r), panel.keys(), panel.first_query + r, marks);
-      if (!std::isfinite(rows_.back().distance)) rows_.pop_back();
+      const std::size_t query = panel.first_query + r;
+      const bool masked = !panel.fully_masked.empty() && panel.fully_masked[r] != 0;
+      if (!masked) rows_.emplace_back(panel.pattern.row(r), panel.keys(), query, marks);
+      const bool finite = masked || std::isfinite(rows_.back().distance);
+      if (!finite) rows_.pop_back();
+      if ((masked || !finite) && visible.count(query) > 0) ++missing;
     }
-    const StudyPanel shown{panel, *head, rows_, block_.visible(panel.sequence, panel.layer)};
+    const StudyPanel shown{panel,       *head, rows_, visible, block_.place(panel.sequence, panel.layer),
+                           missing == 0};
     for (Measure* const measure : measures_) measure->panel(shown);
   }
   void end() {

@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 using attnctl::Kernels;
+using attnctl::WeightMoments;
 
 namespace {
 
@@ -338,6 +339,35 @@ TEST_CASE("sum of x ln x") {
     CHECK(set->sum_x_log_x(std::vector<float>{0, 1, 0}) == 0);
     CHECK(std::abs(set->sum_x_log_x(std::vector<float>{1e-40F, 0.5F}) - 0.5 * std::log(0.5)) <= 1e-7);
     CHECK(std::isnan(set->sum_x_log_x(std::vector<float>{0.5F, not_a_number})));
+  }
+}
+
+TEST_CASE("moments of weights") {
+  for (const Kernels* set : all_sets()) {
+    CAPTURE(set->name);
+    for (const std::size_t n : lengths) {
+      CAPTURE(n);
+      std::vector<float> weights = normal_values(n, 1, 11);
+      set->softmax(weights, weights);
+      for (const std::ptrdiff_t offset : {std::ptrdiff_t{0}, -static_cast<std::ptrdiff_t>(n) / 3}) {
+        WeightMoments want;
+        for (std::size_t j = 0; j < n; ++j) {
+          const auto place = static_cast<double>(offset + static_cast<std::ptrdiff_t>(j));
+          want.total += double{weights[j]};
+          want.distance += double{weights[j]} * std::abs(place);
+          want.signed_distance += double{weights[j]} * place;
+          want.largest = std::max(want.largest, weights[j]);
+        }
+        const WeightMoments got = set->weight_moments(weights, offset);
+        CHECK(std::abs(got.total - want.total) <= 5e-7);
+        CHECK(std::abs(got.distance - want.distance) <= 5e-7 * (1 + want.distance));
+        CHECK(std::abs(got.signed_distance - want.signed_distance) <= 5e-7 * (1 + want.distance));
+        CHECK(got.largest == want.largest);
+      }
+    }
+    CHECK(set->weight_moments({}, 3).total == 0);
+    CHECK(set->weight_moments(std::vector<float>{0.25F}, -8).signed_distance == -2);
+    CHECK(std::isnan(set->weight_moments(std::vector<float>{0.5F, not_a_number}, 0).distance));
   }
 }
 

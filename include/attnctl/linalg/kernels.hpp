@@ -6,6 +6,14 @@
 
 namespace attnctl {
 
+/// Of weights w_j, each `offset` + j keys from the query (negative: before it).
+struct WeightMoments {
+  double total = 0;            // sum w_j
+  double distance = 0;         // sum w_j |offset + j|
+  double signed_distance = 0;  // sum w_j (offset + j)
+  float largest = 0;
+};
+
 /// Vector kernels of the hot path, compiled for several instruction sets and chosen once at run time.
 /// All accumulate sums in an order that depends on the chosen set only, never on threads or on where a row
 /// lies.
@@ -41,6 +49,8 @@ struct Kernels {
   double (*sum_x_log_x)(std::span<const float> x);
   /// The same of the sums a[i] + b[i].
   double (*sum_x_log_x_of_sum)(std::span<const float> a, std::span<const float> b);
+  /// In double across blocks; weights are not negative. Where one is not finite, neither is a sum of them.
+  WeightMoments (*weight_moments)(std::span<const float> weights, std::ptrdiff_t offset);
 };
 
 /// The best set that this CPU has.

@@ -63,6 +63,10 @@ class StudyBlock {
   [[nodiscard]] const VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
     return visible_[rule_of_layer_.at(layer)][sequence];
   }
+  /// A number for that: the same for all layers whose queries may attend to the same keys.
+  [[nodiscard]] std::size_t place(std::size_t sequence, std::size_t layer) const {
+    return rule_of_layer_.at(layer) * marks_.size() + sequence;
+  }
 
  private:
   std::vector<SequenceMarks> marks_;
@@ -76,6 +80,8 @@ struct StudyPanel {
   std::size_t head = 0;              // in StudyShape::heads
   std::span<const PatternRow> rows;  // of the panel, without fully masked ones and those that are not finite
   const VisibleKeys& visible;
+  std::size_t place = 0;  // of `visible` among those of the block
+  bool complete = true;   // every row that may attend to a key is there
 };
 
 /// What a study keeps of its heads: a small state that merges. An instance sees one block at most; the state

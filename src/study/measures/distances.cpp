@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "study/measures/measures.hpp"
+#include "study/measures/per_panel.hpp"
 
 namespace attnctl {
 namespace {
@@ -64,42 +65,74 @@ struct HeadDistanceSums {
   }
 };
 
+/// What rows have of each bin, whatever their weights.
+struct BinNull {
+  std::uint64_t pairs = 0;
+  double uniform = 0;
+};
+
+/// Up to the last bin that a pair falls into.
+std::vector<BinNull> bin_nulls(const StudyPanel& panel) {
+  std::vector<BinNull> nulls;
+  const std::vector<DistanceBin>& bins = all_bins();
+  for (const PatternRow& row : panel.rows) {
+    const std::size_t n = row.weights.size();
+    const std::size_t query = row.query;
+    const auto shown = static_cast<double>(panel.visible.count(query));
+    for (std::size_t b = 0; b < bins.size(); ++b) {
+      const DistanceBin bin = bins[b];
+      if (bin.first > query && query + bin.first >= n) break;
+      std::size_t pairs = 0;
+      if (bin.first <= query)
+        pairs += panel.visible.count(query, query - std::min(bin.last, query), query - bin.first + 1);
+      if (bin.first > 0 && query + bin.first < n)
+        pairs += panel.visible.count(query, query + bin.first, std::min(query + bin.last + 1, n));
+      if (pairs == 0) continue;
+      if (nulls.size() <= b) nulls.resize(b + 1);
+      nulls[b].pairs += pairs;
+      nulls[b].uniform += static_cast<double>(pairs) / shown;
+    }
+  }
+  return nulls;
+}
+
 class DistanceMeasure final : public PerHead<HeadDistanceSums> {
  public:
   explicit DistanceMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
 
-  void begin(const StudyBlock& /*block*/) override {}
-  void panel(const StudyPanel& panel) override {
-    for (const PatternRow& row : panel.rows) add(states_[panel.head], row, panel.visible);
-  }
+  void begin(const StudyBlock& /*block*/) override { nulls_.clear(); }
+  void panel(const StudyPanel& panel) override;
   void finish(StudyResults& results) const override;
 
  private:
-  static void add(HeadDistanceSums& state, const PatternRow& row, const VisibleKeys& visible);
+  PerPanel<std::vector<BinNull>> nulls_;
+  std::vector<double> diagonals_;  // of a panel: sums of weights by j - i, the lowest first
 };
 
-void DistanceMeasure::add(HeadDistanceSums& state, const PatternRow& row, const VisibleKeys& visible) {
-  const std::size_t n = row.weights.size();
-  const std::size_t query = row.query;
-  const auto shown = static_cast<double>(visible.count(query));
-  ++state.rows;
-  const std::vector<DistanceBin>& bins = all_bins();
-  for (std::size_t b = 0; b < bins.size(); ++b) {
-    const DistanceBin bin = bins[b];
-    if (bin.first > query && query + bin.first >= n) break;
-    std::size_t pairs = 0;
+void DistanceMeasure::panel(const StudyPanel& panel) {
+  if (panel.rows.empty()) return;
+  HeadDistanceSums& state = states_[panel.head];
+  state.rows += panel.rows.size();
+  const std::size_t n = std::max(panel.panel.pattern.cols, panel.rows.back().query + 1);
+  diagonals_.assign(2 * n - 1, 0);
+  double* const same_place = diagonals_.data() + (n - 1);
+  for (const PatternRow& row : panel.rows) {
+    double* const to = same_place + row.visible.first - row.query;
+    const float* const from = row.weights.data() + row.visible.first;
+    for (std::size_t j = 0; j < row.visible.size(); ++j) to[j] += static_cast<double>(from[j]);
+  }
+  const std::vector<BinNull>& nulls = nulls_.of(panel, [&] { return bin_nulls(panel); });
+  if (state.bins.size() < nulls.size()) state.bins.resize(nulls.size());
+  for (std::size_t b = 0; b < nulls.size(); ++b) {
+    const DistanceBin bin = all_bins()[b];
     double weight = 0;
-    const auto take = [&](std::size_t first, std::size_t last) {  // keys [first, last)
-      pairs += visible.count(query, first, last);
-      for (std::size_t j = first; j < last; ++j) weight += static_cast<double>(row.weights[j]);
-    };
-    if (bin.first <= query) take(query - std::min(bin.last, query), query - bin.first + 1);
-    if (bin.first > 0 && query + bin.first < n) take(query + bin.first, std::min(query + bin.last + 1, n));
-    if (pairs == 0) continue;
-    if (state.bins.size() <= b) state.bins.resize(b + 1);
-    state.bins[b].pairs += pairs;
+    for (std::size_t distance = bin.first; distance <= std::min(bin.last, n - 1); ++distance) {
+      weight += *(same_place + distance);
+      if (distance > 0) weight += *(same_place - distance);
+    }
+    state.bins[b].pairs += nulls[b].pairs;
     state.bins[b].weight.add(weight);
-    state.bins[b].uniform.add(static_cast<double>(pairs) / shown);
+    state.bins[b].uniform.add(nulls[b].uniform);
   }
 }
 

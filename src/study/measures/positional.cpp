@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "study/measures/measures.hpp"
+#include "study/measures/per_panel.hpp"
 
 namespace attnctl {
 namespace {
@@ -76,34 +77,63 @@ std::int64_t offset_at(std::size_t place) {
   return static_cast<std::int64_t>(place) - largest_offset;
 }
 
+/// What rows have of each offset, whatever their weights.
+struct OffsetNulls {
+  std::array<std::uint64_t, offset_count> rows{};
+  std::array<double, offset_count> uniform{};
+};
+
+/// The keys at most kFarthest from a query.
+KeyRange keys_near(const PatternRow& row) {
+  return {row.query - std::min(row.query, kFarthest),
+          std::min(row.query + kFarthest + 1, row.weights.size())};
+}
+
+OffsetNulls offset_nulls(const StudyPanel& panel) {
+  OffsetNulls nulls;
+  for (const PatternRow& row : panel.rows) {
+    const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
+    const KeyRange keys = keys_near(row);
+    for (std::size_t key = keys.first; key < keys.last; ++key) {
+      if (!panel.visible.shows(row.query, key)) continue;
+      const std::size_t offset = key + kFarthest - row.query;
+      ++nulls.rows[offset];
+      nulls.uniform[offset] += uniform;
+    }
+  }
+  return nulls;
+}
+
 class PositionalMeasure final : public PerHead<HeadOffsets> {
  public:
   explicit PositionalMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
 
-  void begin(const StudyBlock& /*block*/) override {}
+  void begin(const StudyBlock& /*block*/) override { nulls_.clear(); }
   void panel(const StudyPanel& panel) override;
   void finish(StudyResults& results) const override;
 
  private:
   [[nodiscard]] List records() const;
   [[nodiscard]] Table table() const;
+
+  PerPanel<OffsetNulls> nulls_;
 };
 
 void PositionalMeasure::panel(const StudyPanel& panel) {
   HeadOffsets& state = states_[panel.head];
   state.rows += panel.rows.size();
+  std::array<double, offset_count> weights{};
   for (const PatternRow& row : panel.rows) {
     state.peaks.add(row);
-    const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
-    const std::size_t first = row.query - std::min(row.query, kFarthest);
-    const std::size_t last = std::min(row.query + kFarthest + 1, row.weights.size());
-    for (std::size_t key = first; key < last; ++key) {
-      if (!panel.visible.shows(row.query, key)) continue;
-      OffsetSums& at = state.offsets[key + kFarthest - row.query];
-      ++at.rows;
-      at.weight.add(static_cast<double>(row.weights[key]));
-      at.uniform.add(uniform);
-    }
+    const KeyRange keys = keys_near(row);
+    double* const at = weights.data() + (keys.first + kFarthest - row.query);
+    for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
+  }
+  const OffsetNulls& nulls = nulls_.of(panel, [&] { return offset_nulls(panel); });
+  for (std::size_t i = 0; i < offset_count; ++i) {
+    state.offsets[i].rows += nulls.rows[i];
+    state.offsets[i].weight.add(weights[i]);
+    state.offsets[i].uniform.add(nulls.uniform[i]);
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <map>
 #include <string>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "study/measures/measures.hpp"
+#include "study/measures/per_panel.hpp"
 #include "study/measures/token_names.hpp"
 
 // What roles are told by that show in the corpus itself: sums over sentences. Which of it makes a role, and
@@ -81,29 +81,34 @@ struct HeadHabits : Habits<RatioSums> {
   }
 };
 
-/// Which offsets show a row a key, as bits. The same for all heads that may attend to the same keys.
-class OffsetMasks {
- public:
-  [[nodiscard]] std::uint32_t of(const VisibleKeys& visible, std::size_t query, std::size_t keys) {
-    std::vector<std::uint32_t>& masks = masks_[&visible];
-    for (std::size_t i = masks.size(); i <= query; ++i) masks.push_back(make(visible, i, keys));
-    return masks[query];
-  }
-  void clear() { masks_.clear(); }
+/// What the rows of a panel that see more than one key have, whatever their weights: terms whose sums are 0.
+struct HabitNulls {
+  Habits<SentenceTerm> terms;
+  std::vector<double> log_keys;  // [rows of the panel], of the visible ones; 0: of one
 
- private:
-  [[nodiscard]] static std::uint32_t make(const VisibleKeys& visible, std::size_t query, std::size_t keys) {
-    std::uint32_t mask = 0;
-    for (std::size_t i = 0; i < offset_count; ++i) {
-      const std::size_t key = query + i;  // 8 too far
-      if (key < kFarthest || key - kFarthest >= keys) continue;
-      if (visible.shows(query, key - kFarthest)) mask |= 1U << i;
-    }
-    return mask;
+  void add_to(Habits<SentenceTerm>& sentence) const {
+    const auto add = [](const SentenceTerm& from, SentenceTerm& to) {
+      to.null += from.null;
+      to.rows += from.rows;
+    };
+    for (std::size_t i = 0; i < offset_count; ++i) add(terms.offsets[i], sentence.offsets[i]);
+    add(terms.first, sentence.first);
+    add(terms.near, sentence.near);
+    add(terms.entropy, sentence.entropy);
+    for (const auto& [id, term] : terms.specials) add(term, sentence.specials[id]);
   }
-
-  std::map<const VisibleKeys*, std::vector<std::uint32_t>> masks_;  // [queries]
 };
+
+/// The keys at most `farthest` from a query.
+KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
+  return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
+}
+
+/// Some keys near, and some that are not.
+bool has_near(const PatternRow& row, const VisibleKeys& visible) {
+  const KeyRange near = keys_near(row, kNear);
+  return visible.count(row.query, near.first, near.last) < visible.count(row.query);
+}
 
 class RolesMeasure final : public PerHeadOfTokens<HeadHabits> {
  public:
@@ -113,7 +118,7 @@ class RolesMeasure final : public PerHeadOfTokens<HeadHabits> {
   void panel(const StudyPanel& panel) override;
   void end() override {
     for (std::size_t h = 0; h < states_.size(); ++h) close(h);
-    masks_.clear();
+    nulls_.clear();
   }
   void finish(StudyResults& results) const override;
 
@@ -130,12 +135,12 @@ class RolesMeasure final : public PerHeadOfTokens<HeadHabits> {
     states_[head].add(open_[head].terms);
     open_[head].terms = {};
   }
-  void add(Habits<SentenceTerm>& terms, const PatternRow& row, const StudyPanel& panel);
+  [[nodiscard]] HabitNulls nulls(const StudyPanel& panel) const;
   [[nodiscard]] std::optional<std::size_t> best_offset(const HeadHabits& head) const;
 
   std::vector<Places> specials_;  // [sequences] of the block
   std::vector<Open> open_;        // [heads]
-  OffsetMasks masks_;
+  PerPanel<HabitNulls> nulls_;
 };
 
 void RolesMeasure::begin(const StudyBlock& block) {
@@ -158,41 +163,55 @@ void RolesMeasure::panel(const StudyPanel& panel) {
     close(panel.head);
     open.sequence = panel.panel.sequence;
   }
-  for (const PatternRow& row : panel.rows) {
-    if (panel.visible.count(row.query) > 1) add(open.terms, row, panel);
+  const HabitNulls& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
+  Habits<SentenceTerm>& terms = open.terms;
+  nulls.add_to(terms);
+  for (std::size_t r = 0; r < panel.rows.size(); ++r) {
+    const PatternRow& row = panel.rows[r];
+    if (nulls.log_keys[r] == 0) continue;
+    const std::size_t peak = row.argmax + kFarthest - row.query;  // wraps where it is far before
+    if (peak < offset_count && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
+    if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
+    if (has_near(row, panel.visible)) {
+      const KeyRange near = keys_near(row, kNear);
+      for (std::size_t key = near.first; key < near.last; ++key)
+        terms.near.sum += static_cast<double>(row.weights[key]);
+    }
+    terms.entropy.sum += row.entropy / nulls.log_keys[r];
+  }
+  for (const auto& [id, places] : specials_[panel.panel.sequence]) {
+    double sum = 0;
+    for (std::size_t r = 0; r < panel.rows.size(); ++r) {
+      if (nulls.log_keys[r] == 0) continue;
+      for (const std::size_t key : places) sum += static_cast<double>(panel.rows[r].weights[key]);
+    }
+    if (const auto term = terms.specials.find(id); term != terms.specials.end()) term->second.sum += sum;
   }
 }
 
-void RolesMeasure::add(Habits<SentenceTerm>& terms, const PatternRow& row, const StudyPanel& panel) {
-  const std::size_t keys = row.weights.size();
-  const auto visible = static_cast<double>(panel.visible.count(row.query));
-  const auto weight = [&](std::size_t key) { return static_cast<double>(row.weights[key]); };
-  const std::uint32_t mask = masks_.of(panel.visible, row.query, keys);
-  const std::size_t peak = row.argmax + kFarthest - row.query;  // wraps where it is far before
-  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
-    const auto i = static_cast<std::size_t>(std::countr_zero(left));
-    terms.offsets[i].add(i == peak ? 1 : 0, 1 / visible);
-  }
-  if (row.query > 0 && panel.visible.shows(row.query, 0)) terms.first.add(weight(0), 1 / visible);
-  const std::size_t from = row.query - std::min(row.query, kNear);
-  const std::size_t to = std::min(row.query + kNear + 1, keys);
-  const auto near = static_cast<double>(panel.visible.count(row.query, from, to));
-  if (near < visible) {
-    double sum = 0;
-    for (std::size_t key = from; key < to; ++key) sum += weight(key);
-    terms.near.add(sum, near / visible);
-  }
-  terms.entropy.add(row.entropy / std::log(visible), 1);
-  for (const auto& [id, places] : specials_[panel.panel.sequence]) {
-    double sum = 0;
-    double shown = 0;
-    for (const std::size_t key : places) {
-      if (!panel.visible.shows(row.query, key)) continue;
-      sum += weight(key);
-      ++shown;
+HabitNulls RolesMeasure::nulls(const StudyPanel& panel) const {
+  HabitNulls result;
+  Habits<SentenceTerm>& terms = result.terms;
+  for (const PatternRow& row : panel.rows) {
+    const auto visible = static_cast<double>(panel.visible.count(row.query));
+    result.log_keys.push_back(std::log(visible));
+    if (visible <= 1) continue;
+    const KeyRange keys = keys_near(row, kFarthest);
+    for (std::size_t key = keys.first; key < keys.last; ++key) {
+      if (panel.visible.shows(row.query, key)) terms.offsets[key + kFarthest - row.query].add(0, 1 / visible);
     }
-    if (shown > 0) terms.specials[id].add(sum, shown / visible);
+    if (row.query > 0 && panel.visible.shows(row.query, 0)) terms.first.add(0, 1 / visible);
+    const KeyRange near = keys_near(row, kNear);
+    if (has_near(row, panel.visible))
+      terms.near.add(0, static_cast<double>(panel.visible.count(row.query, near.first, near.last)) / visible);
+    terms.entropy.add(0, 1);
+    for (const auto& [id, places] : specials_[panel.panel.sequence]) {
+      const auto shown = static_cast<double>(std::ranges::count_if(
+          places, [&](std::size_t key) { return panel.visible.shows(row.query, key); }));
+      if (shown > 0) terms.specials[id].add(0, shown / visible);
+    }
   }
+  return result;
 }
 
 /// Of equal ones the nearer, then the one before.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -49,19 +48,12 @@ struct SequenceRollout {
   void add(const PatternRow& row) {
     totals[row.query] += row.total;
     // The targets of one key lie side by side, and most sequences have few: those are summed together.
-    constexpr std::size_t together = 4;
     const std::size_t count = targets.size();
-    double* const to = sums.data() + row.query * count;
-    for (std::size_t t = 0; t < count; t += together) {
-      std::array<double, together> sum{};
-      const std::size_t here = std::min(together, count - t);
-      const double* from = mass.data() + row.visible.first * count + t;
-      for (std::size_t j = row.visible.first; j < row.visible.last; ++j, from += count) {
-        const auto weight = static_cast<double>(row.weights[j]);
-        for (std::size_t i = 0; i < here; ++i) sum[i] += weight * from[i];
-      }
-      for (std::size_t i = 0; i < here; ++i) to[t + i] += sum[i];
-    }
+    std::size_t t = 0;
+    for (; t + 4 <= count; t += 4) add_targets<4>(row, t);
+    if (count - t == 3) return add_targets<3>(row, t);
+    if (count - t == 2) return add_targets<2>(row, t);
+    if (count - t == 1) return add_targets<1>(row, t);
   }
 
   void close_layer(std::size_t heads, const VisibleKeys& visible) {
@@ -76,6 +68,21 @@ struct SequenceRollout {
   }
 
  private:
+  /// Targets [first, first + together).
+  template <std::size_t together>
+  void add_targets(const PatternRow& row, std::size_t first) {
+    const std::size_t count = targets.size();
+    std::array<double, together> sum{};
+    const double* from = mass.data() + row.visible.first * count + first;
+    for (const float each : row.weights.subspan(row.visible.first, row.visible.size())) {
+      const auto weight = static_cast<double>(each);
+      for (std::size_t i = 0; i < together; ++i) sum[i] += weight * from[i];
+      from += count;
+    }
+    double* const to = sums.data() + row.query * count + first;
+    for (std::size_t i = 0; i < together; ++i) to[i] += sum[i];
+  }
+
   void spread_evenly(const VisibleKeys& visible) {
     const std::size_t n = totals.size();
     const std::size_t count = targets.size();
