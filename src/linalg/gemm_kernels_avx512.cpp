@@ -8,7 +8,7 @@ namespace attnctl::linalg {
 
 const GemmKernels* avx512_gemm_kernels() {
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
-  static constexpr GemmKernels table = gemm_table<xsimd::avx512bw>("avx512", 160, 96);
+  static constexpr GemmKernels table = gemm_table<xsimd::avx512bw>("avx512", 96, 96);
   return &table;
 #else
   return nullptr;

@@ -8,7 +8,8 @@ namespace attnctl::linalg {
 namespace {
 
 /// c = a b or a b^T on many rows: b is laid out on the way, a panel as wide as a tile and as deep as stays in
-/// L2, and all rows of a pass over it while the next panel is laid out (a b) or asked for (a b^T).
+/// L2, and all rows of a pass over it. In the steps of their sums, which keep little but the multipliers
+/// busy, the next panel is laid out and the one after it asked for.
 template <typename Arch>
 struct ProductsByPanels {
   using Columns = ProductsOfColumns<Arch>;
@@ -54,38 +55,54 @@ struct ProductsByPanels {
   }
   static std::size_t row_tiles(const Product& p) { return (p.m + Columns::rows - 1) / Columns::rows; }
 
-  /// Lays out a panel of b [k, n], a row of it in every so many steps of the tiles of the panel before, and
-  /// asks for a row that comes later: of this panel or of the one after it.
-  struct LayOut {
-    static constexpr std::size_t rows_ahead = 16;
+  /// Which of the steps of a pass do a share of other work, evenly; none where there are fewer than shares: a
+  /// wait of 0 does not end.
+  struct Turns {
+    std::size_t every;
+    std::size_t wait = every;
 
+    Turns(std::size_t steps, std::size_t shares) : every(shares > 0 ? steps / shares : 0) {}
+    [[gnu::always_inline]] bool come() {
+      if (--wait > 0) return false;
+      wait = every;
+      return true;
+    }
+  };
+
+  /// What is laid out: a panel of b, and the one after it, which is asked for at the end.
+  struct Layout {
     Source own, after;
     std::size_t stride;
     float* to;
-    std::size_t every;
-    std::size_t wait = every;
+    std::size_t steps;  // of the pass meanwhile
+  };
+
+  /// Lays out a panel of b [k, n] in the steps of a pass over another: a row at a time, and asks for a later.
+  struct RowByRow {
+    static constexpr bool transposed = false;
+    static constexpr std::size_t rows_ahead = 16;
+
+    Layout layout;
+    Turns turns;
     std::size_t row = 0;
 
-    LayOut(const Source& of, const Source& next, std::size_t b_stride, float* panel, std::size_t steps)
-        : own(of), after(next), stride(b_stride), to(panel), every(of.count == cols ? steps / of.depth : 0) {}
+    explicit RowByRow(const Layout& l) : layout(l), turns(l.steps, l.own.count == cols ? l.own.depth : 0) {}
 
     [[gnu::always_inline]] void operator()(std::size_t /*step*/) {
-      if (--wait > 0) return;
-      wait = every;
-      if (row < own.depth) next_row();
+      if (turns.come() && row < layout.own.depth) next();
     }
 
-    [[gnu::always_inline]] void next_row() {
+    [[gnu::always_inline]] void next() {
       const std::size_t ahead = row + rows_ahead;
-      if (ahead < own.depth) {
-        ask(own.data + ahead * stride);
-      } else if (ahead - own.depth < after.depth) {
-        ask(after.data + (ahead - own.depth) * stride);
+      if (ahead < layout.own.depth) {
+        ask(layout.own.data + ahead * layout.stride);
+      } else if (ahead - layout.own.depth < layout.after.depth) {
+        ask(layout.after.data + (ahead - layout.own.depth) * layout.stride);
       }
-      const float* const from = own.data + row * stride;
+      const float* const from = layout.own.data + row * layout.stride;
+      float* const to = layout.to + row * cols;
       each<Columns::vectors>(
           [&](auto v) { Batch::load_unaligned(from + v * lanes).store_aligned(to + v * lanes); });
-      to += cols;
       ++row;
     }
 
@@ -97,36 +114,60 @@ struct ProductsByPanels {
 
     /// What the steps left.
     void finish() {
-      if (own.count == cols) {
-        while (row < own.depth) next_row();
-      } else {
-        Columns::pack(own.data, stride, own.depth, own.count, to);
-      }
+      const Source& own = layout.own;
+      if (own.count != cols) return Columns::pack(own.data, layout.stride, own.depth, own.count, layout.to);
+      while (row < own.depth) next();
     }
   };
 
-  static void nn(const Product& p, float* room) {
-    Place at;
-    Source own = source(p, false, at);
-    Source next = source(p, false, at.next(p));
-    float* panel = room;
-    float* other = room + cols * depth_at_once;
-    LayOut(own, next, p.b_stride, panel, 0).finish();
-    while (own.data != nullptr) {
-      const Place following = at.next(p);
-      const Source after = source(p, false, following.next(p));
-      LayOut layout(next, after, p.b_stride, other, row_tiles(p) * own.depth);
-      pass(p, at, own, panel, layout);
-      layout.finish();
-      at = following;
-      own = next;
-      next = after;
-      float* const laid_out = other;
-      other = panel;
-      panel = laid_out;
+  /// Lays out a panel of b [n, k] likewise: so many values of one row of b at a time, each to a row of the
+  /// panel.
+  struct PieceByPiece {
+    static constexpr bool transposed = true;
+    static constexpr std::size_t piece = 16;
+    static constexpr std::size_t rows_ahead = 32;  // of b
+
+    Layout layout;
+    Turns turns;
+    std::size_t inner = 0, row = 0;
+
+    explicit PieceByPiece(const Layout& l)
+        : layout(l), turns(l.steps, is_whole(l.own) ? l.own.depth / piece * cols : 0) {}
+
+    static bool is_whole(const Source& source) { return source.count == cols && source.depth % piece == 0; }
+
+    [[gnu::always_inline]] void operator()(std::size_t /*step*/) {
+      if (turns.come() && inner < layout.own.depth) next();
     }
-  }
-  static_assert(2 * cols * depth_at_once <= gemm_room);
+
+    [[gnu::always_inline]] void next() {
+      if (row + rows_ahead < cols) {
+        ask(layout.own.data + (row + rows_ahead) * layout.stride + inner);
+      } else if (inner + piece < layout.own.depth) {
+        ask(layout.own.data + (row + rows_ahead - cols) * layout.stride + inner + piece);
+      } else if (row + rows_ahead - cols < layout.after.count) {
+        ask(layout.after.data + (row + rows_ahead - cols) * layout.stride);
+      }
+      const float* const from = layout.own.data + row * layout.stride + inner;
+      float* const to = layout.to + inner * cols + row;
+      each<piece>([&](auto i) { to[i * cols] = from[i]; });
+      if (++row < cols) return;
+      row = 0;
+      inner += piece;
+    }
+
+    [[gnu::always_inline]] static void ask(const float* from) {
+      prefetch(from);
+      prefetch(from + piece - 1);
+    }
+
+    void finish() {
+      const Source& own = layout.own;
+      if (inner == 0 && row == 0)
+        return pack_transposed(own.data, layout.stride, own.depth, own.count, layout.to);
+      while (inner < own.depth) next();
+    }
+  };
 
   /// `count` rows of b, [count, depth], as a panel [depth, cols], padded by zeros.
   static void pack_transposed(const float* b, std::size_t stride, std::size_t depth, std::size_t count,
@@ -143,53 +184,32 @@ struct ProductsByPanels {
     }
   }
 
-  /// Asks for a panel of b [n, k], a cache line of it in every so many steps of the tiles of the one before.
-  struct Ask {
-    Source next;
-    std::size_t stride;
-    std::size_t lines;  // of a row
-    std::size_t every;
-    std::size_t wait = every;
-    std::size_t row = 0, line = 0;
-
-    Ask(const Source& of, std::size_t b_stride, std::size_t steps)
-        : next(of),
-          stride(b_stride),
-          lines(of.depth / 16),
-          every(lines > 0 ? steps / (lines * of.count) : 0) {}
-
-    [[gnu::always_inline]] void operator()(std::size_t /*step*/) {
-      if (--wait > 0) return;
-      wait = every;
-      if (line < lines) next_line();
-    }
-
-    [[gnu::always_inline]] void next_line() {
-      prefetch(next.data + row * stride + line * 16);
-      if (++row < next.count) return;
-      row = 0;
-      ++line;
-    }
-
-    void finish() {
-      while (line < lines) next_line();
-    }
-  };
-
-  static void nt(const Product& p, float* room) {
+  template <typename LayOut>
+  static void multiply(const Product& p, float* room) {
+    float* panel = room;
+    float* other = room + cols * depth_at_once;
     Place at;
-    Source own = source(p, true, at);
+    Source own = source(p, LayOut::transposed, at);
+    Source next = source(p, LayOut::transposed, at.next(p));
+    LayOut({own, next, p.b_stride, panel, 0}).finish();
     while (own.data != nullptr) {
-      pack_transposed(own.data, p.b_stride, own.depth, own.count, room);
       const Place following = at.next(p);
-      const Source next = source(p, true, following);
-      Ask ask(next, p.b_stride, row_tiles(p) * own.depth);
-      pass(p, at, own, room, ask);
-      ask.finish();
+      const Source after = source(p, LayOut::transposed, following.next(p));
+      LayOut meanwhile({next, after, p.b_stride, other, row_tiles(p) * own.depth});
+      pass(p, at, own, panel, meanwhile);
+      meanwhile.finish();
       at = following;
       own = next;
+      next = after;
+      float* const laid_out = other;
+      other = panel;
+      panel = laid_out;
     }
   }
+  static void nn(const Product& p, float* room) { multiply<RowByRow>(p, room); }
+  static void nt(const Product& p, float* room) { multiply<PieceByPiece>(p, room); }
+
+  static_assert(2 * cols * depth_at_once <= gemm_room);
 };
 
 }  // namespace
