@@ -7,8 +7,13 @@ namespace attnctl {
 
 void ExactSum::add(double term) {
   if (!(std::abs(term) < 0x1p62)) throw std::domain_error("a term of an exact sum is not below 2^62");
-  // Scaling by a power of two is exact, and what is left is a whole number, so the conversion is exact too.
-  const auto scaled = static_cast<Fixed>(std::nearbyint(term * 0x1p64));
+  // In parts that 64 bits hold: the processor converts those. All but the rounding of the last one is exact.
+  const auto whole = static_cast<std::int64_t>(term);
+  const double fraction = (term - static_cast<double>(whole)) * 0x1p32;
+  const auto upper = static_cast<std::int64_t>(fraction);
+  const double rest = (fraction - static_cast<double>(upper)) * 0x1p32;
+  const auto lower = static_cast<std::int64_t>(std::nearbyint(rest));
+  const Fixed scaled = (Fixed{whole} << 64) + (Fixed{upper} << 32) + lower;
   if (__builtin_add_overflow(total_, scaled, &total_)) throw std::overflow_error("an exact sum is over 2^63");
 }
 

@@ -1,6 +1,7 @@
 #include "attnctl/base/exact_sum.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
 #include <stdexcept>
@@ -38,6 +39,21 @@ TEST_CASE("an exact sum loses nothing that doubles would") {
        }) {
     CAPTURE(row.why);
     CHECK(sum_of(row.terms) == row.want);
+  }
+}
+
+TEST_CASE("a term of an exact sum is rounded once, to the nearest step") {
+  __extension__ using Fixed = __int128;
+  __extension__ using Bits = unsigned __int128;
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 100000; ++i) {
+    const double size = std::ldexp(1.0, static_cast<int>(random() % 140) - 78);  // below 2^62
+    const double term = (static_cast<double>(random()) * 0x1p-63 - 1) * size;
+    const auto want = static_cast<Bits>(static_cast<Fixed>(std::nearbyint(term * 0x1p64)));
+    ExactSum sum;
+    sum.add(term);
+    const auto words = sum.words();
+    REQUIRE((static_cast<Bits>(words[1]) << 64U | words[0]) == want);
   }
 }
 
