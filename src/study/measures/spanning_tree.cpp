@@ -1,28 +1,30 @@
 #include "study/measures/spanning_tree.hpp"
 
-#include <cstdint>
 #include <limits>
+#include <numeric>
 
 namespace attnctl {
 
 std::vector<std::size_t> maximum_spanning_tree(std::span<const double> weights, std::size_t n) {
   std::vector<std::size_t> parent(n, 0);
   std::vector<double> reach(n, -std::numeric_limits<double>::infinity());  // of the best edge to the tree
-  std::vector<std::uint8_t> joined(n, 0);
-  std::size_t at = 0;
-  for (std::size_t step = 1; step < n; ++step) {
-    joined[at] = 1;
-    std::size_t next = n;
-    for (std::size_t node = 0; node < n; ++node) {
-      if (joined[node] != 0) continue;
-      const double weight = weights[at * n + node];
-      if (weight > reach[node]) {
-        reach[node] = weight;
-        parent[node] = at;
-      }
-      if (next == n || reach[node] > reach[next]) next = node;
+  std::vector<std::size_t> left(n);                                        // nodes, ascending
+  std::iota(left.begin(), left.end(), std::size_t{0});
+  for (std::size_t next = 0; left.size() > 1;) {
+    const std::size_t joined = left[next];
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(next));
+    next = 0;
+    double most = -std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const std::size_t node = left[i];
+      const double weight = weights[joined * n + node];
+      const bool better = weight > reach[node];
+      const double best = better ? weight : reach[node];
+      parent[node] = better ? joined : parent[node];
+      reach[node] = best;
+      next = best > most ? i : next;
+      most = best > most ? best : most;
     }
-    at = next;
   }
   return parent;
 }
