@@ -1,5 +1,6 @@
 #include "attnctl/analysis/head_pairs.hpp"
 #include "attnctl/base/error.hpp"
+#include "attnctl/base/fresh_memory.hpp"
 #include "attnctl/study/moments.hpp"
 
 #include <algorithm>
@@ -7,8 +8,10 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <numbers>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -48,7 +51,7 @@ struct OpenBlock {
   std::vector<std::uint8_t> absent;    // [rows], 1: some head does not have the row
   RowSample pattern_rows;
   std::vector<std::size_t> widths;  // [rows] of patterns
-  std::vector<float> patterns;      // [heads, pattern_rows.room()]
+  std::shared_ptr<float> patterns;  // [heads, pattern_rows.room()], all of it written before it is read
   BlockDraw drawn;
   std::vector<std::vector<float>> outputs;  // [rows], empty where none is drawn
 };
@@ -73,7 +76,7 @@ OpenBlock open_block(const StudyBlock& block) {
   }
   open.absent.assign(open.widths.size(), 0);
   open.pattern_rows = RowSample(open.widths, kPatternBytes / sizeof(float) / heads.size());
-  open.patterns.assign(heads.size() * open.pattern_rows.room(), 0);
+  open.patterns = fresh_floats(heads.size() * open.pattern_rows.room());
   return open;
 }
 
@@ -86,7 +89,7 @@ std::size_t drop_absent_patterns(OpenBlock& open, std::size_t heads) {
     if (open.absent[row] == 0 || offset == RowSample::kNone) continue;
     --rows;
     for (std::size_t h = 0; h < heads; ++h)
-      std::fill_n(open.patterns.data() + h * room + offset, open.widths[row], 0.0F);
+      std::fill_n(open.patterns.get() + h * room + offset, open.widths[row], 0.0F);
   }
   return rows;
 }
@@ -146,7 +149,7 @@ void PairsMeasure::draw_outputs(const StudyBlock& block) {
 void PairsMeasure::panel(const StudyPanel& panel) {
   OpenBlock& open = *open_;
   const std::size_t first = open.first_row[panel.panel.sequence];
-  float* const patterns = open.patterns.data() + panel.head * open.pattern_rows.room();
+  float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.room();
   std::size_t expected = panel.panel.first_query;
   for (const PatternRow& row : panel.rows) {
     for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
@@ -174,7 +177,8 @@ void PairsMeasure::add_patterns() {
   const std::size_t rows = drop_absent_patterns(*open_, heads());
   if (rows == 0) return;
   pattern_rows_ += rows;
-  const PatternPairs pairs = pattern_pairs(open_->patterns, heads());
+  const std::span patterns(open_->patterns.get(), heads() * open_->pattern_rows.room());
+  const PatternPairs pairs = pattern_pairs(patterns, heads());
   for (std::size_t p = 0; p < sums_.size(); ++p) {
     sums_[p].divergence.add(pairs.divergence[p]);
     sums_[p].product.add(pairs.product[p]);
