@@ -34,6 +34,10 @@ struct GemmKernels {
   /// before, aligned to 64 bytes; the columns [first_col, first_col + n) of it.
   void (*panels)(const Product& product, std::size_t first_col);
   std::size_t panel_cols;
+  /// Lay out one panel of at most `panel_cols` columns of b [k, n], or of b [n, k] as b^T; columns that are
+  /// missing are zeros or not read by `panels`.
+  using LayOut = void (*)(const float* b, std::size_t b_stride, std::size_t k, std::size_t n, float* panel);
+  LayOut lay_out, lay_out_transposed;
 
   /// From so many rows on they are many, by measurement (bench/micro).
   std::size_t nt_rows, nn_rows;

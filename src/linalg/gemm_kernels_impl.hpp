@@ -16,9 +16,9 @@ template <typename Arch>
 constexpr GemmKernels gemm_table(std::string_view name, std::size_t nt_rows, std::size_t nn_rows) {
   using Rows = ProductsOfRows<Arch>;
   using Columns = ProductsOfColumns<Arch>;
-  GemmKernels table{name,          Rows::multiply, Columns::multiply,
-                    nullptr,       nullptr,        Columns::panels,
-                    Columns::cols, nt_rows,        nn_rows};
+  GemmKernels table{
+      name,          Rows::multiply, Columns::multiply,        nullptr, nullptr, Columns::panels,
+      Columns::cols, Columns::pack,  Columns::pack_transposed, nt_rows, nn_rows};
   if constexpr (Columns::lanes == 16) {
     table.nt_many = ProductsByPanels<Arch>::nt;
     table.nn_many = ProductsByPanels<Arch>::nn;

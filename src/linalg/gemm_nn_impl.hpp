@@ -2,6 +2,7 @@
 
 #include "linalg/gemm_kernels.hpp"
 #include "linalg/gemm_tools.hpp"
+#include "linalg/vector_lanes.hpp"
 
 namespace attnctl::linalg {
 namespace {
@@ -31,42 +32,61 @@ struct ProductsOfColumns {
     bool accumulate;
   };
 
-  /// What a tile does beside its sums: `meanwhile(p)` once in each of its steps.
-  template <std::size_t R, typename Meanwhile>
-  static void sum_tile(const Tile& t, Meanwhile& meanwhile) {
-    Batch sums[R][vectors];
-    each<R>([&](auto i) { each<vectors>([&](auto j) { sums[i][j] = Batch(0.0F); }); });
+  /// The first V vectors of the columns of a tile, of the last of them `part` columns. What a tile does
+  /// beside its sums: `meanwhile(p)` once in each of its steps.
+  template <std::size_t R, std::size_t V, typename Meanwhile>
+  static void sum_tile(const Tile& t, Meanwhile& meanwhile, std::size_t part) {
+    Batch sums[R][V];
+    each<R>([&](auto i) { each<V>([&](auto j) { sums[i][j] = Batch(0.0F); }); });
     for (std::size_t p = 0; p < t.k; ++p) {
-      Batch right[vectors];
-      each<vectors>([&](auto j) { right[j] = Batch::load_unaligned(t.b + p * t.b_stride + j * lanes); });
+      Batch right[V];
+      each<V>([&](auto j) { right[j] = Batch::load_unaligned(t.b + p * t.b_stride + j * lanes); });
       meanwhile(p);
       each<R>([&](auto i) {
         const Batch left(t.a[i * t.a_stride + p]);
-        each<vectors>([&](auto j) { sums[i][j] = xsimd::fma(left, right[j], sums[i][j]); });
+        each<V>([&](auto j) { sums[i][j] = xsimd::fma(left, right[j], sums[i][j]); });
       });
     }
     const Batch alpha(t.alpha);
     each<R>([&](auto i) {
-      each<vectors>([&](auto j) {
+      each<V>([&](auto j) {
         float* const c = t.c + i * t.c_stride + j * lanes;
-        const Batch sum =
-            t.accumulate ? xsimd::fma(alpha, sums[i][j], Batch::load_unaligned(c)) : alpha * sums[i][j];
-        sum.store_unaligned(c);
+        if (j + 1 < V || part == lanes) {
+          const Batch sum =
+              t.accumulate ? xsimd::fma(alpha, sums[i][j], Batch::load_unaligned(c)) : alpha * sums[i][j];
+          sum.store_unaligned(c);
+        } else {
+          const Batch sum = t.accumulate ? xsimd::fma(alpha, sums[i][j], Lanes<Arch>::load_part(c, part, 0))
+                                         : alpha * sums[i][j];
+          Lanes<Arch>::store_part(sum, c, part);
+        }
       });
     });
   }
 
-  template <typename Meanwhile, std::size_t... R>
-  static void tile_of(const Tile& t, Meanwhile& meanwhile, std::size_t count,
+  template <std::size_t V, typename Meanwhile, std::size_t... R>
+  static void tile_of(const Tile& t, Meanwhile& meanwhile, std::size_t count, std::size_t part,
                       std::index_sequence<R...> /*rows*/) {
-    ((count == R + 1 ? sum_tile<R + 1>(t, meanwhile) : void()), ...);
+    ((count == R + 1 ? sum_tile<R + 1, V>(t, meanwhile, part) : void()), ...);
   }
 
-  /// `count` rows of columns [first, last) of a tile: all of them, or by way of a buffer.
+  /// `count` rows and the first `width` columns of a tile; of b no more is read than the vectors that hold
+  /// them.
+  template <typename Meanwhile, std::size_t... V>
+  static void tile_of(const Tile& t, Meanwhile& meanwhile, std::size_t count, std::size_t width,
+                      std::index_sequence<V...> /*vectors, less 1*/) {
+    const std::size_t last = (width - 1) / lanes;
+    ((last == V ? tile_of<V + 1>(t, meanwhile, count, width - V * lanes, std::make_index_sequence<rows>{})
+                : void()),
+     ...);
+  }
+
+  /// `count` rows of columns [first, last) of a tile: by way of a buffer where they begin inside of it.
   template <typename Meanwhile>
   static void tile_part(Tile t, Meanwhile&& meanwhile, std::size_t count, std::size_t first,
                         std::size_t last) {
-    if (first == 0 && last == cols) return tile_of(t, meanwhile, count, std::make_index_sequence<rows>{});
+    constexpr std::make_index_sequence<vectors> widths;
+    if (first == 0) return tile_of(t, meanwhile, count, last, widths);
     alignas(64) float whole[rows * cols];
     float* const c = t.c;
     const std::size_t c_stride = t.c_stride;
@@ -74,7 +94,7 @@ struct ProductsOfColumns {
     t.c = whole;
     t.c_stride = cols;
     t.accumulate = false;
-    tile_of(t, meanwhile, count, std::make_index_sequence<rows>{});
+    tile_of(t, meanwhile, count, last, widths);
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t j = first; j < last; ++j) {
         float& to = c[i * c_stride + (j - first)];
@@ -83,7 +103,23 @@ struct ProductsOfColumns {
     }
   }
 
-  /// Rows [0, depth) of `count` columns of b in tiles side by side, padded by zeros.
+  /// `count` rows of b, [count, depth], at most `cols` of them, as a tile [depth, cols]: zeros behind them up
+  /// to a whole vector, which is what tiles read.
+  static void pack_transposed(const float* b, std::size_t stride, std::size_t depth, std::size_t count,
+                              float* to) {
+    const std::size_t whole_depth = depth / lanes * lanes;
+    for (std::size_t j = 0; j < count; j += lanes) {
+      const float* const from = b + j * stride;
+      const std::size_t here = count - j < lanes ? count - j : lanes;
+      for (std::size_t p = 0; p < whole_depth; p += lanes)
+        transpose<Batch>(from + p, stride, here, to + p * cols + j, cols);
+      for (std::size_t p = whole_depth; p < depth; ++p) {
+        for (std::size_t i = 0; i < lanes; ++i) to[p * cols + j + i] = i < here ? from[i * stride + p] : 0;
+      }
+    }
+  }
+
+  /// Rows [0, depth) of `count` columns of b in tiles side by side, zeros behind them up to a whole vector.
   static void pack(const float* b, std::size_t stride, std::size_t depth, std::size_t count, float* to) {
     for (std::size_t first = 0; first < count; first += cols) {
       const std::size_t width = count - first < cols ? count - first : cols;
@@ -93,7 +129,9 @@ struct ProductsOfColumns {
           each<vectors>(
               [&](auto v) { Batch::load_unaligned(from + v * lanes).store_aligned(to + v * lanes); });
         } else {
-          for (std::size_t j = 0; j < cols; ++j) to[j] = j < width ? from[j] : 0;
+          std::size_t j = 0;
+          for (; j + lanes <= width; j += lanes) Batch::load_unaligned(from + j).store_aligned(to + j);
+          if (j < width) Lanes<Arch>::load_part(from + j, width - j, 0).store_aligned(to + j);
         }
         to += cols;
       }

@@ -164,25 +164,10 @@ struct ProductsByPanels {
     void finish() {
       const Source& own = layout.own;
       if (inner == 0 && row == 0)
-        return pack_transposed(own.data, layout.stride, own.depth, own.count, layout.to);
+        return Columns::pack_transposed(own.data, layout.stride, own.depth, own.count, layout.to);
       while (inner < own.depth) next();
     }
   };
-
-  /// `count` rows of b, [count, depth], as a panel [depth, cols], padded by zeros.
-  static void pack_transposed(const float* b, std::size_t stride, std::size_t depth, std::size_t count,
-                              float* to) {
-    const std::size_t whole_depth = depth / lanes * lanes;
-    const std::size_t whole_count = count / lanes * lanes;
-    for (std::size_t p = 0; p < whole_depth; p += lanes) {
-      for (std::size_t j = 0; j < whole_count; j += lanes)
-        transpose<typename Columns::Batch>(b + j * stride + p, stride, to + p * cols + j, cols);
-    }
-    for (std::size_t j = 0; j < cols; ++j) {
-      for (std::size_t p = j < whole_count ? whole_depth : 0; p < depth; ++p)
-        to[p * cols + j] = j < count ? b[j * stride + p] : 0;
-    }
-  }
 
   template <typename LayOut>
   static void multiply(const Product& p, float* room) {

@@ -80,15 +80,16 @@ template <typename Arch, typename Batch = xsimd::batch<float, Arch>>
   }
 }
 
-/// As many rows as a vector has lanes, and columns, as columns. `to` is aligned to a vector.
+/// `count` rows of as many columns as a vector has lanes, as columns; 0 in those that rows are missing for.
+/// `to` is aligned to a vector.
 template <typename Batch>
-[[gnu::always_inline]] inline void transpose(const float* from, std::size_t stride, float* to,
-                                             std::size_t to_stride) {
+[[gnu::always_inline]] inline void transpose(const float* from, std::size_t stride, std::size_t count,
+                                             float* to, std::size_t to_stride) {
 #if defined(__AVX512F__)
   if constexpr (Batch::size == 16) {
     __m512 rows[16];
     __m512 pairs[16];
-    each<16>([&](auto i) { rows[i] = _mm512_loadu_ps(from + i * stride); });
+    each<16>([&](auto i) { rows[i] = i < count ? _mm512_loadu_ps(from + i * stride) : _mm512_setzero_ps(); });
     each<8>([&](auto i) {
       pairs[2 * i] = _mm512_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
       pairs[2 * i + 1] = _mm512_unpackhi_ps(rows[2 * i], rows[2 * i + 1]);
@@ -121,7 +122,8 @@ template <typename Batch>
   }
 #endif
   for (std::size_t i = 0; i < Batch::size; ++i) {
-    for (std::size_t j = 0; j < Batch::size; ++j) to[j * to_stride + i] = from[i * stride + j];
+    for (std::size_t j = 0; j < Batch::size; ++j)
+      to[j * to_stride + i] = i < count ? from[i * stride + j] : 0;
   }
 }
 

@@ -29,26 +29,18 @@ float* PackedMatrix::open(std::size_t rows, std::size_t cols) {
 }
 
 void PackedMatrix::pack(MatrixView<const float> b) {
-  const std::size_t width = linalg::gemm_kernels().panel_cols;
+  const linalg::GemmKernels& own = linalg::gemm_kernels();
   float* to = open(b.rows, b.cols);
-  for (std::size_t first = 0; first < b.cols; first += width) {
-    const std::size_t count = std::min(width, b.cols - first);
-    for (std::size_t p = 0; p < b.rows; ++p, to += width) {
-      std::fill(std::copy_n(b.row(p).data() + first, count, to), to + width, 0.0F);
-    }
-  }
+  for (std::size_t first = 0; first < b.cols; first += own.panel_cols, to += own.panel_cols * b.rows)
+    own.lay_out(b.data + first, b.stride, b.rows, std::min(own.panel_cols, b.cols - first), to);
 }
 
 void PackedMatrix::pack_transposed(MatrixView<const float> b) {
-  const std::size_t width = linalg::gemm_kernels().panel_cols;
+  const linalg::GemmKernels& own = linalg::gemm_kernels();
   float* to = open(b.cols, b.rows);
-  for (std::size_t first = 0; first < b.rows; first += width, to += width * b.cols) {
-    const std::size_t count = std::min(width, b.rows - first);
-    for (std::size_t p = 0; p < b.cols; ++p) {
-      float* const row = to + p * width;
-      for (std::size_t j = 0; j < count; ++j) row[j] = b.data[(first + j) * b.stride + p];
-      std::fill(row + count, row + width, 0.0F);
-    }
+  for (std::size_t first = 0; first < b.rows; first += own.panel_cols, to += own.panel_cols * b.cols) {
+    own.lay_out_transposed(b.data + first * b.stride, b.stride, b.cols,
+                           std::min(own.panel_cols, b.rows - first), to);
   }
 }
 
