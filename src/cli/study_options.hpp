@@ -29,7 +29,7 @@ struct StudyScope {
   SelectionOptions selection;
   std::string measures;
   std::optional<std::size_t> max_length, stride;
-  std::size_t batch_tokens = 4096;
+  std::size_t batch_tokens = CorpusOptions{}.batch_tokens;
   std::uint64_t seed = 0;
   bool skip_bad = false;
   bool fold_subtypes = false;

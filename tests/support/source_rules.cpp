@@ -23,7 +23,7 @@ const std::map<std::string, Names>& may_include() {
       {"model", {"base", "checkpoint"}},
       {"forward", {"base", "linalg", "model", "input"}},
       {"analysis", {"base", "linalg", "input", "model", "forward"}},
-      {"study", {"base", "checkpoint", "tokenizer", "input", "model", "forward", "analysis"}},
+      {"study", {"base", "linalg", "checkpoint", "tokenizer", "input", "model", "forward", "analysis"}},
       {"report", {"base"}},
       {"cli",
        {"base", "linalg", "checkpoint", "tokenizer", "input", "model", "forward", "analysis", "study",

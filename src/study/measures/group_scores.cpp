@@ -1,6 +1,7 @@
 #include "study/measures/group_scores.hpp"
 
 #include "attnctl/base/random.hpp"
+#include "attnctl/linalg/gemm.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -24,17 +25,6 @@ std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::spa
   return ConfidenceInterval{low, end.back()};
 }
 
-/// Of every draw.
-std::vector<double> sums_of(std::span<const double> counts, const OwnedMatrix<double>& draws) {
-  std::vector<double> sums(draws.cols());
-  for (std::size_t group = 0; group < counts.size(); ++group) {
-    if (counts[group] == 0) continue;
-    const double* const times = draws.view().row(group).data();
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += times[i] * counts[group];
-  }
-  return sums;
-}
-
 /// Of counts [1 + answers, kGroups], asked and then right.
 std::vector<std::optional<ConfidenceInterval>> intervals_of(const OwnedMatrix<double>& counts,
                                                             const OwnedMatrix<double>& draws) {
@@ -42,9 +32,10 @@ std::vector<std::optional<ConfidenceInterval>> intervals_of(const OwnedMatrix<do
   const auto asked = counts.view().row(0);
   const auto groups = std::ranges::count_if(asked, [](double count) { return count > 0; });
   if (static_cast<std::size_t>(groups) < Bootstrap::kFewest) return intervals;
-  const std::vector<double> asked_sums = sums_of(asked, draws);
+  OwnedMatrix<double> sums(counts.rows(), draws.cols());  // of whole numbers: exact
+  gemm_nn(counts.view(), draws.view(), sums.view());
   for (std::size_t i = 0; i < intervals.size(); ++i)
-    intervals[i] = middle(asked_sums, sums_of(counts.view().row(1 + i), draws));
+    intervals[i] = middle(sums.view().row(0), sums.view().row(1 + i));
   return intervals;
 }
 

@@ -28,18 +28,25 @@ constexpr double kResidual = 0.5;  // A' = 0.5 A + 0.5 I
 /// Rollout R of the layers so far, of which only sums over columns are needed: R T for the targets T, each a
 /// column of zeros and ones. (A' R) T is A' (R T), so no matrix of queries and keys is ever held.
 struct SequenceRollout {
-  std::vector<std::int64_t> targets;
-  std::vector<double> mass, uniform;  // [n, targets], of the layers below
-  std::vector<double> sums;           // [n, targets], of the open layer: heads' weights times mass
+  std::vector<std::pair<std::int64_t, std::size_t>> targets;  // and their columns: some are of the same keys
+  std::size_t columns = 0;
+  std::vector<double> mass, uniform;  // [n, columns], of the layers below
+  std::vector<double> sums;           // [n, columns], of the open layer: heads' weights times mass
   std::vector<double> totals;         // [n], of the open layer: heads' weights
   std::size_t layer = 0;              // the open one
   bool whole = true;                  // every row was there
 
   SequenceRollout(const std::map<std::int64_t, std::vector<std::size_t>>& keys, std::size_t n) : totals(n) {
-    mass.resize(n * keys.size());
+    std::vector<std::vector<std::size_t>> unlike;
     for (const auto& [id, of_target] : keys) {
-      for (const std::size_t key : of_target) mass[key * keys.size() + targets.size()] = 1;
-      targets.push_back(id);
+      const auto same = std::ranges::find(unlike, of_target);
+      targets.emplace_back(id, static_cast<std::size_t>(same - unlike.begin()));
+      if (same == unlike.end()) unlike.push_back(of_target);
+    }
+    columns = unlike.size();
+    mass.resize(n * columns);
+    for (std::size_t c = 0; c < columns; ++c) {
+      for (const std::size_t key : unlike[c]) mass[key * columns + c] = 1;
     }
     uniform = mass;
     sums.assign(mass.size(), 0);
@@ -47,20 +54,18 @@ struct SequenceRollout {
 
   void add(const PatternRow& row) {
     totals[row.query] += row.total;
-    // The targets of one key lie side by side, and most sequences have few: those are summed together.
-    const std::size_t count = targets.size();
-    std::size_t t = 0;
-    for (; t + 4 <= count; t += 4) add_targets<4>(row, t);
-    if (count - t == 3) return add_targets<3>(row, t);
-    if (count - t == 2) return add_targets<2>(row, t);
-    if (count - t == 1) return add_targets<1>(row, t);
+    // The columns of one key lie side by side, and most sequences have few: those are summed together.
+    std::size_t c = 0;
+    for (; c + 4 <= columns; c += 4) add_columns<4>(row, c);
+    if (columns - c == 3) return add_columns<3>(row, c);
+    if (columns - c == 2) return add_columns<2>(row, c);
+    if (columns - c == 1) return add_columns<1>(row, c);
   }
 
   void close_layer(std::size_t heads, const VisibleKeys& visible) {
     const double share = (1 - kResidual) / static_cast<double>(heads);
-    const std::size_t count = targets.size();
     for (std::size_t i = 0; i < mass.size(); ++i)
-      mass[i] = (share * sums[i] + kResidual * mass[i]) / (share * totals[i / count] + kResidual);
+      mass[i] = (share * sums[i] + kResidual * mass[i]) / (share * totals[i / columns] + kResidual);
     std::ranges::fill(sums, 0);
     std::ranges::fill(totals, 0);
     spread_evenly(visible);
@@ -68,36 +73,34 @@ struct SequenceRollout {
   }
 
  private:
-  /// Targets [first, first + together).
+  /// Columns [first, first + together).
   template <std::size_t together>
-  void add_targets(const PatternRow& row, std::size_t first) {
-    const std::size_t count = targets.size();
+  void add_columns(const PatternRow& row, std::size_t first) {
     std::array<double, together> sum{};
-    const double* from = mass.data() + row.visible.first * count + first;
+    const double* from = mass.data() + row.visible.first * columns + first;
     for (const float each : row.weights.subspan(row.visible.first, row.visible.size())) {
       const auto weight = static_cast<double>(each);
       for (std::size_t i = 0; i < together; ++i) sum[i] += weight * from[i];
-      from += count;
+      from += columns;
     }
-    double* const to = sums.data() + row.query * count + first;
+    double* const to = sums.data() + row.query * columns + first;
     for (std::size_t i = 0; i < together; ++i) to[i] += sum[i];
   }
 
   void spread_evenly(const VisibleKeys& visible) {
     const std::size_t n = totals.size();
-    const std::size_t count = targets.size();
     std::vector<double> next = uniform;
-    std::vector<double> sum(count);
+    std::vector<double> sum(columns);
     for (std::size_t i = 0; i < n; ++i) {
       if (visible.count(i) == 0) continue;  // the row keeps to itself
       std::ranges::fill(sum, 0);
       for (std::size_t j = 0; j < n; ++j) {
         if (!visible.shows(i, j)) continue;
-        for (std::size_t t = 0; t < count; ++t) sum[t] += uniform[j * count + t];
+        for (std::size_t t = 0; t < columns; ++t) sum[t] += uniform[j * columns + t];
       }
-      for (std::size_t t = 0; t < count; ++t) {
-        next[i * count + t] = (1 - kResidual) * sum[t] / static_cast<double>(visible.count(i)) +
-                              kResidual * uniform[i * count + t];
+      for (std::size_t t = 0; t < columns; ++t) {
+        next[i * columns + t] = (1 - kResidual) * sum[t] / static_cast<double>(visible.count(i)) +
+                                kResidual * uniform[i * columns + t];
       }
     }
     uniform = std::move(next);
@@ -184,9 +187,9 @@ void RolloutMeasure::close_layers(std::size_t sequence, std::size_t before) {
     const WholeLayer& layer = open_->layers[of.layer];
     of.close_layer(layer.heads, open_->block.visible(sequence, layer.index));
     if (!of.whole) continue;
-    for (std::size_t t = 0; t < of.targets.size(); ++t) {
-      MassSums& sums = sums_[{layer.number, of.targets[t]}];
-      for (std::size_t at = t; at < of.mass.size(); at += of.targets.size()) {
+    for (const auto& [target, column] : of.targets) {
+      MassSums& sums = sums_[{layer.number, target}];
+      for (std::size_t at = column; at < of.mass.size(); at += of.columns) {
         if (!(of.uniform[at] > 0)) continue;
         ++sums.rows;
         sums.mass.add(of.mass[at]);

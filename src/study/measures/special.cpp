@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "study/measures/measures.hpp"
+#include "study/measures/per_panel.hpp"
 #include "study/measures/result_rows.hpp"
 #include "study/measures/special_targets.hpp"
 #include "study/measures/token_names.hpp"
@@ -50,6 +51,12 @@ struct HeadTargets {
 /// Keys of a sequence by what they are.
 using Targets = std::map<std::int64_t, std::vector<std::size_t>>;
 
+/// What rows have of a target, whatever their weights.
+struct TargetNull {
+  std::vector<std::size_t> rows;  // of the panel, that may attend to one
+  double uniform = 0;
+};
+
 class SpecialMeasure final : public PerHeadOfTokens<HeadTargets> {
  public:
   explicit SpecialMeasure(const StudyShape& shape) : PerHeadOfTokens(shape, {}) {}
@@ -59,11 +66,15 @@ class SpecialMeasure final : public PerHeadOfTokens<HeadTargets> {
   void finish(StudyResults& results) const override;
 
  private:
-  std::vector<Targets> targets_;  // [sequences] of the block
+  [[nodiscard]] std::vector<TargetNull> nulls(const StudyPanel& panel) const;
+
+  std::vector<Targets> targets_;             // [sequences] of the block
+  PerPanel<std::vector<TargetNull>> nulls_;  // [targets of the sequence]
 };
 
 void SpecialMeasure::begin(const StudyBlock& block) {
   targets_.clear();
+  nulls_.clear();
   for (const Sequence& sequence : block.corpus.batch.sequences)
     targets_.push_back(special_targets(sequence, names_));
 }
@@ -72,24 +83,39 @@ void SpecialMeasure::panel(const StudyPanel& panel) {
   HeadTargets& state = states_[panel.head];
   const Targets& targets = targets_[panel.panel.sequence];
   state.rows += panel.rows.size();
+  const std::vector<TargetNull>& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
+  auto null = nulls.begin();
   for (const auto& [id, keys] : targets) {
-    TargetShare* share = nullptr;  // none as long as no row has such a key
-    for (const PatternRow& row : panel.rows) {
-      double weight = 0;
-      std::size_t shown = 0;
-      for (const std::size_t key : keys) {
-        if (!panel.visible.shows(row.query, key)) continue;
-        ++shown;
-        weight += static_cast<double>(row.weights[key]);
-      }
+    const TargetNull& of_target = *null++;
+    if (of_target.rows.empty()) continue;
+    TargetShare& share = state.targets[id];
+    double weight = 0;
+    double total = 0;
+    for (const std::size_t r : of_target.rows) {
+      for (const std::size_t key : keys) weight += static_cast<double>(panel.rows[r].weights[key]);
+      total += panel.rows[r].total;
+    }
+    share.rows += of_target.rows.size();
+    share.weight.add(weight);
+    share.total.add(total);
+    share.uniform.add(of_target.uniform);
+  }
+}
+
+std::vector<TargetNull> SpecialMeasure::nulls(const StudyPanel& panel) const {
+  std::vector<TargetNull> nulls;
+  for (const auto& [id, keys] : targets_[panel.panel.sequence]) {
+    TargetNull& null = nulls.emplace_back();
+    for (std::size_t r = 0; r < panel.rows.size(); ++r) {
+      const std::size_t query = panel.rows[r].query;
+      const auto shown =
+          std::ranges::count_if(keys, [&](std::size_t key) { return panel.visible.shows(query, key); });
       if (shown == 0) continue;
-      if (share == nullptr) share = &state.targets[id];
-      ++share->rows;
-      share->weight.add(weight);
-      share->total.add(row.total);
-      share->uniform.add(static_cast<double>(shown) / static_cast<double>(panel.visible.count(row.query)));
+      null.rows.push_back(r);
+      null.uniform += static_cast<double>(shown) / static_cast<double>(panel.visible.count(query));
     }
   }
+  return nulls;
 }
 
 void SpecialMeasure::finish(StudyResults& results) const {
