@@ -8,18 +8,18 @@ namespace attnctl {
 namespace {
 
 /// Sums of whole numbers, which counts give, take fewer bytes.
-void save_sum(StateWriter& out, const ExactSum& sum) {
-  const auto [fraction, whole] = sum.words();
+void save_sum(StateWriter& out, const BlockSum& sum) {
+  const auto [fraction, whole] = sum.total().words();
   out.flag(fraction == 0);
   if (fraction == 0) {
     out.number(whole);
   } else {
-    out.sum(sum);
+    sum.save(out);
   }
 }
 
-ExactSum load_sum(StateReader& in) {
-  return in.flag() ? ExactSum::from_words({0, in.number()}) : in.sum();
+BlockSum load_sum(StateReader& in) {
+  return BlockSum(in.flag() ? ExactSum::from_words({0, in.number()}) : in.sum());
 }
 
 }  // namespace
@@ -70,12 +70,12 @@ std::optional<ConfidenceInterval> RatioSums::interval() const {
 
 void RatioSums::save(StateWriter& out) const {
   for (const std::uint64_t number : {sentences_, rows_, rows_squared_}) out.number(number);
-  for (const ExactSum* const sum : {&sum_, &null_, &sum_squared_, &sum_rows_}) save_sum(out, *sum);
+  for (const BlockSum* const sum : {&sum_, &null_, &sum_squared_, &sum_rows_}) save_sum(out, *sum);
 }
 
 void RatioSums::load(StateReader& in) {
   for (std::uint64_t* const number : {&sentences_, &rows_, &rows_squared_}) *number = in.number();
-  for (ExactSum* const sum : {&sum_, &null_, &sum_squared_, &sum_rows_}) *sum = load_sum(in);
+  for (BlockSum* const sum : {&sum_, &null_, &sum_squared_, &sum_rows_}) *sum = load_sum(in);
 }
 
 double student_quantile(std::uint64_t degrees) {

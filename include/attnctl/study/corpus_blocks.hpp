@@ -28,7 +28,7 @@ struct CorpusFile {
 /// What blocks a corpus is cut into: these and the corpus alone decide.
 struct CorpusOptions {
   std::vector<CorpusFile> files;
-  std::size_t batch_tokens = 1024;        // of a block, at most, unless one sentence has more
+  std::size_t batch_tokens = 256;         // of a block, at most, unless one sentence has more
   std::optional<std::size_t> max_length;  // tokens of a sequence; nullopt: what the model takes
   std::optional<std::size_t> stride;      // longer sentences become windows that begin so far apart
   bool skip_bad = false;                  // else a bad sentence throws

@@ -17,16 +17,18 @@ class StateWriter;
 /// blocks it is exact, so that no order of merging changes a bit. Terms are finite.
 class BlockSum {
  public:
+  BlockSum() = default;
+  explicit BlockSum(const ExactSum& merged) : merged_(merged) {}
+
   void add(double term) { open_ += term; }
   void merge(const BlockSum& other);
+  [[nodiscard]] ExactSum total() const;
   [[nodiscard]] double value() const { return total().value(); }
 
   void save(StateWriter& out) const;
   void load(StateReader& in);
 
  private:
-  [[nodiscard]] ExactSum total() const;
-
   double open_ = 0;  // of the one block that this instance sees
   ExactSum merged_;
 };

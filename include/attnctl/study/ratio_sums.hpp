@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attnctl/base/exact_sum.hpp"
+#include "attnctl/study/moments.hpp"
 #include "attnctl/study/state_io.hpp"
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct SentenceTerm {
 
 /// The mean of a share (0 to 1) over the rows of all sentences, with an interval over sentences: rows of one
 /// sentence are not independent of each other, so sentences are what is sampled (ratio estimator of clusters,
-/// Cochran 1977, section 6.4). Sums are exact: merging in any order gives the same bytes.
+/// Cochran 1977, section 6.4). Of one block, whose sentences come in one order, or merged in any.
 class RatioSums {
  public:
   /// A sentence without rows adds nothing.
@@ -49,7 +49,7 @@ class RatioSums {
 
  private:
   std::uint64_t sentences_ = 0, rows_ = 0, rows_squared_ = 0;
-  ExactSum sum_, null_, sum_squared_, sum_rows_;  // of sentences: sums, their squares, and times their rows
+  BlockSum sum_, null_, sum_squared_, sum_rows_;  // of sentences: sums, their squares, and times their rows
 };
 
 /// The 97.5 % quantile of Student's t, for at least one degree of freedom.
