@@ -2,6 +2,7 @@
 
 #include "attnctl/analysis/pattern_row.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,11 @@ namespace attnctl {
 /// Offsets of key and query, key - query, whose peaks are counted: -8..8.
 inline constexpr std::ptrdiff_t largest_offset = 8;
 inline constexpr std::size_t offset_count = 2 * largest_offset + 1;
+
+/// The keys of a row [m] that stand at most `farthest` tokens before or behind its query.
+[[nodiscard]] inline KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
+  return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
+}
 
 /// Where rows have their largest weight, by offset.
 struct OffsetPeaks {

@@ -83,17 +83,11 @@ struct OffsetNulls {
   std::array<double, offset_count> uniform{};
 };
 
-/// The keys at most kFarthest from a query.
-KeyRange keys_near(const PatternRow& row) {
-  return {row.query - std::min(row.query, kFarthest),
-          std::min(row.query + kFarthest + 1, row.weights.size())};
-}
-
 OffsetNulls offset_nulls(const StudyPanel& panel) {
   OffsetNulls nulls;
   for (const PatternRow& row : panel.rows) {
     const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
-    const KeyRange keys = keys_near(row);
+    const KeyRange keys = keys_near(row, kFarthest);
     for (std::size_t key = keys.first; key < keys.last; ++key) {
       if (!panel.visible.shows(row.query, key)) continue;
       const std::size_t offset = key + kFarthest - row.query;
@@ -125,7 +119,7 @@ void PositionalMeasure::panel(const StudyPanel& panel) {
   std::array<double, offset_count> weights{};
   for (const PatternRow& row : panel.rows) {
     state.peaks.add(row);
-    const KeyRange keys = keys_near(row);
+    const KeyRange keys = keys_near(row, kFarthest);
     double* const at = weights.data() + (keys.first + kFarthest - row.query);
     for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
   }

@@ -99,11 +99,6 @@ struct HabitNulls {
   }
 };
 
-/// The keys at most `farthest` from a query.
-KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
-  return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
-}
-
 /// Some keys near, and some that are not.
 bool has_near(const PatternRow& row, const VisibleKeys& visible) {
   const KeyRange near = keys_near(row, kNear);
