@@ -14,6 +14,9 @@ namespace {
 /// than these are summed in float.
 constexpr std::size_t kChunk = 1024;
 
+/// Heads whose products with others are taken at a time.
+constexpr std::size_t kNearby = 24;
+
 /// Columns of outputs whose products are taken at a time, unless one head has more.
 constexpr std::size_t kGroup = 512;
 
@@ -34,7 +37,12 @@ void add_divergences(MatrixView<const float> patterns, OwnedMatrix<float>& halve
 }
 
 void add_products(MatrixView<const float> patterns, OwnedMatrix<float>& room, std::vector<double>& to) {
-  gemm_nt(patterns, patterns, room.view());
+  for (std::size_t first = 0; first < patterns.rows; first += kNearby) {
+    const std::size_t count = std::min(kNearby, patterns.rows - first);
+    const std::size_t others = patterns.rows - first;  // those before have been taken with these
+    gemm_nt(patterns.row_range(first, count), patterns.row_range(first, others),
+            room.view().row_range(first, count).col_range(first, others));
+  }
   for (std::size_t a = 0; a < patterns.rows; ++a) {
     double* const pairs = to.data() + pair_index(patterns.rows, a, 0);
     for (std::size_t b = a; b < patterns.rows; ++b) pairs[b] += static_cast<double>(room(a, b));

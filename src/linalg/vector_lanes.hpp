@@ -21,6 +21,7 @@ struct Lanes {
   static constexpr bool fused = false;
 #endif
   static constexpr bool scales = false;
+  static constexpr bool looks_up = false;
 
   /// a b + c, rounded once where `fused`.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) {
@@ -64,8 +65,14 @@ struct Lanes<xsimd::fma3<xsimd::avx2>> {
   static constexpr std::size_t count = 8;
   static constexpr bool fused = true;
   static constexpr bool scales = false;
+  static constexpr bool looks_up = true;
 
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return _mm256_fmadd_ps(a, b, c); }
+  /// table[the last 3 bits of an index].
+  static Batch look_up(const Batch& table,
+                       const xsimd::batch<std::int32_t, xsimd::fma3<xsimd::avx2>>& index) {
+    return _mm256_permutevar8x32_ps(table, index);
+  }
 
   static __m256i first(std::size_t n) {
     alignas(64) static constexpr std::int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -103,9 +110,14 @@ struct Lanes<xsimd::avx512bw> {
   static constexpr std::size_t count = 16;
   static constexpr bool fused = true;
   static constexpr bool scales = true;
+  static constexpr bool looks_up = true;
 
   /// xsimd 8 has none for this set.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return _mm512_fmadd_ps(a, b, c); }
+  /// table[the last 4 bits of an index].
+  static Batch look_up(const Batch& table, const xsimd::batch<std::int32_t, xsimd::avx512bw>& index) {
+    return _mm512_permutexvar_ps(index, table);
+  }
   /// v 2^n.
   static Batch scale(const Batch& v, const Batch& n) { return _mm512_scalef_ps(v, n); }
 

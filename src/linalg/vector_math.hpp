@@ -21,6 +21,35 @@
 namespace attnctl::linalg {
 namespace {
 
+/// Of log2(m), m in [1, 2), by equal parts: 1 / v, v about the middle of each, but 1 of the first, so that
+/// log2 1 is 0; log2 v; log2(1 + r) / r about 0; and where the bits of a number tell its part.
+template <std::size_t parts>
+struct Log2Parts;
+
+template <>
+struct Log2Parts<8> {
+  alignas(64) static constexpr float inverses[] = {1.0F,         0.842105269F, 0.761904776F, 0.695652187F,
+                                                   0.639999986F, 0.592592597F, 0.551724136F, 0.516129017F};
+  alignas(64) static constexpr float logarithms[] = {0.0F,         0.247927502F, 0.392317384F, 0.523561954F,
+                                                     0.643856227F, 0.754887462F, 0.857981026F, 0.954196334F};
+  static constexpr float rest[] = {1.4426949F, -0.721351981F, 0.481049001F, -0.359534502F, 0.245532587F};
+  static constexpr int shift = 20;
+};
+
+template <>
+struct Log2Parts<16> {
+  alignas(64) static constexpr float inverses[] = {1.0F,         0.914285719F, 0.864864886F, 0.820512831F,
+                                                   0.780487776F, 0.744186044F, 0.711111128F, 0.680851042F,
+                                                   0.653061211F, 0.627451003F, 0.603773594F, 0.581818163F,
+                                                   0.561403513F, 0.542372882F, 0.524590135F, 0.507936537F};
+  alignas(64) static constexpr float logarithms[] = {0.0F,         0.129283011F, 0.209453329F, 0.285402209F,
+                                                     0.357552052F, 0.426264763F, 0.491853058F, 0.554588914F,
+                                                     0.614709854F, 0.67242527F,  0.727920413F, 0.781359732F,
+                                                     0.832889974F, 0.882643044F, 0.930737436F, 0.977279842F};
+  static constexpr float rest[] = {1.44269514F, -0.721365392F, 0.480858833F, -0.338915944F};
+  static constexpr int shift = 19;
+};
+
 template <typename Arch>
 struct VectorMath {
   using Batch = xsimd::batch<float, Arch>;
@@ -215,12 +244,31 @@ struct VectorMath {
 
   /// log2 x for a normal x > 0, within 1e-7 or 2e-7 of itself, whichever is more; below, a finite number.
   static Batch log2(const Batch& x) {
-    constexpr float rest[] = {1.44269478F,  -0.721356034F, 0.480937302F, -0.360123873F,
-                              0.286751121F, -0.249745086F, 0.23657389F,  -0.146305412F};
+    if constexpr (Lanes<Arch>::looks_up) {
+      return log2_by_parts(x);
+    } else {
+      constexpr float rest[] = {1.44269478F,  -0.721356034F, 0.480937302F, -0.360123873F,
+                                0.286751121F, -0.249745086F, 0.23657389F,  -0.146305412F};
+      const Integers number = xsimd::bitwise_cast<Integers>(x);
+      const Integers n = (number - Integers(0x3F3504F3)) >> 23;  // x / 2^n in [sqrt(1/2), sqrt 2)
+      const Batch f = xsimd::bitwise_cast<Batch>(number - (n << 23)) - Batch(1.0F);
+      return fma(f, polynomial(f, rest), xsimd::to_float(n));
+    }
+  }
+
+  /// Of x = 2^n m: n + log2 v + log2(1 + r), r = m / v - 1. P. T. P. Tang, Table-driven implementation of the
+  /// logarithm function in IEEE floating-point arithmetic, ACM TOMS 16, 1990.
+  static Batch log2_by_parts(const Batch& x) {
+    using Parts = Log2Parts<Batch::size>;
+    const Batch inverses = Batch::load_aligned(Parts::inverses);
+    const Batch logarithms = Batch::load_aligned(Parts::logarithms);
+    constexpr std::int32_t one = 0x3F800000;
     const Integers number = xsimd::bitwise_cast<Integers>(x);
-    const Integers n = (number - Integers(0x3F3504F3)) >> 23;  // x / 2^n in [sqrt(1/2), sqrt 2)
-    const Batch f = xsimd::bitwise_cast<Batch>(number - (n << 23)) - Batch(1.0F);
-    return fma(f, polynomial(f, rest), xsimd::to_float(n));
+    const Batch n = xsimd::to_float((number - Integers(one)) >> 23);
+    const Batch m = xsimd::bitwise_cast<Batch>((number & Integers(0x007FFFFF)) | Integers(one));
+    const Integers part = number >> Parts::shift;
+    const Batch r = fma(m, Lanes<Arch>::look_up(inverses, part), Batch(-1.0F));
+    return n + fma(r, polynomial(r, Parts::rest), Lanes<Arch>::look_up(logarithms, part));
   }
 };
 

@@ -58,6 +58,14 @@ def log2_rest(f):
     return mpmath.log1p(f) / mpmath.log(2) / f
 
 
+def show_log2_parts(parts):
+    """Of log2 m = log2(1 + r) + `logarithm`, r = m `inverse` - 1, for m in each of so many equal parts of [1, 2): 1
+    over the middle, but of the first over 1, so that log2 1 is 0."""
+    inverses = [np.float32(2 * parts / (2 * parts + 2 * i + 1) if i > 0 else 1) for i in range(parts)]
+    show(f"inverses of {parts} parts", inverses)
+    show(f"logarithms of {parts} parts", [float(-mpmath.log(mpmath.mpf(float(v)), 2)) for v in inverses])
+
+
 def tanh_rest(s):
     """(tanh x - x) / x^3, s = x^2"""
     if s < 1e-6:
@@ -115,6 +123,9 @@ def main():
     half = mpmath.log(2) / 2 * mpmath.mpf("1.0001")
     fit("exp_rest", -half, half, 4, exp_rest, lambda r: r**2 / mpmath.exp(r))
     fit("log2_rest", mpmath.sqrt(0.5) - 1, mpmath.sqrt(2) - 1, 7, log2_rest, lambda f: abs(f) + 0.05)
+    for parts, degree in ((8, 4), (16, 3)):
+        show_log2_parts(parts)
+        fit(f"log2_rest of {parts} parts", -1 / mpmath.mpf(2 * parts + 3), 1 / mpmath.mpf(parts), degree, log2_rest, abs)
     fit("tanh_rest", 0, mpmath.mpf("0.55")**2, 4, tanh_rest,
         lambda s: s if s < 1e-9 else s * mpmath.sqrt(s) / mpmath.tanh(mpmath.sqrt(s)))
     fit("center", 0, mpmath.mpf("0.5")**2, 3, center, lambda s: mpmath.sqrt(s) + mpmath.mpf("1e-3"))

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 #include <random>
 #include <string_view>
 #include <vector>
@@ -339,6 +340,32 @@ TEST_CASE("sum of x ln x") {
     CHECK(set->sum_x_log_x(std::vector<float>{0, 1, 0}) == 0);
     CHECK(std::abs(set->sum_x_log_x(std::vector<float>{1e-40F, 0.5F}) - 0.5 * std::log(0.5)) <= 1e-7);
     CHECK(std::isnan(set->sum_x_log_x(std::vector<float>{0.5F, not_a_number})));
+  }
+}
+
+TEST_CASE("x ln x of single numbers, over all significands and where parts of them meet") {
+  for (const Kernels* set : all_sets()) {
+    CAPTURE(set->name);
+    double worst = 0;
+    const auto look = [&](float x) {
+      const double want = std::log2(double{x});
+      const double got = set->sum_x_log_x(std::vector<float>{x}) / (double{x} * std::numbers::ln2);
+      worst = std::max(worst, std::abs(got - want) / std::max(1.0, 2 * std::abs(want)));
+    };
+    for (const int exponent : {-126, -40, -3, -2, -1, 0, 1}) {
+      for (int i = 0; i < 4096; ++i) {
+        const float x = std::ldexp(1 + static_cast<float>(i) / 4096, exponent);
+        look(x);
+        look(std::nextafter(x, 4 * x));
+        if (exponent > -126) look(std::nextafter(x, 0.0F));
+      }
+    }
+    CHECK(worst <= 1.3e-7);  // of the logarithm, and the rounding of the product
+    float below = 1;
+    for (int i = 0; i < 64; ++i) {  // no weight makes an entropy negative
+      below = std::nextafter(below, 0.0F);
+      CHECK(set->sum_x_log_x(std::vector<float>{below}) <= 0);
+    }
   }
 }
 
