@@ -44,6 +44,8 @@ std::optional<double> confidence(const PatternRow& row) {
   if (row.query < marks.end_queries.size() && marks.end_queries[row.query] != 0) return std::nullopt;
   if (marks.end_keys.empty()) return static_cast<double>(row.largest);
   if (marks.end_keys.size() >= row.weights.size()) return std::nullopt;
+  if (row.largest > 0 && !std::ranges::binary_search(marks.end_keys, row.argmax))
+    return static_cast<double>(row.largest);
   float top = 0;
   std::size_t first = row.visible.first;
   const auto take = [&](std::size_t end) {

@@ -26,6 +26,19 @@ double magnitude_edge(std::size_t bin) {
   return std::bit_cast<double>((kFirst + bin) << kShift);
 }
 
+std::size_t linear_bin(const Bins& bins, double value) {
+  if (!(value > 0)) return 0;
+  const double place = value / bins.highest * static_cast<double>(bins.count);
+  return place < static_cast<double>(bins.count) ? static_cast<std::size_t>(place) : bins.count - 1;
+}
+
+std::size_t octave_bin(double value) {
+  const double magnitude = std::abs(value);
+  if (!(magnitude >= kSmallest)) return kMagnitudes;
+  const std::size_t bin = magnitude_bin(magnitude);
+  return value < 0 ? kMagnitudes - 1 - bin : kMagnitudes + 1 + bin;
+}
+
 }  // namespace
 
 ExactSum BlockSum::total() const {
@@ -52,21 +65,40 @@ std::size_t Bins::size() const {
 }
 
 std::size_t Bins::index(double value) const {
+  return kind == Kind::linear ? linear_bin(*this, value) : octave_bin(value);
+}
+
+void Bins::fill(std::span<const double> values, std::span<std::uint64_t> counts) const {
   if (kind == Kind::linear) {
-    if (!(value > 0)) return 0;
-    const double place = value / highest * static_cast<double>(count);
-    return place < static_cast<double>(count) ? static_cast<std::size_t>(place) : count - 1;
+    for (const double value : values) ++counts[linear_bin(*this, value)];
+  } else {
+    for (const double value : values) ++counts[octave_bin(value)];
   }
-  const double magnitude = std::abs(value);
-  if (!(magnitude >= kSmallest)) return kMagnitudes;
-  const std::size_t bin = magnitude_bin(magnitude);
-  return value < 0 ? kMagnitudes - 1 - bin : kMagnitudes + 1 + bin;
 }
 
 double Bins::edge(std::size_t index) const {
   if (kind == Kind::linear) return highest * static_cast<double>(index) / static_cast<double>(count);
   if (index <= kMagnitudes) return -magnitude_edge(kMagnitudes - index);
   return magnitude_edge(index - kMagnitudes - 1);
+}
+
+void Moments::add(std::span<const double> values) {
+  count_ += values.size();
+  BlockSum sum = sum_;  // here, where nothing else can write to it, it stays in registers
+  BlockSum squares = squares_;
+  double minimum = minimum_;
+  double maximum = maximum_;
+  for (const double value : values) {
+    sum.add(value);
+    squares.add(value * value);
+    minimum = value < minimum ? value : minimum;
+    maximum = value > maximum ? value : maximum;
+  }
+  sum_ = sum;
+  squares_ = squares;
+  minimum_ = minimum;
+  maximum_ = maximum;
+  bins_.fill(values, histogram_);
 }
 
 void Moments::merge(const Moments& other) {

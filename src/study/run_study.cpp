@@ -232,7 +232,10 @@ void load_weights(const StudyRun& run) {
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {
   const StudyHeader& header = state.header();
   const BlockPass pass(run, header.shape, corpus);
-  const auto measures = state.make_measures();
+  const auto measures = [&] {
+    const std::lock_guard lock(adding);
+    return state.make_block_measures();
+  }();
   Warnings warnings;
   pass.show(run.model, measures_for(corpus, header.measures, measures), warnings);
   const auto shuffled = compute_shuffled(run, corpus, state);

@@ -74,6 +74,12 @@ Measures StudyState::make_measures() const {
   return make_all(header_->measures, header_->shape);
 }
 
+Measures StudyState::make_block_measures() const {
+  Measures measures = make_measures();
+  for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->look_at(*measures_[i]);
+  return measures;
+}
+
 Measures StudyState::make_null_measures() const {
   return make_all(header_->null_measures(), header_->shape);
 }

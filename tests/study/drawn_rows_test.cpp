@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,16 +13,25 @@
 namespace attnctl {
 namespace {
 
+/// Whether a block knows what was drawn before it, and how many rows were kept for it.
+struct Looks {
+  bool ahead = false;
+  std::size_t kept = 0;
+};
+
 /// What a study that saw these blocks, of 50 rows each, has drawn.
-DrawnRows drawn_from(const std::vector<std::uint64_t>& blocks, std::size_t most) {
+DrawnRows drawn_from(const std::vector<std::uint64_t>& blocks, std::size_t most, Looks* looks = nullptr) {
   DrawnRows all;
+  all.set_most(most);
   for (const std::uint64_t block : blocks) {
     DrawnRows own;
     own.set_most(most);
-    const BlockDraw draw(7, block, 50, most);
+    const BlockDraw draw(7, block, 50, most, looks != nullptr && looks->ahead ? all.end() : std::nullopt);
     for (std::size_t row = 0; row < 50; ++row) {
-      if (const auto& key = draw.keys()[row])
-        own.add(*key, {static_cast<float>(block), static_cast<float>(row)});
+      const auto& key = draw.keys()[row];
+      if (!key) continue;
+      own.add(*key, {static_cast<float>(block), static_cast<float>(row)});
+      if (looks != nullptr) ++looks->kept;
     }
     all.merge(own);
   }
@@ -48,6 +58,19 @@ TEST_CASE("rows are drawn from all of a corpus, whatever the order of its blocks
   }
   CHECK(drawn_from({0, 1}, 1000).rows().size() == 100);
   CHECK(drawn_from({0}, 0).rows().empty());
+}
+
+TEST_CASE("a block that knows what was drawn before it keeps fewer rows, and the same are drawn") {
+  std::vector<std::uint64_t> blocks;
+  for (std::uint64_t block = 0; block < 40; ++block) blocks.push_back(block);
+  Looks blind;
+  Looks knowing{.ahead = true};
+  const DrawnRows all = drawn_from(blocks, 60, &blind);
+  CHECK(bytes_of(drawn_from(blocks, 60, &knowing)) == bytes_of(all));
+  CHECK(blind.kept == 2000);
+  CHECK(knowing.kept < 500);
+  CHECK(knowing.kept >= 60);
+  CHECK_FALSE(drawn_from({0}, 51).end().has_value());
 }
 
 TEST_CASE("each row is drawn about as often as any other") {

@@ -92,6 +92,9 @@ class Measure {
   virtual ~Measure() = default;
   [[nodiscard]] virtual Needs needs() const { return {}; }
 
+  /// Before begin(), and while nothing else is done to it: what the study has so far, for what a block then
+  /// need not keep. What is merged must not depend on it.
+  virtual void look_at(const Measure& /*so_far*/) {}
   /// The block, before its pass. From one thread, as all that follows.
   virtual void begin(const StudyBlock& block) = 0;
   /// Panels of one head come in order (by sequence, then rows), heads layer by layer in any order.

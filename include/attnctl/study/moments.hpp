@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace attnctl {
@@ -44,6 +45,8 @@ struct Bins {
   [[nodiscard]] std::size_t size() const;
   /// What lies outside goes to the outermost bin.
   [[nodiscard]] std::size_t index(double value) const;
+  /// Adds one to the count of the bin of each value; counts: [size()].
+  void fill(std::span<const double> values, std::span<std::uint64_t> counts) const;
   /// Where bin `index` begins; that of size() is where the last one ends.
   [[nodiscard]] double edge(std::size_t index) const;
 };
@@ -62,14 +65,9 @@ class Moments {
  public:
   explicit Moments(const Bins& bins) : bins_(bins), histogram_(bins.size()) {}
 
-  void add(double value) {
-    ++count_;
-    sum_.add(value);
-    squares_.add(value * value);
-    minimum_ = value < minimum_ ? value : minimum_;
-    maximum_ = value > maximum_ ? value : maximum_;
-    ++histogram_[bins_.index(value)];
-  }
+  void add(double value) { add(std::span(&value, 1)); }
+  /// One after the other, in their order.
+  void add(std::span<const double> values);
   void merge(const Moments& other);
 
   [[nodiscard]] std::uint64_t count() const { return count_; }

@@ -66,6 +66,8 @@ class StudyState {
 
   /// New empty measures of this study, for one block.
   [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_measures() const;
+  /// For the next block, when they have looked at what there is.
+  [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_block_measures() const;
   [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_null_measures() const;
   [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_shuffled_measures() const;
   /// Takes in what the block that is added next gave on a random model.

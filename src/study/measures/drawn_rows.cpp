@@ -8,8 +8,14 @@
 
 namespace attnctl {
 
+std::optional<DrawnKey> DrawnRows::end() const {
+  if (most_ == 0 || rows_.size() < most_) return std::nullopt;
+  return std::prev(rows_.end())->first;
+}
+
 bool DrawnRows::takes(const DrawnKey& key) const {
-  return rows_.size() < most_ || (most_ > 0 && key < std::prev(rows_.end())->first);
+  const auto last = end();
+  return most_ > 0 && (!last || key < *last);
 }
 
 void DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
@@ -49,14 +55,17 @@ void DrawnRows::load(StateReader& in, std::size_t width) {
   }
 }
 
-BlockDraw::BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, std::size_t most)
+BlockDraw::BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, std::size_t most,
+                     const std::optional<DrawnKey>& end)
     : keys_(rows) {
   const std::uint64_t of_block = Random(seed, block).next();
   std::vector<DrawnKey> drawn(rows);
   for (std::size_t row = 0; row < rows; ++row) drawn[row] = {Random(of_block, row).next(), block, row};
   std::sort(drawn.begin(), drawn.end());
   drawn.resize(std::min(rows, most));
-  for (const DrawnKey& key : drawn) keys_[key.row] = key;
+  for (const DrawnKey& key : drawn) {
+    if (!end || key < *end) keys_[key.row] = key;
+  }
 }
 
 }  // namespace attnctl

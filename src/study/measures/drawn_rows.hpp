@@ -29,6 +29,8 @@ class DrawnRows {
 
   void set_most(std::size_t rows) { most_ = rows; }
   [[nodiscard]] const Rows& rows() const { return rows_; }
+  /// A row from this key on cannot be drawn any more; nullopt: any can.
+  [[nodiscard]] std::optional<DrawnKey> end() const;
   void add(const DrawnKey& key, std::vector<float> row);
   void merge(const DrawnRows& other);
 
@@ -47,7 +49,9 @@ class DrawnRows {
 class BlockDraw {
  public:
   BlockDraw() = default;
-  BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, std::size_t most);
+  /// `end`: DrawnRows::end() of a sample that the block is to be merged into.
+  BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, std::size_t most,
+            const std::optional<DrawnKey>& end);
 
   /// [rows]; nullopt: the row is not drawn.
   [[nodiscard]] const std::vector<std::optional<DrawnKey>>& keys() const { return keys_; }

@@ -58,9 +58,11 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
     state.rows += panel.rows.size();
     const auto metrics = row_metrics();
     for (std::size_t i = 0; i < metrics.size(); ++i) {
+      values_.clear();
       for (const PatternRow& row : panel.rows) {
-        if (const auto value = metrics[i].value(row)) state.metrics[i].add(*value);
+        if (const auto value = metrics[i].value(row)) values_.push_back(*value);
       }
+      state.metrics[i].add(values_);
     }
   }
   void finish(StudyResults& results) const override;
@@ -68,6 +70,8 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
  private:
   /// Extremes and quantiles, a row a head and metric.
   [[nodiscard]] std::vector<ResultRow> distributions() const;
+
+  std::vector<double> values_;  // of one metric in one panel
 };
 
 std::vector<ResultRow> MetricsMeasure::distributions() const {

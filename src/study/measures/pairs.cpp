@@ -103,6 +103,9 @@ class PairsMeasure final : public Measure {
     needs.z = true;
     return needs;
   }
+  void look_at(const Measure& so_far) override {
+    outputs_end_ = dynamic_cast<const PairsMeasure&>(so_far).outputs_.end();
+  }
   void begin(const StudyBlock& block) override {
     open_ = open_block(block);
     draw_outputs(block);
@@ -118,6 +121,8 @@ class PairsMeasure final : public Measure {
  private:
   [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
   void draw_outputs(const StudyBlock& block);
+  bool copy_whole(const StudyPanel& panel);
+  void copy_rows(const StudyPanel& panel);
   void add_patterns();
   void add_outputs();
   [[nodiscard]] std::vector<float> cka() const;
@@ -127,6 +132,7 @@ class PairsMeasure final : public Measure {
   std::vector<PairSums> sums_;
   std::vector<std::size_t> columns_;  // [heads + 1], of outputs; empty before any block, or without values
   DrawnRows outputs_;
+  std::optional<DrawnKey> outputs_end_;  // of those drawn before
   std::optional<OpenBlock> open_;
 };
 
@@ -139,7 +145,7 @@ void PairsMeasure::draw_outputs(const StudyBlock& block) {
   const std::size_t most = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
   outputs_.set_most(most);
   const std::size_t rows = open_->widths.size();
-  open_->drawn = BlockDraw(shape_.seed, block.corpus.number, rows, most);
+  open_->drawn = BlockDraw(shape_.seed, block.corpus.number, rows, most, outputs_end_);
   open_->outputs.resize(rows);
   for (std::size_t row = 0; row < rows; ++row) {
     if (open_->drawn.keys()[row]) open_->outputs[row].resize(columns_.back());
@@ -147,6 +153,34 @@ void PairsMeasure::draw_outputs(const StudyBlock& block) {
 }
 
 void PairsMeasure::panel(const StudyPanel& panel) {
+  OpenBlock& open = *open_;
+  const std::size_t first = open.first_row[panel.panel.sequence];
+  if (!copy_whole(panel)) copy_rows(panel);
+  if (columns_.empty()) return;
+  for (std::size_t r = 0; r < panel.panel.z.rows; ++r) {
+    std::vector<float>& output = open.outputs[first + panel.panel.first_query + r];
+    if (!output.empty()) std::ranges::copy(panel.panel.z.row(r), output.data() + columns_[panel.head]);
+  }
+}
+
+/// Where all rows are sampled and as wide as they are stored.
+bool PairsMeasure::copy_whole(const StudyPanel& panel) {
+  OpenBlock& open = *open_;
+  const MatrixView<const float> pattern = panel.panel.pattern;
+  const std::size_t first = open.first_row[panel.panel.sequence] + panel.panel.first_query;
+  const std::size_t last = first + pattern.rows - 1;
+  const std::size_t offset = open.pattern_rows.offset(first);
+  if (panel.rows.size() != pattern.rows || pattern.stride != pattern.cols) return false;
+  if (offset == RowSample::kNone ||
+      open.pattern_rows.offset(last) - offset != (pattern.rows - 1) * pattern.cols)
+    return false;
+  if (open.widths[first] != pattern.cols || open.widths[last] != pattern.cols) return false;
+  std::copy_n(pattern.data, pattern.rows * pattern.cols,
+              open.patterns.get() + panel.head * open.pattern_rows.room() + offset);
+  return true;
+}
+
+void PairsMeasure::copy_rows(const StudyPanel& panel) {
   OpenBlock& open = *open_;
   const std::size_t first = open.first_row[panel.panel.sequence];
   float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.room();
@@ -160,11 +194,6 @@ void PairsMeasure::panel(const StudyPanel& panel) {
   }
   const std::size_t last = panel.panel.first_query + panel.panel.pattern.rows;
   for (; expected < last; ++expected) open.absent[first + expected] = 1;
-  if (columns_.empty()) return;
-  for (std::size_t r = 0; r < panel.panel.z.rows; ++r) {
-    std::vector<float>& output = open.outputs[first + panel.panel.first_query + r];
-    if (!output.empty()) std::ranges::copy(panel.panel.z.row(r), output.data() + columns_[panel.head]);
-  }
 }
 
 void PairsMeasure::end() {

@@ -91,12 +91,16 @@ struct SequenceRollout {
     const std::size_t n = totals.size();
     std::vector<double> next = uniform;
     std::vector<double> sum(columns);
+    bool of_all = false;  // keys is what `sum` is of, which many rows see
     for (std::size_t i = 0; i < n; ++i) {
       if (visible.count(i) == 0) continue;  // the row keeps to itself
-      std::ranges::fill(sum, 0);
-      for (std::size_t j = 0; j < n; ++j) {
-        if (!visible.shows(i, j)) continue;
-        for (std::size_t t = 0; t < columns; ++t) sum[t] += uniform[j * columns + t];
+      if (!of_all || visible.count(i) < n) {
+        std::ranges::fill(sum, 0);
+        for (std::size_t j = 0; j < n; ++j) {
+          if (!visible.shows(i, j)) continue;
+          for (std::size_t t = 0; t < columns; ++t) sum[t] += uniform[j * columns + t];
+        }
+        of_all = visible.count(i) == n;
       }
       for (std::size_t t = 0; t < columns; ++t) {
         next[i * columns + t] = (1 - kResidual) * sum[t] / static_cast<double>(visible.count(i)) +

@@ -1,9 +1,25 @@
 #include "study/measures/word_patterns.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace attnctl {
+namespace {
+
+/// 0 where there is none above.
+double largest_of(std::span<const double> values) {
+  std::array<double, 4> largest{};  // that do not wait for each other
+  std::size_t i = 0;
+  for (; i + largest.size() <= values.size(); i += largest.size()) {
+    for (std::size_t lane = 0; lane < largest.size(); ++lane)
+      largest[lane] = values[i + lane] > largest[lane] ? values[i + lane] : largest[lane];
+  }
+  for (; i < values.size(); ++i) largest[0] = std::max(largest[0], values[i]);
+  return std::max(std::max(largest[0], largest[1]), std::max(largest[2], largest[3]));
+}
+
+}  // namespace
 
 WordPieces::WordPieces(const Sequence& sequence, std::size_t word_count) : place_of(word_count, kNone) {
   std::vector<std::uint8_t> has(word_count, 0);
@@ -74,11 +90,7 @@ std::optional<WordPatterns::Matrix> WordPatterns::add(const StudyPanel& panel) {
 }
 
 std::size_t largest_other(std::span<const double> row, std::size_t self) {
-  double largest = 0;
-  for (std::size_t place = 0; place < row.size(); ++place) {
-    const double weight = place == self ? 0 : row[place];
-    largest = weight > largest ? weight : largest;
-  }
+  const double largest = std::max(largest_of(row.first(self)), largest_of(row.subspan(self + 1)));
   if (largest == 0) return WordPieces::kNone;
   std::size_t best = 0;
   while (row[best] != largest || best == self) ++best;
