@@ -5,6 +5,7 @@
 #include "attnctl/linalg/kernels.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace attnctl {
@@ -18,7 +19,7 @@ constexpr std::size_t kChunk = 1024;
 constexpr std::size_t kNearby = 24;
 
 /// Columns of outputs whose products are taken at a time, unless one head has more.
-constexpr std::size_t kGroup = 512;
+constexpr std::size_t kGroup = 256;
 
 void add_divergences(MatrixView<const float> patterns, OwnedMatrix<float>& halves, std::vector<double>& to) {
   const Kernels& kernel = kernels();
@@ -49,32 +50,37 @@ void add_products(MatrixView<const float> patterns, OwnedMatrix<float>& room, st
   }
 }
 
-void centre(HeadOutputs& outputs) {
+/// The outputs by column, less the mean of each [columns, rows]; zeros behind the rows up to whole vectors.
+OwnedMatrix<float> centred_columns(const HeadOutputs& outputs) {
+  constexpr std::size_t together = 16;  // rows whose values lie in one line of a column
   const std::size_t width = outputs.columns.back();
-  std::vector<double> means(width);
-  for (std::size_t r = 0; r < outputs.rows; ++r) {
-    const float* const row = outputs.values.data() + r * width;
-    for (std::size_t c = 0; c < width; ++c) means[c] += static_cast<double>(row[c]);
+  const std::size_t n = outputs.rows.size();
+  OwnedMatrix<float> columns(width, (n + together - 1) / together * together);
+  for (std::size_t first = 0; first < n; first += together) {
+    const auto rows = std::span(outputs.rows).subspan(first, std::min(together, n - first));
+    for (std::size_t c = 0; c < width; ++c) {
+      float* const to = &columns(c, first);
+      for (std::size_t r = 0; r < rows.size(); ++r) to[r] = rows[r][c];
+    }
   }
-  for (double& mean : means) mean /= static_cast<double>(outputs.rows);
-  for (std::size_t r = 0; r < outputs.rows; ++r) {
-    float* const row = outputs.values.data() + r * width;
-    for (std::size_t c = 0; c < width; ++c)
-      row[c] = static_cast<float>(static_cast<double>(row[c]) - means[c]);
+  for (std::size_t c = 0; c < width; ++c) {
+    const std::span<float> column = columns.view().row(c).first(n);
+    const double mean = std::accumulate(column.begin(), column.end(), 0.0) / static_cast<double>(n);
+    for (float& value : column) value = static_cast<float>(static_cast<double>(value) - mean);
   }
+  return columns;
 }
 
 /// |z|^2 of each head and row [heads, rows].
-OwnedMatrix<double> squares_of(const HeadOutputs& outputs) {
+OwnedMatrix<double> squares_of(MatrixView<const float> columns, const HeadOutputs& outputs) {
   const std::size_t heads = outputs.columns.size() - 1;
-  OwnedMatrix<double> squares(heads, outputs.rows);
-  for (std::size_t r = 0; r < outputs.rows; ++r) {
-    const float* const row = outputs.values.data() + r * outputs.columns.back();
-    for (std::size_t h = 0; h < heads; ++h) {
-      double sum = 0;
-      for (std::size_t c = outputs.columns[h]; c < outputs.columns[h + 1]; ++c)
-        sum += static_cast<double>(row[c]) * static_cast<double>(row[c]);
-      squares(h, r) = sum;
+  OwnedMatrix<double> squares(heads, outputs.rows.size());
+  for (std::size_t h = 0; h < heads; ++h) {
+    const std::span<double> sums = squares.view().row(h);
+    for (std::size_t c = outputs.columns[h]; c < outputs.columns[h + 1]; ++c) {
+      const float* const column = columns.row(c).data();
+      for (std::size_t r = 0; r < outputs.rows.size(); ++r)
+        sums[r] += static_cast<double>(column[r]) * static_cast<double>(column[r]);
     }
   }
   return squares;
@@ -103,12 +109,10 @@ double sum_of_squares(MatrixView<const float> values) {
 }
 
 /// |Z_a^T Z_b|_F^2 for all pairs.
-std::vector<double> cross_norms(const HeadOutputs& outputs) {
-  const std::vector<std::size_t>& columns = outputs.columns;
+std::vector<double> cross_norms(MatrixView<const float> values, const std::vector<std::size_t>& columns) {
   const std::size_t heads = columns.size() - 1;
-  const MatrixView<const float> values(outputs.values.data(), outputs.rows, columns.back());
   const auto of_group = [&](const Group& group) {
-    return values.col_range(columns[group.first], columns[group.last] - columns[group.first]);
+    return values.row_range(columns[group.first], columns[group.last] - columns[group.first]);
   };
   const std::vector<Group> groups = groups_of(columns);
   std::vector<double> norms(pair_count(heads));
@@ -117,9 +121,9 @@ std::vector<double> cross_norms(const HeadOutputs& outputs) {
     for (std::size_t j = i; j < groups.size(); ++j) {
       const MatrixView<const float> left = of_group(groups[i]);
       const MatrixView<const float> right = of_group(groups[j]);
-      room.resize(left.cols * right.cols);
-      const MatrixView<float> product(room.data(), left.cols, right.cols);
-      gemm_tn(left, right, product);
+      room.resize(left.rows * right.rows);
+      const MatrixView<float> product(room.data(), left.rows, right.rows);
+      gemm_nt(left, right, product);
       for (std::size_t a = groups[i].first; a < groups[i].last; ++a) {
         for (std::size_t b = std::max(a, groups[j].first); b < groups[j].last; ++b) {
           const auto of_pair =
@@ -151,10 +155,10 @@ PatternPairs pattern_pairs(std::span<const float> patterns, std::size_t heads) {
 
 // With kernels K = Z Z^T without their diagonals, of rows whose mean is taken off: the sum of row t is
 // -|z_t|^2, and tr(K L) = |Z_a^T Z_b|_F^2 - sum |z_at|^2 |z_bt|^2.
-std::vector<double> output_pairs(HeadOutputs& outputs) {
-  centre(outputs);
+std::vector<double> output_pairs(const HeadOutputs& outputs) {
+  const OwnedMatrix<float> columns = centred_columns(outputs);
   const std::size_t heads = outputs.columns.size() - 1;
-  const OwnedMatrix<double> squares = squares_of(outputs);
+  const OwnedMatrix<double> squares = squares_of(columns.view(), outputs);
   OwnedMatrix<double> products(heads, heads);
   gemm_nt(squares.view(), squares.view(), products.view());
   std::vector<double> totals;
@@ -163,8 +167,8 @@ std::vector<double> output_pairs(HeadOutputs& outputs) {
     for (const double square : squares.view().row(h)) total += square;
     totals.push_back(total);
   }
-  std::vector<double> pairs = cross_norms(outputs);
-  const auto n = static_cast<double>(outputs.rows);
+  std::vector<double> pairs = cross_norms(columns.view(), outputs.columns);
+  const auto n = static_cast<double>(outputs.rows.size());
   for (std::size_t a = 0; a < heads; ++a) {
     for (std::size_t b = a; b < heads; ++b) {
       double& value = pairs[pair_index(heads, a, b)];

@@ -53,14 +53,22 @@ class StudyCommand {
   void run();
 
  private:
-  [[nodiscard]] StudyIdentity identity();
-  [[nodiscard]] std::string corpus_identity();
-  [[nodiscard]] StudyHeader header();
-  [[nodiscard]] StudyState begin_or_resume();
+  /// What is found out before the first block.
+  struct Beginning {
+    StudyHeader header;
+    std::optional<TokenFrequencies> frequencies;
+  };
+
+  [[nodiscard]] StudyIdentity identity(Pool& pool) const;
+  [[nodiscard]] std::string corpus_identity(Pool& pool) const;
+  [[nodiscard]] StudyHeader header(Pool& pool) const;
+  [[nodiscard]] Beginning prepare();
+  [[nodiscard]] StudyState begin_or_resume(StudyHeader fresh) const;
   [[nodiscard]] bool needs_frequencies() const {
     return std::ranges::any_of(measures_, &MeasureRow::needs_frequencies);
   }
   [[nodiscard]] TokenFrequencies frequencies();
+  [[nodiscard]] std::uint64_t corpus_bytes() const;
 
   const StudyOptions& options_;
   const StudyScope& scope_;
@@ -71,7 +79,6 @@ class StudyCommand {
   OpenModel open_;
   Selection selection_;
   CorpusOptions corpus_;
-  std::uint64_t corpus_bytes_ = 0;
 };
 
 void check_options(const StudyOptions& options, const Shard& shard) {
@@ -98,20 +105,27 @@ StudyCommand::StudyCommand(const StudyOptions& options)
   if (shard_.count == 1) target_ = study_target(options.output, files_read(scope_));
 }
 
+/// Of all files; nothing is known of standard input.
+std::uint64_t StudyCommand::corpus_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const CorpusFile& file : corpus_.files)
+    bytes += file.path == "-" ? 0 : std::filesystem::file_size(file.path);
+  return bytes;
+}
+
 /// The bytes of the files, not where they lie.
-std::string StudyCommand::corpus_identity() {
+std::string StudyCommand::corpus_identity(Pool& pool) const {
   std::string text;
   for (const CorpusFile& file : corpus_.files) {
     if (file.path == "-") return "standard input";
-    const std::uint64_t hash = file_hash(file.path, session_.pool);
-    const std::uint64_t size = std::filesystem::file_size(file.path);
-    corpus_bytes_ += size;
-    text += fmt::format("{}{} bytes {}", text.empty() ? "" : ", ", size, hash_text(hash));
+    const std::uint64_t hash = file_hash(file.path, pool);
+    text += fmt::format("{}{} bytes {}", text.empty() ? "" : ", ", std::filesystem::file_size(file.path),
+                        hash_text(hash));
   }
   return text;
 }
 
-StudyIdentity StudyCommand::identity() {
+StudyIdentity StudyCommand::identity(Pool& pool) const {
   const auto or_none = [](const std::optional<std::size_t>& number) {
     return number ? std::to_string(*number) : std::string("none");
   };
@@ -122,13 +136,13 @@ StudyIdentity StudyCommand::identity() {
   for (const MeasureRow* const row : measures_)
     measures += fmt::format("{}{}/{}", measures.empty() ? "" : ",", row->name, row->version);
   std::string frequencies = needs_frequencies() ? "of the corpus" : "none";
-  if (scope_.frequencies) frequencies = hash_text(file_hash(*scope_.frequencies, session_.pool));
+  if (scope_.frequencies) frequencies = hash_text(file_hash(*scope_.frequencies, pool));
   return {{"state", kStateFormat},
           {"config", hash_text(content_hash(open_.model.source().config_text))},
-          {"weights", hash_text(weights_hash(open_.model, session_.pool))},
+          {"weights", hash_text(weights_hash(open_.model, pool))},
           {"heads", heads},
           {"measures", measures},
-          {"corpus", corpus_identity()},
+          {"corpus", corpus_identity(pool)},
           {"batch_tokens", std::to_string(scope_.batch_tokens)},
           {"max_length", or_none(scope_.max_length)},
           {"stride", or_none(scope_.stride)},
@@ -140,10 +154,10 @@ StudyIdentity StudyCommand::identity() {
           {"frequencies", frequencies}};
 }
 
-StudyHeader StudyCommand::header() {
+StudyHeader StudyCommand::header(Pool& pool) const {
   StudyHeader header =
       study_header(scope_, measures_, shape_of(selection_, open_.model.config(), scope_.seed));
-  header.identity = identity();
+  header.identity = identity(pool);
   header.model = model_record(open_.model);
   header.model_path = open_.model.source().given;
   for (const CorpusFile& file : corpus_.files) header.files.push_back(file.path.string());
@@ -151,8 +165,7 @@ StudyHeader StudyCommand::header() {
 }
 
 /// What --checkpoint holds, where it is there; else nothing yet.
-StudyState StudyCommand::begin_or_resume() {
-  StudyHeader fresh = header();
+StudyState StudyCommand::begin_or_resume(StudyHeader fresh) const {
   if (!options_.checkpoint || !std::filesystem::exists(*options_.checkpoint))
     return StudyState(std::move(fresh));
   StudyState state = StudyState::read(*options_.checkpoint);
@@ -166,7 +179,7 @@ TokenFrequencies StudyCommand::frequencies() {
     const std::size_t ids = open_.model.config().embedding.vocabulary;
     return read_frequencies(*scope_.frequencies, open_.vocabulary, ids);
   }
-  session_.progress.begin("frequencies", corpus_bytes_);
+  session_.progress.begin("frequencies", corpus_bytes());
   TokenFrequencies counted = count_tokens({.model = open_.model,
                                            .vocabulary = open_.vocabulary,
                                            .encoder = open_.encoder,
@@ -176,15 +189,29 @@ TokenFrequencies StudyCommand::frequencies() {
   return counted;
 }
 
+/// One worker hashes and loads the weights while another reads the corpus.
+StudyCommand::Beginning StudyCommand::prepare() {
+  Beginning beginning;
+  session_.pool.run(2, [&](std::size_t task, std::size_t /*worker*/) {
+    if (task == 0) {
+      Pool alone(1);
+      beginning.header = header(alone);
+      load_weights(open_.model, selection_);
+    } else if (needs_frequencies()) {
+      beginning.frequencies = frequencies();
+    }
+  });
+  return beginning;
+}
+
 void StudyCommand::run() {
   std::optional<StudyOutput> output;
   if (target_) output.emplace(*target_, options_.output, session_);
-  StudyState state = begin_or_resume();
+  Beginning beginning = prepare();
+  StudyState state = begin_or_resume(std::move(beginning.header));
   Warnings ignored;  // those of the model's own binding, again
   const std::vector<Model> null_models = random_twins(open_.model, scope_.null_models, scope_.seed, ignored);
-  std::optional<TokenFrequencies> rarity;
-  if (needs_frequencies()) rarity = frequencies();
-  session_.progress.begin("study", corpus_bytes_);
+  session_.progress.begin("study", corpus_bytes());
   run_study({.model = open_.model,
              .vocabulary = open_.vocabulary,
              .encoder = open_.encoder,
@@ -196,7 +223,7 @@ void StudyCommand::run() {
              .pool = session_.pool,
              .progress = session_.progress,
              .null_models = null_models,
-             .frequencies = rarity ? &*rarity : nullptr},
+             .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr},
             state);
   session_.progress.end();
   if (options_.state) state.write(*options_.state);

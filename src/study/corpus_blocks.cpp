@@ -12,7 +12,7 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kProbeBlock = 16;  // sequences of a block of the probe
+constexpr std::size_t kProbeBlock = 16;  // sequences of a block of the probe, at most
 
 }  // namespace
 
@@ -105,8 +105,11 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
     probe_ = probe_sequences(options_.probe, room, vocabulary_);
   }
   CorpusBlock block;
+  std::size_t tokens = 0;
   for (; next_probe_ < probe_->size() && block.probes.size() < kProbeBlock; ++next_probe_) {
     ProbeSequence& probe = (*probe_)[next_probe_];
+    tokens += probe.sequence.queries();
+    if (!block.probes.empty() && tokens > options_.batch_tokens) break;
     block.probes.push_back(probe.marks);
     block.batch.sequences.push_back(std::move(probe.sequence));
   }

@@ -203,13 +203,6 @@ class Runner {
   Clock::time_point next_checkpoint_;
 };
 
-/// Weights are converted at their first use, which is for one thread.
-void load_all(const Model& model, const Selection& selection) {
-  (void)model.embedding();
-  (void)model.final_norm();
-  for (std::size_t i = 0; i <= selection.heads.back().layer; ++i) (void)model.layer(i);
-}
-
 }  // namespace
 
 TokenFrequencies count_tokens(const CountRun& run) {
@@ -224,9 +217,15 @@ TokenFrequencies count_tokens(const CountRun& run) {
   return blocks.frequencies();
 }
 
+void load_weights(const Model& model, const Selection& selection) {
+  (void)model.embedding();
+  (void)model.final_norm();
+  for (std::size_t i = 0; i <= selection.heads.back().layer; ++i) (void)model.layer(i);
+}
+
 void load_weights(const StudyRun& run) {
-  load_all(run.model, run.selection);
-  for (const Model& model : run.null_models) load_all(model, run.selection);
+  load_weights(run.model, run.selection);
+  for (const Model& model : run.null_models) load_weights(model, run.selection);
 }
 
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {

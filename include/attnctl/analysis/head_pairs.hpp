@@ -26,17 +26,15 @@ struct PatternPairs {
 
 /// Of outputs z, each head's columns beside those of the one before.
 struct HeadOutputs {
-  std::vector<std::size_t> columns;  // [heads + 1], where a head's begin
-  std::vector<float> values;         // [rows, columns.back()]
-  std::size_t rows = 0;
+  std::vector<std::size_t> columns;          // [heads + 1], where a head's begin
+  std::vector<std::span<const float>> rows;  // of columns.back() values
 };
 
 /// Rows that an estimate of HSIC takes at least.
 constexpr std::size_t kLeastOutputs = 4;
 
 /// The unbiased estimate of the Hilbert-Schmidt independence criterion of two heads' outputs with linear
-/// kernels (Song et al. 2012, HSIC_1) for all pairs [pairs]. There are kLeastOutputs rows or more. The values
-/// are centred in their place.
-[[nodiscard]] std::vector<double> output_pairs(HeadOutputs& outputs);
+/// kernels (Song et al. 2012, HSIC_1) for all pairs [pairs]. There are kLeastOutputs rows or more.
+[[nodiscard]] std::vector<double> output_pairs(const HeadOutputs& outputs);
 
 }  // namespace attnctl

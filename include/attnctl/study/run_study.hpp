@@ -53,8 +53,9 @@ void run_study(const StudyRun& run, StudyState& state);
 /// What run_study does with each block: computes it and adds it to the state, which is changed under
 /// `adding`. The weights have been loaded.
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding);
-/// Converts all weights that passes need, which is for one thread.
+/// Converts all weights that passes need, which is for one thread: of all models of a run, or of one.
 void load_weights(const StudyRun& run);
+void load_weights(const Model& model, const Selection& selection);
 
 /// How often each token comes in a corpus, of all of its blocks: a pass that reads and does not compute.
 /// Everything is borrowed. Throws Error as CorpusBlocks.

@@ -10,19 +10,34 @@
 namespace attnctl {
 namespace {
 
+/// The value of this rank, from 1, by `before`; for ranks that are few beside the values.
+template <typename Before>
+double ranked(std::span<const double> values, std::size_t rank, const Before& before) {
+  std::vector<double> first;  // in order: few values come before its last
+  first.reserve(rank + 1);
+  for (const double value : values) {
+    if (first.size() == rank && !before(value, first.back())) continue;
+    // Counted, not searched for: branches on random numbers cost more.
+    const auto place = std::ranges::count_if(first, [&](double each) { return !before(value, each); });
+    first.insert(first.begin() + place, value);
+    if (first.size() > rank) first.pop_back();
+  }
+  return first.back();
+}
+
 /// The middle 95 % of right / asked over draws in which something was asked.
 std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::span<const double> right) {
-  std::vector<double> shares;
-  shares.reserve(asked.size());
+  std::vector<double> shares(asked.size());
+  std::size_t draws = 0;
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    if (asked[i] > 0) shares.push_back(right[i] / asked[i]);
+    shares[draws] = right[i] / asked[i];
+    draws += asked[i] > 0 ? 1 : 0;
   }
-  if (shares.empty()) return std::nullopt;
-  std::vector<double> end(shares.size() / 40 + 1);  // 2.5 % on either side lie outside
-  std::ranges::partial_sort_copy(shares, end);
-  const double low = end.back();
-  std::ranges::partial_sort_copy(shares, end, std::ranges::greater());
-  return ConfidenceInterval{low, end.back()};
+  if (draws == 0) return std::nullopt;
+  shares.resize(draws);
+  const std::size_t rank = shares.size() / 40 + 1;  // 2.5 % on either side lie outside
+  return ConfidenceInterval{ranked(shares, rank, std::ranges::less()),
+                            ranked(shares, rank, std::ranges::greater())};
 }
 
 /// Of counts [1 + answers, kGroups], asked and then right.

@@ -286,10 +286,8 @@ PairValue cosine_of(std::size_t heads, const std::function<double(std::size_t pa
 std::vector<float> PairsMeasure::cka() const {
   std::vector<double> criteria(sums_.size());
   if (outputs_.rows().size() >= kLeastOutputs) {
-    HeadOutputs outputs{.columns = columns_, .values = {}, .rows = outputs_.rows().size()};
-    outputs.values.reserve(outputs.rows * columns_.back());
-    for (const auto& [key, row] : outputs_.rows())
-      outputs.values.insert(outputs.values.end(), row.begin(), row.end());
+    HeadOutputs outputs{.columns = columns_, .rows = {}};
+    for (const auto& [key, row] : outputs_.rows()) outputs.rows.emplace_back(row);
     criteria = output_pairs(outputs);
   }
   return matrix_of(heads(), cosine_of(heads(), [&](std::size_t pair) { return criteria[pair]; }));
