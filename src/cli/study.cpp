@@ -24,7 +24,7 @@
 namespace attnctl::cli {
 namespace {
 
-constexpr const char* kStateFormat = "attnctl.study.state/2";
+constexpr const char* kStateFormat = "attnctl.study.state/3";
 
 struct StudyOptions {
   StudyScope scope;

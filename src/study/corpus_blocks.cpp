@@ -12,7 +12,8 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kProbeBlock = 16;  // sequences of a block of the probe, at most
+constexpr std::size_t kProbeBlock = 16;    // sequences of a block of the probe, at most
+constexpr std::size_t kProbeTokens = 256;  // of these, where blocks of the corpus have no more
 
 }  // namespace
 
@@ -104,12 +105,13 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
     const ProbeRoom room{prefix_, model_.config().embedding.vocabulary, limit_};
     probe_ = probe_sequences(options_.probe, room, vocabulary_);
   }
+  const std::size_t most_tokens = std::max(options_.batch_tokens, kProbeTokens);
   CorpusBlock block;
   std::size_t tokens = 0;
   for (; next_probe_ < probe_->size() && block.probes.size() < kProbeBlock; ++next_probe_) {
     ProbeSequence& probe = (*probe_)[next_probe_];
     tokens += probe.sequence.queries();
-    if (!block.probes.empty() && tokens > options_.batch_tokens) break;
+    if (!block.probes.empty() && tokens > most_tokens) break;
     block.probes.push_back(probe.marks);
     block.batch.sequences.push_back(std::move(probe.sequence));
   }
