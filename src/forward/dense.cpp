@@ -97,14 +97,12 @@ void compute(const Dense& product, const Slab& slab) {
   const MatrixView<float> out = part_of(product.out, slab);
   const float beta = product.accumulate ? 1.0F : 0.0F;
   if (weights.orientation == Orientation::in_out) {
-    gemm_nn(x, weights.stored, out, 1, beta);
+    gemm_nn_biased(x, weights.stored, weights.bias, out, beta);
   } else {
-    gemm_nt(x, weights.stored, out, 1, beta);
+    gemm_nt_biased(x, weights.stored, weights.bias, out, beta);
   }
-  for (std::size_t r = 0; r < out.rows; ++r) {
-    if (!weights.bias.empty()) kernels().add(weights.bias, out.row(r));
-    if (product.activation) activate(*product.activation, out.row(r));
-  }
+  if (!product.activation) return;
+  for (std::size_t r = 0; r < out.rows; ++r) activate(*product.activation, out.row(r));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct Product {
   std::size_t c_stride = 0;
   float alpha = 1;
   bool accumulate = false;
+  const float* bias = nullptr;  // [n], added to each row of c at the end; of nt_many and nn_many alone
 };
 
 /// Products. On few rows a BLAS spends its time on laying out the weights for a kernel that then hardly uses

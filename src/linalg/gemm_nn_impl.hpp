@@ -30,6 +30,7 @@ struct ProductsOfColumns {
     std::size_t c_stride;
     float alpha;
     bool accumulate;
+    const float* bias = nullptr;  // [cols], added last
   };
 
   /// The first V vectors of the columns of a tile, of the last of them `part` columns. What a tile does
@@ -51,13 +52,15 @@ struct ProductsOfColumns {
     each<R>([&](auto i) {
       each<V>([&](auto j) {
         float* const c = t.c + i * t.c_stride + j * lanes;
-        if (j + 1 < V || part == lanes) {
-          const Batch sum =
-              t.accumulate ? xsimd::fma(alpha, sums[i][j], Batch::load_unaligned(c)) : alpha * sums[i][j];
+        const bool whole = j + 1 < V || part == lanes;
+        const auto load = [&](const float* from) __attribute__((always_inline)) {
+          return whole ? Batch::load_unaligned(from) : Lanes<Arch>::load_part(from, part, 0);
+        };
+        Batch sum = t.accumulate ? xsimd::fma(alpha, sums[i][j], load(c)) : alpha * sums[i][j];
+        if (t.bias != nullptr) sum += load(t.bias + j * lanes);
+        if (whole) {
           sum.store_unaligned(c);
         } else {
-          const Batch sum = t.accumulate ? xsimd::fma(alpha, sums[i][j], Lanes<Arch>::load_part(c, part, 0))
-                                         : alpha * sums[i][j];
           Lanes<Arch>::store_part(sum, c, part);
         }
       });

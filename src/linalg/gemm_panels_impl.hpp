@@ -45,11 +45,13 @@ struct ProductsByPanels {
   template <typename Meanwhile>
   static void pass(const Product& p, Place at, const Source& own, const float* panel, Meanwhile& meanwhile) {
     const std::size_t tiles = row_tiles(p);
+    const bool last = at.inner + own.depth == p.k;
+    const float* const bias = last && p.bias != nullptr ? p.bias + at.col : nullptr;
     for (std::size_t t = 0; t < tiles; ++t) {
       const Part rows(p.m, t, tiles);
       Columns::tile_part(
           {own.depth, p.a + rows.first * p.a_stride + at.inner, p.a_stride, panel, cols,
-           p.c + rows.first * p.c_stride + at.col, p.c_stride, p.alpha, p.accumulate || at.inner > 0},
+           p.c + rows.first * p.c_stride + at.col, p.c_stride, p.alpha, p.accumulate || at.inner > 0, bias},
           meanwhile, rows.count, 0, own.count);
     }
   }

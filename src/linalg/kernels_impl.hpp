@@ -326,10 +326,16 @@ struct VectorKernels {
     return moments;
   }
 
+  static bool all_finite(std::span<const float> x) {
+    Batch all[Sums::count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};  // NaN where one is not
+    each(x.data(), 0, x.size(), 0, [&](const Batch& v, std::size_t part) { all[part] += v - v; });
+    return xsimd::all((all[0] + all[1]) + (all[2] + all[3]) == Batch(0.0F));
+  }
+
   static constexpr Kernels table(std::string_view name) {
-    return {name,  softmax,     layer_norm,         rms_norm,      add,  multiply,
-            scale, gelu_erf,    gelu_tanh,          silu,          relu, relu_squared,
-            tanh,  sum_x_log_x, sum_x_log_x_of_sum, weight_moments};
+    return {name,  softmax,     layer_norm,         rms_norm,       add,       multiply,
+            scale, gelu_erf,    gelu_tanh,          silu,           relu,      relu_squared,
+            tanh,  sum_x_log_x, sum_x_log_x_of_sum, weight_moments, all_finite};
   }
 };
 

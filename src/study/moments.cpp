@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 
 namespace attnctl {
 namespace {
@@ -107,7 +108,7 @@ void Moments::merge(const Moments& other) {
   squares_.merge(other.squares_);
   minimum_ = std::min(minimum_, other.minimum_);
   maximum_ = std::max(maximum_, other.maximum_);
-  for (std::size_t i = 0; i < histogram_.size(); ++i) histogram_[i] += other.histogram_.at(i);
+  std::ranges::transform(histogram_, other.histogram_, histogram_.begin(), std::plus());
 }
 
 MomentsSummary Moments::summary() const {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
@@ -112,6 +113,47 @@ TEST_CASE_TEMPLATE("beta 0 overwrites what was there, NaN too", T, float, double
       for (const T value : c) CHECK(value == static_cast<T>(inner));
     }
   }
+}
+
+TEST_CASE("a bias is added last, as a row to each row of the product") {
+  using Biased = void (*)(MatrixView<const float>, MatrixView<const float>, std::span<const float>,
+                          MatrixView<float>, float);
+  using Plain = void (*)(MatrixView<const float>, MatrixView<const float>, MatrixView<float>, float, float);
+  std::mt19937 random(9);
+  for (const bool transposed : {false, true}) {
+    const Biased biased = transposed ? attnctl::gemm_nt_biased : attnctl::gemm_nn_biased;
+    const Plain plain = transposed ? Plain(attnctl::gemm_nt) : Plain(attnctl::gemm_nn);
+    for (const std::size_t m : {1, 7, 130, 300}) {  // by each of the kernels
+      for (const std::size_t n : {1, 63, 64, 150}) {
+        for (const std::size_t inner : {0, 5, 384, 800}) {
+          CAPTURE(transposed);
+          CAPTURE(m);
+          CAPTURE(n);
+          CAPTURE(inner);
+          const Strided<float> a(m, inner, 3, random);
+          const Strided<float> b(transposed ? n : inner, transposed ? inner : n, 5, random);
+          Strided<float> c(m, n, 2, random), d(m, n, 2, random);
+          d.buffer = c.buffer;
+          const Strided<float> bias(1, n, 0, random);
+          for (const float beta : {0.0F, 1.0F}) {
+            biased(a.view, b.view, bias.view.row(0), c.view, beta);
+            plain(a.view, b.view, d.view, 1, beta);
+            for (std::size_t i = 0; i < m; ++i) {
+              for (std::size_t j = 0; j < n; ++j) d.view(i, j) += bias.view(0, j);
+            }
+            CHECK(c.buffer == d.buffer);
+          }
+          biased(a.view, b.view, {}, c.view, 0);
+          plain(a.view, b.view, d.view, 1, 0);
+          CHECK(c.buffer == d.buffer);
+        }
+      }
+    }
+  }
+  Strided<float> square(3, 3, 0, random);
+  const Strided<float> other(3, 3, 0, random);
+  CHECK_THROWS_AS(attnctl::gemm_nn_biased(other.view, other.view, other.view.row(0).first(2), square.view, 0),
+                  std::logic_error);
 }
 
 TEST_CASE("shapes that do not fit are refused") {

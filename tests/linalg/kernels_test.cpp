@@ -369,6 +369,28 @@ TEST_CASE("x ln x of single numbers, over all significands and where parts of th
   }
 }
 
+TEST_CASE("numbers that are not finite are found wherever they are") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const Kernels* set : all_sets()) {
+    CAPTURE(set->name);
+    for (const std::size_t n : lengths) {
+      CAPTURE(n);
+      std::vector<float> x = normal_values(n, 1e38F, 12);
+      for (float& value : x) value = std::clamp(value, -3e38F, 3e38F);
+      CHECK(set->all_finite(x));
+      for (std::size_t i = 0; i < n; i += n < 100 ? 1 : 97) {
+        const float before = x[i];
+        for (const float bad : {infinity, -infinity, not_a_number}) {
+          x[i] = bad;
+          CHECK_FALSE(set->all_finite(x));
+        }
+        x[i] = before;
+      }
+    }
+    CHECK_FALSE(set->all_finite(std::vector<float>{infinity, -infinity}));
+  }
+}
+
 TEST_CASE("moments of weights") {
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);

@@ -166,12 +166,13 @@ double kruskal(const std::vector<double>& weights, std::size_t n) {
 
 TEST_CASE("spanning trees weigh what Kruskal's do, and join everything") {
   Random random(5);
+  MaximumSpanningTree tree;
   for (std::size_t n = 1; n <= 20; ++n) {
     std::vector<double> weights(n * n);
     for (std::size_t a = 0; a < n; ++a) {
       for (std::size_t b = 0; b < a; ++b) weights[a * n + b] = weights[b * n + a] = random.uniform();
     }
-    const std::vector<std::size_t> parent = maximum_spanning_tree(weights, n);
+    const std::span<const std::size_t> parent = tree.find(weights, n);
     REQUIRE(parent.size() == n);
     double sum = 0;
     for (std::size_t node = 1; node < n; ++node) {

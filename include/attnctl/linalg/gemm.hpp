@@ -2,6 +2,8 @@
 
 #include "attnctl/base/matrix_view.hpp"
 
+#include <span>
+
 namespace attnctl {
 
 // Single-threaded products in float32 or float64 through cblas, with strides: any view serves without a copy.
@@ -18,6 +20,11 @@ void gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<fl
              float beta = 0);
 void gemm_nt(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha = 1,
              double beta = 0);
+/// c = a b + bias + beta c, or with b^T: the bias [n] is added to every row; empty: none.
+void gemm_nn_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
+                    MatrixView<float> c, float beta = 0);
+void gemm_nt_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
+                    MatrixView<float> c, float beta = 0);
 /// c = alpha a^T b + beta c.      a [k, m], b [k, n], c [m, n]
 void gemm_tn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha = 1,
              float beta = 0);

@@ -51,6 +51,7 @@ struct Kernels {
   double (*sum_x_log_x_of_sum)(std::span<const float> a, std::span<const float> b);
   /// In double across blocks; weights are not negative. Where one is not finite, neither is a sum of them.
   WeightMoments (*weight_moments)(std::span<const float> weights, std::ptrdiff_t offset);
+  bool (*all_finite)(std::span<const float> x);  // no infinity and no NaN
 };
 
 /// The best set that this CPU has.

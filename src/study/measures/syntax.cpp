@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "study/measures/measures.hpp"
-#include "study/measures/spanning_tree.hpp"
 
 namespace attnctl {
 namespace {
@@ -135,7 +134,7 @@ void SyntaxMeasure::panel(const StudyPanel& panel) {
 
 /// Edges of the annotation that are in the maximum spanning tree.
 std::uint64_t SyntaxMeasure::hits(const Plan& plan, std::span<const double> weights) {
-  const std::vector<std::size_t> parent = maximum_spanning_tree(weights, plan.nodes.size());
+  const std::span<const std::size_t> parent = tree_.find(weights, plan.nodes.size());
   std::uint64_t hits = 0;
   for (std::size_t node = 1; node < parent.size(); ++node) {
     if (plan.gold[node] == parent[node] || plan.gold[parent[node]] == node) ++hits;

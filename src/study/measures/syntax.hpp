@@ -14,6 +14,7 @@
 
 #include "study/measures/group_scores.hpp"
 #include "study/measures/result_rows.hpp"
+#include "study/measures/spanning_tree.hpp"
 #include "study/measures/word_patterns.hpp"
 
 namespace attnctl {
@@ -109,7 +110,7 @@ class SyntaxMeasure final : public Measure {
   };
   [[nodiscard]] GroupScores& relation(std::string_view name);
   void plan(const ConlluSentence& sentence, const WordPieces& pieces, std::size_t group, Plan& plan);
-  [[nodiscard]] static std::uint64_t hits(const Plan& plan, std::span<const double> weights);
+  [[nodiscard]] std::uint64_t hits(const Plan& plan, std::span<const double> weights);
 
   const StudyShape& shape_;
   SyntaxCounts counts_;
@@ -119,6 +120,7 @@ class SyntaxMeasure final : public Measure {
   std::vector<Plan> plans_;  // [sequences]
   std::vector<std::size_t> largest_;
   std::vector<double> edges_;
+  MaximumSpanningTree tree_;
 };
 
 }  // namespace attnctl
