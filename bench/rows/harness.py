@@ -112,6 +112,12 @@ def run_measured(command: list, **options) -> Run:
         return Run(out.read().decode(), ms, usage.ru_maxrss / 1024)
 
 
+def process(command: list) -> Measure:
+    """A whole process, from its start to its end."""
+    run = run_measured(command)
+    return Measure(run.ms, run.mib)
+
+
 class Peer:
     """A program of bench/peers/ that answers requests; see serve.py. `missing` names a module that it lacks."""
 

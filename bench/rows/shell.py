@@ -1,5 +1,5 @@
 """Row h: a sentence from the shell to JSON, the whole process: start, loading, tokens, patterns, writing."""
-from rows.harness import BENCH, Context, Measure, Row, alternate, run_measured, shown, time_row
+from rows.harness import BENCH, Context, Row, alternate, process, shown, time_row
 
 SENTENCE = "The animal didn't cross the street because it was too tired."
 MODELS = {"minilm": "", "bert-base": "200M"}  # and --memory, where the goal needs it
@@ -25,8 +25,3 @@ def compare(context: Context) -> list[Row]:
         rows += [row, Row(f"{work}, memory", "transformers", f"{shown(row.their_mib)} MiB", f"{shown(row.our_mib)} MiB",
                           memory_ratio, MEMORY_GOAL)]  # fmt: skip
     return rows
-
-
-def process(command: list) -> Measure:
-    run = run_measured(command)
-    return Measure(run.ms, run.mib)

@@ -1,7 +1,8 @@
-"""Row j: a study of all measures over a treebank; the peer's time begins when its model is loaded, attnctl's with its process."""
+"""Row j: a study of all measures over a treebank: both from the shell; and beside a peer whose time begins when its model is
+loaded and a first pass is done, attnctl's with its process all the same."""
 import shutil
 
-from rows.harness import DATA, Context, Measure, Row, alternate, peak_mib, run_measured, shown, time_row
+from rows.harness import BENCH, DATA, Context, Measure, Row, alternate, peak_mib, process, shown, time_row
 
 COPIES = 10
 TIME_GOAL = 3.0
@@ -28,9 +29,16 @@ def write(path, parts: list) -> None:
 
 
 def study(context: Context, model, treebank) -> Measure:
-    run = run_measured([context.attnctl, "study", model, "--input", treebank, "--threads", context.threads, "--quiet",
-                        "-o", context.work / "study.json"])  # fmt: skip
-    return Measure(run.ms, run.mib)
+    return process([context.attnctl, "study", model, "--input", treebank, "--threads", context.threads, "--quiet",
+                    "-o", context.work / "study.json"])  # fmt: skip
+
+
+def from_shell(context: Context, work: str, model, treebank) -> Row:
+    script = [context.python, BENCH / "peers" / "study.py", model, treebank, context.threads,
+              "--out", context.work / "peer.json"]  # fmt: skip
+    measures = alternate(context.rounds, {"theirs": lambda: process(script),
+                                          "ours": lambda: study(context, model, treebank)})
+    return time_row(work, "torch and NumPy", measures["theirs"], measures["ours"], TIME_GOAL)
 
 
 def memory_row(work: str, mib: float) -> Row:
@@ -52,7 +60,8 @@ def compare(context: Context) -> list[Row]:
     once, many = treebanks(context)
     name = f"{model.name if context.study_model is None else 'MiniLM'}, {once.stem}"
     study(context, model, once)  # files come from the system's cache from here on
-    rows = beside(context, f"study of {name}", model, once, context.rounds)
+    rows = [from_shell(context, f"study of {name}, from the shell", model, once)]
+    rows += beside(context, f"study of {name}, peer's model loaded", model, once, context.rounds)
     if not context.quick:
         rows += beside(context, f"the same {COPIES} times", model, many, 1)
     return rows

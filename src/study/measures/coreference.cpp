@@ -226,7 +226,7 @@ void CoreferenceMeasure::finish(StudyResults& results) const {
     for (std::size_t head = 0; head < shape_.heads.size(); ++head)
       rows.push_back(row(type, head, intervals[head]));
   }
-  add_rows(results, shape_, "coreference", "coreference", rows);
+  add_rows(results, shape_, "coreference", "coreference", std::move(rows));
   results.texts.push_back(text(bootstrap));
   add_evidence(results, bootstrap);
   Record summary;

@@ -121,7 +121,7 @@ void RepeatsMeasure::finish(StudyResults& results) const {
     }
     add_strongest(results, std::move(heads));
   }
-  add_rows(results, shape_, "repeats", "repeats", rows);
+  add_rows(results, shape_, "repeats", "repeats", std::move(rows));
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include "study/measures/result_rows.hpp"
 
+#include <algorithm>
+#include <memory>
+#include <span>
+
 #include <fmt/format.h>
 
 namespace attnctl {
@@ -60,22 +64,24 @@ Section section_of(std::string name, std::string record, const StudyShape& shape
   return {std::move(name), std::move(record), std::move(items)};
 }
 
-Table table_of(std::string name, const StudyShape& shape, const std::vector<ResultRow>& rows) {
-  std::vector<std::vector<Cell>> cells;
-  for (const ResultRow& row : rows) {
-    cells.emplace_back();
-    for (const ResultField& field : row) append_cells(field, shape, cells.back());
-  }
-  return make_table(std::move(name), rows.empty() ? std::vector<std::string>{} : columns_of(rows.front()),
-                    std::move(cells));
+/// Its cells are made when they are written, if ever.
+Table table_of(std::string name, const StudyShape& shape, std::vector<ResultRow> rows) {
+  std::vector<std::string> columns = rows.empty() ? std::vector<std::string>{} : columns_of(rows.front());
+  const auto shared = std::make_shared<const std::vector<ResultRow>>(std::move(rows));
+  const auto fill = [&shape, shared](std::size_t index, std::span<Cell> cells) {
+    std::vector<Cell> made;
+    for (const ResultField& field : shared->at(index)) append_cells(field, shape, made);
+    std::ranges::move(made, cells.begin());
+  };
+  return {std::move(name), std::move(columns), shared->size(), fill};
 }
 
 }  // namespace
 
 void add_rows(StudyResults& results, const StudyShape& shape, const std::string& name, std::string record,
-              const std::vector<ResultRow>& rows) {
+              std::vector<ResultRow> rows) {
   results.sections.push_back(section_of(name, std::move(record), shape, rows));
-  results.tables.push_back(table_of(name, shape, rows));
+  results.tables.push_back(table_of(name, shape, std::move(rows)));
 }
 
 Cell score_text(const std::optional<double>& share, const std::optional<ConfidenceInterval>& interval) {

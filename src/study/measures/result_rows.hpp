@@ -24,9 +24,9 @@ struct RowHead {
 using ResultField = std::pair<std::string, std::variant<Cell, std::optional<ConfidenceInterval>, RowHead>>;
 using ResultRow = std::vector<ResultField>;
 
-/// Adds them as a section of the document and as a table of CSV.
+/// Adds them as a section of the document and as a table of CSV, which borrows the shape.
 void add_rows(StudyResults& results, const StudyShape& shape, const std::string& name, std::string record,
-              const std::vector<ResultRow>& rows);
+              std::vector<ResultRow> rows);
 
 /// "0.71", or "0.71 (0.66 to 0.75)", for people; undefined where there is nothing.
 [[nodiscard]] Cell score_text(const std::optional<double>& share,

@@ -137,7 +137,7 @@ void SpecialMeasure::finish(StudyResults& results) const {
     }
   }
   for (auto& [id, of_target] : heads) add_strongest(results, std::move(of_target));
-  add_rows(results, shape_, "special", "special", rows);
+  add_rows(results, shape_, "special", "special", std::move(rows));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "study/measures/syntax.hpp"
 
@@ -175,7 +176,7 @@ void SyntaxResults::add_to(StudyResults& results) const {
     for (std::size_t head = 0; head < shape_.heads.size(); ++head)
       rows.push_back(row(each, head, intervals[head]));
   }
-  add_rows(results, shape_, "relations", "relation", rows);
+  add_rows(results, shape_, "relations", "relation", std::move(rows));
   add_rows(results, shape_, "trees", "tree", tree_rows());
   results.texts.push_back(relations_text(asked));
   results.texts.push_back(trees_text());
