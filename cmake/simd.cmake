@@ -15,8 +15,14 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(src/linalg/kernels_avx2.cpp PROPERTIES COMPILE_OPTIONS "${avx2};${exact};${optimised}")
   set_source_files_properties(src/linalg/kernels_avx512.cpp PROPERTIES COMPILE_OPTIONS
                               "${avx512};${exact};${optimised};${quiet}")
-  set_source_files_properties(src/linalg/gemm_kernels_avx2.cpp PROPERTIES COMPILE_OPTIONS "${avx2};${optimised}")
+  # A mark where each of the many sums of a tile begins and ends would keep them out of registers, and the compiler
+  # busy for a quarter of an hour.
+  if(ATTNCTL_SANITIZE)
+    set(tiles -fno-sanitize-address-use-after-scope)
+  endif()
+  set_source_files_properties(src/linalg/gemm_kernels_avx2.cpp PROPERTIES COMPILE_OPTIONS
+                              "${avx2};${optimised};${tiles}")
   set_source_files_properties(src/linalg/gemm_kernels_avx512.cpp PROPERTIES COMPILE_OPTIONS
-                              "${avx512};${optimised};${quiet}")
-  set_source_files_properties(src/linalg/gemm_kernels_baseline.cpp PROPERTIES COMPILE_OPTIONS "${optimised}")
+                              "${avx512};${optimised};${quiet};${tiles}")
+  set_source_files_properties(src/linalg/gemm_kernels_baseline.cpp PROPERTIES COMPILE_OPTIONS "${optimised};${tiles}")
 endif()
