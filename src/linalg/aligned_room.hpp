@@ -12,8 +12,8 @@ class AlignedRoom {
  public:
   [[nodiscard]] float* take(std::size_t size) {
     if (size > size_) {
-      values_.reset();  // not both at once
-      values_.reset(new (alignment) float[size]);
+      values_.reset();                             // not both at once
+      values_.reset(new (alignment) float[size]);  // NOLINT(cppcoreguidelines-owning-memory): it owns them
       size_ = size;
     }
     return values_.get();

@@ -123,9 +123,9 @@ TEST_CASE("a bias is added last, as a row to each row of the product") {
   for (const bool transposed : {false, true}) {
     const Biased biased = transposed ? attnctl::gemm_nt_biased : attnctl::gemm_nn_biased;
     const Plain plain = transposed ? Plain(attnctl::gemm_nt) : Plain(attnctl::gemm_nn);
-    for (const std::size_t m : {1, 7, 130, 300}) {  // by each of the kernels
-      for (const std::size_t n : {1, 63, 64, 150}) {
-        for (const std::size_t inner : {0, 5, 384, 800}) {
+    for (const std::size_t m : {1U, 7U, 130U, 300U}) {  // by each of the kernels
+      for (const std::size_t n : {1U, 63U, 64U, 150U}) {
+        for (const std::size_t inner : {0U, 5U, 384U, 800U}) {
           CAPTURE(transposed);
           CAPTURE(m);
           CAPTURE(n);

@@ -370,7 +370,6 @@ TEST_CASE("x ln x of single numbers, over all significands and where parts of th
 }
 
 TEST_CASE("numbers that are not finite are found wherever they are") {
-  constexpr float infinity = std::numeric_limits<float>::infinity();
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);
     for (const std::size_t n : lengths) {

@@ -102,6 +102,7 @@ void MetricsMeasure::finish(StudyResults& results) const {
     const std::string name(row_metrics()[i].about.name);
     if (name == "entropy" || name == "distance") {
       std::vector<Cell> means;
+      means.reserve(summaries.size());
       for (const MomentsSummary& summary : summaries) means.push_back(real_cell(summary.mean));
       results.texts.push_back(
           shape_.grid(fmt::format("Mean {} ({})", name, row_metrics()[i].about.unit), means));
