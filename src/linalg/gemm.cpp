@@ -43,8 +43,8 @@ void scale(MatrixView<T> c, T beta) {
   }
 }
 
-/// By our own kernels, where they are faster. A factor of c but 0 and 1 is left to the BLAS.
-/// Adds the bias too where it can, and forgets it then.
+/// By our own kernels, where they are faster. A factor of c but 0 and 1 is left to the BLAS. Adds the bias
+/// too where it can, and empties it then.
 bool multiply_ourselves(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                         MatrixView<float> c, float alpha, float beta, std::span<const float>& bias) {
   const linalg::GemmKernels& own = linalg::gemm_kernels();

@@ -20,7 +20,7 @@ void gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<fl
              float beta = 0);
 void gemm_nt(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha = 1,
              double beta = 0);
-/// c = a b + bias + beta c, or with b^T: the bias [n] is added to every row; empty: none.
+/// c = a b + beta c + bias, or with b^T, of the shapes above; bias [n] is added to every row; empty: none.
 void gemm_nn_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
                     MatrixView<float> c, float beta = 0);
 void gemm_nt_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,

@@ -91,7 +91,7 @@ struct SequenceRollout {
     const std::size_t n = totals.size();
     std::vector<double> next = uniform;
     std::vector<double> sum(columns);
-    bool of_all = false;  // keys is what `sum` is of, which many rows see
+    bool of_all = false;  // `sum` is of all keys, as many rows see them
     for (std::size_t i = 0; i < n; ++i) {
       if (visible.count(i) == 0) continue;  // the row keeps to itself
       if (!of_all || visible.count(i) < n) {
