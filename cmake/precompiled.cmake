@@ -1,0 +1,6 @@
+# The headers that most sources include, parsed once. Sources still include what they use.
+set(precompiled_headers
+  <algorithm> <array> <chrono> <cmath> <cstddef> <cstdint> <deque> <filesystem> <fstream> <functional> <map> <memory>
+  <mutex> <numbers> <numeric> <optional> <random> <ranges> <set> <span> <sstream> <string> <string_view> <thread>
+  <unordered_map> <utility> <variant> <vector> <fmt/format.h> <nlohmann/json.hpp>)
+target_precompile_headers(attnctl_core PRIVATE ${precompiled_headers})
