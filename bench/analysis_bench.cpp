@@ -1,8 +1,5 @@
 #include "analysis_bench.hpp"
 
-#include "attnctl/base/pool.hpp"
-#include "attnctl/linalg/blas_kernel.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/pool.hpp"
+#include "linalg/blas/blas_kernel.hpp"
 #include "support/memory_checkpoint.hpp"
 
 namespace attnctl::bench {

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "attnctl/model/model.hpp"
-
 #include <cstddef>
 #include <functional>
+
+#include "model/model.hpp"
 
 namespace attnctl::bench {
 

@@ -2,12 +2,6 @@
 // 2048-cubed sgemm on the same threads in the same run.
 //   attnctl_bench [THREADS [LENGTH ...]]
 
-#include "attnctl/base/pool.hpp"
-#include "attnctl/forward/run.hpp"
-#include "attnctl/linalg/blas_kernel.hpp"
-#include "attnctl/linalg/kernels.hpp"
-#include "attnctl/linalg/machine_speed.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,6 +14,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/pool.hpp"
+#include "forward/run.hpp"
+#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/kernels/kernels.hpp"
+#include "linalg/machine_speed.hpp"
 #include "support/memory_checkpoint.hpp"
 
 namespace {

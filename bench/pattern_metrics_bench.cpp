@@ -1,8 +1,7 @@
-#include "attnctl/analysis/pattern_metrics.hpp"
-
 #include <cstdio>
 #include <random>
 
+#include "analysis/patterns/pattern_metrics.hpp"
 #include "analysis_bench.hpp"
 
 namespace attnctl::bench {

@@ -2,11 +2,6 @@
 // threads, and reading memory.
 //   attnctl_roofline [THREADS ...]      default: 1 and all cores that this process may use
 
-#include "attnctl/base/pool.hpp"
-#include "attnctl/linalg/blas_kernel.hpp"
-#include "attnctl/linalg/kernels.hpp"
-#include "attnctl/linalg/machine_speed.hpp"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,6 +15,11 @@
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "base/pool.hpp"
+#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/kernels/kernels.hpp"
+#include "linalg/machine_speed.hpp"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif

@@ -2,8 +2,6 @@
 // The milliseconds that opening the tokenizer of DIR takes and, best of PASSES (3) behind one that warms up,
 // those of encoding every line of FILE on one thread, with lines, tokens and bytes: "LOAD ENCODE LINES TOKENS
 // BYTES". compare_tokenizers.py runs it beside the `tokenizers` library.
-#include "attnctl/tokenizer/tokenizer.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +11,8 @@
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "tokenizer/tokenizer.hpp"
 
 namespace {
 

@@ -1,13 +1,12 @@
-#include "attnctl/analysis/weights.hpp"
-#include "attnctl/linalg/factor.hpp"
-#include "attnctl/linalg/gemm.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 #include <vector>
 
+#include "analysis/weights/weights.hpp"
 #include "analysis_bench.hpp"
+#include "linalg/factor.hpp"
+#include "linalg/gemm.hpp"
 
 namespace attnctl::bench {
 namespace {

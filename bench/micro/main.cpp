@@ -2,11 +2,11 @@
 //   attnctl_micro [--benchmark_filter=REGEX] [--benchmark_repetitions=N] ...      --help lists Google
 //   Benchmark's options
 
-#include "attnctl/linalg/blas_kernel.hpp"
-#include "attnctl/linalg/kernels.hpp"
-
 #include <benchmark/benchmark.h>
 #include <cstdio>
+
+#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 int main(int argc, char** argv) {
   if (const auto warning = attnctl::ensure_blas_kernel(argv))

@@ -1,7 +1,7 @@
 // Numbers as text, on one thread: weights of attention (rows of softmax), as JSON writes them, beside
 // std::to_chars, whose bytes they are.
 
-#include "attnctl/report/number_format.hpp"
+#include "report/number_format.hpp"
 
 #include <benchmark/benchmark.h>
 #include <charconv>

@@ -2,16 +2,15 @@
 // [in, out], beside the BLAS, and the two products of a head, k = 64. Weights of several layers in turn, as
 // in a pass, so that few rows stream them.
 
-#include "attnctl/base/matrix_view.hpp"
-#include "attnctl/linalg/gemm.hpp"
-#include "attnctl/linalg/packed_matrix.hpp"
-
 #include <benchmark/benchmark.h>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
-#include "linalg/blas_gemm.hpp"
+#include "base/matrix_view.hpp"
+#include "linalg/blas/blas_gemm.hpp"
+#include "linalg/gemm.hpp"
+#include "linalg/packed_matrix.hpp"
 #include "random_values.hpp"
 
 namespace attnctl::bench {

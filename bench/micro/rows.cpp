@@ -1,13 +1,12 @@
 // Vector kernels over rows, each of the sets that this CPU has: bytes a second read, and elements a second.
 
-#include "attnctl/linalg/kernels.hpp"
-
 #include <benchmark/benchmark.h>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "linalg/kernels/kernels.hpp"
 #include "random_values.hpp"
 
 namespace attnctl::bench {

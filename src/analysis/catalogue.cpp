@@ -1,4 +1,4 @@
-#include "attnctl/analysis/catalogue.hpp"
+#include "analysis/catalogue.hpp"
 
 #include <array>
 #include <string>

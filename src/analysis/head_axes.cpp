@@ -1,11 +1,11 @@
-#include "attnctl/analysis/head_axes.hpp"
-
-#include "attnctl/analysis/head_index.hpp"
+#include "analysis/head_axes.hpp"
 
 #include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
+
+#include "analysis/head_index.hpp"
 
 namespace attnctl {
 

@@ -1,11 +1,11 @@
-#include "attnctl/analysis/heads_table.hpp"
-
-#include "attnctl/analysis/catalogue.hpp"
-#include "attnctl/analysis/head_axes.hpp"
+#include "analysis/heads_table.hpp"
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "analysis/catalogue.hpp"
+#include "analysis/head_axes.hpp"
 
 namespace attnctl {
 namespace {

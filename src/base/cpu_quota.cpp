@@ -1,6 +1,4 @@
-#include "attnctl/base/cpu_quota.hpp"
-
-#include "attnctl/base/pool.hpp"
+#include "base/cpu_quota.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +7,8 @@
 #include <sched.h>
 #include <string>
 #include <thread>
+
+#include "base/pool.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,9 +1,9 @@
-#include "attnctl/base/error.hpp"
-
-#include "attnctl/base/utf8.hpp"
+#include "base/error.hpp"
 
 #include <cstddef>
 #include <cstdint>
+
+#include "base/utf8.hpp"
 
 namespace attnctl {
 namespace {

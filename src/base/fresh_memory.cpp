@@ -1,10 +1,10 @@
-#include "attnctl/base/fresh_memory.hpp"
-
-#include "attnctl/base/checked.hpp"
+#include "base/fresh_memory.hpp"
 
 #include <cstdlib>
 #include <new>
 #include <sys/mman.h>
+
+#include "base/checked.hpp"
 
 namespace attnctl {
 

@@ -1,13 +1,12 @@
-#include "attnctl/base/interrupt.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "base/interrupt.hpp"
 
 #include <atomic>
 #include <csignal>
 #include <string_view>
 #include <unistd.h>
 
-#include "base/temporaries.hpp"
+#include "base/error.hpp"
+#include "base/files/temporaries.hpp"
 
 namespace attnctl {
 namespace {

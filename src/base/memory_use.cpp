@@ -1,4 +1,4 @@
-#include "attnctl/base/memory_use.hpp"
+#include "base/memory_use.hpp"
 
 #include <charconv>
 #include <fstream>

@@ -1,8 +1,4 @@
-#include "attnctl/base/pool.hpp"
-
-#include "attnctl/base/cpu_quota.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/interrupt.hpp"
+#include "base/pool.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +10,10 @@
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "base/cpu_quota.hpp"
+#include "base/error.hpp"
+#include "base/interrupt.hpp"
 
 namespace attnctl {
 namespace {

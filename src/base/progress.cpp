@@ -1,6 +1,4 @@
-#include "attnctl/base/progress.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "base/progress.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -9,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/error.hpp"
 #include "base/progress_line.hpp"
 
 namespace attnctl {

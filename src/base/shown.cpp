@@ -1,6 +1,6 @@
-#include "attnctl/base/shown.hpp"
+#include "base/shown.hpp"
 
-#include "attnctl/base/error.hpp"
+#include "base/error.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "attnctl/base/thread_time.hpp"
+#include "base/thread_time.hpp"
 
 #include <ctime>
 

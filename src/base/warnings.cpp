@@ -1,4 +1,4 @@
-#include "attnctl/base/warnings.hpp"
+#include "base/warnings.hpp"
 
 #include <algorithm>
 

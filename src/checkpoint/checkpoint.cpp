@@ -1,4 +1,4 @@
-#include "attnctl/checkpoint/checkpoint.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,13 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "checkpoint/file_bytes.hpp"
-#include "checkpoint/gguf.hpp"
+#include "base/files/file_bytes.hpp"
+#include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/json_weights.hpp"
-#include "checkpoint/npy.hpp"
-#include "checkpoint/safetensors.hpp"
+#include "checkpoint/numpy/npy.hpp"
+#include "checkpoint/safetensors/safetensors.hpp"
 #include "checkpoint/sniff.hpp"
-#include "checkpoint/torch_file.hpp"
+#include "checkpoint/torch/torch_file.hpp"
 
 namespace attnctl {
 namespace {

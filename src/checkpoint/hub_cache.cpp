@@ -1,12 +1,12 @@
 #include "checkpoint/hub_cache.hpp"
 
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/mapped_file.hpp"
-#include "attnctl/base/shown.hpp"
-
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
+
+#include "base/error.hpp"
+#include "base/files/mapped_file.hpp"
+#include "base/shown.hpp"
 
 namespace attnctl {
 namespace {

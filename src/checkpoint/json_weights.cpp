@@ -1,11 +1,5 @@
 #include "checkpoint/json_weights.hpp"
 
-#include "attnctl/base/checked.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/json_events.hpp"
-#include "attnctl/base/json_part.hpp"
-#include "attnctl/base/shown.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -14,6 +8,12 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/shown.hpp"
+#include "formats/json/json_events.hpp"
+#include "formats/json/json_part.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,10 +1,9 @@
 #pragma once
 
-#include "attnctl/checkpoint/checkpoint.hpp"
-
 #include <memory>
 
-#include "checkpoint/file_bytes.hpp"
+#include "base/files/file_bytes.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 namespace attnctl {
 

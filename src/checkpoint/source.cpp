@@ -1,8 +1,4 @@
-#include "attnctl/checkpoint/source.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/json_document.hpp"
-#include "attnctl/base/mapped_file.hpp"
+#include "checkpoint/source.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +10,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/error.hpp"
+#include "base/files/mapped_file.hpp"
 #include "checkpoint/hub_cache.hpp"
+#include "formats/json/json_document.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,11 +1,10 @@
-#include "attnctl/cli/completion.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "cli/completion.hpp"
 
 #include <iterator>
 
 #include <fmt/format.h>
 
+#include "base/error.hpp"
 #include "cli/command_tree.hpp"
 
 namespace attnctl::cli {

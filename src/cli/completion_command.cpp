@@ -1,12 +1,11 @@
-#include "attnctl/base/output_file.hpp"
-#include "attnctl/cli/completion.hpp"
-
 #include <memory>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
+#include "base/files/output_file.hpp"
 #include "cli/commands.hpp"
+#include "cli/completion.hpp"
 
 namespace attnctl::cli {
 

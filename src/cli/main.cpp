@@ -1,5 +1,5 @@
-#include "attnctl/cli/run.hpp"
-#include "attnctl/linalg/blas_kernel.hpp"
+#include "cli/run.hpp"
+#include "linalg/blas/blas_kernel.hpp"
 
 namespace {
 

@@ -1,9 +1,4 @@
-#include "attnctl/cli/run.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/interrupt.hpp"
-#include "attnctl/base/output_file.hpp"
-#include "attnctl/linalg/blas_kernel.hpp"
+#include "cli/run.hpp"
 
 #include <cstdio>
 #include <exception>
@@ -13,8 +8,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/error.hpp"
+#include "base/files/output_file.hpp"
+#include "base/interrupt.hpp"
 #include "cli/commands.hpp"
 #include "cli/version.hpp"
+#include "linalg/blas/blas_kernel.hpp"
 
 namespace attnctl::cli {
 namespace {

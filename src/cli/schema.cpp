@@ -1,13 +1,12 @@
-#include "attnctl/base/output_file.hpp"
-#include "attnctl/cli/schemas.hpp"
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "base/files/output_file.hpp"
 #include "cli/commands.hpp"
+#include "cli/schemas.hpp"
 
 namespace attnctl::cli {
 

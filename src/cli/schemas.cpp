@@ -1,8 +1,8 @@
-#include "attnctl/cli/schemas.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "cli/schemas.hpp"
 
 #include <string>
+
+#include "base/error.hpp"
 
 namespace attnctl::cli {
 

@@ -1,17 +1,16 @@
 #include "cli/session.hpp"
 
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/mapped_file.hpp"
-#include "attnctl/base/memory_use.hpp"
-#include "attnctl/checkpoint/source.hpp"
-#include "attnctl/linalg/blas_kernel.hpp"
-
 #include <algorithm>
 #include <cstdio>
 #include <system_error>
 #include <utility>
 
+#include "base/error.hpp"
+#include "base/files/mapped_file.hpp"
+#include "base/memory_use.hpp"
+#include "checkpoint/source.hpp"
 #include "cli/version.hpp"
+#include "linalg/blas/blas_kernel.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -1,17 +1,16 @@
 #pragma once
 
-#include "attnctl/base/pool.hpp"
-#include "attnctl/base/progress.hpp"
-#include "attnctl/base/result.hpp"
-#include "attnctl/base/warnings.hpp"
-#include "attnctl/input/text_sequence.hpp"
-#include "attnctl/model/model.hpp"
-#include "attnctl/tokenizer/vocabulary.hpp"
-
 #include <filesystem>
 #include <vector>
 
-#include "cli/options.hpp"
+#include "base/pool.hpp"
+#include "base/progress.hpp"
+#include "base/warnings.hpp"
+#include "cli/options/options.hpp"
+#include "input/text_sequence.hpp"
+#include "model/model.hpp"
+#include "results/result.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::cli {
 

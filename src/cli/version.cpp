@@ -1,9 +1,9 @@
 #include "cli/version.hpp"
 
-#include "attnctl/linalg/blas_kernel.hpp"
-#include "attnctl/linalg/kernels.hpp"
-
 #include <fmt/format.h>
+
+#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::cli {
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "attnctl/forward/sides.hpp"
-#include "attnctl/input/batch.hpp"
-#include "attnctl/model/config.hpp"
-
 #include <cstddef>
 #include <vector>
+
+#include "forward/sides.hpp"
+#include "input/batch.hpp"
+#include "model/config/config.hpp"
 
 namespace attnctl::forward {
 

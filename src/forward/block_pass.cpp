@@ -1,13 +1,12 @@
 #include "forward/block_pass.hpp"
 
-#include "attnctl/base/progress.hpp"
-
 #include <algorithm>
 
-#include "forward/dense.hpp"
-#include "forward/embed.hpp"
-#include "forward/norm.hpp"
-#include "forward/rows.hpp"
+#include "base/progress.hpp"
+#include "forward/attention/rows.hpp"
+#include "forward/layers/dense.hpp"
+#include "forward/layers/embed.hpp"
+#include "forward/layers/norm.hpp"
 
 namespace attnctl::forward {
 namespace {

@@ -1,21 +1,20 @@
 #pragma once
 
-#include "attnctl/forward/run.hpp"
-
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "forward/attention.hpp"
+#include "forward/attention/attention.hpp"
+#include "forward/attention/head.hpp"
 #include "forward/block.hpp"
 #include "forward/buffer.hpp"
-#include "forward/convolution.hpp"
-#include "forward/head.hpp"
-#include "forward/mlp.hpp"
+#include "forward/layers/convolution.hpp"
+#include "forward/layers/mlp.hpp"
 #include "forward/plan.hpp"
-#include "forward/position.hpp"
-#include "forward/position_table.hpp"
+#include "forward/position/position.hpp"
+#include "forward/position/position_table.hpp"
+#include "forward/run.hpp"
 
 namespace attnctl::forward {
 

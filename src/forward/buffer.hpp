@@ -1,11 +1,11 @@
 #pragma once
 
-#include "attnctl/base/checked.hpp"
-#include "attnctl/base/matrix_view.hpp"
-
 #include <cstddef>
 #include <memory>
 #include <new>
+
+#include "base/checked.hpp"
+#include "base/matrix_view.hpp"
 
 namespace attnctl::forward {
 

@@ -1,13 +1,12 @@
-#include "attnctl/base/checked.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/forward/run.hpp"
-#include "attnctl/forward/sides.hpp"
-
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "forward/embed.hpp"
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "forward/layers/embed.hpp"
+#include "forward/run.hpp"
+#include "forward/sides.hpp"
 
 namespace attnctl {
 namespace {

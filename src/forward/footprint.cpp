@@ -1,19 +1,18 @@
-#include "attnctl/forward/footprint.hpp"
-
-#include "attnctl/base/checked.hpp"
-#include "attnctl/forward/sides.hpp"
+#include "forward/footprint.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <set>
 #include <vector>
 
-#include "forward/attention.hpp"
+#include "base/checked.hpp"
+#include "forward/attention/attention.hpp"
+#include "forward/attention/head.hpp"
 #include "forward/block.hpp"
-#include "forward/embed.hpp"
-#include "forward/head.hpp"
-#include "forward/mlp.hpp"
+#include "forward/layers/embed.hpp"
+#include "forward/layers/mlp.hpp"
 #include "forward/plan.hpp"
+#include "forward/sides.hpp"
 
 namespace attnctl {
 namespace {

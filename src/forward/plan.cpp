@@ -1,9 +1,9 @@
 #include "forward/plan.hpp"
 
-#include "attnctl/base/error.hpp"
-
 #include <algorithm>
 #include <set>
+
+#include "base/error.hpp"
 
 namespace attnctl {
 

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "attnctl/forward/observer.hpp"
-#include "attnctl/forward/run.hpp"
-#include "attnctl/model/config.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include "forward/observer.hpp"
+#include "forward/run.hpp"
+#include "model/config/config.hpp"
 
 namespace attnctl::forward {
 

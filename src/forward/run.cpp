@@ -1,7 +1,6 @@
-#include "attnctl/forward/run.hpp"
+#include "forward/run.hpp"
 
-#include "attnctl/base/error.hpp"
-
+#include "base/error.hpp"
 #include "forward/block.hpp"
 #include "forward/block_pass.hpp"
 #include "forward/plan.hpp"

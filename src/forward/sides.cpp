@@ -1,4 +1,4 @@
-#include "attnctl/forward/sides.hpp"
+#include "forward/sides.hpp"
 
 #include <stdexcept>
 

@@ -1,13 +1,12 @@
-#include "attnctl/input/conllu.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/shown.hpp"
+#include "input/conllu.hpp"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
 
+#include "base/error.hpp"
+#include "base/shown.hpp"
 #include "input/conllu_text.hpp"
 
 namespace attnctl {

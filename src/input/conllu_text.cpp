@@ -1,10 +1,10 @@
 #include "input/conllu_text.hpp"
 
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/shown.hpp"
-#include "attnctl/base/utf8.hpp"
-
 #include <limits>
+
+#include "base/error.hpp"
+#include "base/shown.hpp"
+#include "base/utf8.hpp"
 
 namespace attnctl {
 namespace {

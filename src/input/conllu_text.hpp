@@ -1,14 +1,14 @@
 #pragma once
 
-#include "attnctl/base/parse_number.hpp"
-#include "attnctl/input/conllu.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "base/parse_number.hpp"
+#include "input/conllu.hpp"
 
 namespace attnctl {
 

@@ -1,11 +1,11 @@
-#include "attnctl/input/input_ids.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/parse_number.hpp"
-#include "attnctl/base/shown.hpp"
+#include "input/input_ids.hpp"
 
 #include <functional>
 #include <utility>
+
+#include "base/error.hpp"
+#include "base/parse_number.hpp"
+#include "base/shown.hpp"
 
 namespace attnctl {
 

@@ -1,11 +1,11 @@
 #include "input/json_inputs.hpp"
 
-#include "attnctl/base/shown.hpp"
-
 #include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "base/shown.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,15 +1,15 @@
 #pragma once
 
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/json_document.hpp"
-#include "attnctl/input/batch.hpp"
-#include "attnctl/input/text_input.hpp"
-#include "attnctl/tokenizer/vocabulary.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
+
+#include "base/error.hpp"
+#include "formats/json/json_document.hpp"
+#include "input/batch.hpp"
+#include "input/text_input.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
 

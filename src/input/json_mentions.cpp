@@ -1,12 +1,12 @@
 #include "input/json_mentions.hpp"
 
-#include "attnctl/base/shown.hpp"
-#include "attnctl/base/utf8.hpp"
-
 #include <cstdint>
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "base/shown.hpp"
+#include "base/utf8.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,9 +1,8 @@
 #pragma once
 
-#include "attnctl/input/conllu.hpp"
-#include "attnctl/input/text_input.hpp"
-
+#include "input/conllu.hpp"
 #include "input/json_inputs.hpp"
+#include "input/text_input.hpp"
 
 namespace attnctl {
 

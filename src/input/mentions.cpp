@@ -1,12 +1,12 @@
-#include "attnctl/input/mentions.hpp"
-
-#include "attnctl/base/shown.hpp"
+#include "input/mentions.hpp"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/shown.hpp"
 
 namespace attnctl {
 namespace {

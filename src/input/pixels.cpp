@@ -1,4 +1,4 @@
-#include "attnctl/input/pixels.hpp"
+#include "input/pixels.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,4 @@
-#include "attnctl/input/sentence_stream.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/mapped_file.hpp"
-#include "attnctl/input/sequences.hpp"
+#include "input/sentence_stream.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -10,8 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
+#include "base/files/mapped_file.hpp"
 #include "input/json_inputs.hpp"
 #include "input/json_mentions.hpp"
+#include "input/sequences.hpp"
 
 namespace attnctl {
 namespace {

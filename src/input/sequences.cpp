@@ -1,7 +1,4 @@
-#include "attnctl/input/sequences.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/input/input_ids.hpp"
+#include "input/sequences.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/error.hpp"
+#include "input/input_ids.hpp"
 #include "input/json_inputs.hpp"
 
 namespace attnctl {

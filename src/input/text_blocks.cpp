@@ -1,10 +1,10 @@
-#include "attnctl/input/text_blocks.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/utf8.hpp"
+#include "input/text_blocks.hpp"
 
 #include <algorithm>
 #include <span>
+
+#include "base/error.hpp"
+#include "base/utf8.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,12 +1,11 @@
-#include "attnctl/input/text_input.hpp"
-
-#include "attnctl/base/utf8.hpp"
-#include "attnctl/input/conllu.hpp"
+#include "input/text_input.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
+#include "base/utf8.hpp"
+#include "input/conllu.hpp"
 #include "input/json_inputs.hpp"
 
 namespace attnctl {

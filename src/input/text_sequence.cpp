@@ -1,12 +1,12 @@
-#include "attnctl/input/text_sequence.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/input/words.hpp"
+#include "input/text_sequence.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
+
+#include "base/error.hpp"
+#include "input/words.hpp"
 
 namespace attnctl {
 namespace {

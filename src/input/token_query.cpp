@@ -1,14 +1,14 @@
-#include "attnctl/input/token_query.hpp"
-
-#include "attnctl/base/parse_number.hpp"
-#include "attnctl/base/utf8.hpp"
-#include "attnctl/input/words.hpp"
+#include "input/token_query.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdint>
 #include <functional>
+
+#include "base/parse_number.hpp"
+#include "base/utf8.hpp"
+#include "input/words.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,10 +1,10 @@
-#include "attnctl/input/word_units.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "input/word_units.hpp"
 
 #include <optional>
 #include <string>
 #include <utility>
+
+#include "base/error.hpp"
 
 namespace attnctl {
 

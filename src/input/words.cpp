@@ -1,9 +1,9 @@
-#include "attnctl/input/words.hpp"
-
-#include "attnctl/base/utf8.hpp"
+#include "input/words.hpp"
 
 #include <algorithm>
 #include <cstdint>
+
+#include "base/utf8.hpp"
 
 namespace attnctl {
 

@@ -1,6 +1,4 @@
-#include "attnctl/linalg/eigen.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "linalg/eigen.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +9,8 @@
 #include <xtensor-blas/xlinalg.hpp>
 #include <xtensor/xtensor.hpp>
 
-#include "linalg/blas_threads.hpp"
+#include "base/error.hpp"
+#include "linalg/blas/blas_threads.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,8 +1,4 @@
-#include "attnctl/linalg/factor.hpp"
-
-#include "attnctl/base/checked.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/linalg/gemm.hpp"
+#include "linalg/factor.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +12,10 @@
 #include <xtensor-blas/xlinalg.hpp>
 #include <xtensor/xtensor.hpp>
 
-#include "linalg/blas_threads.hpp"
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "linalg/blas/blas_threads.hpp"
+#include "linalg/gemm.hpp"
 #include "linalg/lapack.hpp"
 
 namespace attnctl {

@@ -1,17 +1,16 @@
-#include "attnctl/linalg/gemm.hpp"
-
-#include "attnctl/base/checked.hpp"
-#include "attnctl/linalg/kernels.hpp"
+#include "linalg/gemm.hpp"
 
 #include <stdexcept>
 #include <utility>
 
 #include <cblas.h>
 
+#include "base/checked.hpp"
 #include "linalg/aligned_room.hpp"
-#include "linalg/blas_gemm.hpp"
-#include "linalg/blas_threads.hpp"
-#include "linalg/gemm_kernels.hpp"
+#include "linalg/blas/blas_gemm.hpp"
+#include "linalg/blas/blas_threads.hpp"
+#include "linalg/kernels/gemm_kernels.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,6 +1,4 @@
-#include "attnctl/linalg/machine_speed.hpp"
-
-#include "attnctl/base/matrix_view.hpp"
+#include "linalg/machine_speed.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +10,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "linalg/blas_gemm.hpp"
+#include "base/matrix_view.hpp"
+#include "linalg/blas/blas_gemm.hpp"
 
 namespace attnctl {
 namespace {

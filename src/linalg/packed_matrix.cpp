@@ -1,13 +1,12 @@
-#include "attnctl/linalg/packed_matrix.hpp"
-
-#include "attnctl/base/checked.hpp"
+#include "linalg/packed_matrix.hpp"
 
 #include <algorithm>
 #include <new>
 #include <stdexcept>
 
+#include "base/checked.hpp"
 #include "linalg/aligned_room.hpp"
-#include "linalg/gemm_kernels.hpp"
+#include "linalg/kernels/gemm_kernels.hpp"
 
 namespace attnctl {
 

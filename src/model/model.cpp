@@ -1,18 +1,17 @@
-#include "attnctl/model/model.hpp"
-
-#include "attnctl/base/checked.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/model/family.hpp"
+#include "model/model.hpp"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
-#include "model/binding.hpp"
-#include "model/same_values.hpp"
-#include "model/tensor_values.hpp"
-#include "model/weight_bytes.hpp"
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "model/accounting/weight_bytes.hpp"
+#include "model/binding/binding.hpp"
+#include "model/binding/same_values.hpp"
+#include "model/binding/tensor_values.hpp"
+#include "model/families/family.hpp"
 
 namespace attnctl {
 

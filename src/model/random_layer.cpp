@@ -1,7 +1,4 @@
-#include "attnctl/model/random_layer.hpp"
-
-#include "attnctl/base/random.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
+#include "model/random_layer.hpp"
 
 #include <array>
 #include <cmath>
@@ -10,6 +7,9 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "base/random.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,10 +1,10 @@
 #include "model/rotary.hpp"
 
-#include "attnctl/base/error.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+
+#include "base/error.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,11 +1,10 @@
 #pragma once
 
-#include "attnctl/model/config.hpp"
-#include "attnctl/model/family.hpp"
-
 #include <cstddef>
 
-#include "model/config_reader.hpp"
+#include "model/config/config.hpp"
+#include "model/config/config_reader.hpp"
+#include "model/families/family.hpp"
 
 namespace attnctl {
 

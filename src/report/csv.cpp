@@ -1,7 +1,4 @@
-#include "attnctl/report/csv.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/utf8.hpp"
+#include "report/csv.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/error.hpp"
+#include "base/utf8.hpp"
 #include "report/ordered_chunks.hpp"
 
 namespace attnctl {

@@ -1,11 +1,11 @@
 #include "report/ordered_chunks.hpp"
 
-#include "attnctl/base/interrupt.hpp"
-
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <vector>
+
+#include "base/interrupt.hpp"
 
 namespace attnctl {
 namespace {

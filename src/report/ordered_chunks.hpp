@@ -1,10 +1,10 @@
 #pragma once
 
-#include "attnctl/base/pool.hpp"
-
 #include <cstddef>
 #include <functional>
 #include <string>
+
+#include "base/pool.hpp"
 
 namespace attnctl {
 

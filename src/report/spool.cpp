@@ -1,14 +1,14 @@
 #include "report/spool.hpp"
 
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/interrupt.hpp"
-
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
 #include <sys/types.h>
 #include <system_error>
 #include <unistd.h>
+
+#include "base/error.hpp"
+#include "base/interrupt.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "attnctl/study/cost_law.hpp"
+#include "study/cost_law.hpp"
 
 #include <algorithm>
 #include <cmath>

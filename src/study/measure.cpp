@@ -1,8 +1,4 @@
-#include "attnctl/study/measure.hpp"
-
-#include "attnctl/analysis/head_axes.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/forward/sides.hpp"
+#include "study/measure.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "analysis/head_axes.hpp"
+#include "base/error.hpp"
+#include "forward/sides.hpp"
 #include "study/measures/measures.hpp"
 
 namespace attnctl {

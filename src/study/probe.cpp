@@ -1,12 +1,12 @@
-#include "attnctl/study/probe.hpp"
-
-#include "attnctl/base/random.hpp"
-#include "attnctl/input/sequences.hpp"
+#include "study/probe.hpp"
 
 #include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
+
+#include "base/random.hpp"
+#include "input/sequences.hpp"
 
 namespace attnctl {
 namespace {

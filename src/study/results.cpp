@@ -1,4 +1,4 @@
-#include "attnctl/study/results.hpp"
+#include "study/results.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "attnctl/study/roles.hpp"
+#include "study/roles.hpp"
 
 #include <algorithm>
 #include <array>

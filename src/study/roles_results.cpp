@@ -1,5 +1,3 @@
-#include "attnctl/study/roles.hpp"
-
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -8,6 +6,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "study/roles.hpp"
 
 // What results say of roles.
 namespace attnctl {

@@ -1,15 +1,15 @@
-#include "attnctl/study/run_study.hpp"
-
-#include "attnctl/analysis/head_index.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/interrupt.hpp"
-#include "attnctl/forward/run.hpp"
-#include "attnctl/study/shuffled_tokens.hpp"
+#include "study/run_study.hpp"
 
 #include <chrono>
 #include <cmath>
 #include <mutex>
 #include <utility>
+
+#include "analysis/head_index.hpp"
+#include "base/error.hpp"
+#include "base/interrupt.hpp"
+#include "forward/run.hpp"
+#include "study/corpus/shuffled_tokens.hpp"
 
 namespace attnctl {
 namespace {

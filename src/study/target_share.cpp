@@ -1,7 +1,7 @@
-#include "attnctl/study/target_share.hpp"
+#include "study/target_share.hpp"
 
-#include "attnctl/study/results.hpp"
-#include "attnctl/study/state_io.hpp"
+#include "study/results.hpp"
+#include "study/state/state_io.hpp"
 
 namespace attnctl {
 

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "tokenizer/unicode.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "tokenizer/normalizer.hpp"
-#include "tokenizer/part_config.hpp"
-#include "tokenizer/piece_text.hpp"
+#include "tokenizer/files/part_config.hpp"
+#include "tokenizer/models/piece_text.hpp"
+#include "tokenizer/normalizers/normalizer.hpp"
 
 namespace attnctl {
 

@@ -1,7 +1,5 @@
 #include "tokenizer/decoder.hpp"
 
-#include "attnctl/base/utf8.hpp"
-
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +12,11 @@
 
 #include <fmt/format.h>
 
-#include "tokenizer/byte_level.hpp"
-#include "tokenizer/pre_tokenizer_parts.hpp"
-#include "tokenizer/regex.hpp"
-#include "tokenizer/unicode.hpp"
+#include "base/utf8.hpp"
+#include "tokenizer/pre_tokenizers/byte_level.hpp"
+#include "tokenizer/pre_tokenizers/pre_tokenizer_parts.hpp"
+#include "tokenizer/regex/regex.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 // Each gives what it makes of a token in the middle of a text, where the decoders that look at the ends of
 // the text have nothing to do. All take and give well-formed UTF-8.

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/files/part_config.hpp"
 
 namespace attnctl {
 

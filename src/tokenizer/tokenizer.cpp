@@ -1,20 +1,19 @@
-#include "attnctl/tokenizer/tokenizer.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/utf8.hpp"
+#include "tokenizer/tokenizer.hpp"
 
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
+#include "base/utf8.hpp"
 #include "tokenizer/added_tokens.hpp"
 #include "tokenizer/decoder.hpp"
-#include "tokenizer/normalizer.hpp"
-#include "tokenizer/piece_text.hpp"
-#include "tokenizer/post_processor.hpp"
-#include "tokenizer/pre_tokenizer.hpp"
-#include "tokenizer/token_model.hpp"
-#include "tokenizer/tokenizer_file.hpp"
+#include "tokenizer/files/tokenizer_file.hpp"
+#include "tokenizer/models/piece_text.hpp"
+#include "tokenizer/models/token_model.hpp"
+#include "tokenizer/normalizers/normalizer.hpp"
+#include "tokenizer/post_processors/post_processor.hpp"
+#include "tokenizer/pre_tokenizers/pre_tokenizer.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "attnctl/tokenizer/vocabulary.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "tokenizer/token_hash.hpp"
+#include "tokenizer/models/token_hash.hpp"
 
 namespace attnctl {
 namespace {

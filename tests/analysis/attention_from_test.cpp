@@ -1,4 +1,4 @@
-#include "attnctl/analysis/attention_from.hpp"
+#include "analysis/patterns/attention_from.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "attnctl/analysis/capture.hpp"
+#include "analysis/patterns/capture.hpp"
 
 #include <functional>
 #include <map>

@@ -1,6 +1,4 @@
-#include "attnctl/analysis/catalogue.hpp"
-
-#include "attnctl/analysis/heads_table.hpp"
+#include "analysis/catalogue.hpp"
 
 #include <fstream>
 #include <sstream>
@@ -11,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/heads_table.hpp"
 #include "support/panels.hpp"
 
 namespace attnctl {

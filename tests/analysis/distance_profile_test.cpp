@@ -1,7 +1,4 @@
-#include "attnctl/analysis/distance_profile.hpp"
-
-#include "attnctl/analysis/experiments/distance.hpp"
-#include "attnctl/base/error.hpp"
+#include "analysis/patterns/distance_profile.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -10,9 +7,11 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"
+#include "textbook/distance.hpp"
 
 namespace attnctl {
 namespace {

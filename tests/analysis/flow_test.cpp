@@ -1,8 +1,4 @@
-#include "attnctl/analysis/flow.hpp"
-
-#include "attnctl/analysis/rollout.hpp"
-#include "attnctl/base/pool.hpp"
-#include "attnctl/forward/run.hpp"
+#include "analysis/mixing/flow.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +9,9 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/mixing/rollout.hpp"
+#include "base/pool.hpp"
+#include "forward/run.hpp"
 #include "support/golden.hpp"
 #include "support/long_way.hpp"
 

@@ -1,4 +1,4 @@
-#include "attnctl/analysis/head_map.hpp"
+#include "analysis/similarity/head_map.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,4 @@
-#include "attnctl/analysis/mixing.hpp"
-
-#include "attnctl/analysis/contributions.hpp"
-#include "attnctl/analysis/flow.hpp"
-#include "attnctl/analysis/norm_weighting.hpp"
-#include "attnctl/analysis/output_rank.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/pool.hpp"
+#include "analysis/mixing/mixing.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -14,6 +7,12 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/mixing/contributions.hpp"
+#include "analysis/mixing/flow.hpp"
+#include "analysis/patterns/norm_weighting.hpp"
+#include "analysis/weights/output_rank.hpp"
+#include "base/error.hpp"
+#include "base/pool.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"

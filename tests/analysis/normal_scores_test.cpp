@@ -1,4 +1,4 @@
-#include "attnctl/analysis/normal_scores.hpp"
+#include "analysis/weights/normal_scores.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "attnctl/analysis/pattern_metrics.hpp"
+#include "analysis/patterns/pattern_metrics.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "attnctl/analysis/ranks.hpp"
+#include "analysis/weights/ranks.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,7 +1,4 @@
-#include "attnctl/analysis/rollout.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/pool.hpp"
+#include "analysis/mixing/rollout.hpp"
 
 #include <cmath>
 #include <utility>
@@ -9,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
+#include "base/pool.hpp"
 #include "support/long_way.hpp"
 #include "support/panels.hpp"
 

@@ -1,7 +1,4 @@
-#include "attnctl/analysis/subspace_similarity.hpp"
-
-#include "attnctl/analysis/ranks.hpp"
-#include "attnctl/linalg/factor.hpp"
+#include "analysis/similarity/subspace_similarity.hpp"
 
 #include <cmath>
 #include <limits>
@@ -10,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/weights/ranks.hpp"
+#include "linalg/factor.hpp"
 #include "support/long_way.hpp"
 
 namespace attnctl {

@@ -1,8 +1,4 @@
-#include "attnctl/analysis/subspaces.hpp"
-
-#include "attnctl/analysis/composition.hpp"
-#include "attnctl/analysis/copying.hpp"
-#include "attnctl/analysis/weights.hpp"
+#include "analysis/similarity/subspaces.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +10,9 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/weights/composition.hpp"
+#include "analysis/weights/copying.hpp"
+#include "analysis/weights/weights.hpp"
 #include "support/golden.hpp"
 #include "support/long_way.hpp"
 #include "support/memory_checkpoint.hpp"

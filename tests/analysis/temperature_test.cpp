@@ -1,4 +1,4 @@
-#include "attnctl/analysis/temperature.hpp"
+#include "analysis/patterns/temperature.hpp"
 
 #include <cmath>
 #include <cstddef>

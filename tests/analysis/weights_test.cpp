@@ -1,6 +1,4 @@
-#include "attnctl/analysis/weights.hpp"
-
-#include "attnctl/analysis/head_axes.hpp"
+#include "analysis/weights/weights.hpp"
 
 #include <cmath>
 #include <limits>
@@ -12,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/head_axes.hpp"
 #include "support/golden.hpp"
 #include "support/long_way.hpp"
 #include "support/memory_checkpoint.hpp"

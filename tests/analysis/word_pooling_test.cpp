@@ -1,4 +1,4 @@
-#include "attnctl/analysis/word_pooling.hpp"
+#include "analysis/patterns/word_pooling.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "attnctl/base/dtype.hpp"
+#include "base/dtype.hpp"
 
 #include <bit>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "attnctl/base/error.hpp"
+#include "base/error.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "attnctl/base/exact_sum.hpp"
+#include "base/exact_sum.hpp"
 
 #include <algorithm>
 #include <cmath>

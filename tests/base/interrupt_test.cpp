@@ -1,7 +1,4 @@
-#include "attnctl/base/interrupt.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/output_file.hpp"
+#include "base/interrupt.hpp"
 
 #include <csignal>
 #include <filesystem>
@@ -11,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
+#include "base/files/output_file.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

@@ -1,4 +1,4 @@
-#include "attnctl/base/mapped_file.hpp"
+#include "base/files/mapped_file.hpp"
 
 #include <csignal>
 #include <cstdio>

@@ -1,6 +1,4 @@
-#include "attnctl/base/output_file.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "base/files/output_file.hpp"
 
 #include <algorithm>
 #include <fcntl.h>
@@ -14,6 +12,7 @@
 #include <climits>
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

@@ -1,4 +1,4 @@
-#include "attnctl/base/parse_number.hpp"
+#include "base/parse_number.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,4 @@
-#include "attnctl/base/pool.hpp"
-
-#include "attnctl/base/cpu_quota.hpp"
-#include "attnctl/base/error.hpp"
+#include "base/pool.hpp"
 
 #include <atomic>
 #include <filesystem>
@@ -13,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/cpu_quota.hpp"
+#include "base/error.hpp"
 #include "support/temp_dir.hpp"
 
 using attnctl::Pool;

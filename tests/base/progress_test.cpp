@@ -1,4 +1,4 @@
-#include "attnctl/base/progress.hpp"
+#include "base/progress.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "attnctl/base/random.hpp"
+#include "base/random.hpp"
 
 #include <cstdint>
 #include <vector>

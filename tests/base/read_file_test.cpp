@@ -1,5 +1,3 @@
-#include "attnctl/base/mapped_file.hpp"
-
 #include <csignal>
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/files/mapped_file.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 

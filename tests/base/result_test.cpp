@@ -1,4 +1,4 @@
-#include "attnctl/base/result.hpp"
+#include "results/result.hpp"
 
 #include <stdexcept>
 

@@ -1,5 +1,3 @@
-#include "attnctl/checkpoint/checkpoint.hpp"
-
 #include <limits>
 #include <string>
 #include <string_view>
@@ -7,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "checkpoint/checkpoint.hpp"
 #include "support/bytes.hpp"
 #include "support/command_refusal.hpp"
 #include "support/gguf_writer.hpp"

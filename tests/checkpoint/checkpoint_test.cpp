@@ -1,6 +1,4 @@
-#include "attnctl/checkpoint/checkpoint.hpp"
-
-#include "attnctl/base/mapped_file.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 #include <filesystem>
 #include <string>
@@ -10,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/files/mapped_file.hpp"
 #include "support/bytes.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"

@@ -1,5 +1,3 @@
-#include "attnctl/checkpoint/checkpoint.hpp"
-
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -8,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "checkpoint/checkpoint.hpp"
 #include "support/refusal.hpp"
 
 using namespace attnctl;

@@ -1,6 +1,3 @@
-#include "attnctl/checkpoint/checkpoint.hpp"
-#include "attnctl/checkpoint/source.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,6 +8,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/source.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 #include "support/temp_dir.hpp"

@@ -1,6 +1,3 @@
-#include "attnctl/base/json_document.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
-
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +7,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "checkpoint/checkpoint.hpp"
+#include "formats/json/json_document.hpp"
 #include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"

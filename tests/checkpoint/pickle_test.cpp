@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "checkpoint/torch_file.hpp"
+#include "checkpoint/torch/torch_file.hpp"
 #include "support/bytes.hpp"
 #include "support/command_refusal.hpp"
 #include "support/refusal.hpp"

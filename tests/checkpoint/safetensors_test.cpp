@@ -1,5 +1,3 @@
-#include "attnctl/checkpoint/checkpoint.hpp"
-
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -9,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "checkpoint/checkpoint.hpp"
 #include "support/bytes.hpp"
 #include "support/command_refusal.hpp"
 #include "support/refusal.hpp"

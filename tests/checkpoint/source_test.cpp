@@ -1,4 +1,4 @@
-#include "attnctl/checkpoint/source.hpp"
+#include "checkpoint/source.hpp"
 
 #include <cstdlib>
 #include <filesystem>

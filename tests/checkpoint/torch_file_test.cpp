@@ -1,6 +1,4 @@
-#include "checkpoint/torch_file.hpp"
-
-#include "attnctl/checkpoint/checkpoint.hpp"
+#include "checkpoint/torch/torch_file.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "checkpoint/checkpoint.hpp"
 #include "support/bytes.hpp"
 #include "support/refusal.hpp"
 #include "support/run.hpp"

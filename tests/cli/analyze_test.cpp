@@ -1,8 +1,3 @@
-#include "attnctl/base/dtype.hpp"
-#include "attnctl/base/warnings.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
-#include "attnctl/cli/schemas.hpp"
-
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -11,6 +6,10 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/dtype.hpp"
+#include "base/warnings.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "cli/schemas.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

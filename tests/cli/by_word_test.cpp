@@ -1,5 +1,3 @@
-#include "attnctl/cli/schemas.hpp"
-
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -8,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/schemas.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
 

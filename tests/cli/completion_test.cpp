@@ -1,6 +1,4 @@
-#include "attnctl/cli/completion.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "cli/completion.hpp"
 
 #include <memory>
 #include <sstream>
@@ -10,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 

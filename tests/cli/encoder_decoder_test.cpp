@@ -1,5 +1,3 @@
-#include "attnctl/base/mapped_file.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files/mapped_file.hpp"
 #include "support/golden.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

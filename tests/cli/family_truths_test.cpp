@@ -1,11 +1,10 @@
-#include "attnctl/cli/schemas.hpp"
-
 #include <cmath>
 #include <string>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/schemas.hpp"
 #include "support/golden.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"

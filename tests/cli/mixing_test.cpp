@@ -1,5 +1,3 @@
-#include "attnctl/cli/schemas.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/schemas.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

@@ -1,5 +1,3 @@
-#include "attnctl/cli/schemas.hpp"
-
 #include <map>
 #include <string>
 #include <vector>
@@ -7,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/schemas.hpp"
 #include "support/console.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"

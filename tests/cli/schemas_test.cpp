@@ -1,12 +1,11 @@
-#include "attnctl/cli/schemas.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "cli/schemas.hpp"
 
 #include <string>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "support/json_schema.hpp"
 
 namespace attnctl::test {

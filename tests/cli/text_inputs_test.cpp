@@ -1,6 +1,4 @@
 // Text for `analyze` and `verify`: the model's own tokenizer, words, truncation.
-#include "attnctl/cli/schemas.hpp"
-
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -9,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/schemas.hpp"
 #include "support/command_refusal.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"

@@ -1,7 +1,5 @@
 // `attnctl tokenize`: ids, tokens, offsets and words are compared with what the Python library `tokenizers`
 // 0.23.3 gave for the same files.
-#include "attnctl/cli/schemas.hpp"
-
 #include <cstdint>
 #include <filesystem>
 #include <sstream>
@@ -11,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/schemas.hpp"
 #include "support/command_refusal.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"

@@ -1,7 +1,3 @@
-#include "attnctl/base/dtype.hpp"
-#include "attnctl/base/warnings.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -13,6 +9,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/dtype.hpp"
+#include "base/warnings.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 

@@ -1,7 +1,3 @@
-#include "attnctl/base/dtype.hpp"
-#include "attnctl/base/warnings.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -12,6 +8,9 @@
 
 #include <doctest/doctest.h>
 
+#include "base/dtype.hpp"
+#include "base/warnings.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "support/bytes.hpp"
 #include "support/golden.hpp"
 #include "support/run.hpp"

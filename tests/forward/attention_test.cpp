@@ -1,4 +1,4 @@
-#include "forward/attention.hpp"
+#include "forward/attention/attention.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,3 @@
-#include "attnctl/base/error.hpp"
-#include "attnctl/forward/run.hpp"
-
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -8,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
+#include "forward/run.hpp"
 #include "support/golden.hpp"
 
 using attnctl::Batch;

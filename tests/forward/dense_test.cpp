@@ -1,4 +1,4 @@
-#include "forward/dense.hpp"
+#include "forward/layers/dense.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "forward/norm.hpp"
+#include "forward/layers/norm.hpp"
 
 using attnctl::Activation;
 using attnctl::Linear;

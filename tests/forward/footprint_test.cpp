@@ -1,4 +1,4 @@
-#include "attnctl/forward/footprint.hpp"
+#include "forward/footprint.hpp"
 
 #include <cstdint>
 

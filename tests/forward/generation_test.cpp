@@ -1,9 +1,3 @@
-#include "attnctl/base/pool.hpp"
-#include "attnctl/checkpoint/source.hpp"
-#include "attnctl/forward/run.hpp"
-#include "attnctl/model/model.hpp"
-#include "attnctl/tokenizer/vocabulary.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
@@ -14,7 +8,12 @@
 
 #include <doctest/doctest.h>
 
+#include "base/pool.hpp"
+#include "checkpoint/source.hpp"
+#include "forward/run.hpp"
+#include "model/model.hpp"
 #include "support/temp_dir.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace {
 

@@ -1,6 +1,3 @@
-#include "attnctl/forward/axial.hpp"
-#include "attnctl/model/attention_kind.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -9,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/axial.hpp"
+#include "model/config/attention_kind.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 #include "support/refusal.hpp"

@@ -1,8 +1,4 @@
-#include "attnctl/forward/logit_gradient.hpp"
-
-#include "attnctl/analysis/experiments/gradients.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/forward/reference.hpp"
+#include "reference/gradient/logit_gradient.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +9,11 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
+#include "reference/reference.hpp"
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"
+#include "textbook/gradients.hpp"
 
 namespace attnctl {
 namespace {

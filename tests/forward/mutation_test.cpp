@@ -1,5 +1,3 @@
-#include "attnctl/base/error.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 #include "support/mutations.hpp"

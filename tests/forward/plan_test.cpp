@@ -1,11 +1,10 @@
 #include "forward/plan.hpp"
 
-#include "attnctl/base/error.hpp"
-
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "forward/block.hpp"
 
 using attnctl::Batch;

@@ -1,4 +1,4 @@
-#include "forward/position_bias.hpp"
+#include "forward/position/position_bias.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "forward/position.hpp"
+#include "forward/position/position.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "attnctl/forward/reference.hpp"
+#include "reference/reference.hpp"
 
 #include <algorithm>
 #include <cmath>

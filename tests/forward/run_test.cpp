@@ -1,4 +1,4 @@
-#include "attnctl/forward/run.hpp"
+#include "forward/run.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,3 @@
-#include "attnctl/analysis/weights.hpp"
-#include "attnctl/base/pool.hpp"
-#include "attnctl/forward/run.hpp"
-
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -9,6 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/weights/weights.hpp"
+#include "base/pool.hpp"
+#include "forward/run.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 

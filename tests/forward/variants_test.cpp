@@ -1,7 +1,3 @@
-#include "attnctl/base/random.hpp"
-#include "attnctl/forward/reference.hpp"
-#include "attnctl/forward/run.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -10,6 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include "base/random.hpp"
+#include "forward/run.hpp"
+#include "reference/reference.hpp"
 #include "support/capture.hpp"
 #include "support/memory_checkpoint.hpp"
 

@@ -1,4 +1,4 @@
-#include "attnctl/forward/visible_keys.hpp"
+#include "forward/attention/visible_keys.hpp"
 
 #include <cmath>
 #include <string>

@@ -1,10 +1,5 @@
 #pragma once
 
-#include "attnctl/base/checked.hpp"
-#include "attnctl/base/dtype.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -12,7 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/file_bytes.hpp"
+#include "base/checked.hpp"
+#include "base/dtype.hpp"
+#include "base/error.hpp"
+#include "base/files/file_bytes.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 namespace attnctl::fuzz {
 

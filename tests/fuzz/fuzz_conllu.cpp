@@ -1,12 +1,12 @@
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/utf8.hpp"
-#include "attnctl/input/conllu.hpp"
-#include "attnctl/input/text_input.hpp"
-
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
+
+#include "base/error.hpp"
+#include "base/utf8.hpp"
+#include "input/conllu.hpp"
+#include "input/text_input.hpp"
 
 namespace {
 

@@ -1,8 +1,7 @@
-#include "attnctl/base/json_document.hpp"
-
 #include <string_view>
 
 #include "checkpoint/json_weights.hpp"
+#include "formats/json/json_document.hpp"
 #include "fuzz.hpp"
 
 // A document and weights; what is a document must read back as it was written.

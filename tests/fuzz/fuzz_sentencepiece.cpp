@@ -1,10 +1,9 @@
-#include "attnctl/base/error.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
-#include "tokenizer/sentencepiece_proto.hpp"
+#include "base/error.hpp"
+#include "tokenizer/files/sentencepiece_proto.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace attnctl;

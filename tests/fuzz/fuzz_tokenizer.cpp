@@ -1,14 +1,13 @@
-#include "attnctl/base/error.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/file_layouts.hpp"
-#include "tokenizer/token_model.hpp"
-#include "tokenizer/vocabulary_check.hpp"
+#include "base/error.hpp"
+#include "tokenizer/files/file_layouts.hpp"
+#include "tokenizer/files/vocabulary_check.hpp"
+#include "tokenizer/models/token_model.hpp"
 
 // The bytes are a tokenizer.json. Its model tokenizes the vocabulary's own tokens, and some others; tokens
 // lie inside the piece, one behind the other.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The coefficients of src/linalg/vector_math.hpp: polynomials whose largest relative error is as small as can be.
+"""The coefficients of src/linalg/kernels/vector_math.hpp: polynomials whose largest relative error is as small as can be.
 
   vector_math.py
 

@@ -1,6 +1,4 @@
-#include "attnctl/input/conllu.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "input/conllu.hpp"
 
 #include <filesystem>
 #include <string>
@@ -8,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 

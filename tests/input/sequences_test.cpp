@@ -1,9 +1,9 @@
-#include "attnctl/input/sequences.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/input/token_query.hpp"
+#include "input/sequences.hpp"
 
 #include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "input/token_query.hpp"
 
 using namespace attnctl;
 

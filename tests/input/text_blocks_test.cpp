@@ -1,12 +1,11 @@
-#include "attnctl/input/text_blocks.hpp"
-
-#include "attnctl/input/words.hpp"
+#include "input/text_blocks.hpp"
 
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "input/words.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 

@@ -1,12 +1,11 @@
-#include "attnctl/input/text_input.hpp"
-
-#include "attnctl/input/input_ids.hpp"
+#include "input/text_input.hpp"
 
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "input/input_ids.hpp"
 #include "support/refusal.hpp"
 
 namespace attnctl::test {

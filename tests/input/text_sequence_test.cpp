@@ -1,6 +1,4 @@
-#include "attnctl/input/text_sequence.hpp"
-
-#include "attnctl/input/token_query.hpp"
+#include "input/text_sequence.hpp"
 
 #include <string>
 #include <utility>
@@ -8,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "input/token_query.hpp"
 #include "support/refusal.hpp"
 
 namespace attnctl::test {

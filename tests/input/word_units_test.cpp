@@ -1,6 +1,4 @@
-#include "attnctl/input/word_units.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "input/word_units.hpp"
 
 #include <optional>
 #include <set>
@@ -8,6 +6,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "base/error.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,11 +1,11 @@
-#include "attnctl/linalg/blas_kernel.hpp"
+#include "linalg/blas/blas_kernel.hpp"
 
 #include <string>
 #include <string_view>
 
 #include <doctest/doctest.h>
 
-#include "linalg/blas_choice.hpp"
+#include "linalg/blas/blas_choice.hpp"
 #include "support/run.hpp"
 
 using attnctl::linalg::choose_blas_kernel;

@@ -1,8 +1,3 @@
-#include "attnctl/base/matrix_view.hpp"
-#include "attnctl/base/pool.hpp"
-#include "attnctl/linalg/factor.hpp"
-#include "attnctl/linalg/gemm.hpp"
-
 #include <filesystem>
 #include <iterator>
 #include <utility>
@@ -10,6 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include "base/matrix_view.hpp"
+#include "base/pool.hpp"
+#include "linalg/factor.hpp"
+#include "linalg/gemm.hpp"
 #include "support/long_way.hpp"
 
 namespace attnctl {

@@ -1,7 +1,4 @@
-#include "attnctl/linalg/eigen.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/linalg/factor.hpp"
+#include "linalg/eigen.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
+#include "linalg/factor.hpp"
 #include "support/long_way.hpp"
 
 namespace attnctl {

@@ -1,7 +1,4 @@
-#include "attnctl/linalg/factor.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/pool.hpp"
+#include "linalg/factor.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
+#include "base/pool.hpp"
 #include "support/long_way.hpp"
 
 namespace attnctl {

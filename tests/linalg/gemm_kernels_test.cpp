@@ -1,7 +1,4 @@
-#include "linalg/gemm_kernels.hpp"
-
-#include "attnctl/base/matrix_view.hpp"
-#include "attnctl/linalg/packed_matrix.hpp"
+#include "linalg/kernels/gemm_kernels.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +11,9 @@
 
 #include <doctest/doctest.h>
 
+#include "base/matrix_view.hpp"
 #include "linalg/aligned_room.hpp"
+#include "linalg/packed_matrix.hpp"
 
 namespace attnctl {
 namespace {

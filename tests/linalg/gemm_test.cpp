@@ -1,6 +1,4 @@
-#include "attnctl/linalg/gemm.hpp"
-
-#include "attnctl/base/matrix_view.hpp"
+#include "linalg/gemm.hpp"
 
 #include <cmath>
 #include <limits>
@@ -12,6 +10,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "base/matrix_view.hpp"
 
 using attnctl::MatrixView;
 

@@ -1,8 +1,4 @@
-#include "attnctl/linalg/hull.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/random.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
+#include "textbook/hull/hull.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +9,10 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "checkpoint/checkpoint.hpp"
 
 namespace attnctl {
 namespace {

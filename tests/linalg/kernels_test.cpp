@@ -1,4 +1,4 @@
-#include "attnctl/linalg/kernels.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 #include <algorithm>
 #include <bit>

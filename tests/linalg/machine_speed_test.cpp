@@ -1,4 +1,4 @@
-#include "attnctl/linalg/machine_speed.hpp"
+#include "linalg/machine_speed.hpp"
 
 #include <cmath>
 #include <stdexcept>

@@ -1,7 +1,4 @@
-#include "attnctl/model/accounting.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/model/presets.hpp"
+#include "model/accounting/accounting.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -10,6 +7,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
+#include "model/families/presets.hpp"
 #include "support/golden.hpp"
 
 using attnctl::count_parameters;

@@ -1,9 +1,8 @@
-#include "attnctl/model/model.hpp"
-
 #include <map>
 
 #include <doctest/doctest.h>
 
+#include "model/model.hpp"
 #include "support/memory_checkpoint.hpp"
 #include "support/refusal.hpp"
 

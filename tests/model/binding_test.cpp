@@ -1,12 +1,11 @@
-#include "attnctl/model/family.hpp"
-#include "attnctl/model/model.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
 
 #include <doctest/doctest.h>
 
+#include "model/families/family.hpp"
+#include "model/model.hpp"
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"
 #include "support/refusal.hpp"

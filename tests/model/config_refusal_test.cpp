@@ -1,11 +1,10 @@
-#include "attnctl/model/model.hpp"
-
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "model/model.hpp"
 #include "support/memory_checkpoint.hpp"
 #include "support/refusal.hpp"
 

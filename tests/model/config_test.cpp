@@ -1,8 +1,7 @@
-#include "attnctl/model/family.hpp"
-#include "attnctl/model/model.hpp"
-
 #include <doctest/doctest.h>
 
+#include "model/families/family.hpp"
+#include "model/model.hpp"
 #include "support/memory_checkpoint.hpp"
 #include "support/refusal.hpp"
 

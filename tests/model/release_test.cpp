@@ -1,5 +1,3 @@
-#include "attnctl/model/model.hpp"
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -8,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "model/model.hpp"
 #include "support/memory_checkpoint.hpp"
 
 using attnctl::Checkpoint;

@@ -1,10 +1,9 @@
-#include "attnctl/base/json_document.hpp"
-#include "attnctl/model/family.hpp"
-
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "formats/json/json_document.hpp"
+#include "model/families/family.hpp"
 #include "support/temp_dir.hpp"
 
 namespace {

@@ -1,6 +1,4 @@
-#include "attnctl/model/sharing.hpp"
-
-#include "attnctl/model/accounting.hpp"
+#include "model/binding/sharing.hpp"
 
 #include <map>
 #include <string>
@@ -9,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "model/accounting/accounting.hpp"
 #include "support/memory_checkpoint.hpp"
 
 namespace {

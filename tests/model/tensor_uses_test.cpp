@@ -1,11 +1,10 @@
-#include "attnctl/model/accounting.hpp"
-
 #include <cstddef>
 #include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
 
+#include "model/accounting/accounting.hpp"
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"
 

@@ -1,10 +1,9 @@
-#include "attnctl/model/model.hpp"
-
 #include <cstring>
 #include <limits>
 
 #include <doctest/doctest.h>
 
+#include "model/model.hpp"
 #include "support/bytes.hpp"
 #include "support/golden.hpp"
 #include "support/memory_checkpoint.hpp"

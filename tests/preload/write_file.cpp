@@ -4,15 +4,15 @@
 //   attnctl_write_file --progress auto|always|never|quiet
 // shows a progress bar of three steps (quiet: always, but quiet).
 
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/interrupt.hpp"
-#include "attnctl/base/output_file.hpp"
-#include "attnctl/base/progress.hpp"
-
 #include <cstdio>
 #include <cstdlib>
 #include <span>
 #include <string>
+
+#include "base/error.hpp"
+#include "base/files/output_file.hpp"
+#include "base/interrupt.hpp"
+#include "base/progress.hpp"
 
 namespace {
 

@@ -1,6 +1,4 @@
-#include "attnctl/report/chart.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "report/svg/chart.hpp"
 
 #include <cmath>
 #include <stdexcept>
@@ -9,7 +7,8 @@
 
 #include <doctest/doctest.h>
 
-#include "report/chart_axis.hpp"
+#include "base/error.hpp"
+#include "report/svg/chart_axis.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl {

@@ -1,7 +1,4 @@
-#include "attnctl/report/csv.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/pool.hpp"
+#include "report/csv.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
+#include "base/pool.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

@@ -1,12 +1,11 @@
-#include "attnctl/report/json_stream.hpp"
-
-#include "attnctl/report/json.hpp"
+#include "report/json/json_stream.hpp"
 
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "report/json/json.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {

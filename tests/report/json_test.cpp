@@ -1,7 +1,4 @@
-#include "attnctl/report/json.hpp"
-
-#include "attnctl/base/pool.hpp"
-#include "attnctl/report/json_text.hpp"
+#include "report/json/json.hpp"
 
 #include <cmath>
 #include <limits>
@@ -11,6 +8,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/pool.hpp"
+#include "report/json/json_text.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

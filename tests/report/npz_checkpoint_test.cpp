@@ -1,11 +1,10 @@
-#include "attnctl/base/output_file.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
-#include "attnctl/report/npz.hpp"
-
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "base/files/output_file.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "report/npz/npz.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

@@ -1,7 +1,4 @@
-#include "attnctl/report/npz.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/pool.hpp"
+#include "report/npz/npz.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +13,9 @@
 
 #include <doctest/doctest.h>
 
-#include "report/checksum.hpp"
+#include "base/error.hpp"
+#include "base/pool.hpp"
+#include "report/npz/checksum.hpp"
 #include "support/temp_dir.hpp"
 #include "support/zip_reader.hpp"
 

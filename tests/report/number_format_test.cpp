@@ -1,4 +1,4 @@
-#include "attnctl/report/number_format.hpp"
+#include "report/number_format.hpp"
 
 #include <bit>
 #include <cmath>

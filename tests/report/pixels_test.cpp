@@ -1,8 +1,5 @@
 // What a reader of the pictures sees, drawn by librsvg: cells have their colours where the axes say, and no
 // text is cut off at the page's edge, runs into another one, or leaves its cell.
-#include "attnctl/report/chart.hpp"
-#include "attnctl/report/svg.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -12,7 +9,9 @@
 
 #include <doctest/doctest.h>
 
-#include "report/colour_map.hpp"
+#include "report/svg/chart.hpp"
+#include "report/svg/colour_map.hpp"
+#include "report/svg/svg.hpp"
 #include "support/raster.hpp"
 #include "support/temp_dir.hpp"
 

@@ -1,6 +1,4 @@
-#include "attnctl/report/svg.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "report/svg/svg.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,9 +10,10 @@
 
 #include <doctest/doctest.h>
 
-#include "report/colour_map.hpp"
-#include "report/svg_canvas.hpp"
-#include "report/text_width.hpp"
+#include "base/error.hpp"
+#include "report/svg/colour_map.hpp"
+#include "report/svg/svg_canvas.hpp"
+#include "report/text/text_width.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

@@ -1,4 +1,4 @@
-#include "attnctl/report/text_chart.hpp"
+#include "report/text/text_chart.hpp"
 
 #include <string>
 

@@ -1,13 +1,12 @@
-#include "attnctl/report/text.hpp"
-
 #include <limits>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "report/colour_map.hpp"
-#include "report/text_width.hpp"
+#include "report/svg/colour_map.hpp"
+#include "report/text/text.hpp"
+#include "report/text/text_width.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,12 +1,12 @@
-#include "attnctl/report/text.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/report/table.hpp"
+#include "report/text/text.hpp"
 
 #include <limits>
 #include <stdexcept>
 
 #include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "report/text/table.hpp"
 
 using namespace attnctl;
 

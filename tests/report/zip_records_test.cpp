@@ -1,4 +1,4 @@
-#include "report/zip_records.hpp"
+#include "report/npz/zip_records.hpp"
 
 #include <random>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "report/npy_header.hpp"
+#include "report/npz/npy_header.hpp"
 
 using namespace attnctl;
 

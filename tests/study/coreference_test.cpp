@@ -1,11 +1,10 @@
-#include "attnctl/cli/schemas.hpp"
-
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/schemas.hpp"
 #include "support/json_schema.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

@@ -1,7 +1,5 @@
 #include "study/measures/drawn_rows.hpp"
 
-#include "attnctl/base/error.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -9,6 +7,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "base/error.hpp"
 
 namespace attnctl {
 namespace {

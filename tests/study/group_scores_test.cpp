@@ -1,7 +1,4 @@
-#include "study/measures/group_scores.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/random.hpp"
+#include "study/measures/relations/group_scores.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +10,9 @@
 
 #include <doctest/doctest.h>
 
-#include "study/measures/spanning_tree.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "study/measures/relations/spanning_tree.hpp"
 
 namespace attnctl::test {
 namespace {

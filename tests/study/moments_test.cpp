@@ -1,9 +1,4 @@
-#include "attnctl/study/moments.hpp"
-
-#include "attnctl/base/content_hash.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/random.hpp"
-#include "attnctl/study/state_io.hpp"
+#include "study/state/moments.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +6,11 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "base/files/content_hash.hpp"
+#include "base/random.hpp"
+#include "study/state/state_io.hpp"
 
 namespace attnctl::test {
 namespace {

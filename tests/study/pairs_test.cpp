@@ -1,8 +1,3 @@
-#include "attnctl/analysis/head_pairs.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/random.hpp"
-#include "attnctl/study/measure.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,6 +9,10 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "analysis/similarity/head_pairs.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "study/measure.hpp"
 #include "study/measures/row_sample.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

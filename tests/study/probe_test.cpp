@@ -1,6 +1,4 @@
-#include "attnctl/study/probe.hpp"
-
-#include "attnctl/study/ratio_sums.hpp"
+#include "study/probe.hpp"
 
 #include <algorithm>
 #include <set>
@@ -9,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "study/state/ratio_sums.hpp"
 #include "support/planted_model.hpp"
 
 namespace attnctl::test {

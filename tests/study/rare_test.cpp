@@ -1,7 +1,3 @@
-#include "attnctl/base/error.hpp"
-#include "attnctl/study/shuffled_tokens.hpp"
-#include "attnctl/study/token_frequencies.hpp"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,6 +7,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
+#include "study/corpus/shuffled_tokens.hpp"
+#include "study/corpus/token_frequencies.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 

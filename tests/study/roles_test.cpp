@@ -1,8 +1,4 @@
-#include "attnctl/study/roles.hpp"
-
-#include "attnctl/base/warnings.hpp"
-#include "attnctl/study/run_study.hpp"
-#include "attnctl/study/study_state.hpp"
+#include "study/roles.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -16,6 +12,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/warnings.hpp"
+#include "study/run_study.hpp"
+#include "study/state/study_state.hpp"
 #include "support/planted_model.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

@@ -1,4 +1,4 @@
-#include "attnctl/study/shard_plan.hpp"
+#include "study/shard_plan.hpp"
 
 #include <cstdint>
 #include <stdexcept>

@@ -1,7 +1,4 @@
-#include "study/measures/syntax.hpp"
-
-#include "attnctl/base/random.hpp"
-#include "attnctl/study/measure.hpp"
+#include "study/measures/relations/syntax.hpp"
 
 #include <algorithm>
 #include <map>
@@ -13,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+#include "base/random.hpp"
+#include "study/measure.hpp"
 #include "study/measures/measures.hpp"
 #include "support/panels.hpp"
 

@@ -1,9 +1,9 @@
 #include "support/capture.hpp"
 
-#include "attnctl/forward/sides.hpp"
-
 #include <algorithm>
 #include <stdexcept>
+
+#include "forward/sides.hpp"
 
 namespace attnctl::test {
 namespace {

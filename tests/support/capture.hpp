@@ -1,13 +1,13 @@
 #pragma once
 
-#include "attnctl/base/matrix_view.hpp"
-#include "attnctl/forward/observer.hpp"
-#include "attnctl/forward/run.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
+
+#include "base/matrix_view.hpp"
+#include "forward/observer.hpp"
+#include "forward/run.hpp"
 
 namespace attnctl::test {
 

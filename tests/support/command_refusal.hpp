@@ -1,12 +1,11 @@
 #pragma once
 
-#include "attnctl/base/error.hpp"
-
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
 #include "support/run.hpp"
 
 namespace attnctl::test {

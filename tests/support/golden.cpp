@@ -1,14 +1,13 @@
 #include "support/golden.hpp"
 
-#include "attnctl/checkpoint/source.hpp"
-#include "attnctl/input/pixels.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/source.hpp"
+#include "input/pixels.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {

@@ -1,16 +1,16 @@
 #pragma once
 
-#include "attnctl/base/dtype.hpp"
-#include "attnctl/base/warnings.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
-#include "attnctl/input/batch.hpp"
-#include "attnctl/model/model.hpp"
-
 #include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "base/dtype.hpp"
+#include "base/warnings.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "input/batch.hpp"
+#include "model/model.hpp"
 
 namespace attnctl::test {
 

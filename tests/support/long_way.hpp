@@ -1,11 +1,11 @@
 #pragma once
 
-#include "attnctl/base/matrix_view.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <random>
 #include <vector>
+
+#include "base/matrix_view.hpp"
 
 /// Definitions computed the long way, by plain loops in double: what the factored analyses must equal.
 namespace attnctl::long_way {

@@ -1,10 +1,10 @@
 #include "support/memory_checkpoint.hpp"
 
-#include "attnctl/base/checked.hpp"
-#include "attnctl/base/json_document.hpp"
-
 #include <cstring>
 #include <utility>
+
+#include "base/checked.hpp"
+#include "formats/json/json_document.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -1,10 +1,5 @@
 #pragma once
 
-#include "attnctl/base/warnings.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
-#include "attnctl/checkpoint/source.hpp"
-#include "attnctl/model/model.hpp"
-
 #include <cstddef>
 #include <filesystem>
 #include <map>
@@ -12,6 +7,11 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/warnings.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/source.hpp"
+#include "model/model.hpp"
 
 namespace attnctl::test {
 

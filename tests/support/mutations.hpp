@@ -1,11 +1,11 @@
 #pragma once
 
-#include "attnctl/model/config.hpp"
-#include "attnctl/model/family.hpp"
-
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "model/config/config.hpp"
+#include "model/families/family.hpp"
 
 // Changes of single properties of a family's row, or of what it resolved to
 // (tests/forward/mutation_test.cpp).

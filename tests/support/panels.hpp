@@ -1,11 +1,11 @@
 #pragma once
 
-#include "attnctl/forward/observer.hpp"
-#include "attnctl/model/model.hpp"
-
 #include <cstddef>
 #include <string>
 #include <vector>
+
+#include "forward/observer.hpp"
+#include "model/model.hpp"
 
 namespace attnctl::test {
 

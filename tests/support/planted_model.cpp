@@ -1,11 +1,11 @@
 #include "support/planted_model.hpp"
 
-#include "attnctl/base/random.hpp"
-
 #include <cmath>
 #include <numbers>
 #include <set>
 #include <utility>
+
+#include "base/random.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -1,15 +1,14 @@
 #pragma once
 
-#include "attnctl/study/token_frequencies.hpp"
-#include "attnctl/tokenizer/vocabulary.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "study/corpus/token_frequencies.hpp"
 #include "support/memory_checkpoint.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::test {
 

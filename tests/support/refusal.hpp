@@ -1,11 +1,11 @@
 #pragma once
 
-#include "attnctl/base/error.hpp"
-
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/error.hpp"
 
 namespace attnctl::test {
 

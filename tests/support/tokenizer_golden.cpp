@@ -1,13 +1,12 @@
 #include "support/tokenizer_golden.hpp"
 
-#include "attnctl/base/utf8.hpp"
-
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
 #include <fmt/format.h>
 
+#include "base/utf8.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "attnctl/tokenizer/encoding.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -11,6 +9,8 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "tokenizer/encoding.hpp"
 
 /// Texts for tokenizers and what is made of them, as tests/golden/tokenizer_text.py, which says how, has
 /// them.

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "attnctl/checkpoint/checkpoint.hpp"
-
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "checkpoint/checkpoint.hpp"
 
 namespace attnctl::test {
 

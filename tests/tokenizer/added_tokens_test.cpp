@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "support/refusal.hpp"
-#include "tokenizer/unicode.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 using attnctl::AddedToken;
 using attnctl::AddedTokens;

@@ -1,14 +1,13 @@
-#include "attnctl/base/error.hpp"
-
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "base/error.hpp"
 #include "support/temp_dir.hpp"
-#include "tokenizer/token_model.hpp"
-#include "tokenizer/tokenizer_file.hpp"
+#include "tokenizer/files/tokenizer_file.hpp"
+#include "tokenizer/models/token_model.hpp"
 
 namespace attnctl::test {
 namespace {

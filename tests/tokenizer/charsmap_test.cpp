@@ -1,6 +1,4 @@
-#include "tokenizer/charsmap.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "tokenizer/normalizers/charsmap.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +9,10 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/grapheme.hpp"
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/files/part_config.hpp"
+#include "tokenizer/unicode/grapheme.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -1,15 +1,14 @@
 // Ids, offsets, words, token types and added tokens against the `tokenizers` library of Python
 // (tests/golden/make_tokenizers.py).
-#include "attnctl/base/error.hpp"
-#include "attnctl/tokenizer/tokenizer.hpp"
-
 #include <algorithm>
 #include <sstream>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "base/error.hpp"
 #include "support/tokenizer_golden.hpp"
+#include "tokenizer/tokenizer.hpp"
 
 using attnctl::Encoding;
 using attnctl::Tokenizer;

@@ -1,6 +1,4 @@
-#include "tokenizer/normalizer.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "tokenizer/normalizers/normalizer.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +9,12 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/files/part_config.hpp"
+#include "tokenizer/models/piece_text.hpp"
 #include "tokenizer/parts_golden.hpp"
-#include "tokenizer/piece_text.hpp"
-#include "tokenizer/unicode.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
 namespace {

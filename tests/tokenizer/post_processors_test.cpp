@@ -1,6 +1,3 @@
-#include "attnctl/base/error.hpp"
-#include "attnctl/tokenizer/tokenizer.hpp"
-
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,10 +6,12 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "base/error.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
-#include "tokenizer/part_config.hpp"
-#include "tokenizer/post_processor.hpp"
+#include "tokenizer/files/part_config.hpp"
+#include "tokenizer/post_processors/post_processor.hpp"
+#include "tokenizer/tokenizer.hpp"
 
 using attnctl::edge_space;
 using attnctl::Encoding;

@@ -1,5 +1,3 @@
-#include "attnctl/base/error.hpp"
-
 #include <string>
 #include <string_view>
 #include <vector>
@@ -7,8 +5,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/pre_tokenizer.hpp"
+#include "tokenizer/pre_tokenizers/pre_tokenizer.hpp"
 
 using attnctl::make_pre_tokenizer;
 using attnctl::PartConfig;

@@ -1,6 +1,4 @@
-#include "tokenizer/regex.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "tokenizer/regex/regex.hpp"
 
 #include <cstddef>
 #include <string>
@@ -11,10 +9,11 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/files/part_config.hpp"
 #include "tokenizer/parts_golden.hpp"
-#include "tokenizer/unicode.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "tokenizer/score.hpp"
+#include "tokenizer/models/score.hpp"
 
 #include <bit>
 #include <cmath>

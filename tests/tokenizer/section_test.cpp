@@ -1,9 +1,5 @@
 // Tokenizers inside GGUF files, against the files that they were made of
 // (tests/golden/make_gguf_tokenizers.py).
-#include "attnctl/base/error.hpp"
-#include "attnctl/checkpoint/checkpoint.hpp"
-#include "attnctl/tokenizer/tokenizer.hpp"
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,8 +9,11 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
+#include "tokenizer/tokenizer.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -1,6 +1,3 @@
-#include "attnctl/base/error.hpp"
-#include "attnctl/tokenizer/tokenizer.hpp"
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,9 +7,11 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "support/temp_dir.hpp"
-#include "tokenizer/sentencepiece_proto.hpp"
-#include "tokenizer/tokenizer_file.hpp"
+#include "tokenizer/files/sentencepiece_proto.hpp"
+#include "tokenizer/files/tokenizer_file.hpp"
+#include "tokenizer/tokenizer.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -1,6 +1,4 @@
-#include "tokenizer/token_model.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "tokenizer/models/token_model.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -11,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "base/error.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {

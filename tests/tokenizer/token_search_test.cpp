@@ -11,12 +11,12 @@
 
 #include <doctest/doctest.h>
 
-#include "tokenizer/bpe_merger.hpp"
-#include "tokenizer/merge_list.hpp"
-#include "tokenizer/token_model.hpp"
-#include "tokenizer/token_table.hpp"
-#include "tokenizer/token_trie.hpp"
-#include "tokenizer/word_cache.hpp"
+#include "tokenizer/models/bpe_merger.hpp"
+#include "tokenizer/models/merge_list.hpp"
+#include "tokenizer/models/token_model.hpp"
+#include "tokenizer/models/token_table.hpp"
+#include "tokenizer/models/token_trie.hpp"
+#include "tokenizer/models/word_cache.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -1,5 +1,3 @@
-#include "attnctl/base/error.hpp"
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -7,8 +5,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "support/temp_dir.hpp"
-#include "tokenizer/tokenizer_file.hpp"
+#include "tokenizer/files/tokenizer_file.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "tokenizer/unicode.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 #include <cstddef>
 #include <cstdint>

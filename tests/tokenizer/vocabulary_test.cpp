@@ -1,9 +1,8 @@
-#include "attnctl/tokenizer/vocabulary.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "support/temp_dir.hpp"
 
 using attnctl::read_vocabulary;

@@ -1,4 +1,4 @@
-#include "tokenizer/word_cutter.hpp"
+#include "tokenizer/pre_tokenizers/word_cutter.hpp"
 
 #include <cstddef>
 #include <random>
@@ -9,9 +9,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/part_config.hpp"
-#include "tokenizer/regex.hpp"
-#include "tokenizer/unicode.hpp"
+#include "tokenizer/files/part_config.hpp"
+#include "tokenizer/regex/regex.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -1,13 +1,12 @@
-#include "attnctl/analysis/distance_profile.hpp"
-#include "attnctl/study/moments.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
 
+#include "analysis/patterns/distance_profile.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/per_panel.hpp"
+#include "study/state/moments.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,10 +1,10 @@
 #include "study/measures/drawn_rows.hpp"
 
-#include "attnctl/base/random.hpp"
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
+
+#include "base/random.hpp"
 
 namespace attnctl {
 

@@ -1,13 +1,13 @@
 #pragma once
 
-#include "attnctl/study/state_io.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <tuple>
 #include <vector>
+
+#include "study/state/state_io.hpp"
 
 namespace attnctl {
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "attnctl/study/measure.hpp"
-
 #include <cstddef>
 #include <memory>
 #include <span>
+
+#include "study/measure.hpp"
 
 // The measures, a file each; measure.cpp has their catalogue.
 namespace attnctl {

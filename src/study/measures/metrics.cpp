@@ -1,14 +1,13 @@
-#include "attnctl/analysis/pattern_row.hpp"
-#include "attnctl/study/moments.hpp"
-
 #include <array>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "analysis/patterns/pattern_row.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/result_rows.hpp"
+#include "study/state/moments.hpp"
 
 namespace attnctl {
 namespace {

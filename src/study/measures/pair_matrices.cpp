@@ -1,12 +1,12 @@
 #include "study/measures/pair_matrices.hpp"
 
-#include "attnctl/analysis/head_pairs.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
+
+#include "analysis/similarity/head_pairs.hpp"
 
 namespace attnctl {
 namespace {

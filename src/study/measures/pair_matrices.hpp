@@ -1,10 +1,10 @@
 #pragma once
 
-#include "attnctl/study/measure.hpp"
-#include "attnctl/study/results.hpp"
-
 #include <cstdint>
 #include <vector>
+
+#include "study/measure.hpp"
+#include "study/results.hpp"
 
 namespace attnctl {
 

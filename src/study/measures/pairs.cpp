@@ -1,8 +1,3 @@
-#include "attnctl/analysis/head_pairs.hpp"
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/fresh_memory.hpp"
-#include "attnctl/study/moments.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,10 +10,14 @@
 #include <string>
 #include <utility>
 
+#include "analysis/similarity/head_pairs.hpp"
+#include "base/error.hpp"
+#include "base/fresh_memory.hpp"
 #include "study/measures/drawn_rows.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/pair_matrices.hpp"
 #include "study/measures/row_sample.hpp"
+#include "study/state/moments.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "attnctl/study/measure.hpp"
-
 #include <cstddef>
 #include <utility>
 #include <vector>
+
+#include "study/measure.hpp"
 
 namespace attnctl {
 

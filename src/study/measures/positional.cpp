@@ -1,12 +1,11 @@
-#include "attnctl/analysis/offset_peaks.hpp"
-#include "attnctl/study/moments.hpp"
-
 #include <array>
 #include <string>
 #include <utility>
 
+#include "analysis/patterns/offset_peaks.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/per_panel.hpp"
+#include "study/state/moments.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,6 +1,4 @@
-#include "attnctl/study/probe.hpp"
-
-#include "attnctl/study/ratio_sums.hpp"
+#include "study/probe.hpp"
 
 #include <array>
 #include <string>
@@ -9,6 +7,7 @@
 
 #include "study/measures/measures.hpp"
 #include "study/measures/result_rows.hpp"
+#include "study/state/ratio_sums.hpp"
 
 namespace attnctl {
 namespace {

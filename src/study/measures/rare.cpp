@@ -1,14 +1,13 @@
-#include "attnctl/study/ratio_sums.hpp"
-#include "attnctl/study/token_frequencies.hpp"
-
 #include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "study/corpus/token_frequencies.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/result_rows.hpp"
+#include "study/state/ratio_sums.hpp"
 
 namespace attnctl {
 namespace {

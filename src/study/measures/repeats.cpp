@@ -1,5 +1,3 @@
-#include "attnctl/study/target_share.hpp"
-
 #include <array>
 #include <map>
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "study/measures/measures.hpp"
 #include "study/measures/result_rows.hpp"
+#include "study/target_share.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,8 +1,5 @@
 #pragma once
 
-#include "attnctl/base/result.hpp"
-#include "attnctl/study/measure.hpp"
-
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -10,7 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "study/measures/group_scores.hpp"
+#include "results/result.hpp"
+#include "study/measure.hpp"
+#include "study/measures/relations/group_scores.hpp"
 
 namespace attnctl {
 

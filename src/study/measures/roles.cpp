@@ -1,6 +1,3 @@
-#include "attnctl/analysis/offset_peaks.hpp"
-#include "attnctl/study/ratio_sums.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/patterns/offset_peaks.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/per_panel.hpp"
 #include "study/measures/token_names.hpp"
+#include "study/state/ratio_sums.hpp"
 
 // What roles are told by that show in the corpus itself: sums over sentences. Which of it makes a role, and
 // why: study/roles.cpp.

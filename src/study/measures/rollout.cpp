@@ -1,5 +1,3 @@
-#include "attnctl/study/moments.hpp"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -11,6 +9,7 @@
 #include "study/measures/measures.hpp"
 #include "study/measures/special_targets.hpp"
 #include "study/measures/token_names.hpp"
+#include "study/state/moments.hpp"
 
 namespace attnctl {
 namespace {

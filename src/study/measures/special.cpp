@@ -1,5 +1,3 @@
-#include "attnctl/study/target_share.hpp"
-
 #include <array>
 #include <map>
 #include <string>
@@ -10,6 +8,7 @@
 #include "study/measures/result_rows.hpp"
 #include "study/measures/special_targets.hpp"
 #include "study/measures/token_names.hpp"
+#include "study/target_share.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,7 +1,6 @@
 #include "study/measures/special_targets.hpp"
 
-#include "attnctl/input/batch.hpp"
-
+#include "input/batch.hpp"
 #include "study/measures/token_names.hpp"
 
 namespace attnctl {

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "attnctl/base/result.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "results/result.hpp"
 
 namespace attnctl {
 

@@ -1,6 +1,6 @@
 #include "study/measures/token_names.hpp"
 
-#include "attnctl/input/batch.hpp"
+#include "input/batch.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "attnctl/study/measure.hpp"
-#include "attnctl/study/state_io.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+
+#include "study/measure.hpp"
+#include "study/state/state_io.hpp"
 
 namespace attnctl {
 

@@ -1,13 +1,13 @@
-#include "attnctl/analysis/experiments/averaging.hpp"
-
-#include "attnctl/base/error.hpp"
-#include "attnctl/base/random.hpp"
+#include "textbook/averaging.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
 
 namespace attnctl {
 namespace {

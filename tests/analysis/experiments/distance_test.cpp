@@ -1,4 +1,4 @@
-#include "attnctl/analysis/experiments/distance.hpp"
+#include "textbook/distance.hpp"
 
 #include <cmath>
 #include <cstddef>

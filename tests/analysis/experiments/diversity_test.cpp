@@ -1,7 +1,4 @@
-#include "attnctl/analysis/experiments/diversity.hpp"
-
-#include "attnctl/analysis/ranks.hpp"
-#include "attnctl/linalg/factor.hpp"
+#include "textbook/diversity.hpp"
 
 #include <cmath>
 #include <string>
@@ -9,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/weights/ranks.hpp"
+#include "linalg/factor.hpp"
 #include "support/memory_checkpoint.hpp"
 
 namespace attnctl {

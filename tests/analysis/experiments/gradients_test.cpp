@@ -1,6 +1,4 @@
-#include "attnctl/analysis/experiments/gradients.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "textbook/gradients.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/error.hpp"
 #include "support/golden.hpp"
 
 namespace attnctl {

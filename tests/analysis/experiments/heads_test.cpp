@@ -1,6 +1,4 @@
-#include "attnctl/analysis/experiments/heads.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "textbook/heads.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +9,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/experiments/bare_layer.hpp"
+#include "base/error.hpp"
+#include "textbook/bare_layer.hpp"
 
 namespace attnctl {
 namespace {

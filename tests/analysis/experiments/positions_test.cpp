@@ -1,6 +1,4 @@
-#include "attnctl/analysis/experiments/positions.hpp"
-
-#include "attnctl/base/error.hpp"
+#include "textbook/positions.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.hpp"
 #include "support/golden.hpp"
 
 namespace attnctl {

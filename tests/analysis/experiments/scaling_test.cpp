@@ -1,6 +1,4 @@
-#include "attnctl/analysis/experiments/scaling.hpp"
-
-#include "attnctl/base/random.hpp"
+#include "textbook/scaling.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -8,6 +6,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "base/random.hpp"
 
 namespace attnctl {
 namespace {

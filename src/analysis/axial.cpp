@@ -1,0 +1,159 @@
+#include "analysis/axial.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace attnctl {
+namespace {
+
+void check_model(const Model& model) {
+  const ModelConfig& config = model.config();
+  const LayerConfig& layer = config.layers.front();
+  const auto refuse = [&](const char* why) {
+    fail(Status::bad_input,
+         "{}: axial attention is unsupported by this model: {}; it takes one layer of bare attention",
+         escaped(model.source().given), why);
+  };
+  if (config.layers.size() > 1) refuse("it has several layers");
+  if (layer.place != NormPlace::none || layer.mlp.width > 0) refuse("its layer is more than attention");
+  if (config.embedding.position != PositionKind::none) refuse("it adds positions to its input");
+  if (config.embedding.projection.weight) refuse("it projects its input");
+  if (!layer.attention.value.weight) refuse("it has no values (W_v), so columns give rows no input");
+  if (config.d_output != config.d_model) refuse("its output has another width than its input");
+}
+
+void check_row(const Sequence& row, std::size_t length) {
+  const auto refuse = [&](const char* why) {
+    fail(Status::bad_input, "input {}: {}; axial attention takes a grid of embeddings [N, L, d] alone",
+         escaped(row.id), why);
+  };
+  if (row.embeddings.rows() == 0) refuse("has no embeddings");
+  if (row.embeddings.rows() != length) refuse("is longer or shorter than the first row");
+  if (row.key_embeddings.rows() > 0) refuse("has keys of its own");
+  if (row.mask || !row.key_visible.empty()) refuse("has a mask");
+}
+
+/// What observers of the whole batch see of a run over a part of it.
+class PartObserver final : public Observer {
+ public:
+  PartObserver(std::span<Observer* const> observers, std::size_t first)
+      : observers_(observers), first_(first) {}
+
+  [[nodiscard]] Needs needs() const override {
+    Needs needs{.patterns = false};
+    for (Observer* const observer : observers_) needs |= observer->needs();
+    return needs;
+  }
+  void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
+  void panel(const AttentionPanel& panel) override {
+    AttentionPanel moved = panel;
+    moved.sequence += first_;
+    for (Observer* const observer : observers_) observer->panel(moved);
+  }
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override {
+    for (Observer* const observer : observers_) {
+      if (observer->needs().output) observer->output(first_ + sequence, layer, values);
+    }
+  }
+
+ private:
+  std::span<Observer* const> observers_;
+  std::size_t first_;
+};
+
+/// Adds the output of columns to the rows.
+class AddToRows final : public Observer {
+ public:
+  explicit AddToRows(std::span<Sequence> rows) : rows_(rows) {}
+
+  [[nodiscard]] Needs needs() const override {
+    Needs needs{.patterns = false};
+    needs.output = true;
+    return needs;
+  }
+  void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
+  void panel(const AttentionPanel& /*panel*/) override {}
+  void output(std::size_t sequence, std::size_t /*layer*/, MatrixView<const float> values) override {
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      const auto to = rows_[r].embeddings.view().row(sequence);
+      for (std::size_t c = 0; c < to.size(); ++c) to[c] += values(r, c);
+    }
+  }
+
+ private:
+  std::span<Sequence> rows_;
+};
+
+/// Sequences [first, first + count), moved.
+Batch taken(Batch& from, std::size_t first, std::size_t count) {
+  const auto begin = from.sequences.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto end = begin + static_cast<std::ptrdiff_t>(count);
+  return {{std::make_move_iterator(begin), std::make_move_iterator(end)}};
+}
+
+void give_back(Batch& part, Batch& to, std::size_t first) {
+  std::move(part.sequences.begin(), part.sequences.end(),
+            to.sequences.begin() + static_cast<std::ptrdiff_t>(first));
+}
+
+}  // namespace
+
+AxialGrid make_axial(const Model& model, Batch& batch) {
+  check_model(model);
+  std::vector<Sequence> rows = std::move(batch.sequences);
+  const AxialGrid grid{rows.size(), rows.empty() ? 0 : rows.front().queries()};
+  for (const Sequence& row : rows) check_row(row, grid.columns);
+  batch.sequences.clear();
+  for (std::size_t c = 0; c < grid.columns; ++c) {
+    Sequence& column = batch.sequences.emplace_back();
+    column.id = fmt::format("column {}", c);
+    column.causal = rows.front().causal;
+    column.embeddings = OwnedMatrix<float>(grid.rows, rows.front().embeddings.cols());
+    for (std::size_t r = 0; r < grid.rows; ++r) {
+      const auto from = std::as_const(rows[r].embeddings).view().row(c);
+      std::copy(from.begin(), from.end(), column.embeddings.view().row(r).begin());
+    }
+  }
+  for (std::size_t r = 0; r < grid.rows; ++r) {
+    rows[r].id = fmt::format("row {}", r);
+    batch.sequences.push_back(std::move(rows[r]));
+  }
+  return grid;
+}
+
+void run_axial(const Model& model, Batch& batch, const AxialGrid& grid, const Selection& selection,
+               std::span<Observer* const> observers, RunContext& context) {
+  for (Observer* const observer : observers) observer->begin(model, batch);
+  PartObserver of_columns(observers, 0);
+  PartObserver of_rows(observers, grid.columns);
+  AddToRows add(std::span(batch.sequences).subspan(grid.columns));
+  Observer* const first[] = {&of_columns, &add};
+  Observer* const second[] = {&of_rows};
+  Batch columns = taken(batch, 0, grid.columns);
+  run_forward(model, columns, selection, first, context);
+  give_back(columns, batch, 0);
+  Batch rows = taken(batch, grid.columns, grid.rows);
+  run_forward(model, rows, selection, second, context);
+  give_back(rows, batch, grid.columns);
+}
+
+std::vector<ReferencePass> run_axial_reference(const Model& model, Batch batch, const AxialGrid& grid,
+                                               Pool& pool) {
+  std::vector<ReferencePass> passes;
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+    passes.push_back(run_reference(model, batch.sequences[s], 0, false, pool));
+    if (s >= grid.columns) continue;
+    const OwnedMatrix<double>& output = passes.back().layers.front().output;
+    for (std::size_t r = 0; r < grid.rows; ++r) {
+      const auto to = batch.sequences[grid.columns + r].embeddings.view().row(s);
+      for (std::size_t c = 0; c < to.size(); ++c) {
+        to[c] = static_cast<float>(static_cast<double>(to[c]) + output(r, c));
+      }
+    }
+  }
+  return passes;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,82 @@
+#include "analysis/mixing/layer_writes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "linalg/gemm.hpp"
+
+namespace attnctl {
+
+OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer) {
+  const AttentionWeights& weights = model.attention(layer);
+  if (weights.output.present()) return weights.output.in_out_double();
+  const AttentionConfig& attention = model.config().layers[layer].attention;
+  const std::size_t width = attention.heads * attention.d_value;
+  OwnedMatrix<double> identity(width, width);
+  for (std::size_t i = 0; i < width; ++i) identity(i, i) = 1;
+  return identity;
+}
+
+OwnedMatrix<double> gram(MatrixView<const double> w) {
+  OwnedMatrix<double> product(w.rows, w.rows);
+  gemm_nt(w, w, product.view());
+  return product;
+}
+
+std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<double>& gram) {
+  OwnedMatrix<double> product(x.rows, x.cols);
+  gemm_nn(x, gram.view(), product.view());
+  std::vector<double> norms(x.rows);
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    const double squared = dot(x.row(r), std::as_const(product).view().row(r));
+    norms[r] = squared < 0 ? 0 : squared;  // NaN stays
+  }
+  return norms;
+}
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+double norm(std::span<const double> a) {
+  return std::sqrt(dot(a, a));
+}
+
+void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
+  for (std::size_t r = 0; r < from.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
+}
+
+OwnedMatrix<double> widened(MatrixView<const float> values) {
+  OwnedMatrix<double> wide(values.rows, values.cols);
+  copy_rows(values, wide.view());
+  return wide;
+}
+
+OwnedMatrix<double> HeadsSideBySide::take(std::size_t sequence) {
+  return std::exchange(rows_[sequence], {});
+}
+
+std::uint64_t writes_bytes(const Model& model, const Batch& batch, std::span<const std::size_t> layers,
+                           const WritesKept& kept) {
+  const ModelConfig& config = model.config();
+  std::uint64_t rows = 0;
+  for (const Sequence& sequence : batch.sequences)
+    rows += std::max<std::uint64_t>(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
+  std::uint64_t width = 0;
+  std::uint64_t bytes = 0;
+  for (const std::size_t layer : layers) {
+    const AttentionConfig& attention = config.layers.at(layer).attention;
+    const std::uint64_t heads = std::uint64_t{attention.heads} * attention.d_value;
+    width = std::max(width, heads);
+    bytes += model.attention_bytes(layer) + kept.of_output * heads * config.d_output * sizeof(double);
+  }
+  return bytes + rows * (kept.of_heads * width + kept.of_stream * config.d_model) * sizeof(double);
+}
+
+bool is_one_of(std::span<const std::size_t> layers, std::size_t layer) {
+  return std::binary_search(layers.begin(), layers.end(), layer);
+}
+
+}  // namespace attnctl

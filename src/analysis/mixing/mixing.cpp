@@ -1,0 +1,159 @@
+#include "analysis/mixing/mixing.hpp"
+
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "analysis/mixing/layer_writes.hpp"
+#include "analysis/weights/layer_fusion.hpp"
+#include "base/error.hpp"
+#include "linalg/gemm.hpp"
+
+namespace attnctl {
+namespace {
+
+double mean_of(std::span<const double> row) {
+  return std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size());
+}
+
+/// The linear part of a norm, its scale frozen at that of one row.
+class FrozenNorm {
+ public:
+  FrozenNorm(const NormConfig& config, const NormWeights& weights) : config_(config), weights_(weights) {}
+
+  void freeze(std::span<const double> row) {
+    const double centre = config_.kind == NormKind::layer ? mean_of(row) : 0;
+    double squares = 0;
+    for (const double value : row) squares += (value - centre) * (value - centre);
+    scale_ = 1 / std::sqrt(squares / static_cast<double>(row.size()) + double{config_.eps});
+  }
+
+  void apply(std::span<double> row) const {
+    const double centre = config_.kind == NormKind::layer ? mean_of(row) : 0;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const double gain = weights_.gain.empty() ? 1 : double{weights_.gain[c]};
+      row[c] = (row[c] - centre) * scale_ * gain;
+    }
+  }
+
+ private:
+  const NormConfig& config_;
+  const NormWeights& weights_;
+  double scale_ = 1;
+};
+
+}  // namespace
+
+std::optional<double> PositionMixing::ratio() const {
+  const double result = mix / (mix + keep);
+  return std::isfinite(result) ? std::optional(result) : std::nullopt;
+}
+
+struct Mixing::State {
+  std::vector<std::size_t> layers;
+  const Model* model = nullptr;
+  HeadsSideBySide others;                   // sum over j != i of alpha_ij v_j
+  HeadsSideBySide own;                      // alpha_ii v_i
+  std::vector<OwnedMatrix<double>> stream;  // [sequences], of the layer under way
+  std::size_t output_layer = 0;
+  OwnedMatrix<double> output;  // W_O of that layer
+  std::map<std::pair<std::size_t, std::size_t>, LayerMixing> found;
+};
+
+Mixing::Mixing(const Selection& selection) : state_(std::make_unique<State>()) {
+  state_->layers = selection.layers();
+}
+
+Mixing::~Mixing() = default;
+
+std::uint64_t Mixing::memory(const Model& model, const Batch& batch) const {
+  return writes_bytes(model, batch, state_->layers, {.of_heads = 2, .of_stream = 3, .of_output = 1});
+}
+
+void Mixing::begin(const Model& model, const Batch& batch) {
+  require_own_keys(batch, "mixing");
+  const ModelConfig& config = model.config();
+  if (config.d_output != 0 && config.d_output != config.d_model) {
+    fail(Status::bad_input,
+         "{}: the attention output has width {}, the stream it would be added to {}: there is no mixing "
+         "ratio; "
+         "leave mixing out of --include",
+         escaped(model.source().given), config.d_output, config.d_model);
+  }
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.place != NormPlace::output && layer.place != NormPlace::both && layer.residual_multiplier == 1)
+      continue;
+    fail(
+        Status::bad_input,
+        "{}: mixing ratios are unsupported where the attention's output is normalised or scaled before it is "
+        "added to the stream; leave mixing out of --include",
+        escaped(model.source().given));
+  }
+  state_->model = &model;
+  state_->others.begin(batch.sequences.size());
+  state_->own.begin(batch.sequences.size());
+  state_->stream.assign(batch.sequences.size(), {});
+}
+
+void Mixing::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  if (!is_one_of(state_->layers, layer)) return;
+  const AttentionConfig& attention = state_->model->config().layers[layer].attention;
+  const std::size_t width = attention.heads * attention.d_value;
+  state_->others.open(sequence, values.rows, width);
+  state_->own.open(sequence, values.rows, width);
+  state_->stream[sequence] = widened(values);
+}
+
+void Mixing::panel(const AttentionPanel& panel) {
+  if (!is_one_of(state_->layers, panel.layer) || panel.z.data == nullptr) return;
+  const MatrixView<double> others = state_->others.part(panel, panel.z.cols);
+  const MatrixView<double> own = state_->own.part(panel, panel.z.cols);
+  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+    const std::size_t i = panel.first_query + r;
+    const double weight = panel.pattern(r, i);
+    for (std::size_t c = 0; c < panel.z.cols; ++c) {
+      own(r, c) = weight == 0 ? 0 : weight * double{panel.v(i, c)};  // a hidden value may be NaN
+      others(r, c) = double{panel.z(r, c)} - own(r, c);
+    }
+  }
+}
+
+void Mixing::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  if (!is_one_of(state_->layers, layer)) return;
+  if (state_->output.rows() == 0 || state_->output_layer != layer) {
+    state_->output = output_matrix(*state_->model, layer);
+    state_->output_layer = layer;
+  }
+  const LayerConfig& config = state_->model->config().layers[layer];
+  const OwnedMatrix<double> stream = std::exchange(state_->stream[sequence], {});
+  OwnedMatrix<double> keep = stream;
+  OwnedMatrix<double> mix(stream.rows(), stream.cols());
+  const OwnedMatrix<double> own = state_->own.take(sequence);
+  const OwnedMatrix<double> others = state_->others.take(sequence);
+  gemm_nn(own.view(), state_->output.view(), keep.view(), 1, 1);
+  gemm_nn(others.view(), state_->output.view(), mix.view());
+
+  FrozenNorm after(config.norm, state_->model->layer(layer).attention_norm);
+  LayerMixing& found = state_->found[{sequence, layer}];
+  found = {sequence, layer, {}};
+  std::vector<double> sum(stream.cols());
+  for (std::size_t r = 0; r < stream.rows(); ++r) {
+    if (config.place == NormPlace::post && config.norm.kind != NormKind::none) {
+      for (std::size_t c = 0; c < sum.size(); ++c) sum[c] = stream(r, c) + double{values(r, c)};
+      after.freeze(sum);
+      after.apply(keep.view().row(r));
+      after.apply(mix.view().row(r));
+    }
+    found.positions.push_back({norm(mix.view().row(r)), norm(keep.view().row(r))});
+  }
+}
+
+std::vector<LayerMixing> Mixing::finish() {
+  std::vector<LayerMixing> result;
+  for (auto& [key, found] : state_->found) result.push_back(std::move(found));
+  state_->found.clear();
+  return result;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,190 @@
+#include "analysis/patterns/capture.hpp"
+
+#include <algorithm>
+#include <new>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/fresh_memory.hpp"
+#include "forward/sides.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::array<std::string_view, all_captured.size()> names{"pattern", "scores", "queries", "keys",
+                                                                  "values",  "z",      "output",  "logits"};
+
+/// Rows of a view to consecutive places of an array.
+void write_rows(ArraySink& sink, std::size_t offset, MatrixView<const float> rows) {
+  if (rows.stride == rows.cols) {
+    sink.write(offset, {rows.data, rows.rows * rows.cols});
+    return;
+  }
+  constexpr std::size_t piece_elements = std::size_t{1} << 16U;
+  const std::size_t step = std::max<std::size_t>(piece_elements / std::max<std::size_t>(rows.cols, 1), 1);
+  std::vector<float> packed;
+  for (std::size_t first = 0; first < rows.rows; first += step) {
+    packed.clear();
+    const std::size_t last = std::min(first + step, rows.rows);
+    for (std::size_t r = first; r < last; ++r)
+      packed.insert(packed.end(), rows.row(r).begin(), rows.row(r).end());
+    sink.write(offset + first * rows.cols, packed);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Captured what) {
+  return names.at(static_cast<std::size_t>(what));
+}
+
+CaptureLayout::CaptureLayout(const Selection& selection, const ModelConfig& config)
+    : heads_(selection.heads),
+      kv_heads_(HeadAxes::of_kv_heads(selection.heads, config)),
+      d_output_(config.d_output),
+      vocabulary_(config.head.present ? config.output_embedding().vocabulary : 0) {
+  if (selection.heads.empty()) throw std::logic_error("a capture of no heads");
+  component_ = config.layers.at(selection.heads.front().layer).component;
+  attention_ = config.layers.at(selection.heads.front().layer).attention;
+  for (const HeadId head : selection.heads) {
+    const AttentionConfig& other = config.layers.at(head.layer).attention;
+    if (other.d_head != attention_.d_head || other.d_value != attention_.d_value) {
+      fail(Status::usage,
+           "layers {} and {} have heads of unlike sizes, unsupported in one array; pick layers of one size "
+           "with --layers",
+           selection.heads.front().layer, head.layer);
+    }
+  }
+}
+
+bool CaptureLayout::available(Captured what) const {
+  switch (what) {
+    case Captured::values:
+    case Captured::z:
+    case Captured::output:
+      return attention_.value.weight;
+    case Captured::logits:
+      return vocabulary_ > 0;
+    default:
+      return true;
+  }
+}
+
+Shape CaptureLayout::shape(Captured what, const Sequence& sequence) const {
+  if (what == Captured::logits)
+    return {sequence.target ? sequence.target->queries() : sequence.queries(), vocabulary_};
+  const Sides sides = sides_of(component_, sequence);
+  const std::size_t n = sides.queries();
+  const std::size_t m = sides.keys();
+  switch (what) {
+    case Captured::pattern:
+    case Captured::scores:
+      return heads_.shape(std::array{n, m});
+    case Captured::queries:
+      return heads_.shape(std::array{n, attention_.d_head});
+    case Captured::keys:
+      return kv_heads_.shape(std::array{m, attention_.d_head});
+    case Captured::values:
+      return kv_heads_.shape(std::array{m, attention_.d_value});
+    case Captured::z:
+      return heads_.shape(std::array{n, attention_.d_value});
+    case Captured::output:
+      return {heads_.layers().size(), n, d_output_};
+    case Captured::logits:
+      break;
+  }
+  throw std::logic_error("an unknown array");
+}
+
+MemorySink::MemorySink(Shape shape) : shape_(std::move(shape)) {
+  const auto size = checked_product(shape_);
+  if (!size) throw std::bad_alloc();
+  size_ = *size;
+  values_ = fresh_floats(size_);
+}
+
+void MemorySink::write(std::size_t offset, std::span<const float> values) {
+  if (offset > size_ || values.size() > size_ - offset) {
+    throw std::logic_error("values past the end of an array");
+  }
+  std::copy(values.begin(), values.end(), values_.get() + offset);
+}
+
+Array MemorySink::take() {
+  const std::span<const float> values(values_.get(), size_);
+  return {std::move(shape_), values, std::move(values_)};
+}
+
+Capture::Capture(CaptureLayout layout, std::span<const CaptureTarget> targets)
+    : layout_(std::move(layout)), targets_(targets.begin(), targets.end()) {}
+
+Needs Capture::needs() const {
+  Needs needs{.patterns = false};
+  for (const CaptureTarget& target : targets_) {
+    needs.patterns |= target.what == Captured::pattern;
+    needs.scores |= target.what == Captured::scores;
+    needs.values |= target.what == Captured::values;
+    needs.z |= target.what == Captured::z;
+    needs.output |= target.what == Captured::output;
+    needs.logits |= target.what == Captured::logits;
+  }
+  return needs;
+}
+
+void Capture::begin(const Model& model, const Batch& batch) {
+  sinks_.assign(batch.sequences.size(), Sinks{});
+  queries_.clear();
+  for (const Sequence& sequence : batch.sequences)
+    queries_.push_back(sides_of(layout_.component(), sequence).queries());
+  for (const CaptureTarget& target : targets_) {
+    sinks_.at(target.sequence).at(static_cast<std::size_t>(target.what)) = target.sink;
+  }
+  const auto& heads = layout_.heads().heads();
+  reads_kv_first_.clear();
+  std::set<HeadId> read;
+  for (const HeadId head : heads) {
+    reads_kv_first_.push_back(read.insert({head.layer, kv_head_of(model.config(), head)}).second);
+  }
+}
+
+ArraySink* Capture::sink(std::size_t sequence, Captured what) const {
+  return sinks_[sequence][static_cast<std::size_t>(what)];
+}
+
+void Capture::panel(const AttentionPanel& panel) {
+  const auto place = layout_.heads().place({panel.layer, panel.head});
+  if (!place) return;
+  const std::size_t first_row = *place * queries_[panel.sequence] + panel.first_query;
+  const auto by_query = [&](Captured what, MatrixView<const float> rows) {
+    if (ArraySink* to = sink(panel.sequence, what)) write_rows(*to, first_row * rows.cols, rows);
+  };
+  by_query(Captured::pattern, panel.pattern);
+  by_query(Captured::scores, panel.scores);
+  by_query(Captured::queries, panel.q);
+  by_query(Captured::z, panel.z);
+
+  if (panel.first_query != 0 || !reads_kv_first_[*place]) return;
+  const std::size_t kv_place = layout_.kv_heads().place({panel.layer, panel.kv_head}).value();
+  const auto by_key = [&](Captured what, MatrixView<const float> rows) {
+    if (ArraySink* to = sink(panel.sequence, what)) write_rows(*to, kv_place * rows.rows * rows.cols, rows);
+  };
+  by_key(Captured::keys, panel.k);
+  by_key(Captured::values, panel.v);
+}
+
+void Capture::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  const auto& layers = layout_.heads().layers();
+  const auto found = std::find(layers.begin(), layers.end(), layer);
+  ArraySink* const to = sink(sequence, Captured::output);
+  if (found == layers.end() || to == nullptr) return;
+  write_rows(*to, static_cast<std::size_t>(found - layers.begin()) * values.rows * values.cols, values);
+}
+
+void Capture::logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) {
+  if (ArraySink* to = sink(sequence, Captured::logits)) write_rows(*to, first_query * values.cols, values);
+}
+
+}  // namespace attnctl

@@ -1,0 +1,141 @@
+#include "analysis/patterns/distance_profile.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "analysis/head_index.hpp"
+#include "base/error.hpp"
+#include "linalg/gemm.hpp"
+
+namespace attnctl {
+namespace {
+
+std::size_t bin_index(std::size_t distance) {
+  return distance == 0 ? 0 : 1 + static_cast<std::size_t>(std::bit_width(distance - 1));
+}
+
+/// W_O^h W_O^h^T, of which the norms of f(x_j) are made; empty where the layer has no W_O.
+OwnedMatrix<double> output_gram(const Model& model, HeadId head) {
+  const Linear& output = model.attention(head.layer).output;
+  if (!output.present()) return {};
+  const std::size_t width = model.config().layers[head.layer].attention.d_value;
+  const OwnedMatrix<double> slice = output.inputs(head.head * width, width).in_out_double();
+  OwnedMatrix<double> gram(width, width);
+  gemm_nt(slice.view(), slice.view(), gram.view());
+  return gram;
+}
+
+}  // namespace
+
+void DistanceSums::operator+=(const DistanceSums& other) {
+  pairs += other.pairs;
+  weight += other.weight;
+  uniform += other.uniform;
+  influence += other.influence;
+}
+
+std::vector<DistanceBin> distance_bins(std::size_t n) {
+  std::vector<DistanceBin> bins;
+  if (n == 0) return bins;
+  bins.push_back({0, 0});
+  for (std::size_t last = 1; bins.back().last + 1 < n; last *= 2)
+    bins.push_back({bins.back().last + 1, last});
+  return bins;
+}
+
+std::uint64_t DistanceProfile::memory(const Model& model, const Batch& batch) const {
+  std::uint64_t keys = 0;
+  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < heads_.size(); ++i) {
+    const std::uint64_t width = model.config().layers[heads_[i].layer].attention.d_value;
+    constexpr std::uint64_t of_bins = 64 * (sizeof(DistanceBin) + sizeof(DistanceSums));
+    bytes += sizeof(State) + of_bins + (keys + width * width) * sizeof(double);
+    if (i == 0 || heads_[i].layer != heads_[i - 1].layer) bytes += model.attention_bytes(heads_[i].layer);
+  }
+  return bytes;
+}
+
+void DistanceProfile::begin(const Model& model, const Batch& batch) {
+  std::size_t longest = 0;
+  for (const Sequence& sequence : batch.sequences) {
+    if (sequence.key_embeddings.rows() > 0) {
+      fail(Status::bad_input, "input {}: distances need queries and keys that are the same tokens",
+           escaped(sequence.id));
+    }
+    longest = std::max(longest, sequence.queries());
+  }
+  bins_ = distance_bins(longest);
+  bin_of_.clear();
+  for (std::size_t distance = 0; distance < longest; ++distance)
+    bin_of_.push_back(static_cast<std::uint8_t>(bin_index(distance)));
+  states_.clear();
+  for (const HeadId head : heads_) {
+    State& state = states_.emplace_back();
+    state.sums.head = head;
+    state.sums.bins.resize(bins_.size());
+    state.output_gram = output_gram(model, head);
+  }
+}
+
+void DistanceProfile::begin_sequence(State& state, MatrixView<const float> values) const {
+  state.value_norms.clear();
+  state.sums.has_values = !values.empty();
+  if (!state.sums.has_values) return;
+  OwnedMatrix<double> wide(values.rows, values.cols);
+  for (std::size_t j = 0; j < values.rows; ++j)
+    std::copy_n(values.row(j).begin(), values.cols, wide.view().row(j).begin());
+  OwnedMatrix<double> product = wide;
+  if (state.output_gram.rows() > 0)
+    gemm_nn(std::as_const(wide).view(), std::as_const(state.output_gram).view(), product.view());
+  for (std::size_t j = 0; j < wide.rows(); ++j) {
+    double squares = 0;
+    for (std::size_t c = 0; c < wide.cols(); ++c) squares += wide(j, c) * product(j, c);
+    state.value_norms.push_back(std::sqrt(std::max(0.0, squares)));
+  }
+}
+
+void DistanceProfile::panel(const AttentionPanel& panel) {
+  const auto head = head_index(heads_, {panel.layer, panel.head});
+  if (!head) return;
+  State& state = states_[*head];
+  if (panel.first_query == 0) begin_sequence(state, panel.v);
+  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+    if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
+    add_row(state, panel.pattern.row(r), panel.scores.row(r), panel.first_query + r);
+  }
+}
+
+void DistanceProfile::add_row(State& state, std::span<const float> pattern, std::span<const float> scores,
+                              std::size_t query) const {
+  constexpr float hidden = -std::numeric_limits<float>::infinity();
+  const auto visible = static_cast<std::size_t>(scores.size()) -
+                       static_cast<std::size_t>(std::count(scores.begin(), scores.end(), hidden));
+  const double even = 1 / static_cast<double>(visible);
+  double total = 0;
+  for (std::size_t j = 0; j < pattern.size(); ++j) {
+    if (scores[j] == hidden) continue;
+    DistanceSums& bin = state.sums.bins[bin_of_[j < query ? query - j : j - query]];
+    const auto weight = static_cast<double>(pattern[j]);
+    ++bin.pairs;
+    bin.weight += weight;
+    bin.uniform += even;
+    const double influence = state.sums.has_values ? weight * state.value_norms[j] : 0;
+    bin.influence += influence;
+    total += weight + influence;
+  }
+  if (!std::isfinite(total)) state.sums.finite = false;
+  ++state.sums.rows;
+}
+
+std::vector<HeadDistances> DistanceProfile::finish() const {
+  std::vector<HeadDistances> result;
+  for (const State& state : states_) result.push_back(state.sums);
+  return result;
+}
+
+}  // namespace attnctl

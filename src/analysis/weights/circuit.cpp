@@ -1,0 +1,109 @@
+#include "analysis/weights/circuit.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "linalg/gemm.hpp"
+
+namespace attnctl {
+
+std::string_view name_of(Circuit circuit) {
+  return circuit == Circuit::qk ? "qk" : "ov";
+}
+
+std::string_view name_of(Projection projection) {
+  switch (projection) {
+    case Projection::query:
+      return "w_q";
+    case Projection::key:
+      return "w_k";
+    case Projection::value:
+      return "w_v";
+    case Projection::output:
+      break;
+  }
+  return "w_o";
+}
+
+CircuitFactor CircuitFactor::of_outputs(const Linear& weight, std::size_t width,
+                                        std::vector<std::size_t> slices) {
+  CircuitFactor factor(weight.last(), weight.orientation == Orientation::out_in, width, std::move(slices));
+  factor.other_ = weight.first.values;
+  factor.other_by_rows_ = weight.first.orientation == Orientation::out_in;
+  return factor;
+}
+
+CircuitFactor CircuitFactor::of_inputs(const Linear& weight, std::size_t width) {
+  const StoredMatrix& sliced = weight.factorised() ? weight.first : weight.last();
+  CircuitFactor factor(sliced, sliced.orientation == Orientation::in_out, width, {});
+  if (weight.factorised()) {
+    factor.other_ = weight.stored;
+    factor.other_by_rows_ = weight.orientation == Orientation::in_out;
+  }
+  return factor;
+}
+
+void CircuitFactor::fold(std::span<const float> gain) {
+  if (gain.empty()) return;
+  if (gain.size() != dimension()) throw std::logic_error("a norm's gain does not fit the weights it feeds");
+  gain_.assign(gain.begin(), gain.end());
+}
+
+MatrixView<const float> CircuitFactor::stored(std::size_t head, std::size_t count) const {
+  const std::size_t first = slice_of(head) * width_;
+  return by_rows_ ? stored_.row_range(first, count * width_) : stored_.col_range(first, count * width_);
+}
+
+void CircuitFactor::read_stored(std::size_t head, MatrixView<double> out) const {
+  const MatrixView<const float> slice = stored(head);
+  if (by_rows_) {
+    for (std::size_t c = 0; c < width_; ++c) {
+      std::transform(slice.row(c).begin(), slice.row(c).end(), out.row(c).begin(),
+                     [](float value) { return static_cast<double>(value); });
+    }
+  } else {
+    constexpr std::size_t block = 16;  // of rows: their part of a column is two cache lines
+    for (std::size_t first = 0; first < slice.rows; first += block) {
+      const std::size_t last = std::min(first + block, slice.rows);
+      for (std::size_t c = 0; c < width_; ++c) {
+        for (std::size_t r = first; r < last; ++r) out(c, r) = static_cast<double>(slice(r, c));
+      }
+    }
+  }
+}
+
+void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const {
+  if (other_.data == nullptr) {
+    read_stored(head, out);
+  } else {
+    OwnedMatrix<double> slice(width_, inner_dimension());
+    read_stored(head, slice.view());
+    OwnedMatrix<double> other(other_.rows, other_.cols);
+    for (std::size_t r = 0; r < other_.rows; ++r) {
+      std::copy(other_.row(r).begin(), other_.row(r).end(), other.view().row(r).begin());
+    }
+    if (other_by_rows_) {
+      gemm_nn(std::as_const(slice).view(), std::as_const(other).view(), out);
+    } else {
+      gemm_nt(std::as_const(slice).view(), std::as_const(other).view(), out);
+    }
+  }
+  if (gain_.empty()) return;
+  for (std::size_t c = 0; c < width_; ++c) {
+    const auto column = out.row(c);
+    for (std::size_t r = 0; r < gain_.size(); ++r) column[r] *= gain_[r];
+  }
+}
+
+OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head) {
+  OwnedMatrix<double> left(factors.left.width(), factors.left.dimension());
+  OwnedMatrix<double> right(factors.right.width(), factors.right.dimension());
+  factors.left.read_columns(head, left.view());
+  factors.right.read_columns(head, right.view());
+  OwnedMatrix<double> circuit(left.cols(), right.cols());
+  gemm_tn(std::as_const(left).view(), std::as_const(right).view(), circuit.view());
+  return circuit;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,234 @@
+#include "analysis/weights/composition.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "analysis/weights/circuit.hpp"
+#include "base/random.hpp"
+#include "linalg/factor.hpp"
+#include "linalg/gemm.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+
+OwnedMatrix<double> columns_of(const CircuitFactor& factor, std::size_t head) {
+  OwnedMatrix<double> columns(factor.width(), factor.dimension());
+  factor.read_columns(head, columns.view());
+  return columns;
+}
+
+bool all_finite(const OwnedMatrix<double>& matrix) {
+  return std::ranges::all_of(matrix.values(), [](double value) { return std::isfinite(value); });
+}
+
+/// A matrix A B^T as far as products on the side of B see it: R B^T [r, dimension of b], where A = Q R, over
+/// its norm. Both are given by columns; a is overwritten. Empty: the matrix is zero or not finite.
+OwnedMatrix<float> half_of(OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
+  if (!all_finite(a) || !all_finite(b)) return {};
+  const OwnedMatrix<double> triangle = triangle_of(a.view());
+  OwnedMatrix<double> half(triangle.cols(), b.cols());
+  gemm_tn(triangle.view(), b.view(), half.view());
+  double norm = 0;  // of hypot: no square leaves the range
+  for (const double value : half.values()) norm = std::hypot(norm, value);
+  if (!(norm > 0) || !std::isfinite(norm)) return {};
+  OwnedMatrix<float> scaled(half.rows(), half.cols());
+  std::ranges::transform(half.values(), scaled.values().begin(),
+                         [&](double value) { return static_cast<float>(value / norm); });
+  return scaled;
+}
+
+/// The circuits of a layer's heads.
+struct LayerCircuits {
+  std::optional<CircuitFactors> qk, ov;
+};
+
+/// Of a circuit L R^T: what an earlier head's output meets in L (or, turned, in R).
+OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::size_t head,
+                           bool towards_left) {
+  if (!factors) return {};
+  const CircuitFactor& met = towards_left ? factors->left : factors->right;
+  const CircuitFactor& far = towards_left ? factors->right : factors->left;
+  OwnedMatrix<double> far_columns = columns_of(far, head);
+  return half_of(far_columns, columns_of(met, head));
+}
+
+OwnedMatrix<float> reading_half(const LayerCircuits& layer, CompositionKind kind, std::size_t head) {
+  return kind == CompositionKind::value ? half_of(layer.ov, head, true)
+                                        : half_of(layer.qk, head, kind == CompositionKind::query);
+}
+
+/// |a b^T|_F
+double product_norm(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b) {
+  OwnedMatrix<float> product(a.rows(), b.rows());
+  gemm_nt(std::as_const(a).view(), std::as_const(b).view(), product.view());
+  double sum = 0;
+  for (const float value : product.values()) sum += static_cast<double>(value) * static_cast<double>(value);
+  return std::sqrt(sum);
+}
+
+/// What a random pair needs to have in common with a real one.
+struct PairShape {
+  std::size_t read = 0;    // dimension that the earlier head reads
+  std::size_t value = 0;   // its width
+  std::size_t stream = 0;  // dimension that it writes and the later one reads
+  std::size_t width = 0;   // of the later head's circuit
+  std::size_t far = 0;     // its other dimension
+  auto operator<=>(const PairShape&) const =
+      default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs here
+};
+
+OwnedMatrix<double> normal_matrix(std::size_t rows, std::size_t cols, Random& random) {
+  OwnedMatrix<double> matrix(rows, cols);
+  for (double& value : matrix.values()) value = random.normal();
+  return matrix;
+}
+
+RandomNull null_of(const PairShape& shape, const CompositionOptions& options, Pool& pool) {
+  std::vector<double> scores(options.draws);
+  pool.run(options.draws, [&](std::size_t draw, std::size_t) {
+    Random random(options.seed, draw);
+    OwnedMatrix<double> w_v = normal_matrix(shape.value, shape.read, random);
+    const OwnedMatrix<double> w_o = normal_matrix(shape.value, shape.stream, random);
+    OwnedMatrix<double> far = normal_matrix(shape.width, shape.far, random);
+    const OwnedMatrix<double> near = normal_matrix(shape.width, shape.stream, random);
+    scores[draw] = product_norm(half_of(w_v, w_o), half_of(far, near));
+  });
+  RandomNull null;
+  const auto count = static_cast<double>(scores.size());
+  null.mean = std::accumulate(scores.begin(), scores.end(), 0.0) / count;
+  for (const double score : scores) null.deviation += (score - null.mean) * (score - null.mean) / count;
+  null.deviation = std::sqrt(null.deviation);
+  return null;
+}
+
+/// The whole analysis of one model.
+class Composer {
+ public:
+  Composer(const Model& model, const Selection& selection, const CompositionOptions& options, Pool& pool)
+      : heads_(selection.heads), options_(options), pool_(pool) {
+    for (const std::size_t layer : selection.layers()) {
+      layers_[layer] = {circuit_factors(model, layer, Circuit::qk, options.fold_norm),
+                        circuit_factors(model, layer, Circuit::ov, options.fold_norm)};
+    }
+    for (const CompositionKind kind : all_compositions) {
+      Composition& composition = compositions_.emplace_back();
+      composition.kind = kind;
+      composition.heads = selection.heads;
+      composition.scores = OwnedMatrix<double>(heads_.size(), heads_.size());
+      std::ranges::fill(composition.scores.values(), kUndefined);
+      composition.excess = composition.scores;
+    }
+  }
+
+  std::vector<Composition> run() {
+    writing_.resize(heads_.size());
+    pool_.run(heads_.size(), [&](std::size_t i, std::size_t) {
+      // An earlier head is met in what it writes.
+      writing_[i] = half_of_written(i);
+    });
+    for (std::size_t first = 0, last = 0; first < heads_.size(); first = last) {
+      while (last < heads_.size() && heads_[last].layer == heads_[first].layer) ++last;
+      if (first > 0) meet_layer(first, last);
+    }
+    for (Composition& composition : compositions_) subtract_null(composition);
+    return std::move(compositions_);
+  }
+
+ private:
+  [[nodiscard]] OwnedMatrix<float> half_of_written(std::size_t i) const {
+    const std::optional<CircuitFactors>& ov = layers_.at(heads_[i].layer).ov;
+    if (!ov) return {};
+    OwnedMatrix<double> w_v = columns_of(ov->left, heads_[i].head);
+    return half_of(w_v, columns_of(ov->right, heads_[i].head));
+  }
+
+  /// Scores of the heads [first, last) of one layer with all selected heads of earlier layers.
+  void meet_layer(std::size_t first, std::size_t last) {
+    const std::size_t kinds = compositions_.size();
+    const std::size_t count = last - first;
+    const LayerCircuits& layer = layers_.at(heads_[first].layer);
+    std::vector<OwnedMatrix<float>> reading(kinds * count);
+    pool_.run(reading.size(), [&](std::size_t task, std::size_t) {
+      const CompositionKind kind = compositions_[task / count].kind;
+      reading[task] = reading_half(layer, kind, heads_[first + task % count].head);
+    });
+    pool_.run(kinds * first, [&](std::size_t task, std::size_t) {
+      const std::size_t kind = task / first;
+      const std::size_t earlier = task % first;
+      for (std::size_t j = 0; j < count; ++j) {
+        const OwnedMatrix<float>& read = reading[kind * count + j];
+        const OwnedMatrix<float>& written = writing_[earlier];
+        if (read.rows() == 0 || written.rows() == 0 || read.cols() != written.cols()) continue;
+        compositions_[kind].scores(earlier, first + j) = std::min(product_norm(written, read), 1.0);
+      }
+    });
+  }
+
+  [[nodiscard]] PairShape shape_of(CompositionKind kind, HeadId earlier, HeadId later) const {
+    const CircuitFactors& writes = *layers_.at(earlier.layer).ov;
+    const LayerCircuits& layer = layers_.at(later.layer);
+    const CircuitFactors& reads = kind == CompositionKind::value ? *layer.ov : *layer.qk;
+    const bool left = kind != CompositionKind::key;
+    return {writes.left.dimension(), writes.left.width(), writes.right.dimension(), reads.left.width(),
+            (left ? reads.right : reads.left).dimension()};
+  }
+
+  void subtract_null(Composition& composition) {
+    double sum = 0;
+    RandomNull all;
+    double pairs = 0;
+    for (std::size_t a = 0; a < heads_.size(); ++a) {
+      for (std::size_t b = 0; b < heads_.size(); ++b) {
+        const double score = composition.scores(a, b);
+        if (!std::isfinite(score)) continue;
+        const PairShape shape = shape_of(composition.kind, heads_[a], heads_[b]);
+        auto found = nulls_.find(shape);
+        if (found == nulls_.end()) found = nulls_.emplace(shape, null_of(shape, options_, pool_)).first;
+        composition.excess(a, b) = score - found->second.mean;
+        sum += score;
+        all.mean += found->second.mean;
+        all.deviation += found->second.deviation * found->second.deviation;
+        ++pairs;
+      }
+    }
+    if (pairs == 0) return;
+    composition.mean = sum / pairs;
+    composition.null = RandomNull{all.mean / pairs, std::sqrt(all.deviation / pairs)};
+  }
+
+  const std::vector<HeadId>& heads_;
+  CompositionOptions options_;
+  Pool& pool_;
+  std::map<std::size_t, LayerCircuits> layers_;
+  std::vector<OwnedMatrix<float>> writing_;  // [heads]: an earlier head's half
+  std::vector<Composition> compositions_;
+  std::map<PairShape, RandomNull> nulls_;
+};
+
+}  // namespace
+
+std::string_view name_of(CompositionKind kind) {
+  switch (kind) {
+    case CompositionKind::query:
+      return "q";
+    case CompositionKind::key:
+      return "k";
+    case CompositionKind::value:
+      break;
+  }
+  return "v";
+}
+
+std::vector<Composition> analyze_composition(const Model& model, const Selection& selection,
+                                             const CompositionOptions& options, Pool& pool) {
+  return Composer(model, selection, options, pool).run();
+}
+
+}  // namespace attnctl

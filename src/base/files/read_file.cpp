@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <poll.h>
+#include <string_view>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "base/error.hpp"
+#include "base/files/descriptor.hpp"
+#include "base/files/mapped_file.hpp"
+
+namespace attnctl {
+namespace {
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "a special file";
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) close(number_);
+}
+
+std::string error_text(int error) {
+  return std::generic_category().message(error);
+}
+
+std::size_t read_some(int descriptor, const std::string& name, char* to, std::size_t count) {
+  for (;;) {
+    const ssize_t got = read(descriptor, to, count);
+    if (got >= 0) return static_cast<std::size_t>(got);
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) {
+      fail(Status::environment, "{}: cannot read: {}", escaped(name), error_text(errno));
+    }
+    pollfd waiting = {descriptor, POLLIN, 0};
+    poll(&waiting, 1, -1);
+  }
+}
+
+RegularFile open_regular_file(const std::filesystem::path& path, Status absent) {
+  const std::string name = escaped(path.string());
+  RegularFile file;
+  do {
+    file.descriptor = Descriptor(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  } while (file.descriptor.number() < 0 && errno == EINTR);
+  if (file.descriptor.number() < 0) {
+    const int error = errno;
+    const bool missing = error == ENOENT || error == ENOTDIR || error == ENXIO || error == ELOOP;
+    fail(missing ? absent : Status::environment, "{}: cannot open: {}", name, error_text(error));
+  }
+  struct stat status = {};
+  if (fstat(file.descriptor.number(), &status) != 0) {
+    fail(Status::environment, "{}: cannot examine: {}", name, error_text(errno));
+  }
+  if (!S_ISREG(status.st_mode))
+    fail(absent, "{}: got {}, need a regular file", name, kind_of(status.st_mode));
+  file.length = static_cast<std::uint64_t>(status.st_size);
+  return file;
+}
+
+std::string read_file(const std::filesystem::path& path, std::size_t limit, Status absent) {
+  const RegularFile file = open_regular_file(path, absent);
+  return read_descriptor(file.descriptor.number(), path.string(), limit);
+}
+
+std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit) {
+  constexpr std::size_t kFirst = 64 << 10;
+  std::string text;
+  std::size_t filled = 0;
+  for (;;) {
+    if (filled == text.size()) text.resize(std::max(kFirst, 2 * text.size()));
+    const std::size_t got = read_some(descriptor, name, text.data() + filled, text.size() - filled);
+    if (got == 0) break;
+    filled += got;
+    if (filled > limit) {
+      fail(Status::bad_input, "{}: got more than {} bytes, need at most that", escaped(name), limit);
+    }
+  }
+  text.resize(filled);
+  return text;
+}
+
+}  // namespace attnctl

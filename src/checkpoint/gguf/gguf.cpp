@@ -1,0 +1,163 @@
+#include "checkpoint/gguf/gguf.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "checkpoint/gguf/gguf_model.hpp"
+#include "checkpoint/gguf/gguf_tokenizer.hpp"
+
+namespace attnctl {
+namespace {
+
+/// Row of the file that holds row `row` of a Hugging Face checkpoint.
+std::size_t stored_row(const GgufMapped& mapped, std::size_t rows, std::size_t row) {
+  if (mapped.order != GgufOrder::rotary_pairs) return row;
+  const std::size_t width = rows / mapped.heads;
+  const std::size_t head = row / width;
+  const std::size_t place = row % width;
+  return head * width + 2 * (place % (width / 2)) + place / (width / 2);
+}
+
+/// One tensor made plain: its type decoded, its order changed.
+class Plain {
+ public:
+  Plain(const GgufTensor& tensor, const GgufMapped& mapped)
+      : tensor_(tensor),
+        mapped_(mapped),
+        rows_(tensor.shape.size() < 2 && mapped.order == GgufOrder::as_stored ? 1 : tensor.shape.front()),
+        columns_(rows_ == 0 ? 0 : count_of(tensor) / rows_) {}
+
+  [[nodiscard]] std::vector<std::byte> bytes() const {
+    const std::size_t size = size_of(tensor_.type->dtype);
+    std::vector<std::byte> all(rows_ * columns_ * size);
+    std::vector<std::byte> row(mapped_.order == GgufOrder::transposed ? columns_ * size : 0);
+    for (std::size_t r = 0; r < rows_; ++r) {
+      if (mapped_.order != GgufOrder::transposed) {
+        read_row(stored_row(mapped_, rows_, r), std::span(all).subspan(r * columns_ * size, columns_ * size));
+        continue;
+      }
+      read_row(r, row);
+      for (std::size_t c = 0; c < columns_; ++c)
+        std::memcpy(all.data() + (c * rows_ + r) * size, row.data() + c * size, size);
+    }
+    return all;
+  }
+
+ private:
+  static std::size_t count_of(const GgufTensor& tensor) {
+    return tensor.bytes.size() / tensor.type->block_bytes * tensor.type->block_values;
+  }
+
+  void read_row(std::size_t row, std::span<std::byte> out) const {
+    const GgmlType& type = *tensor_.type;
+    const std::size_t size = columns_ / type.block_values * type.block_bytes;
+    const auto stored = tensor_.bytes.subspan(row * size, size);
+    if (type.decode == nullptr) {
+      std::ranges::copy(stored, out.begin());
+    } else {
+      decode_blocks(type, stored, {reinterpret_cast<float*>(out.data()), columns_});
+    }
+  }
+
+  const GgufTensor& tensor_;
+  const GgufMapped& mapped_;
+  std::size_t rows_;
+  std::size_t columns_;
+};
+
+/// A tensor without what was added to it, in float32.
+std::vector<std::byte> without_added(const GgufTensor& tensor, float added) {
+  std::vector<float> values(tensor.bytes.size() / size_of(tensor.type->dtype));
+  convert(tensor.type->dtype, tensor.bytes, std::span(values));
+  for (float& value : values) value -= added;
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+Shape plain_shape(const GgufTensor& tensor, const GgufMapped& mapped) {
+  if (mapped.order != GgufOrder::transposed) return tensor.shape;
+  return {tensor.shape.at(1), tensor.shape.at(0)};
+}
+
+class GgufFile final : public Checkpoint {
+ public:
+  GgufFile(FileBytes file, GgufLayout layout, GgufModel model)
+      : file_(std::move(file)),
+        layout_(std::move(layout)),
+        model_(std::move(model)),
+        tokenizer_(read_gguf_tokenizer(file_.name(), layout_.metadata)) {
+    for (const GgufMapped& mapped : model_.tensors) {
+      const GgufTensor& tensor = layout_.tensors[mapped.tensor];
+      const DType dtype = mapped.added != 0 ? DType::f32 : tensor.type->dtype;
+      tensors_.push_back({mapped.name, dtype, plain_shape(tensor, mapped), file_.name()});
+    }
+    buffers_.resize(tensors_.size());
+  }
+
+  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
+
+  [[nodiscard]] TensorView tensor(std::size_t index) override {
+    const TensorInfo& info = tensors_.at(index);
+    const GgufMapped& mapped = model_.tensors[index];
+    const GgufTensor& tensor = layout_.tensors[mapped.tensor];
+    if (!is_copied(index)) return {info.dtype, info.shape, tensor.bytes};
+    std::optional<std::vector<std::byte>>& buffer = buffers_[index];
+    if (!buffer) {
+      buffer = mapped.added != 0 ? without_added(tensor, mapped.added) : Plain(tensor, mapped).bytes();
+      file_.forget(tensor.bytes);
+    }
+    return {info.dtype, info.shape, *buffer};
+  }
+
+  void release(std::size_t index) override {
+    file_.forget(layout_.tensors[model_.tensors.at(index).tensor].bytes);
+    buffers_[index].reset();
+  }
+
+  void forget(std::size_t index, std::span<const std::byte> part) override {
+    if (!buffers_.at(index)) file_.forget(part);
+  }
+
+  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
+    if (!is_copied(index)) return 0;
+    const TensorInfo& info = tensors_.at(index);
+    return layout_.tensors[model_.tensors[index].tensor].bytes.size() +
+           checked_product(info.shape).value_or(0) * size_of(info.dtype);
+  }
+
+  [[nodiscard]] const nlohmann::ordered_json* config() const override { return &model_.config; }
+
+  [[nodiscard]] std::shared_ptr<const TokenizerSection> tokenizer() const override { return tokenizer_; }
+
+ private:
+  [[nodiscard]] bool is_copied(std::size_t index) const {
+    const GgufMapped& mapped = model_.tensors.at(index);
+    return mapped.order != GgufOrder::as_stored || layout_.tensors[mapped.tensor].type->decode != nullptr ||
+           mapped.added != 0;
+  }
+
+  FileBytes file_;
+  GgufLayout layout_;
+  GgufModel model_;
+  std::shared_ptr<const TokenizerSection> tokenizer_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<std::optional<std::vector<std::byte>>>
+      buffers_;  // of tensors that do not lie in the file as asked
+};
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_gguf(FileBytes file) {
+  GgufLayout layout = read_gguf_layout(file);
+  GgufModel model = map_gguf(file.name(), layout);
+  return std::make_unique<GgufFile>(std::move(file), std::move(layout), std::move(model));
+}
+
+std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file) {
+  return read_gguf_tokenizer(file.name(), read_gguf_layout(file).metadata);
+}
+
+}  // namespace attnctl

@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/shown.hpp"
+#include "checkpoint/gguf/gguf.hpp"
+#include "checkpoint/gguf/gguf_cursor.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::string_view kMagic = "GGUF";
+constexpr std::uint32_t kOldest = 2;
+constexpr std::uint32_t kNewest = 3;
+constexpr std::size_t kLongestKey = 65'535;
+constexpr std::uint32_t kMostExtents = 4;
+constexpr std::uint64_t kUsualAlignment = 32;
+constexpr std::uint64_t kLeastAlignment = 8;
+constexpr std::uint64_t kLargestAlignment = std::uint64_t{1} << 20;
+// The fewest bytes that a key with its value and that the description of a tensor take.
+constexpr std::size_t kLeastValue = 8 + 1 + 4 + 1;
+constexpr std::size_t kLeastTensor = 8 + 4 + 4 + 8;
+// Bytes of a value by type; of a string those of its length.
+constexpr std::array<std::size_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
+
+std::size_t bytes_of(GgufType type) {
+  return kTypeBytes.at(static_cast<std::size_t>(type));
+}
+
+class LayoutReader {
+ public:
+  explicit LayoutReader(const FileBytes& file) : file_(file), cursor_(file) {}
+
+  GgufLayout read() {
+    read_version();
+    const std::uint64_t tensors = cursor_.count(kLeastTensor, "tensor count");
+    const std::uint64_t values = cursor_.count(kLeastValue, "metadata count");
+    layout_.metadata = read_metadata(values);
+    read_alignment();
+    for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
+    place_tensors();
+    return std::move(layout_);
+  }
+
+ private:
+  /// A tensor's begin, from the first tensor on; its size; where the file says so.
+  struct Place {
+    std::uint64_t begin = 0;
+    std::uint64_t size = 0;
+    std::size_t tensor = 0;
+    std::size_t at = 0;
+  };
+
+  void read_version() {
+    const auto magic = cursor_.take(kMagic.size(), "magic");
+    if (!file_.text().starts_with(kMagic)) {
+      fail(Status::bad_input, "{}: magic @byte 0: got {}, need \"GGUF\"; is it a GGUF file?", file_.name(),
+           in_quotes(file_.text().substr(0, magic.size())));
+    }
+    const auto version = cursor_.number<std::uint32_t>("version");
+    if (version >= kOldest && version <= kNewest) return;
+    // Above 2^16 it is a small number of the other byte order.
+    fail(Status::bad_input, "{}: version @byte 4: unsupported {}{}; need {} or {}, little-endian",
+         file_.name(), version, version != 0 && version % 65'536 == 0 ? " (big-endian)" : "", kOldest,
+         kNewest);
+  }
+
+  GgufType read_type(std::string_view what) {
+    const std::size_t at = cursor_.at();
+    const auto type = cursor_.number<std::uint32_t>(what);
+    if (type >= kTypeBytes.size()) {
+      fail(Status::bad_input, "{}: {} @byte {}: unsupported type {}, need 0 to {}", file_.name(), what, at,
+           type, kTypeBytes.size() - 1);
+    }
+    return static_cast<GgufType>(type);
+  }
+
+  GgufMetadata read_metadata(std::uint64_t count) {
+    std::vector<GgufValue> values;
+    for (std::uint64_t i = 0; i < count; ++i) values.push_back(read_value());
+    return {file_.name(), std::move(values)};
+  }
+
+  GgufValue read_value() {
+    GgufValue value;
+    value.at = cursor_.at();
+    value.key = cursor_.string("metadata key");
+    if (value.key.empty() || value.key.size() > kLongestKey) {
+      fail(Status::bad_input, "{}: metadata key @byte {}: got {} bytes, need 1 to {}", file_.name(), value.at,
+           value.key.size(), kLongestKey);
+    }
+    const std::string what = "metadata " + in_quotes(value.key);
+    value.type = read_type(what);
+    if (value.type == GgufType::array) {
+      value.type = read_type(what);
+      if (value.type == GgufType::array)
+        fail(Status::bad_input, "{}: {} @byte {}: unsupported array of arrays", file_.name(), what, value.at);
+      value.count = cursor_.count(bytes_of(value.type), what);
+    }
+    value.bytes = read_content(value, what);
+    return value;
+  }
+
+  std::span<const std::byte> read_content(const GgufValue& value, std::string_view what) {
+    // The product fits: the count was held against the bytes that follow.
+    if (value.type != GgufType::string)
+      return cursor_.take(value.count.value_or(1) * bytes_of(value.type), what);
+    if (!value.count) return std::as_bytes(std::span(cursor_.string(what)));
+    const std::size_t begin = cursor_.at();
+    for (std::uint64_t i = 0; i < *value.count; ++i) static_cast<void>(cursor_.string(what));
+    return cursor_.since(begin);
+  }
+
+  void read_alignment() {
+    constexpr std::string_view key = "general.alignment";
+    alignment_ = layout_.metadata.integer(key).value_or(kUsualAlignment);
+    if (!std::has_single_bit(alignment_) || alignment_ < kLeastAlignment || alignment_ > kLargestAlignment) {
+      layout_.metadata.refuse(*layout_.metadata.find(key), fmt::format("a power of two from {} to {}",
+                                                                       kLeastAlignment, kLargestAlignment));
+    }
+  }
+
+  void read_tensor() {
+    Place place;
+    place.at = cursor_.at();
+    place.tensor = layout_.tensors.size();
+    GgufTensor tensor;
+    tensor.name = cursor_.string("tensor name");
+    if (tensor.name.empty())
+      fail(Status::bad_input, "{}: tensor name @byte {}: got an empty one", file_.name(), place.at);
+    const std::string what = fmt::format("tensor {}", in_quotes(tensor.name));
+    tensor.shape = read_shape(what);
+    const auto type = cursor_.number<std::uint32_t>(what);
+    tensor.type = find_ggml_type(type);
+    if (tensor.type == nullptr) {
+      fail(Status::bad_input, "{}: {}: unsupported type {}; supported: {}", file_.name(), what,
+           ggml_type_name(type), supported_ggml_types());
+    }
+    place.begin = cursor_.number<std::uint64_t>(what);
+    place.size = size_of_tensor(tensor, what);
+    if (place.begin % alignment_ != 0) {
+      fail(Status::bad_input, "{}: {} @byte {}: got offset {}, need a multiple of the alignment {}",
+           file_.name(), what, place.at, place.begin, alignment_);
+    }
+    layout_.tensors.push_back(std::move(tensor));
+    places_.push_back(place);
+  }
+
+  Shape read_shape(std::string_view what) {
+    const std::size_t at = cursor_.at();
+    const auto count = cursor_.number<std::uint32_t>(what);
+    if (count > kMostExtents) {
+      fail(Status::bad_input, "{}: {} @byte {}: got {} dimensions, need at most {}", file_.name(), what, at,
+           count, kMostExtents);
+    }
+    Shape shape;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto extent = cursor_.number<std::uint64_t>(what);
+      if (!std::in_range<std::int64_t>(extent)) {
+        fail(Status::bad_input, "{}: {} @byte {}: got dimension {}, need at most {}", file_.name(), what, at,
+             static_cast<std::int64_t>(extent), std::numeric_limits<std::int64_t>::max());
+      }
+      shape.push_back(static_cast<std::size_t>(extent));
+    }
+    std::ranges::reverse(shape);
+    return shape;
+  }
+
+  /// Bytes in the file; the values that a reader gets fit too.
+  [[nodiscard]] std::uint64_t size_of_tensor(const GgufTensor& tensor, std::string_view what) const {
+    const std::size_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
+    if (row % tensor.type->block_values != 0) {
+      fail(Status::bad_input, "{}: {}: got rows of {} values, need a multiple of {}, the block of {}",
+           file_.name(), what, row, tensor.type->block_values, tensor.type->name);
+    }
+    const auto count = checked_product(tensor.shape);
+    const auto values = count ? checked_mul(*count, size_of(tensor.type->dtype)) : std::nullopt;
+    const auto size =
+        values ? checked_mul(*count / tensor.type->block_values, tensor.type->block_bytes) : std::nullopt;
+    if (!size) {
+      fail(Status::bad_input, "{}: {}: got shape {}, whose size does not fit 64 bits", file_.name(), what,
+           to_string(tensor.shape));
+    }
+    return *size;
+  }
+
+  void place_tensors() {
+    if (places_.empty()) return;
+    std::ranges::sort(places_, [](const Place& a, const Place& b) {
+      return std::pair(a.begin, a.size) < std::pair(b.begin, b.size);
+    });
+    const std::uint64_t begin = padded(cursor_.at()).value();  // a place in a file is far from 2^64
+    std::uint64_t covered = 0;
+    for (const Place& place : places_) {
+      GgufTensor& tensor = layout_.tensors[place.tensor];
+      if (place.begin < covered) {
+        fail(Status::bad_input, "{}: tensor {} @byte {}: got offset {}, need {} or more: it overlaps another",
+             file_.name(), in_quotes(tensor.name), place.at, place.begin, covered);
+      }
+      const auto end = checked_add(place.begin, place.size);
+      const auto rounded = end ? padded(*end) : std::nullopt;
+      const auto last = rounded ? checked_add(*rounded, begin) : std::nullopt;
+      if (!last || *last > file_.bytes().size()) {
+        fail(Status::bad_input,
+             "{}: tensor {} @byte {}: got offset {} and {} bytes, need them with their padding in the {} "
+             "bytes "
+             "behind the header; was it downloaded whole?",
+             file_.name(), in_quotes(tensor.name), place.at, place.begin, place.size,
+             file_.bytes().size() - std::min<std::uint64_t>(begin, file_.bytes().size()));
+      }
+      tensor.bytes = file_.bytes().subspan(begin + place.begin, place.size);
+      covered = *end;
+    }
+    sort_by_name();
+  }
+
+  void sort_by_name() {
+    std::ranges::sort(layout_.tensors, {}, &GgufTensor::name);
+    const auto twice = std::ranges::adjacent_find(layout_.tensors, {}, &GgufTensor::name);
+    if (twice != layout_.tensors.end()) {
+      fail(Status::bad_input, "{}: tensor {}: got the name twice, need different names", file_.name(),
+           in_quotes(twice->name));
+    }
+  }
+
+  /// The next multiple of the alignment.
+  [[nodiscard]] std::optional<std::uint64_t> padded(std::uint64_t size) const {
+    const auto beyond = checked_add(size, alignment_ - 1);
+    if (!beyond) return std::nullopt;
+    return *beyond - *beyond % alignment_;
+  }
+
+  const FileBytes& file_;
+  GgufCursor cursor_;
+  std::uint64_t alignment_ = kUsualAlignment;
+  GgufLayout layout_;
+  std::vector<Place> places_;
+};
+
+}  // namespace
+
+GgufLayout read_gguf_layout(const FileBytes& file) {
+  return LayoutReader(file).read();
+}
+
+}  // namespace attnctl

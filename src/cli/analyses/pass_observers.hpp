@@ -1,0 +1,57 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "analysis/patterns/attention_from.hpp"
+#include "analysis/patterns/capture.hpp"
+#include "analysis/patterns/norm_weighting.hpp"
+#include "analysis/patterns/pattern_metrics.hpp"
+#include "analysis/patterns/word_pooling.hpp"
+#include "cli/analyses/analysis_part.hpp"
+#include "cli/analyses/results.hpp"
+#include "cli/options/analysis_request.hpp"
+
+namespace attnctl::cli {
+
+/// What is kept whole, and where: [components].
+using PassTargets = std::vector<std::vector<CaptureTarget>>;
+
+/// What the observers of a pass are made of; all of it outlives them.
+struct PassRequest {
+  const AnalysisRequest& request;
+  const ModelConfig& config;
+  const Selection& selection;
+  bool metrics = false;
+  const std::vector<ComponentHeads>& components;
+  const PassTargets& targets;
+  const std::vector<WordUnits>& units;  // --by-word
+  const Batch& words;
+  const std::vector<Question>& questions;
+  const std::vector<std::unique_ptr<AnalysisPart>>& analyses;
+};
+
+/// All that watches the pass of one run. --by-word shows metrics and shown patterns words, --weighting shows
+/// the latter other weights.
+class PassObservers {
+ public:
+  explicit PassObservers(const PassRequest& request);
+
+  [[nodiscard]] std::span<Observer* const> all() const { return all_; }
+  [[nodiscard]] HeadsSeen heads_seen() const { return heads_seen_; }
+  [[nodiscard]] const PatternMetrics& metrics() const { return metrics_; }
+  [[nodiscard]] const AttentionFrom& answers() const { return answers_; }
+
+ private:
+  PatternMetrics metrics_;
+  AttentionFrom answers_;
+  std::deque<Capture> captures_;
+  std::deque<WordPooling> pooled_;
+  std::deque<NormWeighting> weighted_;
+  std::vector<Observer*> all_;
+  HeadsSeen heads_seen_ = HeadsSeen::selected;
+};
+
+}  // namespace attnctl::cli

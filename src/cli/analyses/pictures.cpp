@@ -1,0 +1,90 @@
+#include "cli/analyses/pictures.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/head_axes.hpp"
+#include "base/error.hpp"
+#include "cli/analyses/show.hpp"
+#include "cli/options/head_order.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+HeatmapPage similarity_page(const WeightsAnalysis& weights, const ModelConfig& config, HeadOrder order) {
+  HeatmapPage page;
+  page.scale = {.diverging = true, .low = -1, .high = 1, .label = "Subspace Correlation"};
+  const std::vector<SubspaceSimilarity>& all = weights.qk.similarity;
+  page.title = "Head Subspace Similarity";
+  page.columns = square_columns(all.size());
+  for (const SubspaceSimilarity& each : all) {
+    HeadMatrix matrix{each.layer, each.heads, each.values};
+    if (order == HeadOrder::cluster) matrix = in_cluster_order(std::move(matrix));
+    const std::string title = all.size() == 1 ? page.title : "Layer " + layer_name(config, *each.layer);
+    page.heatmaps.push_back(head_heatmap(config, title, matrix));
+  }
+  return page;
+}
+
+/// The largest finite value, or 1 where none is above 0.
+double largest(const std::vector<Heatmap>& heatmaps) {
+  double most = 0;
+  for (const Heatmap& heatmap : heatmaps) {
+    std::visit(
+        [&](const auto& values) {
+          for (const auto value : values) {
+            if (std::isfinite(static_cast<double>(value))) most = std::max(most, static_cast<double>(value));
+          }
+        },
+        heatmap.values.values);
+  }
+  return most > 0 ? most : 1;
+}
+
+/// Layers down, heads across.
+HeatmapPage pattern_page(const Results& results) {
+  HeatmapPage page;
+  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Attention weight"};
+  const HeadAxes axes(results.selection.heads);
+  const std::size_t heads = results.selection.heads.size();
+  page.columns = axes.regular() ? heads / axes.layers().size() : heads;
+  if (results.show_layers) ++page.columns;
+  for (DrawnPattern& pattern : drawn_patterns(results)) {
+    const Sides sides = results.sides(pattern.component, pattern.sequence);
+    const std::string input =
+        results.batch.sequences.size() == 1 ? "" : results.batch.sequences[pattern.sequence].id + " ";
+    page.heatmaps.push_back({input + pattern.title, "Key", "Query", key_labels(results, sides),
+                             token_labels(results, sides.queries_of), std::move(pattern.values)});
+  }
+  const bool single = page.heatmaps.size() == 1;
+  page.title = single ? "" : "Attention Patterns";
+  if (single) page.heatmaps.front().title = "Attention Pattern of " + page.heatmaps.front().title;
+  if (results.weighting != Weighting::weights) page.scale.label = "Norm of weighted value";
+  if (results.weighting == Weighting::norm) page.scale.high = largest(page.heatmaps);
+  return page;
+}
+
+}  // namespace
+
+const ChartPage* chart_page(const Results& results) {
+  if (results.includes.patterns) return nullptr;
+  for (const PartResults& part : results.parts) {
+    if (part.charts) return &*part.charts;
+    if (part.picture) return nullptr;
+  }
+  return nullptr;
+}
+
+HeatmapPage heatmap_page(const Results& results) {
+  if (results.includes.patterns) return pattern_page(results);
+  for (const PartResults& part : results.parts) {
+    if (part.picture) return *part.picture;
+  }
+  if (results.weights) return similarity_page(*results.weights, results.config(), results.order);
+  fail(Status::usage, "--include: svg draws weights (similarity of heads) or patterns; include one of them");
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,142 @@
+#include "cli/analyses/show.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "cli/analyses/shapes.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+/// The mean of matrices [n, m].
+Array mean_of(std::span<const DrawnPattern> patterns) {
+  std::vector<double> sum;
+  for (const DrawnPattern& pattern : patterns) {
+    std::visit(
+        [&](const auto& values) {
+          sum.resize(values.size());
+          for (std::size_t i = 0; i < values.size(); ++i) sum[i] += static_cast<double>(values[i]);
+        },
+        pattern.values.values);
+  }
+  for (double& value : sum) value /= static_cast<double>(patterns.size());
+  return make_array(patterns.front().values.shape, std::move(sum));
+}
+
+TextMatrix matrix_of(const Results& results, const DrawnPattern& pattern, std::string corner) {
+  const Sides sides = results.sides(pattern.component, pattern.sequence);
+  return {.corner = std::move(corner),
+          .row_labels = token_labels(results, sides.queries_of),
+          .column_labels = key_labels(results, sides),
+          .values = pattern.values};
+}
+
+/// A head "3.1" or "enc.3.1", or a layer "3" or "enc.3".
+void select_shown(AnalysisRequest& request) {
+  using Prefix = std::pair<const char*, const char*>;
+  constexpr std::array kPrefixes = {Prefix{"enc.", "encoder"}, Prefix{"dec.", "decoder"},
+                                    Prefix{"cross.", "cross"}};
+  const std::string& show = request.show;
+  for (const auto& [prefix, component] : kPrefixes) {
+    if (!show.starts_with(prefix) || std::ranges::count(show, '.') != 1) continue;
+    request.selection.component = component;
+    request.selection.layers = show.substr(show.find('.') + 1);
+    return;
+  }
+  const bool head = show.find('.') != std::string::npos;
+  (head ? request.selection.heads : request.selection.layers) = show;
+}
+
+}  // namespace
+
+void apply_show(AnalysisRequest& request) {
+  if (request.show.empty()) return;
+  if (!request.selection.layers.empty() || !request.selection.heads.empty()) {
+    fail(Status::usage, "--show names the heads itself: leave out --layers and --heads");
+  }
+  if (request.include_given) fail(Status::usage, "--show draws patterns: leave out --include");
+  const bool picture =
+      request.output.format.empty() || request.output.format == "text" || request.output.format == "svg";
+  if (!picture) fail(Status::usage, "--show draws: --format text or svg, got {}", request.output.format);
+  if (request.weighting == Weighting::norm && request.output.format != "svg" &&
+      !request.output.path.ends_with(".svg")) {
+    fail(Status::usage, "--show draws weights from 0 to 1: use --weighting norm-row, or draw an svg");
+  }
+  select_shown(request);
+  request.selection.include = "patterns";
+  request.include_given = true;
+  if (request.output.path.empty() && request.output.format.empty()) request.output.format = "text";
+}
+
+std::vector<std::string> token_labels(const Results& results, const Sequence& sequence) {
+  std::vector<std::string> labels;
+  for (const std::string& token : sequence.tokens) labels.push_back(results.vocabulary.plain(token));
+  if (labels.empty()) {
+    for (std::size_t i = 0; i < sequence.queries(); ++i) labels.push_back(std::to_string(i));
+  }
+  return labels;
+}
+
+std::vector<std::string> key_labels(const Results& results, const Sides& sides) {
+  if (sides.keys_of.key_embeddings.rows() > 0) return {};
+  return token_labels(results, sides.keys_of);
+}
+
+std::vector<DrawnPattern> drawn_patterns(const Results& results) {
+  std::vector<DrawnPattern> drawn;
+  for (const InputArray& array : results.arrays) {
+    if (array.name != "pattern") continue;
+    const std::vector<HeadId>& heads = results.heads_of(array);
+    const Component component = results.components[array.component].component;
+    std::vector<DrawnPattern> layer;
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      layer.push_back(
+          {head_name(results.config(), heads[i]), array.sequence, component, item_of(array.array, i, 2)});
+      if (i + 1 < heads.size() && heads[i + 1].layer == heads[i].layer) continue;
+      if (results.show_layers) {
+        drawn.push_back({layer_name(results.config(), heads[i].layer) + " mean", array.sequence, component,
+                         mean_of(layer)});
+      }
+      for (DrawnPattern& pattern : layer) drawn.push_back(std::move(pattern));
+      layer.clear();
+    }
+  }
+  return drawn;
+}
+
+std::string drawn_text(const Results& results, const TextOptions& style) {
+  std::string text;
+  const std::vector<DrawnPattern> drawn = drawn_patterns(results);
+  for (std::size_t first = 0; first < drawn.size();) {
+    std::size_t last = first;
+    while (last < drawn.size() && drawn[last].sequence == drawn[first].sequence) ++last;
+    const Sequence& sequence = results.batch.sequences[drawn[first].sequence];
+    text += '\n';
+    if (results.show_layers) {
+      text += strong(fmt::format("Patterns of input \"{}\", queries down, keys across", escaped(sequence.id)),
+                     style);
+      text += '\n';
+      std::vector<TextMatrix> matrices;
+      for (std::size_t i = first; i < last; ++i)
+        matrices.push_back(matrix_of(results, drawn[i], drawn[i].title));
+      append_text_heatmaps(text, matrices, style);
+    } else {
+      for (std::size_t i = first; i < last; ++i) {
+        text +=
+            strong(fmt::format("Pattern of {}, input \"{}\"", drawn[i].title, escaped(sequence.id)), style);
+        text += '\n';
+        append_text_heatmap(text, matrix_of(results, drawn[i], "query"), style);
+      }
+    }
+    first = last;
+  }
+  return text;
+}
+
+}  // namespace attnctl::cli

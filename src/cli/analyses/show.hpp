@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cli/analyses/results.hpp"
+#include "cli/options/analysis_request.hpp"
+#include "report/text/text.hpp"
+#include "results/result.hpp"
+
+namespace attnctl::cli {
+
+/// Makes a request of what --show names: the patterns of head L.H, or of all heads of layer L, as a picture.
+/// Throws Error(usage) where other options contradict it.
+void apply_show(AnalysisRequest& request);
+
+/// The tokens of a sequence as labels; positions where it has none.
+[[nodiscard]] std::vector<std::string> token_labels(const Results& results, const Sequence& sequence);
+
+/// The same of a layer's keys; none where they come from elsewhere as embeddings.
+[[nodiscard]] std::vector<std::string> key_labels(const Results& results, const Sides& sides);
+
+/// One matrix to draw.
+struct DrawnPattern {
+  std::string title;  // "3.1", "mean"
+  std::size_t sequence = 0;
+  Component component = Component::none;
+  Array values;  // [n, m]
+};
+
+/// The patterns that were computed, by input; before those of a layer their mean, where --show named a layer.
+[[nodiscard]] std::vector<DrawnPattern> drawn_patterns(const Results& results);
+
+/// The drawing of --show: a heatmap with the tokens for a head, small ones side by side for a layer.
+[[nodiscard]] std::string drawn_text(const Results& results, const TextOptions& style);
+
+}  // namespace attnctl::cli

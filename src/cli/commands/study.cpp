@@ -1,0 +1,283 @@
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.hpp"
+#include "base/files/content_hash.hpp"
+#include "base/parse_number.hpp"
+#include "cli/commands.hpp"
+#include "cli/commands/study_output.hpp"
+#include "cli/options/options.hpp"
+#include "cli/options/study_options.hpp"
+#include "cli/session.hpp"
+#include "linalg/blas/blas_kernel.hpp"
+#include "study/corpus/random_twin.hpp"
+#include "study/run_study.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+constexpr const char* kStateFormat = "attnctl.study.state/3";
+
+struct StudyOptions {
+  StudyScope scope;
+  OutputOptions output;
+  RunOptions run;
+  std::string shard;
+  std::optional<std::string> state, checkpoint;
+  double checkpoint_every = 60;
+};
+
+Shard parse_shard(const std::string& text) {
+  if (text.empty()) return {};
+  const std::size_t slash = text.find('/');
+  const auto index = parse_number(std::string_view(text).substr(0, slash));
+  const auto count =
+      slash == std::string::npos ? std::nullopt : parse_number(std::string_view(text).substr(slash + 1));
+  if (!index || !count || *index == 0 || *index > *count)
+    fail(Status::usage, "--shard: got \"{}\", need I/N with I from 1 to N, such as 2/7", escaped(text));
+  return {*index - 1, *count};
+}
+
+/// One run of `study`: everything is resolved and checked when it is made.
+class StudyCommand {
+ public:
+  explicit StudyCommand(const StudyOptions& options);
+  void run();
+
+ private:
+  /// What is found out before the first block.
+  struct Beginning {
+    StudyHeader header;
+    std::optional<TokenFrequencies> frequencies;
+  };
+
+  [[nodiscard]] StudyIdentity identity(Pool& pool) const;
+  [[nodiscard]] std::string corpus_identity(Pool& pool) const;
+  [[nodiscard]] StudyHeader header(Pool& pool) const;
+  [[nodiscard]] Beginning prepare();
+  [[nodiscard]] StudyState begin_or_resume(StudyHeader fresh) const;
+  [[nodiscard]] bool needs_frequencies() const {
+    return std::ranges::any_of(measures_, &MeasureRow::needs_frequencies);
+  }
+  [[nodiscard]] TokenFrequencies frequencies();
+  [[nodiscard]] std::uint64_t corpus_bytes() const;
+
+  const StudyOptions& options_;
+  const StudyScope& scope_;
+  Shard shard_;
+  Session session_;
+  std::vector<const MeasureRow*> measures_;
+  std::optional<Target> target_;  // none for a shard
+  OpenModel open_;
+  Selection selection_;
+  CorpusOptions corpus_;
+};
+
+void check_options(const StudyOptions& options, const Shard& shard) {
+  require_study_scope(options.scope);
+  if (reads_standard_input(options.scope) && (shard.count > 1 || options.state || options.checkpoint))
+    fail(Status::usage, "--input -: --shard, --state and --checkpoint need files, which can be read again");
+  if (shard.count > 1 && !options.state && !options.checkpoint)
+    fail(Status::usage, "--shard: need --state FILE to write to, which attnctl merge then joins");
+  if (shard.count > 1 && (!options.output.path.empty() || !options.output.format.empty()))
+    fail(Status::usage, "--shard writes a state and no results: leave -o and --format to attnctl merge");
+}
+
+StudyCommand::StudyCommand(const StudyOptions& options)
+    : options_(options),
+      scope_(options.scope),
+      shard_(parse_shard(options.shard)),
+      session_(options.run),
+      measures_((check_options(options, shard_), study_measures(scope_, session_.warnings))),
+      open_(open_model(scope_.model, session_.warnings)),
+      selection_(select_heads(scope_.selection, open_.model.config(), false)),
+      corpus_(corpus_options(scope_, measures_)) {
+  if (scope_.measures.empty())
+    measures_ = within_limit(measures_, selection_.heads.size(), session_.warnings);
+  if (shard_.count == 1) target_ = study_target(options.output, files_read(scope_));
+}
+
+/// Of all files; nothing is known of standard input.
+std::uint64_t StudyCommand::corpus_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const CorpusFile& file : corpus_.files)
+    bytes += file.path == "-" ? 0 : std::filesystem::file_size(file.path);
+  return bytes;
+}
+
+/// The bytes of the files, not where they lie.
+std::string StudyCommand::corpus_identity(Pool& pool) const {
+  std::string text;
+  for (const CorpusFile& file : corpus_.files) {
+    if (file.path == "-") return "standard input";
+    const std::uint64_t hash = file_hash(file.path, pool);
+    text += fmt::format("{}{} bytes {}", text.empty() ? "" : ", ", std::filesystem::file_size(file.path),
+                        hash_text(hash));
+  }
+  return text;
+}
+
+StudyIdentity StudyCommand::identity(Pool& pool) const {
+  const auto or_none = [](const std::optional<std::size_t>& number) {
+    return number ? std::to_string(*number) : std::string("none");
+  };
+  std::string heads;
+  for (const HeadId head : selection_.heads)
+    heads += (heads.empty() ? "" : ",") + head_name(open_.model.config(), head);
+  std::string measures;
+  for (const MeasureRow* const row : measures_)
+    measures += fmt::format("{}{}/{}", measures.empty() ? "" : ",", row->name, row->version);
+  std::string frequencies = needs_frequencies() ? "of the corpus" : "none";
+  if (scope_.frequencies) frequencies = hash_text(file_hash(*scope_.frequencies, pool));
+  return {{"state", kStateFormat},
+          {"config", hash_text(content_hash(open_.model.source().config_text))},
+          {"weights", hash_text(weights_hash(open_.model, pool))},
+          {"heads", heads},
+          {"measures", measures},
+          {"corpus", corpus_identity(pool)},
+          {"batch_tokens", std::to_string(scope_.batch_tokens)},
+          {"max_length", or_none(scope_.max_length)},
+          {"stride", or_none(scope_.stride)},
+          {"seed", std::to_string(scope_.seed)},
+          {"skip_bad", scope_.skip_bad ? "true" : "false"},
+          {"fold_subtypes", scope_.fold_subtypes ? "true" : "false"},
+          {"null_model", std::to_string(scope_.null_models)},
+          {"null_shuffle", std::to_string(scope_.null_shuffles)},
+          {"frequencies", frequencies}};
+}
+
+StudyHeader StudyCommand::header(Pool& pool) const {
+  StudyHeader header =
+      study_header(scope_, measures_, shape_of(selection_, open_.model.config(), scope_.seed));
+  header.identity = identity(pool);
+  header.model = model_record(open_.model);
+  header.model_path = open_.model.source().given;
+  for (const CorpusFile& file : corpus_.files) header.files.push_back(file.path.string());
+  return header;
+}
+
+/// What --checkpoint holds, where it is there; else nothing yet.
+StudyState StudyCommand::begin_or_resume(StudyHeader fresh) const {
+  if (!options_.checkpoint || !std::filesystem::exists(*options_.checkpoint))
+    return StudyState(std::move(fresh));
+  StudyState state = StudyState::read(*options_.checkpoint);
+  require_same_study(state.header().identity, escaped(*options_.checkpoint), fresh.identity, "this command");
+  return state;
+}
+
+/// Those of --frequencies, else of the corpus.
+TokenFrequencies StudyCommand::frequencies() {
+  if (scope_.frequencies) {
+    const std::size_t ids = open_.model.config().embedding.vocabulary;
+    return read_frequencies(*scope_.frequencies, open_.vocabulary, ids);
+  }
+  session_.progress.begin("frequencies", corpus_bytes());
+  TokenFrequencies counted = count_tokens({.model = open_.model,
+                                           .vocabulary = open_.vocabulary,
+                                           .encoder = open_.encoder,
+                                           .corpus = corpus_,
+                                           .progress = session_.progress});
+  session_.progress.end();
+  return counted;
+}
+
+/// One worker hashes and loads the weights while another reads the corpus.
+StudyCommand::Beginning StudyCommand::prepare() {
+  Beginning beginning;
+  session_.pool.run(2, [&](std::size_t task, std::size_t /*worker*/) {
+    if (task == 0) {
+      Pool alone(1);
+      beginning.header = header(alone);
+      load_weights(open_.model, selection_);
+    } else if (needs_frequencies()) {
+      beginning.frequencies = frequencies();
+    }
+  });
+  return beginning;
+}
+
+void StudyCommand::run() {
+  std::optional<StudyOutput> output;
+  if (target_) output.emplace(*target_, options_.output, session_);
+  Beginning beginning = prepare();
+  StudyState state = begin_or_resume(std::move(beginning.header));
+  Warnings ignored;  // those of the model's own binding, again
+  const std::vector<Model> null_models = random_twins(open_.model, scope_.null_models, scope_.seed, ignored);
+  session_.progress.begin("study", corpus_bytes());
+  run_study({.model = open_.model,
+             .vocabulary = open_.vocabulary,
+             .encoder = open_.encoder,
+             .selection = selection_,
+             .corpus = corpus_,
+             .shard = shard_,
+             .checkpoint = {.path = options_.checkpoint, .seconds = options_.checkpoint_every},
+             .kernel = blas_kernel(),
+             .pool = session_.pool,
+             .progress = session_.progress,
+             .null_models = null_models,
+             .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr},
+            state);
+  session_.progress.end();
+  if (options_.state) state.write(*options_.state);
+  if (output) output->write(state);
+  for (const Warning& warning : state.warnings())
+    session_.warnings.add(warning.code, warning.message, warning.count);
+  print_warnings(session_);
+}
+
+void add_state_options(CLI::App& command, StudyOptions& options) {
+  const std::string group = "Shards and restarts";
+  command
+      .add_option("--shard", options.shard,
+                  "I/N: blocks I, I + N, I + 2 N, ... counted from 1; writes --state and no results")
+      ->type_name("I/N")
+      ->group(group);
+  command.add_option("--state", options.state, "FILE for attnctl merge")->type_name("FILE")->group(group);
+  command
+      .add_option("--checkpoint", options.checkpoint,
+                  "FILE that the run is saved to, and goes on from where it is there")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option("--checkpoint-every", options.checkpoint_every,
+                  "seconds between two checkpoints; 0: after every block")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str()
+      ->group(group);
+}
+
+}  // namespace
+
+void add_study(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("study", "What every head does, over a corpus");
+  auto options = std::make_shared<StudyOptions>();
+  add_study_scope(*command, options->scope);
+  add_state_options(*command, *options);
+  add_document_options(*command, options->output, study_formats);
+  command->add_option("--table", options->output.table, "with csv: this table alone, as one file")
+      ->type_name("NAME")
+      ->group("Output");
+  add_worker_options(*command, options->run);
+  command->footer(
+      measures_footer() +
+      "Examples:\n"
+      "  attnctl study data/tiny-bert --input data/tiny-bert/sentences.jsonl --format text\n"
+      "  attnctl study data/tiny-llama --input data/tiny-llama/sentences.jsonl --measures metrics | jq "
+      "'.heads[0].entropy'\n"
+      "  attnctl study data/tiny-llama --input data/tiny-llama/sentences.jsonl --measures probe,roles -o "
+      "roles.svg\n"
+      "  attnctl study data/tiny-bert --input data/sentences.txt --checkpoint run.state -o study.json\n"
+      "  attnctl study data/tiny-bert --input data/sentences.txt --batch-tokens 16 --shard 1/2 --state "
+      "1.state");
+  command->callback([&action, options] { action = [options] { StudyCommand(*options).run(); }; });
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/mixing/rollout.hpp"
+#include "analysis/patterns/norm_weighting.hpp"
+#include "analysis/patterns/word_pooling.hpp"
+#include "cli/options/options.hpp"
+
+namespace attnctl::cli {
+
+/// What `analyze` and `weights` were asked for.
+struct AnalysisRequest {
+  ModelOptions model;
+  InputOptions inputs;
+  SelectionOptions selection;
+  OutputOptions output;
+  RunOptions run;
+  std::string from;             // --from: a token, a word or a position; empty: not asked
+  std::vector<std::string> to;  // --to
+  std::string show;             // --show: a head L.H or a layer L; empty: not asked
+  bool by_word = false;         // --by-word
+  PoolFrom pool_from = PoolFrom::mean;
+  Weighting weighting = Weighting::weights;  // --weighting: of the patterns that are shown
+  RolloutOptions rollout;                    // of rollout and flow
+  std::string rollout_from;                  // --rollout-from: as --from; empty: all positions
+  std::vector<std::size_t> output_ranks;     // --output-rank; empty: powers of two
+  bool output_rank = true;                   // false: --output-rank none
+  bool with_inputs = true;                   // false: weights alone
+  bool include_given = false;                // --include stands on the command line
+};
+
+/// Opens, computes, writes. Throws Error.
+void run_analysis(const AnalysisRequest& request);
+
+}  // namespace attnctl::cli

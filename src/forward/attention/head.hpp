@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+
+#include "base/matrix_view.hpp"
+#include "base/pool.hpp"
+#include "forward/buffer.hpp"
+#include "model/model.hpp"
+
+namespace attnctl::forward {
+
+/// Rows of logits that are made at a time.
+[[nodiscard]] std::size_t logits_rows(std::size_t vocabulary);
+
+/// From the stream behind the last layer to logits, a bounded number of rows at a time.
+class OutputHead {
+ public:
+  OutputHead(Pool& pool, const Model& model) : pool_(pool), model_(model) {}
+
+  /// Rows that one call of logits() should be given at most.
+  [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_).decoder.out()); }
+  /// Logits [rows, vocabulary] of x [rows, d_model], valid until the next call.
+  [[nodiscard]] MatrixView<const float> logits(MatrixView<const float> x);
+
+ private:
+  Pool& pool_;
+  const Model& model_;
+  Buffer normed_, projected_, transformed_, logits_;
+};
+
+}  // namespace attnctl::forward

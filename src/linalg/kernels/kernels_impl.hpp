@@ -1,0 +1,342 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include <xsimd/xsimd.hpp>
+
+#include "linalg/kernels/kernels.hpp"
+#include "linalg/kernels/vector_lanes.hpp"
+#include "linalg/kernels/vector_math.hpp"
+
+// The kernels of linalg/kernels.hpp for one instruction set, included by one source file for each set. All of
+// it is in an unnamed namespace and calls no inline function of the standard library out of line: code that
+// was compiled for a wider set must never be what the linker keeps for the others.
+
+namespace attnctl::linalg {
+namespace {
+
+/// Elements that are summed in float before a sum goes on in double.
+constexpr std::size_t sum_block = 1024;
+
+template <typename Arch>
+struct VectorKernels {
+  using Batch = xsimd::batch<float, Arch>;
+  using Part = Lanes<Arch>;
+  using Math = VectorMath<Arch>;
+  static constexpr std::size_t lanes = Batch::size;
+
+  static Batch load(const float* at) { return Batch::load_unaligned(at); }
+
+  /// out[i] = f(in[i]); in and out may be the same.
+  template <typename F>
+  static void map(const float* in, float* out, std::size_t n, const F& f) {
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes) f(load(in + i)).store_unaligned(out + i);
+    if (i < n) Part::store_part(f(Part::load_part(in + i, n - i, 0)), out + i, n - i);
+  }
+
+  /// out[i] = f(out[i], x[i]).
+  template <typename F>
+  static void combine(const float* x, float* out, std::size_t n, const F& f) {
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes) f(load(out + i), load(x + i)).store_unaligned(out + i);
+    if (i < n)
+      Part::store_part(f(Part::load_part(out + i, n - i, 0), Part::load_part(x + i, n - i, 0)), out + i,
+                       n - i);
+  }
+
+  /// Products with one factor that is not rounded to float first: its rounding would be an error that all
+  /// products share, and a shared relative error of the scores moves every weight of a sharp head.
+  struct Factor {
+    explicit Factor(double factor)
+        : high(static_cast<float>(factor)),
+          low(static_cast<float>(factor - static_cast<double>(static_cast<float>(factor)))) {}
+    Batch operator()(const Batch& v) const { return Part::fma(v, high, v * low); }
+    Batch high, low;
+  };
+
+  static void scale(double factor, std::span<float> x) {
+    const Factor product(factor);
+    map(x.data(), x.data(), x.size(), product);
+  }
+
+  /// Sums in float that do not wait for each other, and their total.
+  struct Sums {
+    static constexpr std::size_t count = 4;
+    Batch part[count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
+    [[nodiscard]] double total() const { return Part::sum((part[0] + part[1]) + (part[2] + part[3])); }
+  };
+
+  /// take(values, which of the Sums) for all of x[begin, end); the lanes that a last part lacks hold
+  /// `filler`.
+  template <typename F>
+  static void each(const float* x, std::size_t begin, std::size_t end, float filler, const F& take) {
+    std::size_t i = begin;
+    for (; i + Sums::count * lanes <= end; i += Sums::count * lanes) {
+      for (std::size_t part = 0; part < Sums::count; ++part) take(load(x + i + part * lanes), part);
+    }
+    for (; i + lanes <= end; i += lanes) take(load(x + i), 0);
+    if (i < end) take(Part::load_part(x + i, end - i, filler), 0);
+  }
+
+  static std::size_t end_of_block(std::size_t begin, std::size_t n) {
+    return n - begin < sum_block ? n : begin + sum_block;
+  }
+
+  /// Sum over all i of what `add` adds to its first argument for x[i], which is 0 for `filler`.
+  template <typename F>
+  static double sum_of(const float* x, std::size_t n, float filler, const F& add) {
+    double total = 0;
+    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+      Sums sums;
+      each(x, begin, end_of_block(begin, n), filler,
+           [&](const Batch& v, std::size_t part) { sums.part[part] = add(sums.part[part], v); });
+      total += sums.total();
+    }
+    return total;
+  }
+
+  /// The same of pairs x[i], y[i], in the same order; what `add` adds for two zeros is 0.
+  template <typename F>
+  static double sum_of(const float* x, const float* y, std::size_t n, const F& add) {
+    double total = 0;
+    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+      const std::size_t end = end_of_block(begin, n);
+      Sums sums;
+      std::size_t i = begin;
+      for (; i + Sums::count * lanes <= end; i += Sums::count * lanes) {
+        for (std::size_t part = 0; part < Sums::count; ++part) {
+          const std::size_t at = i + part * lanes;
+          sums.part[part] = add(sums.part[part], load(x + at), load(y + at));
+        }
+      }
+      for (; i + lanes <= end; i += lanes) sums.part[0] = add(sums.part[0], load(x + i), load(y + i));
+      if (i < end) {
+        sums.part[0] =
+            add(sums.part[0], Part::load_part(x + i, end - i, 0), Part::load_part(y + i, end - i, 0));
+      }
+      total += sums.total();
+    }
+    return total;
+  }
+
+  /// The largest of the numbers; a NaN is passed over. -inf where there is none.
+  static float largest_of(const float* x, std::size_t n) {
+    constexpr float lowest = -std::numeric_limits<float>::infinity();
+    Batch most[Sums::count] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
+    const auto larger = [](const Batch& a, const Batch& b) { return xsimd::select(b > a, b, a); };
+    each(x, 0, n, lowest, [&](const Batch& v, std::size_t part) { most[part] = larger(most[part], v); });
+    return Part::largest(larger(larger(most[0], most[1]), larger(most[2], most[3])));
+  }
+
+  static bool softmax(std::span<const float> scores, std::span<float> pattern) {
+    const float* const in = scores.data();
+    float* const out = pattern.data();
+    const std::size_t n = scores.size();
+    const float most = largest_of(in, n);
+    if (most == -std::numeric_limits<float>::infinity()) return softmax_of_nothing(in, out, n);
+    double total = 0;
+    const Batch shift(most);
+    const std::size_t whole = n - n % lanes;
+    for (std::size_t begin = 0; begin < whole; begin += sum_block) {
+      Batch part(0.0F);
+      for (std::size_t i = begin; i < end_of_block(begin, whole); i += lanes) {
+        const Batch weight = Math::exp_of_negative(load(in + i) - shift);
+        weight.store_unaligned(out + i);
+        part += weight;
+      }
+      total += Part::sum(part);
+    }
+    Batch last(0.0F);  // stays in its register: memory that a mask wrote is slow to be read again
+    if (whole < n) {
+      const Batch scores_left =
+          Part::load_part(in + whole, n - whole, -std::numeric_limits<float>::infinity());
+      last = Math::exp_of_negative(scores_left - shift);
+      total += Part::sum(last);
+    }
+    const Factor factor(1.0 / total);
+    map(out, out, whole, factor);
+    if (whole < n) Part::store_part(factor(last), out + whole, n - whole);
+    return true;
+  }
+
+  /// A row without a score above -inf: zeros, unless it holds a NaN.
+  static bool softmax_of_nothing(const float* in, float* out, std::size_t n) {
+    bool has_nan = false;
+    for (std::size_t i = 0; i < n; ++i) has_nan = has_nan || in[i] != in[i];
+    const float fill = has_nan ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
+    for (std::size_t i = 0; i < n; ++i) out[i] = fill;
+    return has_nan;
+  }
+
+  /// Corrected two-pass moments: what the rounding of the mean leaves is taken off again, so that a row of
+  /// equal values has a deviation of 0 and not of its rounding error over sqrt(eps).
+  static void layer_norm(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
+                         float eps, std::span<float> out) {
+    const std::size_t n = x.size();
+    const auto count = static_cast<double>(n);
+    const double sum_x = sum_of(x.data(), n, 0, [](const Batch& sum, const Batch& v) { return sum + v; });
+    const auto mean = static_cast<float>(sum_x / count);
+    const Moments about = moments(x.data(), n, mean);
+    const double rest = about.sum / count;
+    const double variance = about.squares / count - rest * rest;
+    const double deviation = __builtin_sqrt((variance > 0 ? variance : variance * 0) + double{eps});
+    const Batch shift(mean);
+    const Batch correction(static_cast<float>(rest));
+    const Factor scaled(1.0 / deviation);
+    normed(x, gain, bias, out, [&](const Batch& v) { return scaled(v - shift - correction); });
+  }
+
+  static void rms_norm(std::span<const float> x, std::span<const float> gain, float eps,
+                       std::span<float> out) {
+    const double square =
+        sum_of(x.data(), x.size(), 0, [](const Batch& sum, const Batch& v) { return Part::fma(v, v, sum); });
+    const double root = __builtin_sqrt(square / static_cast<double>(x.size()) + double{eps});
+    normed(x, gain, {}, out, Factor(1.0 / root));
+  }
+
+  struct Moments {
+    double sum = 0;
+    double squares = 0;
+  };
+
+  /// Sums of (x[i] - about) and of its squares, as sum_of.
+  static Moments moments(const float* x, std::size_t n, float about) {
+    Moments total;
+    const Batch shift(about);
+    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+      Sums sums;
+      Sums squares;
+      each(x, begin, end_of_block(begin, n), about, [&](const Batch& v, std::size_t part) {
+        const Batch from = v - shift;
+        sums.part[part] += from;
+        squares.part[part] = Part::fma(from, from, squares.part[part]);
+      });
+      total.sum += sums.total();
+      total.squares += squares.total();
+    }
+    return total;
+  }
+
+  /// out = f(x) * gain + bias in one pass; gain or bias empty: 1, 0.
+  template <typename F>
+  static void normed(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
+                     std::span<float> out, const F& f) {
+    const std::size_t n = x.size();
+    if (gain.empty()) {
+      map(x.data(), out.data(), n, f);
+      if (!bias.empty()) add(bias, out);
+      return;
+    }
+    const auto store = [&](std::size_t i, const auto& from, const auto& to) {
+      const Batch scaled = f(from(x.data() + i)) * from(gain.data() + i);
+      to(bias.empty() ? scaled : scaled + from(bias.data() + i), out.data() + i);
+    };
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      store(i, load, [](const Batch& v, float* at) { v.store_unaligned(at); });
+    }
+    if (i == n) return;
+    store(
+        i, [&](const float* at) { return Part::load_part(at, n - i, 0); },
+        [&](const Batch& v, float* at) { Part::store_part(v, at, n - i); });
+  }
+
+  static void add(std::span<const float> x, std::span<float> out) {
+    combine(x.data(), out.data(), x.size(), [](const Batch& a, const Batch& b) { return a + b; });
+  }
+
+  static void multiply(std::span<const float> x, std::span<float> out) {
+    combine(x.data(), out.data(), x.size(), [](const Batch& a, const Batch& b) { return a * b; });
+  }
+
+  static void gelu_erf(std::span<float> x) {
+    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::gelu_erf(v); });
+  }
+
+  static void gelu_tanh(std::span<float> x) {
+    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::gelu_tanh(v); });
+  }
+
+  static void silu(std::span<float> x) {
+    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::silu(v); });
+  }
+
+  static void relu(std::span<float> x) {
+    const Batch zero(0.0F);
+    map(x.data(), x.data(), x.size(), [&](const Batch& v) { return xsimd::select(v < zero, zero, v); });
+  }
+
+  static void relu_squared(std::span<float> x) {
+    const Batch zero(0.0F);
+    map(x.data(), x.data(), x.size(), [&](const Batch& v) { return xsimd::select(v < zero, zero, v * v); });
+  }
+
+  static void tanh(std::span<float> x) {
+    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::tanh(v); });
+  }
+
+  static constexpr double ln2 = 0.69314718055994531;
+
+  static double sum_x_log_x(std::span<const float> x) {
+    return ln2 * sum_of(x.data(), x.size(), 0,
+                        [](const Batch& sum, const Batch& v) { return Part::fma(v, Math::log2(v), sum); });
+  }
+
+  static double sum_x_log_x_of_sum(std::span<const float> a, std::span<const float> b) {
+    return ln2 * sum_of(a.data(), b.data(), a.size(), [](const Batch& sum, const Batch& x, const Batch& y) {
+             const Batch v = x + y;
+             return Part::fma(v, Math::log2(v), sum);
+           });
+  }
+
+  static WeightMoments weight_moments(std::span<const float> weights, std::ptrdiff_t offset) {
+    alignas(64) float numbers[lanes];
+    for (std::size_t i = 0; i < lanes; ++i) numbers[i] = static_cast<float>(i);
+    const Batch ramp = Batch::load_aligned(numbers);
+    const Batch zero(0.0F);
+    constexpr std::size_t block = 64 * lanes;  // no sum of a lane is of more terms
+    WeightMoments moments;
+    Batch top = zero;
+    for (std::size_t begin = 0; begin < weights.size(); begin += block) {
+      const std::size_t left = weights.size() - begin;
+      Batch total = zero;
+      Batch distance = zero;
+      Batch signed_distance = zero;
+      Batch place = ramp + Batch(static_cast<float>(offset + static_cast<std::ptrdiff_t>(begin)));
+      each(weights.data(), begin, left < block ? begin + left : begin + block, 0,
+           [&](const Batch& v, std::size_t /*part*/) {
+             total += v;
+             distance = Part::fma(v, xsimd::abs(place), distance);
+             signed_distance = Part::fma(v, place, signed_distance);
+             top = xsimd::max(top, v);
+             place += Batch(static_cast<float>(lanes));
+           });
+      moments.total += Part::sum(total);
+      moments.distance += Part::sum(distance);
+      moments.signed_distance += Part::sum(signed_distance);
+    }
+    moments.largest = Part::largest(top);
+    return moments;
+  }
+
+  static bool all_finite(std::span<const float> x) {
+    Batch all[Sums::count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};  // NaN where one is not
+    each(x.data(), 0, x.size(), 0, [&](const Batch& v, std::size_t part) { all[part] += v - v; });
+    return xsimd::all((all[0] + all[1]) + (all[2] + all[3]) == Batch(0.0F));
+  }
+
+  static constexpr Kernels table(std::string_view name) {
+    return {name,  softmax,     layer_norm,         rms_norm,       add,       multiply,
+            scale, gelu_erf,    gelu_tanh,          silu,           relu,      relu_squared,
+            tanh,  sum_x_log_x, sum_x_log_x_of_sum, weight_moments, all_finite};
+  }
+};
+
+}  // namespace
+}  // namespace attnctl::linalg

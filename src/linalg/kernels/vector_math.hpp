@@ -1,0 +1,276 @@
+#pragma once
+
+#include <cstdint>
+
+#include <xsimd/xsimd.hpp>
+
+#include "linalg/kernels/vector_lanes.hpp"
+
+// Functions of a vector of floats, within 2 units in the last place of the exact value over all floats
+// where it does not say otherwise, subnormal results included (their unit is the smallest float). A NaN gives
+// a NaN; each says what an infinity gives.
+//
+// Reduction: W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980; ln 2 in two parts,
+// of which the first has 10 bits, so that its products with exponents are exact. Polynomials: fitted by
+// tests/golden/vector_math.py. Tail of the normal distribution as e^(-a^2 / 2) times a rational function, the
+// square in two parts: W. J. Cody, Rational Chebyshev approximations for the error function, Math. Comp. 23,
+// 1969. Exact products and sums: T. J. Dekker, A floating-point technique for extending the available
+// precision, Numer. Math. 18, 1971, and D. E. Knuth, The Art of Computer Programming 2, 4.2.2; they hold
+// because the compiler fuses nothing by itself here (cmake/simd.cmake).
+
+namespace attnctl::linalg {
+namespace {
+
+/// Of log2(m), m in [1, 2), by equal parts: 1 / v, v about the middle of each, but 1 of the first, so that
+/// log2 1 is 0; log2 v; log2(1 + r) / r about 0; and where the bits of a number tell its part.
+template <std::size_t parts>
+struct Log2Parts;
+
+template <>
+struct Log2Parts<8> {
+  alignas(64) static constexpr float inverses[] = {1.0F,         0.842105269F, 0.761904776F, 0.695652187F,
+                                                   0.639999986F, 0.592592597F, 0.551724136F, 0.516129017F};
+  alignas(64) static constexpr float logarithms[] = {0.0F,         0.247927502F, 0.392317384F, 0.523561954F,
+                                                     0.643856227F, 0.754887462F, 0.857981026F, 0.954196334F};
+  static constexpr float rest[] = {1.4426949F, -0.721351981F, 0.481049001F, -0.359534502F, 0.245532587F};
+  static constexpr int shift = 20;
+};
+
+template <>
+struct Log2Parts<16> {
+  alignas(64) static constexpr float inverses[] = {1.0F,         0.914285719F, 0.864864886F, 0.820512831F,
+                                                   0.780487776F, 0.744186044F, 0.711111128F, 0.680851042F,
+                                                   0.653061211F, 0.627451003F, 0.603773594F, 0.581818163F,
+                                                   0.561403513F, 0.542372882F, 0.524590135F, 0.507936537F};
+  alignas(64) static constexpr float logarithms[] = {0.0F,         0.129283011F, 0.209453329F, 0.285402209F,
+                                                     0.357552052F, 0.426264763F, 0.491853058F, 0.554588914F,
+                                                     0.614709854F, 0.67242527F,  0.727920413F, 0.781359732F,
+                                                     0.832889974F, 0.882643044F, 0.930737436F, 0.977279842F};
+  static constexpr float rest[] = {1.44269514F, -0.721365392F, 0.480858833F, -0.338915944F};
+  static constexpr int shift = 19;
+};
+
+template <typename Arch>
+struct VectorMath {
+  using Batch = xsimd::batch<float, Arch>;
+  using Integers = xsimd::batch<std::int32_t, Arch>;
+
+  /// A number in two parts, the second the rest that the first has no room for.
+  struct Pair {
+    Batch high, low;
+  };
+
+  /// The smaller and the larger, NaN where `v` is one.
+  static Batch at_most(const Batch& v, float limit) { return xsimd::min(Batch(limit), v); }
+  static Batch at_least(const Batch& v, float limit) { return xsimd::max(Batch(limit), v); }
+
+  static Batch bits(std::uint32_t pattern) {
+    return xsimd::bitwise_cast<Batch>(Integers(static_cast<std::int32_t>(pattern)));
+  }
+
+  /// a b + c, rounded once where the set can.
+  static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return Lanes<Arch>::fma(a, b, c); }
+  static Batch fma(const Batch& a, float b, const Batch& c) { return fma(a, Batch(b), c); }
+
+  /// c[0] + v c[1] + v^2 c[2] + ...
+  template <std::size_t N>
+  static Batch polynomial(const Batch& v, const float (&c)[N]) {
+    Batch sum(c[N - 1]);
+    for (std::size_t i = N - 1; i-- > 0;) sum = fma(sum, v, Batch(c[i]));
+    return sum;
+  }
+
+  /// The upper 12 bits of the significand: products of two such are exact.
+  static Batch upper(const Batch& v) { return v & bits(0xFFFFF000U); }
+
+  static Pair product(const Batch& a, const Batch& b) {
+    const Batch high = a * b;
+    if constexpr (Lanes<Arch>::fused) {
+      return {high, fma(a, b, -high)};
+    } else {
+      const Batch a_high = upper(a);
+      const Batch b_high = upper(b);
+      const Batch a_low = a - a_high;
+      const Batch b_low = b - b_high;
+      return {high, ((a_high * b_high - high) + a_high * b_low + a_low * b_high) + a_low * b_low};
+    }
+  }
+
+  static Pair sum(const Batch& a, const Batch& b) {
+    const Batch high = a + b;
+    const Batch of_b = high - a;
+    return {high, (a - (high - of_b)) + (b - of_b)};
+  }
+
+  /// e^x = 2^n e^r, n an integer in [-173, 127], |r| < 0.35.
+  struct Reduced {
+    Batch biased;  // n + bias
+    Batch r;
+
+    /// 2^n for n > -127: the last bits of `biased` are those of its exponent.
+    [[nodiscard]] Batch power() const {
+      return xsimd::bitwise_cast<Batch>(xsimd::bitwise_cast<Integers>(biased) << 23);
+    }
+    /// v 2^n for n <= 0, rounded once also where it is subnormal.
+    [[nodiscard]] Batch scale(const Batch& v) const {
+      if constexpr (Lanes<Arch>::scales) {
+        return Lanes<Arch>::scale(v, biased - Batch(bias));
+      } else {
+        constexpr std::int32_t up = 64;
+        const Integers exponent = (xsimd::bitwise_cast<Integers>(biased) << 23) + Integers(up << 23);
+        return v * xsimd::bitwise_cast<Batch>(exponent) * Batch(0x1p-64F);
+      }
+    }
+    [[nodiscard]] Batch exp() const {
+      const Batch one(1.0F);
+      return fma(fma(polynomial(r, exp_rest), r, one), r, one);
+    }
+    /// e^r - 1.
+    [[nodiscard]] Batch less_one() const { return fma(r * r, polynomial(r, exp_rest), r); }
+  };
+
+  /// 1.5 2^23, so that a sum with it ends in an integer, and the bias of an exponent.
+  static constexpr float bias = 0x1.8p23F + 127;
+  static constexpr float ln2_high = -0.693359375F;
+  static constexpr float ln2_low = 2.12194440e-4F;
+  /// (e^r - 1 - r) / r^2
+  static constexpr float exp_rest[] = {0.49999994F, 0.166665211F, 0.041668389F, 0.00836871751F,
+                                       0.00138145988F};
+
+  /// Of `from`, with the exponent that suits `x`.
+  static Reduced reduce(const Batch& x, const Batch& from) {
+    const Batch biased = fma(x, 1.44269504F, Batch(bias));
+    const Batch n = biased - Batch(bias);
+    return {biased, fma(n, ln2_low, fma(n, ln2_high, from))};
+  }
+  static Reduced reduce(const Batch& x) { return reduce(x, x); }
+  /// Of high + low, low below 1.
+  static Reduced reduce(const Pair& x) {
+    Reduced reduced = reduce(x.high + x.low, x.high);
+    reduced.r = reduced.r + x.low;
+    return reduced;
+  }
+
+  /// e^x for x <= 0; -inf gives exactly 0. What rounds to 0 is not computed: underflow can be slow, and masks
+  /// make many of it.
+  static Batch exp_of_negative(const Batch& x) {
+    const Batch zero(0.0F);
+    if (!xsimd::any(x < Batch(-87.0F))) {
+      const Reduced reduced = reduce(x);
+      return reduced.power() * reduced.exp();
+    }
+    const auto vanishes = x < Batch(-104.0F);
+    const Reduced reduced = reduce(xsimd::select(vanishes, zero, x));
+    return xsimd::select(vanishes, zero, reduced.scale(reduced.exp()));
+  }
+
+  /// x + x^3 P(x^2) near 0, and 1 - 2 z / (1 + z) with z = e^(-2 |x|), whose quotient may have an error, for
+  /// others. Infinities give -1 and 1.
+  static Batch tanh(const Batch& x) {
+    constexpr float rest[] = {-0.333333164F, 0.13332586F, -0.0538523085F, 0.0210716743F, -0.00627423357F};
+    const Batch a = at_most(xsimd::abs(x), 10.0F);
+    const Batch square = a * a;
+    const Batch near = fma(a * square, polynomial(square, rest), a);
+    const Reduced reduced = reduce(a * Batch(-2.0F));
+    const Batch less = reduced.less_one();
+    const Batch power = reduced.power();
+    const Batch one(1.0F);
+    const Batch twice = power + power;
+    const Batch far = one - fma(twice, less, twice) / fma(power, less, power + one);
+    return xsimd::bitofsign(x) ^ xsimd::select(a < Batch(0.55F), near, far);
+  }
+
+  /// x / (1 + e^-gate), gate in [-120, -60], where 1 is nothing beside e^-gate.
+  static Batch gated_low(const Batch& x, const Pair& gate) {
+    const Reduced reduced = reduce(gate);
+    return reduced.scale(fma(x, reduced.less_one(), x));
+  }
+
+  /// x / (1 + e^-gate), the negative gate in [-87, 87] reduced.
+  static Batch gated_high(const Batch& x, const Reduced& negative) {
+    const Batch power = negative.power();
+    return x / (power + fma(power, negative.less_one(), Batch(1.0F)));
+  }
+
+  /// -inf gives NaN, as -inf times 0 is.
+  static Batch silu(const Batch& x) {
+    const Batch zero(0.0F);
+    const Batch high = gated_high(x, reduce(zero - at_most(x, 87.0F)));
+    const auto low = x < Batch(-86.0F);
+    if (!xsimd::any(low)) return high;
+    const Batch clamped = at_most(at_least(x, -120.0F), -86.0F);
+    return xsimd::select(low, fma(x, 0.0F, gated_low(clamped, {clamped, zero})), high);
+  }
+
+  /// x / (1 + e^(-2 u)), which is x / 2 (1 + tanh u), u = sqrt(2 / pi) (x + 0.044715 x^3). The gate in two
+  /// parts: e^100 would turn the rounding of 100 to float into 64 units. -inf gives NaN.
+  static Batch gelu_tanh(const Batch& x) {
+    const Batch inner = at_most(at_least(x, -10.9F), 9.0F);
+    const Pair square = product(inner, inner);
+    const Batch cubic(0.0713548139F);
+    Pair factor = product(cubic, square.high);
+    const Batch low = factor.low + fma(cubic, square.low, square.high * Batch(2.39883247e-9F));
+    factor = sum(Batch(1.59576917F), factor.high);
+    factor.low = factor.low + (low + Batch(-4.53406805e-8F));
+    Pair gate = product(inner, factor.high);
+    gate.low = fma(inner, factor.low, gate.low);
+    const Batch zero(0.0F);
+    const Batch high = gated_high(x, reduce({zero - gate.high, zero - gate.low}));
+    const auto low_side = x < Batch(-9.0F);
+    if (!xsimd::any(low_side)) return high;
+    return xsimd::select(low_side, fma(x, 0.0F, gated_low(inner, gate)), high);
+  }
+
+  /// x P(N < x), N of a standard normal distribution: x / 2 (1 + erf(x / sqrt 2)), in a form that cancels
+  /// nowhere: by a polynomial near 0, otherwise by the tail P(N < -a) = e^(-a^2 / 2) M(a) / sqrt(2 pi), a =
+  /// |x|. Mills' ratio M is about 1 / a: as q / (a q + p), an error of q hardly counts. -inf gives NaN.
+  static Batch gelu_erf(const Batch& x) {
+    constexpr float center[] = {0.398942262F, -0.0664895773F, 0.00996190589F, -0.00112444384F};
+    constexpr float q[] = {1.25331414F,  1.36289239F,   0.711541295F,
+                           0.215081632F, 0.0376521014F, 0.00315523101F};
+    constexpr float p[] = {2.50662827F, 1.58419204F, 0.524136424F, 0.0943425149F,
+                           0.00790972356F};  // sqrt(2 pi) p
+    const Batch near = x * fma(x, polynomial(x * x, center), Batch(0.5F));
+    const Batch a = at_most(xsimd::abs(x), 15.0F);
+    const Batch first = upper(a);
+    const Reduced reduced = reduce({first * first * Batch(-0.5F), (first - a) * (first + a) * Batch(0.5F)});
+    const Batch above = a * polynomial(a, q);
+    const Batch below = fma(above, 2.50662827F, polynomial(a, p));
+    const Batch tail = reduced.scale(fma(above, reduced.less_one(), above) / below);
+    const Batch zero(0.0F);
+    const Batch far = xsimd::select(x > zero, x, x * zero) - tail;
+    return xsimd::select(a < Batch(0.5F), near, far);
+  }
+
+  /// log2 x for a normal x > 0, within 1e-7 or 2e-7 of itself, whichever is more; below, a finite number.
+  static Batch log2(const Batch& x) {
+    if constexpr (Lanes<Arch>::looks_up) {
+      return log2_by_parts(x);
+    } else {
+      constexpr float rest[] = {1.44269478F,  -0.721356034F, 0.480937302F, -0.360123873F,
+                                0.286751121F, -0.249745086F, 0.23657389F,  -0.146305412F};
+      const Integers number = xsimd::bitwise_cast<Integers>(x);
+      const Integers n = (number - Integers(0x3F3504F3)) >> 23;  // x / 2^n in [sqrt(1/2), sqrt 2)
+      const Batch f = xsimd::bitwise_cast<Batch>(number - (n << 23)) - Batch(1.0F);
+      return fma(f, polynomial(f, rest), xsimd::to_float(n));
+    }
+  }
+
+  /// Of x = 2^n m: n + log2 v + log2(1 + r), r = m / v - 1. P. T. P. Tang, Table-driven implementation of the
+  /// logarithm function in IEEE floating-point arithmetic, ACM TOMS 16, 1990.
+  static Batch log2_by_parts(const Batch& x) {
+    using Parts = Log2Parts<Batch::size>;
+    const Batch inverses = Batch::load_aligned(Parts::inverses);
+    const Batch logarithms = Batch::load_aligned(Parts::logarithms);
+    constexpr std::int32_t one = 0x3F800000;
+    const Integers number = xsimd::bitwise_cast<Integers>(x);
+    const Batch n = xsimd::to_float((number - Integers(one)) >> 23);
+    const Batch m = xsimd::bitwise_cast<Batch>((number & Integers(0x007FFFFF)) | Integers(one));
+    const Integers part = number >> Parts::shift;
+    const Batch r = fma(m, Lanes<Arch>::look_up(inverses, part), Batch(-1.0F));
+    return n + fma(r, polynomial(r, Parts::rest), Lanes<Arch>::look_up(logarithms, part));
+  }
+};
+
+}  // namespace
+}  // namespace attnctl::linalg

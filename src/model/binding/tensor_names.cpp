@@ -1,0 +1,115 @@
+#include "model/binding/tensor_names.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace attnctl {
+namespace {
+
+/// The name with its `{}` replaced; names come from the table of families.
+std::string numbered(const std::string& name, std::size_t number) {
+  return fmt::format(fmt::runtime(name), number);
+}
+
+/// How many names of the first layer a file has under these prefixes.
+std::size_t count_found(const LayerSpec& layer, const Checkpoint& weights, const std::string& prefix) {
+  std::size_t count = 0;
+  for (const LinearSpec* spec :
+       {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.down}) {
+    for (const StoredTensor& tensor : spec->weight) {
+      if (weights.find(prefix + tensor.name) != Checkpoint::npos) ++count;
+    }
+    for (const auto& factor : {spec->factors.first, spec->factors.last}) {
+      if (factor && weights.find(prefix + factor->name) != Checkpoint::npos) ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TensorNames::TensorNames(const FamilySpec& family, const Checkpoint& weights, std::size_t layers)
+    : weights_(&weights), one_name_each_(family.one_name_each) {
+  std::size_t best = 0;
+  bool first = true;
+  for (const std::string& prefix : family.prefixes) {
+    for (const std::string& layer_prefix : family.stack.prefixes) {
+      if (layers > 1 && layer_prefix.find("{}") == std::string::npos) continue;
+      const std::size_t count = count_found(family.stack.layer, weights, prefix + numbered(layer_prefix, 0));
+      if (!first && count <= best) continue;
+      first = false;
+      best = count;
+      prefix_ = prefix;
+      layer_prefix_ = layer_prefix;
+    }
+  }
+  headless_ = prefix_ != family.prefixes.front();
+  if (family.decoder) decoder_prefix_ = family.decoder->prefix;
+}
+
+std::string TensorNames::in_layer(const std::string& name, LayerConfig::Key layer) const {
+  const bool of_decoder = layer.component == Component::decoder || layer.component == Component::cross;
+  return prefix_ + numbered(of_decoder ? decoder_prefix_ : layer_prefix_, layer.number) + name;
+}
+
+template <typename FullName>
+std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> names,
+                                               const FullName& full) const {
+  std::optional<LocatedTensor> found;
+  for (const StoredTensor& tensor : names) {
+    const std::size_t index = weights_->find(full(tensor.name));
+    if (index == Checkpoint::npos) continue;
+    if (!found) {
+      found = LocatedTensor{index, tensor.axes, tensor.packing};
+      if (!one_name_each_) return found;
+    } else {
+      fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are the same projection; need one of them",
+           info(*found).file, escaped(info(*found).name), escaped(full(tensor.name)));
+    }
+  }
+  return found;
+}
+
+std::optional<LocatedTensor> TensorNames::find_in_layer(std::span<const StoredTensor> names,
+                                                        LayerConfig::Key layer) const {
+  return find(names, [&](const std::string& name) { return in_layer(name, layer); });
+}
+
+LocatedWeight TensorNames::find_weight_in_layer(const LinearSpec& spec, std::size_t number) const {
+  LocatedWeight located;
+  located.whole = find_in_layer(spec.weight, number);
+  if (!spec.factors.first) return located;
+  const StoredTensor& first = spec.factors.first.value();
+  const StoredTensor& last = spec.factors.last.value();
+  located.first = find_in_layer({&first, 1}, number);
+  located.last = find_in_layer({&last, 1}, number);
+  if (!located.first && !located.last) return located;
+  const TensorInfo& factor = info(located.first ? *located.first : *located.last);
+  if (located.whole) {
+    fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are the same projection; need one of them",
+         factor.file, escaped(info(*located.whole).name), escaped(factor.name));
+  }
+  if (!located.first || !located.last) {
+    fail(Status::bad_input, "{}: tensor \"{}\" is one factor of a projection; need \"{}\" too", factor.file,
+         escaped(factor.name), escaped(in_layer(located.first ? last.name : first.name, number)));
+  }
+  return located;
+}
+
+std::optional<LocatedTensor> TensorNames::find_outside_layers(std::span<const StoredTensor> names) const {
+  return find(names, [&](const std::string& name) { return outside_layers(name); });
+}
+
+std::optional<LocatedTensor> TensorNames::find_absolute(std::span<const StoredTensor> names) const {
+  return find(names, [](const std::string& name) { return name; });
+}
+
+std::vector<StoredTensor> stored(const std::vector<std::string>& names) {
+  std::vector<StoredTensor> tensors;
+  tensors.reserve(names.size());
+  for (const std::string& name : names) tensors.push_back({name});
+  return tensors;
+}
+
+}  // namespace attnctl

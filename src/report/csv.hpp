@@ -1,0 +1,54 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files/output_file.hpp"
+#include "report/write_options.hpp"
+#include "results/result.hpp"
+
+namespace attnctl {
+
+/// Writes a table as RFC 4180 has it: a header line, CRLF after each line, fields with a comma, quote or line
+/// end in quotes. Undefined and non-finite cells are empty, an empty text is "". Text is made harmless:
+///
+/// - Control characters except tab and line ends, and bytes that are no UTF-8, become \xNN.
+/// - A text of two characters or more that begins with = + - @, a tab or a line end and is no number gets a
+///   leading ', so that no spreadsheet runs it as a formula.
+///
+/// Rows are formatted in parallel where a pool is given, in bounded memory.
+void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options = {});
+
+/// Appends one text cell, as above.
+void append_csv_text(std::string& line, std::string_view text);
+
+/// A directory of tables, NAME.csv each. Every file appears or is replaced atomically, and none before
+/// commit(). The directory is created where it is missing (its parent is not), and removed again without
+/// commit().
+class CsvFolder {
+ public:
+  /// Throws Error(environment) where the path is no directory and cannot become one.
+  explicit CsvFolder(std::filesystem::path path);
+  ~CsvFolder();
+  CsvFolder(const CsvFolder&) = delete;
+  CsvFolder& operator=(const CsvFolder&) = delete;
+
+  void add(const Table& table, const WriteOptions& options = {});
+  /// NAME.csv, to be written by the caller.
+  [[nodiscard]] OutputFile& open(const std::string& name);
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  bool created_ = false;
+  std::vector<OutputFile> files_;
+};
+
+/// All of it at once.
+void write_csv_folder(const std::filesystem::path& path, std::span<const Table> tables,
+                      const WriteOptions& options = {});
+
+}  // namespace attnctl

@@ -1,0 +1,207 @@
+#include "report/npz/npz.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <type_traits>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "report/npz/checksum.hpp"
+#include "report/npz/deflate.hpp"
+#include "report/npz/npy_header.hpp"
+#include "report/npz/zip_records.hpp"
+#include "report/spool.hpp"
+
+namespace attnctl {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
+
+constexpr std::size_t copy_size = std::size_t{1} << 20U;
+
+template <typename T>
+constexpr std::string_view descr_of() {
+  if constexpr (std::is_same_v<T, float>) {
+    return "<f4";
+  } else if constexpr (std::is_same_v<T, double>) {
+    return "<f8";
+  } else {
+    static_assert(std::is_same_v<T, std::int64_t>);
+    return "<i8";
+  }
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+}  // namespace
+
+struct NpzWriter::State {
+  /// A member of the zip and, for the caller, the place of its elements.
+  struct Member : ArraySink {
+    State& state;
+    ZipMember zip;
+    std::size_t header_size = 0;
+    std::uint64_t place = 0;  // of the content in the zip, or in the spool of contents
+    ScatteredChecksum checksum;
+
+    explicit Member(State& owner) : state(owner) {}
+    void write(std::size_t offset, std::span<const float> values) override {
+      write_content(header_size + std::uint64_t{offset} * sizeof(float), std::as_bytes(values));
+    }
+    void write_content(std::uint64_t offset, std::span<const std::byte> bytes) {
+      if (offset + bytes.size() > zip.size) {
+        throw std::logic_error("the array " + zip.name + " is written past its end");
+      }
+      state.put_content(place + offset, bytes);
+      checksum.add(offset, bytes);
+    }
+  };
+
+  OutputFile& out;
+  NpzOptions options;
+  std::optional<Spool> zip_spool;  // the zip, where the output cannot seek
+  std::optional<Spool> contents;   // what is deflated at the end
+  std::vector<std::unique_ptr<Member>> members;
+  std::unordered_set<std::string> names;
+  std::uint64_t zip_end = 0;
+  std::uint64_t contents_end = 0;
+
+  State(OutputFile& output, NpzOptions given) : out(output), options(given) {
+    if (!out.seekable()) zip_spool.emplace();
+    if (options.compress) contents.emplace();
+  }
+
+  void put_zip(std::uint64_t offset, std::span<const std::byte> bytes) {
+    zip_spool ? zip_spool->write_at(offset, bytes) : out.write_at(offset, bytes);
+  }
+  void put_content(std::uint64_t offset, std::span<const std::byte> bytes) {
+    contents ? contents->write_at(offset, bytes) : put_zip(offset, bytes);
+  }
+
+  Member& declare(const std::string& name, std::string_view descr, const Shape& shape, std::size_t item_size);
+  void fill(Member& member, std::span<const std::byte> elements);
+  void store(Member& member);
+  void deflate(Member& member);
+  void copy_to_output(std::uint64_t size);
+};
+
+NpzWriter::State::Member& NpzWriter::State::declare(const std::string& name, std::string_view descr,
+                                                    const Shape& shape, std::size_t item_size) {
+  if (!names.insert(name).second) throw std::logic_error("an NPZ with two arrays named " + name);
+  const auto elements = checked_product(shape);
+  const auto bytes = elements ? checked_mul(*elements, item_size) : std::nullopt;
+  if (!bytes || *bytes > std::uint64_t{1} << 62U) {
+    fail(Status::limit, "{}: the array {} would take more than 4 EiB", out.name(), name);
+  }
+  const std::string header = npy_header(descr, shape);
+  Member& member = *members.emplace_back(std::make_unique<Member>(*this));
+  member.zip.name = name + ".npy";
+  member.zip.deflated = options.compress;
+  member.zip.size = header.size() + *bytes;
+  member.header_size = header.size();
+  if (contents) {
+    member.place = contents_end;
+    contents_end += member.zip.size;
+  } else {
+    member.zip.stored_size = member.zip.size;
+    member.zip.offset = zip_end;
+    member.place = zip_end + local_header(member.zip).size();
+    zip_end = member.place + member.zip.size;
+  }
+  member.write_content(0, bytes_of(header));
+  return member;
+}
+
+/// All elements at once, with a pool in parallel: while one worker copies, others take checksums.
+void NpzWriter::State::fill(Member& member, std::span<const std::byte> elements) {
+  const std::size_t parts = (elements.size() + copy_size - 1) / copy_size;
+  const auto write_part = [&](std::size_t part, std::size_t /*worker*/) {
+    const std::size_t offset = part * copy_size;
+    const std::size_t size = std::min(copy_size, elements.size() - offset);
+    member.write_content(member.header_size + offset, elements.subspan(offset, size));
+  };
+  if (options.pool != nullptr && parts > 1) return options.pool->run(parts, write_part);
+  for (std::size_t part = 0; part < parts; ++part) write_part(part, 0);
+}
+
+void NpzWriter::State::store(Member& member) {
+  const auto crc = member.checksum.value(member.zip.size);
+  if (!crc) throw std::logic_error("the array " + member.zip.name + " is not complete");
+  member.zip.crc = *crc;
+  if (contents) deflate(member);
+  put_zip(member.zip.offset, bytes_of(local_header(member.zip)));
+}
+
+void NpzWriter::State::deflate(Member& member) {
+  member.zip.offset = zip_end;
+  const std::uint64_t begin = zip_end + local_header(member.zip).size();
+  zip_end = begin;
+  deflate_blocks(
+      member.zip.size, options.pool,
+      [&](std::uint64_t offset, std::span<std::byte> bytes) {
+        contents->read_at(member.place + offset, bytes);
+      },
+      [&](const std::string& bytes) {
+        put_zip(zip_end, bytes_of(bytes));
+        zip_end += bytes.size();
+      });
+  member.zip.stored_size = zip_end - begin;
+}
+
+void NpzWriter::State::copy_to_output(std::uint64_t size) {
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(copy_size, size));
+  for (std::uint64_t offset = 0; offset < size;) {
+    const std::span<std::byte> part(buffer.data(), std::min<std::uint64_t>(copy_size, size - offset));
+    zip_spool->read_at(offset, part);
+    out.write(part);
+    offset += part.size();
+  }
+}
+
+NpzWriter::NpzWriter(OutputFile& out, NpzOptions options) : state_(std::make_unique<State>(out, options)) {}
+
+NpzWriter::~NpzWriter() = default;
+NpzWriter::NpzWriter(NpzWriter&&) noexcept = default;
+NpzWriter& NpzWriter::operator=(NpzWriter&&) noexcept = default;
+
+void NpzWriter::add(const std::string& name, const Array& array) {
+  std::visit(
+      [&](const auto& values) {
+        using T = std::remove_cvref_t<decltype(values[0])>;
+        State::Member& member = state_->declare(name, descr_of<T>(), array.shape, sizeof(T));
+        state_->fill(member, std::as_bytes(values));
+      },
+      array.values);
+}
+
+ArraySink& NpzWriter::add_streamed(const std::string& name, const Shape& shape) {
+  return state_->declare(name, descr_of<float>(), shape, sizeof(float));
+}
+
+void NpzWriter::close() {
+  State& state = *state_;
+  std::vector<ZipMember> members;
+  for (const auto& member : state.members) {
+    state.store(*member);
+    members.push_back(member->zip);
+  }
+  const std::string directory = central_directory(members, state.zip_end);
+  state.put_zip(state.zip_end, bytes_of(directory));
+  const std::uint64_t size = state.zip_end + directory.size();
+  if (state.zip_spool) {
+    state.copy_to_output(size);
+  } else {
+    state.out.seek(size);
+  }
+}
+
+}  // namespace attnctl

@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "report/svg/colour_map.hpp"
+#include "report/text/text.hpp"
+#include "report/text/text_cells.hpp"
+#include "report/text/text_width.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::size_t longest_row_label = 16;
+constexpr std::size_t longest_column_label = 10;
+constexpr std::size_t cell_columns = 2;
+constexpr std::size_t gap = 2;  // between small heatmaps
+constexpr std::array<std::string_view, 5> kShades{" ", "░", "▒", "▓", "█"};
+
+double value_at(const TextMatrix& matrix, std::size_t row, std::size_t column) {
+  const std::size_t i = row * matrix.values.shape[1] + column;
+  return std::visit([i](const auto& span) { return static_cast<double>(span[i]); }, matrix.values.values);
+}
+
+/// Five shades: blank below 0.05, so that what is nearly nothing shows as nothing, and full from 0.8.
+std::string_view shade(double value) {
+  if (!std::isfinite(value)) return "?";
+  if (value < 0.05) return kShades[0];
+  return kShades[1 + static_cast<std::size_t>(std::min(value, 0.999) * 4)];
+}
+
+constexpr Colour kUndefined{0x9e, 0x9e, 0x9e};
+
+int colour_of(double value) {
+  return terminal_colour(std::isfinite(value) ? colour_at(false, value) : kUndefined);
+}
+
+std::string label(const std::vector<std::string>& labels, std::size_t i, std::size_t width) {
+  return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), width);
+}
+
+void check(const TextMatrix& matrix) {
+  const Shape& shape = matrix.values.shape;
+  if (shape.size() != 2 || (!matrix.row_labels.empty() && matrix.row_labels.size() != shape[0]) ||
+      (!matrix.column_labels.empty() && matrix.column_labels.size() != shape[1])) {
+    throw std::invalid_argument("a text heatmap whose labels do not fit its values");
+  }
+}
+
+/// The characters of a label, each with the marks that follow it.
+std::vector<std::string> characters(std::string_view text) {
+  std::vector<std::string> all;
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    if (character.columns > 0 || all.empty()) all.emplace_back();
+    all.back() += text.substr(0, character.bytes);
+    text.remove_prefix(character.bytes);
+  }
+  return all;
+}
+
+/// Labels that run downwards, their ends at the cells.
+void append_column_labels(std::string& text, const TextMatrix& matrix, std::size_t columns,
+                          std::size_t indent) {
+  std::vector<std::vector<std::string>> labels;
+  std::size_t height = 0;
+  for (std::size_t column = 0; column < columns; ++column) {
+    labels.push_back(characters(label(matrix.column_labels, column, longest_column_label)));
+    height = std::max(height, labels.back().size());
+  }
+  for (std::size_t line = 0; line < height; ++line) {
+    std::string row(indent, ' ');
+    if (line + 1 == height) {
+      row.clear();
+      append_aligned(row, matrix.corner, indent, false);
+    }
+    for (const std::vector<std::string>& each : labels) {
+      const std::size_t blank = height - each.size();
+      append_aligned(row, line < blank ? "" : each[line - blank], cell_columns, false);
+    }
+    row.erase(row.find_last_not_of(' ') + 1);
+    text += row + '\n';
+  }
+}
+
+void append_cell(std::string& text, double value, const TextOptions& options) {
+  if (options.colours) {
+    text += fmt::format("\x1b[48;5;{}m  ", colour_of(value));
+    return;
+  }
+  for (std::size_t i = 0; i < cell_columns; ++i) text += shade(value);
+}
+
+void append_scale(std::string& text, const TextOptions& options) {
+  text += "weight 0 ";
+  constexpr int steps = 10;
+  for (int i = 0; i < steps; ++i) {
+    const double value = (i + 0.5) / steps;
+    text += options.colours ? fmt::format("\x1b[48;5;{}m ", colour_of(value)) : std::string(shade(value));
+  }
+  if (options.colours) text += ansi_plain;
+  text += " 1\n";
+}
+
+void trim(std::string& line, const TextOptions& options) {
+  if (!options.colours) line.erase(line.find_last_not_of(' ') + 1);
+}
+
+/// One line of a small heatmap: two of its rows in colours, else one.
+void append_small_line(std::string& line, const TextMatrix& matrix, std::size_t row, std::size_t columns,
+                       const TextOptions& options) {
+  for (std::size_t column = 0; column < columns; ++column) {
+    if (!options.colours) {
+      line += shade(value_at(matrix, row, column));
+      continue;
+    }
+    line += fmt::format("\x1b[38;5;{}", colour_of(value_at(matrix, row, column)));
+    if (row + 1 < matrix.values.shape[0]) {
+      line += fmt::format(";48;5;{}m▀", colour_of(value_at(matrix, row + 1, column)));
+    } else {
+      line += ";49m▀";
+    }
+  }
+  if (options.colours) line += ansi_plain;
+}
+
+void append_small_row(std::string& text, const TextMatrix* first, const TextMatrix* last,
+                      const TextOptions& options) {
+  const std::size_t step = options.colours ? 2 : 1;
+  const std::size_t rows = std::min(first->values.shape[0], first->most_rows);
+  const std::size_t columns = std::min(first->values.shape[1], options.width);
+  const std::size_t room = std::max(columns, display_width(first->corner));
+  std::string titles;
+  for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
+    append_aligned(titles, shortened(escaped(matrix->corner), room), room + gap, false);
+  }
+  titles.erase(titles.find_last_not_of(' ') + 1);
+  text += strong(titles, options) + '\n';
+  for (std::size_t row = 0; row < rows; row += step) {
+    std::string line;
+    for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
+      append_small_line(line, *matrix, row, columns, options);
+      line.append(room + gap - columns, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  if (rows < first->values.shape[0] || columns < first->values.shape[1]) {
+    text += fmt::format("({} of {} rows and {} of {} columns)\n", rows, first->values.shape[0], columns,
+                        first->values.shape[1]);
+  }
+}
+
+}  // namespace
+
+void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
+  check(matrix);
+  const Shape& shape = matrix.values.shape;
+  const std::size_t rows = std::min(shape[0], matrix.most_rows);
+  std::size_t indent = display_width(matrix.corner);
+  for (std::size_t row = 0; row < rows; ++row) {
+    indent = std::max(indent, display_width(label(matrix.row_labels, row, longest_row_label)));
+  }
+  ++indent;
+  const std::size_t room = options.width - std::min(options.width, indent);
+  const std::size_t columns = std::min(shape[1], std::max<std::size_t>(room / cell_columns, 1));
+  append_column_labels(text, matrix, columns, indent);
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::string line;
+    append_aligned(line, label(matrix.row_labels, row, longest_row_label), indent, false);
+    for (std::size_t column = 0; column < columns; ++column) {
+      append_cell(line, value_at(matrix, row, column), options);
+    }
+    if (options.colours) line += ansi_plain;
+    trim(line, options);
+    text += line + '\n';
+  }
+  append_scale(text, options);
+  if (rows < shape[0] || columns < shape[1]) {
+    text += fmt::format("({} of {} rows and {} of {} columns)\n", rows, shape[0], columns, shape[1]);
+  }
+}
+
+void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
+                          const TextOptions& options) {
+  if (matrices.empty()) return;
+  for (const TextMatrix& matrix : matrices) check(matrix);
+  const std::size_t own = std::max(matrices.front().values.shape[1], display_width(matrices.front().corner));
+  const std::size_t across = std::max<std::size_t>((options.width + gap) / (own + gap), 1);
+  for (std::size_t first = 0; first < matrices.size(); first += across) {
+    const std::size_t last = std::min(first + across, matrices.size());
+    if (first > 0) text += '\n';
+    append_small_row(text, matrices.data() + first, matrices.data() + last, options);
+  }
+  append_scale(text, options);
+}
+
+}  // namespace attnctl

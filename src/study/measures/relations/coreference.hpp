@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "study/measure.hpp"
+#include "study/measures/relations/group_scores.hpp"
+#include "study/measures/relations/word_patterns.hpp"
+#include "study/measures/result_rows.hpp"
+
+namespace attnctl {
+
+/// Which heads send anaphoric mentions to their antecedents. A mention is anaphoric where a mention of the
+/// same entity has its head word before it in the sequence; candidates are the head words of all mentions
+/// before it, and any antecedent will do.
+class CoreferenceMeasure final : public Measure {
+ public:
+  explicit CoreferenceMeasure(const StudyShape& shape);
+
+  void begin(const StudyBlock& block) override;
+  void panel(const StudyPanel& panel) override;
+  void merge(const Measure& other) override;
+  void save(StateWriter& out) const override;
+  void load(StateReader& in) override;
+  void finish(StudyResults& results) const override;
+
+ private:
+  /// Answers behind the heads.
+  enum Baseline : std::size_t { kNearest, kSameString, kRandom, kBaselines };
+  /// Where one mention looks, of words before it, and where that is counted.
+  struct Question {
+    std::size_t place = 0;
+    std::vector<std::pair<std::size_t, bool>> candidates = {};  // place, whether it is an antecedent
+    std::vector<std::vector<std::uint64_t>*> counts = {};
+  };
+  using Plan = std::vector<Question>;
+
+  [[nodiscard]] static bool is_anaphoric(const ConlluSentence& sentence, std::size_t number);
+  [[nodiscard]] bool ask(const ConlluSentence& sentence, std::size_t number, const WordPieces& pieces,
+                         std::size_t group, Plan& plan);
+  [[nodiscard]] Cell baseline(const GroupScores& scores, Baseline which, Half half = kAllBlocks) const;
+  [[nodiscard]] std::optional<double> shuffled(std::size_t type, std::size_t head) const;
+  [[nodiscard]] ResultRow row(std::size_t type, std::size_t head,
+                              const std::optional<ConfidenceInterval>& interval) const;
+  void add_evidence(StudyResults& results, const Bootstrap& bootstrap) const;
+  [[nodiscard]] StudyText text(const Bootstrap& bootstrap) const;
+
+  const StudyShape& shape_;
+  std::vector<GroupScores> scores_;  // by type: all, pronoun, proper, nominal
+  std::uint64_t mentions_ = 0;
+  std::uint64_t left_out_ = 0;  // anaphoric ones, of which a head has no token
+  WordPatterns patterns_;
+  std::vector<Plan> plans_;  // [sequences]
+};
+
+}  // namespace attnctl

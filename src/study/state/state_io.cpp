@@ -1,0 +1,183 @@
+#include "study/state/state_io.hpp"
+
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+
+namespace attnctl {
+namespace {
+
+/// What a value is, by a number that stays: places in Cell, then lists and records.
+enum : std::uint64_t { kUndefined, kBool, kInteger, kFloat, kDouble, kText, kList, kRecord };
+constexpr int kDeepest = 16;
+
+}  // namespace
+
+void StateWriter::number(std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
+  bytes_ += static_cast<char>(value);
+}
+
+void StateWriter::signed_number(std::int64_t value) {
+  const auto bits = static_cast<std::uint64_t>(value);
+  number((bits << 1U) ^ (value < 0 ? ~std::uint64_t{0} : 0));
+}
+
+void StateWriter::word(std::uint64_t value) {
+  for (unsigned i = 0; i < 8; ++i) bytes_ += static_cast<char>(value >> (8 * i));
+}
+
+void StateWriter::floats(std::span<const float> values) {
+  static_assert(std::endian::native == std::endian::little);
+  const std::span<const std::byte> bytes = std::as_bytes(values);
+  bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+void StateWriter::real(double value) {
+  word(std::bit_cast<std::uint64_t>(value));
+}
+
+void StateWriter::sum(const ExactSum& value) {
+  for (const std::uint64_t half : value.words()) word(half);
+}
+
+void StateWriter::text(std::string_view value) {
+  number(value.size());
+  bytes_ += value;
+}
+
+void StateWriter::value(const Value& value) {
+  if (const auto* const cell = std::get_if<Cell>(&value.data)) {
+    number(cell->index());
+    std::visit(
+        [this](const auto& held) {
+          using Held = std::decay_t<decltype(held)>;
+          if constexpr (std::is_same_v<Held, bool>) flag(held);
+          if constexpr (std::is_same_v<Held, std::int64_t>) signed_number(held);
+          if constexpr (std::is_floating_point_v<Held>) real(static_cast<double>(held));
+          if constexpr (std::is_same_v<Held, std::string>) text(held);
+        },
+        *cell);
+  } else if (const auto* const list = std::get_if<List>(&value.data)) {
+    number(kList);
+    number(list->size());
+    for (const Value& item : *list) this->value(item);
+  } else if (const auto* const record = std::get_if<std::shared_ptr<const Record>>(&value.data)) {
+    number(kRecord);
+    number((*record)->fields.size());
+    for (const auto& [name, field] : (*record)->fields) {
+      text(name);
+      this->value(field);
+    }
+  } else {
+    throw std::invalid_argument("arrays and tables are no part of a state");
+  }
+}
+
+void StateReader::damaged(std::string_view what) const {
+  fail(Status::bad_input, "{}: damaged state: {}; write it anew", name_, what);
+}
+
+std::string_view StateReader::take(std::size_t size) {
+  if (size > rest_.size()) damaged("it ends early");
+  const std::string_view taken = rest_.substr(0, size);
+  rest_.remove_prefix(size);
+  return taken;
+}
+
+std::uint64_t StateReader::number() {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    const auto byte = static_cast<unsigned char>(take(1).front());
+    value |= std::uint64_t{byte & 0x7FU} << shift;
+    if (byte < 0x80) return value;
+  }
+  damaged("a number of more than 64 bits");
+}
+
+std::size_t StateReader::count() {
+  const std::uint64_t value = number();
+  if (value > rest_.size()) damaged("it counts more than it holds");
+  return value;
+}
+
+void StateReader::expect(std::uint64_t wanted, std::string_view what) {
+  const std::uint64_t found = number();
+  if (found != wanted) damaged(fmt::format("{}: got {}, need {}", what, found, wanted));
+}
+
+std::int64_t StateReader::signed_number() {
+  const std::uint64_t bits = number();
+  return static_cast<std::int64_t>((bits >> 1U) ^ ((bits & 1U) != 0 ? ~std::uint64_t{0} : 0));
+}
+
+std::uint64_t StateReader::word() {
+  const std::string_view bytes = take(8);
+  std::uint64_t value = 0;
+  for (unsigned i = 0; i < 8; ++i) value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+  return value;
+}
+
+double StateReader::real() {
+  return std::bit_cast<double>(word());
+}
+
+std::vector<float> StateReader::floats(std::size_t count) {
+  const auto size = checked_mul(count, sizeof(float));
+  if (!size) damaged("more numbers than can be");
+  const std::string_view bytes = take(*size);
+  std::vector<float> values(count);
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+ExactSum StateReader::sum() {
+  const std::uint64_t low = word();
+  return ExactSum::from_words({low, word()});
+}
+
+std::string StateReader::text() {
+  return std::string(take(count()));
+}
+
+Value StateReader::value(int depth) {
+  if (depth > kDeepest) damaged("values are nested too deeply");
+  switch (number()) {
+    case kUndefined:
+      return {};
+    case kBool:
+      return flag();
+    case kInteger:
+      return signed_number();
+    case kFloat:
+      return static_cast<float>(real());
+    case kDouble:
+      return real();
+    case kText:
+      return text();
+    case kList: {
+      List list(count());
+      for (Value& item : list) item = value(depth + 1);
+      return list;
+    }
+    case kRecord: {
+      Record record;
+      for (std::size_t left = count(); left > 0; --left) {
+        std::string name = text();
+        record.set(std::move(name), value(depth + 1));
+      }
+      return record;
+    }
+    default:
+      damaged("a value of no known kind");
+  }
+}
+
+}  // namespace attnctl

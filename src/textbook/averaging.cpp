@@ -1,0 +1,226 @@
+#include "textbook/averaging.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/matrix_view.hpp"
+#include "base/random.hpp"
+
+namespace attnctl {
+namespace {
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+/// Random orthonormal rows (Gram and Schmidt, twice).
+OwnedMatrix<double> orthonormal_rows(std::size_t rows, std::size_t width, Random& random) {
+  OwnedMatrix<double> matrix(rows, width);
+  for (double& value : matrix.values()) value = random.normal();
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto row = matrix.view().row(r);
+    for (int pass = 0; pass < 2; ++pass) {
+      for (std::size_t s = 0; s < r; ++s) {
+        const auto earlier = matrix.view().row(s);
+        const double part = dot(row, earlier);
+        for (std::size_t i = 0; i < width; ++i) row[i] -= part * earlier[i];
+      }
+    }
+    const double length = std::sqrt(dot(row, row));
+    for (double& value : row) value /= length;
+  }
+  return matrix;
+}
+
+void softmax(std::span<double> row) {
+  const double largest = *std::max_element(row.begin(), row.end());
+  double sum = 0;
+  for (double& value : row) sum += value = std::exp(value - largest);
+  for (double& value : row) value /= sum;
+}
+
+/// Tokens of which the first are targets: orthonormal keys and values.
+struct Tokens {
+  OwnedMatrix<double> keys;
+  OwnedMatrix<double> values;
+};
+
+/// z of one head: its query's weights over all tokens, times their values.
+std::vector<double> attend(const Tokens& tokens, std::span<const double> query) {
+  std::vector<double> weights(tokens.keys.rows());
+  for (std::size_t j = 0; j < weights.size(); ++j) weights[j] = dot(query, tokens.keys.view().row(j));
+  softmax(weights);
+  std::vector<double> z(tokens.values.cols());
+  for (std::size_t j = 0; j < weights.size(); ++j) {
+    const auto value = tokens.values.view().row(j);
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] += weights[j] * value[i];
+  }
+  return z;
+}
+
+/// A query that looks for some tokens alike.
+std::vector<double> query_for(const Tokens& tokens, std::size_t first, std::size_t count, double sharpness) {
+  std::vector<double> query(tokens.keys.cols());
+  for (std::size_t j = first; j < first + count; ++j) {
+    for (std::size_t i = 0; i < query.size(); ++i) query[i] += sharpness * tokens.keys(j, i);
+  }
+  return query;
+}
+
+/// Every head looks at all targets alike, the outputs are added: distance to the sum of the targets' values.
+double error_of_sum(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
+  const std::vector<double> z = attend(tokens, query_for(tokens, 0, targets, sharpness));
+  double squares = 0;
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    double wanted = 0;
+    for (std::size_t j = 0; j < targets; ++j) wanted += tokens.values(j, i);
+    const double off = wanted - static_cast<double>(heads) * z[i];
+    squares += off * off;
+  }
+  return std::sqrt(squares);
+}
+
+/// Head i looks at target i, W_O puts its output into slot i: distance to every target's value in its slot.
+double error_of_all(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
+  double squares = 0;
+  for (std::size_t j = 0; j < targets; ++j) {
+    std::vector<double> slot(tokens.values.cols());
+    if (j < heads) slot = attend(tokens, query_for(tokens, j, 1, sharpness));
+    for (std::size_t i = 0; i < slot.size(); ++i) {
+      const double off = tokens.values(j, i) - slot[i];
+      squares += off * off;
+    }
+  }
+  return std::sqrt(squares);
+}
+
+/// The error of the sum after descent on the heads' scores from a random start. With orthonormal values the
+/// error is that of the heads' summed weights against 1 for targets and 0 for others. Scores move by the
+/// gradient to the weights (mirror descent), which no saturation of softmax stops.
+double error_by_descent(const AveragingOptions& options, std::size_t targets, std::size_t heads,
+                        Random& random) {
+  const std::size_t tokens = options.targets + options.others;
+  const double rate = 1 / static_cast<double>(heads);
+  OwnedMatrix<double> scores(heads, tokens);
+  for (double& value : scores.values()) value = random.normal();
+  for (std::size_t step = 0;; ++step) {
+    std::vector<double> off(tokens);
+    std::fill_n(off.begin(), targets, 1.0);
+    OwnedMatrix<double> weights = scores;
+    for (std::size_t h = 0; h < heads; ++h) {
+      const auto row = weights.view().row(h);
+      softmax(row);
+      for (std::size_t j = 0; j < tokens; ++j) off[j] -= row[j];
+    }
+    if (step == options.steps) return std::sqrt(dot(off, off));
+    for (std::size_t h = 0; h < heads; ++h) {
+      for (std::size_t j = 0; j < tokens; ++j) scores(h, j) += rate * off[j];
+    }
+  }
+}
+
+struct Errors {
+  double sum = 0, sum_by_descent = 0, sum_least = 0, all = 0, all_least = 0;
+};
+
+Errors errors_of(const Tokens& tokens, const AveragingOptions& options, std::size_t targets,
+                 std::size_t heads) {
+  Random random(options.seed, 1 + targets * options.targets + heads);
+  const auto missing = static_cast<double>(targets - heads);
+  return {.sum = error_of_sum(tokens, targets, heads, options.sharpness),
+          .sum_by_descent = error_by_descent(options, targets, heads, random),
+          .sum_least = missing / std::sqrt(static_cast<double>(targets)),
+          .all = error_of_all(tokens, targets, heads, options.sharpness),
+          .all_least = std::sqrt(missing)};
+}
+
+/// Errors over targets (rows) and heads (columns), undefined where there are more heads than targets.
+Heatmap map_of(const std::vector<std::pair<std::size_t, std::size_t>>& cases,
+               const std::vector<Errors>& errors, std::size_t most, double Errors::*field,
+               const char* title) {
+  std::vector<double> values(most * most, std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t c = 0; c < cases.size(); ++c) {
+    values[(cases[c].first - 1) * most + cases[c].second - 1] = errors[c].*field;
+  }
+  Heatmap map{
+      .title = title, .x_axis = "Heads", .y_axis = "Targets", .x_labels = {}, .y_labels = {}, .values = {}};
+  for (std::size_t i = 1; i <= most; ++i) {
+    map.x_labels.push_back(std::to_string(i));
+    map.y_labels.push_back(std::to_string(i));
+  }
+  map.values = make_array({most, most}, std::move(values));
+  return map;
+}
+
+Record summary_of(const std::vector<Errors>& errors) {
+  double largest = 0;
+  double lowest = std::numeric_limits<double>::infinity();
+  double highest = -lowest;
+  for (const Errors& each : errors) {
+    largest = std::max({largest, std::abs(each.sum - each.sum_least), std::abs(each.all - each.all_least)});
+    lowest = std::min(lowest, each.sum_by_descent - each.sum_least);
+    highest = std::max(highest, each.sum_by_descent - each.sum_least);
+  }
+  Record summary;
+  summary.set("largest_difference_from_closed_form", largest)
+      .set("descent_over_closed_form_least", lowest)
+      .set("descent_over_closed_form_most", highest);
+  return summary;
+}
+
+}  // namespace
+
+ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& pool) {
+  const std::size_t count = options.targets + options.others;
+  if (options.d_value < count) {
+    fail(Status::usage, "--d-value: got {}, {} orthogonal values (--targets and --others) need {}",
+         options.d_value, count, count);
+  }
+  Random random(options.seed);
+  const Tokens tokens{orthonormal_rows(count, count, random),
+                      orthonormal_rows(count, options.d_value, random)};
+  std::vector<std::pair<std::size_t, std::size_t>> cases;
+  for (std::size_t targets = 1; targets <= options.targets; ++targets) {
+    for (std::size_t heads = 1; heads <= targets; ++heads) cases.emplace_back(targets, heads);
+  }
+  std::vector<Errors> errors(cases.size());
+  pool.run(cases.size(), [&](std::size_t task, std::size_t /*worker*/) {
+    errors[task] = errors_of(tokens, options, cases[task].first, cases[task].second);
+  });
+
+  ExperimentResult result;
+  result.name = "averaging";
+  result.seed = options.seed;
+  result.parameters.set("targets", options.targets)
+      .set("others", options.others)
+      .set("d_value", options.d_value)
+      .set("sharpness", options.sharpness)
+      .set("steps", options.steps);
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t c = 0; c < cases.size(); ++c) {
+    const Errors& each = errors[c];
+    rows.push_back({static_cast<std::int64_t>(cases[c].first), static_cast<std::int64_t>(cases[c].second),
+                    each.sum, each.sum_by_descent, each.sum_least, each.all, each.all_least});
+  }
+  result.rows = make_table("rows",
+                           {"targets", "heads", "sum_error", "sum_error_by_descent", "sum_error_closed_form",
+                            "separate_error", "separate_error_closed_form"},
+                           std::move(rows));
+  result.summary = summary_of(errors);
+  const double high = std::max(1.0, std::sqrt(static_cast<double>(options.targets)));
+  result.heatmaps = {{"errors",
+                      {.title = "What heads cannot return of several targets",
+                       .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
+                       .columns = 2,
+                       .heatmaps = {map_of(cases, errors, options.targets, &Errors::sum, "The sum of all"),
+                                    map_of(cases, errors, options.targets, &Errors::all, "Each of them")}}}};
+  return result;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "base/matrix_view.hpp"
+#include "textbook/gradients.hpp"
+
+namespace attnctl::experiments {
+
+/// What enters the three projections: the same x, unless one route alone is disturbed.
+struct RouteInputs {
+  MatrixView<const double> query, key, value;  // [n, d]
+};
+
+struct HeadForward {
+  OwnedMatrix<double> query, key, value;  // [n, k], [n, k], [n, v]
+  OwnedMatrix<double> pattern;            // [n, n]
+};
+
+[[nodiscard]] HeadForward head_forward(const HeadMatrices& head, const RouteInputs& x, double scale);
+
+/// scale a b
+[[nodiscard]] OwnedMatrix<double> product(MatrixView<const double> a, MatrixView<const double> b,
+                                          double scale = 1);
+
+/// In place; not empty.
+void softmax(std::span<double> row);
+
+}  // namespace attnctl::experiments

@@ -1,0 +1,254 @@
+#include "textbook/kinds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace attnctl {
+namespace {
+
+using Rule = AttentionKind::Rule;
+
+/// What full attention gave, kept.
+struct Full {
+  std::vector<std::vector<OwnedMatrix<float>>> pattern;  // [sequences][heads]
+  std::vector<OwnedMatrix<float>> output;                // [sequences]; empty without W_v
+};
+
+/// Watches one layer: keeps what it gives, or compares that with what full attention gave.
+class LayerWatch final : public Observer {
+ public:
+  LayerWatch(std::size_t layer, const Full* full) : layer_(layer), full_(full) {}
+
+  [[nodiscard]] Needs needs() const override {
+    Needs needs{.scores = true};
+    needs.output = true;
+    return needs;
+  }
+  void begin(const Model& model, const Batch& batch) override {
+    const std::size_t heads = model.config().layers.at(layer_).attention.heads;
+    visible_.assign(heads, 0);
+    rows_.assign(heads, 0);
+    variation_.assign(heads, 0.0);
+    kept.output.resize(batch.sequences.size());
+    if (full_ != nullptr) return;
+    for (const Sequence& sequence : batch.sequences) {
+      kept.pattern.emplace_back(heads, OwnedMatrix<float>(sequence.queries(), sequence.keys()));
+    }
+  }
+  void panel(const AttentionPanel& panel) override;
+  void output(std::size_t sequence, std::size_t /*layer*/, MatrixView<const float> values) override;
+
+  [[nodiscard]] std::uint64_t visible() const {
+    std::uint64_t count = 0;
+    for (const std::uint64_t each : visible_) count += each;
+    return count;
+  }
+  [[nodiscard]] Cell total_variation() const {
+    double sum = 0;
+    std::uint64_t rows = 0;
+    for (std::size_t head = 0; head < rows_.size(); ++head) {
+      sum += variation_[head];
+      rows += rows_[head];
+    }
+    return rows == 0 ? Cell() : Cell(sum / static_cast<double>(rows));
+  }
+  [[nodiscard]] Cell output_error() const {
+    return full_squares_ > 0 ? Cell(std::sqrt(squares_ / full_squares_)) : Cell();
+  }
+
+  Full kept;
+
+ private:
+  std::size_t layer_;
+  const Full* full_;                           // null: keep
+  std::vector<std::uint64_t> visible_, rows_;  // of each head; heads come in parallel
+  std::vector<double> variation_;
+  double squares_ = 0, full_squares_ = 0;
+};
+
+void LayerWatch::panel(const AttentionPanel& panel) {
+  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+    const std::size_t query = panel.first_query + r;
+    const auto weights = panel.pattern.row(r);
+    for (const float score : panel.scores.row(r)) {
+      visible_[panel.head] += score == -std::numeric_limits<float>::infinity() ? 0 : 1;
+    }
+    if (full_ == nullptr) {
+      std::copy(weights.begin(), weights.end(),
+                kept.pattern[panel.sequence][panel.head].view().row(query).begin());
+      continue;
+    }
+    const auto want = full_->pattern[panel.sequence][panel.head].view().row(query);
+    double sum = 0;
+    bool any = false;
+    for (std::size_t j = 0; j < weights.size(); ++j) {
+      sum += std::abs(static_cast<double>(weights[j]) - static_cast<double>(want[j]));
+      any |= want[j] != 0;
+    }
+    if (!any) continue;  // no key is visible
+    variation_[panel.head] += sum / 2;
+    ++rows_[panel.head];
+  }
+}
+
+void LayerWatch::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  if (layer != layer_) return;
+  OwnedMatrix<float>& to = kept.output[sequence];
+  if (full_ == nullptr) to = OwnedMatrix<float>(values.rows, values.cols);
+  for (std::size_t r = 0; r < values.rows; ++r) {
+    const auto row = values.row(r);
+    if (full_ == nullptr) {
+      std::copy(row.begin(), row.end(), to.view().row(r).begin());
+      continue;
+    }
+    const auto want = full_->output[sequence].view().row(r);
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const double difference = static_cast<double>(row[c]) - static_cast<double>(want[c]);
+      squares_ += difference * difference;
+      full_squares_ += static_cast<double>(want[c]) * static_cast<double>(want[c]);
+    }
+  }
+}
+
+Cell count(std::uint64_t number) {
+  return static_cast<std::int64_t>(number);
+}
+
+/// Sizes that costs follow from.
+struct Costs {
+  const AttentionConfig& layer;
+  std::uint64_t queries = 0, keys = 0;  // of all inputs
+
+  [[nodiscard]] std::uint64_t state() const {
+    return layer.kv_heads * (layer.d_head * layer.d_value + layer.d_head);
+  }
+  [[nodiscard]] std::uint64_t cache() const { return layer.kv_heads * (layer.d_head + layer.d_value); }
+  /// FLOPs of scores and values over as many visible pairs of query and key, all heads counted.
+  [[nodiscard]] std::uint64_t pairs(std::uint64_t visible) const {
+    return 2 * visible * (layer.d_head + layer.d_value);
+  }
+  /// Each key into the sums, each query out of them.
+  [[nodiscard]] std::uint64_t linear() const {
+    return 2 * (keys * state() + queries * layer.heads * (layer.d_head * layer.d_value + layer.d_head));
+  }
+};
+
+std::vector<Cell> kind_row(const AttentionKind& kind, const Costs& costs, const LayerWatch& watch) {
+  const bool linear = kind.rule == Rule::linear;
+  const std::uint64_t cache = sizeof(float) * costs.cache();
+  return {to_string(kind),
+          count(linear ? costs.linear() : costs.pairs(watch.visible())),
+          count(linear ? 0 : sizeof(float) * watch.visible()),
+          count(linear ? 0 : cache),
+          linear ? count(sizeof(float) * costs.state()) : Cell(),
+          watch.total_variation(),
+          watch.output_error()};
+}
+
+/// Pairs that n tokens have among themselves.
+std::uint64_t pairs_of(std::uint64_t n, bool causal) {
+  return causal ? n * (n + 1) / 2 : n * n;
+}
+
+std::vector<Cell> axial_row(const AxialGrid& grid, const Costs& costs, bool causal) {
+  const std::uint64_t visible = costs.layer.heads * (grid.columns * pairs_of(grid.rows, causal) +
+                                                     grid.rows * pairs_of(grid.columns, causal));
+  return {std::string("axial"),
+          count(costs.pairs(visible)),
+          count(sizeof(float) * visible),
+          count(sizeof(float) * costs.cache()),
+          Cell(),
+          Cell(),
+          Cell()};
+}
+
+void check_memory(const Batch& batch, const AttentionConfig& layer, std::uint64_t most) {
+  if (most == 0) most = std::uint64_t{4} << 30U;
+  double bytes = 0;
+  for (const Sequence& sequence : batch.sequences) {
+    bytes += static_cast<double>(sizeof(float) * layer.heads) * static_cast<double>(sequence.queries()) *
+             static_cast<double>(sequence.keys());
+  }
+  if (bytes <= static_cast<double>(most)) return;
+  fail(Status::limit,
+       "the full patterns to compare with take {:.3g} bytes, the limit is {}; give a shorter input "
+       "or a larger --memory",
+       bytes, most);
+}
+
+Selection heads_of(const ModelConfig& config, std::size_t layer) {
+  Selection selection;
+  for (std::size_t head = 0; head < config.layers.at(layer).attention.heads; ++head) {
+    selection.heads.push_back({layer, head});
+  }
+  return selection;
+}
+
+void conclude(ExperimentResult& result, const std::vector<std::vector<Cell>>& rows) {
+  const std::vector<Cell>* closest = nullptr;
+  for (const std::vector<Cell>& row : rows) {
+    const double* distance = std::get_if<double>(&row[5]);
+    if (std::get<std::string>(row[0]) == "full" || distance == nullptr) continue;
+    if (closest == nullptr || *distance < std::get<double>((*closest)[5])) closest = &row;
+  }
+  if (closest != nullptr) result.summary.set("closest_to_full", (*closest)[0]);
+  const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
+    Chart chart;
+    chart.title = title;
+    chart.x = "kind";
+    chart.y = std::move(columns);
+    chart.y_axis = axis;
+    chart.bars = true;
+    return chart;
+  };
+  result.charts = {bars("Scores and values", {"flops"}, "FLOPs"),
+                   bars("Memory of the patterns", {"pattern_bytes"}, "bytes"),
+                   bars("Distance to full attention", {"total_variation", "output_error"}, "distance")};
+}
+
+}  // namespace
+
+ExperimentResult kinds_experiment(Model& model, const Batch& batch, const KindsOptions& options,
+                                  RunContext& context) {
+  const AttentionConfig layer = model.config().layers.at(options.layer).attention;
+  const Selection selection = heads_of(model.config(), options.layer);
+  check_memory(batch, layer, options.memory);
+  const auto run = [&](const AttentionKind& kind, LayerWatch& watch) {
+    model.replace_attention(kind, {&options.layer, 1});
+    Observer* const observers[] = {&watch};
+    run_forward(model, batch, selection, observers, context);
+  };
+  LayerWatch full(options.layer, nullptr);
+  run({}, full);
+
+  Costs costs{layer};
+  for (const Sequence& sequence : batch.sequences) {
+    costs.queries += sequence.queries();
+    costs.keys += sequence.keys();
+  }
+  std::vector<std::vector<Cell>> rows;
+  for (const AttentionKind& kind : options.kinds) {
+    LayerWatch watch(options.layer, &full.kept);
+    run(kind, watch);
+    rows.push_back(kind_row(kind, costs, watch));
+  }
+  model.replace_attention(layer.kind, {&options.layer, 1});
+  if (options.grid) {
+    const bool causal = batch.sequences.front().causal.value_or(layer.causal);
+    rows.push_back(axial_row(*options.grid, costs, causal));
+  }
+  ExperimentResult result;
+  result.name = "kinds";
+  conclude(result, rows);
+  result.rows = make_table("rows",
+                           {"kind", "flops", "pattern_bytes", "kv_bytes_per_token", "state_bytes",
+                            "total_variation", "output_error"},
+                           std::move(rows));
+  return result;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,284 @@
+#include "textbook/positions.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "textbook/bare_layer.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::size_t kDrawnPositions = 128;
+constexpr std::size_t kDrawnColumns = 256;
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+/// Dot products of rows at one distance.
+struct AtDistance {
+  double mean = 0;
+  double deviation = 0;  // standard deviation
+  double farthest = 0;   // from the mean
+};
+
+AtDistance dots_at(MatrixView<const double> rows, std::size_t distance) {
+  const std::size_t pairs = rows.rows - distance;
+  std::vector<double> dots(pairs);
+  for (std::size_t p = 0; p < pairs; ++p) dots[p] = dot(rows.row(p), rows.row(p + distance));
+  AtDistance result;
+  result.mean = std::accumulate(dots.begin(), dots.end(), 0.0) / static_cast<double>(pairs);
+  for (const double each : dots) {
+    const double difference = each - result.mean;
+    result.deviation += difference * difference;
+    result.farthest = std::max(result.farthest, std::abs(difference));
+  }
+  result.deviation = std::sqrt(result.deviation / static_cast<double>(pairs));
+  return result;
+}
+
+/// Largest entry of |PE(p) R(distance) - PE(p + distance)| for the first half of `rows`, which are positions
+/// in a row.
+double rotation_residual(const OwnedMatrix<double>& rows, std::size_t distance) {
+  OwnedMatrix<double> turned(rows.rows() / 2, rows.cols());
+  std::ranges::copy(rows.values().first(turned.values().size()), turned.values().begin());
+  turn_positions(turned.view(), distance);
+  const auto wanted = rows.values().subspan(distance * rows.cols(), turned.values().size());
+  double worst = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    worst = std::max(worst, std::abs(turned.values()[i] - wanted[i]));
+  return worst;
+}
+
+/// Euclidean, between any two rows.
+double smallest_distance(MatrixView<const double> rows, Pool& pool) {
+  std::vector<double> least(rows.rows, std::numeric_limits<double>::infinity());
+  pool.run(rows.rows, [&](std::size_t a, std::size_t /*worker*/) {
+    for (std::size_t b = 0; b < a; ++b) {
+      double squares = 0;
+      for (std::size_t c = 0; c < rows.cols; ++c) {
+        const double difference = rows(a, c) - rows(b, c);
+        squares += difference * difference;
+      }
+      least[a] = std::min(least[a], squares);
+    }
+  });
+  return std::sqrt(*std::ranges::min_element(least));
+}
+
+/// The positions that a model adds to its embeddings, as stored: [count, width]; empty without a table.
+OwnedMatrix<double> position_table(const Model& model, std::size_t count) {
+  const EmbeddingConfig& embedding = model.config().embedding;
+  if (embedding.position != PositionKind::learned) return {};
+  const LookupTable& table = model.embedding().position;
+  OwnedMatrix<double> rows(count, table.width());
+  std::vector<float> row(table.width());
+  for (std::size_t p = 0; p < count; ++p) {
+    table.row(p + embedding.position_offset, row);
+    std::ranges::copy(row, rows.view().row(p).begin());
+  }
+  return rows;
+}
+
+const RotaryConfig* rotary_of(const Model& model) {
+  for (const LayerConfig& layer : model.config().layers) {
+    if (layer.attention.rotary) return layer.attention.rotary.get();
+  }
+  return nullptr;
+}
+
+double rotary_kernel(const RotaryConfig& rotary, std::size_t distance) {
+  double sum = 0;
+  for (const float theta : rotary.inverse_frequency)
+    sum += std::cos(static_cast<double>(distance) * static_cast<double>(theta));
+  return sum / static_cast<double>(rotary.inverse_frequency.size());
+}
+
+void check(const PositionsOptions& options) {
+  if (options.d == 0 || options.d % 2 != 0)
+    fail(Status::usage, "--d: got {}, need an even number: a sine and a cosine of each frequency", options.d);
+  if (options.heads == 0 || options.d % options.heads != 0)
+    fail(Status::usage, "--heads: got {}, need a divisor of d {}", options.heads, options.d);
+  if (options.model == nullptr) return;
+  const ModelConfig& config = options.model->config();
+  if (config.max_positions && options.positions > *config.max_positions) {
+    fail(Status::usage, "--positions: got {}, {} has {}", options.positions,
+         escaped(options.model->source().given), *config.max_positions);
+  }
+  if (config.embedding.position == PositionKind::none && rotary_of(*options.model) == nullptr) {
+    fail(Status::bad_input,
+         "{}: no positions: neither added to the embeddings nor rotary; need a model that has",
+         escaped(options.model->source().given));
+  }
+}
+
+/// What permuting the inputs of a random layer changes besides the order of its outputs.
+double permutation_error(const PositionsOptions& options, bool with_positions) {
+  Random random(options.seed);
+  const BareLayer layer = random_bare_layer(options.d, options.heads, random);
+  const OwnedMatrix<double> x = random_matrix(options.positions, options.d, 1, random);
+  std::vector<std::size_t> order(options.positions);
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random.next() % (i + 1)]);
+
+  const OwnedMatrix<double> places = sinusoidal_positions(0, options.positions, options.d);
+  const double share = with_positions ? 1 : 0;
+  OwnedMatrix<double> straight(x.rows(), x.cols());
+  OwnedMatrix<double> permuted(x.rows(), x.cols());
+  for (std::size_t i = 0; i < x.rows(); ++i) {
+    for (std::size_t c = 0; c < x.cols(); ++c) {
+      straight(i, c) = x(i, c) + share * places(i, c);
+      permuted(i, c) = x(order[i], c) + share * places(i, c);
+    }
+  }
+  const OwnedMatrix<double> y = output_of(layer, straight.view());
+  const OwnedMatrix<double> y_permuted = output_of(layer, permuted.view());
+  double worst = 0;
+  double largest = 0;
+  for (std::size_t i = 0; i < y.rows(); ++i) {
+    for (std::size_t c = 0; c < y.cols(); ++c) {
+      worst = std::max(worst, std::abs(y_permuted(i, c) - y(order[i], c)));
+      largest = std::max(largest, std::abs(y(i, c)));
+    }
+  }
+  return worst / largest;
+}
+
+/// The positions that the rows are made of.
+struct Positions {
+  OwnedMatrix<double> sinusoidal;  // [2 n, d]: the second half is where offsets lead to
+  OwnedMatrix<double> far;         // the same from a far position on
+  OwnedMatrix<double> learned;     // [n, width] or empty
+  const RotaryConfig* rotary = nullptr;
+};
+
+std::vector<std::string> columns_of(const Positions& positions) {
+  std::vector<std::string> columns = {"distance", "dot_product", "dot_product_spread", "rotation_residual",
+                                      "far_rotation_residual"};
+  if (positions.learned.rows() > 0)
+    columns.insert(columns.end(), {"learned_dot_product", "learned_dot_product_deviation"});
+  if (positions.rotary != nullptr) columns.emplace_back("rotary_kernel");
+  return columns;
+}
+
+std::vector<Cell> row_of(const PositionsOptions& options, const Positions& positions, std::size_t distance) {
+  const AtDistance sinusoidal =
+      dots_at(positions.sinusoidal.view().row_range(0, options.positions), distance);
+  std::vector<Cell> row = {static_cast<std::int64_t>(distance), sinusoidal.mean, sinusoidal.farthest,
+                           rotation_residual(positions.sinusoidal, distance),
+                           rotation_residual(positions.far, distance)};
+  if (positions.learned.rows() > 0) {
+    const AtDistance learned = dots_at(positions.learned.view(), distance);
+    row.emplace_back(learned.mean);
+    row.emplace_back(learned.deviation);
+  }
+  if (positions.rotary != nullptr) row.emplace_back(rotary_kernel(*positions.rotary, distance));
+  return row;
+}
+
+Chart chart_of(const std::string& title, const std::string& column, const std::string& axis) {
+  return {.title = title, .x = "distance", .y = {column}, .x_axis = "Distance", .y_axis = axis};
+}
+
+std::vector<Chart> charts_of(const Positions& positions) {
+  std::vector<Chart> charts = {chart_of("Sinusoidal positions", "dot_product", "Dot product")};
+  if (positions.learned.rows() > 0)
+    charts.push_back(chart_of("Learned positions", "learned_dot_product", "Mean dot product"));
+  if (positions.rotary != nullptr)
+    charts.push_back(chart_of("Rotary positions", "rotary_kernel", "Mean cosine"));
+  return charts;
+}
+
+/// The first rows and columns of the matrix itself.
+HeatmapPage matrix_page(MatrixView<const double> rows) {
+  const std::size_t count = std::min(rows.rows, kDrawnPositions);
+  const std::size_t columns = std::min(rows.cols, kDrawnColumns);
+  std::vector<double> values;
+  for (std::size_t p = 0; p < count; ++p) {
+    const auto row = rows.row(p).first(columns);
+    values.insert(values.end(), row.begin(), row.end());
+  }
+  HeatmapPage page;
+  page.scale.label = "Value";
+  page.heatmaps.push_back({"Sinusoidal Positions",
+                           "Dimension",
+                           "Position",
+                           {},
+                           {},
+                           make_array({count, columns}, std::move(values))});
+  return page;
+}
+
+/// Cosines between the first rows.
+HeatmapPage similarity_page(const std::string& title, MatrixView<const double> rows) {
+  const std::size_t count = std::min(rows.rows, kDrawnPositions);
+  std::vector<double> values;
+  for (std::size_t a = 0; a < count; ++a) {
+    for (std::size_t b = 0; b < count; ++b) {
+      const double norms = std::sqrt(dot(rows.row(a), rows.row(a)) * dot(rows.row(b), rows.row(b)));
+      values.push_back(norms > 0 ? dot(rows.row(a), rows.row(b)) / norms
+                                 : std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+  HeatmapPage page;
+  page.scale.label = "Cosine";
+  page.heatmaps.push_back(
+      {title, "Position", "Position", {}, {}, make_array({count, count}, std::move(values))});
+  return page;
+}
+
+void summarize(const PositionsOptions& options, const Positions& positions, Pool& pool, Record& summary) {
+  const auto sinusoidal = positions.sinusoidal.view().row_range(0, options.positions);
+  summary.set("smallest_distance", smallest_distance(sinusoidal, pool));
+  if (positions.learned.rows() > 0)
+    summary.set("learned_smallest_distance", smallest_distance(positions.learned.view(), pool));
+  summary.set("permutation_error", permutation_error(options, false))
+      .set("permutation_error_with_positions", permutation_error(options, true));
+}
+
+}  // namespace
+
+ExperimentResult positions_experiment(const PositionsOptions& options, Pool& pool) {
+  check(options);
+  Positions positions;
+  positions.sinusoidal = sinusoidal_positions(0, 2 * options.positions, options.d);
+  positions.far = sinusoidal_positions(options.far, 2 * options.positions, options.d);
+  if (options.model != nullptr) {
+    positions.learned = position_table(*options.model, options.positions);
+    positions.rotary = rotary_of(*options.model);
+  }
+  ExperimentResult result;
+  result.name = "positions";
+  result.seed = options.seed;
+  result.parameters.set("positions", options.positions)
+      .set("d", options.d)
+      .set("far", options.far)
+      .set("heads", options.heads)
+      .set("model", options.model != nullptr ? Value(options.model->source().given) : Value());
+  std::vector<std::vector<Cell>> rows(options.positions);
+  pool.run(options.positions, [&](std::size_t distance, std::size_t /*worker*/) {
+    rows[distance] = row_of(options, positions, distance);
+  });
+  result.rows = make_table("rows", columns_of(positions), std::move(rows));
+  summarize(options, positions, pool, result.summary);
+  result.charts = charts_of(positions);
+  const auto sinusoidal = positions.sinusoidal.view().row_range(0, options.positions);
+  result.heatmaps.push_back({"matrix", matrix_page(sinusoidal)});
+  result.heatmaps.push_back(
+      {"similarity", similarity_page("Similarity of Sinusoidal Positions", sinusoidal)});
+  if (positions.learned.rows() > 0) {
+    result.heatmaps.push_back(
+        {"learned", similarity_page("Similarity of Learned Positions", positions.learned.view())});
+  }
+  return result;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,225 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/files/mapped_file.hpp"
+#include "base/shown.hpp"
+#include "tokenizer/files/file_layouts.hpp"
+#include "tokenizer/files/sentencepiece_proto.hpp"
+#include "tokenizer/files/vocabulary_check.hpp"
+
+namespace attnctl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Model = SentencePieceModel;
+
+constexpr std::size_t kFileLimit = std::size_t{256} << 20U;
+constexpr std::size_t kLongestMerged = 1024;  // bytes: every place of a piece is tried
+constexpr std::string_view kSpace = "\u2581";
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      group = group << 8U | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    }
+    for (std::size_t k = 0; k < 4; ++k) {
+      text += i + k > bytes.size() ? '=' : kDigits[group >> (18U - 6U * k) & 0x3FU];
+    }
+  }
+  return text;
+}
+
+[[noreturn]] void refuse(const TokenizerFile& file, std::string_view what) {
+  fail(Status::bad_input, "{}: {}", file.name, what);
+}
+
+void check_supported(const TokenizerFile& file, const Model& model) {
+  if (model.algorithm == Model::Algorithm::word || model.algorithm == Model::Algorithm::character) {
+    refuse(file, fmt::format("unsupported model_type {}, supported: 1 (unigram), 2 (BPE)",
+                             static_cast<int>(model.algorithm)));
+  }
+  if (model.whitespace_as_suffix)
+    refuse(file, "unsupported treat_whitespace_as_suffix true, supported: false");
+  if (!model.escape_whitespaces) refuse(file, "unsupported escape_whitespaces false, supported: true");
+  for (const Model::Piece& piece : model.pieces) {
+    if (piece.type == Model::Type::unused && model.algorithm != Model::Algorithm::bpe) {
+      refuse(file, fmt::format("unsupported type UNUSED of the piece {}", in_quotes(piece.text)));
+    }
+    if (!std::isfinite(piece.score)) {
+      refuse(file, fmt::format("got a score that is not finite for the piece {}", in_quotes(piece.text)));
+    }
+  }
+}
+
+/// BPE: every pair of pieces that makes a piece, the best scored first.
+void make_merges(TokenizerFile& file, const Model& model) {
+  std::vector<const Model::Piece*> pieces;
+  for (const Model::Piece& piece : model.pieces) pieces.push_back(&piece);
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const auto* a, const auto* b) { return a->score > b->score; });
+  for (const Model::Piece* const made : pieces) {
+    // One that fills a gap between ids is unused and nothing makes it; another one may be on the way to more.
+    const bool unused = made->type == Model::Type::unused;
+    if (made->type != Model::Type::normal && !unused) continue;
+    const std::string_view text = made->text;
+    if (text.size() > kLongestMerged) {
+      refuse(file,
+             fmt::format("unsupported piece of {} bytes, supported: up to {}", text.size(), kLongestMerged));
+    }
+    for (std::size_t i = 1; i < text.size(); ++i) {
+      if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) continue;  // inside a character
+      if (file.table->find(text.substr(0, i)) < 0 || file.table->find(text.substr(i)) < 0) continue;
+      if (unused) refuse(file, fmt::format("unsupported type UNUSED of the piece {}", in_quotes(text)));
+      file.merges.add(text.substr(0, i), text.substr(i));
+    }
+  }
+}
+
+void set_model(TokenizerFile& file, const Model& model) {
+  Json& part = file.parts["model"];
+  const auto unknown = std::find_if(model.pieces.begin(), model.pieces.end(), [](const Model::Piece& piece) {
+    return piece.type == Model::Type::unknown;
+  });
+  part["byte_fallback"] = model.byte_fallback;
+  if (model.algorithm == Model::Algorithm::bpe) {
+    part["fuse_unk"] = true;
+    if (unknown != model.pieces.end()) part["unk_token"] = unknown->text;
+  } else if (unknown != model.pieces.end()) {
+    part["unk_id"] = static_cast<std::uint64_t>(unknown - model.pieces.begin());
+  }
+}
+
+Json replace(const char* kind, std::string_view pattern, std::string_view content) {
+  return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
+}
+
+/// Can a text be cut before each space? Not where a piece holds one inside.
+bool can_split(const Model& model) {
+  return model.algorithm == Model::Algorithm::unigram &&
+         std::none_of(model.pieces.begin(), model.pieces.end(), [](const Model::Piece& piece) {
+           return std::string_view(piece.text).find(kSpace, 1) != std::string_view::npos;
+         });
+}
+
+/// Spaces, as the model wants them. Where the text is not cut before, a space is put before it; where pieces
+/// that users defined cut it, Metaspace must do that, which knows where a text begins, but neither gives a
+/// second space to a text that begins with one nor any where spaces at the beginning were taken away. So
+/// these become one there, and at the ends of parts they are dropped, as the reference does.
+void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConfig& config) {
+  const bool prefix = config.options().boolean("add_prefix_space", model.add_dummy_prefix);
+  const bool is_cut = std::any_of(model.pieces.begin(), model.pieces.end(), [](const Model::Piece& piece) {
+    return piece.type == Model::Type::user_defined;
+  });
+  Json steps = Json::array();
+  if (!model.charsmap.empty()) {
+    steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64(model.charsmap)}});
+  }
+  if (model.remove_extra_whitespaces) {
+    steps.push_back(replace("Regex", is_cut && prefix ? "[ \u2581]+\\z" : "\\A +|[ \u2581]+\\z", ""));
+    steps.push_back(replace("Regex", " {2,}", " "));
+  }
+  const bool prepend = prefix && !is_cut;
+  if (prepend) steps.push_back({{"type", "Prepend"}, {"prepend", kSpace}});
+  if (!steps.empty()) file.parts["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
+  file.parts["pre_tokenizer"] = {{"type", "Metaspace"},
+                                 {"replacement", kSpace},
+                                 {"prepend_scheme", prefix && !prepend ? "first" : "never"},
+                                 {"split", can_split(model)}};
+  Json decoders = {replace("String", kSpace, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+  if (prefix) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1U}, {"stop", 0U}});
+  file.parts["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
+}
+
+/// Control pieces are special, those that users defined are not; both are found in texts.
+void set_added_tokens(TokenizerFile& file, const Model& model) {
+  Json& tokens = file.parts["added_tokens"] = Json::array();
+  for (const Model::Piece& piece : model.pieces) {
+    if (piece.type != Model::Type::control && piece.type != Model::Type::user_defined) continue;
+    tokens.push_back({{"id", 0U},
+                      {"content", piece.text},
+                      {"single_word", false},
+                      {"lstrip", false},
+                      {"rstrip", false},
+                      {"normalized", false},
+                      {"special", piece.type == Model::Type::control}});
+  }
+}
+
+bool is_class(const TokenizerConfig& config, std::string_view name) {
+  return config.options().string("tokenizer_class", "").starts_with(name);
+}
+
+void set_defaults(TokenizerFile& file, TokenizerConfig& config, const Model& model) {
+  for (const Model::Piece& piece : model.pieces) {
+    if (piece.type == Model::Type::unknown) config.set_default("unk_token", piece.text);
+    if (piece.type != Model::Type::control) continue;
+    if (piece.text == "<s>") config.set_default("bos_token", piece.text);
+    if (piece.text == "</s>") config.set_default("eos_token", piece.text);
+    if (piece.text == "<pad>") config.set_default("pad_token", piece.text);
+  }
+  if (!is_class(config, "T5Tokenizer")) return;
+  // The sentinels stand behind the pieces, the last one first.
+  for (std::int64_t i = config.options().integer("extra_ids", 100); i > 0; --i) {
+    if (i > 10'000) config.options().refuse("extra_ids", "got more than 10000");
+    file.parts["added_tokens"].push_back({{"id", 0U},
+                                          {"content", fmt::format("<extra_id_{}>", i - 1)},
+                                          {"single_word", false},
+                                          {"lstrip", false},
+                                          {"rstrip", false},
+                                          {"normalized", false},
+                                          {"special", true}});
+  }
+}
+
+}  // namespace
+
+TokenizerFile make_sentencepiece(std::string name, const Model& model, TokenizerConfig& config,
+                                 Wanted wanted) {
+  TokenizerFile file;
+  file.name = std::move(name);
+  for (std::size_t i = 0; i < model.pieces.size(); ++i) {
+    file.vocabulary.push_back(
+        {model.pieces[i].text, static_cast<std::int32_t>(i), static_cast<double>(model.pieces[i].score)});
+  }
+  const bool is_bpe = model.algorithm == Model::Algorithm::bpe;
+  file.parts["model"]["type"] = is_bpe ? "BPE" : "Unigram";
+  set_added_tokens(file, model);
+  if (wanted == Wanted::tokenizer) {
+    check_supported(file, model);
+    set_defaults(file, config, model);
+  }
+  add_tokens(file, config);
+  check_vocabulary(file);
+  if (wanted == Wanted::vocabulary) return file;
+  if (is_bpe) make_merges(file, model);
+  set_model(file, model);
+  set_text_parts(file, model, config);
+  const bool ends = is_class(config, "T5Tokenizer") || config.options().boolean("add_eos_token", false);
+  file.parts["post_processor"] =
+      make_template(file, config.options().boolean("add_bos_token", false) ? config.token("bos_token") : "",
+                    ends ? config.token("eos_token") : "");
+  return file;
+}
+
+TokenizerFile read_sentencepiece(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted) {
+  std::string name = escaped(path.string());
+  const std::string bytes = read_file(path, kFileLimit, Status::bad_input);
+  const Model model = parse_sentencepiece(name, bytes);
+  if (wanted == Wanted::tokenizer)
+    check_class(config, "a SentencePiece model", {"LlamaTokenizer", "T5Tokenizer"});
+  return make_sentencepiece(std::move(name), model, config, wanted);
+}
+
+}  // namespace attnctl

@@ -1,0 +1,124 @@
+#include "tokenizer/models/token_trie.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace attnctl {
+namespace {
+
+constexpr std::size_t kBytes = 256;
+
+/// Keys [begin, end) share the bytes that lead to a node, `depth` of them.
+struct Task {
+  std::size_t begin;
+  std::size_t end;
+  std::size_t depth;
+  std::uint32_t node;
+};
+
+/// One byte that follows, and the keys [begin, end) that have it.
+struct Child {
+  unsigned char byte;
+  std::size_t begin;
+  std::size_t end;
+};
+
+}  // namespace
+
+/// Lays each node's children into the first free places that fit. A search that has tried many goes to the
+/// end of the array, so that building stays linear.
+struct TokenTrie::Builder {
+  std::vector<Node>& nodes;
+  std::vector<std::uint32_t> next_free, previous_free;  // [nodes]: rings that begin at place 0, the root
+  std::vector<std::uint8_t> failures;                   // [nodes]
+  std::vector<Child> children;
+
+  explicit Builder(std::vector<Node>& all) : nodes(all) { grow(kBytes); }
+
+  void grow(std::size_t size) {
+    const std::size_t old = nodes.size();
+    nodes.resize(size);
+    next_free.resize(size);
+    previous_free.resize(size);
+    failures.resize(size);
+    for (std::size_t i = old; i < size; ++i) {
+      const auto place = static_cast<std::uint32_t>(i);
+      if (i == 0) continue;  // head of the ring
+      next_free[i] = 0;
+      previous_free[i] = previous_free[0];
+      next_free[previous_free[0]] = place;
+      previous_free[0] = place;
+    }
+  }
+
+  void take(std::uint32_t place) {
+    next_free[previous_free[place]] = next_free[place];
+    previous_free[next_free[place]] = previous_free[place];
+  }
+
+  static constexpr std::uint8_t kChances = 16;
+
+  [[nodiscard]] bool fits(std::size_t base) const {
+    return std::all_of(children.begin(), children.end(), [&](const Child& child) {
+      const std::size_t place = base + child.byte;
+      return place >= nodes.size() ||
+             (place != 0 && nodes[place].parent == kNowhere && failures[place] < kChances);
+    });
+  }
+
+  /// A place that has often been tried in vain is a hole that little fits into, and is given up.
+  std::uint32_t find_base() {
+    constexpr int kTries = 64;
+    const std::size_t first = children.front().byte;
+    std::uint32_t place = next_free[0];
+    for (int i = 0; i < kTries && place != 0; ++i) {
+      if (place >= first && fits(place - first)) return static_cast<std::uint32_t>(place - first);
+      const std::uint32_t next = next_free[place];
+      if (++failures[place] == kChances) take(place);
+      place = next;
+    }
+    return static_cast<std::uint32_t>(nodes.size());
+  }
+
+  void list_children(std::span<const Key> keys, const Task& task) {
+    children.clear();
+    for (std::size_t i = task.begin; i < task.end; ++i) {
+      const auto byte = static_cast<unsigned char>(keys[i].bytes[task.depth]);
+      if (children.empty() || children.back().byte != byte) children.push_back({byte, i, i});
+      children.back().end = i + 1;
+    }
+  }
+};
+
+TokenTrie::TokenTrie(std::span<const Key> keys) {
+  Builder builder(nodes_);
+  std::vector<Task> tasks = {{0, keys.size(), 0, kRoot}};
+  while (!tasks.empty()) {
+    Task task = tasks.back();
+    tasks.pop_back();
+    if (task.begin < task.end && keys[task.begin].bytes.size() == task.depth) {
+      nodes_[task.node].value = keys[task.begin++].value;
+    }
+    if (task.begin == task.end) continue;
+    builder.list_children(keys, task);
+    const std::uint32_t base = builder.find_base();
+    if (base + kBytes > nodes_.size()) builder.grow(base + kBytes);
+    nodes_[task.node].base = base;
+    for (const Child& child : builder.children) {
+      const std::uint32_t place = base + child.byte;
+      builder.take(place);
+      nodes_[place].parent = task.node;
+      tasks.push_back({child.begin, child.end, task.depth + 1, place});
+    }
+  }
+}
+
+std::uint32_t TokenTrie::walk(std::uint32_t node, std::string_view bytes) const {
+  for (const char byte : bytes) {
+    node = step(node, byte);
+    if (node == kNowhere) break;
+  }
+  return node;
+}
+
+}  // namespace attnctl

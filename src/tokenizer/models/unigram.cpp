@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "tokenizer/models/bpe_alphabet.hpp"
+#include "tokenizer/models/models.hpp"
+#include "tokenizer/models/token_trie.hpp"
+#include "tokenizer/models/word_cache.hpp"
+#include "tokenizer/unicode/unicode.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr double kUnknownPenalty = 10;
+constexpr std::int32_t kNone = -1;
+
+/// The best way to cut the bytes before a place.
+struct Best {
+  double score = 0;
+  std::uint32_t begin = 0;  // of the last token
+  std::int32_t id = kNone;  // of the last token; kNone: no way leads here
+};
+
+struct UnigramState final : TokenModel::State {
+  WordCache cache;
+  std::vector<Best> best;  // [bytes of the piece + 1]
+  std::vector<PieceToken> path;
+  std::vector<PieceToken> tokens;
+};
+
+class Unigram final : public TokenModel {
+ public:
+  Unigram(TokenizerFile& file, std::optional<std::int32_t> unk, bool byte_fallback)
+      : file_(file.name),
+        vocabulary_(std::move(*file.table)),
+        trie_(make_trie(file.vocabulary, vocabulary_)),
+        bytes_(byte_tokens(vocabulary_)),
+        unk_(unk.value_or(kNone)),
+        byte_fallback_(byte_fallback) {
+    const auto exists = [](std::int32_t id) { return id >= 0; };
+    if (byte_fallback_ && unk_ == kNone && std::none_of(bytes_.begin(), bytes_.end(), exists)) {
+      file.document().object("model").refuse("byte_fallback",
+                                             "got true, need tokens <0x00> to <0xFF> or an unk_id");
+    }
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& entry : file.vocabulary) {
+      scores_.push_back(entry.score);
+      least = std::min(least, entry.score);
+    }
+    unknown_score_ = least - kUnknownPenalty;
+  }
+
+  [[nodiscard]] std::unique_ptr<State> make_state() const override {
+    return std::make_unique<UnigramState>();
+  }
+  [[nodiscard]] std::optional<std::int32_t> id(std::string_view token) const override {
+    return vocabulary_.id(token);
+  }
+  [[nodiscard]] std::int32_t verbatim() const override { return unk_; }
+
+  void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override {
+    auto& own = static_cast<UnigramState&>(state);
+    const std::uint64_t hash = piece.size() <= WordCache::kLongest ? hash_of(piece) : 0;
+    if (piece.size() <= WordCache::kLongest) {
+      if (const auto found = own.cache.find(piece, hash); found.known) {
+        tokens.insert(tokens.end(), found.tokens.begin(), found.tokens.end());
+        return;
+      }
+    }
+    own.tokens.clear();
+    search(piece, own.best);
+    collect(own);
+    for (const PieceToken& token : own.path) put(piece, token, own.tokens);
+    own.cache.put(piece, hash, own.tokens);
+    tokens.insert(tokens.end(), own.tokens.begin(), own.tokens.end());
+  }
+
+ private:
+  void search(std::string_view piece, std::vector<Best>& best) const;
+  void collect(UnigramState& state) const;
+  void put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const;
+
+  std::string file_;
+  TokenTable vocabulary_;
+  TokenTrie trie_;
+  std::array<std::int32_t, 256> bytes_;
+  std::vector<double> scores_;  // [ids]
+  double unknown_score_ = 0;
+  std::int32_t unk_;  // kNone where the file has none
+  bool byte_fallback_;
+};
+
+/// Viterbi from the left. Of equal scores the one that begins earlier stays.
+void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
+  best.assign(piece.size() + 1, {});
+  const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
+    Best& target = best[end];
+    if (target.id == kNone || score > target.score) target = {score, static_cast<std::uint32_t>(begin), id};
+  };
+  for (std::size_t begin = 0; begin < piece.size();) {
+    const double score = best[begin].score;
+    std::size_t next = begin;
+    unicode::next(piece, next);
+    bool has_single = false;  // a token of this one character
+    std::uint32_t node = TokenTrie::kRoot;
+    for (std::size_t i = begin; i < piece.size(); ++i) {
+      node = trie_.step(node, piece[i]);
+      if (node == TokenTrie::kNowhere) break;
+      const std::int32_t id = trie_.value(node);
+      if (id < 0) continue;
+      offer(begin, i + 1, score + scores_[static_cast<std::size_t>(id)], id);
+      has_single |= i + 1 == next;
+    }
+    if (!has_single) {
+      if (unk_ == kNone) {
+        fail(Status::bad_input, "{}: /model/unk_id: got none, need one for text that has no token", file_);
+      }
+      offer(begin, next, score + unknown_score_, unk_);
+    }
+    begin = next;
+  }
+}
+
+/// The tokens of the best way in their order; neighbouring unknown ones are one.
+void Unigram::collect(UnigramState& state) const {
+  state.path.clear();
+  for (auto end = static_cast<std::uint32_t>(state.best.size() - 1); end > 0;) {
+    const Best& last = state.best[end];
+    const bool fuses = last.id == unk_ && !state.path.empty() && state.path.back().id == unk_;
+    if (fuses) {
+      state.path.back().begin = last.begin;
+    } else {
+      state.path.push_back({last.id, last.begin, end});
+    }
+    end = last.begin;
+  }
+  std::reverse(state.path.begin(), state.path.end());
+}
+
+/// A token; for unknown text its bytes where all have tokens, each with the range of the whole.
+void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const {
+  if (token.id != unk_) {
+    tokens.push_back(token);
+    return;
+  }
+  const std::string_view text = piece.substr(token.begin, token.end - token.begin);
+  const std::int32_t known = vocabulary_.find(text);  // the unknown token's own name, for one
+  const auto byte_id = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
+  const bool as_bytes = byte_fallback_ && known < 0 &&
+                        std::all_of(text.begin(), text.end(), [&](char c) { return byte_id(c) >= 0; });
+  if (!as_bytes) {
+    tokens.push_back({known >= 0 ? known : unk_, token.begin, token.end});
+    return;
+  }
+  for (const char byte : text) tokens.push_back({byte_id(byte), token.begin, token.end});
+}
+
+}  // namespace
+
+TokenModelPtr make_unigram(TokenizerFile& file, const PartConfig& model) {
+  std::optional<std::int32_t> unk;
+  if (model.has("unk_id")) {
+    const std::int64_t id = model.integer("unk_id");
+    if (id < 0 || static_cast<std::size_t>(id) >= file.vocabulary.size()) {
+      model.refuse("unk_id", fmt::format("got {}, need an id below {}", id, file.vocabulary.size()));
+    }
+    unk = static_cast<std::int32_t>(id);
+  }
+  return std::make_unique<Unigram>(file, unk, model.boolean("byte_fallback", false));
+}
+
+}  // namespace attnctl

@@ -1,0 +1,209 @@
+#include "tokenizer/pre_tokenizers/word_cutter.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace attnctl {
+namespace {
+
+using Letters = WordRules::Letters;
+using Tail = WordRules::Tail;
+
+constexpr std::uint16_t everything = 0xFFFF;
+constexpr std::uint16_t any_letter = unicode::regex_letter;
+constexpr std::uint16_t any_number = unicode::regex_number;
+// Characters without a class have this bit, so that every run is of characters with a bit.
+constexpr std::uint16_t unclassed = 1U << 15U;
+constexpr std::uint16_t no_punctuation = unicode::white_space | any_letter | any_number;
+
+bool is_newline(char c) {
+  return c == '\r' || c == '\n';
+}
+
+/// The same expression, written otherwise: possessive where nothing can be given back.
+constexpr std::string_view possessive_pattern =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
+constexpr WordRules possessive_rules = {Letters::behind_any, true, 3, Tail::newlines, true};
+
+}  // namespace
+
+std::string WordRules::pattern() const {
+  constexpr std::string_view capital = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])";
+  constexpr std::string_view small = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
+  const std::string endings = letters == Letters::behind_space ? "'s|'t|'re|'ve|'m|'ll|'d"
+                              : contractions                   ? "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+                                                               : "";
+  const std::string before = R"([^\r\n\p{L}\p{N}]?)";
+  std::string text;
+  if (letters == Letters::cased) {
+    const std::string ending = contractions ? endings + '?' : "";
+    text = before;
+    text.append(capital).append("*").append(small).append("+").append(ending).append("|");
+    text.append(before).append(capital).append("+").append(small).append("*").append(ending);
+  } else {
+    if (contractions) text = endings + '|';
+    text += letters == Letters::behind_space ? " ?" : before;
+    text += R"(\p{L}+)";
+  }
+  text += digits == 0 ? R"(| ?\p{N}+)" : digits == 1 ? R"(|\p{N})" : R"(|\p{N}{1,3})";
+  text += R"(| ?[^\s\p{L}\p{N}]+)";
+  if (tail != Tail::none) text += tail == Tail::newlines ? R"([\r\n]*)" : R"([\r\n/]*)";
+  if (newlines) text += R"(|\s*[\r\n]+)";
+  return text + R"(|\s+(?!\S)|\s+)";
+}
+
+std::optional<WordRules> WordRules::of(std::string_view pattern) {
+  if (pattern == possessive_pattern) return possessive_rules;
+  for (const Letters letters : {Letters::behind_space, Letters::behind_any, Letters::cased}) {
+    for (const bool contractions : {true, false}) {
+      for (const unsigned digits : {0U, 1U, 3U}) {
+        for (const Tail tail : {Tail::none, Tail::newlines, Tail::newlines_and_slashes}) {
+          for (const bool newlines : {true, false}) {
+            const WordRules rules{letters, contractions, digits, tail, newlines};
+            if (rules.pattern() == pattern) return rules;
+          }
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+WordCutter::WordCutter(const WordRules& rules) : rules_(rules), classes_(unicode::classes()) {
+  for (std::size_t i = 0; i < ascii_.size(); ++i) ascii_[i] = classes_(static_cast<char32_t>(i));
+}
+
+std::size_t WordCutter::run(std::string_view text, std::size_t i, std::uint16_t with,
+                            std::uint16_t without) const {
+  while (i < text.size()) {
+    std::size_t behind = i;
+    const auto found = static_cast<std::uint16_t>(bits(text, behind) | unclassed);
+    if ((found & with) == 0 || (found & without) != 0) break;
+    i = behind;
+  }
+  return i;
+}
+
+// All of these give `i` where their alternative does not match there.
+std::size_t WordCutter::contraction(std::string_view text, std::size_t i) const {
+  if (!rules_.contractions || i == text.size() || text[i] != '\'') return i;
+  const bool any_case = rules_.letters != Letters::behind_space;
+  std::string_view rest = text.substr(i + 1);
+  if (any_case && rest.starts_with("\u017F")) return i + 3;  // a long s
+  const auto letter = [&](std::size_t at) {
+    const char c = at < rest.size() ? rest[at] : '\0';
+    return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c + 0x20) : c;
+  };
+  const char first = letter(0);
+  if (first == 's' || first == 't' || first == 'm' || first == 'd') return i + 2;
+  const char second = letter(1);
+  const bool two = (first == 'l' && second == 'l') || ((first == 'r' || first == 'v') && second == 'e');
+  return two ? i + 3 : i;
+}
+
+std::size_t WordCutter::letters(std::string_view text, std::size_t i) const {
+  std::size_t behind = i;
+  const std::uint16_t first = bits(text, behind);
+  if ((first & any_letter) != 0) return run(text, behind, any_letter, 0);
+  const bool taken = rules_.letters == Letters::behind_space
+                         ? text[i] == ' '
+                         : !is_newline(text[i]) && (first & any_number) == 0;
+  if (!taken) return i;
+  const std::size_t end = run(text, behind, any_letter, 0);
+  return end > behind ? end : i;
+}
+
+/// Capitals* smalls+ at `i`.
+std::size_t WordCutter::capitals_and_smalls(std::string_view text, std::size_t i) const {
+  std::size_t last_small = i;  // the end of the last character that may also be a small one
+  std::size_t end = i;
+  while (end < text.size()) {
+    std::size_t behind = end;
+    const std::uint16_t found = bits(text, behind);
+    if ((found & unicode::regex_capital) == 0) break;
+    end = behind;
+    if ((found & unicode::regex_small) != 0) last_small = end;
+  }
+  const std::size_t smalls = run(text, end, unicode::regex_small, 0);
+  return smalls > end ? smalls : last_small;
+}
+
+/// Capitals+ smalls* at `i`.
+std::size_t WordCutter::capitals(std::string_view text, std::size_t i) const {
+  const std::size_t end = run(text, i, unicode::regex_capital, 0);
+  return end > i ? run(text, end, unicode::regex_small, 0) : i;
+}
+
+std::size_t WordCutter::cased(std::string_view text, std::size_t i) const {
+  std::size_t behind = i;
+  const bool before = !is_newline(text[i]) && (bits(text, behind) & (any_letter | any_number)) == 0;
+  const auto found = [&](std::size_t begin, std::size_t end) {
+    return end > begin ? contraction(text, end) : 0;
+  };
+  if (before) {
+    if (const std::size_t end = found(behind, capitals_and_smalls(text, behind))) return end;
+  }
+  if (const std::size_t end = found(i, capitals_and_smalls(text, i))) return end;
+  if (before) {
+    if (const std::size_t end = found(behind, capitals(text, behind))) return end;
+  }
+  const std::size_t end = found(i, capitals(text, i));
+  return end > 0 ? end : i;
+}
+
+std::size_t WordCutter::digits(std::string_view text, std::size_t i) const {
+  if (rules_.digits == 0) {
+    const std::size_t begin = text[i] == ' ' ? i + 1 : i;
+    const std::size_t end = run(text, begin, any_number, 0);
+    return end > begin ? end : i;
+  }
+  std::size_t end = i;
+  for (unsigned count = 0; count < rules_.digits && end < text.size(); ++count) {
+    std::size_t behind = end;
+    if ((bits(text, behind) & any_number) == 0) break;
+    end = behind;
+  }
+  return end;
+}
+
+std::size_t WordCutter::punctuation(std::string_view text, std::size_t i) const {
+  const std::size_t begin = text[i] == ' ' ? i + 1 : i;
+  std::size_t end = run(text, begin, everything, no_punctuation);
+  if (end == begin) return i;
+  const bool slashes = rules_.tail == Tail::newlines_and_slashes;
+  const auto in_tail = [&](char c) { return is_newline(c) || (slashes && c == '/'); };
+  while (rules_.tail != Tail::none && end < text.size() && in_tail(text[end])) ++end;
+  return end;
+}
+
+std::size_t WordCutter::white_space(std::string_view text, std::size_t i) const {
+  const std::size_t end = run(text, i, unicode::white_space, 0);
+  if (rules_.newlines) {
+    const std::size_t newline = text.substr(i, end - i).find_last_of("\r\n");
+    if (newline != std::string_view::npos) return i + newline + 1;
+  }
+  if (end == text.size()) return end;
+  // The last one is left to what follows, where there are more.
+  std::size_t last = end;
+  unicode::previous(text, last);
+  return last > i ? last : end;
+}
+
+std::size_t WordCutter::end(std::string_view text, std::size_t i) const {
+  std::size_t end = i;
+  if (rules_.letters == Letters::cased) {
+    end = cased(text, i);
+  } else {
+    end = contraction(text, i);
+    if (end == i) end = letters(text, i);
+  }
+  if (end == i) end = digits(text, i);
+  if (end == i) end = punctuation(text, i);
+  return end > i ? end : white_space(text, i);
+}
+
+}  // namespace attnctl

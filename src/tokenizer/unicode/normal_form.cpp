@@ -1,0 +1,175 @@
+#include "tokenizer/unicode/normal_form.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <unicode/uchar.h>
+#include <unicode/unorm2.h>
+#include <unicode/utf16.h>
+
+#include "base/error.hpp"
+#include "tokenizer/unicode/unicode.hpp"
+
+namespace attnctl {
+namespace {
+
+// The year of the reference's tables. By Unicode's stability policy the forms of characters that were there
+// have not changed since; those that came later have no mapping and class 0 for it.
+constexpr unsigned tables_version = 9;
+constexpr std::int32_t longest_decomposition = 64;  // UTF-16 units; the longest has 18
+
+using Instance = const UNormalizer2* (*)(UErrorCode*);
+
+const UNormalizer2* instance(Instance get) {
+  UErrorCode status = U_ZERO_ERROR;
+  const UNormalizer2* normalizer = get(&status);
+  if (U_FAILURE(status)) fail(Status::environment, "ICU has no normalization data: {}", u_errorName(status));
+  return normalizer;
+}
+
+bool is_known(char32_t c) {
+  return unicode::is_as_old_as(c, tables_version);
+}
+
+std::uint8_t combining_class(char32_t c) {
+  if (c < 0x300) return 0;
+  const std::uint8_t value = u_getCombiningClass(static_cast<UChar32>(c));
+  return value != 0 && is_known(c) ? value : 0;
+}
+
+void decompose(const UNormalizer2* normalizer, char32_t c, std::vector<ChangedCharacter>& out) {
+  std::array<UChar, longest_decomposition> units{};
+  UErrorCode status = U_ZERO_ERROR;
+  const std::int32_t size = unorm2_getDecomposition(normalizer, static_cast<UChar32>(c), units.data(),
+                                                    longest_decomposition, &status);
+  if (size < 0 || U_FAILURE(status) || !is_known(c)) {
+    out.push_back({c, 0});
+    return;
+  }
+  for (std::int32_t i = 0; i < size;) {
+    const int change = i == 0 ? 0 : 1;
+    UChar32 part = 0;
+    U16_NEXT(units, i, size, part);
+    out.push_back({static_cast<char32_t>(part), change});
+  }
+}
+
+/// Sorts marks by their classes, between characters of class 0.
+void order_marks(std::vector<ChangedCharacter>& run) {
+  const auto is_starter = [](const ChangedCharacter& x) { return combining_class(x.c) == 0; };
+  for (auto first = run.begin(); first != run.end();) {
+    first = std::find_if_not(first, run.end(), is_starter);
+    const auto last = std::find_if(first, run.end(), is_starter);
+    std::stable_sort(first, last, [](const ChangedCharacter& a, const ChangedCharacter& b) {
+      return combining_class(a.c) < combining_class(b.c);
+    });
+    first = last;
+  }
+}
+
+char32_t composed(const UNormalizer2* normalizer, char32_t a, char32_t b) {
+  const UChar32 pair = unorm2_composePair(normalizer, static_cast<UChar32>(a), static_cast<UChar32>(b));
+  return pair >= 0 && is_known(static_cast<char32_t>(pair)) ? static_cast<char32_t>(pair) : 0;
+}
+
+/// Ideographs and the like: most of Unicode, and none of them has a mapping.
+bool has_no_mappings(char32_t first) {
+  return (first >= 0x3400 && first < 0xA000) || (first >= 0x17000 && first < 0x1B000) ||
+         (first >= 0x20000 && first < 0x2F800) || first >= 0x30000;
+}
+
+}  // namespace
+
+const NormalForm& NormalForm::get(Kind kind) {
+  switch (kind) {
+    case nfc: {
+      static const NormalForm form(nfc);
+      return form;
+    }
+    case nfd: {
+      static const NormalForm form(nfd);
+      return form;
+    }
+    case nfkc: {
+      static const NormalForm form(nfkc);
+      return form;
+    }
+    case nfkd:
+      break;
+  }
+  static const NormalForm form(nfkd);
+  return form;
+}
+
+NormalForm::NormalForm(Kind kind) : kind_(kind) {
+  struct Making {
+    const UNormalizer2* normalizer;
+    UProperty quick_check;
+    std::vector<std::uint8_t> bits;
+  };
+  struct Row {
+    Instance instance;
+    UProperty quick_check;
+  };
+  static constexpr Row rows[] = {{unorm2_getNFCInstance, UCHAR_NFC_QUICK_CHECK},
+                                 {unorm2_getNFDInstance, UCHAR_NFD_QUICK_CHECK},
+                                 {unorm2_getNFKCInstance, UCHAR_NFKC_QUICK_CHECK},
+                                 {unorm2_getNFKDInstance, UCHAR_NFKD_QUICK_CHECK}};
+  Making making{instance(rows[kind].instance), rows[kind].quick_check,
+                std::vector<std::uint8_t>(unicode::code_points, 0)};
+  u_enumCharTypes(
+      [](const void* context, UChar32 first, UChar32 limit, UCharCategory category) -> UBool {
+        auto& made = *static_cast<Making*>(const_cast<void*>(context));  // ICU's way to hand it through
+        constexpr std::uint32_t bare = U_GC_CN_MASK | U_GC_CC_MASK | U_GC_CO_MASK | U_GC_CS_MASK;
+        if ((bare >> static_cast<unsigned>(category) & 1U) != 0) return true;
+        if (has_no_mappings(static_cast<char32_t>(first))) return true;
+        for (UChar32 c = first; c < limit; ++c) {
+          std::uint8_t bits = 0;
+          if (u_getIntPropertyValue(c, made.quick_check) == UNORM_NO) bits |= changes_bit;
+          if (unorm2_hasBoundaryBefore(made.normalizer, c) == 0) bits |= joins_bit;
+          if (bits != 0 && is_known(static_cast<char32_t>(c))) made.bits[static_cast<std::size_t>(c)] = bits;
+        }
+        return true;
+      },
+      &making);
+  bits_ = unicode::CodePointTable<std::uint8_t>(making.bits);
+}
+
+void NormalForm::apply(std::span<const char32_t> run, std::vector<ChangedCharacter>& out) const {
+  const bool compatible = kind_ == nfkc || kind_ == nfkd;
+  const UNormalizer2* normalizer = instance(compatible ? unorm2_getNFKCInstance : unorm2_getNFCInstance);
+  out.clear();
+  for (const char32_t c : run) decompose(normalizer, c, out);
+  order_marks(out);
+  if (kind_ == nfc || kind_ == nfkc) compose(out);
+}
+
+void NormalForm::compose(std::vector<ChangedCharacter>& run) const {
+  const UNormalizer2* normalizer = instance(unorm2_getNFCInstance);
+  constexpr std::size_t none = static_cast<std::size_t>(-1);
+  std::size_t kept = 0;
+  std::size_t starter = none;  // place of the last character of class 0
+  int last_class = 0;          // of the last one kept behind the starter; 0: nothing is
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    const ChangedCharacter mark = run[i];
+    const int mark_class = combining_class(mark.c);
+    // A character of the same class, or of none, between the two keeps them apart.
+    const bool reaches = starter != none && (last_class == 0 || last_class < mark_class);
+    const char32_t pair = reaches ? composed(normalizer, run[starter].c, mark.c) : 0;
+    if (pair != 0) {
+      run[starter] = {pair, run[starter].change + mark.change - 1};
+      continue;
+    }
+    if (mark_class == 0) starter = kept;
+    last_class = mark_class;
+    run[kept++] = mark;
+  }
+  run.resize(kept);
+}
+
+}  // namespace attnctl
