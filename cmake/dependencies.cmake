@@ -1,4 +1,4 @@
-# Everything comes from Debian packages (scripts/bootstrap names them).
+# All dependencies are Debian packages (scripts/bootstrap lists them).
 set(wanted_blas "${BLA_VENDOR}")  # the user's; FindBLAS, which xtensor-blas calls, sets one where there is none
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
@@ -28,7 +28,7 @@ endif()
 
 find_path(GMP_INCLUDE_DIR gmpxx.h REQUIRED)
 find_library(GMP_LIBRARY gmp REQUIRED)
-find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # 0.8 and newer are a header alone
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # header-only since 0.8
 
 add_library(attnctl_dependencies INTERFACE)
 target_include_directories(attnctl_dependencies SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR} ${GMP_INCLUDE_DIR}

@@ -1,5 +1,5 @@
-# The binary, its man pages and its completions. Pages and completions are made by the binary itself; a build
-# of the target `attnctl` alone has none, and installs without them.
+# Installs the program, its man pages and its completions. The program generates pages and completions in the
+# default target; after building only the target `attnctl` they are missing and are not installed.
 set_target_properties(attnctl PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS attnctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
@@ -18,7 +18,7 @@ add_completion(bash attnctl bash-completion/completions)
 add_completion(zsh _attnctl zsh/site-functions)
 add_completion(fish attnctl.fish fish/vendor_completions.d)
 
-# The program's page, then one for each command, as git has them.
+# A man page for the program and one for each command, as in git.
 find_program(HELP2MAN help2man)
 function(add_page page description command)
   add_custom_command(OUTPUT ${extras_dir}/${page}.1

@@ -1,4 +1,4 @@
-# The headers that most sources include, parsed once. Sources still include what they use.
+# Precompiles the headers that most sources include. Sources still include all headers that they use.
 set(precompiled_headers
   <algorithm> <array> <chrono> <cmath> <cstddef> <cstdint> <deque> <filesystem> <fstream> <functional> <map> <memory>
   <mutex> <numbers> <numeric> <optional> <random> <ranges> <set> <span> <sstream> <string> <string_view> <thread>

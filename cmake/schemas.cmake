@@ -1,4 +1,4 @@
-# The schemas of schemas/*.json become part of the library: GCC 12 has no #embed.
+# Compiles schemas/*.json into the library. (GCC 12 does not support #embed.)
 file(GLOB schema_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/schemas/*.json)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${schema_files})
 set(schema_rows "")
