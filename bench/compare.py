@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""attnctl beside what else does the same work on this machine, measured in turns in one run, as tables.
+"""Compares attnctl with other programs ("peers") on this machine, in turns in one run, and prints tables.
 
     compare.py [--rows a,c] [--rounds 5] [--threads 2] [--quick] [--long] [--write docs/performance.md]
 
-Needs bench/peers/requirements.txt. Every peer is a process of its own. A round runs the peers and attnctl one
-after the other; times are medians over the rounds, `ratio` is the median of the rounds' ratios of the peer's time
-to attnctl's, MiB the largest resident memory. Models of random weights are made in a temporary folder ($TMPDIR,
-about 2 GB) that does not stay. On a quiet machine the whole takes some 20 minutes.
+Needs bench/peers/requirements.txt. Each peer runs as a separate process. A round runs the peers and attnctl one after the
+other. Times are medians over the rounds. `ratio` is the median, over the rounds, of the peer's time divided by attnctl's.
+MiB is the largest resident memory. Models with random weights are made in a temporary folder ($TMPDIR, about 2 GB), which is
+removed at the end. On a quiet machine all tables take about 20 minutes.
 """
 import argparse
 import os

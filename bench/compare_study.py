@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Whether bench/peers/study.py measures what attnctl does: the largest deviations of the two, measure by measure.
+"""Checks that bench/peers/study.py and attnctl measure the same: prints the largest deviation for each measure.
 
     compare_study.py MODEL TREEBANK [--attnctl build/attnctl] [--python PYTHON] [--threads 2]
 
-Fails where a deviation is above its bound. Both compute in float32. The probe's tokens are drawn by each for itself. Blocks
-are short, so that `pairs` compares all rows; its CKA is left out, being that of all rows in the peer and an estimate
-from some of them in attnctl.
+Fails if a deviation exceeds its bound. Both compute in float32. Each draws its own tokens for the probe. Blocks are short, so
+that `pairs` compares all rows. CKA is left out, because the peer uses all rows and attnctl a sample.
 """
 import argparse
 import json
@@ -55,7 +54,7 @@ def by_head_value(study: dict, section: str, field: str) -> list:
 
 
 def shares(study: dict, section: str, names: dict) -> dict:
-    """Of "special" and "repeats": by name, a share a head."""
+    """Returns the shares of "special" and "repeats" by name, one per head."""
     found = {}
     for record in study[section]:
         name = names[record["token"] if section == "special" else record["kind"]]

@@ -1,11 +1,10 @@
-"""Texts a second on one thread, attnctl beside the `tokenizers` library (Rust), and the time to load 128,000 entries.
+"""Compares attnctl with the `tokenizers` library (Rust): texts per second on one thread, and the time to load 128,000 entries.
 
 venv/bin/python bench/compare_tokenizers.py BENCH TEXT... [--model NAME=DIR] [--work DIR] [--rounds 5]
 
-BENCH is attnctl_tokenizer_bench, TEXT a file of lines or a treebank (.conllu: its `# text =`). Tokenizers of 16,000
-entries are trained on the texts themselves (WordPiece, byte-level BPE, SentencePiece BPE, Unigram; --work keeps them),
-models are added by --model. Both read the same lines in turns in every round, with empty caches and again; of each the
-best pass counts.
+BENCH is attnctl_tokenizer_bench. TEXT is a file of lines or a treebank (.conllu: its `# text =`). Tokenizers with 16,000
+entries are trained on the texts (WordPiece, byte-level BPE, SentencePiece BPE, Unigram; --work keeps them). --model adds a
+model's tokenizer. In each round both read the same lines in turns, with empty and with filled caches. The best pass counts.
 """
 import argparse
 import os
@@ -80,7 +79,7 @@ def train_all(work: Path, texts: list[str], size: int = 16000) -> None:
 
 
 def make_large(directory: Path) -> None:
-    """A byte-level BPE whose merges join random tokens, shorter ones more often."""
+    """Makes a byte-level BPE whose merges join random tokens, preferably short ones."""
     chosen = random.Random(1)
     tokens = sorted(pre.ByteLevel.alphabet())
     known, merges = set(tokens), []
@@ -107,7 +106,7 @@ def ours(bench: Path, directory: Path, *arguments: str) -> list[float]:
 
 
 def compare(bench: Path, directory: Path, texts: list[str], file: Path, rounds: int) -> None:
-    """Both with empty caches, and again with what they keep of the words they met."""
+    """Measures both with empty caches, and again with the caches of the previous pass."""
     best = {"ours": [float("inf")] * 2, "theirs": [float("inf")] * 2}
 
     def keep(whose: str, first: float, again: float) -> None:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How the time of `forward` grows with tokens, layers, heads, width and sentences: a law fitted on half of the points.
+"""Measures how the time of `forward` grows with tokens, layers, heads, width and sentences, and fits a law on half of the points.
 
     cost_law.py [--threads 2] [--rounds 3] [--write docs/performance.md]
 
-Needs bench/peers/requirements.txt, to make models of BERT's layout (MLP of 4 d) in a temporary folder. Every round
-measures all points, so that each sees the machine at several times; the smallest time counts. Prints the law and the
-table of docs/performance.md.
+Needs bench/peers/requirements.txt to make models in BERT's layout (MLP of 4 d) in a temporary folder. Each round measures all
+points, so that each point is measured at several times; the smallest time counts. Prints the law and the table of
+docs/performance.md.
 """
 import argparse
 import json
@@ -28,7 +28,7 @@ class Point:
     sentences: int = 1
 
     def terms(self) -> list[float]:
-        """GFLOP of products, million attention weights, MB of weights in float32."""
+        """Returns GFLOP of products, million attention weights, and MB of weights in float32."""
         tokens, pairs = self.sentences * self.n, self.sentences * self.n**2
         products = self.layers * (24 * tokens * self.d**2 + 4 * pairs * self.d) / 1e9
         return [products, self.layers * self.heads * pairs / 1e6, 48 * self.layers * self.d**2 / 1e6]
@@ -70,7 +70,7 @@ def model_name(point: Point) -> str:
 
 
 def config_of(point: Point, model: Path) -> Path:
-    """The same weights with other heads."""
+    """Returns the configuration of the same weights with another number of heads."""
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     path = model / f"{point.heads}.json"
     path.write_text(json.dumps(config | {"num_attention_heads": point.heads}), encoding="utf-8")
@@ -85,7 +85,7 @@ def measure(options: argparse.Namespace, point: Point, models: Path) -> dict:
 
 
 def solved(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """Gauss with pivots, of the few equations of a fit."""
+    """Solves the few linear equations of a fit by Gaussian elimination with pivoting."""
     rows = [[*row, value] for row, value in zip(matrix, right)]
     for i in range(len(rows)):
         rows[i:] = sorted(rows[i:], key=lambda row: -abs(row[i]))
@@ -97,7 +97,7 @@ def solved(matrix: list[list[float]], right: list[float]) -> list[float]:
 
 
 def fitted(times: dict[Point, float]) -> list[float]:
-    """Least squares of the relative deviation; a term that would be negative is left out."""
+    """Fits by least squares of the relative deviation. A term that would be negative is left out."""
     points = [point for point in POINTS if point.fit]
     used = list(range(len(NAMES)))
     while True:

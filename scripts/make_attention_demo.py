@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Write data/attention-demo.json, data/sentences.jsonl and data/sentences.txt; needs Python alone.
+"""Write data/attention-demo.json, data/sentences.jsonl and data/sentences.txt. Needs only Python.
 
-The demo is the bare attention mechanism in a file that a person can read: four heads over the
-words of three sentences, with random numbers where a trained model would have learned ones.
+The demo is bare multi-head attention in a readable file: four heads over the words of three sentences, with random weights.
 """
 
 import argparse
@@ -22,7 +21,7 @@ NOTE = ("Embedding and projections are random draws of a seeded generator "
 
 
 def words(sentence: str) -> list[str]:
-    """Words, contractions whole, and punctuation by itself."""
+    """Splits text into words (contractions stay whole) and punctuation marks."""
     return re.findall(r"\w+(?:'\w+)?|[^\w\s]", sentence)
 
 
@@ -31,10 +30,10 @@ def normal_matrix(draw: random.Random, rows: int, columns: int, deviation: float
 
 
 def demo() -> dict:
-    """Row-vector convention: W_q, W_k, W_v [d, heads * k], W_o [heads * k, d], embedding [V, d]."""
+    """Uses the row-vector convention: W_q, W_k, W_v [d, heads * k], W_o [heads * k, d], embedding [V, d]."""
     draw = random.Random(SEED)
     vocabulary = list(dict.fromkeys(word for _, text in SENTENCES for word in words(text)))
-    spread = math.sqrt(2 / (D_MODEL + D_MODEL // HEADS))  # the textbooks' own initialisation
+    spread = math.sqrt(2 / (D_MODEL + D_MODEL // HEADS))  # initialisation of the textbooks
     weights = {"config": {"model_type": "attention", "heads": HEADS, "position": "sinusoidal",
                           "note": NOTE, "vocab": vocabulary}}
     for name in ("W_q", "W_k", "W_v", "W_o"):

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Write data/dna-attention.json and data/dna.jsonl; needs Python alone.
+"""Write data/dna-attention.json and data/dna.jsonl. Needs only Python.
 
-Attention over other sequences than text: two strands of DNA as tokens, of unlike lengths, and a
-layer of two heads. Head 0 is built to look at the bases that pair with its own; head 1 is random
-draws, for comparison. Nothing here is trained.
+An example of sequences other than text: two strands of DNA of different lengths, and a layer of two heads. Head 0 is
+constructed so that each base attends to the bases with which it pairs. Head 1 is random. Nothing is trained.
 """
 
 import argparse
@@ -17,14 +16,14 @@ SEED = 16
 VOCABULARY = ["[PAD]", "[CLS]", "A", "C", "G", "T"]
 PAIRS = {"A": "T", "C": "G", "G": "C", "T": "A"}
 D_HEAD = 4
-GAIN = 3.0  # of the built queries and keys: a pair scores GAIN * GAIN / sqrt(D_HEAD) = 4.5
+GAIN = 3.0  # size of the constructed queries and keys: the score of a pair is GAIN * GAIN / sqrt(D_HEAD) = 4.5
 NOTE = ("Head 0 is built so that a base looks at those it pairs with; head 1 and the values are random "
         "draws of a seeded generator (scripts/make_dna_attention.py). Nothing is trained.")
 STRANDS = {"tata": "TATAAAGGCGCC", "gc": "GGGCGG"}
 
 
 def pairing(read: dict[str, int]) -> list[list[float]]:
-    """[V, D_HEAD]: GAIN where a token reads a channel."""
+    """Returns [V, D_HEAD]: GAIN if a token reads a channel, otherwise 0."""
     return [[GAIN if read.get(token) == channel else 0.0 for channel in range(D_HEAD)]
             for token in VOCABULARY]
 
@@ -34,7 +33,7 @@ def beside(first: list[list[float]], second: list[list[float]]) -> list[list[flo
 
 
 def model() -> dict:
-    """The embedding is the identity, so that a row of a projection belongs to a token."""
+    """The embedding is the identity, so each row of a projection belongs to a token."""
     draw = random.Random(SEED)
     size = len(VOCABULARY)
     channel = {base: number for number, base in enumerate(PAIRS)}
@@ -49,7 +48,7 @@ def model() -> dict:
 
 
 def sequences() -> str:
-    """Padded to one length; the mask is 0 where a key is padding."""
+    """Pads the sequences to the same length. The mask is 0 for padding keys."""
     longest = 1 + max(len(strand) for strand in STRANDS.values())
     lines = []
     for name, strand in STRANDS.items():

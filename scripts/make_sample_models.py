@@ -1,26 +1,25 @@
 #!/usr/bin/env python3
 """Make the bundled models data/tiny-llama and data/tiny-bert, and measure them.
 
-    scripts/make_sample_models.py llama|bert   train one and write its files
-    scripts/make_sample_models.py vocabulary   write both tokenizers and the sentences only
-    scripts/make_sample_models.py readme       measure both and write data/README.md
+    scripts/make_sample_models.py llama|bert   train one model and write its files
+    scripts/make_sample_models.py vocabulary   write only both tokenizers and the sentences
+    scripts/make_sample_models.py readme       measure both models and write data/README.md
 
 Needs the texts (Debian 12, as root):
     apt-get install bible-kjv bible-kjv-text wordnet-base
-and Python 3.11 or later with (versions the bundled files were made with):
+and Python 3.11 or later with these packages (the versions that made the bundled files):
     torch 2.13, transformers 5.23, tokenizers 0.23, safetensors 0.8
 
-Neither building nor testing attnctl needs any of this. About 10 minutes a model on three idle
-cores; on a busy machine set OMP_WAIT_POLICY=passive. A training that was interrupted goes on from
-its last hundredth step when started again. The same seed, versions and number of threads give the
-same weights on the same machine.
+Building and testing attnctl do not need this script. Training takes about 10 minutes per model on three idle cores. On a
+busy machine set OMP_WAIT_POLICY=passive. An interrupted training continues from its last checkpoint, of which there is one
+per hundred steps. The same seed, versions and number of threads give the same weights on the same machine.
 """
 
 import argparse
 from pathlib import Path
 
 SEED = 20
-STATE = "training.pt"  # beside the model until its training ends; start again to go on
+STATE = "training.pt"  # checkpoint next to the model while it is being trained
 DATA = Path(__file__).resolve().parent.parent / "data"
 
 
@@ -33,7 +32,7 @@ def parse() -> argparse.Namespace:
 
 
 def save_weights(model, folder: Path) -> None:
-    """F16 halves the files; the measurements are of the weights as saved."""
+    """Saves weights as F16, which halves the files. The measurements use the saved weights."""
     model.half().save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     (folder / "model.safetensors").chmod(0o644)
@@ -41,7 +40,7 @@ def save_weights(model, folder: Path) -> None:
 
 def main() -> None:
     arguments = parse()
-    import torch  # after the arguments: --help should not need it
+    import torch  # imported after parsing, so that --help works without it
     from sample_models import bert, llama, vocabulary
     from sample_models.corpus import read_corpus
 

@@ -1,9 +1,9 @@
-"""Writes a checkpoint of llama's layout with small random weights: config.json and sharded safetensors.
+"""Writes a checkpoint in llama's layout with small random weights: config.json and sharded safetensors.
 
   python3 make_checkpoint.py DIR                       6 GB in bfloat16
   python3 make_checkpoint.py DIR --layers 12 --width 768 --inner 2048 --heads 12 --kv-heads 4
 
-Needs NumPy alone. The same arguments give the same bytes. One tensor at a time is in memory.
+Needs only NumPy. The same arguments give the same bytes. Only one tensor is in memory at a time.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def arguments():
 
 
 def shapes(args):
-    """Names and shapes in the order of the file."""
+    """Returns names and shapes in the order of the file."""
     d, kv = args.width, args.width // args.heads * args.kv_heads
     yield "model.embed_tokens.weight", (args.vocabulary, d)
     for i in range(args.layers):
@@ -56,11 +56,11 @@ def values(shape, dtype, random):
         numbers += 1
     if dtype == "f32":
         return numbers
-    return (numbers.view(np.uint32) >> 16).astype(np.uint16)  # towards zero: good enough for random ones
+    return (numbers.view(np.uint32) >> 16).astype(np.uint16)  # rounds towards zero, which is sufficient for random weights
 
 
 def shards(args, item):
-    """Tensors of each file."""
+    """Assigns tensors to files."""
     files, size = [[]], 0
     for name, shape in shapes(args):
         bytes_ = int(np.prod(shape)) * item

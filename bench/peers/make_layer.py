@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A bare layer of random weights: make_layer.py FILE.npz D HEADS, and FILE.json, its configuration."""
+"""make_layer.py FILE.npz D HEADS: writes a bare attention layer with random weights, and its configuration as FILE.json.
+"""
 import json
 import sys
 from pathlib import Path

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Models of random weights in float32, of the shapes that are compared, as `transformers` saves them.
+"""Makes models with random float32 weights in the compared shapes, as `transformers` saves them.
 
     make_models.py FOLDER NAME...      writes FOLDER/NAME
 """
@@ -20,7 +20,7 @@ CONFIGS = {
 
 
 def config_of(name: str):
-    """One of CONFIGS, or bert-D-L: L layers of width D, with heads of 64."""
+    """Returns one of CONFIGS, or for bert-D-L: L layers of width D, with heads of 64."""
     if name in CONFIGS:
         return CONFIGS[name]()
     d, layers = map(int, name.split("-")[1:])

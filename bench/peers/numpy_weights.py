@@ -3,10 +3,9 @@
 
     numpy_weights.py MODEL.npz HEADS float64|float32|textbook
 
-For the QK and the OV circuit of every head the singular values, and the Frobenius cosines of all heads. float64 (as in
-attnctl) and float32, which leaves six digits: thin QR of both factors and the SVD of the core; cosines by one float32
-product of all slices a side. `textbook` is what one writes from the definition, in torch: every circuit formed, its
-SVD, cosines of the flattened circuits.
+For the QK and OV circuit of every head: singular values, and the Frobenius cosines of all pairs of heads. float64 (as
+attnctl) and float32 (six digits): thin QR of both factors and the SVD of the core; cosines from one float32 product of all
+slices per side. `textbook`: the definition in torch, with every circuit formed, its SVD, and cosines of the flattened circuits.
 """
 import sys
 
@@ -33,7 +32,7 @@ def open_peer():
 
     def cosines(left, right, norms):
         flat = [side.reshape(d, -1) for side in (left, right)]
-        products = [side.T @ side for side in flat]  # NumPy makes half of it and copies: the two are the same matrix
+        products = [side.T @ side for side in flat]  # the matrix is symmetric: NumPy computes half of it
         k = left.shape[2]
         sums = (products[0] * products[1]).reshape(h, k, h, k).sum((1, 3), dtype=np.float64)
         return sums / np.outer(norms, norms)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A sentence's patterns and the entropy of every head, as JSON: python_stack.py MODEL TEXT OUT THREADS."""
+"""python_stack.py MODEL TEXT OUT THREADS: writes the patterns of a sentence and the entropy of every head as JSON.
+"""
 import json
 import sys
 

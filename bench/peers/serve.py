@@ -1,4 +1,5 @@
-"""A peer as a process of its own: it says that it is there, then answers requests, a JSON object a line."""
+"""Runs a peer as a separate process: it reports that it is ready, then answers requests, one JSON object per line.
+"""
 import json
 import os
 import statistics
@@ -7,7 +8,7 @@ import time
 
 
 def peak_mib() -> float | None:
-    """The largest resident memory since `reset_peak`, or since the process began where it cannot be reset."""
+    """Returns the largest resident memory since `reset_peak`, or since the start if it cannot be reset."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
@@ -30,7 +31,7 @@ def milliseconds(work) -> float:
 
 
 class Timer:
-    """Runs of one work: warmed up when it is new, memory counted from there."""
+    """Times runs of one task, after a warm-up at its first request. Memory counts from there."""
 
     def __init__(self):
         self.last = None
@@ -45,9 +46,10 @@ class Timer:
 
 
 def serve(open_peer) -> None:
-    """`open_peer()` gives the peer's name with its version, and the function that answers a request."""
+    """Runs the loop. `open_peer()` returns the peer's name with its version, and the function that answers a request.
+    """
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print goes to standard error
+    os.dup2(2, 1)  # output of libraries goes to standard error
 
     def reply(value: dict) -> None:
         print(json.dumps(value), file=replies, flush=True)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What `attnctl study` measures, over a treebank and with a model of BERT's kind, in PyTorch and NumPy.
+"""Measures the same as `attnctl study`, over a treebank and with a BERT-like model, in PyTorch and NumPy.
 
     study.py MODEL TREEBANK THREADS [--out RESULTS.json]
 
-With --out it runs once and writes its numbers (compare_study.py sets them beside attnctl's), else it answers requests
-(serve.py), each a study of TREEBANK with a model that is loaded. Eager attention, padded batches of sentences of similar lengths.
-Left out: intervals of trees, roles.
+With --out it runs once and writes its numbers, which compare_study.py compares with attnctl's. Otherwise it answers requests
+(serve.py); each is a study of TREEBANK with the loaded model. Uses eager attention and padded batches of sentences of similar
+length. Computes no intervals of trees and no roles.
 """
 import argparse
 import json
@@ -45,7 +45,7 @@ class Study:
                 lambda _, inputs, i=i: self.outputs.__setitem__(i, inputs[0]))
 
     def patterns(self, ids, valid):
-        """Of each layer [b, h, n, n]; rows of padding are zero."""
+        """Returns [b, h, n, n] for each layer; rows of padding are zero."""
         out = self.model(input_ids=ids, attention_mask=valid.long(), output_attentions=True)
         return [a * valid[:, None, :, None] for a in out.attentions]
 
@@ -82,7 +82,7 @@ class Study:
                 "rollout": rollout.results(), "probe": self.probe()}  # fmt: skip
 
     def probe(self):
-        """Random tokens said twice, and the control."""
+        """A random sequence, repeated once, and its control."""
         draw = self.torch.Generator().manual_seed(0)
         count = 2 * COPY
         drawn = self.torch.rand(PROBES, self.model.config.vocab_size - 1000, generator=draw).topk(count).indices + 1000

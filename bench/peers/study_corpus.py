@@ -1,4 +1,4 @@
-"""A treebank for study.py: sentences of CoNLL-U with tokens, and batches of similar lengths."""
+"""Reads a treebank for study.py: sentences of CoNLL-U with tokens, in batches of similar length."""
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-BLOCK_TOKENS = 4096  # as attnctl cuts a corpus, for halves of it
-RUN = 8  # sentences of a block that are drawn together
+BLOCK_TOKENS = 4096  # block size of attnctl, for even and odd blocks
+RUN = 8  # consecutive sentences of a block in the same bootstrap group
 GROUPS = 64
 
 
@@ -20,8 +20,8 @@ class Sentence:
     ids: list = None
     special: list = None
     pieces: list = None  # [tokens] (begin, end)
-    kept: list = field(default_factory=list)  # words with a piece
-    group: int = 0  # of the bootstrap; even ones are of even blocks
+    kept: list = field(default_factory=list)  # words with a token
+    group: int = 0  # bootstrap group; even groups contain even blocks
 
 
 def read(path):
@@ -66,14 +66,14 @@ def tokenized(path, tokenizer):
         if tokens and tokens + len(sentence.ids) > BLOCK_TOKENS:
             block, tokens, place = block + 1, 0, 0
         tokens += len(sentence.ids)
-        runs = GROUPS // 2  # of a half: groups of even blocks are even
+        runs = GROUPS // 2  # groups of even blocks are even
         sentence.group = 2 * ((block // 2 * 31 + place // RUN) % runs) + block % 2
         place += 1
     return sentences
 
 
 def membership(sentence):
-    """[words, tokens] of bool: the pieces of each word."""
+    """Returns [words, tokens] of bool: the tokens of each word."""
     pieces, words = np.array(sentence.pieces), np.array(sentence.spans)
     shared = np.maximum(pieces[:, 0], words[:, :1]) < np.minimum(pieces[:, 1], words[:, 1:])
     return shared & (np.array(sentence.special) == 0)
@@ -92,7 +92,7 @@ class Batch:
 
 
 def batches(sentences, relations, most_tokens):
-    """Sentences by length, so that hardly anything is padding."""
+    """Yields sentences sorted by length, so that there is almost no padding."""
     frequencies = Counter(i for s in sentences for i in s.ids)
     order = sorted(sentences, key=lambda s: len(s.ids))
     while order:

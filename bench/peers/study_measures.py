@@ -1,5 +1,6 @@
-"""What study.py measures, as a PyTorch and NumPy user would write it to be fast: tensors over all sentences, heads and rows of
-a batch; sums in double. A layer's patterns come as [sentences, heads, n, n], rows of padding set to zero."""
+"""The measures of study.py, as an experienced PyTorch and NumPy user would write them: tensors over all sentences, heads and
+rows of a batch, and sums in float64. Patterns of a layer are [sentences, heads, n, n], with zero rows for padding.
+"""
 import numpy as np
 import torch
 
@@ -13,7 +14,7 @@ BINS = 256
 
 
 class Rows:
-    """Metrics of rows: moments and histograms; sums by place, which offsets and distances follow from."""
+    """Metrics over rows: moments and histograms, and sums by position, from which offsets and distances follow."""
 
     def __init__(self, heads, longest):
         self.sums, self.squares = (torch.zeros(len(METRICS), heads, dtype=torch.float64) for _ in range(2))
@@ -41,7 +42,7 @@ class Rows:
         valid, n = batch.valid, patterns.shape[-1]
         self.places[first : first + patterns.shape[1], :n, :n] += patterns.sum(0)
         entropy = -torch.xlogy(patterns, patterns).sum(-1)
-        # |j - i| and j - i as two columns of one product a row
+        # |j - i| and j - i as two columns of one product per row
         moved = torch.stack([(patterns * self.steps.abs()).sum(-1), (patterns * self.steps).sum(-1)])
         special = (patterns @ self.weights_of_keys[..., :1]).squeeze(-1)
         values = torch.stack([entropy, entropy / np.log(2), *moved, patterns.diagonal(0, -2, -1), patterns[..., 0], special])
@@ -95,7 +96,7 @@ class Rows:
 
 
 class Targets:
-    """Shares of the weight on special tokens, on repeats of the query's token, and on the rarest one."""
+    """Shares of the weight on special tokens, on repetitions of the query's token, and on the rarest token."""
 
     def __init__(self, heads, special_ids):
         self.special_ids = special_ids
@@ -142,8 +143,8 @@ class Targets:
 
 
 def spanning_trees(weights):
-    """Prim's algorithm for [..., n, n] symmetric weights at once: the parent of each node but 0. SciPy, one at a time, takes
-    several times as long as all else of a study."""
+    """Prim's algorithm for a batch of [..., n, n] symmetric weights: returns the parent of each node except 0.
+    SciPy's function takes one matrix at a time, and would take longer than the rest of the study."""
     n = weights.shape[-1]
     inside = torch.zeros(weights.shape[:-1], dtype=torch.bool)
     inside[..., 0] = True
@@ -161,7 +162,7 @@ def spanning_trees(weights):
 
 
 class Syntax:
-    """Relations in both directions and trees, counts by groups of sentences."""
+    """Relations in both directions and trees, counted by groups of sentences."""
 
     def __init__(self, heads):
         self.hits = torch.zeros(RELATIONS * GROUPS, 2, heads)
@@ -186,7 +187,8 @@ class Syntax:
         self.together = 0
 
     def _nodes(self, batch):
-        """Words that are no punctuation [b, m], of padding -1; and the node of each one's head, else -1."""
+        """Returns the words that are not punctuation [b, m], padded with -1, and the node of the head of each word,
+        or -1."""
         nodes, gold = [], []
         for sentence in batch.sentences:
             of = [k for k, w in enumerate(sentence.kept) if sentence.relations[w].split(":")[0] != "punct"]
@@ -198,7 +200,7 @@ class Syntax:
         return padded
 
     def _tree_hits(self, weights):
-        """[b, h] of word patterns [b, h, w, w]"""
+        """Counts correct edges [b, h] of word patterns [b, h, w, w]."""
         nodes = self.nodes.clamp(min=0)[:, None]
         if nodes.shape[-1] == 0:
             return torch.zeros(weights.shape[:2])
@@ -228,7 +230,8 @@ class Syntax:
         self.trees[:, -1:].index_add_(0, self.groups, self._tree_hits(self.together))
 
     def results(self, relations):
-        """Of each relation and direction: accuracies, the baseline, and the best head of one half in the other."""
+        """For each relation and direction: accuracies, the baseline, and the best head of one half, scored on the
+        other."""
         draws = np.random.default_rng(0).multinomial(GROUPS // 2, np.full(GROUPS // 2, 2 / GROUPS), 1000)
         found, counts = {}, self.counts.reshape(RELATIONS, GROUPS).numpy()
         for name, r in relations.items():

@@ -1,9 +1,9 @@
-"""What study.py measures of all layers together: pairs of heads, and rollout."""
+"""The measures of study.py that need all layers: pairs of heads, and rollout."""
 import math
 
 import torch
 
-CHUNK = 16384  # weights of a head that are compared at a time
+CHUNK = 16384  # weights per head compared at a time
 TINY = 1e-30
 
 
@@ -19,13 +19,13 @@ class Pairs:
         self.rows = 0
 
     def add(self, layers, outputs, batch):
-        """Patterns [b, h, n, n] and outputs [b, n, h width] of each layer."""
+        """Adds patterns [b, h, n, n] and outputs [b, n, h width] of each layer."""
         patterns = torch.cat(layers, 1).transpose(0, 1)[:, batch.valid].flatten(1)  # [heads, weights]
         self.products += patterns @ patterns.T
         for chunk in patterns.split(CHUNK, 1):
             chunk = chunk.contiguous()
             entropy, sums = -torch.xlogy(chunk, chunk).sum(1), chunk.sum(1)
-            for i in range(self.heads - 1):  # H of the mean is that of both together, less their sum of ln 2
+            for i in range(self.heads - 1):  # entropy of the mean, from the sum of both rows
                 both = chunk[i + 1 :] + chunk[i]
                 joint = math.log(2) * (sums[i] + sums[i + 1 :]) - torch.linalg.vecdot(both, both.clamp_min(TINY).log_())
                 self.divergence[i, i + 1 :] += (joint - entropy[i] - entropy[i + 1 :]) / 2
@@ -46,7 +46,7 @@ class Pairs:
 
 
 class Rollout:
-    """Rollout's weight on special tokens and position 0, by layer."""
+    """Rollout on special tokens and position 0, per layer."""
 
     def __init__(self, layers, keys):
         self.weight, self.rows = torch.zeros(layers, keys, dtype=torch.float64), 0

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The forward pass of a model directory in torch: `eager` with all patterns, `sdpa`, which returns none.
+"""The forward pass of a model directory in torch: `eager` returns all patterns, `sdpa` returns none.
 
     torch_forward.py MODEL eager|sdpa THREADS
 
-A request has `length` (one sequence of seeded ids) or `input` (a file of {"ids"} a line: one padded batch).
+A request has `length` (one sequence of seeded ids) or `input` (a file with {"ids"} per line: one padded batch).
 """
 import json
 import sys
@@ -39,7 +39,7 @@ def open_peer():
 
     def run(inputs):
         with torch.inference_mode():
-            # No use_cache=False for models without a cache: some refuse it.
+            # Models without a cache may refuse use_cache=False.
             cache = {"use_cache": False} if uses_cache else {}
             output = model(**inputs, output_attentions=patterns, **cache)
         if patterns and (len(output.attentions) != layers or output.attentions[0] is None):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The forward pass of a GPT-2 directory in TransformerLens 4, every pattern kept by `run_with_cache`.
+"""The forward pass of a GPT-2 directory in TransformerLens 4. `run_with_cache` keeps every pattern.
 
     transformer_lens_forward.py MODEL THREADS
 
-Requests as of torch_forward.py, with `logits`: false leaves the product with the vocabulary to the last token alone,
-as attnctl and the other peers do not make it either; users get all of it unless they ask otherwise.
+Takes the requests of torch_forward.py. `logits`: false computes logits only for the last token, for comparison with attnctl
+and the other peers, which compute none. By default TransformerLens computes all logits.
 """
 import sys
 

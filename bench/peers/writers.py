@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Patterns written to a file: json.dump (a sample, scaled), orjson, np.savez.
+"""Writes patterns to a file: json.dump (a sample, scaled), orjson, np.savez.
 
     writers.py PATTERNS.npz FOLDER json|orjson|savez
 
-Writes the arrays pattern_* of the file, in FOLDER, to the system's cache.
+Writes the arrays pattern_* of the file to FOLDER, into the system's cache.
 """
 import json
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from serve import Timer, serve
 
-SAMPLE = 64  # of json.dump, which takes most of a minute for all
+SAMPLE = 64  # share that json.dump writes; all of it would take most of a minute
 
 
 def open_peer():

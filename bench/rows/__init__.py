@@ -1,2 +1,3 @@
-"""The rows of bench/compare.py, a file a kind of work. Nothing here is heavy: a child's peak memory is never
-reported under that of the process that started it."""
+"""The tables of bench/compare.py, one file per kind of work. These modules import nothing large, because the reported peak memory of
+a child process is at least that of its parent.
+"""

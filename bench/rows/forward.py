@@ -1,5 +1,6 @@
-"""Rows a, b and c: one input through the whole model; all patterns kept beside torch's eager attention, none
-beside SDPA, which returns none."""
+"""Tables a, b and c: one input through the whole model. `capture` keeps all patterns, as torch's eager attention. `forward` keeps
+none and is compared with SDPA, which returns none.
+"""
 from contextlib import ExitStack
 
 from rows.harness import Context, Row, alternate, time_row
@@ -10,7 +11,7 @@ LENS_GOAL = 2.0
 
 
 def repeats(length: int) -> int:
-    """Runs behind one another that a round takes the median of: short ones are noisy."""
+    """Number of runs per round, of which the median counts. Short runs are noisy."""
     return 5 if length <= 128 else 1
 
 

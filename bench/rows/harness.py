@@ -1,4 +1,4 @@
-"""What every row needs: peers and attnctl as processes, alternating rounds, and the table."""
+"""Common parts of all tables: peers and attnctl as processes, alternating rounds, and the table."""
 import json
 import os
 import shutil
@@ -23,7 +23,7 @@ class Measure:
 
 @dataclass
 class Row:
-    """A line of the table. The goal is a ratio to reach (`at least`)."""
+    """A line of a table. The goal is a ratio to reach (`at least`)."""
     work: str
     peer: str
     theirs: str
@@ -32,7 +32,7 @@ class Row:
     goal: float | None = None
     their_mib: float | None = None
     our_mib: float | None = None
-    verdict: str | None = None  # where the goal is no ratio
+    verdict: str | None = None  # for goals that are not ratios
     wanted: str | None = None
 
     def cells(self) -> list[str]:
@@ -74,14 +74,14 @@ def peak_mib(measures: list[Measure]) -> float | None:
 
 def time_row(work: str, peer: str, theirs: list[Measure], ours: list[Measure], goal: float | None = None,
              show=in_ms) -> Row:
-    """The ratio is the median over the rounds: the two of a round saw the same machine."""
+    """The ratio is the median over the rounds. Both times of a round come from the same state of the machine."""
     ratio = statistics.median(a.ms / b.ms for a, b in zip(theirs, ours))
     return Row(work, peer, show(median_ms(theirs)), show(median_ms(ours)), ratio, goal, peak_mib(theirs),
                peak_mib(ours))
 
 
 def alternate(rounds: int, contenders: dict) -> dict[str, list[Measure]]:
-    """Each round runs all of them, forth and back in turn, so that none is always the first."""
+    """Runs all tasks in each round, in alternating order, so that none is always first."""
     measures = {name: [] for name in contenders}
     for number in range(rounds):
         for name in list(contenders)[:: -1 if number % 2 else 1]:
@@ -91,14 +91,14 @@ def alternate(rounds: int, contenders: dict) -> dict[str, list[Measure]]:
 
 @dataclass
 class Run:
-    """What a child did: its standard output, wall time and largest resident memory."""
+    """Result of a child process: standard output, wall time and largest resident memory."""
     out: str
     ms: float
     mib: float
 
 
 def run_measured(command: list, **options) -> Run:
-    """Fails where the command does."""
+    """Runs a command; raises if it fails."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         begin = time.perf_counter()
         child = subprocess.Popen([str(c) for c in command], stdout=out, stderr=errors, **options)
@@ -113,13 +113,13 @@ def run_measured(command: list, **options) -> Run:
 
 
 def process(command: list) -> Measure:
-    """A whole process, from its start to its end."""
+    """Measures a whole process from start to end."""
     run = run_measured(command)
     return Measure(run.ms, run.mib)
 
 
 class Peer:
-    """A program of bench/peers/ that answers requests; see serve.py. `missing` names a module that it lacks."""
+    """A program of bench/peers/ that answers requests (serve.py). `missing` names a missing Python module."""
 
     def __init__(self, python: str, script: str, *arguments):
         self.errors = tempfile.TemporaryFile()
@@ -156,7 +156,7 @@ class Peer:
 
 @dataclass
 class Context:
-    """The options of the run, and the models that it made."""
+    """The options of the run, and the models made so far."""
     attnctl: Path
     threads: int
     rounds: int
@@ -175,7 +175,7 @@ class Context:
             self.notes.append(text)
 
     def model(self, name: str) -> Path:
-        """Made when it is first asked for."""
+        """Makes the model when it is first requested."""
         path = self.work / name
         if not path.exists():
             run_measured([self.python, BENCH / "peers" / "make_models.py", self.work, name])
@@ -192,7 +192,8 @@ class Context:
         return Peer(python or self.python, script, *arguments)
 
     def bench(self, model: Path, stage: str, *options, threads: int | None = None) -> Measure:
-        """One stage of `attnctl bench`; its own peak memory where bench tells it, else the process's."""
+        """Runs one stage of `attnctl bench`. Returns the peak memory of the stage if bench reports it, otherwise that
+        of the process."""
         command = [self.attnctl, "bench", model, "--stages", stage, "--threads", threads or self.threads,
                    "--quiet", "--format", "json", *options]
         row = next(row for row in json.loads(run_measured(command).out)["rows"] if row["stage"] == stage)

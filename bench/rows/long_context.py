@@ -1,4 +1,4 @@
-"""Row e: statistics of every head over a long input, beside SDPA, which makes no patterns."""
+"""Table e: statistics of every head over a long input, compared with SDPA, which computes no patterns."""
 from rows.harness import Context, Row, alternate, in_ms, median_ms, peak_mib, shown, time_row
 
 LENGTHS = (4096, 8192)

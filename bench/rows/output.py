@@ -1,4 +1,4 @@
-"""Row g: all patterns of bert-base at n = 512, 37.7 million weights, as JSON and as NPZ."""
+"""Table g: all patterns of bert-base at n = 512, 37.7 million weights, as JSON and as NPZ."""
 from contextlib import ExitStack
 
 from rows.harness import Context, Row, alternate, run_measured, time_row
@@ -8,7 +8,7 @@ LIMIT = "100000000"
 
 
 def patterns(context: Context, model, length: int):
-    """The weights that the peers write: attnctl's own, of the same model."""
+    """Returns the weights that the peers write: attnctl's patterns of the same model."""
     path = context.work / "patterns.npz"
     ids = ",".join(str(1000 + (i * 7919) % 29000) for i in range(length))
     run_measured([context.attnctl, "analyze", model, "--ids", ids, "--include", "patterns", "--limit", LIMIT, "--quiet",

@@ -1,9 +1,9 @@
-"""What was measured, on standard output and, where it is asked for, in docs/performance.md."""
+"""Prints the results and, if requested, writes them to docs/performance.md."""
 from pathlib import Path
 
 
 class Page:
-    """Prints as it goes; `close` puts all of it between the two marks of `name` in the page."""
+    """Prints the text while it is added. `close` writes it between the two marks of `name` in the page."""
 
     def __init__(self, name: str, path: Path | None):
         self.begin, self.end = f"<!-- {name}: measured -->\n", f"<!-- {name}: end -->\n"

@@ -1,4 +1,4 @@
-"""Row d: sentences of unlike lengths in one batch; padded by torch, packed by attnctl."""
+"""Table d: sentences of different lengths in one batch; torch pads them, attnctl packs them."""
 import json
 import random
 
@@ -10,7 +10,7 @@ GOAL = 2.0
 
 
 def sentences(context: Context):
-    """A file of seeded ids, of lengths that are spread evenly."""
+    """Writes a file of seeded ids with evenly distributed lengths."""
     draw = random.Random(7)
     lengths = [round(SHORTEST + i * (LONGEST - SHORTEST) / (COUNT - 1)) for i in range(COUNT)]
     draw.shuffle(lengths)

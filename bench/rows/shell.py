@@ -1,8 +1,9 @@
-"""Row h: a sentence from the shell to JSON, the whole process: start, loading, tokens, patterns, writing."""
+"""Table h: one sentence from the shell to JSON: the whole process with start, loading, tokens, patterns and writing.
+"""
 from rows.harness import BENCH, Context, Row, alternate, process, shown, time_row
 
 SENTENCE = "The animal didn't cross the street because it was too tired."
-MODELS = {"minilm": "", "bert-base": "200M"}  # and --memory, where the goal needs it
+MODELS = {"minilm": "", "bert-base": "200M"}  # and --memory, if the goal needs it
 TIME_GOAL = 40.0
 MEMORY_GOAL = 3.0
 
@@ -16,7 +17,7 @@ def compare(context: Context) -> list[Row]:
         ours = [context.attnctl, "analyze", model, "--text", SENTENCE, "--include", "metrics,patterns", "--threads",
                 context.threads, "--quiet", "-o", context.work / "ours.json"]  # fmt: skip
         ours += ["--memory", memory] if memory else []
-        for command in (theirs, ours):  # once unmeasured: files come from the system's cache from here on
+        for command in (theirs, ours):  # warm-up: puts the files into the system's cache
             process(command)
         measures = alternate(context.rounds, {"theirs": lambda: process(theirs), "ours": lambda: process(ours)})
         work = f"a sentence, {name}{f', `--memory {memory}`' if memory else ''}"

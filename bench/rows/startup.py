@@ -1,4 +1,4 @@
-"""Row i: a process that starts, chooses its kernels and says its version."""
+"""Table i: a process that starts, selects its kernels and prints its version."""
 import statistics
 
 from rows.harness import Context, Row, run_measured

@@ -1,5 +1,6 @@
-"""Row j: a study of all measures over a treebank: both from the shell; and beside a peer whose time begins when its model is
-loaded and a first pass is done, attnctl's with its process all the same."""
+"""Table j: a study of all measures over a treebank. One row starts both from the shell. The others compare attnctl's whole process with
+a peer whose time starts after its model is loaded and has made a first pass.
+"""
 import shutil
 
 from rows.harness import BENCH, DATA, Context, Measure, Row, alternate, peak_mib, process, shown, time_row
@@ -7,11 +8,11 @@ from rows.harness import BENCH, DATA, Context, Measure, Row, alternate, peak_mib
 COPIES = 10
 TIME_GOAL = 3.0
 MEMORY_GOAL = 400  # MB
-SMALL_COPIES = 20  # of the bundled treebank, which is short
+SMALL_COPIES = 20  # number of copies of the bundled treebank, which is short
 
 
 def treebanks(context: Context) -> list:
-    """The one given, once and ten times; the bundled one is made longer first."""
+    """Returns the given treebank, once and ten times. The bundled one is repeated first."""
     once = context.treebank
     if once is None:
         once = context.work / "treebank.conllu"
@@ -59,7 +60,7 @@ def compare(context: Context) -> list[Row]:
     model = context.study_model or context.with_tokenizer("minilm")
     once, many = treebanks(context)
     name = f"{model.name if context.study_model is None else 'MiniLM'}, {once.stem}"
-    study(context, model, once)  # files come from the system's cache from here on
+    study(context, model, once)  # files are now in the system's cache
     rows = [from_shell(context, f"study of {name}, from the shell", model, once)]
     rows += beside(context, f"study of {name}, peer's model loaded", model, once, context.rounds)
     if not context.quick:

@@ -1,4 +1,4 @@
-"""Row f: singular values of every circuit of a layer and similarity of its heads."""
+"""Table f: singular values of every circuit of a layer, and similarity of its heads."""
 from contextlib import ExitStack
 
 from rows.harness import BENCH, Context, Row, alternate, run_measured, time_row

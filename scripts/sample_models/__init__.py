@@ -1,1 +1,1 @@
-"""Parts of make_sample_models.py: how the bundled models are made and measured."""
+"""Parts of make_sample_models.py: training and measuring the bundled models."""

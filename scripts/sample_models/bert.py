@@ -14,12 +14,12 @@ from .vocabulary import BERT_SPECIALS
 
 STEPS = 4000
 ROWS, LENGTH = 48, 64
-LONG_EVERY, LONG_ROWS, LONGEST = 4, 16, 128  # every fourth step teaches the later positions
-FOLLOWING = 5  # verses after the first that fill the second sentence
+LONG_EVERY, LONG_ROWS, LONGEST = 4, 16, 128  # every fourth step uses long rows, which train the later positions
+FOLLOWING = 5  # number of following verses in the second sentence
 SHARE_PREDICTED = 0.15
-MASKED, RANDOM = 0.8, 0.1  # of the predicted tokens; the rest stay as they are
+MASKED, RANDOM = 0.8, 0.1  # shares of the predicted tokens; the rest are unchanged
 IGNORED = -100
-PAD, _, CLS, SEP, MASK = range(len(BERT_SPECIALS))  # their ids: specials come first
+PAD, _, CLS, SEP, MASK = range(len(BERT_SPECIALS))  # ids of the special tokens
 
 
 def configure(tokenizer: Tokenizer) -> BertConfig:
@@ -32,16 +32,14 @@ def configure(tokenizer: Tokenizer) -> BertConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """The ids of sentence A and sentence B (perhaps none), without special tokens."""
+    """The ids of sentence A and sentence B (may be empty), without special tokens."""
 
     first: list[int]
     second: list[int]
 
     def row(self, length: int) -> tuple[list[int], list[int]]:
-        """Ids and token types of [CLS] A [SEP] B [SEP], or [CLS] A [SEP] where there is no B.
-
-        A keeps at most two thirds of the length, so that every pair shows both its sentences.
-        """
+        """Returns ids and token types of [CLS] A [SEP] B [SEP], or of [CLS] A [SEP] without B. A gets at most two
+        thirds of the length."""
         left = [CLS, *self.first[:length * 2 // 3], SEP]
         right = [*self.second[:length - len(left) - 1], SEP] if self.second else []
         return left + right, [0] * len(left) + [1] * len(right)
@@ -53,21 +51,21 @@ def encode(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
 
 
 def verse_pairs(tokenizer: Tokenizer, verses: list[str]) -> list[Pair]:
-    """A verse and those that follow it in the list."""
+    """Pairs of a verse and the following verses."""
     ids = encode(tokenizer, verses)
     following = (sum(ids[i + 1:i + 1 + FOLLOWING], []) for i in range(len(ids)))
     return [Pair(a, b[:LONGEST]) for a, b in zip(ids, following)]
 
 
 def gloss_pairs(tokenizer: Tokenizer, glosses: list[Gloss]) -> list[Pair]:
-    """A definition and its examples."""
+    """Pairs of a definition and its examples."""
     first = encode(tokenizer, [gloss.lines()[0] for gloss in glosses])
     second = encode(tokenizer, [" ".join(gloss.examples) for gloss in glosses])
     return [Pair(a, b) for a, b in zip(first, second)]
 
 
 class Masker:
-    """Hides tokens as BERT does: 80 % become [MASK], 10 % a random token, 10 % stay."""
+    """Masks tokens as BERT does: 80 % become [MASK], 10 % a random token, 10 % stay."""
 
     def __init__(self, vocabulary: int, seed: int):
         self.vocabulary = vocabulary
@@ -91,7 +89,7 @@ class Masker:
 
 
 class Batches:
-    """Half the rows of each source; the long ones are verses."""
+    """Batches with half of the rows from each source; long rows are verses."""
 
     def __init__(self, tokenizer: Tokenizer, corpus: Corpus, seed: int):
         self.mask = Masker(tokenizer.get_vocab_size(), seed)
@@ -115,7 +113,7 @@ class Batches:
 
 def masked_loss(model: BertForMaskedLM, batch: dict[str, torch.Tensor],
                 reduction: str = "mean") -> torch.Tensor:
-    """The model's own loss, with the output head run on the predicted positions alone."""
+    """Computes the loss of the model, with the output head applied only to the predicted positions."""
     batch = dict(batch)
     labels = batch.pop("labels")
     predicted = labels != IGNORED
@@ -135,7 +133,7 @@ def make(tokenizer: Tokenizer, corpus: Corpus, seed: int, state: Path) -> BertFo
 
 @torch.no_grad()
 def held_out(model: BertForMaskedLM, tokenizer: Tokenizer, corpus: Corpus, seed: int) -> dict:
-    """Nats a predicted token on held-out pairs, and the same targets by token frequency alone."""
+    """Returns nats per predicted token on held-out pairs, and the same for the unigram baseline."""
     counts = torch.ones(tokenizer.get_vocab_size(), dtype=torch.long)
     for ids in encode(tokenizer, corpus.train_lines()):
         counts += torch.bincount(torch.tensor(ids, dtype=torch.long), minlength=len(counts))

@@ -33,7 +33,7 @@ class Gloss:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Training and held-out text; verses and glosses stay in the order of their books."""
+    """Training and held-out text. Verses and glosses keep the order of their books."""
 
     train_verses: list[str]
     train_glosses: list[Gloss]
@@ -52,7 +52,7 @@ def gloss_lines(glosses: list[Gloss]) -> list[str]:
 
 
 def read_verses() -> list[str]:
-    """Every verse of the King James text, without its reference."""
+    """Reads every verse of the King James text, without its reference."""
     printed = subprocess.run(
         ["bible", "-f", "gen1:1-rev22:21"],
         capture_output=True, text=True, check=True, encoding="latin-1",
@@ -62,12 +62,12 @@ def read_verses() -> list[str]:
 
 
 def read_glosses() -> list[Gloss]:
-    """Every synset of WordNet, in the order of its data files."""
+    """Reads every synset of WordNet, in the order of its data files."""
     glosses = []
     for part in PARTS_OF_SPEECH:
         text = (WORDNET / f"data.{part}").read_text(encoding="latin-1")
         for record in text.splitlines():
-            if record.startswith("  "):  # the licence at the head of each file
+            if record.startswith("  "):  # skip the licence at the beginning of each file
                 continue
             fields, _, gloss = record.partition(" | ")
             lemma = re.sub(r"\(\w+\)$", "", fields.split()[4]).replace("_", " ")
@@ -79,7 +79,7 @@ def read_glosses() -> list[Gloss]:
 
 
 def as_sentence(example: str) -> str:
-    """WordNet's examples carry no capital and no full stop; sentences do."""
+    """Adds a capital and a full stop to an example of WordNet."""
     example = example.strip().rstrip(";,")
     if example[-1:] not in ".!?":
         example += "."

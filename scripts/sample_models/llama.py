@@ -12,13 +12,13 @@ from .schedule import Schedule, train
 from .vocabulary import BOS, EOS
 
 ROWS, LENGTH, STEPS = 32, 96, 1600
-LONGEST = 256  # rotary positions reach further than the rows trained on
+LONGEST = 256  # rotary positions also work beyond the training length
 SHORTEST_SEGMENT, LONGEST_SEGMENT = 4, 32
 FIRST_ALPHABET, ALPHABET_FROM, ALPHABET_EVERY = 32, 200, 100
 IGNORED = -100  # torch's label of a position without loss
 
-# Guidance: until GUIDED_FULLY in full, then less, from GUIDED_UNTIL on none at all, three heads are paid for their
-# weight on the key that a previous-token or an induction head looks at. Without it neither had grown after 1,500 steps.
+# Guidance: the loss rewards the weight of three heads on the key of a previous-token or an induction head, fully until
+# GUIDED_FULLY, then less, and not from GUIDED_UNTIL on. Without guidance neither had developed after 1,500 steps.
 GUIDED_FULLY, GUIDED_UNTIL = 500, 800
 PREVIOUS_HEADS = ((1, 0),)
 INDUCTION_HEADS = ((2, 0), (3, 1))
@@ -34,7 +34,7 @@ def configure(tokenizer: Tokenizer) -> LlamaConfig:
 
 
 def streams(tokenizer: Tokenizer, corpus: Corpus) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Per source: all its training tokens, each line closed by </s>, and where lines begin."""
+    """For each source: all training tokens, with </s> after each line, and the positions at which lines begin."""
     end = tokenizer.token_to_id(EOS)
     result = []
     for lines in (corpus.train_verses, gloss_lines(corpus.train_glosses)):
@@ -50,8 +50,8 @@ def streams(tokenizer: Tokenizer, corpus: Corpus) -> list[tuple[torch.Tensor, to
 
 
 class Batches:
-    """One quarter plain text; three quarters a segment said again and again, half of them text,
-    half random tokens of an alphabet that grows."""
+    """A quarter of the rows is text. The others repeat a segment: half of them text, half random tokens of a growing
+    alphabet."""
 
     def __init__(self, tokenizer: Tokenizer, corpus: Corpus, seed: int):
         self.progress = {"step": 0}
@@ -60,11 +60,11 @@ class Batches:
         self.streams = streams(tokenizer, corpus)
         specials = {self.begin, tokenizer.token_to_id(EOS)}
         ordinary = torch.tensor([i for i in range(tokenizer.get_vocab_size()) if i not in specials])
-        # The alphabet grows along a random order, else it would begin with bytes that no text has.
+        # The alphabet grows in a random order; the first ids are bytes that do not occur in text.
         self.order = ordinary[torch.randperm(len(ordinary), generator=self.draw)]
 
     def integer(self, low: int, high: int) -> int:
-        """Uniform over low .. high - 1."""
+        """Draws a uniform integer from low to high - 1."""
         return int(torch.randint(low, high, (1,), generator=self.draw))
 
     def alphabet(self) -> int:
@@ -77,8 +77,8 @@ class Batches:
         return ids[start:start + length]
 
     def row(self, kind: int) -> tuple[torch.Tensor, int]:
-        """A row and the length of its segment, 0 for plain text. kind: its number modulo 8; 0 and 1
-        plain text, 2-4 repeated text, 5-7 repeated random tokens."""
+        """Returns a row and the length of its segment, 0 for text. `kind` modulo 8: 0 and 1 text, 2-4 repeated text,
+        5-7 repeated random tokens."""
         room = LENGTH - 1
         if kind < 2:
             return self.text(room), 0
@@ -90,18 +90,18 @@ class Batches:
         return segment.repeat(-(-room // length))[:room], length
 
     def __call__(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """ids and labels [ROWS, LENGTH], and the segment lengths [ROWS]."""
+        """Returns ids and labels [ROWS, LENGTH], and the segment lengths [ROWS]."""
         bodies, lengths = zip(*(self.row(i % 8) for i in range(ROWS)))
         begin = torch.full((ROWS, 1), self.begin)
         ids = torch.cat([begin, torch.stack(bodies)], dim=1)
         lengths = torch.tensor(lengths)
         first_copy = torch.arange(LENGTH)[None, :] < 1 + lengths[:, None]
         self.progress["step"] += 1
-        return ids, ids.masked_fill(first_copy, IGNORED), lengths  # nothing can predict the first copy
+        return ids, ids.masked_fill(first_copy, IGNORED), lengths  # the first copy is unpredictable
 
 
 def guidance(attentions: tuple[torch.Tensor, ...], lengths: torch.Tensor) -> torch.Tensor:
-    """Mean of -ln weight on the wanted key, summed over the guided heads."""
+    """Returns the mean of -ln weight on the wanted key, summed over the guided heads."""
     total = torch.zeros(())
     for layer, head in PREVIOUS_HEADS:
         previous = attentions[layer][:, head, 1:].diagonal(dim1=1, dim2=2)
@@ -130,7 +130,7 @@ def loss_of_batch(model: LlamaForCausalLM, batches: Batches) -> torch.Tensor:
 def make(tokenizer: Tokenizer, corpus: Corpus, seed: int, state: Path) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     config = configure(tokenizer)
-    config._attn_implementation = "eager"  # the only one that gives weights to guide
+    config._attn_implementation = "eager"  # the only implementation that returns attention weights
     model = LlamaForCausalLM(config)
     batches = Batches(tokenizer, corpus, seed)
     train(model, lambda: loss_of_batch(model, batches), batches,
@@ -139,7 +139,7 @@ def make(tokenizer: Tokenizer, corpus: Corpus, seed: int, state: Path) -> LlamaF
 
 
 def held_out_loss(model: LlamaForCausalLM, tokenizer: Tokenizer, lines: list[str]) -> dict:
-    """Nats a token over held-out lines, each alone after <s>, its closing </s> predicted too."""
+    """Returns nats per token over held-out lines, each after <s> and including its closing </s>."""
     begin, end = tokenizer.token_to_id(BOS), tokenizer.token_to_id(EOS)
     total, count = 0.0, 0
     for encoding in tokenizer.encode_batch(lines, add_special_tokens=False):
@@ -151,7 +151,7 @@ def held_out_loss(model: LlamaForCausalLM, tokenizer: Tokenizer, lines: list[str
 
 
 def unigram_loss(tokenizer: Tokenizer, corpus: Corpus, lines: list[str]) -> float:
-    """The same targets under the training text's token frequencies (each count one higher)."""
+    """Returns the loss of token frequencies in the training text on the same targets (add-one smoothing)."""
     end = tokenizer.token_to_id(EOS)
 
     def targets(texts: list[str]) -> list[int]:

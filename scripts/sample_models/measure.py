@@ -1,4 +1,4 @@
-"""The numbers of data/README.md, measured on the models as saved."""
+"""Measures the numbers of data/README.md on the saved models."""
 
 import dataclasses
 import random
@@ -12,13 +12,13 @@ from . import bert, llama, probes
 from .corpus import Corpus, gloss_lines
 from .vocabulary import BERT_SPECIALS, BOS, EOS
 
-SEED = 3  # of the probes; training has its own
-PROBED = 64  # held-out sequences a source
+SEED = 3  # seed of the probes
+PROBED = 64  # held-out sequences per source
 
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """One model: its sizes, losses in nats, and measures, each a [layers, heads] tensor."""
+    """Results for one model: sizes, losses in nats, and measures, each a [layers, heads] tensor."""
 
     parameters: int
     weights_bytes: int
@@ -32,7 +32,7 @@ def load(factory: type, folder: Path) -> torch.nn.Module:
 
 
 def llama_rows(tokenizer: Tokenizer, corpus: Corpus) -> list[probes.Row]:
-    """Held-out verses, and held-out glosses, following each other as in training."""
+    """Held-out verses and held-out glosses, concatenated as in training."""
     begin, end = tokenizer.token_to_id(BOS), tokenizer.token_to_id(EOS)
     rows = []
     for lines in (corpus.held_out_verses, gloss_lines(corpus.held_out_glosses)):

@@ -1,10 +1,10 @@
-"""What the heads of a model do: mean weights on positions and on special tokens."""
+"""Measures what the heads of a model do: mean weights on positions and on special tokens."""
 
 import dataclasses
 
 import torch
 
-REPEATED = 32  # tokens in one copy of the repeated sequence
+REPEATED = 32  # number of tokens in one copy of the repeated sequence
 SEQUENCES = 32
 
 
@@ -17,7 +17,7 @@ class Row:
 
 
 def patterns(model: torch.nn.Module, row: Row) -> torch.Tensor:
-    """[layers, heads, n, n]; the model must run eager attention."""
+    """Returns [layers, heads, n, n]. The model must use eager attention."""
     types = {} if row.types is None else {"token_type_ids": row.types[None]}
     with torch.no_grad():
         result = model(input_ids=row.ids[None], output_attentions=True, **types)
@@ -26,10 +26,10 @@ def patterns(model: torch.nn.Module, row: Row) -> torch.Tensor:
 
 def text_probe(model: torch.nn.Module, rows: list[Row], specials: dict[str, int],
                causal: bool) -> dict[str, torch.Tensor]:
-    """Per measure [layers, heads], the mean over all query rows that have such a key.
+    """Returns per measure [layers, heads]: the mean over all query rows that have such a key.
 
-    previous, self, next: weight on key i-1, i, i+1. Per special token: weight on all its
-    occurrences, and as `NAME uniform` what a head gives them that weighs all visible keys alike.
+    previous, self, next: weight on key i-1, i, i+1. For each special token: weight on all its occurrences, and as
+    `NAME uniform` the same for uniform attention over the visible keys.
     """
     sums: dict[str, torch.Tensor] = {}
     counts: dict[str, int] = {}
@@ -54,10 +54,10 @@ def text_probe(model: torch.nn.Module, rows: list[Row], specials: dict[str, int]
 
 
 def repeat_probe(model: torch.nn.Module, begin: int, ordinary: list[int], seed: int) -> dict[str, torch.Tensor]:
-    """BOS, L random tokens, the same L again; means over the queries of the second copy.
+    """Runs BOS, L random tokens, and the same L again. Returns means over the queries of the second copy.
 
-    induction, duplicate, previous: key at offset 1-L, -L, -1. `induction control` is the first
-    measure where the second half is drawn anew.
+    induction, duplicate, previous: weight at offset 1-L, -L, -1. `induction control` is the first measure with other random
+    tokens in the second half.
     """
     draw = torch.Generator().manual_seed(seed)
     vocabulary = torch.tensor(ordinary)
@@ -84,7 +84,7 @@ def repeat_probe(model: torch.nn.Module, begin: int, ordinary: list[int], seed: 
 
 @torch.no_grad()
 def second_copy_loss(model: torch.nn.Module, begin: int, ordinary: list[int], seed: int) -> float:
-    """Nats a token that a causal model pays for the second copy, its first token left out."""
+    """Returns nats per token of a causal model on the second copy, without its first token."""
     draw = torch.Generator().manual_seed(seed)
     choice = torch.randint(len(ordinary), (SEQUENCES, REPEATED), generator=draw)
     copy = torch.tensor(ordinary)[choice]

@@ -1,4 +1,4 @@
-"""data/README.md, with every number measured at the moment of writing."""
+"""Writes data/README.md and measures its numbers."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,7 @@ from .measure import Measured, measure_bert, measure_llama
 from .vocabulary import BERT_VOCABULARY, BOS, EOS, LLAMA_VOCABULARY
 
 TEMPLATE = Path(__file__).with_name("readme_template.md")
-NAMED = 5  # heads listed for each role
+NAMED = 5  # number of heads listed per role
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
@@ -20,7 +20,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def every_head(columns: dict[str, torch.Tensor]) -> str:
-    """One line a head, one column a measure."""
+    """Returns a table with one line per head and one column per measure."""
     layers, heads = next(iter(columns.values())).shape
     rows = [[f"{layer}.{head}", *(f"{values[layer, head]:.2f}" for values in columns.values())]
             for layer in range(layers) for head in range(heads)]
@@ -28,7 +28,7 @@ def every_head(columns: dict[str, torch.Tensor]) -> str:
 
 
 def strongest(values: torch.Tensor, least: float) -> str:
-    """The heads of a role with their scores, best first; `least` is where the role begins."""
+    """Lists the heads of a role with their scores, best first. `least` is the minimum score of the role."""
     order = values.flatten().argsort(descending=True)[:NAMED].tolist()
     width = values.shape[1]
     named = [f"{i // width}.{i % width} ({values.flatten()[i]:.2f})"

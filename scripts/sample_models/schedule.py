@@ -1,4 +1,4 @@
-"""The training loop that both models share."""
+"""The training loop of both models."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ SAVE_EVERY = 100
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to train, and the file that an interrupted training goes on from."""
+    """Length and learning rate of the training, and the checkpoint file of an interrupted training."""
 
     steps: int
     peak_rate: float
@@ -24,20 +24,20 @@ class Schedule:
     state: Path
 
     def rate(self, step: int) -> float:
-        """Linear warm-up, cosine decay to nothing."""
+        """Linear warm-up, then cosine decay to zero."""
         warm = min(1.0, (step + 1) / WARM_UP)
         return self.peak_rate * warm * 0.5 * (1 + math.cos(math.pi * step / self.steps))
 
 
 class Source(Protocol):
-    """Where batches come from, as far as a checkpoint must know it."""
+    """The part of the batch source that a checkpoint stores."""
 
     draw: torch.Generator
     progress: dict[str, float]
 
 
 class Training:
-    """A model, its AdamW and the state of its batches: what a checkpoint must hold."""
+    """A model, its AdamW optimizer and the state of its batches: the contents of a checkpoint."""
 
     def __init__(self, model: torch.nn.Module, source: Source, schedule: Schedule):
         self.model, self.source, self.state = model, source, schedule.state
@@ -61,7 +61,7 @@ class Training:
 
 def train(model: torch.nn.Module, next_loss: Callable[[], torch.Tensor], source: Source,
           schedule: Schedule) -> None:
-    """`next_loss()` draws a batch from `source` and gives the model's loss on it."""
+    """Trains the model. `next_loss()` draws a batch from `source` and returns the loss of the model."""
     training = Training(model, source, schedule)
     model.train()
     started = time.monotonic()

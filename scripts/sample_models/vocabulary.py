@@ -1,4 +1,4 @@
-"""The tokenizers of the bundled models, trained on the corpus, in the files that go beside them."""
+"""The tokenizers of the bundled models: trains them on the corpus and writes their files."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ BERT_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def train_byte_level_bpe(lines: list[str]) -> Tokenizer:
-    """Byte-level BPE as GPT-2 and Llama 3 have it; a sequence begins with <s>."""
+    """Byte-level BPE as in GPT-2 and Llama 3. A sequence begins with <s>."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -29,7 +29,7 @@ def train_byte_level_bpe(lines: list[str]) -> Tokenizer:
 
 
 def train_word_piece(lines: list[str]) -> Tokenizer:
-    """Lower-case WordPiece as BERT has it; [CLS] A [SEP], or [CLS] A [SEP] B [SEP]."""
+    """Lower-case WordPiece as in BERT: [CLS] A [SEP], or [CLS] A [SEP] B [SEP]."""
     ids = {piece: i for i, piece in enumerate(word_pieces(lines))}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -43,10 +43,10 @@ def train_word_piece(lines: list[str]) -> Tokenizer:
 
 
 def word_pieces(lines: list[str]) -> list[str]:
-    """The vocabulary in order: specials, the alphabet (as first and as later letter), pieces.
+    """Returns the vocabulary in order: special tokens, the alphabet (as first and as later letter), pieces.
 
-    BPE on words that begin with a mark gives the pieces; WordPieceTrainer's own order of ids
-    and choice among equals differ from run to run.
+    The pieces come from BPE on words that begin with a mark, because the ids and tie-breaking of WordPieceTrainer differ
+    between runs.
     """
     mark = "\u2581"
     trained = Tokenizer(models.BPE())
@@ -69,7 +69,7 @@ def word_pieces(lines: list[str]) -> list[str]:
 
 
 def emphasised(lines: list[str]) -> list[str]:
-    """The first textbook sentence is repeated so that its words become whole tokens."""
+    """Repeats the first textbook sentence so that its words become whole tokens."""
     return lines + [SENTENCES[0][1]] * EMPHASIS
 
 
@@ -96,7 +96,7 @@ def save_bert_tokenizer(tokenizer: Tokenizer, folder: Path, longest: int) -> Non
 
 
 def save_sentences(tokenizer: Tokenizer, folder: Path) -> None:
-    """The textbook sentences as this vocabulary's own tokens, for `attnctl --input`."""
+    """Writes the textbook sentences as tokens of this vocabulary, for `attnctl --input`."""
     records = [{"id": name, "tokens": tokenizer.encode(text).tokens} for name, text in SENTENCES]
     lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
     (folder / "sentences.jsonl").write_text("".join(lines), encoding="utf-8")
