@@ -3,10 +3,10 @@
 
     compare.py [--rows a,c] [--rounds 5] [--threads 2] [--quick] [--long] [--write docs/performance.md]
 
-Needs bench/peers/requirements.txt. Each peer runs as a separate process. A round runs the peers and attnctl one after the
-other. Times are medians over the rounds. `ratio` is the median, over the rounds, of the peer's time divided by attnctl's.
-MiB is the largest resident memory. Models with random weights are made in a temporary folder ($TMPDIR, about 2 GB), which is
-removed at the end. On a quiet machine all tables take about 20 minutes.
+Needs bench/peers/requirements.txt. Each peer runs as a separate process. A round runs the peers and attnctl one after
+the other. Times are medians over the rounds. `ratio` is the median, over the rounds, of the peer's time divided by
+attnctl's. MiB is the largest resident memory. Models with random weights are made in a temporary folder ($TMPDIR,
+about 2 GB), which is removed at the end. On a quiet machine all tables take about 20 minutes.
 """
 import argparse
 import os

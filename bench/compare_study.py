@@ -3,8 +3,8 @@
 
     compare_study.py MODEL TREEBANK [--attnctl build/attnctl] [--python PYTHON] [--threads 2]
 
-Fails if a deviation exceeds its bound. Both compute in float32. Each draws its own tokens for the probe. Blocks are short, so
-that `pairs` compares all rows. CKA is left out, because the peer uses all rows and attnctl a sample.
+Fails if a deviation exceeds its bound. Both compute in float32. Each draws its own tokens for the probe. Blocks are
+short, so that `pairs` compares all rows. CKA is left out, because the peer uses all rows and attnctl a sample.
 """
 import argparse
 import json

@@ -1,10 +1,12 @@
-"""Compares attnctl with the `tokenizers` library (Rust): texts per second on one thread, and the time to load 128,000 entries.
+"""Compares attnctl with the `tokenizers` library (Rust): texts per second on one thread, and the time to load 128,000
+entries.
 
 venv/bin/python bench/compare_tokenizers.py BENCH TEXT... [--model NAME=DIR] [--work DIR] [--rounds 5]
 
-BENCH is attnctl_tokenizer_bench. TEXT is a file of lines or a treebank (.conllu: its `# text =`). Tokenizers with 16,000
-entries are trained on the texts (WordPiece, byte-level BPE, SentencePiece BPE, Unigram; --work keeps them). --model adds a
-model's tokenizer. In each round both read the same lines in turns, with empty and with filled caches. The best pass counts.
+BENCH is attnctl_tokenizer_bench. TEXT is a file of lines or a treebank (.conllu: its `# text =`). Tokenizers with
+16,000 entries are trained on the texts (WordPiece, byte-level BPE, SentencePiece BPE, Unigram; --work keeps them).
+--model adds a model's tokenizer. In each round both read the same lines in turns, with empty and with filled caches.
+The best pass counts.
 """
 import argparse
 import os

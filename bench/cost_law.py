@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Measures how the time of `forward` grows with tokens, layers, heads, width and sentences, and fits a law on half of the points.
+"""Measures how the time of `forward` grows with tokens, layers, heads, width and sentences, and fits a law on half of
+the points.
 
     cost_law.py [--threads 2] [--rounds 3] [--write docs/performance.md]
 
-Needs bench/peers/requirements.txt to make models in BERT's layout (MLP of 4 d) in a temporary folder. Each round measures all
-points, so that each point is measured at several times; the smallest time counts. Prints the law and the table of
-docs/performance.md.
+Needs bench/peers/requirements.txt to make models in BERT's layout (MLP of 4 d) in a temporary folder. Each round
+measures all points, so that each point is measured at several times; the smallest time counts. Prints the law and the
+table of docs/performance.md.
 """
 import argparse
 import json

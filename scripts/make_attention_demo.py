@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Write data/attention-demo.json, data/sentences.jsonl and data/sentences.txt. Needs only Python.
 
-The demo is bare multi-head attention in a readable file: four heads over the words of three sentences, with random weights.
+The demo is bare multi-head attention in a readable file: four heads over the words of three sentences, with random
+weights.
 """
 
 import argparse

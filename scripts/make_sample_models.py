@@ -10,9 +10,10 @@ Needs the texts (Debian 12, as root):
 and Python 3.11 or later with these packages (the versions that made the bundled files):
     torch 2.13, transformers 5.23, tokenizers 0.23, safetensors 0.8
 
-Building and testing attnctl do not need this script. Training takes about 10 minutes per model on three idle cores. On a
-busy machine set OMP_WAIT_POLICY=passive. An interrupted training continues from its last checkpoint, of which there is one
-per hundred steps. The same seed, versions and number of threads give the same weights on the same machine.
+Building and testing attnctl do not need this script. Training takes about 10 minutes per model on three idle cores.
+On a busy machine set OMP_WAIT_POLICY=passive. An interrupted training continues from its last checkpoint, of which
+there is one per hundred steps. The same seed, versions and number of threads give the same weights on the same
+machine.
 """
 
 import argparse

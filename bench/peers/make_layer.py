@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""make_layer.py FILE.npz D HEADS: writes a bare attention layer with random weights, and its configuration as FILE.json.
+"""make_layer.py FILE.npz D HEADS: writes a bare attention layer with random weights, and its configuration as
+FILE.json.
 """
 import json
 import sys

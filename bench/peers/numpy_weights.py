@@ -4,8 +4,9 @@
     numpy_weights.py MODEL.npz HEADS float64|float32|textbook
 
 For the QK and OV circuit of every head: singular values, and the Frobenius cosines of all pairs of heads. float64 (as
-attnctl) and float32 (six digits): thin QR of both factors and the SVD of the core; cosines from one float32 product of all
-slices per side. `textbook`: the definition in torch, with every circuit formed, its SVD, and cosines of the flattened circuits.
+attnctl) and float32 (six digits): thin QR of both factors and the SVD of the core; cosines from one float32 product
+of all slices per side. `textbook`: the definition in torch, with every circuit formed, its SVD, and cosines of the
+flattened circuits.
 """
 import sys
 

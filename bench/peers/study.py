@@ -3,9 +3,9 @@
 
     study.py MODEL TREEBANK THREADS [--out RESULTS.json]
 
-With --out it runs once and writes its numbers, which compare_study.py compares with attnctl's. Otherwise it answers requests
-(serve.py); each is a study of TREEBANK with the loaded model. Uses eager attention and padded batches of sentences of similar
-length. Computes no intervals of trees and no roles.
+With --out it runs once and writes its numbers, which compare_study.py compares with attnctl's. Otherwise it answers
+requests (serve.py); each is a study of TREEBANK with the loaded model. Uses eager attention and padded batches of
+sentences of similar length. Computes no intervals of trees and no roles.
 """
 import argparse
 import json

@@ -1,5 +1,6 @@
-"""The measures of study.py, as an experienced PyTorch and NumPy user would write them: tensors over all sentences, heads and
-rows of a batch, and sums in float64. Patterns of a layer are [sentences, heads, n, n], with zero rows for padding.
+"""The measures of study.py, as an experienced PyTorch and NumPy user would write them: tensors over all sentences,
+heads and rows of a batch, and sums in float64. Patterns of a layer are [sentences, heads, n, n], with zero rows for
+padding.
 """
 import numpy as np
 import torch

@@ -3,8 +3,8 @@
 
     transformer_lens_forward.py MODEL THREADS
 
-Takes the requests of torch_forward.py. `logits`: false computes logits only for the last token, for comparison with attnctl
-and the other peers, which compute none. By default TransformerLens computes all logits.
+Takes the requests of torch_forward.py. `logits`: false computes logits only for the last token, for comparison with
+attnctl and the other peers, which compute none. By default TransformerLens computes all logits.
 """
 import sys
 

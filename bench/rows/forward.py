@@ -1,5 +1,5 @@
-"""Tables a, b and c: one input through the whole model. `capture` keeps all patterns, as torch's eager attention. `forward` keeps
-none and is compared with SDPA, which returns none.
+"""Tables a, b and c: one input through the whole model. `capture` keeps all patterns, as torch's eager attention.
+`forward` keeps none and is compared with SDPA, which returns none.
 """
 from contextlib import ExitStack
 

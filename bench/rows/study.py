@@ -1,5 +1,5 @@
-"""Table j: a study of all measures over a treebank. One row starts both from the shell. The others compare attnctl's whole process with
-a peer whose time starts after its model is loaded and has made a first pass.
+"""Table j: a study of all measures over a treebank. One row starts both from the shell. The others compare attnctl's
+whole process with a peer whose time starts after its model is loaded and has made a first pass.
 """
 import shutil
 

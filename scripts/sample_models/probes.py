@@ -56,8 +56,8 @@ def text_probe(model: torch.nn.Module, rows: list[Row], specials: dict[str, int]
 def repeat_probe(model: torch.nn.Module, begin: int, ordinary: list[int], seed: int) -> dict[str, torch.Tensor]:
     """Runs BOS, L random tokens, and the same L again. Returns means over the queries of the second copy.
 
-    induction, duplicate, previous: weight at offset 1-L, -L, -1. `induction control` is the first measure with other random
-    tokens in the second half.
+    induction, duplicate, previous: weight at offset 1-L, -L, -1. `induction control` is the first measure with other
+    random tokens in the second half.
     """
     draw = torch.Generator().manual_seed(seed)
     vocabulary = torch.tensor(ordinary)

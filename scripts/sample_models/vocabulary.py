@@ -45,8 +45,8 @@ def train_word_piece(lines: list[str]) -> Tokenizer:
 def word_pieces(lines: list[str]) -> list[str]:
     """Returns the vocabulary in order: special tokens, the alphabet (as first and as later letter), pieces.
 
-    The pieces come from BPE on words that begin with a mark, because the ids and tie-breaking of WordPieceTrainer differ
-    between runs.
+    The pieces come from BPE on words that begin with a mark, because the ids and tie-breaking of WordPieceTrainer
+    differ between runs.
     """
     mark = "\u2581"
     trained = Tokenizer(models.BPE())

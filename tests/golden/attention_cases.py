@@ -1,6 +1,6 @@
-"""The cases of the bare mechanism, family `attention`. Each maker writes one directory and gives its arrays.
+"""The cases of bare attention, family `attention`. Each maker writes one directory and returns its arrays.
 
-All stored numbers are float32 values, so that reading them rounds nothing; the reference computes in float64.
+All stored numbers are float32 values, so reading does not round. The reference computes in float64.
 """
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def in_float64(layer: Layer) -> Layer:
 
 
 def write(directory: Path, config: dict, tensors: dict, form: str):
-    """form: "npz", "safetensors", "json" (then the config is inside as well) or "config" (no weights)."""
+    """form: "npz", "safetensors", "json" (config and weights in one file) or "config" (no weights)."""
     config = {"model_type": "attention"} | config
     (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     if form == "npz":
@@ -60,10 +60,10 @@ def write(directory: Path, config: dict, tensors: dict, form: str):
 
 
 def collect(layers: list[Layer], inputs: list[dict], **options) -> dict:
-    """inputs: dicts of embeddings [n, d] and optionally mask, key_inputs [m, kdim] and value_inputs [m, vdim]; "stored"
-    names those that the golden keeps (all).
+    """inputs: dicts of embeddings [n, d] and optionally mask, key_inputs [m, kdim] and value_inputs [m, vdim].
+    "stored" names those that the golden file keeps (default: all).
 
-    Each layer is fed x + output. The arrays get a leading layer axis and the input's number.
+    Each layer reads x + output. The arrays get a leading layer axis and the number of the input.
     """
     layers = [in_float64(layer) for layer in layers]
     arrays = analyze_weights(layers)
@@ -84,7 +84,7 @@ def collect(layers: list[Layer], inputs: list[dict], **options) -> dict:
 
 
 def causal_input(rng, n, d) -> dict:
-    """Masked because the config says so; no mask is stored."""
+    """An input masked by the configuration; no mask is stored."""
     return {"embeddings": normal(rng, n, d, std=1), "mask": causal_mask(n), "stored": ["embeddings"]}
 
 
@@ -101,7 +101,7 @@ def multi_query(rng, directory):
 
 
 def three_dimensional(rng, directory):
-    """Grouped, an output width of its own, a Fortran-ordered array, biases as [heads, k]."""
+    """Grouped heads, another output width, a Fortran-ordered array, biases as [heads, k]."""
     layer = random_layer(rng, h=4, g=2, d=9, k=3, v=5, d_out=7)
     tensors = {"W_q": layer.W_Q, "W_k": np.asfortranarray(layer.W_K), "W_v": layer.W_V, "W_o": layer.W_O,
                "b_q": layer.b_q, "b_k": layer.b_k, "b_v": layer.b_v, "b_o": layer.b_o}  # fmt: skip
@@ -110,7 +110,7 @@ def three_dimensional(rng, directory):
 
 
 def linear_names(rng, directory):
-    """[out, in] as modules save it, all square: only the names tell the orientation."""
+    """[out, in] as modules save it, all square: only the names determine the orientation."""
     layer = random_layer(rng, h=3, g=3, d=12, k=4, v=4)
     flat = two_dimensional(layer)
     tensors = {f"w_{p}.weight": np.ascontiguousarray(flat[f"W_{p}"].T) for p in "qkvo"}
@@ -131,7 +131,7 @@ def json_weights(rng, directory):
 
 
 def sinusoidal_position(rng, directory):
-    """Keys and values that are given get no position: in cross-attention they are the output of another stack."""
+    """Given keys and values get no position: in cross-attention they are the output of another stack."""
     layer = random_layer(rng, h=2, g=2, d=10, k=5, v=5)
     embedding = normal(rng, 13, 10, std=1)
     config = {"heads": 2, "position": "sinusoidal"}
@@ -144,7 +144,8 @@ def sinusoidal_position(rng, directory):
 
 
 def without_keys(rng, directory):
-    """No W_k: W_q serves; no W_o: the output is the heads side by side. The circuit OV needs W_o: not in the golden."""
+    """No W_k: W_q is used. No W_o: the output is the concatenation of the heads. The circuit OV needs W_o, so it is
+    not stored."""
     layer = random_layer(rng, h=3, g=3, d=8, k=4, v=2, biases=False)
     write(directory, {"heads": 3}, {"W_q": columns(layer.W_Q), "W_v": columns(layer.W_V)}, "npz")
     layer.W_K, layer.W_O = layer.W_Q, None
@@ -152,7 +153,7 @@ def without_keys(rng, directory):
 
 
 def queries_and_keys(rng, directory):
-    """W_q and W_k alone: patterns, no values, no output, no OV."""
+    """Only W_q and W_k: patterns, no values, no output, no OV."""
     layer = random_layer(rng, h=2, g=2, d=9, k=4, v=1, biases=False)
     write(directory, {"heads": 2}, {"W_q": columns(layer.W_Q), "W_k": columns(layer.W_K)}, "npz")
     layer.W_V = layer.W_O = None
@@ -183,7 +184,7 @@ def two_layers(rng, directory):
 
 
 def tied(rng, directory):
-    """Head i uses slice head_slices[i] of W_q, W_k and W_v, in any order; W_o has a slice for each head."""
+    """Head i uses slice head_slices[i] of W_q, W_k and W_v, in any order; W_o has one slice per head."""
     slices = [1, 0, 1, 2]
     stored = random_layer(rng, h=3, g=3, d=10, k=4, v=3, biases=True)
     stored.W_O = normal(rng, 4, 3, 10)
@@ -194,7 +195,7 @@ def tied(rng, directory):
 
 
 def factors(rng, rows, rank, columns):
-    """Their product has entries of deviation 0.3, for any rank."""
+    """Two factors whose product has entries of deviation 0.3, for any rank."""
     std = (0.3 / rank**0.5) ** 0.5
     return normal(rng, rows, rank, std=std), normal(rng, rank, columns, std=std)
 
@@ -209,8 +210,8 @@ def product(pair):
 
 
 def factorised(rng, directory):
-    """W = A B as two tensors. Layer 0: all four, of ranks below, at and above the width of a head; layer 1: the
-    queries, by head, and the output, while keys and values are whole. 4 heads on 2."""
+    """W = A B as two tensors. Layer 0: all four projections, with ranks below, at and above the width of a head.
+    Layer 1: the queries, per head, and the output; keys and values are whole. 4 heads on 2."""
     h, g, d, k, v = 4, 2, 12, 3, 5
     q, kk, vv, o = (factors(rng, *shape) for shape in ((d, 2, h * k), (d, 3, g * k), (d, 7, g * v), (h * v, 6, d)))
     first = random_layer(rng, h, g, d, k, v)
@@ -230,7 +231,7 @@ def factorised(rng, directory):
 
 
 def tied_factorised(rng, directory):
-    """Two slices of a factorised W_q that serves the keys too; no W_o. More slices are stored than are used."""
+    """Two of three stored slices of a factorised W_q, also used for the keys; no W_o."""
     h, d, k, v, slices = 3, 9, 4, 2, [2, 0, 2]
     q = factors(rng, d, 5, 3 * k)
     w_v = normal(rng, 3, d, v)

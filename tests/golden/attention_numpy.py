@@ -1,4 +1,4 @@
-"""Multi-head attention as its definition says, one head and one query at a time, in NumPy float64."""
+"""Multi-head attention by its definition, one head and one query at a time, in NumPy float64."""
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ def project(x, weight, bias):
 
 
 def softmax_row(scores: np.ndarray) -> np.ndarray:
-    """A row whose keys are all masked is all zeros."""
+    """Softmax of a row. A fully masked row is all zeros."""
     visible = np.isfinite(scores)
     row = np.zeros_like(scores)
     if visible.any():
@@ -32,7 +32,8 @@ def softmax_row(scores: np.ndarray) -> np.ndarray:
 
 
 def additive(mask, h: int, n: int, m: int) -> np.ndarray:
-    """None, [n, m] or [h, n, m]; boolean or integer: 1 = may attend; float: added. -> [h, n, m] to add"""
+    """mask: None, [n, m] or [h, n, m]; boolean or integer: 1 = may attend; float: added. Returns [h, n, m], to be
+    added."""
     if mask is None:
         return np.zeros((h, n, m))
     if mask.dtype.kind != "f":
@@ -41,7 +42,7 @@ def additive(mask, h: int, n: int, m: int) -> np.ndarray:
 
 
 def attend(layer: Layer, x, keys=None, values=None, mask=None, scale=None) -> dict[str, np.ndarray]:
-    """x [n, d], keys [m, kdim], values [m, vdim] (self-attention without them). z, output only where W_V is given."""
+    """x [n, d], keys [m, kdim], values [m, vdim] (default: self-attention). Returns z and output only with W_V."""
     keys = x if keys is None else keys
     values = keys if values is None else values
     h, g, k = len(layer.W_Q), len(layer.W_K), layer.W_Q.shape[2]
@@ -57,7 +58,7 @@ def attend(layer: Layer, x, keys=None, values=None, mask=None, scale=None) -> di
         z = np.stack([pattern[i] @ v[i // shared] for i in range(h)])
         result["z"] = z
         if layer.W_O is None:
-            result["output"] = np.concatenate(list(z), axis=1)  # the heads side by side
+            result["output"] = np.concatenate(list(z), axis=1)  # concatenated heads
         else:
             result["output"] = sum(z[i] @ layer.W_O[i] for i in range(h)) + (0 if layer.b_o is None else layer.b_o)
     return result

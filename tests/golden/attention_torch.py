@@ -1,4 +1,4 @@
-"""The cases whose checkpoint is the state of a torch.nn.MultiheadAttention: torch's own forward is the reference."""
+"""Cases whose checkpoint is the state of a torch.nn.MultiheadAttention. The reference is torch's forward pass."""
 import numpy as np
 import safetensors.torch
 import torch
@@ -32,8 +32,8 @@ def layer_of(module) -> Layer:
 
 @torch.no_grad()
 def arrays_of(module, x, keys, values, key_mask) -> dict:
-    """key_mask [m]: 1 = visible (torch's own means the opposite). torch does not give scores and z: NumPy's, once
-    its pattern and output are found equal to torch's."""
+    """key_mask [m]: 1 = visible (the opposite of torch). torch does not return scores and z: they come from NumPy,
+    after its pattern and output were found equal to torch's."""
     module = module.double()
     tensors = [torch.tensor(a, dtype=torch.float64)[None] for a in (x, keys, values)]
     output, pattern = module(

@@ -1,4 +1,4 @@
-"""Cases of llama's nearest kin: other norms, scales, windows, rotations and experts in the same block."""
+"""Cases of families close to llama: other norms, scales, windows, rotations and experts in the same block."""
 from decoder_cases import two
 from model_case import ModelCase
 from old_layouts import mxfp4_config, mxfp4_experts, old_longrope, packed_experts

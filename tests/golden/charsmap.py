@@ -1,8 +1,8 @@
-"""A precompiled charsmap of SentencePiece, made by hand: a double-array trie of UTF-8 keys, then what they become.
+"""A handmade precompiled charsmap of SentencePiece: a double-array trie of UTF-8 keys, followed by the replacements.
 
-Little-endian: the trie's size in bytes (32 bits), its units (32 bits each), then the replacements, each ended by NUL.
-A unit's bits: 0-7 label, 8 has a leaf below, 10-30 offset to its children (exclusive or; label 0 is the leaf); a
-leaf's bits 0-30 are where its replacement begins.
+Little-endian: the size of the trie in bytes (32 bits), its units (32 bits each), then the replacements, each ended by
+NUL. The bits of a unit: 0-7 label, 8 has a leaf below, 10-30 offset to its children (exclusive or; label 0 is the
+leaf). Bits 0-30 of a leaf are the position of its replacement.
 """
 import struct
 import unicodedata
@@ -37,13 +37,13 @@ def build(replacements: dict[str, str]) -> bytes:
 
     lay(root, 0, 0)
     size = max(units) + 1
-    size += -size % 256  # a lookup of a label that is not there stays inside
+    size += -size % 256  # looking up a missing label stays inside the array
     trie = struct.pack(f"<{size}I", *(units.get(i, 0) for i in range(size)))
     return struct.pack("<I", len(trie)) + trie + bytes(blob)
 
 
 def sample() -> bytes:
-    """Some of what nmt_nfkc does, with keys of one and of several characters and prefixes of each other."""
+    """Part of nmt_nfkc: keys of one and of several characters, and keys that are prefixes of others."""
     keys = {chr(c): unicodedata.normalize("NFKC", chr(c)) for first, last in
             ((0xFF01, 0xFF5E), (0x2460, 0x2473), (0xFB00, 0xFB06), (0x2150, 0x215F), (0x00C0, 0x00C6), (0xFF76, 0xFF7A))
             for c in range(first, last + 1)}  # fmt: skip

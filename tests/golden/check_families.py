@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs attnctl over random models of every family and compares patterns and logits with transformers' float64.
+"""Runs attnctl on random models of every family and compares patterns and logits with transformers' float64.
 
-  check_families.py --binary build/attnctl [--models DIR] [PREFIX...]   compare; makes the models where DIR has none
-  check_families.py --make --models DIR [PREFIX...]                     make them anew
+  check_families.py --binary build/attnctl [--models DIR] [PREFIX...]   compare; makes models that are missing in DIR
+  check_families.py --make --models DIR [PREFIX...]                     make the models again
 
-One line a model: ok, WRONG (with the largest difference and its bound, 1e-5 or twice what transformers' own float32
-differs by), REFUSED (status 3, with the message) or CRASHED. Ends with 1 unless all are ok.
+Prints one line per model: ok, WRONG (with the largest difference and its bound: 1e-5, or twice the difference of
+transformers' own float32), REFUSED (status 3, with the message) or CRASHED. Ends with 1 unless all are ok.
 """
 import argparse
 import subprocess
@@ -49,14 +49,14 @@ def command_of(options, model: Path, wanted: dict, include: str, folder: Path) -
 
 
 def name_in_output(name: str) -> str:
-    """pattern_enc_0 of the reference is enc_pattern_0 in what attnctl writes."""
+    """Returns attnctl's name of an array: pattern_enc_0 of the reference is enc_pattern_0."""
     kind, _, index = name.rpartition("_")
     what, _, stack = kind.partition("_")
     return f"{stack}_{what}_{index}" if stack in STACKS else name
 
 
 def compare(wanted: dict, found: dict, kinds: tuple) -> list[str]:
-    """What is wrong, the worst of every kind of array."""
+    """Returns the differences above their bounds, the worst for each kind of array."""
     worst, wrong = {}, []
     for name, value in wanted.items():
         kind = name.rpartition("_")[0]
@@ -78,7 +78,7 @@ def compare(wanted: dict, found: dict, kinds: tuple) -> list[str]:
 
 
 def check(options, model: Path) -> tuple[str, str]:
-    """Patterns and logits in one run, the routing of experts in another."""
+    """Compares patterns and logits in one run, and the routing of experts in another."""
     with np.load(model / "reference.npz") as arrays:
         wanted = {name: arrays[name] for name in arrays.files}
     logits = any(name.startswith("logits") for name in wanted)
@@ -122,7 +122,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         options.models = options.models or Path(name)
         if options.make or not any(options.models.glob("*/reference.npz")):
-            import family_models  # torch is not needed to compare
+            import family_models  # comparing does not need torch
 
             family_models.make_all(options.models, options.prefixes, options.missing, options.seed)
         if options.binary:

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Compares attnctl with transformers' eager attention on one checkpoint and exits 1 if it differs by too much.
+"""Compares attnctl with transformers' eager attention on one checkpoint. Exits with 1 if they differ by too much.
 
   check_parity.py --attnctl build/attnctl --model DIR [--lengths 1,2,17,256,max] [--batch] [--threads 2]
 
-Patterns, on random ids: within 1e-5 of float64, or within twice what transformers' own float32 differs by. Logits:
-within 1e-4 of the largest one, a fixed bound. The float32 of transformers is no measure on a single sequence: on six of
-17 tokens its logits of tiny-llama differ by 1.3e-6 to 5.4e-6 of the largest, as luck has it, and on those of 256 tokens
-by up to 3.5e-5, which is where the bound comes from (1.2e-6 on stories260K at 512, 7e-7 on tiny-bert at 128).
-Weights: similarities within 1e-5, effective ranks within 1e-5 relative of the d x d circuits formed and decomposed in
-NumPy float64. --batch runs all lengths in one call too; each must equal its own run to the same bound.
+Patterns, on random ids: within 1e-5 of float64, or within twice the difference of transformers' own float32. Logits:
+within 1e-4 of the largest one. The bound is fixed, because the error of transformers' float32 depends on the
+sequence: on six sequences of 17 tokens, the logits of tiny-llama differ by 1.3e-6 to 5.4e-6 of the largest, and on
+sequences of 256 tokens by up to 3.5e-5 (1.2e-6 for stories260K at 512, 7e-7 for tiny-bert at 128). Weights:
+similarities within 1e-5, and effective ranks within 1e-5 relative, of the d x d circuits formed and decomposed in
+NumPy float64. --batch also runs all lengths in one call. Each result must equal that of its own run to the same
+bound.
 """
 import argparse
 import json
@@ -99,7 +100,7 @@ def check_weights(report: Report, options, model):
 def check_lengths(report: Report, options, single, double, lengths: list[int]):
     rng = np.random.default_rng(options.seed)
     sequences = [rng.integers(0, double.config.vocab_size, n) for n in lengths]
-    alone, bounds, units = [], [], []  # a length each: name -> array, bound, what differences are divided by
+    alone, bounds, units = [], [], []  # per length: name -> array, bound, divisor of differences
     for n, ids in zip(lengths, sequences):
         reference, rounded = run_both(single, double, {"input_ids": ids})
         names = [name for name in ("pattern", "logits") if name in reference]

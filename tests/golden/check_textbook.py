@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The textbook's subspace analysis in its literal form, against attnctl on the same weights saved as NPZ.
+"""Compares the textbook's subspace analysis, in its literal form, with attnctl on the same weights, saved as NPZ.
 
-check_textbook.py --attnctl build/attnctl [--d 512] [--heads 8]: ends with 1 where similarity or effective ranks differ
+check_textbook.py --attnctl build/attnctl [--d 512] [--heads 8]: ends with 1 if similarity or effective ranks differ
 by more than 1e-4.
 """
 import argparse
@@ -18,8 +18,8 @@ BOUND = 1e-4
 
 
 def draw(d: int, heads: int, seed: int, specialised: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """W_q, W_k [heads, d, k]: normal draws of deviation sqrt(2 / (d + k)); specialised ones are a second draw, rows
-    i d/h .. (i + 1) d/h of head i times 3 in both."""
+    """W_q, W_k [heads, d, k]: normal draws of deviation sqrt(2 / (d + k)). Specialised heads are a second draw, with
+    rows i d/h .. (i + 1) d/h of both matrices of head i multiplied by 3."""
     generator = torch.Generator().manual_seed(seed + specialised)
     k = d // heads
     W_q, W_k = (torch.randn(heads, d, k, generator=generator) * (2 / (d + k)) ** 0.5 for _ in range(2))
@@ -32,8 +32,8 @@ def draw(d: int, heads: int, seed: int, specialised: bool) -> tuple[torch.Tensor
 
 
 def analyse(W_q: torch.Tensor, W_k: torch.Tensor):
-    """The function as the texts write it, in float64: their float32 keeps rounding noise as singular values (472
-    where the rank is 64), which moves the ranks in the sixth digit."""
+    """The function of the texts, in float64. Their float32 keeps rounding noise as singular values (472 for a rank of
+    64), which changes the ranks in the sixth digit."""
     attention_matrices, effective_ranks, principal_directions = [], [], []
     for W_qi, W_ki in zip(W_q.double(), W_k.double()):
         A = W_qi @ W_ki.T
@@ -55,7 +55,7 @@ def analyse(W_q: torch.Tensor, W_k: torch.Tensor):
 
 
 def directions_error(ours: list, theirs: list) -> float:
-    """Largest difference of the rank-one parts s u v^T, which have no sign of their own, over the largest value."""
+    """Largest difference of the rank-one parts s u v^T, which do not depend on signs, divided by the largest value."""
     worst = 0.0
     for mine, want in zip(ours, theirs):
         for t in range(len(mine["singular_values"])):

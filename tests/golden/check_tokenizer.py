@@ -3,10 +3,10 @@
 venv/bin/python tests/golden/check_tokenizer.py --attnctl build/attnctl [DIR ...] [--pipelines N] [--text FILE ...]
                                                 [--random COUNT] [--seed N] [--shown 3] [--keep DIR]
 
-DIR holds a tokenizer; --pipelines adds N random compositions of all parts (tokenizer_pipelines.py; the seed chooses).
-Texts: the lines of a file, the `# text =` of a .conllu, the strings of a .json list, random ones (tokenizer_text.py),
-and always those of strings.json. Prints a line a tokenizer, `exact`, `refused` with the reason, or `different` with
-the first texts that are. Ends with 1 where one is different.
+DIR holds a tokenizer. --pipelines adds N random compositions of all parts (tokenizer_pipelines.py), chosen by the
+seed. Texts: the lines of a file, the `# text =` of a .conllu, the strings of a .json list, random texts
+(tokenizer_text.py), and always strings.json. Prints one line per tokenizer: `exact`, `refused` with the reason, or
+`different` with the first such texts. Ends with 1 if a tokenizer differs.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ import tokenizer_pipelines
 from make_tokenizers import open_tokenizer
 from tokenizer_text import HERE, random_text, treebank_texts
 
-MEMORY = 3 << 30  # bytes, for the library
+MEMORY = 3 << 30  # memory limit of the library, in bytes
 SECONDS = 30
 OUT_OF_TIME = f"over {SECONDS} s"
 
@@ -41,12 +41,12 @@ def read_texts(arguments) -> list[str]:
 
 
 def reference(tokenizer, texts: list[str]) -> list[tuple | None]:
-    """None for texts at which the library panics."""
+    """Returns None for texts on which the library panics."""
 
     def encode_one(text):
         try:
             return tokenizer.encode(text)
-        except BaseException:  # a panic is no Exception
+        except BaseException:  # a panic is a BaseException
             return None
 
     try:
@@ -75,13 +75,13 @@ def report(text: str, wanted: tuple, got: tuple) -> str:
 
 
 def in_child(work) -> object:
-    """What `work()` gives, in a process of its own: the library may panic, abort, or want all memory."""
+    """Runs `work()` in a separate process, because the library may panic, abort, or use all memory."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         signal.alarm(SECONDS)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # panics are told by us
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the caller reports panics
         with open(writer, "wb") as pipe:
             try:
                 pickle.dump(work(), pipe)
@@ -98,7 +98,7 @@ def in_child(work) -> object:
 
 
 def reference_in_parts(directory: Path, texts: list[str]) -> list[tuple | None] | str:
-    """Where the library aborts, without the texts around those at which it does."""
+    """If the library aborts, runs it without the texts around those at which it does."""
     wanted = in_child(lambda: reference(open_tokenizer(directory), texts))
     if not isinstance(wanted, str) or len(texts) == 1:
         return wanted
@@ -121,8 +121,8 @@ class Check:
         self.counts = {"exact": 0, "refused": 0, "different": 0}
 
     def of_one_mind(self, directory: Path, differing: list[int], got: list[tuple]) -> list[int]:
-        """Those to which the library never gives what was found: where two added tokens are the same after
-        normalizing, which one counts differs from one opening to the next."""
+        """Keeps only texts for which the library never returns the difference found. If two added tokens are equal
+        after normalizing, the one that it uses differs between openings."""
         for _ in range(8 if differing else 0):
             texts = [self.texts[i] for i in differing]
             again = in_child(lambda: reference(open_tokenizer(directory), texts))

@@ -1,4 +1,4 @@
-"""Cases of the decoders whose blocks differ from llama's in more than names: one row or two each."""
+"""Cases of decoders whose blocks differ from llama's in more than names, one or two rows each."""
 from model_case import ModelCase
 from old_layouts import renamed, rewritten
 
@@ -34,7 +34,7 @@ STARCODER2 = dict(vocab_size=37, hidden_size=24, num_hidden_layers=2, num_attent
 
 
 def two(name: str, model: str, new: dict, old: dict, model_type: str | None = None) -> list[ModelCase]:
-    """One case as transformers 5 saves it and one in the old layout."""
+    """Returns a case as transformers 5 saves it, and the same case in the old layout."""
     cases = [
         ModelCase(name, model, new, lengths=(1, 9), padded=True, dtype="float16"),
         ModelCase(f"{name}-old", model, old, lengths=(3, 11), dtype="float16"),
@@ -77,7 +77,7 @@ CASES = [
     *two("nemotron", "NemotronForCausalLM", NEMOTRON | dict(attention_bias=True, mlp_bias=True), NEMOTRON),
     *two("starcoder2", "Starcoder2ForCausalLM", STARCODER2 | dict(sliding_window=4), STARCODER2 | dict(use_bias=False)),
 ]  # fmt: skip
-for case in CASES:  # positions of these count visible tokens alone: hidden ones have cases of their own
+for case in CASES:  # these count positions of visible tokens only; hidden tokens have separate cases
     case.padded &= case.name not in ("opt", "opt-350m", "bloom", "falcon-alibi")
 CASES += [
     ModelCase("opt-padding", "OPTForCausalLM", OPT, lengths=(2, 7), dtype="float16", padded=True),

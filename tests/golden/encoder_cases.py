@@ -1,4 +1,4 @@
-"""Cases of encoders whose scores or embeddings know more of positions than BERT's."""
+"""Cases of encoders whose scores or embeddings use positions in more ways than BERT's."""
 from decoder_cases import two
 from model_case import ModelCase
 from old_layouts import rewritten
@@ -37,11 +37,11 @@ CASES = [
 ]  # fmt: skip
 for case in CASES:
     if case.name == "mpnet":
-        case.lengths, case.pad_tokens = (2, 21), (3,)  # far enough apart for buckets of more than one distance
+        case.lengths, case.pad_tokens = (2, 21), (3,)  # long enough for buckets of several distances
     if case.name == "modernbert":
         case.lengths = (2, 15)
     if case.name.startswith("esm"):
-        case.vocabulary = 9  # so that mask tokens are among them, and padding
+        case.vocabulary = 9  # includes mask tokens and padding
     if case.name.startswith("deberta"):
-        case.padded = False  # a hidden query's row would be uniform: DeBERTa masks queries as well as keys
+        case.padded = False  # DeBERTa also masks queries: the row of a hidden query would be uniform
         case.lengths = (1, 13)

@@ -1,6 +1,6 @@
-"""Draws random configurations of every family: sizes, and each option that its row of the table has.
+"""Draws random configurations of every family: sizes, and each option in its row of the table.
 
-DRAWS: name -> function of a Draw that gives (class in transformers, keys of its config).
+DRAWS: name -> function of a Draw that returns (class in transformers, keys of its config).
 """
 import numpy as np
 
@@ -155,7 +155,7 @@ def codegen(r: Draw):
 
 
 def partial(r: Draw) -> dict:
-    """Of heads of 8."""
+    """Draws a rotated part of heads of width 8."""
     kind = r.pick(dict(rope_type="default"), dict(rope_type="default"), dict(rope_type="linear", factor=2.5))
     return kind | dict(rope_theta=r.pick(10000.0, 500.0), partial_rotary_factor=r.pick(0.25, 0.5, 0.75, 1.0))
 
@@ -222,7 +222,7 @@ def mpt(r: Draw):
 
 
 def scaling(r: Draw, k: int, kind: str | None = None) -> dict:
-    """rope_parameters of any kind for heads of width k."""
+    """Draws rope_parameters of any kind for heads of width k."""
     theta, original = dict(rope_theta=r.pick(10000.0, 500.0, 150000.0)), "original_max_position_embeddings"
     kind = kind or r.pick("default", "default", "linear", "llama3", "yarn")
     if kind == "linear":
@@ -466,7 +466,7 @@ def marian(r: Draw):
 
 
 def marian_unshared(r: Draw):
-    """A vocabulary each for encoder and decoder."""
+    """Separate vocabularies for encoder and decoder."""
     model, config = marian(r)
     return model, config | dict(decoder_vocab_size=config["vocab_size"] + 3, share_encoder_decoder_embeddings=False)
 
@@ -494,7 +494,7 @@ def tower(r: Draw):
 
 
 def gemma3_tower(r: Draw):
-    # Within the larger model the caps of the text's logits, which its own class applies, are left out: none here.
+    # The larger model does not apply the cap of the logits that the text model's class applies, so there is none here.
     text = gemma3_text(r)[1] | dict(model_type="gemma3_text", final_logit_softcapping=None)
     last = text["vocab_size"] - 1
     return "Gemma3ForConditionalGeneration", dict(

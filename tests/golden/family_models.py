@@ -1,10 +1,14 @@
 """Makes the models that check_families.py compares: DIR/NAME, each with its reference.npz.
 
-Of every family of family_draws.py: NAME-1, -2 and -3 as transformers 5 saves them (the third sometimes without its
-head), NAME-tie with a head of its own where the class ties it and the other way round, NAME-min with every key left
-out whose default serves, NAME-old in the names and keys of version 4, NAME-oldmin, both, and of some NAME-native, as
-transformers 5 holds the tensors in memory. Configurations differ from the golden ones and from each other in sizes and
-options; rewritten ones must give what the same weights give in the new layout.
+For every family of family_draws.py:
+  NAME-1, -2, -3   as transformers 5 saves them (the third sometimes without its head)
+  NAME-tie         with a separate head if the class ties it, and the reverse
+  NAME-min         without every key whose default has the same meaning
+  NAME-old         with the names and keys of version 4
+  NAME-oldmin      both
+  NAME-native      for some: tensors as transformers 5 holds them in memory
+Configurations differ from the golden ones and from each other in sizes and options. Rewritten models must give the
+same results as the same weights in the new layout.
 """
 import json
 import shutil
@@ -30,7 +34,7 @@ NATIVE = {
     "tower": image_cases.NATIVE_TOWER, "gemma3_tower": image_cases.NATIVE_TOWER,
     "gpt_neox": old_layouts.renamed(("embed_out.", "lm_head.")),
 }  # fmt: skip
-KEPT_KEYS = (  # of a short config: what it is of, and its main sizes, which every file says
+KEPT_KEYS = (  # keys that stay in a minimal config: the type and the main sizes
     "model_type", "architectures", "dtype", "torch_dtype", "transformers_version", "vocab_size", "hidden_size",
     "n_embd", "n_embed", "d_model", "dim", "num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
     "decoder_layers", "num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads",
@@ -39,7 +43,7 @@ KEPT_KEYS = (  # of a short config: what it is of, and its main sizes, which eve
 
 
 def condition(model):
-    """Makes wide matrices smaller, so that rounding errors do not grow from layer to layer as they would."""
+    """Makes wide matrices smaller, so that rounding errors do not grow from layer to layer."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1 and parameter.requires_grad:
@@ -53,7 +57,7 @@ def inputs_of(r: Draw, config) -> list[dict]:
     text = config.get_text_config()
     vocabulary = text.vocab_size - (3 if hasattr(config, "vision_config") else 0)
     made = [{"input_ids": r.rng.integers(0, vocabulary, n)} for n in (r.size(2, 8), r.size(14, 30))]
-    for special in ("pad_token_id", "mask_token_id"):  # of which positions and ESM's scale know
+    for special in ("pad_token_id", "mask_token_id"):  # which positions and ESM's scale depend on
         token = getattr(text, special, None)
         if token is not None and token < vocabulary and not config.is_encoder_decoder:
             made[1]["input_ids"][r.size(0, 13)] = token
@@ -64,7 +68,7 @@ def inputs_of(r: Draw, config) -> list[dict]:
 
 
 def shortest(config: dict) -> dict:
-    """Without the keys whose absence changes nothing."""
+    """Removes the keys whose absence changes nothing."""
     def meaning(keys: dict) -> dict:
         made = transformers.AutoConfig.for_model(**keys).to_dict()
         return {k: v for k, v in made.items() if k not in ("torch_dtype", "dtype")}
@@ -74,7 +78,7 @@ def shortest(config: dict) -> dict:
         fewer = {k: v for k, v in config.items() if k != key}
         try:
             same = meaning(json.loads(json.dumps(fewer))) == whole
-        except Exception:  # a key that its class cannot do without
+        except Exception:  # a key that the class requires
             same = False
         if same:
             config = fewer
@@ -175,7 +179,7 @@ def make_all(folder: Path, prefixes: list[str], missing_only: bool, seed: int):
                 continue
             if missing_only and (folder / name / "reference.npz").exists():
                 continue
-            for attempt in range(5):  # a draw that the class refuses, or a tie of experts: another one
+            for attempt in range(5):  # the class refuses the draw, or experts tie: draw again
                 try:
                     make(folder, family, variant, zlib.crc32(f"{name}/{attempt}".encode()) + seed)
                     break

@@ -1,10 +1,10 @@
-"""Runs a float64 model in float64 throughout, whatever its code casts to float32.
+"""Runs a float64 model entirely in float64, even where its code casts to float32.
 
-transformers casts softmaxes, norms, rotations and routers to float32, which is meant for half precision. A mode of
-torch sees every call and turns those requests into float64, so no list of such places is needed; and it fails where a
-float32 result comes out of float64 operands all the same. Rotary modules stay as they are: inverse frequencies,
-angles, cosines and sines are float32 even in a float64 model, and so part of it. What is made of integers alone (ALiBi
-slopes, buckets of relative positions) keeps its type too.
+transformers casts softmaxes, norms, rotations and routers to float32, which is intended for half precision. A torch
+mode intercepts every call and turns these requests into float64, so no list of such places is needed. It fails if
+float64 operands still give a float32 result. Rotary modules stay unchanged: inverse frequencies, angles, cosines and
+sines are float32 even in a float64 model, so they belong to the model. Values made only from integers (ALiBi slopes,
+buckets of relative positions) keep their type too.
 """
 import contextlib
 
@@ -30,8 +30,8 @@ def widened(values, kinds) -> list:
 class Float64Mode(TorchFunctionMode):
     def __init__(self, scores: list, rotary: set):
         super().__init__()
-        self.scores = scores  # what every softmax over the keys is given
-        self.rotary = rotary  # rotary modules that are running
+        self.scores = scores  # inputs of the softmaxes over the keys
+        self.rotary = rotary  # number of rotary modules on the call stack
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -53,7 +53,7 @@ class Float64Mode(TorchFunctionMode):
 
 @contextlib.contextmanager
 def float64_throughout(model, scores: list):
-    """Appends what every softmax is given to `scores`."""
+    """Appends the input of every softmax to `scores`."""
     rotary, hooks = set(), []
     for module in model.modules():
         if "RotaryEmbedding" in type(module).__name__:

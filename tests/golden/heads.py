@@ -1,6 +1,6 @@
-"""What random heads show, as NumPy finds it with its own random numbers: heads.json.
+"""Properties of random heads, computed by NumPy with its own random numbers: heads.json.
 
-Means and standard deviations over 40 draws of a layer, for tests/analysis/experiments/heads_test.cpp.
+Means and standard deviations over 40 draws of a layer, for tests/textbook/heads_test.cpp.
 """
 
 import json

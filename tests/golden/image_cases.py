@@ -1,4 +1,4 @@
-"""Cases of image models, and of text towers within models of more than text."""
+"""Cases of image models, and of the text part of multimodal models."""
 import block_cases
 from model_case import ModelCase
 from old_layouts import renamed, version4
@@ -27,7 +27,7 @@ NATIVE_TOWER = renamed(("language_model.model.", "model.language_model."), ("lan
 
 
 def version4_tower(config: dict) -> dict:
-    """The keys of transformers 4 in the text's config too."""
+    """Uses the keys of transformers 4 in the text's config too."""
     return version4(config) | {"text_config": version4(config["text_config"])}
 
 

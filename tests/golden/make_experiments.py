@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Makes experiments/golden.npz: gradients of one attention layer by torch's autograd, and mean entropies of rows of
-normal scores by integrals that scipy does, and by sampling; and experiments/MODEL/golden.npz: the gradient of a logit of the
-golden models, by autograd through transformers' own."""
+"""Makes experiments/golden.npz and experiments/MODEL/golden.npz.
+
+The first holds gradients of one attention layer by torch's autograd, and mean entropies of rows of normal scores by
+SciPy's integrals and by sampling. The second holds the gradient of a logit of the golden models, by autograd through
+transformers.
+"""
 import math
 from pathlib import Path
 
@@ -31,7 +34,7 @@ def entropy_of(scores) -> float:
 
 
 def two_keys(tau: float) -> float:
-    """Only the difference of two scores matters: normal, of variance 2."""
+    """Only the difference of the two scores matters; it is normal with variance 2."""
     end = min(12.0, 800 / tau)
     value, _ = quad(lambda g: entropy_of([0, tau * math.sqrt(2) * g]) * normal_density(g), 0, end,
                     points=[min(1 / tau, end / 2)], limit=1000, epsabs=1e-13)
@@ -39,7 +42,7 @@ def two_keys(tau: float) -> float:
 
 
 def three_keys(tau: float) -> float:
-    """Two differences of three scores: an orthonormal basis of the plane that they are in."""
+    """Two differences of the three scores matter: coordinates in an orthonormal basis of their plane."""
     def integrand(b, a):
         scores = [tau * (a / math.sqrt(2) + b / math.sqrt(6)), tau * (-a / math.sqrt(2) + b / math.sqrt(6)),
                   -2 * tau * b / math.sqrt(6)]
@@ -48,7 +51,7 @@ def three_keys(tau: float) -> float:
 
 
 def sampled(tau: float, keys: int, rows: int, rng) -> tuple[float, float]:
-    """Mean and its standard error."""
+    """Returns the mean and its standard error."""
     scores = tau * rng.standard_normal((rows, keys))
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
@@ -86,7 +89,8 @@ def gradients() -> dict:
 
 
 def logit_gradient(model, inputs: dict, position: int) -> dict:
-    """Of the largest logit at `position`: d logit / dz [layers, h, n, v] and by the rows of the token table [n, width]."""
+    """For the largest logit at `position`: d logit / dz [layers, h, n, v], and d logit / d token embedding [n,
+    width]."""
     kept = []
 
     def keep(tensor):
@@ -110,7 +114,7 @@ def logit_gradient(model, inputs: dict, position: int) -> dict:
 
 
 def model_gradients(name: str) -> dict:
-    """Of every input of the model's golden.npz, in its middle."""
+    """Returns the gradients at the middle position of every input of the model's golden.npz."""
     directory = HERE.parent / name
     _, model = load_both(directory, getattr(transformers, MODELS[name]))
     given = np.load(directory / "golden.npz")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes formats/: the same arrays in every format, written by the formats' own libraries.
 
-Element number i (row-major) of every array is ((7 i) mod 23 - 11) / 4, rounded by the array's type: floats hold it
-exactly, integers hold its integer part (unsigned ones its absolute value's), bools whether it is not 0.
+Element i (row-major) of every array is ((7 i) mod 23 - 11) / 4, converted to the type of the array: floats hold it
+exactly, integers its integer part (unsigned ones that of its absolute value), bools whether it is nonzero.
 """
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def main():
     safetensors.torch.save_file(torch_arrays, FORMATS / "torch.safetensors", metadata={"format": "pt"})
     safetensors.numpy.save_file(arrays() | {"scalar": np.array(0.5, "f4"), "empty": np.zeros((0, 4), "f4")},
                                 FORMATS / "numpy.safetensors")
-    # Not only the types, but every order that NumPy writes.
+    # All types, and every byte and memory order that NumPy writes.
     orders = {}
     for name, array in arrays().items():
         orders[name] = array

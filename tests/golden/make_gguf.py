@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Makes gguf/: models and tensors in GGUF, written by the format's own library (gguf 0.19, see requirements.txt).
 
-llama-f32.gguf, llama-f16.gguf, gpt2-f32.gguf, qwen2-f32.gguf, gemma2-f16.gguf and llama-linear, -yarn, -llama3 hold the weights of the goldens of those
-names (yarn: llama-yarn-flat), renamed and reordered as llama.cpp's converter does it. types.gguf has a tensor of every type that is read, and types.npz what
-gguf's own dequantisation makes of its bytes, in float32. llama-q8_0.gguf is a model of quantised matrices, and
-llama-q8_0.npz its matrices dequantised, under the names and in the row order of a safetensors file.
+llama-f32.gguf, llama-f16.gguf, gpt2-f32.gguf, qwen2-f32.gguf, gemma2-f16.gguf and llama-linear, -yarn, -llama3 hold
+the weights of the golden models of those names (yarn: llama-yarn-flat), renamed and reordered as by llama.cpp's
+converter. types.gguf has a tensor of every supported type, and types.npz the same tensors dequantised by gguf, in
+float32. llama-q8_0.gguf is a quantised model, and llama-q8_0.npz holds its matrices dequantised, with the names and
+row order of a safetensors file.
 """
 import json
 from pathlib import Path
@@ -26,7 +27,7 @@ GPT2 = {"attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_1": "attn_n
 
 
 def permuted(weights: np.ndarray, heads: int) -> np.ndarray:
-    """Rows of each head in pairs, as LlamaModel.permute of llama.cpp's convert_hf_to_gguf.py."""
+    """Reorders the rows of each head in pairs, as LlamaModel.permute of llama.cpp's convert_hf_to_gguf.py."""
     halves = weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
     return halves.swapaxes(1, 2).reshape(weights.shape)
 
@@ -48,7 +49,7 @@ def write(writer: gguf.GGUFWriter):
 
 
 def llama3_factors(rope: dict, width: int) -> np.ndarray:
-    """What frequencies are divided by, as LlamaModel.generate_extra_tensors of convert_hf_to_gguf.py."""
+    """Returns the divisors of the frequencies, as LlamaModel.generate_extra_tensors of convert_hf_to_gguf.py."""
     factors = []
     for exponent in np.arange(0, width, 2) / width:
         length = 2 * np.pi * rope["rope_theta"] ** exponent
@@ -73,7 +74,7 @@ def add_rotary(writer: gguf.GGUFWriter, config: dict):
 
 
 def llama_writer(path: Path, config: dict) -> gguf.GGUFWriter:
-    """Of the architectures whose keys are those of llama."""
+    """Writes the keys of architectures that share llama's."""
     writer = gguf.GGUFWriter(path, config.get("model_type", "llama"))
     writer.add_name("tiny")
     writer.add_vocab_size(config["vocab_size"])
@@ -89,7 +90,7 @@ def llama_writer(path: Path, config: dict) -> gguf.GGUFWriter:
     writer.add_rope_dimension_count(width)
     writer.add_key_length(width)
     writer.add_value_length(width)
-    # Arrays and kinds of values to step over.
+    # Arrays and other values that a reader must skip.
     writer.add_tokenizer_model("llama")
     writer.add_token_list([f"<token {i}>" for i in range(config["vocab_size"])])
     writer.add_token_scores([0.5] * config["vocab_size"])
@@ -127,7 +128,7 @@ def make_llama(model: str, path: Path):
 
 
 def make_gemma2(path: Path):
-    """Gains with their one, as Gemma2Model.modify_tensors of convert_hf_to_gguf.py stores them."""
+    """Adds one to the gains, as Gemma2Model.modify_tensors of convert_hf_to_gguf.py."""
     config = config_of("gemma2")
     writer = gguf.GGUFWriter(path, "gemma2")
     writer.add_context_length(config["max_position_embeddings"])
@@ -180,7 +181,7 @@ def make_gpt2(path: Path):
 
 
 def random_blocks(kind: Type, rows: int, columns: int, random: np.random.Generator) -> np.ndarray:
-    """Any bits but for the scales, which are halves of all sizes, subnormals too."""
+    """Random bits, except for the scales, which are half floats of all sizes, including subnormals."""
     block, size = gguf.GGML_QUANT_SIZES[kind]
     count = rows * columns // block
     blocks = random.integers(0, 256, (count, size), dtype=np.uint8)
@@ -230,7 +231,7 @@ def make_quantised(random: np.random.Generator):
             writer.add_tensor(llama_name(name), weights)
             expected[name] = weights
             continue
-        # Rows are quantised on their own, so that the order of rows and quantising are one and the same.
+        # Each row is quantised separately, so reordering rows and quantising commute.
         expected[name] = gguf.dequantize(gguf.quantize(weights, Type.Q8_0), Type.Q8_0)
         writer.add_tensor(llama_name(name), gguf.quantize(llama_weights(name, weights, config), Type.Q8_0),
                           raw_dtype=Type.Q8_0)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes gguf/tokenizers/: tokenizers as the sections of GGUF files without tensors, written by the format's own library
-as llama.cpp's converter does it, and what the `tokenizers` library makes of tokenizers/strings.json (golden.json).
+"""Makes gguf/tokenizers/: tokenizers as GGUF files without tensors, written by the format's own library as by
+llama.cpp's converter, and the results of the `tokenizers` library for tokenizers/strings.json (golden.json).
 
 bpe-bytes and bpe-defined are sentencepiece/NAME.model, whose ids are in sentencepiece/golden.json. tiny-llama is
-data/tiny-llama; the others are byte-level tokenizers cut as the metadata "tokenizer.ggml.pre" names it.
-llama-text.gguf is a random model beside the section of bpe-bytes.
+data/tiny-llama. The others are byte-level tokenizers with the pre-tokenizer that the metadata "tokenizer.ggml.pre"
+names. llama-text.gguf is a random model with the tokenizer of bpe-bytes.
 """
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def close(writer: gguf.GGUFWriter):
 
 
 def add_pieces(writer: gguf.GGUFWriter, name: str) -> int:
-    """The section of a SentencePiece model, as TextModel._set_vocab_sentencepiece; returns the number of tokens."""
+    """Writes a SentencePiece model, as TextModel._set_vocab_sentencepiece. Returns the number of tokens."""
     model = proto.ModelProto()
     model.ParseFromString((GOLDEN / "sentencepiece" / f"{name}.model").read_bytes())
     kinds = {1: TokenType.NORMAL, 2: TokenType.UNKNOWN, 3: TokenType.CONTROL, 4: TokenType.USER_DEFINED,
@@ -60,7 +60,7 @@ def add_pieces(writer: gguf.GGUFWriter, name: str) -> int:
 
 
 def write_bytes(name: str, pre: str, tokenizer: dict, add_bos: bool | None) -> list:
-    """A byte-level tokenizer, as TextModel._set_vocab_gpt2; returns what the library makes of the texts."""
+    """Writes a byte-level tokenizer, as TextModel._set_vocab_gpt2. Returns the library's results for the texts."""
     tokens = {id: token for token, id in tokenizer["model"]["vocab"].items()}
     added = {token["id"]: token for token in tokenizer["added_tokens"]}
     tokens |= {id: token["content"] for id, token in added.items()}
@@ -83,7 +83,7 @@ def write_bytes(name: str, pre: str, tokenizer: dict, add_bos: bool | None) -> l
 
 
 def byte_level(name: str, pieces: list, normalizer: dict | None) -> dict:
-    """A tokenizer of tokenizers/ that cuts otherwise, with two added tokens of the kinds that a section can hold."""
+    """A tokenizer of tokenizers/ with another pre-tokenizer and two added tokens, of the kinds that GGUF supports."""
     tokenizer = json.loads((GOLDEN / "tokenizers" / name / "tokenizer.json").read_text())
     size = len(tokenizer["model"]["vocab"])
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
@@ -98,7 +98,7 @@ def byte_level(name: str, pieces: list, normalizer: dict | None) -> dict:
 
 
 def make_model():
-    """A random llama of one layer that reads texts by itself."""
+    """A random llama of one layer with its own tokenizer."""
     random = np.random.default_rng(66)
     writer = writer_of("llama-text", "llama")
     vocabulary = add_pieces(writer, "bpe-bytes")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the golden files beside this script: make_goldens.py [CASE...] (default: all; --list names them)."""
+"""Makes the golden files in this folder: make_goldens.py [CASE...] (default: all; --list prints the names)."""
 import argparse
 import json
 import shutil
@@ -28,7 +28,7 @@ ONE_ADDED = ("Gemma", "LayerNorm1P")  # norms whose gain is one plus the stored 
 
 
 def randomise(model):
-    """No parameter keeps a value that a program could forget: gains are not 1, biases not 0."""
+    """Replaces all values that a program could forget: gains are not 1, biases not 0."""
     one_added = [m for m in model.modules() if "Norm" in type(m).__name__ and of_class(m, ONE_ADDED)]
     around_zero = {id(m.weight) for m in one_added}
     for name, parameter in model.named_parameters():
@@ -69,7 +69,7 @@ def inputs_of(case, config) -> list[dict]:
     return made
 
 
-LONGEST_SCORES = 10  # tokens; scores of longer inputs would only add to the size of the repository
+LONGEST_SCORES = 10  # tokens; scores of longer inputs would only make the repository larger
 STORED_NAMES = {
     "input_ids": "ids", "attention_mask": "key_mask", "token_type_ids": "token_type_ids",
     "decoder_input_ids": "target_ids", "pixel_values": "pixels",
@@ -77,12 +77,12 @@ STORED_NAMES = {
 
 
 def shortened(values: np.ndarray) -> np.ndarray:
-    """float64 with the last 20 bits zero: right to 2.4e-10, and a third smaller when deflated."""
+    """Rounds float64 to 32 bits of mantissa: an error of 2.4e-10, and a third smaller when deflated."""
     return (values.view(np.int64) & ~np.int64(0xFFFFF)).view(np.float64)
 
 
 def reference_arrays(directory: Path, model_class, inputs: list[dict]) -> dict[str, np.ndarray]:
-    """Everything that golden.npz holds for the checkpoint as it stands in the directory."""
+    """Returns all arrays of golden.npz for the checkpoint in the directory."""
     single, double = model_reference.load_both(directory, model_class)
     arrays, worst = weights_arrays(double), {}
     for index, given in enumerate(inputs):
@@ -102,7 +102,7 @@ def reference_arrays(directory: Path, model_class, inputs: list[dict]) -> dict[s
 
 
 def weights_arrays(model) -> dict[str, np.ndarray]:
-    """The weights analyses, those of each stack with its name behind where there are several."""
+    """Returns the weights analyses; with several stacks, the name of each stack is a suffix."""
     if not getattr(model.config, "is_encoder_decoder", False):
         return analyze_weights(layers_of(model))
     stacks = {stack: analyze_weights(layers) for stack, layers in stacks_of(model).items()}
@@ -110,7 +110,8 @@ def weights_arrays(model) -> dict[str, np.ndarray]:
 
 
 def rewrite(directory: Path, case: model_cases.ModelCase):
-    """Applies the case's edits, before the reference reads the directory: it sees what attnctl sees."""
+    """Applies the edits of the case before the reference reads the directory, so that it reads the same files as
+    attnctl."""
     if case.edit_config:
         file = directory / "config.json"
         file.write_text(json.dumps(case.edit_config(json.loads(file.read_text())), indent=2) + "\n")
@@ -151,13 +152,13 @@ def make_attention_case(name: str, maker):
 
 
 def make_patterns():
-    directory = HERE / "patterns"  # its README.md is written by hand and stays
+    directory = HERE / "patterns"  # keep README.md, which is written by hand
     np.savez_compressed(directory / "golden.npz", **pattern_metrics.make_arrays())
     print(f"{directory.name:24} {(directory / 'golden.npz').stat().st_size / 1024:6.0f} KiB")
 
 
 def make_bundled(directory: Path):
-    """Patterns of a model in data/: bundled/NAME.npz. float32 halves the file and is right to 6e-8."""
+    """Writes patterns of a model in data/ to bundled/NAME.npz. float32 halves the file, with an error of 6e-8."""
     if not (directory / "model.safetensors").exists():
         print(f"{directory.name:24} has no model.safetensors yet")
         return

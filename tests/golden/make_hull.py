@@ -1,8 +1,8 @@
-"""Which points of a set can be the only maximum of a linear function, by SciPy's linear programming.
+"""Finds the points of a set that are the only maximum of some linear function, by SciPy's linear programming.
 
-hull/golden.npz: sets [1000, 2] (points, dimensions), points (all sets one after the other, float32), vertex (one a
-point). A fifth of the sets is normal; the others are of small integers, so that equal points, points on segments and
-on faces are common, with midpoints of others in them, or all in a plane.
+hull/golden.npz: sets [1000, 2] (points, dimensions), points (all sets concatenated, float32), vertex (one per point).
+A fifth of the sets is normal. The others have small integer coordinates, so that equal points and points on segments
+and faces are common. Some of them contain midpoints, or lie in a plane.
 
     python tests/golden/make_hull.py
 """
@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 
 def margin(points: np.ndarray, index: int) -> float:
-    """max over |q_i| <= 1 of q.p - max q.x over the other points."""
+    """Returns max over |q_i| <= 1 of q.p - max q.x over the other points."""
     others = np.delete(points, index, axis=0)
     d = points.shape[1]
     above = np.hstack([others - points[index], np.ones((len(others), 1))])
@@ -35,11 +35,11 @@ def draw(rng: np.random.Generator, kind: int) -> np.ndarray:
     if kind == 0:
         return rng.normal(size=(m, d)).astype(np.float32)
     points = rng.integers(-kind, kind + 1, size=(m, d)).astype(np.float32)
-    if kind == 3:  # midpoints of others, exactly
+    if kind == 3:  # exact midpoints of other points
         for _ in range(3):
             a, b, c = rng.integers(0, m, size=3)
             points[a] = (points[b] + points[c]) / 2
-    if kind == 4:  # all on a plane through few dimensions
+    if kind == 4:  # all points in a plane
         points[:, -1] = points[:, 0]
     return points
 

@@ -1,14 +1,14 @@
-"""Kinds of attention against their definitions with PyTorch in float64: window, block and strided by dense masks,
-linear by its dense formula, axial by explicit loops over columns and rows.
+"""Kinds of attention by their definitions, with PyTorch in float64: window, block and strided with dense masks,
+linear by its dense formula, axial with explicit loops over columns and rows.
 
     python tests/golden/make_kinds.py
 
 writes tests/golden/kinds: model/ (family `attention`, 2 heads), and golden.npz with
-    x [n, d], key_mask [n]                        the input, and which keys are visible where the name says "padded"
-    KIND[_causal][_padded]_pattern [heads, n, n]  KIND as window_4, linear, ...
+    x [n, d], key_mask [n]                        the input, and the visible keys of the arrays named "padded"
+    KIND[_causal][_padded]_pattern [heads, n, n]  KIND is window_4, linear, ...
     KIND[_causal][_padded]_output [n, d]
     grid [N, L, d], column_pattern [L, heads, N, N], row_pattern [N, heads, L, L], column_output [L, N, d],
-    row_output [N, L, d], and the same with _causal behind: the output of a row pass is of x + the column pass
+    row_output [N, L, d], and the same with the suffix _causal. The row pass reads x + the output of the column pass.
 """
 import itertools
 import json
@@ -22,7 +22,7 @@ KINDS = ["full", "window:1", "window:4", "block:5", "strided:3", "strided:5", "l
 
 
 def visible(kind: str, n: int, causal: bool, key_mask) -> torch.Tensor:
-    """[n, n], True where query i may attend to key j."""
+    """Returns [n, n], True if query i may attend to key j."""
     name, _, size = kind.partition(":")
     i, j = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
     s = int(size or 1)
@@ -40,7 +40,7 @@ def visible(kind: str, n: int, causal: bool, key_mask) -> torch.Tensor:
 
 
 def attend(weights, x, kind, causal, key_mask=None):
-    """[n, d] to patterns [heads, n, n] and the output [n, d]."""
+    """Returns patterns [heads, n, n] and the output [n, d]."""
     q, k, v = ((x @ weights[f"W_{p}"] + weights[f"b_{p}"]).unflatten(1, (HEADS, -1)).transpose(0, 1) for p in "qkv")
     mask = visible(kind, len(x), causal, key_mask)
     if kind == "linear":
@@ -50,7 +50,7 @@ def attend(weights, x, kind, causal, key_mask=None):
     else:
         scores = (q @ k.mT / K**0.5).masked_fill(~mask, -torch.inf)
         pattern = torch.softmax(scores, -1)
-    pattern = torch.where(mask.any(-1)[None, :, None], pattern, 0.0)  # a row without visible keys is zeros
+    pattern = torch.where(mask.any(-1)[None, :, None], pattern, 0.0)  # a row without visible keys is zero
     z = (pattern @ v).transpose(0, 1).flatten(1)
     return pattern, z @ weights["W_o"] + weights["b_o"]
 

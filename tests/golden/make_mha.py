@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the goldens mha-* beside this script: torch's own multi-head attention in float64.
+"""Makes the goldens mha-* and sdpa-*: torch's multi-head attention in float64.
 
 Twelve configurations of torch.nn.MultiheadAttention and three of scaled_dot_product_attention with enable_gqa. Each
-directory holds the state as torch names it (float32), and in golden.npz for each item I of the batch what was given
-and the weights and output that torch returns. torch's boolean masks mean the opposite of attnctl's: they are stored
+directory holds the state with torch's names (float32). golden.npz has, for each item I of the batch, the inputs and
+the weights and output that torch returns. torch's boolean masks mean the opposite of attnctl's, so they are stored
 negated. Bounds are 1e-5 for weights, and 1e-5 of the largest output for outputs.
 """
 import argparse
@@ -33,9 +33,9 @@ class Call:
     x: np.ndarray  # [B, n, d]
     keys: np.ndarray | None = None  # [B, m, kdim]; None: x
     values: np.ndarray | None = None  # [B, m, vdim]
-    hidden_keys: np.ndarray | None = None  # bool [B, m], True is hidden, as torch has it
+    hidden_keys: np.ndarray | None = None  # bool [B, m], True is hidden, as in torch
     mask: np.ndarray | None = None  # [n, m] or [B * h, n, m]; bool: True is hidden; float: added
-    stored_mask: bool = True  # False: the configuration says causal
+    stored_mask: bool = True  # False: the configuration is causal
 
     def tensors(self):
         keys = self.x if self.keys is None else self.keys
@@ -48,7 +48,7 @@ class Call:
         return torch.tensor(self.mask) if self.mask.dtype == bool else torch.tensor(self.mask, dtype=torch.float64)
 
     def given(self, item: int, heads: int) -> dict:
-        """What golden.npz holds of one item of the batch."""
+        """Returns the inputs in golden.npz for one item of the batch."""
         arrays = {"embeddings": self.x[item]}
         if self.keys is not None:
             arrays |= {"key_inputs": self.keys[item], "value_inputs": self.values[item]}
@@ -63,7 +63,7 @@ class Call:
 @dataclass
 class Case:
     make_module: callable
-    make_call: callable  # of a random generator and the module
+    make_call: callable  # functions of a random generator and the module
     config: dict = field(default_factory=dict)
     form: str = "safetensors"
 
@@ -78,7 +78,7 @@ def run_module(module, call: Call):
 
 
 class GroupedQuery(torch.nn.Module):
-    """Projections around torch.nn.functional.scaled_dot_product_attention with enable_gqa."""
+    """Projections for torch.nn.functional.scaled_dot_product_attention with enable_gqa."""
 
     def __init__(self, d, heads, kv_heads, d_head, d_value):
         super().__init__()
@@ -107,9 +107,9 @@ class GroupedQuery(torch.nn.Module):
         q, k = split(self.q_proj(x), self.num_heads), split(self.k_proj(keys), self.kv_heads)
         v = split(self.v_proj(values), self.kv_heads)
         m = k.shape[2]
-        allowed = None if call.mask is None else ~call.attn_mask()  # this function's True means: may attend
+        allowed = None if call.mask is None else ~call.attn_mask()  # True means "may attend" in this function
         sdpa = partial(torch.nn.functional.scaled_dot_product_attention, attn_mask=allowed, enable_gqa=True)
-        # It returns no weights; those of values that are the unit vectors are the weights.
+        # It returns no weights. With unit vectors as values, the output is the weights.
         units = torch.eye(m, dtype=torch.float64).expand(len(k), self.kv_heads, m, m)
         return self.out_proj(sdpa(q, k, v).transpose(1, 2).flatten(-2)), sdpa(q, k, units)
 
@@ -148,7 +148,7 @@ def causal(rng, heads, n=6):
 
 def hidden(rng, heads, n=6):
     mask = rng.random((n, n)) < 0.4
-    mask[:, 0] = False  # torch gives NaN where no key is visible
+    mask[:, 0] = False  # torch returns NaN if no key is visible
     return mask
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes mixing/NAME/golden.npz: what heads write, norm-based weights, mixing ratios, rollout and flow, by their definitions.
+"""Makes mixing/NAME/golden.npz: contributions of heads, norm-based weights, mixing ratios, rollout and flow, by their
+definitions.
 
-transformers gives patterns, streams and what the value projections read, in float64; everything else is NumPy over
-explicit vectors f_h(x_j), and networkx for the flows.
+transformers gives patterns, residual streams and the inputs of the value projections, in float64. The rest is NumPy
+with explicit vectors f_h(x_j), and networkx for the flows.
 """
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from float64_mode import float64_throughout
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 RANKS = (1, 2, 5, 16, 24)
-UNIT = 2**50  # capacities are whole multiples of 1 / UNIT, so that networkx counts in whole numbers
+UNIT = 2**50  # capacities are whole multiples of 1 / UNIT, so that networkx uses integers
 
 MODELS = {
     "tiny-bert": (ROOT / "data/tiny-bert", transformers.BertModel),
@@ -27,7 +28,7 @@ MODELS = {
 
 
 class Layer:
-    """x [n, d] the stream, read [n, d] what the values are made of, W_V of each head, W_O of each head."""
+    """x [n, d]: residual stream. read [n, d]: input of the value projection. W_V and W_O of each head."""
 
     def __init__(self, model, index):
         config = model.config
@@ -66,7 +67,7 @@ class Layer:
         return [self.value.register_forward_pre_hook(keep), self.out.register_forward_hook(keep_output)]
 
     def f(self, head):
-        """f_h(x_j) of every position [n, d]"""
+        """Returns f_h(x_j) for every position [n, d]."""
         return (self.read @ self.w_v_heads[head] + self.b_v_heads[head]) @ self.w_o_heads[head]
 
 
@@ -127,7 +128,7 @@ def mixing(layer):
 
 
 def capacities(layers, fuse, residual):
-    """A' of each layer"""
+    """Returns A' of each layer."""
     made = []
     for layer in layers:
         a = (1 - residual) * fuse(layer.pattern, axis=0) + residual * np.eye(layer.pattern.shape[1])
@@ -143,7 +144,7 @@ def rollout(layers, fuse, residual):
 
 
 def flows(layers):
-    """[n, n] maximum flows, from above the last layer to below the first one."""
+    """Returns [n, n] maximum flows, from above the last layer to below the first one."""
     n = len(layers[0])
     graph = networkx.DiGraph()
     graph.add_nodes_from((level, i) for level in range(len(layers) + 1) for i in range(n))
@@ -179,7 +180,7 @@ def save(name, arrays):
 
 
 def random_graphs():
-    """Layers of whole multiples of 1 / UNIT: dense, under a causal mask, with most arcs missing, and deep."""
+    """Layers with whole multiples of 1 / UNIT: dense, causal, sparse, and deep."""
     rng = np.random.default_rng(5)
     arrays = {}
     for name, layers, n, density in (("one", 1, 5, 1), ("dense", 3, 7, 1), ("causal", 4, 12, 1),

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Makes study/pairs-NAME.json: how alike any two heads of a model are, and what rollout brings to special tokens, over the
-corpus of make_study.py, by the definitions and without any shortcut: every row's divergence, the kernels of HSIC over all
-rows, every matrix of rollout. Patterns and values are those of transformers in float64.
+"""Makes study/pairs-NAME.json: similarity of all pairs of heads, and rollout to special tokens, over the corpus of
+make_study.py.
+
+Everything follows the definitions without shortcuts: the divergence of every row, the kernels of HSIC over all rows,
+every matrix of rollout. Patterns and values are those of transformers in float64.
 """
 import json
 
@@ -14,13 +16,14 @@ from study_goldens import HERE, MODELS, ROOT
 
 
 def projections(model):
-    """The modules that give values, layer by layer."""
+    """Returns the modules that compute values, layer by layer."""
     layers = model.encoder.layer if hasattr(model, "encoder") else model.layers
     return [layer.attention.self.value if hasattr(layer, "attention") else layer.self_attn.v_proj for layer in layers]
 
 
 def sentences(name, lines):
-    """Ids, special tokens, patterns [heads of all layers, n, n], outputs z [heads, n, v]; heads of a layer."""
+    """Returns ids, special tokens, patterns [heads of all layers, n, n], outputs z [heads, n, v], and the number of
+    heads per layer."""
     path = ROOT / "data" / name
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     model = MODELS[name].from_pretrained(path, attn_implementation="eager").double().eval()
@@ -54,7 +57,7 @@ def divergence(p, q):
 
 
 def kernel(x):
-    """Without its diagonal."""
+    """Returns the kernel matrix with a zero diagonal."""
     k = x @ x.T
     np.fill_diagonal(k, 0)
     return k

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Makes study/rare-NAME.json: what `attnctl study --measures rare,repeats --null-shuffle 2` must give over
-study/corpus.txt, by docs/study.md: patterns of transformers in float64, tokens counted and shuffled anew.
+"""Makes study/rare-NAME.json: the expected result of `attnctl study --measures rare,repeats --null-shuffle 2` over
+study/corpus.txt, by docs/study.md. Patterns are those of transformers in float64; tokens are counted and shuffled
+independently of attnctl.
 """
 from collections import Counter
 
@@ -14,7 +15,7 @@ BLOCK_TOKENS, REPETITIONS, SEED = 500, 2, 0
 
 
 class Rare:
-    """Of one head: terms of each sentence, and peaks."""
+    """For one head: the terms of each sentence, and peaks."""
 
     def __init__(self):
         self.ratio, self.peaks, self.without = Ratio(), 0, 0

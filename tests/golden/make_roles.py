@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Makes study/roles-NAME.json: what `attnctl study --measures probe,roles` must give over study/corpus.txt, by docs/roles.md.
+"""Makes study/roles-NAME.json: the expected result of `attnctl study --measures probe,roles` over study/corpus.txt,
+by docs/roles.md.
 
-Patterns are those of transformers in float64; sequences of the probe come from xoshiro256++ written out again; intervals are
-computed sentence by sentence with SciPy's quantile of Student's t. A real is compared to 1e-6.
+Patterns are those of transformers in float64. The sequences of the probe come from a second implementation of
+xoshiro256++. Intervals are computed sentence by sentence with SciPy's quantile of Student's t. Reals are compared to
+1e-6.
 """
 
 import numpy as np
@@ -46,7 +48,7 @@ class Xoshiro:
 
 
 def probes(begin, ordinary):
-    """Pairs of a repeated sequence and its control."""
+    """Returns pairs of a repeated sequence and its control."""
     for stream in range(PAIRS):
         draw = Xoshiro(SEED, stream)
         drawn = []
@@ -58,7 +60,7 @@ def probes(begin, ordinary):
 
 
 class Ratio:
-    """Sums of each sentence: the score's, its null's, and how many rows."""
+    """Sums of each sentence: of the score, of its null, and the number of rows."""
 
     def __init__(self):
         self.sentences = []
@@ -77,7 +79,7 @@ class Ratio:
 
 
 def decide(name, evidence):
-    """Records of one head. `evidence`: role, detail, found."""
+    """Returns the records of one head. `evidence`: role, detail, found."""
     rules = {"induction": (0.3, 0, True), "duplicate-token": (0.3, 0, True), "positional": (0.9, 0, True),
              "separator": (0.5, 0, True), "sink": (0.5, 0, True), "local": (0.5, 0.1, True), "broad": (0.9, None, False)}
     met = []
@@ -93,7 +95,7 @@ def decide(name, evidence):
 
 
 def terms_of(given, pattern, causal):
-    """What each row of one sentence adds: by what, a list of (value, null)."""
+    """Returns the terms of each row of a sentence: per target, a list of (value, null)."""
     terms = {}
     n = len(pattern)
     for i in range(n):

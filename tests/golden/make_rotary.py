@@ -1,15 +1,15 @@
-"""Writes rotary.json: inverse frequencies and attention factors as transformers computes them, in float32.
+"""Writes rotary.json: inverse frequencies and attention factors computed by transformers, in float32.
 
 venv/bin/python tests/golden/make_rotary.py
 
-torch's vector kernels round a few powers the other way (5 of 128 at theta 150000), and which ones depends on the
-CPU; its scalar kernels use the C library's powf, as attnctl does.
+torch's vector kernels round a few powers differently (5 of 128 at theta 150000), depending on the CPU. Its scalar
+kernels use powf of the C library, as attnctl does.
 """
 import json
 import os
 from pathlib import Path
 
-os.environ["ATEN_CPU_CAPABILITY"] = "default"  # before torch is imported
+os.environ["ATEN_CPU_CAPABILITY"] = "default"  # must be set before torch is imported
 import torch
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -30,7 +30,7 @@ def case(theta=10000.0, heads=2, d_head=64, positions=2048, **scaling):
 
 
 def keys(**config):
-    """Old and new keys side by side, as they are."""
+    """Returns old and new keys together, unchanged."""
     return sizes(d_head=8) | config
 
 

@@ -1,5 +1,5 @@
-"""Trains small SentencePiece models and writes what the library makes of texts with them: sentencepiece/NAME.model
-and sentencepiece/golden.json.
+"""Trains small SentencePiece models (sentencepiece/NAME.model) and writes the library's results for texts
+(sentencepiece/golden.json).
 
     python tests/golden/make_sentencepiece.py
 """
@@ -51,7 +51,7 @@ MODELS = {
     },
     "unigram-rules": {"model_type": "unigram", "vocab_size": 320, "normalization_rule_tsv": "rules.tsv"},
 }
-# Code points to code points: a ligature, a full-width letter, an accent to be composed, some spaces.
+# Maps code points: a ligature, a full-width letter, an accent to compose, some spaces.
 RULES = "FB01\t66 69\nFF21\t41\n65 301\tE9\n9\t20\nA\t20\n3000\t20\nA0\t20\nBD\t31 2044 32\nAD\t\n"
 FIXED = ["", " ", "   ", "a", " a", "a ", "  two  spaces  ", "a@@b@@ c<sep>d", "café e\u0301 ﬁ Ａ ½ \u3000x", "中文😀", "aaa"]
 
@@ -71,7 +71,7 @@ def texts() -> list[str]:
 
 
 def main() -> None:
-    os.chdir(HERE)  # the models name their files
+    os.chdir(HERE)  # the models contain their file names
     OUT.mkdir(exist_ok=True)
     rules = OUT / "rules.tsv"
     rules.write_text(RULES)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes study/: a corpus of 200 sentences and what a study of it must give, by the definitions, one row at a time.
+"""Makes study/: a corpus of 200 sentences and the expected study of it, by the definitions, one row at a time.
 
-Patterns are those of transformers in float64, tokens those of its tokenizer; the rest is plain NumPy, and shares nothing
-with attnctl. NAME.json holds the sections of a study's document, lists of a head each; a real is compared to 1e-6, extremes to
-1e-5.
+Patterns are those of transformers in float64, tokens those of its tokenizer. The rest is plain NumPy and shares
+nothing with attnctl. NAME.json holds the sections of a study as lists with one entry per head. Reals are compared to
+1e-6, extremes to 1e-5.
 """
 import random
 
@@ -22,7 +22,7 @@ fixed with saw that who slept barked did she he they walked home to house again 
 
 
 def make_corpus():
-    """Sentences of one to twenty-four words, some of which come again in the same sentence."""
+    """Sentences of one to twenty-four words, some of which occur again in the same sentence."""
     draw = random.Random(8)
     lines = []
     for _ in range(200):
@@ -48,7 +48,7 @@ class Mean:
 
 
 class Share:
-    """Of the weight of some rows, what lies on some keys."""
+    """The share of the weight of some rows that is on some keys."""
 
     def __init__(self):
         self.weight, self.total, self.uniform, self.rows = 0.0, 0.0, 0.0, 0
@@ -154,7 +154,7 @@ class Head:
 
 
 def patterns_of(name, lines):
-    """For each sentence what is given of it, and its patterns [layers, h, n, n]."""
+    """Yields the data of each sentence, and its patterns [layers, h, n, n]."""
     path = ROOT / "data" / name
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     model = MODELS[name].from_pretrained(path, attn_implementation="eager").double().eval()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes subspaces/*/golden.npz: angles, composition, copying and maps of heads, computed the long way.
+"""Makes subspaces/*/golden.npz: angles, composition, copying and maps of heads, by their definitions.
 
-Every matrix is formed and every decomposition is SciPy's or NumPy's, in float64: angles by
-scipy.linalg.subspace_angles, compositions from d x d products, copying from the eigenvalues of the whole vocabulary x
+Every matrix is formed, and every decomposition is SciPy's or NumPy's, in float64: angles by
+scipy.linalg.subspace_angles, composition from d x d products, copying from the eigenvalues of the whole vocabulary x
 vocabulary matrix, trees by scipy.cluster.hierarchy, maps by numpy.linalg.eigh.
 """
 import json
@@ -20,20 +20,20 @@ from model_heads import array, layers_of, linear
 from weights_reference import LayerHeads, cosines, effective_rank, form_circuits
 
 HERE = Path(__file__).resolve().parent
-# A bundled model's vocabulary is too large for eigenvalues of V x V matrices of all its heads: those of the d x d
-# matrix OV W_U W_E are the same but for zeros.
+# The vocabulary of a bundled model is too large for the eigenvalues of V x V matrices. The nonzero eigenvalues of the
+# d x d matrix OV W_U W_E are the same.
 MODELS = {
     "tiny-llama": HERE.parents[1] / "data" / "tiny-llama",
     "tiny-bert": HERE.parents[1] / "data" / "tiny-bert",
-    "llama": HERE / "llama",  # grouped queries, a head of its own
+    "llama": HERE / "llama",  # grouped queries, separate head
     "albert": HERE / "albert",  # embeddings narrower than the model, shared layers
     "gpt2": HERE / "gpt2",
 }
-WHOLE = 100  # tokens of the vocabulary, up to which the whole matrix is decomposed
+WHOLE = 100  # largest vocabulary for which the whole matrix is decomposed
 
 
 def projections(layers: list[LayerHeads]) -> dict[str, list[np.ndarray]]:
-    """Of all heads, layer by layer: matrices whose columns span what the head uses."""
+    """Returns, for all heads layer by layer, matrices whose columns span the subspace of the head."""
     heads = [(layer, i, i // (len(layer.W_Q) // len(layer.W_K))) for layer in layers for i in range(len(layer.W_Q))]
     return {
         "w_q": [x.W_Q[i] for x, i, _ in heads],
@@ -44,7 +44,7 @@ def projections(layers: list[LayerHeads]) -> dict[str, list[np.ndarray]]:
 
 
 def pair_cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.cos(scipy.linalg.subspace_angles(a, b))[::-1]  # SciPy's angles descend
+    return np.cos(scipy.linalg.subspace_angles(a, b))[::-1]  # SciPy returns angles in descending order
 
 
 def angle_arrays(name: str, spaces: list[np.ndarray], heads: int) -> dict[str, np.ndarray]:
@@ -80,7 +80,7 @@ def composition_arrays(layers: list[LayerHeads]) -> dict[str, np.ndarray]:
 
 
 def embeddings(model) -> tuple[np.ndarray, np.ndarray]:
-    """W_E [V, d], W_U [d, V]."""
+    """Returns W_E [V, d] and W_U [d, V]."""
     W_E = array(model.get_input_embeddings().weight)
     W_U = array(model.get_output_embeddings().weight).T
     if model.config.model_type == "albert":
@@ -131,14 +131,14 @@ def model_arrays(directory: Path) -> dict[str, np.ndarray]:
     arrays |= composition_arrays(layers)
     arrays["ov_copying"] = copying(model, layers)
     if model.config.model_type == "albert":
-        return arrays  # layers share heads: distances of 0, and of what rounding leaves
+        return arrays  # layers share heads: distances are 0 or rounding errors
     for circuit in ("qk", "ov"):
         arrays |= map_arrays(circuit, cosines(np.concatenate([form_circuits(x, circuit) for x in layers])))
     return arrays
 
 
 def tie_arrays() -> dict[str, np.ndarray]:
-    """Distances of few values, so that trees depend on how ties are broken."""
+    """Distances with few values, so that trees depend on how ties are broken."""
     rng = np.random.default_rng(17)
     arrays = {}
     for index in range(24):
@@ -152,7 +152,7 @@ def tie_arrays() -> dict[str, np.ndarray]:
 
 
 def make_textbook(name: str, specialised: bool):
-    """A bare mechanism with weights as the textbook draws them, and what its own code makes of them."""
+    """Bare attention with weights drawn as in the textbook, and the results of its code."""
     W_q, W_k = check_textbook.draw(d=32, heads=4, seed=5, specialised=specialised)
     similarity, ranks, _, _ = check_textbook.analyse(W_q, W_k)
     save(name, {"similarity": np.asarray(similarity), "effective_ranks": np.asarray(ranks)})

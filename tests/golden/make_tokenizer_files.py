@@ -1,5 +1,5 @@
-"""Writes tokenizer_files.json: directories of tokenizer files, and what transformers makes of each: its added
-tokens, and the parts of the tokenizer.json that it puts together where the directory has none.
+"""Writes tokenizer_files.json: directories of tokenizer files with the results of transformers: added tokens, and,
+for directories without tokenizer.json, the parts of the tokenizer.json that it makes.
 
     python tests/golden/make_tokenizer_files.py
 """

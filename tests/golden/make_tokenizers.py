@@ -1,11 +1,11 @@
-"""Writes what the `tokenizers` library makes of texts: tests/golden/tokenizers/NAME/golden.json.
+"""Writes the results of the `tokenizers` library for texts: tests/golden/tokenizers/NAME/golden.json.
 
 venv/bin/python tests/golden/make_tokenizers.py [--build] [--minilm DIR] [NAME ...]
 
---build makes the small tokenizers again (NAME/tokenizer.json); training is not the same from run to run where counts
-tie, so the goldens are made anew with them. Models that are not in the repository are read from ../shared/models, and
-MiniLM from the directory given; without them their goldens stay as they are. Texts: strings.json, random ones
-(tokenizer_text.py says how), and every `# text =` of the treebanks in ../shared/corpora.
+--build trains the small tokenizers again (NAME/tokenizer.json). Training differs between runs if counts tie, so the
+goldens are made again as well. Models outside the repository are read from ../shared/models, and MiniLM from the
+given directory; if they are missing, their goldens stay. Texts: strings.json, random texts (tokenizer_text.py), and
+every `# text =` of the treebanks in ../shared/corpora.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ SHARED_MODELS = ["stories15M", "stories260K", "rxnmapper-albert"]
 def open_tokenizer(directory: Path) -> Tokenizer:
     if (directory / "tokenizer.json").exists():
         result = Tokenizer.from_file(str(directory / "tokenizer.json"))
-    else:  # vocab.txt alone
+    else:  # only vocab.txt
         from transformers import BertTokenizerFast
 
         result = BertTokenizerFast.from_pretrained(str(directory)).backend_tokenizer
@@ -59,7 +59,7 @@ def golden(directory: Path, where: str | None) -> str:
 
 
 def readable(fields: dict) -> str:
-    """JSON with an array a line, but a line for every text."""
+    """Formats JSON with one array per line; texts get one line each."""
 
     def rows(values):
         return "[\n" + ",\n".join(json.dumps(v) for v in values) + "\n]"

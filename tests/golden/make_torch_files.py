@@ -65,7 +65,7 @@ def main():
     torch.save({"model": state, "ema": state}, FOLDER / "two.pt")
     torch.save(torch.nn.Linear(2, 2), FOLDER / "whole-module.pt")
     torch.save({"z": torch.zeros(2, dtype=torch.complex64)}, FOLDER / "complex.pt")
-    # The state after the step is not that of module.bin, which was written before it.
+    # module.bin was written before this step, so its state differs.
     safetensors.torch.save_file(state, FOLDER / "training.safetensors")
     for file in FOLDER.iterdir():
         file.chmod(0o644)

@@ -1,4 +1,4 @@
-"""What a case made by transformers is: a tiny random model with awkward sizes."""
+"""A case made by transformers: a tiny random model with awkward sizes."""
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -15,12 +15,12 @@ class ModelCase:
     shard: str = "1GB"  # max_shard_size
     edit_config: Callable | None = None
     edit_tensors: list = field(default_factory=list)
-    prepare: list = field(default_factory=list)  # of the model with its random weights, before it is saved
-    read_as: str | None = None  # class that the reference reads it with; None: the one that was saved
-    pad_tokens: tuple = ()  # places of the padded input that hold the padding's id
-    padded: bool = False  # one more input with hidden keys (and token types where the family has them)
-    targets: tuple = ()  # lengths of what the decoder of an encoder-decoder reads, one for each of lengths
-    images: int = 0  # for a model of images: how many, in place of the inputs of ids
+    prepare: list = field(default_factory=list)  # edit of the model with its random weights, before it is saved
+    read_as: str | None = None  # class with which the reference reads it; None: the saved class
+    pad_tokens: tuple = ()  # positions of the padded input that hold the padding id
+    padded: bool = False  # another input with hidden keys (and token types if the family has them)
+    targets: tuple = ()  # lengths of the decoder's inputs, one for each of `lengths`
+    images: int = 0  # number of images, for a model that reads images instead of ids
     vocabulary: int = 0  # ids are below it (0: below vocab_size)
 
     def make_config(self):

@@ -44,7 +44,7 @@ QWEN3 = dict(
     vocab_size=37, hidden_size=15, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=3, head_dim=6,
     intermediate_size=17, max_position_embeddings=13,
 )  # fmt: skip
-# Rotary variants differ in their rotary keys alone; 17 positions, so that a wrong frequency is far off.
+# Rotary variants differ only in their rotary keys. With 17 positions, a wrong frequency is clearly visible.
 ROTARY = LLAMA | dict(num_attention_heads=4, hidden_size=12, intermediate_size=11, attention_bias=False,
                       mlp_bias=False, tie_word_embeddings=True, num_hidden_layers=1)  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Cuts the projection matrices of a transformers model into heads, one LayerHeads per layer, float64."""
+"""Splits the projection matrices of a transformers model into heads: one LayerHeads per layer, float64."""
 import numpy as np
 
 from weights_reference import LayerHeads
@@ -14,7 +14,7 @@ def array(parameter) -> np.ndarray:
 
 
 def linear(module) -> np.ndarray:
-    """torch.nn.Linear stores [out, in]; here [in, out]."""
+    """torch.nn.Linear stores [out, in]; this returns [in, out]."""
     return array(module.weight).T
 
 
@@ -68,14 +68,14 @@ def split_attention(config, own, names=("q_proj", "k_proj", "v_proj", "o_proj"),
 
 
 def from_rows(q: np.ndarray, k: np.ndarray, v: np.ndarray, output) -> LayerHeads:
-    """q [h, k, d], k and v [g, k, d]: rows of a packed matrix, cut into heads already."""
+    """q [h, k, d], k and v [g, k, d]: rows of a packed matrix, already split into heads."""
     W_O = linear(output)
     W_Q, W_K, W_V = (rows.transpose(0, 2, 1) for rows in (q, k, v))
     return LayerHeads(W_Q, W_K, W_V, W_O.reshape(len(q), -1, W_O.shape[1]))
 
 
 def packed_in_turn(packed, output, h: int, g: int) -> LayerHeads:
-    """Rows of all queries, then of all keys, then of all values."""
+    """A packed matrix with the rows of all queries, then of all keys, then of all values."""
     weight = array(packed.weight)
     width = len(weight) // (h + 2 * g)
     rows = weight.reshape(h + 2 * g, width, -1)
@@ -83,14 +83,14 @@ def packed_in_turn(packed, output, h: int, g: int) -> LayerHeads:
 
 
 def packed_by_head(packed, output, h: int) -> LayerHeads:
-    """Rows of each head's query, key and value together."""
+    """A packed matrix with the query, key and value rows of each head together."""
     weight = array(packed.weight)
     rows = weight.reshape(h, 3, -1, weight.shape[1])
     return from_rows(rows[:, 0], rows[:, 1], rows[:, 2], output)
 
 
 def packed_by_group(packed, output, h: int, g: int) -> LayerHeads:
-    """Rows of each group's queries, then its one key and value."""
+    """A packed matrix with the query rows of each group, then its key and its value."""
     weight = array(packed.weight)
     rows = weight.reshape(g, h // g + 2, -1, weight.shape[1])
     queries = rows[:, :-2].reshape(h, *rows.shape[2:])
@@ -98,7 +98,7 @@ def packed_by_group(packed, output, h: int, g: int) -> LayerHeads:
 
 
 def codegen_attention(config, own) -> LayerHeads:
-    """Four blocks of rows, each the queries, values and keys of a quarter of the heads."""
+    """Four blocks of rows, each with the queries, values and keys of a quarter of the heads."""
     h, weight = config.n_head, array(own.qkv_proj.weight)
     rows = weight.reshape(4, 3, h // 4, -1, weight.shape[1])
     q, v, k = (rows[:, part].reshape(h, *rows.shape[3:]) for part in range(3))
@@ -126,7 +126,7 @@ def bert_like_attention(config, own) -> LayerHeads:
 
 
 OUT_PROJ = ("q_proj", "k_proj", "v_proj", "out_proj")
-# model_type -> where the layers are, where a layer's attention is, and how it is cut
+# model_type -> path of the layers, path of a layer's attention, and how to split it
 ATTENTIONS = {
     "gpt_neo": ("h", "attn.attention", lambda c, own: split_attention(c, own, OUT_PROJ)),
     "gptj": ("h", "attn", lambda c, own: split_attention(c, own, OUT_PROJ)),
@@ -167,7 +167,7 @@ def find(module, path: str):
 
 
 def layers_of(model) -> list[LayerHeads]:
-    """Of a model with one stack; for a tower within another model, of the tower."""
+    """Returns the layers of a model with one stack; for a text tower within another model, those of the tower."""
     config, base = model.config, model.base_model
     if hasattr(config, "text_config"):
         config, base = config.text_config, base.language_model
@@ -199,5 +199,5 @@ def bart_stacks(model):
 
 
 def stacks_of(model) -> dict[str, list[LayerHeads]]:
-    """Of an encoder-decoder: enc, dec and cross."""
+    """Returns enc, dec and cross of an encoder-decoder model."""
     return dict((t5_stacks if model.config.model_type == "t5" else bart_stacks)(model))

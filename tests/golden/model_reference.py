@@ -1,8 +1,8 @@
-"""Runs transformers' eager attention and records what attnctl reports.
+"""Runs transformers' eager attention and records the quantities that attnctl reports.
 
-The float64 reference is float64 throughout, with one exception. transformers computes rotary inverse frequencies,
-angles, cosines and sines in float32 even in a float64 model; they are part of the model and stay so. It also casts
-softmaxes, norms and routers to float32 (meant for half precision); they run in float64 here (float64_mode.py).
+The reference uses float64 everywhere, with one exception: transformers computes rotary inverse frequencies, angles,
+cosines and sines in float32 even in a float64 model, so they belong to the model and stay. transformers also casts
+softmaxes, norms and routers to float32 (intended for half precision); here they run in float64 (float64_mode.py).
 """
 import contextlib
 import json
@@ -16,7 +16,7 @@ from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 from float64_mode import float64_throughout
 
-# The module whose input is z (the heads' outputs side by side) and whose output is the layer's attention output.
+# The module whose input is z (the concatenated heads) and whose output is the attention output of the layer.
 OUTPUT_PROJECTIONS = (
     "attention.output.dense", "attention.dense", "attention.out_lin", "attn.c_proj", "self_attn.o_proj",
     "attn.Wo", "attention.attn.o", "attention.o_proj", "attention.out_proj", "attn.out_proj", "self_attn.dense",
@@ -26,7 +26,7 @@ OUTPUT_PROJECTIONS = (
 
 @contextlib.contextmanager
 def dequantised(directory):
-    """The directory itself, or a copy whose MXFP4 experts are what transformers decodes them to."""
+    """Returns the directory, or a copy whose MXFP4 experts are decoded by transformers."""
     config = json.loads((directory / "config.json").read_text())
     if "quantization_config" not in config:
         yield directory
@@ -43,7 +43,7 @@ def dequantised(directory):
 
 
 def load_both(directory, model_class) -> tuple:
-    """The checkpoint as float32 and as float64; every parameter must come from its files."""
+    """Loads the checkpoint as float32 and as float64. Every parameter must come from its files."""
     with dequantised(Path(directory)) as readable:
         return load_readable(readable, model_class)
 
@@ -55,30 +55,30 @@ def load_readable(directory, model_class) -> tuple:
             directory, attn_implementation="eager", experts_implementation="eager", dtype=torch.float32,
             output_loading_info=True,
         )  # fmt: skip
-        missing = [key for key in report["missing_keys"] if not key.startswith("pooler.")]  # feeds no pattern
+        missing = [key for key in report["missing_keys"] if not key.startswith("pooler.")]  # does not affect any pattern
         if missing or report["mismatched_keys"]:
             raise AssertionError(f"{directory}: transformers did not find {report}")
         models.append(model.eval())
     for module in models[1].modules():
         if hasattr(module, "reorder_and_upcast_attn"):
-            module.reorder_and_upcast_attn = False  # the same product, which insists on float32
+            module.reorder_and_upcast_attn = False  # the same product, which requires float32
     return models[0], models[1].double()
 
 
 def check_rotary(model):
-    """The rotary frequencies must be float32 values, whatever the type of the buffer that holds them."""
+    """Checks that the rotary frequencies are float32 values, whatever the type of their buffer."""
     for name, buffer in model.named_buffers():
         if name.endswith("inv_freq") and not torch.equal(buffer.float().double(), buffer.double()):
             raise AssertionError(f"{name} was not computed in float32")
 
 
 def masked_to_infinity(scores: torch.Tensor) -> torch.Tensor:
-    """transformers masks by adding the lowest finite number; attnctl's scores say -inf."""
+    """Replaces the lowest finite number, with which transformers masks, by -inf, as in attnctl's scores."""
     return scores.masked_fill(scores < -1e30, -torch.inf)
 
 
 def stack_of(name: str) -> str:
-    """Which of an encoder-decoder's three attentions a module belongs to."""
+    """Returns the attention of an encoder-decoder model (enc, dec, cross) to which a module belongs."""
     if "encoder_attn" in name or "EncDecAttention" in name:
         return "cross"
     return "dec" if name.split(".")[0] == "decoder" or "model.decoder." in name else "enc"
@@ -86,7 +86,7 @@ def stack_of(name: str) -> str:
 
 @contextlib.contextmanager
 def recorded(model):
-    """What output projections and routers see in a run: stack -> list of a layer each."""
+    """Returns the inputs of output projections and routers in a run: stack -> list with one entry per layer."""
     zs, outputs, routing, hooks = {}, {}, [], []
 
     def watch_projection(module, stack):
@@ -112,7 +112,8 @@ def recorded(model):
 
 
 def alibi_once(_module, args, kwargs):
-    """Falcon's eager attention adds ALiBi twice, once by its mask; its SDPA path adds the mask alone."""
+    """Corrects Falcon's eager attention, which adds ALiBi twice (also in its mask); its SDPA path adds only the mask.
+    """
     if kwargs.get("alibi") is not None:
         kwargs = kwargs | {"alibi": torch.zeros_like(kwargs["alibi"])}
     return args, kwargs
@@ -123,7 +124,7 @@ def split_heads(z: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 def stack_arrays(suffix: str, patterns: tuple, zs: list, outputs: list) -> dict:
-    """pattern, z and output of one stack; where decoder layers differ in their number, theirs alone."""
+    """Returns pattern, z and output of one stack. If decoder layers differ in number, only theirs."""
     assert len(zs) == len(outputs) == len(patterns)
     return {
         f"pattern{suffix}": torch.stack([a[0] for a in patterns]),
@@ -133,7 +134,7 @@ def stack_arrays(suffix: str, patterns: tuple, zs: list, outputs: list) -> dict:
 
 
 def routing_arrays(routing: list) -> dict:
-    """Experts by descending weight, as every router's topk gives them."""
+    """Returns experts by descending weight, as from every router's topk."""
     if not routing:
         return {}
     return {
@@ -144,13 +145,13 @@ def routing_arrays(routing: list) -> dict:
 
 @torch.no_grad()
 def run(model, inputs: dict, float64: bool) -> dict[str, np.ndarray]:
-    """One sequence. inputs: input_ids and optionally token_type_ids and attention_mask, each [n]; decoder_input_ids [m]
-    for an encoder-decoder; for an image pixel_values [channels, height, width] alone.
+    """Runs one sequence. inputs: input_ids and optionally token_type_ids and attention_mask, each [n];
+    decoder_input_ids [m] for an encoder-decoder model; for an image only pixel_values [channels, height, width].
 
-    Returns pattern [layers, h, n, n], z [layers, h, n, v], output [layers, n, d] (each with _enc, _dec, _cross for the
-    stacks of an encoder-decoder), logits [n, V] where the model has a language-model head, hidden [n, d] of an image,
-    routing and routing_weight [layers, n, k] of experts, and, for float64, scores [layers, h, n, n] with -inf where
-    masked (not of encoder-decoders, nor where a sink is among them).
+    Returns pattern [layers, h, n, n], z [layers, h, n, v], output [layers, n, d] (each with the suffix _enc, _dec or
+    _cross for the stacks of an encoder-decoder model); logits [n, V] if the model has a language-model head; hidden
+    [n, d] for an image; routing and routing_weight [layers, n, k] for experts; and, for float64, scores [layers, h,
+    n, n] with -inf if masked (not for encoder-decoder models or models with sinks).
     """
     check_rotary(model)
     scores = []
@@ -179,6 +180,6 @@ def run(model, inputs: dict, float64: bool) -> dict[str, np.ndarray]:
 
 
 def run_both(single, double, inputs: dict) -> tuple[dict, dict]:
-    """float64 arrays, and per array the largest difference of transformers' own float32 from them."""
+    """Returns the float64 arrays, and for each the largest difference of transformers' own float32."""
     reference, rounded = run(double, inputs, True), run(single, inputs, False)
     return reference, {name: float(np.abs(rounded[name] - reference[name]).max()) for name in rounded}

@@ -1,6 +1,6 @@
-"""Rewrites what transformers 5 saves into the names and keys of transformers 4 and of the files on the hub.
+"""Rewrites the output of transformers 5 to the names and keys of transformers 4 and of the files on the hub.
 
-rewrite(model_type) gives the edits of a family: one of config.json, and those of the tensors.
+rewrite(model_type) returns the edits of a family: one for config.json, and those for the tensors.
 """
 import torch
 
@@ -10,7 +10,7 @@ ROTARY_NAMES = {"gpt_neox": ("rotary_emb_base", "rotary_pct")}  # in place of ro
 
 
 def flat_rope(config: dict):
-    """rope_parameters as rope_theta, partial_rotary_factor and rope_scaling beside the other keys."""
+    """Replaces rope_parameters by rope_theta, partial_rotary_factor and rope_scaling at the top level."""
     rope = config.pop("rope_parameters", None)
     if rope is None:
         return
@@ -37,7 +37,7 @@ def nested_rope(config: dict, rope: dict):
 
 
 def period(layer_types: list, kind: str) -> int:
-    """Every how many layers `kind` comes; more than there are layers where it never comes after the first."""
+    """Returns the interval between layers of `kind`; a number above the number of layers if there is only the first."""
     places = [i for i, t in enumerate(layer_types) if t == kind]
     return places[1] - places[0] if len(places) > 1 else len(layer_types) + 1
 
@@ -51,7 +51,7 @@ def version4(config: dict) -> dict:
         config["sliding_window_pattern"] = types.index("full_attention") + 1 if "full_attention" in types else 6
         config.pop("_sliding_window_pattern", None)
     if kind == "gpt_oss":
-        config["layer_types"] = types  # as old as the family
+        config["layer_types"] = types  # the earliest version with this family
     flat_rope(config)
     if "dtype" in config:
         config["torch_dtype"] = config.pop("dtype")
@@ -74,7 +74,7 @@ def without_keys(*names):
 
 
 def without_defaults(**defaults):
-    """Keys that first files did not have, where they say what was meant without them."""
+    """Removes keys that the first files did not have, if they hold the default."""
     return lambda config: {k: v for k, v in config.items() if k not in defaults or v != defaults[k]}
 
 
@@ -102,7 +102,7 @@ def old_gemma(config: dict) -> dict:
 
 
 def old_t5(config: dict) -> dict:
-    """Version 5 writes tie_word_embeddings true always; here it says again what scale_decoder_outputs says."""
+    """Version 5 always writes tie_word_embeddings true; this restores the value of scale_decoder_outputs."""
     scaled = config.pop("scale_decoder_outputs", True)
     for key in ("dense_act_fn", "is_gated_act"):
         config.pop(key, None)
@@ -116,7 +116,7 @@ def old_deberta(config: dict) -> dict:
 
 
 def first_bart_keys(**more):
-    """What the configs of BART and its kin once said of what the class settles today."""
+    """Adds the keys of early BART-like configs for choices that the class fixes today."""
 
     def edit(config: dict) -> dict:
         said = dict(add_bias_logits=False, normalize_before=False, normalize_embedding=True, add_final_layer_norm=False,
@@ -149,13 +149,13 @@ CONFIG_EDITS = {
 
 
 def unused_window(config: dict) -> dict:
-    """Version 4 kept the width of a window that is not switched on."""
+    """Adds the width of a window that is switched off, as version 4 did."""
     return config if config["use_sliding_window"] else config | {"sliding_window": 4}
 
 
 CONFIG_EDITS |= dict.fromkeys(("qwen2", "qwen3", "qwen2_moe"), unused_window)
 
-# What files of the hub say beside what anything reads.
+# Keys of files on the hub that no program reads.
 STALE_KEYS = {
     "gpt2": dict(n_ctx=1024, summary_type="cls_index", task_specific_params={"text-generation": {"max_length": 50}}),
     "gpt_neo": dict(gradient_checkpointing=False, tokenizer_class="GPT2Tokenizer"),
@@ -184,12 +184,12 @@ STALE_KEYS = {
 
 
 def layer_prefixes(tensors: dict, marker: str) -> list:
-    """The names up to `marker`, which every layer has."""
+    """Returns the names up to `marker` for every layer."""
     return sorted({k[: k.index(marker)] for k in tensors if marker in k})
 
 
 def causal_buffers(marker: str, name="bias", scalar="masked_bias", n=16):
-    """Each layer's causal mask [1, 1, n, n] and the number that hid what it hides."""
+    """Adds each layer's causal mask [1, 1, n, n] and the value of masked scores."""
 
     def edit(tensors: dict) -> dict:
         mask = torch.tril(torch.ones(1, 1, n, n, dtype=torch.uint8))
@@ -204,26 +204,26 @@ def causal_buffers(marker: str, name="bias", scalar="masked_bias", n=16):
 
 
 def rotary_buffers(marker: str, width=2):
-    """A rotary buffer in each layer, of wrong values: it must be ignored."""
+    """Adds a rotary buffer with wrong values to each layer; readers must ignore it."""
     return lambda tensors: tensors | {
         f"{prefix}rotary_emb.inv_freq": torch.rand(width) for prefix in layer_prefixes(tensors, marker)
     }
 
 
 def tied_twice(embedding: str, head="lm_head.weight"):
-    """The tied head stored once more."""
+    """Stores the tied head a second time."""
     return lambda tensors: tensors if head in tensors else tensors | {head: tensors[embedding].clone()}
 
 
 def copies(*pairs):
-    """Tensors that old files hold under further names."""
+    """Adds the other names under which old files store a tensor."""
     return lambda tensors: tensors | {
         new: tensors[name].clone() for name, new in pairs if name in tensors and new not in tensors
     }
 
 
 def esm_frequencies(tensors: dict) -> dict:
-    """Version 4 stored the rotary frequencies in every layer; version 5 once, under a name with a star."""
+    """Version 4 stored the rotary frequencies in every layer, version 5 once, under a name with a star."""
     star = "esm.encoder.layer.*.attention.self.rotary_embeddings.inv_freq"
     if star not in tensors:
         return tensors
@@ -233,20 +233,20 @@ def esm_frequencies(tensors: dict) -> dict:
 
 
 def stale_cross_bias(tensors: dict) -> dict:
-    """The first T5 files hold a relative bias of the cross-attention too, which nothing reads."""
+    """Adds the unused relative bias of the cross-attention in the first T5 files."""
     name = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     return tensors | {name.replace("layer.0.SelfAttention", "layer.1.EncDecAttention"): torch.randn_like(tensors[name])}
 
 
 def position_buffers(tensors: dict) -> dict:
-    """position_ids [1, n], a buffer that version 4 stored."""
+    """Adds position_ids [1, n], a buffer that version 4 stored."""
     return tensors | {
         f"{prefix}position_ids": torch.arange(40)[None] for prefix in layer_prefixes(tensors, "word_embeddings.weight")
     }
 
 
 def stored_sinusoids(tensors: dict) -> dict:
-    """Version 4 stored the sinusoids of both stacks; of 40 positions, as all such models here have."""
+    """Adds the sinusoids of both stacks, as version 4 stored them, for the 40 positions of these models."""
     d, n = tensors["model.encoder.layers.0.fc1.weight"].shape[1], 40
     angles = torch.arange(n, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, d, 2, dtype=torch.float64) / d)
     table = torch.cat([angles.sin(), angles.cos()], dim=1).float()
@@ -254,7 +254,7 @@ def stored_sinusoids(tensors: dict) -> dict:
 
 
 def own_t5_head(tensors: dict) -> dict:
-    """T5 v1.1 and its kin have an output head of their own, whatever tie_word_embeddings says."""
+    """T5 v1.1 and similar models have a separate output head, whatever tie_word_embeddings says."""
     return tensors | {"lm_head.weight": torch.randn_like(tensors["shared.weight"])}
 
 
@@ -307,12 +307,12 @@ TENSOR_EDITS = {
 
 
 def rewritten(model_type: str) -> dict:
-    """The arguments of a case that is saved in the old layout."""
+    """Returns the arguments of a case that is saved in the old layout."""
     return dict(edit_config=version4, edit_tensors=TENSOR_EDITS.get(model_type, []))
 
 
 def old_longrope(config: dict) -> dict:
-    """The first name of longrope, which transformers 5 wants to find beside the original length."""
+    """Uses the first name of longrope, next to which transformers 5 requires the original length."""
     config = version4(config)
     length = config["original_max_position_embeddings"]
     scaling = {"type": "su", "original_max_position_embeddings": length}
@@ -320,7 +320,7 @@ def old_longrope(config: dict) -> dict:
 
 
 def mxfp4_experts(tensors: dict) -> dict:
-    """Experts in blocks of 32 values of four bits (low nibble first), each with a power of two as its scale."""
+    """Stores experts in blocks of 32 values of four bits (low nibble first), each with a power of two as scale."""
     found = dict(tensors)
     for name, value in tensors.items():
         if name.endswith(("gate_up_proj", "down_proj")) and ".experts." in name:
@@ -338,7 +338,7 @@ def mxfp4_config(config: dict) -> dict:
 
 
 def packed_experts(tensors: dict) -> dict:
-    """The experts of a layer as one tensor each, as transformers 5 holds them in memory."""
+    """Stores the experts of a layer as one tensor each, as transformers 5 holds them in memory."""
     tensors = {k.replace(".block_sparse_moe.", ".mlp."): v for k, v in tensors.items()}
     names = {"w1.weight": "gate", "gate_proj.weight": "gate", "w3.weight": "up", "up_proj.weight": "up",
              "w2.weight": "down", "down_proj.weight": "down"}  # fmt: skip
@@ -358,7 +358,7 @@ def packed_experts(tensors: dict) -> dict:
 
 
 def renamed(*pairs):
-    """Replaces parts of tensors' names."""
+    """Replaces parts of tensor names."""
 
     def edit(tensors: dict) -> dict:
         for old, new in pairs:

@@ -1,7 +1,7 @@
 """The metrics of attention patterns by their definitions, one row at a time, in NumPy float64.
 
-Every metric is a sum over query rows divided by the number of rows that have a value for it; rows whose keys are all
-masked have none. README.md in patterns/ says what is left out where.
+Every metric is a sum over query rows divided by the number of rows that have a value for it. Fully masked rows have
+none. patterns/README.md lists the rows that each metric leaves out.
 """
 from dataclasses import dataclass, field
 
@@ -83,7 +83,7 @@ def results(head: Head) -> dict:
 
 
 def metrics(inputs: list[Input]) -> dict[str, np.ndarray]:
-    """All inputs pooled: name -> [h] (offset_mean and offset_share [h, 17])."""
+    """Pools all inputs. Returns name -> [h] (offset_mean and offset_share [h, 17])."""
     heads = []
     for h in range(len(inputs[0].pattern)):
         head = Head()
@@ -127,7 +127,7 @@ def make_inputs(rng) -> list[Input]:
 
 
 def make_arrays() -> dict[str, np.ndarray]:
-    """The patterns, what is special in them, each metric per input (NAME_I) and of inputs 0 and 1 together."""
+    """Returns the patterns, the special keys, each metric per input (NAME_I), and of inputs 0 and 1 together."""
     inputs = make_inputs(np.random.default_rng(3))
     arrays = {}
     for index, given in enumerate(inputs):

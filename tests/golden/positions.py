@@ -1,4 +1,4 @@
-"""Positions as NumPy computes them: positions.json (tests/analysis/experiments/positions_test.cpp)."""
+"""Positions computed by NumPy: positions.json (for the tests of the experiment positions)."""
 
 import json
 import pathlib
@@ -28,7 +28,7 @@ def smallest(rows):
 
 
 def rotary_kernel(config, positions):
-    """transformers' own inverse frequencies of an unscaled configuration."""
+    """Uses transformers' own inverse frequencies of an unscaled configuration."""
     d_head = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     theta = config.get("rope_theta") or config.get("rope_parameters", {}).get("rope_theta", 10000.0)
     inverse = 1.0 / theta ** (np.arange(0, d_head, 2) / d_head)

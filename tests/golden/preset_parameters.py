@@ -1,7 +1,7 @@
-"""Parameters of the published architectures, as transformers makes them: preset_parameters.json.
+"""Number of parameters of the published architectures, counted by transformers: preset_parameters.json.
 
-No weights are made or downloaded: models are built on torch's meta device from configurations with the published sizes.
-Each parameter counts once, tied ones too.
+No weights are made or downloaded: models are built on torch's meta device from configurations with the published
+sizes. Each parameter counts once, including tied ones.
 """
 
 import json
@@ -42,12 +42,12 @@ PRESETS = {
 
 
 def is_attention(name):
-    """W_Q, W_K, W_V, W_O and their biases; not the norm that BERT keeps beside its output projection."""
+    """W_Q, W_K, W_V, W_O and their biases, without the norm after BERT's output projection."""
     return ".attn." in name or ".self_attn." in name or ".attention.self." in name or ".attention.output.dense" in name
 
 
 def transformer(d, heads, layers=6):
-    """The attention alone: torch's bare encoder and decoder attentions, without biases."""
+    """Only the attention: torch's bare encoder and decoder attentions, without biases."""
     def attentions(module):
         return sum(p.numel() for m in module.modules() if isinstance(m, torch.nn.MultiheadAttention)
                    for p in m.parameters())

@@ -1,4 +1,4 @@
-"""Cases of encoder-decoders: unlike numbers of layers, unlike lengths."""
+"""Cases of encoder-decoder models, with different numbers of layers and different lengths."""
 from decoder_cases import two
 from model_case import ModelCase
 from old_layouts import own_t5_head

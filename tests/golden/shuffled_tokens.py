@@ -1,9 +1,9 @@
-"""The order of tokens that `attnctl study --null-shuffle` draws, written out again."""
+"""A second implementation of the token order of `attnctl study --null-shuffle`."""
 from make_roles import Xoshiro
 
 
 def shuffled(ids, ordinary, seed, repetition, block, sequence):
-    """The ids with those of `ordinary` places in random order (Fisher and Yates)."""
+    """Returns the ids with those at `ordinary` positions in random order (Fisher and Yates)."""
     of_block = Xoshiro(Xoshiro(seed, repetition).next(), block).next()
     draw = Xoshiro(of_block, sequence)
     ids = list(ids)
@@ -14,7 +14,7 @@ def shuffled(ids, ordinary, seed, repetition, block, sequence):
 
 
 class Blocks:
-    """Which block a sentence is in, and its place there: as many consecutive ones as have `most` tokens."""
+    """Assigns a sentence to a block and a position in it: consecutive sentences with at most `most` tokens."""
 
     def __init__(self, most):
         self.most, self.block, self.sequence, self.tokens = most, 0, -1, 0

@@ -1,4 +1,4 @@
-"""What the scripts that make goldens of studies share: the bundled models, and how goldens are written."""
+"""Common parts of the scripts that make goldens of studies: the bundled models, and the writer."""
 import json
 from pathlib import Path
 
@@ -11,8 +11,8 @@ MODELS = {"tiny-bert": transformers.BertModel, "tiny-llama": transformers.LlamaM
 
 
 def write_goldens(prefix, make):
-    """study/PREFIXNAME.json with what make(NAME, lines) gives of every model over the corpus of make_study.py: nine digits, a
-    line a head."""
+    """Writes study/PREFIXNAME.json with the result of make(NAME, lines) for every model over the corpus of
+    make_study.py: nine digits, one line per head."""
     torch.set_num_threads(1)
     lines = (HERE / "study" / "corpus.txt").read_text().splitlines()
     for name in MODELS:

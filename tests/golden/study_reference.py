@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Syntax and coreference of a treebank by a slow program of its own: reads CoNLL-U, takes the patterns of transformers in
-float64, and counts. Without arguments it makes study/treebank-*.json; with them it checks a result of attnctl:
+"""A slow, independent program for syntax and coreference of a treebank: reads CoNLL-U, takes the patterns of
+transformers in float64, and counts. Without arguments it makes study/treebank-*.json. With arguments it checks a
+result of attnctl:
 
     study_reference.py MODEL TREEBANK STUDY.json [--block-tokens N] [--fold-subtypes] [--null-shuffle N]
 """
@@ -23,7 +24,8 @@ TYPES = {"PRON": "pronoun", "DET": "pronoun", "PROPN": "proper"}
 
 
 def read(path):
-    """Sentences as (text, words, mentions); a word is (begin, end, upos, head, deprel), a mention (entity, words)."""
+    """Reads sentences as (text, words, mentions); a word is (begin, end, upos, head, deprel), a mention (entity,
+    words)."""
     for piece in re.split(r"\n[ \t]*\n", Path(path).read_text(encoding="utf-8")):
         rows = [line.split("\t") for line in piece.split("\n") if line and not line.startswith("#")]
         if not rows:
@@ -92,8 +94,8 @@ class Patterns:
         self.model = transformers.AutoModel.from_pretrained(path, attn_implementation="eager").double().eval()
 
     def of(self, text, words, drawn=None):
-        """Words with a piece, and patterns over these [heads of all layers, words, words]; of the tokens in the order
-        that is `drawn` (seed, repetition, block, sequence), their places being those of the text."""
+        """Returns the words with a piece, and patterns over them [heads of all layers, words, words]. `drawn` (seed,
+        repetition, block, sequence) shuffles the tokens, while the positions of words stay."""
         encoded = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, return_tensors="pt")
         if drawn:
             ids = encoded["input_ids"][0].tolist()
@@ -145,7 +147,7 @@ def syntax(words, kept, patterns, fold, add):
     add("tree", "count", len(gold))
     add("tree", "adjacent", sum(max(e) - min(e) == 1 for e in gold))
     for number, of in [*enumerate(weights), ("combined", weights.sum(0))]:
-        values, place = np.unique(of, return_inverse=True)  # ranks: no difference is too small
+        values, place = np.unique(of, return_inverse=True)  # use ranks, so that no difference is too small
         tree = minimum_spanning_tree(np.triu(len(values) - place.reshape(of.shape), 1)).tocoo()
         add("tree", number, len(gold & {frozenset(e) for e in zip(tree.row.tolist(), tree.col.tolist())}))
 
@@ -171,7 +173,8 @@ def coreference(words, mentions, kept, patterns, add):
 
 
 def measure(model, treebank, block_tokens=4096, fold=False, shuffles=0):
-    """{"syntax" and "coreference": {question: {answer: [even blocks, odd blocks]}}}, and the same of shuffled tokens."""
+    """Returns {"syntax" and "coreference": {question: {answer: [even blocks, odd blocks]}}}, and the same for
+    shuffled tokens."""
     patterns = Patterns(model)
     both = [{part: defaultdict(lambda: defaultdict(lambda: [0, 0])) for part in ("syntax", "coreference")}
             for _ in range(2)]
@@ -195,7 +198,7 @@ def share(right, count):
 
 
 def best_of(rights):
-    """The first of those that are most often right in even blocks."""
+    """Returns the answer that is most often correct in even blocks; of equal ones the first."""
     return max(range(len(rights)), key=lambda head: (rights[head][0], -head))
 
 
@@ -246,7 +249,7 @@ def sections(both, names):
 
 
 def compare(wanted, study):
-    """Lines that say what differs."""
+    """Returns one line per difference."""
     for section, rows in wanted.items():
         if len(rows) != len(study[section]):
             yield f"{section}: attnctl has {len(study[section])} rows, the reference {len(rows)}"

@@ -1,5 +1,6 @@
 """Small tokenizers that together have every part of tokenizer.json with its options. Vocabularies are trained on
-tokenizers/training.txt (public-domain openings of books and lines of our own)."""
+tokenizers/training.txt (openings of books in the public domain, and lines written for this project).
+"""
 import json
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def added(content, **flags):
     return AddedToken(content, **({"normalized": False, "single_word": False} | flags))
 
 
-# Added tokens with every flag, in a raw and in a normalized variety.
+# Added tokens with every flag, raw and normalized.
 RAW = [added("newtoken", single_word=True), added("stripleft", lstrip=True), added("stripright", rstrip=True),
        added("stripboth", lstrip=True, rstrip=True), added("new token"), added("你好")]  # fmt: skip
 NORMALIZED = [added("DOG", normalized=True), added("café!", normalized=True), added("Ångström", normalized=True),
@@ -60,14 +61,14 @@ def template(result, single, pair=None):
 
 
 def with_words(trained: Tokenizer, words: list[str], **options) -> models.BPE:
-    """A trained BPE with words that no merge leads to."""
+    """A trained BPE with additional words that no merge produces."""
     model = json.loads(trained.to_str())["model"]
     names = sorted(model["vocab"], key=model["vocab"].get) + words
     return models.BPE({t: i for i, t in enumerate(names)}, [tuple(m) for m in model["merges"]], **options)
 
 
 def with_bytes(trained: Tokenizer, **options) -> models.BPE:
-    """A trained BPE with the byte tokens put in front, as Llama has them."""
+    """A trained BPE with the byte tokens first, as in Llama."""
     model = json.loads(trained.to_str())["model"]
     names = ["<unk>", "<s>", "</s>", *BYTES]
     names += [t for t in sorted(model["vocab"], key=model["vocab"].get) if t not in names]
@@ -91,7 +92,7 @@ def wordpiece_cased():
 
 
 def wordpiece_accents():
-    """Accents kept apart from case, no cleaning, short words only, another prefix and another unknown token."""
+    """Keeps accents independently of case; no cleaning, a length limit, another prefix and another unknown token."""
     result = tokenizer(models.WordPiece(unk_token="<?>", max_input_chars_per_word=9),
                        norm.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False),
                        pre.BertPreTokenizer(), dec.WordPiece(prefix="@@"))  # fmt: skip
@@ -105,7 +106,7 @@ def wordpiece_accents():
 
 
 def wordpiece_lowercase():
-    """Lowercase that keeps accents; punctuation joined to what stands before."""
+    """Lowercase that keeps accents; punctuation stays with the preceding text."""
     result = tokenizer(models.WordPiece(unk_token="[UNK]"),
                        norm.Sequence([norm.BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=False,
                                                           lowercase=True), norm.Strip()]),
@@ -145,7 +146,7 @@ def byte_level_roberta_plain():
 
 
 def byte_level_llama3():
-    """The whole word is looked up before it is merged; a template that is no first post-processor."""
+    """Looks up the whole word before merging; a template that is not the first post-processor."""
     result = byte_level(None, pre.Sequence([pre.Split(Regex(LLAMA3), "isolated"),
                                             pre.ByteLevel(add_prefix_space=False, use_regex=False)]),
                         ["<|begin_of_text|>", "<|eot_id|>"])  # fmt: skip
@@ -183,7 +184,7 @@ def byte_level_o200k():
 
 
 def byte_level_normalizer():
-    """Bytes made by the normalizer, and words cut by a regex over them."""
+    """Bytes made by the normalizer, and words split by a regular expression over them."""
     result = byte_level(norm.Sequence([norm.Replace(Regex(r"\s+"), " "), norm.ByteLevel()]),
                         pre.Split(Regex(r"Ġ?[^Ġ]+"), "isolated"))  # fmt: skip
     result.add_tokens(RAW)
@@ -194,7 +195,7 @@ def byte_level_normalizer():
 
 
 def bpe_llama():
-    """SentencePiece BPE as Llama 2 has it: no pre-tokenizer, byte fallback, unknown ones fused."""
+    """SentencePiece BPE as in Llama 2: no pre-tokenizer, byte fallback, unknown tokens fused."""
     trained = train(tokenizer(models.BPE(unk_token="<unk>"), None, pre.Metaspace(prepend_scheme="always")),
                     trainers.BpeTrainer, vocab_size=500, special_tokens=["<unk>"])  # fmt: skip
     result = tokenizer(with_bytes(trained, byte_fallback=True, fuse_unk=True),
@@ -206,7 +207,7 @@ def bpe_llama():
 
 
 def bpe_metaspace_first():
-    """No byte tokens: byte_fallback finds none and gives the unknown token, one for each character."""
+    """No byte tokens: byte_fallback finds none and gives one unknown token per character."""
     result = tokenizer(models.BPE(unk_token="<unk>", fuse_unk=False, byte_fallback=True), None,
                        pre.Metaspace(prepend_scheme="first", split=False), dec.Metaspace(prepend_scheme="first"))  # fmt: skip
     train(result, trainers.BpeTrainer, vocab_size=500, special_tokens=["<unk>", "<s>", "</s>"])
@@ -216,7 +217,7 @@ def bpe_metaspace_first():
 
 
 def bpe_metaspace_always():
-    """Unknown characters fused, another mark for the space, added tokens in the middle."""
+    """Unknown characters fused, another mark for the space, added tokens inside the vocabulary."""
     result = tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True), norm.Strip(left=True, right=False),
                        pre.Metaspace(replacement="_", prepend_scheme="always", split=True))  # fmt: skip
     train(result, trainers.BpeTrainer, vocab_size=400, special_tokens=["<unk>", "<s>"])
@@ -234,7 +235,7 @@ def bpe_no_unknown():
 
 
 def bpe_clip():
-    """Words that end in a mark."""
+    """Words with an end-of-word suffix."""
     result = tokenizer(models.BPE(unk_token="<|endoftext|>", end_of_word_suffix="</w>"),
                        norm.Sequence([norm.NFC(), norm.Replace(Regex(r"\s+"), " "), norm.Lowercase()]),
                        pre.Sequence([pre.Split(Regex(CLIP), "removed", invert=True), pre.ByteLevel(add_prefix_space=False)]))  # fmt: skip
@@ -247,7 +248,7 @@ def bpe_clip():
 
 
 def bpe_continuing():
-    """A prefix on all but the first character, words by `Whitespace`."""
+    """A prefix on all but the first character; words from `Whitespace`."""
     result = tokenizer(models.BPE(unk_token="[UNK]", continuing_subword_prefix="##", fuse_unk=True), norm.NFKC(),
                        pre.Whitespace())  # fmt: skip
     train(result, trainers.BpeTrainer, vocab_size=500, special_tokens=["[UNK]"], continuing_subword_prefix="##")
@@ -263,7 +264,7 @@ def unigram(result, **options):
 
 
 def unigram_charsmap():
-    """As XLM-RoBERTa and T5 have it."""
+    """As in XLM-RoBERTa and T5."""
     result = tokenizer(models.Unigram(), norm.Sequence([norm.Precompiled(charsmap.sample()), norm.Replace(Regex(" {2,}"), " ")]),
                        pre.Sequence([pre.WhitespaceSplit(), pre.Metaspace(prepend_scheme="always")]),
                        dec.Metaspace())  # fmt: skip
@@ -275,7 +276,7 @@ def unigram_charsmap():
 
 
 def unigram_albert():
-    """As ALBERT has it: quotes replaced, accents gone, lower case."""
+    """As in ALBERT: quotes replaced, accents removed, lower case."""
     result = tokenizer(models.Unigram(), norm.Sequence([
         norm.Replace("``", '"'), norm.Replace("''", '"'), norm.NFKD(), norm.StripAccents(), norm.Lowercase(),
         norm.Nmt(), norm.Precompiled(charsmap.sample())]), pre.Metaspace(prepend_scheme="first"))  # fmt: skip
@@ -297,7 +298,7 @@ def unigram_bytes():
 
 
 def unigram_trimmed():
-    """Offsets trimmed by the text of unknown tokens, which have no string of their own."""
+    """Offsets trimmed by the text of unknown tokens, which have no string in the vocabulary."""
     result = unigram(tokenizer(models.Unigram(), None, pre.Split(" ", "merged_with_next")), special_tokens=["<unk>"])
     result.post_processor = post.ByteLevel(trim_offsets=True, add_prefix_space=True)
     result.add_tokens(RAW)
@@ -327,7 +328,7 @@ def word_level_nmt():
 
 
 def word_level_splits():
-    """Split with a string and a regex, its five behaviours, inverted and not."""
+    """Split with a string and a regular expression, its five behaviors, inverted and not."""
     splits = [pre.Split(" ", "removed"), pre.Split("-", "isolated"), pre.Split(",", "merged_with_previous"),
               pre.Split("_", "merged_with_next"), pre.Split("!", "contiguous"),
               pre.Split(Regex(r"[.\n]"), "merged_with_previous"), pre.Split(Regex("[aeiou]{2}"), "merged_with_next"),

@@ -1,9 +1,9 @@
 """Makes tokenizer_parts/ with the reference (Hugging Face tokenizers, requirements.txt).
 
-- normalizers.json: what each normalizer makes of strings, with the origin of every character, and a hash of what
-  it makes of every code point by itself, and of pairs with marks.
-- regex.json: what regular expressions match in strings, and hashes of the sets of code points that they know.
-- classes.json: hashes of the sets of code points that other parts know.
+- normalizers.json: the result of each normalizer for strings, with the origin of every character, and hashes of its results for
+  every code point and for pairs with marks.
+- regex.json: matches of regular expressions in strings, and hashes of the sets of code points that they match.
+- classes.json: hashes of the sets of code points that other parts use.
 
     python tests/golden/tokenizer_parts.py
 """
@@ -81,7 +81,7 @@ FIXED = ["a", "é", " ", "\n", "e\u0301x", "e\u0316\u0301x", "a\u0301\u0316b", "
 
 
 def strings():
-    """The fixed ones, and random mixtures of letters, marks, and characters with decompositions."""
+    """The fixed strings, and random mixtures of letters, marks, and characters with decompositions."""
     random.seed(7)
     marks = [chr(c) for c in range(0x30000) if unicodedata.category(chr(c))[0] == "M"]
     decomposed = [chr(c) for c in range(0x30000) if unicodedata.decomposition(chr(c))]
@@ -101,7 +101,7 @@ def strings():
 
 
 def tokenizer(config):
-    """One token for each character: its offsets are where the character came from."""
+    """A tokenizer with one token per character, whose offsets are the origin of the character."""
     return Tokenizer.from_str(json.dumps({
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": config,
         "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "[\\s\\S]"}, "behavior": "Isolated",
@@ -111,7 +111,7 @@ def tokenizer(config):
 
 
 def fnv(texts):
-    """FNV-1a, 64 bits, over the bytes of each text and a 0xFF behind it."""
+    """FNV-1a, 64 bits, over the bytes of each text and a 0xFF after it."""
     value = 0xCBF29CE484222325
     for text in texts:
         for byte in text.encode() + b"\xff":
@@ -141,7 +141,7 @@ LETTERS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
 SMALL = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 BEFORE = r"[^\r\n\p{L}\p{N}]?"
 END = r"|\s+(?!\S)|\s+"
-# How well-known models cut texts.
+# Pre-tokenizer expressions of well-known models.
 KNOWN = [
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+" + END,
     CONTRACTIONS + "|" + BEFORE + r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+" + END,
@@ -181,11 +181,11 @@ TEXTS = ["abba", "a\nb\n", "\n\n", "aaaaa", "abcabcd", "ad bcd d", "-a-c.&[]", "
 LETTERS_OF_TEXTS = "aabbccdsStTreREveVElLLMmkK ''\u2019  \t\n\n\r\r\n\x0b\x0c\x85\u00a0\u2028\u3000123４٣²½Ⅷ①éÉßſKÅ" \
                    "\u0301\u0308漢字かカ한!?.,-_/\\()[]{}<>|@#$%^&*+=~`\"。、！😀\u200dÀΣσςžДд\u01c5\u02b0ª\u0915\u094d" \
                    "\u0937\x00\x7f\ufeff\u200b\u0378\u0897\U00010d50\U0002ebf0xyz"
-MATCH = "\U0010FFFD"  # stands in the place of each match
+MATCH = "\U0010FFFD"  # replaces each match
 
 
 def members(split, text, points):
-    """A 0 or 1 for each character of the text: is it gone behind a Split that removes what it matches?"""
+    """Returns 0 or 1 for each character of the text: 1 if a Split that removes its matches removes the character."""
     found = bytearray(b"1" * len(points))
     for _, (begin, end) in split.pre_tokenize_str(text):
         found[begin:end] = b"0" * (end - begin)
@@ -210,7 +210,7 @@ def regex_goldens(points):
 
 def class_goldens(points):
     def ends(split, expected):
-        """Does the character begin another piece than an `a` before it?"""
+        """Returns 1 if the character begins a new piece after `a`."""
         return fnv(["".join("1" if len(split.pre_tokenize_str("a" + x)) == expected else "0" for x in points)])
 
     def of_regex(pattern):
@@ -230,7 +230,7 @@ def class_goldens(points):
 
 
 def write(name, document):
-    """One line for each row of a list."""
+    """Writes a list with one line per row."""
     parts = []
     for key, value in document.items():
         if isinstance(value, list):

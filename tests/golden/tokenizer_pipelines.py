@@ -1,5 +1,6 @@
-"""Random compositions of all parts of tokenizer.json around the models of the small tokenizers, for
-check_tokenizer.py: what no one thought of writing down."""
+"""Random compositions of all parts of tokenizer.json with the models of the small tokenizers, for check_tokenizer.py.
+They find unexpected combinations.
+"""
 import base64
 import json
 import random
@@ -20,7 +21,7 @@ REGEXES = [GPT2, LLAMA3, QWEN, O200K, CLIP, r"\s+", r"\w+|[^\w\s]+", r"\p{L}+", 
            r"[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+", r"[一-龥぀-ゟ゠-ヿ]+",
            r"[\p{Lu}\p{Lo}&&[^\p{Han}]]+[\p{Ll}\p{M}]*", r"(?=(\d{3})+(?!\d))", r"\b\w+\b", r"(?>a+)b|[a-z&&[^aeiou]]+",
            r"(?:\r?\n)+(?!\r?\n)", r"\p{^L}+?"]  # fmt: skip
-# Where Replace puts something in and takes nothing out the library's offsets go astray, until it panics.
+# If Replace inserts text and removes none, the library's offsets become wrong, until it panics.
 ZERO_WIDTH = {r"\b", r"(?=[A-Z])", r"x*", r"(?=(\d{3})+(?!\d))"}
 STRINGS = [" ", "e", "ab", "\n", "-", ",", "▁", "the", "中", "\u0301", "``", "é", "  ", "."]
 
@@ -92,7 +93,7 @@ class Composer:
     def added_tokens(self, vocabulary: set) -> list:
         names = ["DOG", "dog", "newtoken", "stripleft", "stripright", "stripboth", "ab", "▁ab", "café!", "A\u030angstro\u0308m",
                  "你好", "new token", "<mask>", "[MASK]", "<|endoftext|>", "the", " it"]  # fmt: skip
-        names += self.pick([[], [], [], ["  ", "\n"]])  # some normalizers leave nothing of them: then the library aborts
+        names += self.pick([[], [], [], ["  ", "\n"]])  # some normalizers remove them completely; then the library aborts
         chosen = [n for n in names if self.random.random() < 0.4 and n not in vocabulary]
         return [{"id": len(vocabulary) + i, "content": name, "special": self.flag(), "normalized": self.flag(),
                  "lstrip": self.random.random() < 0.3, "rstrip": self.random.random() < 0.3,
@@ -127,7 +128,7 @@ class Composer:
 
 
 def write(directory: Path, seed: int, number: int) -> str:
-    """Writes composition `number` of a seed; returns its parts."""
+    """Writes composition `number` of a seed. Returns its parts."""
     composer = Composer(seed, number)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "tokenizer.json").write_text(json.dumps(composer.compose()))

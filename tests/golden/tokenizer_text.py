@@ -1,14 +1,14 @@
-"""Random texts for tokenizers, and what a tokenizer makes of a text as a line; tests/support/tokenizer_golden.cpp is
-the same in C++.
+"""Random texts for tokenizers, and the result of a tokenizer as a line. tests/support/tokenizer_golden.cpp is the
+same in C++.
 
-Random text number I of a seed: a SplitMix64 generator that begins at mix(seed + I) gives every number, each taken
-modulo its range. First 1 to 12 parts; for each part an alphabet of alphabets.json (texts of even number choose among
-the first 9 only), then 1 to 4 draws from it: of "pieces" one of the list; of "ranges" [first, last] one range, then a
-code point in it (a surrogate becomes U+FFFD).
+Random text I of a seed: a SplitMix64 generator that starts at mix(seed + I) draws every number, modulo its range.
+First 1 to 12 parts. For each part an alphabet of alphabets.json (texts of even number use only the first 9), then 1
+to 4 draws from it: from "pieces" one entry of the list; from "ranges" [first, last] one range, then a code point in
+it (a surrogate becomes U+FFFD).
 
-A line has an entry a token, separated by spaces: ID@BEGIN-END, then /WORD where it has a word, :TYPE where its token
-type is not 0, * where the post-processor added it. Over 16 tokens: "#COUNT HASH", where the hash is FNV-1a (64 bits,
-16 hexadecimal digits) of the line's bytes. A list of texts is hashed in blocks of 50: FNV-1a of their whole lines,
+A line has one entry per token, separated by spaces: ID@BEGIN-END, then /WORD if it has a word, :TYPE if its token
+type is not 0, * if the post-processor added it. Above 16 tokens: "#COUNT HASH", with the FNV-1a hash (64 bits, 16
+hexadecimal digits) of the bytes of the line. A list of texts is hashed in blocks of 50: FNV-1a of their whole lines,
 each ended by a line feed.
 """
 import json
@@ -64,7 +64,7 @@ def fnv1a(data: bytes) -> str:
 
 
 def line(encoding) -> str:
-    """The line of a tokenizers.Encoding."""
+    """Returns the line of a tokenizers.Encoding."""
     tokens = zip(encoding.ids, encoding.offsets, encoding.word_ids, encoding.type_ids, encoding.special_tokens_mask)
     return " ".join(
         f"{token}@{begin}-{end}" + (f"/{word}" if word is not None else "") + (f":{kind}" if kind else "")
@@ -82,6 +82,6 @@ def block_hashes(lines: list[str]) -> str:
 
 
 def treebank_texts(path: Path) -> list[str]:
-    """What follows `# text = ` in a CoNLL-U file."""
+    """Returns the texts after `# text = ` in a CoNLL-U file."""
     mark = "# text = "
     return [x[len(mark) :] for x in path.read_text(encoding="utf-8").split("\n") if x.startswith(mark)]

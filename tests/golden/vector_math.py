@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The coefficients of src/linalg/kernels/vector_math.hpp: polynomials whose largest relative error is as small as can be.
+"""The coefficients of src/linalg/kernels/vector_math.hpp: polynomials with the smallest maximum relative error.
 
   vector_math.py
 
 Prints every polynomial, lowest power first, rounded to float32, and its largest relative error before rounding.
-Lawson's algorithm (C. L. Lawson, 1961): least squares whose weights grow where the error is large end in the minimax
-fit. Values of the functions come from mpmath with 40 digits.
+Lawson's algorithm (C. L. Lawson, 1961): least squares whose weights grow where the error is large converge to the
+minimax fit. Function values come from mpmath with 40 digits.
 """
 import mpmath
 import numpy as np
@@ -59,8 +59,8 @@ def log2_rest(f):
 
 
 def show_log2_parts(parts):
-    """Of log2 m = log2(1 + r) + `logarithm`, r = m `inverse` - 1, for m in each of so many equal parts of [1, 2): 1
-    over the middle, but of the first over 1, so that log2 1 is 0."""
+    """Prints the table for log2 m = log2(1 + r) + `logarithm`, r = m `inverse` - 1. [1, 2) is divided into equal
+    parts. `inverse` is 1 over the middle of the part, except 1 for the first part, so that log2 1 is 0."""
     inverses = [np.float32(2 * parts / (2 * parts + 2 * i + 1) if i > 0 else 1) for i in range(parts)]
     show(f"inverses of {parts} parts", inverses)
     show(f"logarithms of {parts} parts", [float(-mpmath.log(mpmath.mpf(float(v)), 2)) for v in inverses])
@@ -88,8 +88,8 @@ def mills(a):
 
 
 def fit_mills(end, q_degree, p_degree):
-    """M = q / (a q + p), p(0) = 1, over [0, end]: linear in both where the last round's denominator is the weight."""
-    middle = 2  # half of the points lie below
+    """M = q / (a q + p), p(0) = 1, over [0, end]: linear in both if the denominator of the last round is the weight."""
+    middle = 2  # half of the points are below this value
     last = mpmath.mpf(end - middle) / (end + middle)
     us = [(last - 1) / 2 + (last + 1) / 2 * mpmath.mpf(float(node)) for node in NODES]
     exact = [middle * (1 + u) / (1 - u) for u in us]

@@ -1,7 +1,7 @@
-"""Weights analyses computed the long way in NumPy float64.
+"""Weights analyses by their definitions, in NumPy float64.
 
-Nothing here is factored: every circuit is formed as a d x d matrix, flattened for its cosine and decomposed by a
-full SVD, so that it shares no shortcut with attnctl.
+Nothing is factored: every circuit is formed as a d x d matrix, flattened for its cosine and decomposed by a full SVD.
+It shares no shortcut with attnctl.
 """
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass
 class LayerHeads:
-    """One layer in the row-vector convention, q = x W_Q. h query heads, g key/value heads, g divides h."""
+    """One layer in the row-vector convention, q = x W_Q, with h query heads and g key/value heads; g divides h."""
 
     W_Q: np.ndarray  # [h, d, k]
     W_K: np.ndarray  # [g, kdim, k]
@@ -42,7 +42,7 @@ def form_circuits(layer: LayerHeads, circuit: str) -> np.ndarray:
 
 
 def analyze_circuits(name: str, circuits: list[np.ndarray], kept: int) -> dict[str, np.ndarray]:
-    """circuits: one [h, rows, columns] per layer; kept: singular values reported per head."""
+    """circuits: one [h, rows, columns] per layer. kept: number of singular values stored per head."""
     values = np.stack([np.linalg.svd(c, compute_uv=False) for c in circuits])  # [layers, h, min(rows, columns)]
     arrays = {
         f"{name}_similarity": np.stack([cosines(c) for c in circuits]),
@@ -56,7 +56,7 @@ def analyze_circuits(name: str, circuits: list[np.ndarray], kept: int) -> dict[s
 
 
 def analyze_weights(layers: list[LayerHeads]) -> dict[str, np.ndarray]:
-    """qk_* and, where the values and the output projection exist, ov_* arrays, named as attnctl's NPZ."""
+    """Returns qk_* and, if values and the output projection exist, ov_* arrays, with the names of attnctl's NPZ."""
     first = layers[0]
     arrays = analyze_circuits("qk", [form_circuits(x, "qk") for x in layers], first.W_Q.shape[2])
     if first.W_V is not None and first.W_O is not None:
