@@ -1,5 +1,5 @@
 # All dependencies are Debian packages (scripts/bootstrap lists them).
-set(wanted_blas "${BLA_VENDOR}")  # the user's; FindBLAS, which xtensor-blas calls, sets one where there is none
+set(wanted_blas "${BLA_VENDOR}")  # the user's; FindBLAS, which xtensor-blas calls, sets one if it is empty
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
