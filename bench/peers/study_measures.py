@@ -7,7 +7,7 @@ import torch
 
 from study_corpus import GROUPS
 
-RELATIONS = 128  # initial capacity
+RELATIONS = 128  # maximum number of relations
 LARGEST_OFFSET = 8
 METRICS = ("entropy", "entropy_bits", "distance", "signed_distance", "self", "first_token", "special_token", "previous_token",
            "next_token", "confidence")  # fmt: skip
