@@ -7,10 +7,10 @@
 
 namespace attnctl::bench {
 
-/// The shortest of several runs in milliseconds.
+/// Returns the minimum of several runs, in milliseconds.
 double best_ms(int runs, const std::function<void()>& work);
 
-/// A bare mechanism of random weights.
+/// A bare attention model with random weights.
 struct Shapes {
   std::size_t layers = 12;
   std::size_t heads = 12;
@@ -19,7 +19,7 @@ struct Shapes {
 Model random_model(const Shapes& shapes);
 
 void weights(std::size_t threads);
-/// Both circuits of a single layer of several widths.
+/// Measures both circuits of a single layer, for several widths.
 void weights_layer(std::size_t threads);
 void pattern_metrics(std::size_t threads);
 

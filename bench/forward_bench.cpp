@@ -1,5 +1,5 @@
-// The forward pass of a model of BERT-base's shape with random weights, beside the machine's own speed: a
-// 2048-cubed sgemm on the same threads in the same run.
+// Measures the forward pass of a model of BERT-base's shape with random weights, and compares it with a 2048-cubed
+// sgemm on the same threads in the same run.
 //   attnctl_bench [THREADS [LENGTH ...]]
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t layers = 12, d = 768, heads = 12, ffn = 3072, vocabulary = 1000, positions = 8192;
 
-/// The fewest seconds of several runs.
+/// Returns the minimum of several runs, in seconds.
 double seconds_of(std::size_t repeat, const std::function<void()>& work) {
   double best = 1e30;
   for (std::size_t i = 0; i <= repeat; ++i) {  // the first warms up
@@ -95,7 +95,7 @@ attnctl::Model random_bert() {
   return attnctl::Model::bind(model.source(), warnings);
 }
 
-/// Looks at a number of every panel, so that each is made. `whole` lets the last layer go to its end.
+/// Reads a number of every panel, so that each is computed. With `whole`, the last layer runs to its end.
 class Glance : public attnctl::Observer {
  public:
   explicit Glance(bool whole) : whole_(whole) {}
@@ -139,7 +139,7 @@ void run(const attnctl::Model& model, attnctl::Pool& pool, std::size_t n, std::s
              gflops / peak);
 }
 
-/// THREADS and lengths as given, or the usual ones.
+/// THREADS and lengths from the command line, or the defaults.
 void run_all(const std::vector<std::size_t>& numbers) {
   attnctl::Pool pool(numbers.empty() ? attnctl::available_threads() : numbers.front());
   const double peak = peak_gflops(pool);

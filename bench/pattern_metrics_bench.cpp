@@ -7,7 +7,7 @@
 namespace attnctl::bench {
 namespace {
 
-/// Looks at nothing, so that the pass alone is measured.
+/// An observer that does nothing, to measure only the pass.
 class Blind final : public Observer {
  public:
   void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
@@ -27,7 +27,7 @@ Batch random_input(std::size_t n, std::size_t d, bool causal) {
 
 }  // namespace
 
-/// Against attention alone, without the MLPs of a real model: the worst case for the metrics' share.
+/// Compares with attention only, without the MLPs of a real model: the worst case for the share of the metrics.
 void pattern_metrics(std::size_t threads) {
   const Shapes shapes{.layers = 2};
   const Model model = random_model(shapes);

@@ -1,5 +1,5 @@
-// What this machine can do at most, as a table: multiply-adds in registers, products of matrices by shape and
-// threads, and reading memory.
+// Prints a table of the limits of this machine: multiply-adds in registers, matrix products by shape and threads,
+// and reading memory.
 //   attnctl_roofline [THREADS ...]      default: 1 and all cores that this process may use
 
 #include <algorithm>
@@ -26,10 +26,10 @@
 
 namespace {
 
-constexpr std::size_t kChains = 12;  // multiply-adds under way at once: latency times two a cycle, and some
+constexpr std::size_t kChains = 12;  // concurrent multiply-adds: more than latency times two per cycle
 constexpr std::size_t kSteps = 20'000'000;
 
-/// Each gives the sum of its chains, so that none is left out. The vectors' width is lanes.
+/// Each kernel returns the sum of its chains, so that the compiler keeps all of them. `lanes` is the vector width.
 struct FmaLoop {
   std::size_t lanes;
   float (*run)(std::size_t steps);
@@ -41,7 +41,7 @@ float sum_of(std::span<const float> values) {
 
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) float run_avx512(std::size_t steps) {
-  __m512 sums[kChains];  // an array of the language: a template would drop the vector's attributes
+  __m512 sums[kChains];  // a C array, because a template argument would drop the attributes of the vector type
   for (__m512& sum : sums) sum = _mm512_set1_ps(1);
   const __m512 factor = _mm512_set1_ps(0.999F);
   for (std::size_t i = 0; i < steps; ++i) {
@@ -55,7 +55,7 @@ __attribute__((target("avx512f"))) float run_avx512(std::size_t steps) {
 }
 
 __attribute__((target("avx2,fma"))) float run_avx2(std::size_t steps) {
-  __m256 sums[kChains];  // an array of the language: a template would drop the vector's attributes
+  __m256 sums[kChains];  // a C array, because a template argument would drop the attributes of the vector type
   for (__m256& sum : sums) sum = _mm256_set1_ps(1);
   const __m256 factor = _mm256_set1_ps(0.999F);
   for (std::size_t i = 0; i < steps; ++i) {
@@ -69,7 +69,7 @@ __attribute__((target("avx2,fma"))) float run_avx2(std::size_t steps) {
 }
 #endif
 
-/// What the compiler makes of plain arithmetic for the baseline of this build.
+/// Plain arithmetic, compiled for the baseline of this build.
 float run_plain(std::size_t steps) {
   std::array<float, 4 * kChains> sums;
   sums.fill(1);
@@ -109,7 +109,7 @@ struct Row {
   attnctl::GemmShape shape;
 };
 
-/// The products of a pass of BERT-base's shape (d 768, MLP 3072), and the cube that peaks are told by.
+/// The products of a pass of BERT-base's shape (d 768, MLP 3072), and the cube that measures the peak.
 constexpr Row kShapes[] = {
     {"peak", {2048, 2048, 2048}},           {"projection, n 1024", {1024, 768, 768}},
     {"projection, n 512", {512, 768, 768}}, {"projection, n 128", {128, 768, 768}},

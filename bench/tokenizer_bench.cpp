@@ -1,7 +1,7 @@
 // attnctl_tokenizer_bench DIR [FILE [PASSES]]
-// The milliseconds that opening the tokenizer of DIR takes and, best of PASSES (3) behind one that warms up,
-// those of encoding every line of FILE on one thread, with lines, tokens and bytes: "LOAD ENCODE LINES TOKENS
-// BYTES". compare_tokenizers.py runs it beside the `tokenizers` library.
+// Prints "LOAD ENCODE LINES TOKENS BYTES": milliseconds to open the tokenizer of DIR and to encode every line of FILE
+// on one thread (best of PASSES, default 3, after a warm-up), and the numbers of lines, tokens and bytes.
+// compare_tokenizers.py compares it with the `tokenizers` library.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Single-threaded kernels of the hot path, one by one.
+// Benchmarks of the single-threaded kernels of the hot path.
 //   attnctl_micro [--benchmark_filter=REGEX] [--benchmark_repetitions=N] ...      --help lists Google
 //   Benchmark's options
 

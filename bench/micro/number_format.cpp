@@ -1,5 +1,5 @@
-// Numbers as text, on one thread: weights of attention (rows of softmax), as JSON writes them, beside
-// std::to_chars, whose bytes they are.
+// Formats attention weights (rows of softmax) as in JSON on one thread, compared with std::to_chars, which writes the
+// same bytes.
 
 #include "report/number_format.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kRow = 512;
 
-/// Rows of softmax of normal scores: nine of ten weights lie between 1e-5 and 1e-1.
+/// Softmax rows of normal scores: nine of ten weights are between 1e-5 and 1e-1.
 std::vector<float> weights() {
   std::mt19937 random(1);
   std::normal_distribution<double> scores(0, 2);

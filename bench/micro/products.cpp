@@ -1,6 +1,6 @@
-// Products of a pass, on one thread: m rows against a matrix of weights as checkpoints store it, [out, in] or
-// [in, out], beside the BLAS, and the two products of a head, k = 64. Weights of several layers in turn, as
-// in a pass, so that few rows stream them.
+// Products of a pass on one thread, compared with the BLAS: m rows with a weight matrix as stored in checkpoints,
+// [out, in] or [in, out], and the two products of a head, k = 64. Weights of several layers are used in turn, as in a
+// pass, so that they come from memory.
 
 #include <benchmark/benchmark.h>
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace attnctl::bench {
 namespace {
 
-constexpr std::size_t kStreamed = std::size_t{64} << 20;  // bytes of weights, more than a cache keeps
+constexpr std::size_t kStreamed = std::size_t{64} << 20;  // bytes of weights, more than the caches hold
 
 OwnedMatrix<float> matrix(std::size_t rows, std::size_t columns) {
   OwnedMatrix<float> made(rows, columns);
@@ -99,7 +99,7 @@ void mixture(benchmark::State& state) {
 }
 BENCHMARK(mixture)->ArgName("n")->RangeMultiplier(2)->Range(16, 4096)->Unit(benchmark::kMicrosecond);
 
-/// Eight query rows of a head with its n keys, laid out before: a panel that stays in cache.
+/// Eight query rows of a head with its n packed keys: a panel that stays in cache.
 void packed_scores(benchmark::State& state) {
   const std::size_t n = argument(state, 0);
   constexpr std::size_t width = 768, k = 64, rows = 8;
@@ -115,7 +115,7 @@ void packed_scores(benchmark::State& state) {
 }
 BENCHMARK(packed_scores)->ArgName("n")->RangeMultiplier(2)->Range(16, 4096)->Unit(benchmark::kMicrosecond);
 
-/// Eight rows of patterns with the head's values, laid out before.
+/// Eight rows of patterns with the packed values of the head.
 void packed_mixture(benchmark::State& state) {
   const std::size_t n = argument(state, 0);
   constexpr std::size_t width = 768, k = 64, rows = 8;

@@ -7,7 +7,7 @@
 
 namespace attnctl::bench {
 
-/// From -1 to 1, the same at every run.
+/// Values from -1 to 1, the same in every run.
 inline void fill(std::span<float> values) {
   std::mt19937 random(20170612);
   for (float& value : values) value = static_cast<float>(random()) * 0x1p-31F - 1;

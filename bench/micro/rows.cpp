@@ -1,4 +1,4 @@
-// Vector kernels over rows, each of the sets that this CPU has: bytes a second read, and elements a second.
+// Vector kernels over rows, for each instruction set of this CPU: bytes read per second, and elements per second.
 
 #include <benchmark/benchmark.h>
 #include <cstddef>
@@ -54,7 +54,7 @@ void entropy(benchmark::State& state, const Kernels* set) {
   count_elements(state, scores.size());
 }
 
-/// In place; the copy beside it keeps the arguments where they are, and costs little.
+/// Runs in place, on a copy, so that the arguments stay the same. The copy costs little.
 void activation(benchmark::State& state, void (*apply)(std::span<float>)) {
   const std::vector<float> x = random_values(static_cast<std::size_t>(state.range(0)));
   std::vector<float> y(x.size());
