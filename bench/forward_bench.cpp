@@ -1,5 +1,5 @@
-// Measures the forward pass of a model of BERT-base's shape with random weights, and compares it with a 2048-cubed
-// sgemm on the same threads in the same run.
+// Measures the forward pass of a model of BERT-base's shape with random weights, and compares it with a
+// 2048-cubed sgemm on the same threads in the same run.
 //   attnctl_bench [THREADS [LENGTH ...]]
 
 #include <algorithm>

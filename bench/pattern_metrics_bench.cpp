@@ -27,7 +27,8 @@ Batch random_input(std::size_t n, std::size_t d, bool causal) {
 
 }  // namespace
 
-/// Compares with attention only, without the MLPs of a real model: the worst case for the share of the metrics.
+/// Compares with attention only, without the MLPs of a real model: the worst case for the share of the
+/// metrics.
 void pattern_metrics(std::size_t threads) {
   const Shapes shapes{.layers = 2};
   const Model model = random_model(shapes);

@@ -1,5 +1,5 @@
-// Prints a table of the limits of this machine: multiply-adds in registers, matrix products by shape and threads,
-// and reading memory.
+// Prints a table of the limits of this machine: multiply-adds in registers, matrix products by shape and
+// threads, and reading memory.
 //   attnctl_roofline [THREADS ...]      default: 1 and all cores that this process may use
 
 #include <algorithm>
@@ -29,7 +29,8 @@ namespace {
 constexpr std::size_t kChains = 12;  // concurrent multiply-adds: more than latency times two per cycle
 constexpr std::size_t kSteps = 20'000'000;
 
-/// Each kernel returns the sum of its chains, so that the compiler keeps all of them. `lanes` is the vector width.
+/// Each kernel returns the sum of its chains, so that the compiler keeps all of them. `lanes` is the vector
+/// width.
 struct FmaLoop {
   std::size_t lanes;
   float (*run)(std::size_t steps);
@@ -41,7 +42,8 @@ float sum_of(std::span<const float> values) {
 
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) float run_avx512(std::size_t steps) {
-  __m512 sums[kChains];  // a C array, because a template argument would drop the attributes of the vector type
+  __m512
+      sums[kChains];  // a C array, because a template argument would drop the attributes of the vector type
   for (__m512& sum : sums) sum = _mm512_set1_ps(1);
   const __m512 factor = _mm512_set1_ps(0.999F);
   for (std::size_t i = 0; i < steps; ++i) {
@@ -55,7 +57,8 @@ __attribute__((target("avx512f"))) float run_avx512(std::size_t steps) {
 }
 
 __attribute__((target("avx2,fma"))) float run_avx2(std::size_t steps) {
-  __m256 sums[kChains];  // a C array, because a template argument would drop the attributes of the vector type
+  __m256
+      sums[kChains];  // a C array, because a template argument would drop the attributes of the vector type
   for (__m256& sum : sums) sum = _mm256_set1_ps(1);
   const __m256 factor = _mm256_set1_ps(0.999F);
   for (std::size_t i = 0; i < steps; ++i) {

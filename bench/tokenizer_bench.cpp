@@ -1,7 +1,7 @@
 // attnctl_tokenizer_bench DIR [FILE [PASSES]]
-// Prints "LOAD ENCODE LINES TOKENS BYTES": milliseconds to open the tokenizer of DIR and to encode every line of FILE
-// on one thread (best of PASSES, default 3, after a warm-up), and the numbers of lines, tokens and bytes.
-// compare_tokenizers.py compares it with the `tokenizers` library.
+// Prints "LOAD ENCODE LINES TOKENS BYTES": milliseconds to open the tokenizer of DIR and to encode every line
+// of FILE on one thread (best of PASSES, default 3, after a warm-up), and the numbers of lines, tokens and
+// bytes. compare_tokenizers.py compares it with the `tokenizers` library.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

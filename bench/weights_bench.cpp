@@ -11,8 +11,8 @@
 namespace attnctl::bench {
 namespace {
 
-/// Follows the definition: forms and flattens every circuit, and computes cosines by one product. Heads run in parallel
-/// with single-threaded BLAS, as in the factored version.
+/// Follows the definition: forms and flattens every circuit, and computes cosines by one product. Heads run
+/// in parallel with single-threaded BLAS, as in the factored version.
 void form_and_compare(const CircuitFactors& factors, std::size_t heads, Pool& pool) {
   const std::size_t size = factors.left.dimension() * factors.right.dimension();
   OwnedMatrix<double> flat(heads, size);

@@ -1,5 +1,5 @@
-// Formats attention weights (rows of softmax) as in JSON on one thread, compared with std::to_chars, which writes the
-// same bytes.
+// Formats attention weights (rows of softmax) as in JSON on one thread, compared with std::to_chars, which
+// writes the same bytes.
 
 #include "report/number_format.hpp"
 

@@ -1,6 +1,6 @@
-// Products of a pass on one thread, compared with the BLAS: m rows with a weight matrix as stored in checkpoints,
-// [out, in] or [in, out], and the two products of a head, k = 64. Weights of several layers are used in turn, as in a
-// pass, so that they come from memory.
+// Products of a pass on one thread, compared with the BLAS: m rows with a weight matrix as stored in
+// checkpoints, [out, in] or [in, out], and the two products of a head, k = 64. Weights of several layers are
+// used in turn, as in a pass, so that they come from memory.
 
 #include <benchmark/benchmark.h>
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Vector kernels over rows, for each instruction set of this CPU: bytes read per second, and elements per second.
+// Vector kernels over rows, for each instruction set of this CPU: bytes read per second, and elements per
+// second.
 
 #include <benchmark/benchmark.h>
 #include <cstddef>
