@@ -3,7 +3,7 @@ set(wanted_blas "${BLA_VENDOR}")  # the user's; FindBLAS, which xtensor-blas cal
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
-find_package(ICU REQUIRED COMPONENTS uc i18n)
+find_package(ICU REQUIRED COMPONENTS uc)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(xtensor REQUIRED)
@@ -28,10 +28,12 @@ endif()
 
 find_path(GMP_INCLUDE_DIR gmpxx.h REQUIRED)
 find_library(GMP_LIBRARY gmp REQUIRED)
+find_path(ONIGURUMA_INCLUDE_DIR oniguruma.h REQUIRED)
+find_library(ONIGURUMA_LIBRARY onig REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # header-only since 0.8
 
 add_library(attnctl_dependencies INTERFACE)
 target_include_directories(attnctl_dependencies SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR} ${GMP_INCLUDE_DIR}
-                           ${XXHASH_INCLUDE_DIR})
-target_link_libraries(attnctl_dependencies INTERFACE Threads::Threads ZLIB::ZLIB fmt::fmt ICU::uc ICU::i18n CLI11::CLI11
-                      nlohmann_json::nlohmann_json xtensor xsimd ${blas_libraries} ${GMP_LIBRARY} ${CMAKE_DL_LIBS})
+                           ${XXHASH_INCLUDE_DIR} ${ONIGURUMA_INCLUDE_DIR})
+target_link_libraries(attnctl_dependencies INTERFACE Threads::Threads ZLIB::ZLIB fmt::fmt ICU::uc CLI11::CLI11
+                      nlohmann_json::nlohmann_json xtensor xsimd ${blas_libraries} ${GMP_LIBRARY} ${ONIGURUMA_LIBRARY} ${CMAKE_DL_LIBS})

@@ -16,24 +16,24 @@
 namespace attnctl {
 namespace {
 
-/// The contents of tokens in the order of their bytes. The longest one at a place is found by narrowing the
-/// range of those that begin as the text does; a table by the first byte makes other places cheap.
+/// The contents of tokens, sorted by their bytes. Finds the longest token at a position by narrowing the
+/// range of tokens that share a prefix with the text, starting from a table by the first byte.
 class Contents {
  public:
   struct Found {
-    std::size_t token;  // its place in the list of tokens
+    std::size_t token;  // index in the list of tokens
     std::size_t size;
   };
 
   void add(std::string content, std::size_t token) {
     if (content.empty()) {
-      if (!nothing_) nothing_ = token;
+      if (!empty_token_) empty_token_ = token;
     } else {
       sorted_.push_back({std::move(content), token});
     }
   }
 
-  /// Call when all are added. Of equal contents the first stays.
+  /// Sorts the contents after the last add(). Keeps the first of equal contents.
   void finish() {
     std::stable_sort(sorted_.begin(), sorted_.end(),
                      [](const Entry& a, const Entry& b) { return a.content < b.content; });
@@ -47,23 +47,23 @@ class Contents {
     }
   }
 
-  [[nodiscard]] bool empty() const { return sorted_.empty() && !nothing_; }
+  [[nodiscard]] bool empty() const { return sorted_.empty() && !empty_token_; }
 
-  /// The first place from `begin` on where a token may begin.
+  /// Returns the first position from `begin` on where a token may start.
   [[nodiscard]] std::size_t next_candidate(std::string_view text, std::size_t begin) const {
-    if (nothing_) return begin;
+    if (empty_token_) return begin;
     while (begin < text.size() && !may_begin_[byte_at(text, begin)]) ++begin;
     return begin;
   }
 
-  /// The longest token at the beginning of `text`.
+  /// Returns the longest token that `text` starts with.
   [[nodiscard]] std::optional<Found> longest(std::string_view text) const {
     std::optional<Found> found;
-    if (nothing_) found = Found{*nothing_, 0};
+    if (empty_token_) found = Found{*empty_token_, 0};
     if (text.empty()) return found;
     auto [first, last] = by_first_byte_[byte_at(text, 0)];
     for (std::size_t depth = 1; first < last; ++depth) {
-      if (last - first == 1) {  // the rest at once
+      if (last - first == 1) {  // compares the rest at once
         const Entry& entry = sorted_[first];
         if (text.starts_with(entry.content)) found = Found{entry.token, entry.content.size()};
         break;
@@ -88,10 +88,10 @@ class Contents {
     return static_cast<unsigned char>(text[i]);
   }
 
-  /// Leaves those whose byte at `depth` is `byte`; all in the range are longer than `depth`, and equal up to
-  /// it.
+  /// Narrows the range to the tokens whose byte at `depth` is `byte`. All tokens in the range are longer than
+  /// `depth` and equal before it.
   void narrow(std::size_t& first, std::size_t& last, std::size_t depth, unsigned char byte) const {
-    // Where the outermost agree, all between them do.
+    // If the first and last byte are equal, all are.
     const unsigned char least = byte_at(sorted_[first].content, depth);
     const unsigned char most = byte_at(sorted_[last - 1].content, depth);
     if (least == most) {
@@ -109,19 +109,19 @@ class Contents {
   }
 
   std::vector<Entry> sorted_;
-  std::optional<std::size_t> nothing_;  // a token that normalizes to nothing: it is found everywhere
+  std::optional<std::size_t> empty_token_;  // a token that normalizes to nothing and so matches everywhere
   std::array<std::pair<std::size_t, std::size_t>, 256> by_first_byte_{};
   std::array<bool, 256> may_begin_{};
 };
 
 bool begins_with_word(std::string_view text) {
   std::size_t i = 0;
-  return !text.empty() && unicode::is_word(unicode::next(text, i));
+  return !text.empty() && unicode::is(unicode::next(text, i), unicode::word);
 }
 
 bool ends_with_word(std::string_view text) {
   std::size_t i = text.size();
-  return !text.empty() && unicode::is_word(unicode::previous(text, i));
+  return !text.empty() && unicode::is(unicode::previous(text, i), unicode::word);
 }
 
 std::size_t before_white_space(std::string_view text, std::size_t end, std::size_t limit) {
@@ -131,14 +131,14 @@ std::size_t before_white_space(std::string_view text, std::size_t end, std::size
   return end;
 }
 
-std::size_t behind_white_space(std::string_view text, std::size_t begin) {
+std::size_t after_white_space(std::string_view text, std::size_t begin) {
   for (std::size_t i = begin; i < text.size(); begin = i) {
     if (!unicode::is_white_space(unicode::next(text, i))) break;
   }
   return begin;
 }
 
-std::size_t behind_code_point(std::string_view text, std::size_t place) {
+std::size_t after_code_point(std::string_view text, std::size_t place) {
   if (place >= text.size()) return place + 1;
   unicode::next(text, place);
   return place;
@@ -147,7 +147,7 @@ std::size_t behind_code_point(std::string_view text, std::size_t place) {
 void cut_piece(std::string_view text, const Contents& contents, const std::vector<AddedToken>& tokens,
                PieceText::Cuts& cuts) {
   std::size_t done = 0;
-  std::size_t matched = std::string_view::npos;  // where the last match ended
+  std::size_t matched = std::string_view::npos;  // end of the last match
   for (std::size_t place = 0; (place = contents.next_candidate(text, place)) <= text.size();) {
     const auto found = contents.longest(text.substr(place));
     if (!found) {
@@ -157,18 +157,18 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
     const AddedToken& token = tokens[found->token];
     std::size_t begin = place;
     std::size_t end = place + found->size;
-    if (begin == end && begin == matched) {  // what is empty does not follow a match at once
-      place = behind_code_point(text, place);
+    if (begin == end && begin == matched) {  // no empty match right after a match
+      place = after_code_point(text, place);
       continue;
     }
-    // The search goes on behind a match, whether it counts or not and however much white space it takes.
+    // The search continues after a match even if it is rejected, and ignores the white space it takes.
     place = matched = end;
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) {
       continue;
     }
-    // The white space that a token before has taken is not taken again, be it the token itself.
+    // White space that the previous token took is not taken again.
     if (token.lstrip) begin = std::max(before_white_space(text, begin, done), done);
-    if (token.rstrip) end = behind_white_space(text, end);
+    if (token.rstrip) end = after_white_space(text, end);
     if (end < begin) continue;  // the reference panics here
     if (done < begin) cuts.add(done, begin);
     cuts.add(begin, end, token.id);
@@ -177,11 +177,11 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
   if (done < text.size()) cuts.add(done, text.size());
 }
 
-std::string normalized(const std::string& content, const Normalizer* normalizer) {
-  if (normalizer == nullptr) return content;
+std::string normalized(const std::string& content, const TextStep& normalizer) {
+  if (!normalizer) return content;
   PieceText text;
   text.assign(content);
-  normalizer->normalize(text);
+  normalizer(text);
   return std::string(text.text());
 }
 
@@ -194,13 +194,12 @@ struct AddedTokens::Matchers {
 
   void cut(PieceText& text, const Contents& contents) const {
     if (contents.empty()) return;
-    text.cut([&](const PieceText::Piece& /*piece*/, std::string_view piece_text, PieceText::Cuts& cuts) {
-      cut_piece(piece_text, contents, tokens, cuts);
-    });
+    text.cut(
+        [&](std::string_view piece, PieceText::Cuts& cuts) { cut_piece(piece, contents, tokens, cuts); });
   }
 };
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer) {
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextStep& normalizer) {
   auto matchers = std::make_unique<Matchers>();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const AddedToken& token = tokens[i];
@@ -251,7 +250,7 @@ std::vector<AddedToken> read_added_tokens(const PartConfig& document) {
     const auto [place, is_new] = places.try_emplace(token.content, tokens.size());
     if (is_new) {
       tokens.push_back(std::move(token));
-    } else {  // the last one counts
+    } else {  // the last of equal contents counts
       tokens[place->second] = std::move(token);
     }
   }

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "tokenizer/files/part_config.hpp"
-#include "tokenizer/models/piece_text.hpp"
-#include "tokenizer/normalizers/normalizer.hpp"
+#include "tokenizer/part_config.hpp"
+#include "tokenizer/piece_text.hpp"
 
 namespace attnctl {
 
+/// A member of /added_tokens in tokenizer.json.
 struct AddedToken {
   std::int32_t id = 0;
   std::string content;
@@ -21,19 +21,19 @@ struct AddedToken {
   bool single_word = false;
 };
 
-/// The tokens that are found in the text before and after its normalization.
+/// Finds added tokens in a text, before and after its normalization.
 class AddedTokens {
  public:
-  /// `normalizer` may be null; it normalizes the content of `normalized` tokens.
-  AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
+  /// `normalizer` may be empty; it normalizes the content of `normalized` tokens.
+  AddedTokens(std::vector<AddedToken> tokens, const TextStep& normalizer);
   ~AddedTokens();
   AddedTokens(AddedTokens&&) noexcept;
   AddedTokens& operator=(AddedTokens&&) noexcept;
 
   [[nodiscard]] const std::vector<AddedToken>& tokens() const;
-  /// Cuts out the tokens that are not normalized, leftmost-longest: call on the raw text.
+  /// Cuts out the tokens that are not normalized, leftmost-longest. For the raw text.
   void cut_raw(PieceText& text) const;
-  /// Cuts out the normalized ones: call behind the normalizer.
+  /// Cuts out the normalized tokens. For the normalized text.
   void cut_normalized(PieceText& text) const;
 
  private:
@@ -41,7 +41,7 @@ class AddedTokens {
   std::unique_ptr<const Matchers> matchers_;
 };
 
-/// /added_tokens of the document. Throws Error(bad_input).
+/// Reads /added_tokens. Throws Error(bad_input).
 [[nodiscard]] std::vector<AddedToken> read_added_tokens(const PartConfig& document);
 
 }  // namespace attnctl

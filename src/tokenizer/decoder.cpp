@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,16 +13,14 @@
 
 #include "base/utf8.hpp"
 #include "tokenizer/pre_tokenizers/byte_level.hpp"
-#include "tokenizer/pre_tokenizers/pre_tokenizer_parts.hpp"
+#include "tokenizer/pre_tokenizers/pre_tokenizer.hpp"
 #include "tokenizer/regex/regex.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-// Each gives what it makes of a token in the middle of a text, where the decoders that look at the ends of
-// the text have nothing to do. All take and give well-formed UTF-8.
 namespace attnctl {
 namespace {
 
-/// Bytes as text; those that are no whole character as <0xE2>.
+/// Returns bytes as text, with <0xE2> for bytes that are not a whole character.
 std::string visible(std::string_view bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes.size();) {
@@ -38,194 +35,103 @@ std::string visible(std::string_view bytes) {
   return text;
 }
 
-std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
-  std::string made;
-  std::size_t done = 0;
-  for (std::size_t at = text.find(from); at < text.size(); at = text.find(from, done)) {
-    made.append(text.substr(done, at - done)).append(to);
-    done = at + from.size();
+/// Returns the bytes of a byte-level token; the token itself if one of its characters stands for no byte.
+std::string decode_byte_level(std::string_view token) {
+  std::string bytes;
+  for (std::size_t i = 0; i < token.size();) {
+    const std::optional<unsigned char> byte = byte_level::byte_of(unicode::next(token, i));
+    if (!byte) return std::string(token);
+    bytes += static_cast<char>(*byte);
   }
-  return made.append(text.substr(done));
+  return visible(bytes);
 }
 
-/// A token with a character that stands for no byte is shown as it is.
-class ByteLevelDecoder final : public Decoder {
- public:
-  [[nodiscard]] std::string shown(std::string_view token) const override {
-    std::string bytes;
-    for (std::size_t i = 0; i < token.size();) {
-      const std::optional<unsigned char> byte = byte_level::byte_of(unicode::next(token, i));
-      if (!byte) return std::string(token);
-      bytes += static_cast<char>(*byte);
-    }
-    return visible(bytes);
-  }
-};
+/// Returns "A" for <0x41>.
+std::string decode_byte(std::string_view token) {
+  constexpr std::size_t kSize = 6;
+  unsigned char byte = 0;
+  const bool is_byte = token.size() == kSize && token.starts_with("<0x") && token.back() == '>' &&
+                       std::from_chars(token.data() + 3, token.data() + 5, byte, 16).ptr == token.data() + 5;
+  return is_byte ? visible(std::string(1, static_cast<char>(byte))) : std::string(token);
+}
 
-/// <0x41> is "A".
-class ByteFallbackDecoder final : public Decoder {
- public:
-  [[nodiscard]] std::string shown(std::string_view token) const override {
-    constexpr std::size_t size = 6;
-    unsigned char byte = 0;
-    const bool is_byte =
-        token.size() == size && token.starts_with("<0x") && token.back() == '>' &&
-        std::from_chars(token.data() + 3, token.data() + 5, byte, 16).ptr == token.data() + 5;
-    return is_byte ? visible(std::string(1, static_cast<char>(byte))) : std::string(token);
-  }
-};
-
-class WordPieceDecoder final : public Decoder {
- public:
-  explicit WordPieceDecoder(std::string prefix) : prefix_(std::move(prefix)) {}
-  [[nodiscard]] std::string shown(std::string_view token) const override {
-    if (token.starts_with(prefix_)) token.remove_prefix(prefix_.size());
+Decoder make_word_piece(const PartConfig& config) {
+  return [prefix = config.string("prefix")](std::string_view token) {
+    if (token.starts_with(prefix)) token.remove_prefix(prefix.size());
     return std::string(token);
-  }
-
- private:
-  std::string prefix_;
-};
-
-/// Metaspace, BPEDecoder, and Replace with a string.
-class ReplaceString final : public Decoder {
- public:
-  ReplaceString(std::string from, std::string to) : from_(std::move(from)), to_(std::move(to)) {}
-  [[nodiscard]] std::string shown(std::string_view token) const override {
-    return from_.empty() ? std::string(token) : replaced(token, from_, to_);
-  }
-
- private:
-  std::string from_;
-  std::string to_;
-};
-
-class ReplaceRegex final : public Decoder {
- public:
-  ReplaceRegex(Regex from, std::string to) : from_(std::move(from)), to_(std::move(to)) {}
-  [[nodiscard]] std::string shown(std::string_view token) const override {
-    std::vector<Regex::Match> matches;
-    from_.find_all(token, matches);
-    std::string made;
-    std::size_t done = 0;
-    for (const auto& [begin, end] : matches) {
-      made.append(token.substr(done, begin - done)).append(to_);
-      done = end;
-    }
-    return made.append(token.substr(done));
-  }
-
- private:
-  Regex from_;
-  std::string to_;
-};
-
-/// Takes up to so many of a character from the ends.
-class StripDecoder final : public Decoder {
- public:
-  struct Counts {
-    std::int64_t start = 0;
-    std::int64_t stop = 0;
   };
+}
 
-  StripDecoder(std::string content, Counts counts) : content_(std::move(content)), counts_(counts) {}
-  [[nodiscard]] std::string shown(std::string_view token) const override {
-    for (std::int64_t i = 0; i < counts_.start && token.starts_with(content_); ++i) {
-      token.remove_prefix(content_.size());
+Decoder replace_by_space(std::string string) {
+  return [pattern = Pattern(std::move(string))](std::string_view token) {
+    return pattern.replace_all(token, " ");
+  };
+}
+
+Decoder make_metaspace_decoder(const PartConfig& config) {
+  return replace_by_space(read_character(config, "replacement"));
+}
+
+Decoder keep(const PartConfig& /*config*/) {
+  return [](std::string_view token) { return std::string(token); };
+}
+
+Decoder make_bpe(const PartConfig& config) {
+  std::string suffix = config.string("suffix");
+  return suffix.empty() ? keep(config) : replace_by_space(std::move(suffix));
+}
+
+Decoder make_replace(const PartConfig& config) {
+  return [pattern = read_pattern(config), content = config.string("content")](std::string_view token) {
+    return pattern.replace_all(token, content);
+  };
+}
+
+/// Removes up to `start` and `stop` copies of a character at the ends.
+Decoder make_strip_decoder(const PartConfig& config) {
+  return [content = read_character(config, "content"), start = config.integer("start"),
+          stop = config.integer("stop")](std::string_view token) {
+    for (std::int64_t i = 0; i < start && token.starts_with(content); ++i) {
+      token.remove_prefix(content.size());
     }
-    for (std::int64_t i = 0; i < counts_.stop && token.ends_with(content_); ++i) {
-      token.remove_suffix(content_.size());
-    }
+    for (std::int64_t i = 0; i < stop && token.ends_with(content); ++i) token.remove_suffix(content.size());
     return std::string(token);
-  }
-
- private:
-  std::string content_;
-  Counts counts_;
-};
-
-class SequenceDecoder final : public Decoder {
- public:
-  explicit SequenceDecoder(std::vector<DecoderPtr> parts) : parts_(std::move(parts)) {}
-  [[nodiscard]] std::string shown(std::string_view token) const override {
-    std::string text(token);
-    for (const DecoderPtr& part : parts_) text = part->shown(text);
-    return text;
-  }
-
- private:
-  std::vector<DecoderPtr> parts_;
-};
-
-DecoderPtr make_byte_level_decoder(const PartConfig& /*config*/) {
-  return std::make_unique<const ByteLevelDecoder>();
+  };
 }
 
-DecoderPtr make_byte_fallback(const PartConfig& /*config*/) {
-  return std::make_unique<const ByteFallbackDecoder>();
-}
-
-DecoderPtr make_word_piece_decoder(const PartConfig& config) {
-  return std::make_unique<const WordPieceDecoder>(config.string("prefix"));
-}
-
-DecoderPtr make_metaspace_decoder(const PartConfig& config) {
-  return std::make_unique<const ReplaceString>(read_character(config, "replacement"), " ");
-}
-
-DecoderPtr make_bpe_decoder(const PartConfig& config) {
-  return std::make_unique<const ReplaceString>(config.string("suffix"), " ");
-}
-
-DecoderPtr make_replace(const PartConfig& config) {
-  const PartConfig pattern = config.object("pattern");
-  std::string to = config.string("content");
-  if (pattern.has("String"))
-    return std::make_unique<const ReplaceString>(pattern.string("String"), std::move(to));
-  return std::make_unique<const ReplaceRegex>(Regex(pattern.at("Regex"), pattern.string("Regex")),
-                                              std::move(to));
-}
-
-DecoderPtr make_strip(const PartConfig& config) {
-  return std::make_unique<const StripDecoder>(
-      read_character(config, "content"),
-      StripDecoder::Counts{config.integer("start"), config.integer("stop")});
-}
-
-/// Joins the tokens of a text: nothing for one of them.
-DecoderPtr make_fuse(const PartConfig& /*config*/) {
-  return std::make_unique<const SequenceDecoder>(std::vector<DecoderPtr>());
-}
-
-DecoderPtr make_sequence(const PartConfig& config) {
-  std::vector<DecoderPtr> parts;
+Decoder make_sequence(const PartConfig& config) {
+  std::vector<Decoder> parts;
   bool fused = false;
   for (const PartConfig& part : config.objects("decoders")) {
-    DecoderPtr made = make_decoder(part);
+    Decoder made = make_decoder(part);
     const std::string type = part.string("type");
-    // Behind Fuse, the ends that Strip looks at are those of the whole text.
+    // After Fuse, Strip works on the ends of the whole text.
     if (!(fused && type == "Strip")) parts.push_back(std::move(made));
     fused = fused || type == "Fuse";
   }
-  return std::make_unique<const SequenceDecoder>(std::move(parts));
+  return [parts = std::move(parts)](std::string_view token) {
+    std::string text(token);
+    for (const Decoder& part : parts) text = part(text);
+    return text;
+  };
 }
 
-constexpr PartRow<DecoderPtr> decoders[] = {
+constexpr PartRow<Decoder> kDecoders[] = {
     {"Sequence", make_sequence},
-    {"ByteLevel", make_byte_level_decoder},
-    {"WordPiece", make_word_piece_decoder},
+    {"ByteLevel", [](const PartConfig&) -> Decoder { return decode_byte_level; }},
+    {"WordPiece", make_word_piece},
     {"Metaspace", make_metaspace_decoder},
-    {"BPEDecoder", make_bpe_decoder},
-    {"ByteFallback", make_byte_fallback},
-    {"Fuse", make_fuse},
-    {"Strip", make_strip},
+    {"BPEDecoder", make_bpe},
+    {"ByteFallback", [](const PartConfig&) -> Decoder { return decode_byte; }},
+    {"Fuse", keep},  // joins the tokens of a text
+    {"Strip", make_strip_decoder},
     {"Replace", make_replace},
 };
 
 }  // namespace
 
-DecoderPtr make_decoder(const PartConfig& config) {
-  return make_part(config, decoders);
+Decoder make_decoder(const PartConfig& config) {
+  return make_part(config, kDecoders);
 }
 
 }  // namespace attnctl

@@ -1,26 +1,18 @@
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <string>
 #include <string_view>
 
-#include "tokenizer/files/part_config.hpp"
+#include "tokenizer/part_config.hpp"
 
 namespace attnctl {
 
-/// Tells what text a single token stands for.
-class Decoder {
- public:
-  Decoder() = default;
-  virtual ~Decoder() = default;
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-  /// The text of a token of the vocabulary. Bytes that are no whole character are shown as <0xE2>.
-  [[nodiscard]] virtual std::string shown(std::string_view token) const = 0;
-};
-using DecoderPtr = std::unique_ptr<const Decoder>;
+/// Returns the text of a token in the middle of a text, both as UTF-8. Bytes that are not a whole character
+/// become <0xE2>.
+using Decoder = std::function<std::string(std::string_view)>;
 
-/// The decoder that a part of tokenizer.json describes. Throws Error(bad_input).
-[[nodiscard]] DecoderPtr make_decoder(const PartConfig& config);
+/// Returns the decoder that a part of tokenizer.json describes. Throws Error(bad_input).
+[[nodiscard]] Decoder make_decoder(const PartConfig& config);
 
 }  // namespace attnctl

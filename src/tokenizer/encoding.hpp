@@ -7,23 +7,24 @@
 
 namespace attnctl {
 
-/// Code points of the text as it was given: [begin, end).
+/// Code points [begin, end) of the original text.
 struct TextRange {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
   friend bool operator==(const TextRange&, const TextRange&) = default;
 };
 
-/// What a tokenizer makes of a text, or of a pair of texts. All vectors have one entry a token.
+/// The tokens of a text or a pair of texts. All vectors have one entry per token.
 struct Encoding {
   std::vector<std::int64_t> ids;
-  std::vector<std::int64_t> type_ids;  // 0, or 1 for the second text; as the post-processor says
-  std::vector<TextRange> offsets;      // into the token's own text; (0, 0) for added special tokens
-  /// Index of the pre-tokenized piece that the token is of, counted in each text from 0; nullopt for special
-  /// tokens that the post-processor added.
+  std::vector<std::int64_t> type_ids;  // from the post-processor; by default 0, and 1 for the second text
+  std::vector<TextRange> offsets;      // in the text of the token; (0, 0) for added special tokens
+  /// Number of the pre-tokenized piece that holds the token, from 0 in each text; nullopt for special tokens
+  /// that the post-processor added.
   std::vector<std::optional<std::uint32_t>> words;
-  std::vector<std::uint8_t> special;   // 1 for tokens that the post-processor added
-  std::vector<std::uint8_t> sequence;  // 0 first text, 1 second; that of the text it stands by for added ones
+  std::vector<std::uint8_t> special;  // 1 for tokens that the post-processor added
+  std::vector<std::uint8_t>
+      sequence;  // 0 first text, 1 second text; added tokens have that of their neighbour
 
   [[nodiscard]] std::size_t size() const { return ids.size(); }
 };

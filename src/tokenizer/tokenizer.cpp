@@ -9,31 +9,19 @@
 #include "tokenizer/added_tokens.hpp"
 #include "tokenizer/decoder.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
-#include "tokenizer/models/piece_text.hpp"
 #include "tokenizer/models/token_model.hpp"
 #include "tokenizer/normalizers/normalizer.hpp"
+#include "tokenizer/piece_text.hpp"
 #include "tokenizer/post_processors/post_processor.hpp"
 #include "tokenizer/pre_tokenizers/pre_tokenizer.hpp"
 
 namespace attnctl {
 namespace {
 
-/// The strings of a vocabulary, as post-processors want them.
-class VocabularyStrings final : public TokenStrings {
- public:
-  explicit VocabularyStrings(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
-  [[nodiscard]] std::string_view token(std::int64_t id) const override {
-    return vocabulary_.token(id).value_or(std::string_view());
-  }
-
- private:
-  const Vocabulary& vocabulary_;
-};
-
-/// A part that may be missing or null.
+/// Returns the part under a key; an empty function if it is missing or null.
 template <typename Make>
 auto make_optional(const PartConfig& document, std::string_view key, Make make) -> decltype(make(document)) {
-  if (!document.has(key)) return nullptr;
+  if (!document.has(key)) return {};
   return make(document.object(key));
 }
 
@@ -87,12 +75,11 @@ struct Tokenizer::Parts {
   explicit Parts(TokenizerFile& file);
 
   Vocabulary vocabulary;
-  VocabularyStrings strings{vocabulary};
-  NormalizerPtr normalizer;
+  TextStep normalizer;
   AddedTokens added;
-  PreTokenizerPtr pre_tokenizer;
-  PostProcessorPtr post_processor;
-  DecoderPtr decoder;
+  TextStep pre_tokenizer;
+  PostProcessor post_processor;
+  Decoder decoder;
   std::string truncation;
   std::string padding;
   TokenModelPtr model;
@@ -101,11 +88,11 @@ struct Tokenizer::Parts {
 Tokenizer::Parts::Parts(TokenizerFile& file)
     : vocabulary(make_vocabulary(file)),
       normalizer(make_optional(file.document(), "normalizer", make_normalizer)),
-      added(read_added_tokens(file.document()), normalizer.get()),
+      added(read_added_tokens(file.document()), normalizer),
       pre_tokenizer(make_optional(file.document(), "pre_tokenizer", make_pre_tokenizer)),
       post_processor(
           make_optional(file.document(), "post_processor",
-                        [this](const PartConfig& part) { return make_post_processor(part, strings); })),
+                        [this](const PartConfig& part) { return make_post_processor(part, vocabulary); })),
       decoder(make_optional(file.document(), "decoder", make_decoder)),
       truncation(section(file.document(), "truncation")),
       padding(section(file.document(), "padding")),
@@ -115,7 +102,7 @@ class Tokenizer::State {
  public:
   explicit State(const Parts& parts) : model_(parts.model->make_state()) {}
 
-  /// Adds the tokens of one text to what is empty.
+  /// Encodes one text into `tokenized`, which is empty.
   void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, TokenizedText& tokenized);
 
   std::vector<TokenizedText> texts;
@@ -131,9 +118,9 @@ void Tokenizer::State::encode(const Parts& parts, std::string_view text, std::ui
   Encoding& encoding = tokenized.encoding;
   pieces_.assign(text);
   parts.added.cut_raw(pieces_);
-  if (parts.normalizer != nullptr) parts.normalizer->normalize(pieces_);
+  if (parts.normalizer) parts.normalizer(pieces_);
   parts.added.cut_normalized(pieces_);
-  if (parts.pre_tokenizer != nullptr) parts.pre_tokenizer->cut(pieces_);
+  if (parts.pre_tokenizer) parts.pre_tokenizer(pieces_);
   const std::int32_t verbatim = parts.model->verbatim();
   std::uint32_t word = 0;
   const auto add = [&](std::int64_t id, TextRange offsets) {
@@ -178,8 +165,7 @@ Tokenizer Tokenizer::open(const std::filesystem::path& directory) {
   if (!file) {
     fail(Status::bad_input,
          "{}: no tokenizer: need tokenizer.json, vocab.txt, vocab.json with merges.txt, or a SentencePiece "
-         "model; "
-         "give --ids instead of text",
+         "model; give --ids instead of text",
          escaped(directory.string()));
   }
   return Tokenizer(std::make_unique<const Parts>(*file));
@@ -204,7 +190,7 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
   for (TokenizedText& each : texts) clear(each);
   state.encode(*parts_, text, 0, texts[0]);
   if (pair) state.encode(*parts_, *pair, 1, texts[1]);
-  if (parts_->post_processor != nullptr) parts_->post_processor->process(texts);
+  if (parts_->post_processor) parts_->post_processor(texts);
   if (texts.size() == 1) {
     std::swap(encoding, texts[0].encoding);
     return;
@@ -226,8 +212,8 @@ const std::string& Tokenizer::padding() const {
 }
 
 std::string Tokenizer::shown(std::int64_t id) const {
-  const std::string_view token = parts_->strings.token(id);
-  return parts_->decoder == nullptr ? std::string(token) : parts_->decoder->shown(token);
+  const std::string_view token = parts_->vocabulary.token(id).value_or(std::string_view());
+  return parts_->decoder ? parts_->decoder(token) : std::string(token);
 }
 
 }  // namespace attnctl

@@ -13,19 +13,19 @@
 
 namespace attnctl {
 
-/// A model's own tokenizer: the pipeline that its tokenizer.json describes (or the files that stand for one).
-/// Shared by workers; each has its own State.
+/// A model's tokenizer, as described by tokenizer.json or by the files that older models have instead. Safe
+/// to share between threads; each thread has its own State.
 class Tokenizer {
  public:
-  /// Buffers and caches of one worker.
+  /// Buffers and caches of one thread.
   class State;
   struct StateDelete {
     void operator()(State* state) const;
   };
   using StatePtr = std::unique_ptr<State, StateDelete>;
 
-  /// Opens the tokenizer of a model's directory. Throws Error(bad_input) where a file is damaged, holds a
-  /// part that is not supported, or none is there.
+  /// Opens the tokenizer of a model's directory. Throws Error(bad_input) if a file is damaged, has an
+  /// unsupported part, or there is none.
   [[nodiscard]] static Tokenizer open(const std::filesystem::path& directory);
   [[nodiscard]] static Tokenizer open(const TokenizerOrigin& origin);
 
@@ -35,21 +35,19 @@ class Tokenizer {
 
   [[nodiscard]] StatePtr make_state() const;
 
-  /// The tokens of a text, or of a pair of texts, with the special tokens that the model wants around them.
-  /// Throws Error(bad_input): text that is not UTF-8 (the byte offset is named), or 4 GiB and more.
+  /// Encodes a text, or a pair of texts, with the special tokens around them. Throws Error(bad_input) with
+  /// the byte offset if a text is not UTF-8, Error(limit) if it has 4 GiB or more.
   void encode(std::string_view text, std::optional<std::string_view> pair, State& state,
               Encoding& encoding) const;
 
-  /// Ids, tokens and which of them are special.
   [[nodiscard]] const Vocabulary& vocabulary() const;
 
-  /// What the file says of truncation and padding, which are read and not applied; empty where it says
-  /// nothing.
+  /// The JSON of /truncation and /padding, which are not applied; empty if the file has none.
   [[nodiscard]] const std::string& truncation() const;
   [[nodiscard]] const std::string& padding() const;
 
-  /// A token as the text that it stands for, by the file's decoder: "Ġthe" is " the", "##ing" is "ing"; what
-  /// is no whole character is shown as <0xE2>.
+  /// Returns the text of a token from the file's decoder: " the" for "Ġthe", "ing" for "##ing", <0xE2> for a
+  /// byte that is not a whole character.
   [[nodiscard]] std::string shown(std::int64_t id) const;
 
  private:

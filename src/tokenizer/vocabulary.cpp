@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "tokenizer/models/token_hash.hpp"
+#include "tokenizer/models/token_table.hpp"
 
 namespace attnctl {
 namespace {
@@ -16,7 +16,8 @@ constexpr std::string_view kByteLevelSpace = "\u0120";  // Ġ
 constexpr std::string_view kMetaspace = "\u2581";       // ▁
 constexpr std::string_view kContinuation = "##";
 
-/// A mark counts only where it is common: a vocabulary of single characters may hold "▁" or "##" by chance.
+/// Returns the most frequent mark if at least 1 % of the tokens have it: a small vocabulary may hold "▁" by
+/// chance.
 WordMark mark_of(const std::vector<std::string>& tokens) {
   struct Count {
     std::string_view prefix;
@@ -50,7 +51,7 @@ std::string_view prefix_of(WordMark mark) {
   return {};
 }
 
-/// Letters and digits; every byte of a character beyond ASCII counts as a letter.
+/// Returns whether the byte is a letter, a digit or part of a character beyond ASCII.
 bool is_word_byte(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x80 || std::isalnum(byte) != 0;
@@ -82,7 +83,7 @@ std::optional<std::int64_t> Vocabulary::id(std::string_view token) const {
   return found < 0 ? std::nullopt : std::optional<std::int64_t>(found);
 }
 
-/// The slot of a token, or the free one where it belongs.
+/// Returns the slot of a token, or the free slot for it.
 std::size_t Vocabulary::slot_of(std::string_view token) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t i = hash_of(token) & mask;

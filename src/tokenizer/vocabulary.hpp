@@ -14,36 +14,36 @@
 
 namespace attnctl {
 
-/// How a vocabulary marks where words begin: nothing (each token a word), "##" on continuations (WordPiece),
-/// or a mark on the first piece of a word that follows a space (byte-level "Ġ", metaspace "▁").
+/// How a vocabulary marks words: not at all (each token is a word), "##" on continuations (WordPiece), or a
+/// mark on the first piece of a word after a space (byte-level "Ġ", metaspace "▁").
 enum class WordMark { none, continuation, byte_level, metaspace };
 
-/// Ids and tokens of a model, with its special tokens.
+/// The tokens of a model by id, with its special tokens.
 class Vocabulary {
  public:
   Vocabulary() = default;
-  /// tokens[id]; an empty string where an id is unused. The word mark is the one that most tokens carry.
+  /// `tokens` is indexed by id, with empty strings for unused ids. The word mark is the most frequent one.
   Vocabulary(std::vector<std::string> tokens, std::set<std::int64_t> special);
 
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
   [[nodiscard]] std::size_t size() const { return tokens_.size(); }
   [[nodiscard]] std::optional<std::int64_t> id(std::string_view token) const;
-  /// The token of an id; nullopt where the vocabulary has none.
   [[nodiscard]] std::optional<std::string_view> token(std::int64_t id) const;
   [[nodiscard]] bool is_special(std::int64_t id) const { return special_.contains(id); }
   [[nodiscard]] const std::set<std::int64_t>& special() const { return special_; }
   void mark_special(std::int64_t id) { special_.insert(id); }
-  /// Tokens that end a sentence or stand between two: [SEP], </s>, <|endoftext|>, what the special tokens'
-  /// map calls sep_token and eos_token.
+  /// Returns whether a token ends or separates texts: [SEP], </s>, <|endoftext|>, and what the tokenizer's
+  /// files call sep_token or eos_token.
   [[nodiscard]] bool is_separator(std::int64_t id) const { return separators_.contains(id); }
   void mark_separator(std::int64_t id);
   [[nodiscard]] WordMark mark() const { return mark_; }
 
-  /// A token as a person would type it: without the word mark ("Ġit" and "▁it" are "it").
+  /// Returns a token without its word mark ("it" for "Ġit" and "▁it").
   [[nodiscard]] std::string plain(std::string_view token) const;
 
-  /// The word that each token belongs to, numbered from 0; nullopt for special tokens. Follows the word mark;
-  /// after a mark of the space before a word, punctuation and letters part as well ("mat" "." are two words).
+  /// Returns the word of each token, numbered from 0; nullopt for special tokens. Words follow the word mark.
+  /// If the mark stands for a space, a change between letters and punctuation also starts a word ("mat" "."
+  /// are two).
   [[nodiscard]] std::vector<std::optional<std::size_t>> words(std::span<const std::string> tokens,
                                                               std::span<const std::int64_t> ids) const;
 
@@ -57,17 +57,16 @@ class Vocabulary {
   WordMark mark_ = WordMark::none;
 };
 
-/// Where a model's tokenizer is: inside its weights file, else among the files of its directory.
+/// The location of a model's tokenizer: its weights file (GGUF) or its directory.
 struct TokenizerOrigin {
-  std::filesystem::path directory;                  // empty: it has none
-  std::shared_ptr<const TokenizerSection> section;  // null: the weights file holds none
+  std::filesystem::path directory;                  // empty: no directory
+  std::shared_ptr<const TokenizerSection> section;  // null: not in the weights file
 
   [[nodiscard]] bool empty() const { return directory.empty() && section == nullptr; }
 };
 
-/// Reads the vocabulary of a model's directory: tokenizer.json, else vocab.txt, else vocab.json; special
-/// tokens also from special_tokens_map.json. Empty where the directory has none of them. Throws
-/// Error(bad_input).
+/// Reads the vocabulary of a model from the first of the files that Tokenizer::open() knows; special tokens
+/// also come from special_tokens_map.json. Returns an empty one if there is no file. Throws Error(bad_input).
 [[nodiscard]] Vocabulary read_vocabulary(const std::filesystem::path& directory);
 [[nodiscard]] Vocabulary read_vocabulary(const TokenizerOrigin& origin);
 

@@ -5,12 +5,11 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "tokenizer/files/file_layouts.hpp"
-#include "tokenizer/files/vocabulary_check.hpp"
+#include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/models/token_model.hpp"
 
-// The bytes are a tokenizer.json. Its model tokenizes the vocabulary's own tokens, and some others; tokens
-// lie inside the piece, one behind the other.
+// The bytes are a tokenizer.json. Its model tokenizes its own tokens and others; the tokens must lie inside
+// of the piece in ascending order.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace attnctl;
   try {

@@ -14,11 +14,11 @@
 
 using attnctl::AddedToken;
 using attnctl::AddedTokens;
-using attnctl::Normalizer;
 using attnctl::PartConfig;
 using attnctl::PieceText;
 using attnctl::read_added_tokens;
 using attnctl::Status;
+using attnctl::TextStep;
 using attnctl::test::check_refusal;
 
 namespace {
@@ -36,39 +36,33 @@ AddedToken token(std::int32_t id, std::string content, std::string_view flags = 
   return made;
 }
 
-class ToLower final : public Normalizer {
- public:
-  void normalize(PieceText& text) const override {
-    text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
-      for (std::size_t i = piece.begin; i < piece.end;) {
-        const attnctl::TextRange origin = text.origin()[i];
-        const char32_t c = attnctl::unicode::next(text.text(), i);
-        output.put(attnctl::unicode::Utf8(attnctl::unicode::to_lower(c)), origin);
-      }
-    });
-  }
-};
+void to_lower(PieceText& text) {
+  text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+    for (std::size_t i = piece.begin; i < piece.end;) {
+      const attnctl::TextRange origin = text.origin()[i];
+      const char32_t c = attnctl::unicode::next(text.text(), i);
+      output.put(attnctl::unicode::Utf8(attnctl::unicode::to_lower(c)), origin);
+    }
+  });
+}
 
-/// Drops spaces at the ends.
-class Trim final : public Normalizer {
- public:
-  void normalize(PieceText& text) const override {
-    text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
-      std::size_t begin = piece.begin;
-      std::size_t end = piece.end;
-      while (begin < end && text.text()[begin] == ' ') ++begin;
-      while (begin < end && text.text()[end - 1] == ' ') --end;
-      output.copy(begin, end);
-    });
-  }
-};
+/// Removes spaces at the ends of pieces.
+void trim(PieceText& text) {
+  text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+    std::size_t begin = piece.begin;
+    std::size_t end = piece.end;
+    while (begin < end && text.text()[begin] == ' ') ++begin;
+    while (begin < end && text.text()[end - 1] == ' ') --end;
+    output.copy(begin, end);
+  });
+}
 
-/// "[id]" or "text", each with the code points of the original, separated by "|".
-std::string cut(const AddedTokens& tokens, std::string_view original, const Normalizer* normalizer) {
+/// Returns the pieces as "[id]" or "text", each with its code points in the original, separated by "|".
+std::string cut(const AddedTokens& tokens, std::string_view original, const TextStep& normalizer) {
   PieceText text;
   text.assign(original);
   tokens.cut_raw(text);
-  if (normalizer != nullptr) normalizer->normalize(text);
+  if (normalizer) normalizer(text);
   tokens.cut_normalized(text);
   std::string all;
   for (const PieceText::Piece& piece : text.pieces()) {
@@ -86,16 +80,14 @@ struct Case {
 };
 struct Row {
   std::vector<AddedToken> tokens;
-  const Normalizer* normalizer;
+  TextStep normalizer;
   std::vector<Case> cases;
 };
 
 }  // namespace
 
-// Places as the Python library tokenizers 0.23.3 gives them.
-TEST_CASE("added tokens are found in a text as the reference finds them") {
-  const ToLower lower;
-  const Trim trim;
+// Expected positions are from the Python library tokenizers 0.23.3.
+TEST_CASE("added tokens are found at the same positions as in the reference") {
   const std::vector<Row> rows = {
       {{token(2, "X"), token(3, "XY"), token(4, "Y Z")},
        nullptr,
@@ -105,7 +97,7 @@ TEST_CASE("added tokens are found in a text as the reference finds them") {
         {"XY Z", "[3](0,2)| Z(2,4)"},
         {"\u00E9X\u00E9", "\u00E9(0,1)|[2](1,2)|\u00E9(2,3)"},
         {"Y ", "Y (0,2)"}}},
-      // A longer one that fails midway leaves the shorter one.
+      // The shorter token matches if the longer one fails.
       {{token(2, "ab"), token(3, "abcd"), token(4, "c")}, nullptr, {{"abcx", "[2](0,2)|[4](2,3)|x(3,4)"}}},
       {{token(2, "aa"), token(3, "aab"), token(4, "aac"), token(5, "aacd"), token(6, "b")},
        nullptr,
@@ -115,39 +107,41 @@ TEST_CASE("added tokens are found in a text as the reference finds them") {
       {{token(2, "\u65E5"), token(3, "\u65E5\u672C")},
        nullptr,
        {{"\u65E5\u65E5\u672C\u672C", "[2](0,1)|[3](1,3)|\u672C(3,4)"}}},
-      // White space goes to the token that comes first; newlines count.
+      // White space, including newlines, belongs to the first token.
       {{token(2, "X", "r"), token(3, "Y", "l")},
        nullptr,
        {{"aX  Yb", "a(0,1)|[2](1,4)|[3](4,5)|b(5,6)"},
         {"aX \n\u3000Yb", "a(0,1)|[2](1,5)|[3](5,6)|b(6,7)"},
         {"a \t Y X", "a(0,1)|[3](1,5)| (5,6)|[2](6,7)"},
         {"a X X Y", "a (0,2)|[2](2,4)|[2](4,6)|[3](6,7)"}}},
-      // A token that begins with white space is found in what the one before has taken.
+      // A token that starts with white space is found inside of the white space of the previous token.
       {{token(2, "X", "r"), token(3, " Y")}, nullptr, {{"aX Yb", "a(0,1)|[2](1,3)|[3](2,4)|b(4,5)"}}},
-      // Not so where it takes the white space before it: nothing may be left of it.
+      // With lstrip, it is dropped if nothing is left of it.
       {{token(2, "X", "r"), token(3, "\n", "l")}, nullptr, {{"aX\nb", "a(0,1)|[2](1,3)|b(3,4)"}}},
       {{token(2, "X", "r"), token(3, " Y", "l")}, nullptr, {{"aX Yb", "a(0,1)|[2](1,3)|[3](3,4)|b(4,5)"}}},
       {{token(2, "\n", "lr")}, nullptr, {{"\n\nb", "[2](0,2)|b(2,3)"}, {"a \n \n", "a(0,1)|[2](1,5)"}}},
-      {{token(2, "X", "r"), token(3, "\n", "l")}, nullptr, {{"X\n\nb", "[2](0,3)|b(3,4)"}}},  // panics there
+      {{token(2, "X", "r"), token(3, "\n", "l")},
+       nullptr,
+       {{"X\n\nb", "[2](0,3)|b(3,4)"}}},  // the reference panics
       {{token(2, "ab", "w"), token(3, "abc"), token(4, "b")},
        nullptr,
        {{"xab ab abc abx xabc", "xab (0,4)|[2](4,6)| (6,7)|[3](7,10)| abx x(10,16)|[3](16,19)"},
         {"ab-ab\u00E9 \u0301ab", "[2](0,2)|-ab\u00E9 \u0301ab(2,10)"}}},
-      // After a rejection the search goes on behind it.
+      // The search continues after a rejected match.
       {{token(2, "ab", "w")}, nullptr, {{"abab ab", "abab (0,5)|[2](5,7)"}}},
-      // Raw tokens win over longer normalized ones, which match what the normalizer has made.
+      // Tokens of the raw text win over longer tokens of the normalized text.
       {{token(2, "b"), token(3, "ABC", "n")},
-       &lower,
+       to_lower,
        {{"xabc", "xa(0,2)|[2](2,3)|c(3,4)"}, {"xaBc", "x(0,1)|[3](1,4)"}}},
-      {{token(2, "Ab", "nlw")}, &lower, {{"x  AB ab.", "x(0,1)|[2](1,5)|[2](5,8)|.(8,9)"}}},
-      {{token(2, "B"), token(3, "a", "nw")}, &lower, {{"ABA b", "[3](0,1)|[2](1,2)|[3](2,3)| b(3,5)"}}},
-      // A token that normalizes to nothing parts all characters.
-      {{token(2, " ", "n"), token(3, "Y", "n")}, &trim, {{"XYa b", "X(0,1)|[3](1,2)|a(2,3)| (3,4)|b(4,5)"}}},
+      {{token(2, "Ab", "nlw")}, to_lower, {{"x  AB ab.", "x(0,1)|[2](1,5)|[2](5,8)|.(8,9)"}}},
+      {{token(2, "B"), token(3, "a", "nw")}, to_lower, {{"ABA b", "[3](0,1)|[2](1,2)|[3](2,3)| b(3,5)"}}},
+      // A token that normalizes to nothing matches between all characters.
+      {{token(2, " ", "n"), token(3, "Y", "n")}, trim, {{"XYa b", "X(0,1)|[3](1,2)|a(2,3)| (3,4)|b(4,5)"}}},
       {{token(2, " ", "nr"), token(3, "the", "n")},
-       &trim,
+       trim,
        {{"the the  x", "[3](0,3)| (3,4)|[3](4,7)| (7,8)|[2](8,9)|x(9,10)"}}},
-      {{token(2, " ", "nl")}, &trim, {{"a  b c", "a(0,1)|[2](1,2)|[2](2,3)|b(3,4)|[2](4,5)|c(5,6)"}}},
-      {{token(2, " ", "nw")}, &trim, {{"a  b c", "a (0,2)| b c(2,6)"}}},
+      {{token(2, " ", "nl")}, trim, {{"a  b c", "a(0,1)|[2](1,2)|[2](2,3)|b(3,4)|[2](4,5)|c(5,6)"}}},
+      {{token(2, " ", "nw")}, trim, {{"a  b c", "a (0,2)| b c(2,6)"}}},
   };
   for (const Row& row : rows) {
     CAPTURE(row.tokens.front().content);
@@ -169,7 +163,7 @@ TEST_CASE("added tokens are read strictly") {
     CHECK(read("{}").empty());
     CHECK(read(R"({"added_tokens": []})").empty());
   }
-  SUBCASE("the last one of a content counts, one without content does not") {
+  SUBCASE("the last of repeated tokens is kept, tokens without content are dropped") {
     const std::vector<AddedToken> tokens = read(R"({"added_tokens": [
       {"id": 5, "content": "a", "single_word": false, "lstrip": false, "rstrip": false, "normalized": true,
        "special": false},

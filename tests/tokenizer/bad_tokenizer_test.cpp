@@ -45,14 +45,14 @@ std::string model(const std::string& body) {
   return fmt::format("{{\"model\": {{{}}}}}", body);
 }
 
-TEST_CASE("a tokenizer's vocabulary and merges that cannot be are refused") {
+TEST_CASE("impossible vocabularies and merges are errors") {
   const std::string bpe = R"("type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, )";
   for (const Row& row : {
            Row{"94: a merge longer than any entry",
                "tokenizer.json",
                model(bpe + "\"merges\": [\"a b\", \"a " + std::string(1 << 20, 'b') + "\"]"),
                {"/model/merges/1", "1048576 bytes", "longest has 2"}},
-           Row{"94: a merge into what the vocabulary lacks",
+           Row{"94: a merge to a token that the vocabulary lacks",
                "tokenizer.json",
                model(bpe + R"("merges": ["a b", "b a"])"),
                {"/model/merges/1", "\"ba\""}},
@@ -112,7 +112,7 @@ TEST_CASE("a tokenizer's vocabulary and merges that cannot be are refused") {
                "tokenizer.json",
                model(R"("type": "Unigram", "vocab": [["a", -1]], "byte_fallback": true)"),
                {"/model/byte_fallback", "<0x00>"}},
-           Row{"a score that is no number",
+           Row{"a score that is not a number",
                "tokenizer.json",
                model(R"("type": "Unigram", "vocab": [["a", "-1"]])"),
                {"/model/vocab/0/1"}},
@@ -136,7 +136,7 @@ TEST_CASE("a tokenizer's vocabulary and merges that cannot be are refused") {
                model(R"("type": "Neural", "vocab": {"a": 0})"),
                {"/model/type", "unsupported \"Neural\"", "WordPiece, BPE, Unigram, WordLevel"}},
            Row{"no type and no hint", "tokenizer.json", model(R"("vocab": {"a": 0})"), {"/model/type"}},
-           Row{"an unk_id that is no token",
+           Row{"an unk_id that is not a token",
                "tokenizer.json",
                model(R"("type": "Unigram", "vocab": [["a", -1]], "unk_id": 1)"),
                {"/model/unk_id"}},
@@ -148,13 +148,13 @@ TEST_CASE("a tokenizer's vocabulary and merges that cannot be are refused") {
   }
 }
 
-TEST_CASE("a bad file beside tokenizer.json is refused by its name") {
+TEST_CASE("a damaged file next to tokenizer.json is an error that names it") {
   const std::string good = model(R"("type": "WordLevel", "unk_token": "a", "vocab": {"a": 0})");
   for (const Row& row : {
-           Row{"no JSON", "tokenizer_config.json", "{", {"@byte"}},
+           Row{"not JSON", "tokenizer_config.json", "{", {"@byte"}},
            Row{"an array", "tokenizer_config.json", "[]", {"an object"}},
            Row{"a role that is a number", "tokenizer_config.json", R"({"eos_token": 3})", {"/eos_token"}},
-           Row{"a key that is no id",
+           Row{"a key that is not an id",
                "tokenizer_config.json",
                R"({"added_tokens_decoder": {"x": {}}})",
                {"/x"}},
@@ -162,7 +162,7 @@ TEST_CASE("a bad file beside tokenizer.json is refused by its name") {
                "tokenizer_config.json",
                R"({"added_tokens_decoder": {"3": {"special": true}}})",
                {"/added_tokens_decoder/3/content"}},
-           Row{"an id that is no number", "added_tokens.json", R"({"b": "1"})", {"/b"}},
+           Row{"an id that is not a number", "added_tokens.json", R"({"b": "1"})", {"/b"}},
            Row{"a list of numbers",
                "special_tokens_map.json",
                R"({"additional_special_tokens": [1]})",
@@ -185,7 +185,7 @@ TEST_CASE("a bad file beside tokenizer.json is refused by its name") {
   }
 }
 
-TEST_CASE("files of a class that is read otherwise are refused by its name") {
+TEST_CASE("files of an unsupported class are errors that name it") {
   struct Case {
     const char* file;
     const char* bytes;
@@ -204,19 +204,18 @@ TEST_CASE("files of a class that is read otherwise are refused by its name") {
       const std::string what = error.what();
       CHECK(what.find(fmt::format("unsupported \"{}\"", each.name)) != std::string::npos);
     }
-    CHECK(read_vocabulary(dir.path()).id("a") == 0);  // ids need no way to them
+    CHECK(read_vocabulary(dir.path()).id("a") == 0);  // the vocabulary needs no class
   }
 }
 
-TEST_CASE("vocab.json needs merges.txt for texts, not for ids") {
+TEST_CASE("vocab.json needs merges.txt for texts, but not for its vocabulary") {
   const TempDir dir;
   dir.write("vocab.json", R"({"a": 0})");
   CHECK_THROWS_WITH_AS((void)read_tokenizer_files(dir.path()), doctest::Contains("merges.txt"), Error);
   CHECK(read_vocabulary(dir.path()).id("a") == 0);
 }
 
-// Kind 101.
-TEST_CASE("a chat template is text that nothing evaluates") {
+TEST_CASE("a chat template is never evaluated") {
   const TempDir dir;
   dir.write("tokenizer.json", model(R"("type": "WordLevel", "unk_token": "a", "vocab": {"a": 0})"));
   dir.write(
@@ -227,8 +226,8 @@ TEST_CASE("a chat template is text that nothing evaluates") {
   CHECK(file->parts.dump().find("__globals__") == std::string::npos);
 }
 
-// As the reference takes them.
-TEST_CASE("holes among the ids, and byte fallback with an unknown token, are accepted") {
+// The reference accepts both.
+TEST_CASE("unused ids, and byte fallback with an unknown token, are accepted") {
   const TempDir dir;
   dir.write("tokenizer.json", model(R"("type": "BPE", "vocab": {"a": 0, "b": 9, "ab": 20}, "merges": ["a b"],
                                        "byte_fallback": true, "unk_token": "b")"));

@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/files/part_config.hpp"
+#include "tokenizer/part_config.hpp"
 #include "tokenizer/unicode/grapheme.hpp"
 
 namespace attnctl::test {
@@ -39,7 +39,7 @@ std::string little_endian(std::uint32_t value) {
   return bytes;
 }
 
-/// A trie of 256 units that knows "a" (replacement 0) and "ab" (which is never reached: "a" is shorter).
+/// Returns a trie of 256 units with "a" (replacement 0); "ab" is never reached, because "a" is shorter.
 std::vector<std::uint32_t> small_trie() {
   std::vector<std::uint32_t> units(256, 0);
   units[0] = 1U << 10U;                                         // children of the root at 1
@@ -59,7 +59,7 @@ Charsmap make(const std::string& text) {
   return {PartConfig("tokenizer.json", "/normalizer/precompiled_charsmap", nothing), text};
 }
 
-TEST_CASE("the shortest beginning that the map knows is found") {
+TEST_CASE("the shortest prefix in the map is found") {
   using namespace std::string_view_literals;
   const Charsmap map = make(charsmap(small_trie(), "xyz\0"sv));
   CHECK(map.find("a") == "xyz"sv);
@@ -75,7 +75,7 @@ TEST_CASE("a replacement may be empty, or end with the map") {
   CHECK(make(charsmap(small_trie(), "xy")).find("a") == std::string_view("xy"));
 }
 
-TEST_CASE("a damaged charsmap is refused") {
+TEST_CASE("a damaged charsmap is an error") {
   const std::string one_unit = little_endian(4) + little_endian(0);
   struct Row {
     std::string text;
@@ -87,10 +87,10 @@ TEST_CASE("a damaged charsmap is refused") {
       {"AAA!", "expected base64"},
       {"A===", "expected base64"},
       {base64("abc"), "expected a charsmap, found 3 bytes"},
-      {base64(little_endian(0)), "the trie should have 0 bytes, of 0 that follow"},
-      {base64(little_endian(8) + little_endian(0)), "the trie should have 8 bytes, of 4 that follow"},
-      {base64(little_endian(0xFFFFFFFF) + little_endian(0)), "the trie should have 4294967295 bytes"},
-      {base64(little_endian(6) + little_endian(0) + "ab"), "the trie should have 6 bytes"},
+      {base64(little_endian(0)), "the trie needs 0 bytes, but 0 bytes follow"},
+      {base64(little_endian(8) + little_endian(0)), "the trie needs 8 bytes, but 4 bytes follow"},
+      {base64(little_endian(0xFFFFFFFF) + little_endian(0)), "the trie needs 4294967295 bytes"},
+      {base64(little_endian(6) + little_endian(0) + "ab"), "the trie needs 6 bytes"},
       {base64(one_unit + "\xFF"), "are not UTF-8"},
   };
   for (const Row& row : rows) {
@@ -100,24 +100,25 @@ TEST_CASE("a damaged charsmap is refused") {
   }
 }
 
-TEST_CASE("a trie that leads out of itself, or into a character, is refused when it does") {
+TEST_CASE("a trie with an offset outside of itself, or inside of a character, is an error") {
   std::vector<std::uint32_t> far = small_trie();
   far[1U ^ 'a'] |= 0x1FFFFFU << 10U;
-  std::vector<std::uint32_t> behind = small_trie();
-  behind[2] = 1U << 31U | 100U;
+  std::vector<std::uint32_t> past_end = small_trie();
+  past_end[2] = 1U << 31U | 100U;
   std::vector<std::uint32_t> inside = small_trie();
   inside[2] = 1U << 31U | 1U;
-  for (const auto& units : {far, behind, inside}) {
+  for (const auto& units : {far, past_end, inside}) {
     const Charsmap map = make(charsmap(units, "\u00E9"));
     CHECK(!map.find("b"));
-    check_refusal([&] { (void)map.find("a"); }, Status::bad_input, {"tokenizer.json", "leads out of itself"});
+    check_refusal([&] { (void)map.find("a"); }, Status::bad_input,
+                  {"tokenizer.json", "an offset outside of itself"});
   }
   const Charsmap short_map = make(charsmap({1U << 10U}, ""));
-  check_refusal([&] { (void)short_map.find("a"); }, Status::bad_input, {"leads out of itself"});
+  check_refusal([&] { (void)short_map.find("a"); }, Status::bad_input, {"an offset outside of itself"});
 }
 
 TEST_CASE("extended grapheme clusters") {
-  // The first cluster ends where the bar stands.
+  // The bar marks the end of the first cluster.
   const char* const rows[] = {
       "a|b",
       "\r\n|a",

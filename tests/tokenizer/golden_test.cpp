@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A tokenizer with what it needs to make lines of texts.
+/// A tokenizer that prints the encoding of a text as one line.
 class Liner {
  public:
   explicit Liner(const fs::path& directory)
@@ -41,9 +41,9 @@ std::string escaped(const nlohmann::json& text) {
   return text.dump(-1, ' ', true);
 }
 
-/// The first line that differs, told so that it can be followed by eye; empty where none does.
+/// Returns a readable report of the first line that differs; an empty string if there is none.
 std::string first_difference(Liner& liner, const nlohmann::json& texts, const nlohmann::json& expected) {
-  if (texts.size() != expected.size()) return "the goldens are of another list of texts: make them again";
+  if (texts.size() != expected.size()) return "the goldens are of another list of texts; make them again";
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const bool pair = texts[i].is_array();
     const nlohmann::json& text = pair ? texts[i][0] : texts[i]["text"];
@@ -56,7 +56,7 @@ std::string first_difference(Liner& liner, const nlohmann::json& texts, const nl
   return {};
 }
 
-/// The first block of texts whose hash differs, with its texts and what was found; empty where none does.
+/// Returns a report of the first block of texts whose hash differs; an empty string if there is none.
 template <typename TextOf>
 std::string first_block_difference(Liner& liner, std::size_t count, const TextOf& text_of,
                                    const std::string& expected) {
@@ -75,11 +75,11 @@ std::string first_block_difference(Liner& liner, std::size_t count, const TextOf
     }
     return report;
   }
-  if (std::string more; hashes >> more) return "the goldens are of more texts: make them again";
+  if (std::string more; hashes >> more) return "the goldens are of more texts; make them again";
   return {};
 }
 
-/// Calls `difference(golden, liner)` for every tokenizer that is there; what it says fails the test.
+/// Checks that `difference(golden, liner)` returns an empty report for every tokenizer that is there.
 template <typename Difference>
 void check_all(const Difference& difference) {
   std::vector<std::string> skipped;
@@ -95,12 +95,12 @@ void check_all(const Difference& difference) {
     }
     CHECK_MESSAGE(found.empty(), golden.name << ": " << found);
   }
-  if (!skipped.empty()) MESSAGE("not there: " << fmt::format("{}", fmt::join(skipped, ", ")));
+  if (!skipped.empty()) MESSAGE("missing: " << fmt::format("{}", fmt::join(skipped, ", ")));
 }
 
 }  // namespace
 
-TEST_CASE("tokenizers: nasty texts give the reference's tokens") {
+TEST_CASE("tokenizers: difficult texts give the reference's tokens") {
   const nlohmann::json texts = attnctl::test::golden_tokenizer_file("strings.json")["strings"];
   REQUIRE(texts.size() >= 150);
   check_all([&](const TokenizerGolden& golden, Liner& liner) {
@@ -134,7 +134,7 @@ TEST_CASE("tokenizers: every sentence of the treebanks gives the reference's tok
   for (const std::string name : {"en_ewt-ud-dev", "en_ewt-ud-test"}) {
     const fs::path path = fs::path(ATTNCTL_SHARED_DIR) / "corpora" / (name + ".conllu");
     if (!fs::exists(path)) {
-      MESSAGE(name << ".conllu is not there");
+      MESSAGE(name << ".conllu is missing");
       continue;
     }
     const std::vector<std::string> texts = attnctl::test::treebank_texts(path);

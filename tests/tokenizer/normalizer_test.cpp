@@ -11,9 +11,9 @@
 
 #include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/files/part_config.hpp"
-#include "tokenizer/models/piece_text.hpp"
+#include "tokenizer/part_config.hpp"
 #include "tokenizer/parts_golden.hpp"
+#include "tokenizer/piece_text.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
@@ -21,7 +21,7 @@ namespace {
 
 using Json = PartConfig::Json;
 
-NormalizerPtr make(const Json& config) {
+TextStep make(const Json& config) {
   return make_normalizer(PartConfig("tokenizer.json", "/normalizer", config));
 }
 
@@ -40,48 +40,48 @@ std::vector<std::uint32_t> origins_of_characters(const PieceText& text) {
   return all;
 }
 
-TEST_CASE("strings become what the reference makes of them, each character from where it has it") {
+TEST_CASE("normalized texts and the origins of their characters match the reference") {
   for (const Json& row : golden().at("normalizers")) {
     const std::string config = row.at("config").dump();
     CAPTURE(config);
-    const NormalizerPtr normalizer = make(row.at("config"));
+    const TextStep normalizer = make(row.at("config"));
     PieceText text;
     for (const Json& each : row.at("cases")) {
       const auto original = each.at("text").get<std::string>();
       CAPTURE(original);
       text.assign(original);
-      normalizer->normalize(text);
+      normalizer(text);
       CHECK(text.text() == each.at("result").get<std::string>());
       CHECK(origins_of_characters(text) == each.at("origins").get<std::vector<std::uint32_t>>());
     }
   }
 }
 
-TEST_CASE("every code point becomes what the reference makes of it") {
+TEST_CASE("every code point normalizes as in the reference") {
   for (const Json& row : golden().at("normalizers")) {
     if (!row.contains("code_points")) continue;
     const std::string config = row.at("config").dump();
     CAPTURE(config);
-    const NormalizerPtr normalizer = make(row.at("config"));
+    const TextStep normalizer = make(row.at("config"));
     Hash hash;
     PieceText text;
     for (char32_t c = 0; c < 0x110000; ++c) {
       if (is_surrogate(c)) continue;
       text.assign(unicode::Utf8(c));
-      normalizer->normalize(text);
+      normalizer(text);
       hash.add(text.text());
     }
     CHECK(hash.hex() == row.at("code_points").get<std::string>());
   }
 }
 
-TEST_CASE("pairs of a character and a mark have the reference's normal forms") {
+TEST_CASE("pairs of a character and a mark normalize as in the reference") {
   const auto marks = golden().at("marks").get<std::string>();
   for (const Json& row : golden().at("normalizers")) {
     if (!row.contains("pairs")) continue;
     const std::string config = row.at("config").dump();
     CAPTURE(config);
-    const NormalizerPtr normalizer = make(row.at("config"));
+    const TextStep normalizer = make(row.at("config"));
     Hash hash;
     PieceText text;
     for (char32_t c = 0; c < 0x2FA20 + 0x800; ++c) {
@@ -90,7 +90,7 @@ TEST_CASE("pairs of a character and a mark have the reference's normal forms") {
         std::string pair(unicode::Utf8{c});
         unicode::append(pair, unicode::next(marks, i));
         text.assign(pair);
-        normalizer->normalize(text);
+        normalizer(text);
         hash.add(text.text());
       }
     }
@@ -98,31 +98,31 @@ TEST_CASE("pairs of a character and a mark have the reference's normal forms") {
   }
 }
 
-TEST_CASE("normalizers work on text pieces and leave added tokens alone") {
+TEST_CASE("normalizers change text pieces and keep added tokens") {
   PieceText text;
   text.assign("A<T>B");
-  text.cut([](const PieceText::Piece&, std::string_view, PieceText::Cuts& cuts) {
+  text.cut([](std::string_view, PieceText::Cuts& cuts) {
     cuts.add(0, 1);
     cuts.add(1, 4, 7);
     cuts.add(4, 5);
   });
   const Json config = Json::parse(R"({"type":"Sequence","normalizers":[{"type":"Lowercase"},
       {"type":"Prepend","prepend":"_"},{"type":"Replace","pattern":{"Regex":"^_a"},"content":""}]})");
-  make(config)->normalize(text);
+  make(config)(text);
   CHECK(text.text() == "<T>_b");
   REQUIRE(text.pieces().size() == 2);
   CHECK(text.pieces()[0].token == 7);
   CHECK(text.origin()[3] == TextRange{4, 5});
 }
 
-TEST_CASE("what is not supported is refused by name") {
+TEST_CASE("unsupported normalizers are errors that name them") {
   struct Row {
     const char* config;
     std::vector<std::string_view> parts;
   };
   const Row rows[] = {
       {R"({"type":"Foo"})", {"tokenizer.json: /normalizer/type: unsupported \"Foo\", supported: ", "NFKC"}},
-      // The reference's own library knows no Append.
+      // The reference has no Append.
       {R"({"type":"Append","append":"x"})", {"/normalizer/type: unsupported \"Append\""}},
       {R"({})", {"/normalizer/type", "expected a string, found nothing"}},
       {R"({"type":"Strip","strip_left":true})", {"/normalizer/strip_right", "true or false"}},
@@ -144,7 +144,7 @@ TEST_CASE("what is not supported is refused by name") {
   }
 }
 
-TEST_CASE("a Sequence in Sequences has an end") {
+TEST_CASE("nested Sequences have a limit") {
   const auto nested = [](std::size_t levels) {
     Json config = {{"type", "NFC"}};
     for (std::size_t i = 0; i < levels; ++i) {
@@ -155,7 +155,7 @@ TEST_CASE("a Sequence in Sequences has an end") {
     return config;
   };
   const Json deepest = nested(32);
-  CHECK(make(deepest) != nullptr);
+  CHECK(make(deepest));
   const Json deeper = nested(33);
   check_refusal([&] { make(deeper); }, Status::bad_input, {"a Sequence in 32 others", "at most 32"});
 }

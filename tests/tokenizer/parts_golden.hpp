@@ -7,16 +7,16 @@
 
 #include <fmt/format.h>
 
-#include "tokenizer/files/part_config.hpp"
+#include "tokenizer/part_config.hpp"
 
 namespace attnctl::test {
 
-/// A document that tests/golden/tokenizer_parts.py made with the reference.
+/// Returns a document of expected results of the reference (tests/golden/tokenizer_parts.py).
 inline PartConfig::Json parts_golden(const std::string& name) {
   return PartConfig::Json::parse(std::ifstream(ATTNCTL_SOURCE_DIR "/tests/golden/tokenizer_parts/" + name));
 }
 
-/// FNV-1a, 64 bits, over the bytes of each text and a 0xFF behind it.
+/// FNV-1a, 64 bits, of the bytes of each text and a final 0xFF.
 class Hash {
  public:
   void add(std::string_view text) {

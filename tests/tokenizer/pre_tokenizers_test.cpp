@@ -12,18 +12,18 @@
 using attnctl::make_pre_tokenizer;
 using attnctl::PartConfig;
 using attnctl::PieceText;
-using attnctl::PreTokenizerPtr;
 using attnctl::Status;
+using attnctl::TextStep;
 using attnctl::test::check_refusal;
 
 namespace {
 
-PreTokenizerPtr pre_tokenizer(std::string_view json) {
+TextStep pre_tokenizer(std::string_view json) {
   const PartConfig::Json node = PartConfig::Json::parse(json);
   return make_pre_tokenizer(PartConfig("tokenizer.json", "/pre_tokenizer", node));
 }
 
-/// "piece(first,last)|...": the code points of the original that each came from.
+/// Returns "piece(first,last)|..." with the code points of each piece in the original.
 std::string pieces_of(const PieceText& text) {
   std::string all;
   for (const PieceText::Piece& piece : text.pieces()) {
@@ -46,12 +46,12 @@ struct Row {
 void check(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     CAPTURE(row.config);
-    const PreTokenizerPtr part = pre_tokenizer(row.config);
+    const TextStep part = pre_tokenizer(row.config);
     for (const Case& each : row.cases) {
       CAPTURE(each.text);
       PieceText text;
       text.assign(each.text);
-      part->cut(text);
+      part(text);
       CHECK(pieces_of(text) == each.pieces);
     }
   }
@@ -59,8 +59,8 @@ void check(const std::vector<Row>& rows) {
 
 }  // namespace
 
-// All expected pieces are what the Python library tokenizers 0.23.3 gives.
-TEST_CASE("pre-tokenizers cut a text as the reference does") {
+// Expected pieces are from the Python library tokenizers 0.23.3.
+TEST_CASE("pre-tokenizers cut a text as the reference") {
   check(
       {Row{R"({"type": "BertPreTokenizer"})",
            {{"Hello, it's  me!\n", "Hello(0,5)|,(5,6)|it(7,9)|'(9,10)|s(10,11)|me(13,15)|!(15,16)"},
@@ -111,7 +111,7 @@ TEST_CASE("pre-tokenizers cut a text as the reference does") {
            {{"a b", "\u2581a(0,1)|\u2581b(2,3)"}}}});
 }
 
-TEST_CASE("matches become pieces as each behaviour says") {
+TEST_CASE("every behaviour of Split") {
   check(
       {Row{R"({"type": "Split","pattern": {"String": "-"},"behavior": "Removed","invert": false})",
            {{"-a--b-", "a(1,2)|b(4,5)"}, {"--", ""}, {"ab", "ab(0,2)"}}},
@@ -170,7 +170,7 @@ TEST_CASE("matches become pieces as each behaviour says") {
              "ab(2,4)|, (4,6)|\u044F (6,8)|\u65E5\u304B\u30AB\u30FC \U00013F03(8,14)|a(14,15)"}}}});
 }
 
-TEST_CASE("a pre-tokenizer that is not known or is damaged is refused by its place") {
+TEST_CASE("an unknown or damaged pre-tokenizer is an error that names its JSON pointer") {
   struct Refused {
     std::string_view config;
     std::vector<std::string_view> parts;
@@ -195,7 +195,7 @@ TEST_CASE("a pre-tokenizer that is not known or is damaged is refused by its pla
            Refused{R"({"type": "Split", "pattern": "a", "behavior": "Removed", "invert": false})",
                    {"/pre_tokenizer/pattern", "expected an object, found \"a\""}},
            Refused{R"({"type": "Split", "pattern": {"Glob": "a"}, "behavior": "Removed", "invert": false})",
-                   {"/pre_tokenizer/pattern", "String or Regex"}},
+                   {"/pre_tokenizer/pattern: unsupported", "Regex"}},
            Refused{R"({"type": "Split", "pattern": {"Regex": "a("}, "behavior": "Removed", "invert": false})",
                    {"tokenizer.json: /pre_tokenizer/pattern/Regex: "}},
            Refused{R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "removed", "invert": false})",
@@ -212,14 +212,14 @@ TEST_CASE("a pre-tokenizer that is not known or is damaged is refused by its pla
   }
 }
 
-TEST_CASE("parts that would make a text grow without end are stopped") {
+TEST_CASE("the growth of a text is limited") {
   std::string parts;
   for (int i = 0; i < 60; ++i) {
     parts += i == 0 ? "" : ", ";
     parts += R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false})";
   }
-  const PreTokenizerPtr part = pre_tokenizer(R"({"type": "Sequence", "pretokenizers": [)" + parts + "]}");
+  const TextStep part = pre_tokenizer(R"({"type": "Sequence", "pretokenizers": [)" + parts + "]}");
   PieceText text;
   text.assign("\u00E9");
-  check_refusal([&] { part->cut(text); }, Status::limit, {"text", "more than 1048704 bytes"});
+  check_refusal([&] { part(text); }, Status::limit, {"text", "more than 1048704 bytes"});
 }

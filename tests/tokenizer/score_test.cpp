@@ -1,5 +1,3 @@
-#include "tokenizer/models/score.hpp"
-
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -7,12 +5,14 @@
 
 #include <doctest/doctest.h>
 
+#include "tokenizer/files/tokenizer_file.hpp"
+
 namespace attnctl::test {
 namespace {
 
-// The bits that Hugging Face tokenizers 0.23.3 has after it read a Unigram vocabulary with these scores. Some
+// Expected bits are those of Hugging Face tokenizers 0.23.3 for a Unigram vocabulary with these scores. Some
 // are not the nearest double.
-TEST_CASE("scores are read with the reference's rounding") {
+TEST_CASE("scores are rounded as in the reference") {
   struct Row {
     std::string digits;
     std::uint64_t bits;
@@ -76,7 +76,7 @@ TEST_CASE("scores are read with the reference's rounding") {
   }
 }
 
-TEST_CASE("a score out of range is infinite") {
+TEST_CASE("a score out of range becomes infinite") {
   CHECK(std::isinf(read_score("1e309")));
   CHECK(read_score("-1e99999999999999999999") < 0);
   CHECK(std::isinf(read_score("-1e99999999999999999999")));

@@ -1,5 +1,4 @@
-// Tokenizers inside GGUF files, against the files that they were made of
-// (tests/golden/make_gguf_tokenizers.py).
+// Tokenizers in GGUF files against their sources (tests/golden/make_gguf_tokenizers.py).
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -65,7 +64,7 @@ TEST_CASE("a GGUF file's byte-level tokenizer gives the ids of its tokenizer.jso
   }
 }
 
-/// One that can be opened, of mapped bytes.
+/// Returns a byte-level section.
 TokenizerSection bytes_section() {
   TokenizerSection section;
   section.file = "f.gguf";
@@ -77,7 +76,7 @@ TokenizerSection bytes_section() {
   return section;
 }
 
-/// The same of pieces with scores.
+/// Returns a SentencePiece section.
 TokenizerSection pieces_section() {
   TokenizerSection section = bytes_section();
   section.model = "llama";
@@ -93,7 +92,7 @@ Tokenizer open_section(const TokenizerSection& section) {
   return Tokenizer::open(TokenizerOrigin{{}, std::make_shared<const TokenizerSection>(section)});
 }
 
-TEST_CASE("tokens around the text, and the space before it, are as the section says") {
+TEST_CASE("the section sets the tokens around the text and the space before it") {
   using Ids = std::vector<std::int64_t>;
   TokenizerSection section = bytes_section();
   CHECK(ids_of(open_section(section), "ab") == Ids{2});
@@ -110,7 +109,7 @@ TEST_CASE("tokens around the text, and the space before it, are as the section s
   CHECK(ids_of(open_section(pieces), "aab") == Ids{0, 2});
 }
 
-TEST_CASE("of two merges the one that makes the better scored piece comes first, whatever their ids") {
+TEST_CASE("the merge with the better scored piece comes first") {
   TokenizerSection section = pieces_section();
   section.add_space_prefix = false;
   section.tokens = {"a", "b", "c", "ab", "bc"};
@@ -121,7 +120,7 @@ TEST_CASE("of two merges the one that makes the better scored piece comes first,
   CHECK(ids_of(open_section(section), "abc") == std::vector<std::int64_t>{3, 2});
 }
 
-TEST_CASE("sections that are not understood are refused, and give their tokens all the same") {
+TEST_CASE("unsupported sections are errors, but their vocabulary can be read") {
   struct Row {
     TokenizerSection section;
     std::vector<std::string_view> says;

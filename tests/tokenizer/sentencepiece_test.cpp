@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "support/temp_dir.hpp"
-#include "tokenizer/files/sentencepiece_proto.hpp"
+#include "tokenizer/files/sentencepiece_model.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/tokenizer.hpp"
 
@@ -21,7 +21,7 @@ using Type = SentencePieceModel::Type;
 
 const std::string kGoldens = ATTNCTL_SOURCE_DIR "/tests/golden/sentencepiece/";
 
-// tests/golden/make_sentencepiece.py: ids of the sentencepiece library itself.
+// Expected ids are from the sentencepiece library (tests/golden/make_sentencepiece.py).
 TEST_CASE("a SentencePiece model gives the library's ids") {
   const json golden = json::parse(slurp(kGoldens + "golden.json"));
   const auto texts = golden.at("texts").get<std::vector<std::string>>();
@@ -41,7 +41,7 @@ TEST_CASE("a SentencePiece model gives the library's ids") {
   }
 }
 
-/// A field of the wire format with a length.
+/// Returns a field of the wire format with a length.
 std::string field(int number, std::string_view bytes) {
   REQUIRE(bytes.size() < 128);
   return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())}.append(bytes);
@@ -57,7 +57,7 @@ std::string piece(std::string_view text, Type type = Type::normal) {
   return field(1, field(1, text) + std::string("\x15\0\0\x80\xBF", 5) + number(3, static_cast<int>(type)));
 }
 
-TEST_CASE("fields of a SentencePiece model, and their defaults") {
+TEST_CASE("fields of a SentencePiece model and their defaults") {
   const SentencePieceModel plain = parse_sentencepiece("f", piece("a") + field(1, field(1, "b")));
   REQUIRE(plain.pieces.size() == 2);
   CHECK(plain.pieces[0].text == "a");
@@ -82,7 +82,7 @@ TEST_CASE("fields of a SentencePiece model, and their defaults") {
   CHECK_FALSE(set.escape_whitespaces);
 }
 
-TEST_CASE("bytes that are no SentencePiece model, or one of an unknown kind, are refused") {
+TEST_CASE("damaged and unsupported SentencePiece models are errors") {
   struct Row {
     std::string bytes;
     std::string says;
@@ -116,7 +116,7 @@ TEST_CASE("bytes that are no SentencePiece model, or one of an unknown kind, are
   }
 }
 
-TEST_CASE("a class that reads the same model otherwise is refused, and gives its ids all the same") {
+TEST_CASE("an unsupported tokenizer class is an error, but the vocabulary can be read") {
   const TempDir dir;
   dir.write("sentencepiece.bpe.model", piece("a"));
   dir.write("tokenizer_config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})");
@@ -125,8 +125,8 @@ TEST_CASE("a class that reads the same model otherwise is refused, and gives its
   CHECK(read_vocabulary(dir.path()).id("a") == 0);
 }
 
-// As LlamaTokenizer and T5Tokenizer of transformers 5.23 do.
-TEST_CASE("tokens around the text, and sentinels, follow the options beside a SentencePiece model") {
+// Expected ids are from LlamaTokenizer and T5Tokenizer of transformers 5.23.
+TEST_CASE("tokenizer_config.json sets the tokens around the text and the sentinels") {
   const std::string model = piece("<unk>", Type::unknown) + piece("<s>", Type::control) +
                             piece("</s>", Type::control) + piece("\u2581") + piece("a");
   const auto ids = [&](const char* config) {

@@ -15,7 +15,7 @@
 namespace attnctl::test {
 namespace {
 
-/// "id:begin-end" of each token, with spaces between.
+/// Returns "id:begin-end" of each token, separated by spaces.
 std::string tokens_of(const TokenModel& model, TokenModel::State& state, std::string_view piece) {
   std::vector<PieceToken> tokens;
   model.tokenize(piece, state, tokens);
@@ -33,9 +33,9 @@ TokenModelPtr model_of(std::string_view model) {
   return make_token_model(file);
 }
 
-// Tokens as Model.tokenize of Hugging Face tokenizers 0.23.3 gives them. A row without a model goes on with
-// that of the row before.
-TEST_CASE("a model gives the reference's tokens, again from its cache") {
+// Expected tokens are from Model.tokenize of Hugging Face tokenizers 0.23.3. A row without a model uses that
+// of the previous row.
+TEST_CASE("models give the reference's tokens, also from their caches") {
   struct Row {
     const char* name;
     const char* model;
@@ -54,7 +54,7 @@ TEST_CASE("a model gives the reference's tokens, again from its cache") {
        R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3, "bc": 4}, "merges": [["a", "b"], ["b", "c"], ["a", "b"]]})",
        "abc", "0:0-1 4:1-3"},
       {"", "", "ab", "3:0-2"},
-      {"BPE without an unknown token drops",
+      {"BPE without an unknown token drops characters",
        R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b", "ab b"]})",
        "axb", "4:0-2"},
       {"", "", "axxbb", "6:0-3"},
@@ -64,16 +64,16 @@ TEST_CASE("a model gives the reference's tokens, again from its cache") {
        R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"], "unk_token": "<u>"})",
        "axxb", "1:0-1 0:1-2 0:2-3 5:3-4"},
       {"", "", "xx", "0:0-1 0:1-2"},
-      {"BPE, unknown ones fused",
+      {"BPE with fused unknown tokens",
        R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"], "unk_token": "<u>", "fuse_unk": true})",
        "axxb", "1:0-1 0:1-3 5:3-4"},
       {"", "", "xéx", "0:0-4"},
-      {"BPE: bytes overtake an unknown token that waits",
+      {"BPE: byte tokens come before a pending unknown token",
        R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"], "unk_token": "<u>", "fuse_unk": true, "byte_fallback": true})",
        "aéb", "1:0-1 2:1-2 3:2-3 5:3-4"},
       {"", "", "ζéa", "2:0-1 3:1-2 0:2-4 1:4-5"},
       {"", "", "aζζéζ", "1:0-1 2:1-2 3:2-3 0:3-9"},
-      {"BPE merges byte tokens and unknown ones",
+      {"BPE merges byte tokens and unknown tokens",
        R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "<0xC3><0xA9>": 4, "a<0xC3><0xA9>": 5, "<u>a": 6}, "merges": ["<0xC3> <0xA9>", "a <0xC3><0xA9>", "<u> a"], "unk_token": "<u>", "byte_fallback": true})",
        "aéa", "5:0-3 1:3-4"},
       {"", "", "ζaé", "0:0-2 5:2-5"},
@@ -81,7 +81,7 @@ TEST_CASE("a model gives the reference's tokens, again from its cache") {
        R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"], "ignore_merges": true})",
        "abb", "6:0-3"},
       {"", "", "abba", "4:0-2 5:2-3 1:3-4"},
-      {"BPE merges a known word otherwise",
+      {"BPE without ignore_merges merges a known word",
        R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"]})",
        "abb", "4:0-2 5:2-3"},
       {"BPE with prefix and suffix",
@@ -119,13 +119,13 @@ TEST_CASE("a model gives the reference's tokens, again from its cache") {
       {"", "", "aaaa", "2:0-2 2:2-4"},
       {"", "", "ab", "4:0-2"},
       {"", "", "abb", "4:0-2 3:2-3"},
-      {"Unigram: neighbouring unknown ones fuse",
+      {"Unigram joins neighbouring unknown tokens",
        R"({"type": "Unigram", "vocab": [["<u>", 0.0], ["a", -1.0], ["aa", -2.0], ["b", -1.5], ["ab", -2.4], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["abb", -9]], "unk_id": 0})",
        "axya", "1:0-1 0:1-3 1:3-4"},
       {"", "", "x", "0:0-1"},
       {"", "", "a<u>xb", "1:0-1 0:1-5 3:5-6"},
       {"", "", "<u>", "0:0-3"},
-      {"Unigram: all bytes or unknown",
+      {"Unigram: byte tokens, or the unknown token if one is missing",
        R"({"type": "Unigram", "vocab": [["<u>", 0.0], ["a", -1.0], ["aa", -2.0], ["b", -1.5], ["ab", -2.4], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["abb", -9]], "unk_id": 0, "byte_fallback": true})",
        "aéb", "1:0-1 5:1-3 6:1-3 3:3-4"},
       {"", "", "éé", "5:0-4 6:0-4 5:0-4 6:0-4"},
@@ -144,7 +144,7 @@ TEST_CASE("a model gives the reference's tokens, again from its cache") {
       {"old Unigram without a type",
        R"({"vocab": [["<u>", 0.0], ["a", -1.0], ["aa", -2.0], ["b", -1.5], ["ab", -2.4], ["<0xC3>", -9.0], ["<0xA9>", -9.0], ["abb", -9]], "unk_id": 0})",
        "ab", "4:0-2"},
-      {"BPE: places behind a dropped character of a long piece",
+      {"BPE: positions after a dropped character of a long piece",
        R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"]})",
        "abababababababababxéababababababababab",
        "4:0-2 4:2-4 4:4-6 4:6-8 4:8-10 4:10-12 4:12-14 4:14-16 4:16-18 4:18-20 4:20-22 4:22-24 4:24-26 "
@@ -152,7 +152,7 @@ TEST_CASE("a model gives the reference's tokens, again from its cache") {
       {"", "", "abababababababababaxbababababababababab",
        "4:0-2 4:2-4 4:4-6 4:6-8 4:8-10 4:10-12 4:12-14 4:14-16 4:16-18 4:18-20 4:20-22 4:22-24 4:24-26 "
        "4:26-28 4:28-30 4:30-32 4:32-34 4:34-36 4:36-38"},
-      {"BPE: unknown ones of a long piece",
+      {"BPE: unknown tokens of a long piece",
        R"({"type": "BPE", "vocab": {"<u>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3, "ab": 4, "b": 5, "abb": 6}, "merges": ["a b"], "unk_token": "<u>", "fuse_unk": true})",
        "abababababababababxxéabababababababababx",
        "4:0-2 4:2-4 4:4-6 4:6-8 4:8-10 4:10-12 4:12-14 4:14-16 4:16-18 0:18-22 4:22-24 4:24-26 4:26-28 "

@@ -11,8 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tokenizer/models/bpe_merger.hpp"
-#include "tokenizer/models/merge_list.hpp"
+#include "tokenizer/models/bpe_merges.hpp"
 #include "tokenizer/models/token_model.hpp"
 #include "tokenizer/models/token_table.hpp"
 #include "tokenizer/models/token_trie.hpp"
@@ -21,7 +20,7 @@
 namespace attnctl::test {
 namespace {
 
-/// Words over a few bytes, some of them long, each there once, with numbers from 0.
+/// Returns different words of a few bytes, numbered from 0.
 std::map<std::string, std::int32_t> some_words(std::mt19937& random) {
   std::map<std::string, std::int32_t> words;
   const std::string bytes("ab\0\xFF\x80z", 6);
@@ -33,7 +32,7 @@ std::map<std::string, std::int32_t> some_words(std::mt19937& random) {
   return words;
 }
 
-TEST_CASE("a trie and a table find the words that they hold and no others") {
+TEST_CASE("a trie and a table find their words and no others") {
   std::mt19937 random(5);
   const auto words = some_words(random);
   std::vector<TokenTrie::Key> keys;
@@ -62,7 +61,7 @@ TEST_CASE("a trie and a table find the words that they hold and no others") {
   }
 }
 
-TEST_CASE("an empty trie and an empty table hold nothing") {
+TEST_CASE("an empty trie and an empty table find nothing") {
   const TokenTrie trie({});
   CHECK(trie.walk(TokenTrie::kRoot, "a") == TokenTrie::kNowhere);
   CHECK(trie.value(TokenTrie::kRoot) == -1);
@@ -71,14 +70,14 @@ TEST_CASE("an empty trie and an empty table hold nothing") {
   CHECK_FALSE(table.id("").has_value());
 }
 
-TEST_CASE("of a token that comes again the table has the last id") {
+TEST_CASE("a table has the last id of a repeated token") {
   const TokenTable table({{"a", 1, 0}, {"", 2, 0}, {"a", 3, 0}});
   CHECK(table.size() == 2);
   CHECK(table.id("a") == 3);
   CHECK(table.id("") == 2);
 }
 
-TEST_CASE("a cache of words gives what was put, and begins anew when it is full") {
+TEST_CASE("a word cache returns what was put, and starts again when it is full") {
   WordCache cache;
   const auto tokens_of = [](std::size_t i) {
     return std::vector<PieceToken>(1 + i % 3, PieceToken{static_cast<std::int32_t>(i), 0, 1});
@@ -102,7 +101,7 @@ TEST_CASE("a cache of words gives what was put, and begins anew when it is full"
   CHECK(cache.find(word, hash_of(word)).known);
 }
 
-/// Merges again and again the pair of lowest rank, the leftmost of them first.
+/// Merges the pair with the lowest rank, the leftmost first, until there is none.
 std::vector<std::int32_t> merged(std::vector<std::int32_t> ids, const MergeTable& merges) {
   for (;;) {
     std::size_t best = ids.size();
@@ -120,7 +119,7 @@ std::vector<std::int32_t> merged(std::vector<std::int32_t> ids, const MergeTable
   }
 }
 
-TEST_CASE("short and long words merge as looking for the lowest rank each time does") {
+TEST_CASE("short and long words merge in the order of the ranks") {
   std::mt19937 random(11);
   const auto draw = [&](std::uint32_t below) { return static_cast<std::uint32_t>(random() % below); };
   BpeMerger merger;
@@ -153,7 +152,7 @@ TEST_CASE("short and long words merge as looking for the lowest rank each time d
   }
 }
 
-TEST_CASE("a list of merges keeps both sides of each") {
+TEST_CASE("a list of merges keeps both sides") {
   MergeList merges;
   merges.reserve(100);
   CHECK(merges.size() == 0);

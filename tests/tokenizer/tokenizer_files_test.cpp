@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Without key order, and in the order of the ids, as the reference writes them.
+/// Returns the added tokens in the order of their ids.
 json added_tokens(const TokenizerFile& file) {
   json tokens = json::parse(file.parts.at("added_tokens").dump());
   std::sort(tokens.begin(), tokens.end(),
@@ -22,8 +22,8 @@ json added_tokens(const TokenizerFile& file) {
   return tokens;
 }
 
-// tests/golden/make_tokenizer_files.py
-TEST_CASE("each layout of files gives what transformers makes of it") {
+// Expected parts are from transformers (tests/golden/make_tokenizer_files.py).
+TEST_CASE("each layout of files gives the same parts as in transformers") {
   const json rows = json::parse(slurp(ATTNCTL_SOURCE_DIR "/tests/golden/tokenizer_files.json"));
   for (const json& row : rows) {
     CAPTURE(row.at("name").get<std::string>());
@@ -34,7 +34,7 @@ TEST_CASE("each layout of files gives what transformers makes of it") {
     CHECK(added_tokens(*file) == row.at("added_tokens"));
     if (!row.contains("parts")) continue;
     for (const auto& [key, want] : row.at("parts").items()) {
-      const std::string part = key;  // Clang 14 captures no structured binding
+      const std::string part = key;  // Clang 14 cannot capture a structured binding
       CAPTURE(part);
       CHECK(json::parse(file->parts.value(part, nlohmann::ordered_json()).dump()) == want);
     }

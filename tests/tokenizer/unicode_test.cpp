@@ -15,7 +15,7 @@ namespace {
 
 namespace uni = unicode;
 
-TEST_CASE("UTF-8 is read forwards and backwards as it was written") {
+TEST_CASE("UTF-8 round trips forwards and backwards") {
   for (const char32_t c : {U'\0', U'a', U'\x7F', U'\x80', U'\u07FF', U'\u0800', U'\uFFFD', U'\uFFFF',
                            U'\U00010000', U'\U0010FFFF'}) {
     CAPTURE(static_cast<std::uint32_t>(c));
@@ -30,12 +30,12 @@ TEST_CASE("UTF-8 is read forwards and backwards as it was written") {
   }
 }
 
-TEST_CASE("classes where the versions of Unicode part") {
+TEST_CASE("classes of code points that differ between versions of Unicode") {
   struct Row {
     char32_t c;
     int bits;
   };
-  // From the parts of the reference, one code point at a time.
+  // From the reference, one code point at a time.
   constexpr int both_cases = uni::regex_capital | uni::regex_small;
   const Row rows[] = {
       {U' ', uni::white_space},
@@ -54,7 +54,7 @@ TEST_CASE("classes where the versions of Unicode part") {
       {U'\u0897', uni::word | both_cases},                               // Mn since Unicode 16
       {U'\U00016FF4', uni::number},                                      // Nl since Unicode 17
       {U'\U00011BF0', uni::word | uni::number | uni::regex_number},      // Nd since Unicode 16
-      {U'\U0002B820', uni::word | uni::regex_letter | both_cases},  // an ideograph that BERT leaves alone
+      {U'\U0002B820', uni::word | uni::regex_letter | both_cases},  // an ideograph that is not in BERT's list
       {U'\u4E00', uni::word | uni::regex_letter | uni::cjk | both_cases},
       {U'\uFFFD', uni::bert_dropped},
       {U'\u0378', 0},
@@ -65,7 +65,7 @@ TEST_CASE("classes where the versions of Unicode part") {
   }
 }
 
-TEST_CASE("every code point has the classes that it has in the reference") {
+TEST_CASE("every code point has the same classes as in the reference") {
   struct Row {
     const char* name;
     uni::Class of;
@@ -85,7 +85,7 @@ TEST_CASE("every code point has the classes that it has in the reference") {
   for (const Row& row : rows) {
     CAPTURE(row.name);
     std::string members;
-    for (char32_t c = 0; c < uni::code_points; ++c) {
+    for (char32_t c = 0; c < uni::kCodePoints; ++c) {
       if (!is_surrogate(c)) members += uni::is(c, row.of) ? '1' : '0';
     }
     CHECK(hash_of(members) == golden.at(row.name).get<std::string>());

@@ -10,11 +10,11 @@ using attnctl::Vocabulary;
 using attnctl::WordMark;
 using attnctl::test::TempDir;
 
-TEST_CASE("a vocabulary knows its word mark, plain words and words of several pieces") {
+TEST_CASE("word marks, plain tokens, and words of several tokens") {
   struct Row {
-    std::vector<std::string> tokens;  // ids are places
+    std::vector<std::string> tokens;  // by id
     WordMark mark;
-    std::vector<std::int64_t> words;  // of all tokens in order, -1: none
+    std::vector<std::int64_t> words;  // of each token; -1: none
     std::string plain_of_last;
   };
   for (const Row& row : {
@@ -44,7 +44,7 @@ TEST_CASE("a vocabulary knows its word mark, plain words and words of several pi
   }
 }
 
-TEST_CASE("a mark by chance in a vocabulary of characters is no word mark") {
+TEST_CASE("a rare mark in a vocabulary of characters is not a word mark") {
   std::vector<std::string> tokens;
   for (int i = 0; i < 500; ++i) tokens.push_back("t" + std::to_string(i));
   tokens.emplace_back("##C");
@@ -91,7 +91,7 @@ TEST_CASE("vocabularies are read from each kind of file") {
   }
 }
 
-TEST_CASE("a bad vocabulary is refused with its file's name") {
+TEST_CASE("a damaged vocabulary is an error that names its file") {
   struct Row {
     std::string file;
     std::string bytes;

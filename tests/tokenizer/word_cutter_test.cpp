@@ -1,4 +1,4 @@
-#include "tokenizer/pre_tokenizers/word_cutter.hpp"
+#include "tokenizer/regex/word_cutter.hpp"
 
 #include <cstddef>
 #include <random>
@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/files/part_config.hpp"
+#include "tokenizer/part_config.hpp"
 #include "tokenizer/regex/regex.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 std::vector<WordRules> all_rules() {
   std::vector<WordRules> all;
   for (const auto letters :
-       {WordRules::Letters::behind_space, WordRules::Letters::behind_any, WordRules::Letters::cased}) {
+       {WordRules::Letters::after_space, WordRules::Letters::after_any, WordRules::Letters::cased}) {
     for (const auto tail :
          {WordRules::Tail::none, WordRules::Tail::newlines, WordRules::Tail::newlines_and_slashes}) {
       for (const unsigned digits : {0U, 1U, 3U}) {
@@ -34,7 +34,7 @@ std::vector<WordRules> all_rules() {
   return all;
 }
 
-/// Every kind of character that the rules know, the rare ones too.
+/// Returns texts with every kind of character that the rules distinguish.
 std::vector<std::string> random_texts(std::size_t count) {
   constexpr std::u32string_view alphabet =
       U"aabrevltdmsSTREVLMD'''  "
@@ -62,7 +62,7 @@ std::vector<Regex::Match> matches_of(const std::string& pattern, const std::vect
   return all;
 }
 
-TEST_CASE("rules are found in their own expression, and in no other") {
+TEST_CASE("rules are recognised only in their own expression") {
   for (const WordRules& rules : all_rules()) {
     const std::string pattern = rules.pattern();
     CAPTURE(pattern);
@@ -73,49 +73,30 @@ TEST_CASE("rules are found in their own expression, and in no other") {
     CHECK(!WordRules::of("(?:" + pattern + ")"));
   }
   CHECK(!WordRules::of(""));
-  // The expressions of GPT-2 and of Llama 3, as their files have them.
+  // The expressions of GPT-2 and Llama 3.
   CHECK(WordRules().pattern() ==
         R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)");
-  CHECK(WordRules{WordRules::Letters::behind_any, true, 3, WordRules::Tail::newlines, true}.pattern() ==
+  CHECK(WordRules{WordRules::Letters::after_any, true, 3, WordRules::Tail::newlines, true}.pattern() ==
         R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
         R"(|\s*[\r\n]+|\s+(?!\S)|\s+)");
 }
 
-TEST_CASE("words are what the engine matches") {
+TEST_CASE("words are the matches of Oniguruma") {
   const std::vector<std::string> texts = random_texts(400);
   for (const WordRules& rules : all_rules()) {
     const std::string pattern = rules.pattern();
     CAPTURE(pattern);
-    // In a group the expression is not recognised.
+    // Oniguruma matches the group, because it is not recognised.
     CHECK(matches_of(pattern, texts) == matches_of("(?:" + pattern + ")", texts));
   }
 }
 
-TEST_CASE("the possessive expression is the same as that of Llama 3") {
+TEST_CASE("the possessive expression matches the same as its rules") {
   const std::string possessive =
       R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
   CHECK(WordRules::of(possessive));
   const std::vector<std::string> texts = random_texts(2000);
   CHECK(matches_of(possessive, texts) == matches_of("(?:" + possessive + ")", texts));
-}
-
-TEST_CASE("runs of a set are what the engine matches") {
-  const std::vector<std::string> texts = random_texts(2000);
-  for (const std::string pattern : {R"(\s+)", R"(\s)", R"([^\s]+)", R"(\p{L}{2,3})", R"(\p{N}{2})",
-                                    R"(\w{2,})", "[\u6F22-\u6F24a-c]{1,2}", " {2,}", "a+", "[a&&b]"}) {
-    CAPTURE(pattern);
-    const std::vector<Regex::Match> found = matches_of(pattern, texts);
-    CHECK(found == matches_of("(?:" + pattern + ")", texts));
-    CHECK(found.empty() == (pattern == "[a&&b]"));
-  }
-}
-
-TEST_CASE("quantifiers that are lazy, possessive or may match nothing stay with the engine") {
-  const std::vector<std::string> texts = {"aaaab", "baa"};
-  CHECK(matches_of("a{2,3}?", texts) == std::vector<Regex::Match>{{0, 2}, {2, 4}, {1, 3}});
-  CHECK(matches_of("a{2,3}+", texts) == std::vector<Regex::Match>{{0, 3}, {1, 3}});
-  CHECK(matches_of("a{2}{2}", texts) == std::vector<Regex::Match>{{0, 4}});
-  CHECK(matches_of("b?", {"ab"}) == std::vector<Regex::Match>{{0, 0}, {1, 2}});
 }
 
 }  // namespace

@@ -12,9 +12,9 @@
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/shown.hpp"
-#include "tokenizer/files/file_layouts.hpp"
-#include "tokenizer/files/sentencepiece_proto.hpp"
-#include "tokenizer/files/vocabulary_check.hpp"
+#include "tokenizer/files/sentencepiece_model.hpp"
+#include "tokenizer/files/tokenizer_config.hpp"
+#include "tokenizer/files/tokenizer_file.hpp"
 
 namespace attnctl {
 namespace {
@@ -22,8 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Model = SentencePieceModel;
 
-constexpr std::size_t kFileLimit = std::size_t{256} << 20U;
-constexpr std::size_t kLongestMerged = 1024;  // bytes: every place of a piece is tried
+constexpr std::size_t kLongestMerged = 1024;  // bytes; every split of a piece is tried
 constexpr std::string_view kSpace = "\u2581";
 
 std::string base64(std::string_view bytes) {
@@ -63,14 +62,14 @@ void check_supported(const TokenizerFile& file, const Model& model) {
   }
 }
 
-/// BPE: every pair of pieces that makes a piece, the best scored first.
+/// Lists the merges of a BPE model: every pair of pieces that joins to a piece, by descending score.
 void make_merges(TokenizerFile& file, const Model& model) {
   std::vector<const Model::Piece*> pieces;
   for (const Model::Piece& piece : model.pieces) pieces.push_back(&piece);
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const auto* a, const auto* b) { return a->score > b->score; });
   for (const Model::Piece* const made : pieces) {
-    // One that fills a gap between ids is unused and nothing makes it; another one may be on the way to more.
+    // A piece that only fills a gap between ids is unused; an unused piece with merges is not supported.
     const bool unused = made->type == Model::Type::unused;
     if (made->type != Model::Type::normal && !unused) continue;
     const std::string_view text = made->text;
@@ -79,7 +78,7 @@ void make_merges(TokenizerFile& file, const Model& model) {
              fmt::format("unsupported piece of {} bytes, supported: up to {}", text.size(), kLongestMerged));
     }
     for (std::size_t i = 1; i < text.size(); ++i) {
-      if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) continue;  // inside a character
+      if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) continue;  // inside of a character
       if (file.table->find(text.substr(0, i)) < 0 || file.table->find(text.substr(i)) < 0) continue;
       if (unused) refuse(file, fmt::format("unsupported type UNUSED of the piece {}", in_quotes(text)));
       file.merges.add(text.substr(0, i), text.substr(i));
@@ -105,7 +104,7 @@ Json replace(const char* kind, std::string_view pattern, std::string_view conten
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-/// Can a text be cut before each space? Not where a piece holds one inside.
+/// Returns whether texts can be cut before each space: no piece has a space inside.
 bool can_split(const Model& model) {
   return model.algorithm == Model::Algorithm::unigram &&
          std::none_of(model.pieces.begin(), model.pieces.end(), [](const Model::Piece& piece) {
@@ -113,10 +112,10 @@ bool can_split(const Model& model) {
          });
 }
 
-/// Spaces, as the model wants them. Where the text is not cut before, a space is put before it; where pieces
-/// that users defined cut it, Metaspace must do that, which knows where a text begins, but neither gives a
-/// second space to a text that begins with one nor any where spaces at the beginning were taken away. So
-/// these become one there, and at the ends of parts they are dropped, as the reference does.
+/// Sets normalizer, pre-tokenizer and decoder. Without user-defined pieces, the normalizer prepends the space
+/// of the text. With them, the text is already cut when the normalizer runs, so Metaspace prepends it.
+/// Metaspace adds no second space to a text that starts with one, so spaces at the start are reduced to one
+/// instead of removed.
 void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConfig& config) {
   const bool prefix = config.options().boolean("add_prefix_space", model.add_dummy_prefix);
   const bool is_cut = std::any_of(model.pieces.begin(), model.pieces.end(), [](const Model::Piece& piece) {
@@ -142,18 +141,12 @@ void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConf
   file.parts["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
 }
 
-/// Control pieces are special, those that users defined are not; both are found in texts.
+/// Adds the control pieces, which are special, and the user-defined pieces.
 void set_added_tokens(TokenizerFile& file, const Model& model) {
   Json& tokens = file.parts["added_tokens"] = Json::array();
   for (const Model::Piece& piece : model.pieces) {
     if (piece.type != Model::Type::control && piece.type != Model::Type::user_defined) continue;
-    tokens.push_back({{"id", 0U},
-                      {"content", piece.text},
-                      {"single_word", false},
-                      {"lstrip", false},
-                      {"rstrip", false},
-                      {"normalized", false},
-                      {"special", piece.type == Model::Type::control}});
+    tokens.push_back(added_token(piece.text, piece.type == Model::Type::control));
   }
 }
 
@@ -170,16 +163,10 @@ void set_defaults(TokenizerFile& file, TokenizerConfig& config, const Model& mod
     if (piece.text == "<pad>") config.set_default("pad_token", piece.text);
   }
   if (!is_class(config, "T5Tokenizer")) return;
-  // The sentinels stand behind the pieces, the last one first.
+  // The sentinels follow the pieces, in descending order.
   for (std::int64_t i = config.options().integer("extra_ids", 100); i > 0; --i) {
     if (i > 10'000) config.options().refuse("extra_ids", "got more than 10000");
-    file.parts["added_tokens"].push_back({{"id", 0U},
-                                          {"content", fmt::format("<extra_id_{}>", i - 1)},
-                                          {"single_word", false},
-                                          {"lstrip", false},
-                                          {"rstrip", false},
-                                          {"normalized", false},
-                                          {"special", true}});
+    file.parts["added_tokens"].push_back(added_token(fmt::format("<extra_id_{}>", i - 1), true));
   }
 }
 
@@ -215,7 +202,7 @@ TokenizerFile make_sentencepiece(std::string name, const Model& model, Tokenizer
 
 TokenizerFile read_sentencepiece(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted) {
   std::string name = escaped(path.string());
-  const std::string bytes = read_file(path, kFileLimit, Status::bad_input);
+  const std::string bytes = read_file(path, kLargestTokenizerFile, Status::bad_input);
   const Model model = parse_sentencepiece(name, bytes);
   if (wanted == Wanted::tokenizer)
     check_class(config, "a SentencePiece model", {"LlamaTokenizer", "T5Tokenizer"});

@@ -6,11 +6,11 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "formats/json/json_document.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/parse_number.hpp"
 #include "base/shown.hpp"
-#include "formats/json/json_document.hpp"
-#include "tokenizer/files/vocabulary_check.hpp"
+#include "tokenizer/files/tokenizer_file.hpp"
 
 namespace attnctl {
 namespace {
@@ -25,15 +25,11 @@ bool is_usual(std::string_view role) {
   return std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
 }
 
-Json token_of(std::string_view content, bool special) {
-  return {{"id", 0U},        {"content", content},     {"single_word", false}, {"lstrip", false},
-          {"rstrip", false}, {"normalized", !special}, {"special", special}};
-}
-
-/// An object with "content" and flags, or a string, which is special.
+/// Reads a token: an object with "content" and flags, or a string, which is a special token.
 Json token_of(const PartConfig& value) {
-  if (value.node().is_string()) return token_of(value.node().get_ref<const std::string&>(), true);
-  Json token = token_of(value.string("content"), value.boolean("special", false));
+  if (value.node().is_string()) return added_token(value.node().get_ref<const std::string&>(), true);
+  const bool special = value.boolean("special", false);
+  Json token = added_token(value.string("content"), special, !special);
   for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"}) {
     token[flag] = value.boolean(flag, token[flag].get<bool>());
   }
@@ -98,14 +94,14 @@ void TokenizerConfig::read_decoder(const PartConfig& decoder) {
   }
 }
 
-/// Every key that ends in _token names one.
+/// Reads the keys that end in _token.
 void TokenizerConfig::read_roles(const PartConfig& document) {
   for (const auto& [key, value] : document.node().items()) {
     if (!key.ends_with("_token")) continue;
     if (is_usual(key) && !value.is_null() && !is_token(value)) {
       document.refuse(key, "expected a token, a string or an object with \"content\"");
     }
-    if (!is_token(value)) continue;  // add_bos_token and the like
+    if (!is_token(value)) continue;  // such as add_bos_token
     Json token = token_of(document.at(key));
     token["special"] = true;
     const auto place = std::find_if(roles_.begin(), roles_.end(),
@@ -118,7 +114,7 @@ void TokenizerConfig::read_roles(const PartConfig& document) {
   }
 }
 
-/// A list of tokens, or an object of roles.
+/// Reads a list of tokens, or an object of roles.
 void TokenizerConfig::read_extra(const PartConfig& document, std::string_view key) {
   if (!document.has(key)) return;
   const PartConfig extra = document.at(key);
@@ -133,7 +129,7 @@ void TokenizerConfig::read_extra(const PartConfig& document, std::string_view ke
   }
 }
 
-/// {"token": id, ...}
+/// Reads {"token": id, ...}.
 void TokenizerConfig::read_added(const PartConfig& document) {
   std::set<std::string> special;
   for (const auto& [role, token] : roles_) {
@@ -141,7 +137,8 @@ void TokenizerConfig::read_added(const PartConfig& document) {
   }
   for (const Json& token : extra_) special.insert(content_of(token));
   for (const auto& [content, value] : document.node().items()) {
-    by_id_[document.integer(content)] = token_of(content, special.contains(content));
+    const bool is_special = special.contains(content);
+    by_id_[document.integer(content)] = added_token(content, is_special, !is_special);
   }
 }
 
@@ -154,7 +151,7 @@ std::string TokenizerConfig::token(std::string_view role) const {
 
 void TokenizerConfig::set_default(std::string_view role, std::string_view token) {
   for (auto& [name, value] : roles_) {
-    if (name == role && value.is_null()) value = token_of(token, true);
+    if (name == role && value.is_null()) value = added_token(token, true);
   }
 }
 

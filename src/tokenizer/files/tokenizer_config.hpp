@@ -10,29 +10,28 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/files/part_config.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
+#include "tokenizer/part_config.hpp"
 
 namespace attnctl {
 
-/// What stands beside a tokenizer's file: options and tokens of tokenizer_config.json; where that has no
-/// added_tokens_decoder, special_tokens_map.json, which goes before it, and added_tokens.json. A chat
-/// template in it is text that is never evaluated.
+/// The options and tokens of tokenizer_config.json. If it has no added_tokens_decoder, also those of
+/// special_tokens_map.json, which it overrides, and of added_tokens.json. Never evaluates a chat template.
 class TokenizerConfig {
  public:
   /// Throws Error(bad_input).
   explicit TokenizerConfig(const std::filesystem::path& directory);
-  /// Options that stand in no file of their own; `name` is escaped.
+  /// Options from another file; `name` is escaped.
   TokenizerConfig(std::string name, nlohmann::ordered_json options);
 
-  /// tokenizer_config.json; an empty object where there is none.
+  /// Returns tokenizer_config.json, or an empty object.
   [[nodiscard]] PartConfig options() const { return {name_, "", options_}; }
-  /// The token of a role such as "cls_token"; empty where none is named.
+  /// Returns the token of a role such as "cls_token", or an empty string.
   [[nodiscard]] std::string token(std::string_view role) const;
-  /// Names a token for a role that has none.
+  /// Sets the token of a role that has none.
   void set_default(std::string_view role, std::string_view token);
-  /// All tokens that are named, in the terms of /added_tokens and in the reference's order: by id, then those
-  /// with a role, then the others.
+  /// Returns all tokens as members of /added_tokens, in the order of the reference: by id, then those with a
+  /// role, then the others.
   [[nodiscard]] std::vector<nlohmann::ordered_json> tokens() const;
 
  private:
@@ -46,12 +45,11 @@ class TokenizerConfig {
   std::string name_;
   Json options_ = Json::object();
   std::map<std::int64_t, Json> by_id_;
-  std::vector<std::pair<std::string, Json>> roles_;  // the seven usual ones first
+  std::vector<std::pair<std::string, Json>> roles_;  // starts with the seven usual ones
   std::vector<Json> extra_;
 };
 
-/// Adds the tokens that the tokenizer's file does not have itself, and notes those that separate texts.
-/// Throws Error(bad_input).
+/// Adds the tokens of `config` that the file lacks, and sets its separators. Throws Error(bad_input).
 void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
 
 }  // namespace attnctl

@@ -4,41 +4,93 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/files/part_config.hpp"
-#include "tokenizer/models/merge_list.hpp"
 #include "tokenizer/models/token_table.hpp"
+#include "tokenizer/part_config.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
 
-/// What a model's tokenizer files say, in the terms of tokenizer.json whatever they were.
+class TokenizerConfig;
+struct SentencePieceModel;
+
+inline constexpr std::uint64_t kLargestTokenId = 16'777'215;
+inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  // bytes
+
+/// The content of a model's tokenizer files, in the terms of tokenizer.json.
 struct TokenizerFile {
   std::string name;                     // of the file, escaped
   std::vector<TokenEntry> vocabulary;   // /model/vocab in the order of the file
-  std::optional<TokenTable> table;      // of it, made by check_vocabulary()
+  std::optional<TokenTable> table;      // of `vocabulary`, made by check_vocabulary()
   MergeList merges;                     // /model/merges by rank
   nlohmann::ordered_json parts;         // the document without /model/vocab and /model/merges
-  std::vector<std::string> separators;  // tokens that the files around it call sep_token and eos_token
+  std::vector<std::string> separators;  // tokens that tokenizer_config.json calls sep_token and eos_token
 
   [[nodiscard]] PartConfig document() const { return {name, "", parts}; }
 };
 
-/// Reads tokenizer.json. Throws Error(bad_input).
-[[nodiscard]] TokenizerFile read_tokenizer_json(const std::filesystem::path& path);
+/// What to read of the files. A vocabulary can be read even if other parts are not supported.
+enum class Wanted { vocabulary, tokenizer };
 
-/// Reads what a model's directory has: tokenizer.json, else what stands for it (vocab.txt; vocab.json and
-/// merges.txt; a SentencePiece model), with the added tokens of tokenizer_config.json and
-/// special_tokens_map.json. nullopt where there is none of them. Throws Error(bad_input).
+/// Reads a model's directory: tokenizer.json, or else vocab.txt, vocab.json with merges.txt, or a
+/// SentencePiece model, with the added tokens of tokenizer_config.json and special_tokens_map.json. Returns
+/// nullopt if there is none. Throws Error(bad_input).
 [[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory);
-
-/// The same of a section of a weights file. Throws Error(bad_input).
-[[nodiscard]] TokenizerFile read_section(const TokenizerSection& section);
-
-/// Ids and tokens of a file, special ones marked.
+[[nodiscard]] TokenizerFile read_tokenizer_json(const std::filesystem::path& path);
+[[nodiscard]] TokenizerFile read_section(const TokenizerSection& section, Wanted wanted = Wanted::tokenizer);
 [[nodiscard]] Vocabulary make_vocabulary(const TokenizerFile& file);
+
+// Readers of single layouts, which throw Error(bad_input). `name` is escaped.
+[[nodiscard]] TokenizerFile parse_tokenizer_json(const std::filesystem::path& path);
+[[nodiscard]] TokenizerFile parse_tokenizer_json(std::string name, std::string_view text);
+[[nodiscard]] TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig& config,
+                                           Wanted wanted);
+[[nodiscard]] TokenizerFile read_vocab_json(const std::filesystem::path& path, TokenizerConfig& config,
+                                            Wanted wanted);
+[[nodiscard]] TokenizerFile read_sentencepiece(const std::filesystem::path& path, TokenizerConfig& config,
+                                               Wanted wanted);
+[[nodiscard]] TokenizerFile make_sentencepiece(std::string name, const SentencePieceModel& model,
+                                               TokenizerConfig& config, Wanted wanted);
+
+/// Reads a JSON number with the rounding of the reference (serde_json): the digits that fit 64 bits and the
+/// power of ten are rounded separately, so the last bit may differ from the nearest double. The scores of a
+/// Unigram model need this, because the last bit decides ties. Returns infinity if the number is out of
+/// range.
+[[nodiscard]] double read_score(std::string_view digits);
+
+/// Makes the table of the vocabulary and gives each added token its id as the reference does: that of the
+/// same token in the vocabulary, or the next free number, whatever the file says. Throws Error(bad_input) if
+/// a token or an id is repeated, or if the ids are far larger than the number of tokens.
+void check_vocabulary(TokenizerFile& file);
+
+/// Throws Error(bad_input) if the directory names a "tokenizer_class" (without "Fast") that is not supported.
+void check_class(const TokenizerConfig& config, std::string_view layout,
+                 const std::vector<std::string_view>& supported);
+
+/// Returns a member of /added_tokens. check_vocabulary() sets its id.
+[[nodiscard]] nlohmann::ordered_json added_token(std::string_view content, bool special,
+                                                 bool normalized = false);
+
+/// Returns the id of a token in the vocabulary or among the added tokens, after check_vocabulary().
+[[nodiscard]] std::uint64_t id_of(const TokenizerFile& file, std::string_view token);
+
+/// A piece of a TemplateProcessing: "$A", "$B" or a token.
+struct TemplatePiece {
+  std::string piece;
+  unsigned type_id = 0;
+};
+[[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file,
+                                                   const std::vector<TemplatePiece>& single,
+                                                   const std::vector<TemplatePiece>& pair);
+/// Returns a TemplateProcessing with a token before and after each text; no token if the string is empty.
+[[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const std::string& before,
+                                                   const std::string& after);
+
+/// Returns the decoder of byte-level models.
+[[nodiscard]] nlohmann::ordered_json byte_level_decoder();
 
 }  // namespace attnctl

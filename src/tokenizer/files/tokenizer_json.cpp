@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,20 +13,15 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "formats/json/json_tree.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/shown.hpp"
-#include "formats/json/json_tree.hpp"
-#include "tokenizer/files/file_layouts.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
-#include "tokenizer/files/vocabulary_check.hpp"
-#include "tokenizer/models/score.hpp"
 
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kFileLimit = std::size_t{256} << 20U;
-
-/// Takes /model/vocab and /model/merges straight into their containers, and all else into a tree.
+/// Reads /model/vocab and /model/merges into their containers and everything else into a tree.
 // NOLINTNEXTLINE(bugprone-exception-escape): JSON checks itself when it is moved, and does not throw
 class TokenizerJson final : public JsonTree {
  public:
@@ -120,7 +119,7 @@ class TokenizerJson final : public JsonTree {
     file_.vocabulary.back().id = static_cast<std::int32_t>(*id);
   }
 
-  /// An element of ["token", score].
+  /// Reads an element of ["token", score].
   void take_piece(const JsonScalar& scalar) {
     if (depth() == 4 && ++strings_ == 1) {
       if (const auto* token = std::get_if<std::string*>(&scalar)) {
@@ -146,7 +145,7 @@ class TokenizerJson final : public JsonTree {
     }
   }
 
-  /// "left right", or an element of ["left", "right"].
+  /// Reads "left right", or an element of ["left", "right"].
   void take_merge(const JsonScalar& scalar) {
     const auto* text = std::get_if<std::string*>(&scalar);
     if (text == nullptr) refuse(fmt::format("got {}, need two tokens", describe(scalar)));
@@ -154,7 +153,7 @@ class TokenizerJson final : public JsonTree {
       if (++strings_ <= 2) file_.merges.add_side(**text);
       return;
     }
-    if ((*text)->starts_with("#version")) return;  // the head of merges.txt, which old files kept
+    if ((*text)->starts_with("#version")) return;  // old files have the head of merges.txt
     const std::size_t space = (*text)->find(' ');
     if (space == std::string::npos || (*text)->find(' ', space + 1) != std::string::npos) {
       refuse(fmt::format("got {}, need two tokens with a space between", in_quotes(**text)));
@@ -165,7 +164,7 @@ class TokenizerJson final : public JsonTree {
 
   TokenizerFile& file_;
   Section section_ = Section::tree;
-  std::string top_key_, key_;  // at depth 1 and 2
+  std::string top_key_, key_;  // at depths 1 and 2
   bool has_vocabulary_ = false;
   bool has_merges_ = false;
   bool is_list_ = false;     // the vocabulary is [["token", score], ...]
@@ -173,17 +172,78 @@ class TokenizerJson final : public JsonTree {
   bool scored_ = false;
 };
 
-/// Files older than "type" mean the first model whose fields they have.
+/// Returns the type of the model. Old files without "type" mean the first model whose fields they have.
 std::string type_of(const PartConfig& model, const TokenizerJson& json) {
   if (model.has("type")) return model.string("type");
   if (json.has_merges()) return "BPE";
   if (json.is_list()) return "Unigram";
   if (model.has("continuing_subword_prefix") && model.has("max_input_chars_per_word")) return "WordPiece";
   if (model.has("unk_token")) return "WordLevel";
-  model.refuse("type", "got nothing, need a model's type, or merges");
+  model.refuse("type", "missing; need the type of the model, or merges");
+}
+
+constexpr std::int64_t kLargestPower = 308;
+
+/// Returns 1e0 to 1e308.
+std::array<double, kLargestPower + 1> make_powers() {
+  std::array<double, kLargestPower + 1> powers{};
+  for (std::size_t i = 0; i < powers.size(); ++i) {
+    const std::string text = fmt::format("1e{}", i);
+    std::from_chars(text.data(), text.data() + text.size(), powers[i]);
+  }
+  return powers;
+}
+
+double scaled(std::uint64_t significand, std::int64_t exponent) {
+  static const auto powers = make_powers();
+  auto value = static_cast<double>(significand);
+  while (exponent < -kLargestPower && value != 0) {
+    value /= powers[kLargestPower];
+    exponent += kLargestPower;
+  }
+  if (value == 0) return 0;
+  if (exponent > kLargestPower) return std::numeric_limits<double>::infinity();
+  return exponent < 0 ? value / powers[static_cast<std::size_t>(-exponent)]
+                      : value * powers[static_cast<std::size_t>(exponent)];
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
 }
 
 }  // namespace
+
+double read_score(std::string_view digits) {
+  constexpr std::int64_t kFarExponent = 1 << 30;
+  const bool negative = digits.starts_with('-');
+  if (negative) digits.remove_prefix(1);
+  std::uint64_t significand = 0;
+  std::int64_t exponent = 0;
+  bool in_fraction = false;
+  bool is_full = false;  // further digits count as zero
+  std::size_t i = 0;
+  for (; i < digits.size() && (is_digit(digits[i]) || digits[i] == '.'); ++i) {
+    if (digits[i] == '.') {
+      in_fraction = true;
+      is_full = false;
+      continue;
+    }
+    const auto digit = static_cast<std::uint64_t>(digits[i] - '0');
+    is_full = is_full || significand > (std::numeric_limits<std::uint64_t>::max() - digit) / 10;
+    if (!is_full) significand = significand * 10 + digit;
+    if (is_full != in_fraction) exponent += is_full ? 1 : -1;
+  }
+  if (i < digits.size()) {  // e or E
+    ++i;
+    const bool down = digits[i] == '-';
+    if (!is_digit(digits[i])) ++i;
+    std::int64_t power = 0;
+    for (; i < digits.size(); ++i) power = std::min(power * 10 + (digits[i] - '0'), kFarExponent);
+    exponent += down ? -power : power;
+  }
+  const double value = scaled(significand, exponent);
+  return negative ? -value : value;
+}
 
 TokenizerFile parse_tokenizer_json(std::string name, std::string_view text) {
   TokenizerFile file;
@@ -207,7 +267,8 @@ TokenizerFile parse_tokenizer_json(const std::filesystem::path& path) {
   const MappedFile mapped(path, Status::bad_input);
   const std::size_t size = mapped.bytes().size();
   std::string name = escaped(path.string());
-  if (size > kFileLimit) fail(Status::bad_input, "{}: got {} bytes, need at most {}", name, size, kFileLimit);
+  if (size > kLargestTokenizerFile)
+    fail(Status::bad_input, "{}: got {} bytes, need at most {}", name, size, kLargestTokenizerFile);
   TokenizerFile file =
       parse_tokenizer_json(std::move(name), {reinterpret_cast<const char*>(mapped.bytes().data()), size});
   mapped.check();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,30 +10,89 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/models/bpe_alphabet.hpp"
-#include "tokenizer/models/bpe_cuts.hpp"
-#include "tokenizer/models/bpe_merger.hpp"
 #include "tokenizer/models/bpe_merges.hpp"
-#include "tokenizer/models/models.hpp"
+#include "tokenizer/models/token_model.hpp"
 #include "tokenizer/models/word_cache.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
 
+/// The tokens of single characters, with which merging starts.
+class BpeAlphabet {
+ public:
+  /// `vocabulary` must outlive this.
+  explicit BpeAlphabet(const TokenTable& vocabulary)
+      : vocabulary_(&vocabulary), ids_(0x10000), bytes_(byte_tokens(vocabulary)) {
+    for (std::size_t c = 0; c < ids_.size(); ++c) {
+      ids_[c] = vocabulary.find(unicode::Utf8(static_cast<char32_t>(c)));
+    }
+  }
+
+  /// Returns the id of a character, which `bytes` has as UTF-8; -1 if there is none.
+  [[nodiscard]] std::int32_t find(char32_t character, std::string_view bytes) const {
+    return character < ids_.size() ? ids_[character] : vocabulary_->find(bytes);
+  }
+  /// Returns whether any byte has a token.
+  [[nodiscard]] bool has_bytes() const {
+    return std::any_of(bytes_.begin(), bytes_.end(), [](std::int32_t id) { return id >= 0; });
+  }
+  /// Returns the id of the token <0xNN> of a byte, or -1.
+  [[nodiscard]] std::int32_t byte(char value) const { return bytes_[static_cast<unsigned char>(value)]; }
+
+ private:
+  const TokenTable* vocabulary_;
+  std::vector<std::int32_t> ids_;  // [code points below U+10000]
+  std::array<std::int32_t, 256> bytes_{};
+};
+
+/// The pairs of characters that some merge joins. A text can be cut between all other pairs before merging,
+/// because no token spans them. This turns a text without word boundaries into words that the cache knows.
+/// The pairs are bits of a hash: a collision may prevent a cut, but never adds one.
+class BpeCuts {
+ public:
+  explicit BpeCuts(std::size_t merges)
+      : bits_(std::bit_ceil(std::clamp(merges * 8, kFewestBits, kMostBits)) / 64),
+        shift_(64 - std::countr_zero(bits_.size() * 64)) {}
+
+  /// Adds the two sides of a merge, which are not empty.
+  void put(std::string_view left, std::string_view right) {
+    std::size_t end = left.size();
+    std::size_t begin = 0;
+    const char32_t before = unicode::previous(left, end);
+    const std::uint64_t bit = bit_of(before, unicode::next(right, begin));
+    bits_[bit / 64] |= std::uint64_t{1} << bit % 64;
+  }
+  [[nodiscard]] bool may_join(char32_t before, char32_t after) const {
+    const std::uint64_t bit = bit_of(before, after);
+    return (bits_[bit / 64] >> bit % 64 & 1U) != 0;
+  }
+
+ private:
+  static constexpr std::size_t kFewestBits = std::size_t{1} << 12;
+  static constexpr std::size_t kMostBits = std::size_t{1} << 20;
+
+  [[nodiscard]] std::uint64_t bit_of(char32_t before, char32_t after) const {
+    const std::uint64_t pair = std::uint64_t{before} << 32 | after;
+    return (pair * 0x9E3779B97F4A7C15) >> shift_;
+  }
+
+  std::vector<std::uint64_t> bits_;
+  int shift_;
+};
+
 struct Options {
   bool byte_fallback = false;
   bool fuse_unk = false;
   bool ignore_merges = false;
-  std::string prefix;  // on all but the first character of a word
-  std::string suffix;  // on the last
+  std::string prefix;  // of all but the first character of a word
+  std::string suffix;  // of the last character
 };
 
 struct BpeState final : TokenModel::State {
   WordCache cache;
   BpeMerger merger;
   std::string character;  // with its prefix and suffix
-  std::vector<PieceToken> tokens;
 };
 
 class Bpe final : public TokenModel {
@@ -52,17 +112,13 @@ class Bpe final : public TokenModel {
   }
 
   [[nodiscard]] std::unique_ptr<State> make_state() const override { return std::make_unique<BpeState>(); }
-  [[nodiscard]] std::optional<std::int32_t> id(std::string_view token) const override {
-    return vocabulary_.id(token);
-  }
   void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override;
 
  private:
-  /// Shorter pieces are looked up whole.
-  static constexpr std::size_t kCut = 32;  // bytes
+  /// Pieces of up to this number of bytes are looked up without cuts.
+  static constexpr std::size_t kLongestUncut = 32;
 
-  void append(std::string_view word, BpeState& state, std::vector<PieceToken>& tokens) const;
-  void merge(std::string_view word, BpeState& state) const;
+  void make(std::string_view word, BpeState& state, std::vector<PieceToken>& tokens) const;
   void list_characters(std::string_view word, BpeState& state) const;
   [[nodiscard]] bool append_bytes(std::string_view character, std::vector<BpeSymbol>& symbols) const;
   [[nodiscard]] std::optional<BpeCuts> find_cuts(const TokenizerFile& file) const;
@@ -76,7 +132,8 @@ class Bpe final : public TokenModel {
   std::optional<BpeCuts> cuts_;
 };
 
-/// Cuts hold where every symbol is one character: no merge may begin with a byte's token or the unknown one.
+/// Returns the cuts; nullopt if a merge has the token of a byte or the unknown token, which are not
+/// characters.
 std::optional<BpeCuts> Bpe::find_cuts(const TokenizerFile& file) const {
   BpeCuts cuts(file.merges.size());
   const auto is_symbol = [&](std::string_view side) {
@@ -85,14 +142,14 @@ std::optional<BpeCuts> Bpe::find_cuts(const TokenizerFile& file) const {
   };
   for (std::size_t i = 0; i < file.merges.size(); ++i) {
     const auto [left, right] = file.merges[i];
-    if (left.empty() || right.empty()) continue;  // no character gives it
+    if (left.empty() || right.empty()) continue;  // never merges
     if (is_symbol(left) || is_symbol(right)) return std::nullopt;
     cuts.put(left, right);
   }
   return cuts;
 }
 
-/// The end of the part that begins at `begin`. An unknown character stays with its neighbours.
+/// Returns the end of the part that starts at `begin`. An unknown character stays with its neighbours.
 std::size_t Bpe::next_cut(std::string_view piece, std::size_t begin) const {
   bool cuttable = false;
   char32_t before = 0;
@@ -109,16 +166,17 @@ std::size_t Bpe::next_cut(std::string_view piece, std::size_t begin) const {
 
 void Bpe::tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const {
   auto& own = static_cast<BpeState&>(state);
-  if (!cuts_ || piece.size() <= kCut) {
-    append(piece, own, tokens);
+  const auto make_word = [&](std::string_view word, std::vector<PieceToken>& made) { make(word, own, made); };
+  if (!cuts_ || piece.size() <= kLongestUncut) {
+    own.cache.append(piece, tokens, make_word);
     return;
   }
-  // A character that is dropped moves all that follows it in the piece, so places are counted along.
+  // Counts the bytes of the tokens instead of the piece: the reference ignores dropped characters.
   std::uint32_t place = 0;
   for (std::size_t begin = 0; begin < piece.size();) {
     const std::size_t end = next_cut(piece, begin);
     const std::size_t first = tokens.size();
-    append(piece.substr(begin, end - begin), own, tokens);
+    own.cache.append(piece.substr(begin, end - begin), tokens, make_word);
     for (std::size_t i = first; i < tokens.size(); ++i) {
       tokens[i].begin += place;
       tokens[i].end += place;
@@ -128,41 +186,28 @@ void Bpe::tokenize(std::string_view piece, State& state, std::vector<PieceToken>
   }
 }
 
-void Bpe::append(std::string_view word, BpeState& state, std::vector<PieceToken>& tokens) const {
-  const std::uint64_t hash = word.size() <= WordCache::kLongest ? hash_of(word) : 0;
-  if (word.size() <= WordCache::kLongest) {
-    if (const auto found = state.cache.find(word, hash); found.known) {
-      tokens.insert(tokens.end(), found.tokens.begin(), found.tokens.end());
-      return;
-    }
-  }
-  state.tokens.clear();
+/// Appends the tokens of a word that is not in the cache.
+void Bpe::make(std::string_view word, BpeState& state, std::vector<PieceToken>& tokens) const {
   const std::int32_t whole = options_.ignore_merges ? vocabulary_.find(word) : -1;
   if (whole >= 0) {
-    state.tokens.push_back({whole, 0, static_cast<std::uint32_t>(word.size())});
-  } else {
-    merge(word, state);
+    tokens.push_back({whole, 0, static_cast<std::uint32_t>(word.size())});
+    return;
   }
-  state.cache.put(word, hash, state.tokens);
-  tokens.insert(tokens.end(), state.tokens.begin(), state.tokens.end());
-}
-
-void Bpe::merge(std::string_view word, BpeState& state) const {
   list_characters(word, state);
   state.merger.merge(merges_);
   std::uint32_t place = 0;
   for (const BpeSymbol& symbol : state.merger.symbols) {
-    state.tokens.push_back({symbol.id, place, place + symbol.size});
+    tokens.push_back({symbol.id, place, place + symbol.size});
     place += symbol.size;
   }
 }
 
-/// An unknown token is put when the next known character or unknown token comes, so the bytes of a character
-/// between them overtake it: the reference does so, too.
+/// Lists the characters of a word as symbols. As in the reference, an unknown token is only put before the
+/// next known character or unknown token, so the byte tokens of a character in between come first.
 void Bpe::list_characters(std::string_view word, BpeState& state) const {
   std::vector<BpeSymbol>& symbols = state.merger.symbols;
   symbols.clear();
-  std::uint32_t unknown = 0;  // bytes that wait for their token
+  std::uint32_t unknown = 0;  // bytes of the unknown token that is not put yet
   const auto put_unknown = [&] {
     if (unknown > 0) symbols.push_back({unk_->id(), std::exchange(unknown, 0), {}});
   };

@@ -1,13 +1,16 @@
 #include "tokenizer/models/token_model.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/error.hpp"
 #include "base/shown.hpp"
-#include "tokenizer/models/models.hpp"
-#include "tokenizer/models/token_trie.hpp"
 
 namespace attnctl {
 namespace {
@@ -29,18 +32,12 @@ constexpr Row kModels[] = {
 TokenModelPtr make_token_model(TokenizerFile& file) {
   if (!file.table) file.table.emplace(file.vocabulary);
   const PartConfig model = file.document().object("model");
-  const std::string type = model.string("type");
-  std::vector<std::string_view> supported;
-  for (const Row& row : kModels) {
-    if (row.type == type) return row.make(file, model);
-    supported.push_back(row.type);
-  }
-  model.unsupported("type", type, supported);
+  return find_part(model, kModels).make(file, model);
 }
 
 void UnknownToken::refuse() const {
   fail(Status::bad_input,
-       "{}: /model/unk_token: got {}, which the vocabulary does not have, for text that has no token", file_,
+       "{}: /model/unk_token: the text needs the unknown token {}, which the vocabulary does not have", file_,
        in_quotes(token_));
 }
 
@@ -55,6 +52,12 @@ TokenTrie make_trie(const std::vector<TokenEntry>& entries, const TokenTable& ta
   const auto same = [](const TokenTrie::Key& a, const TokenTrie::Key& b) { return a.bytes == b.bytes; };
   keys.erase(std::unique(keys.begin(), keys.end(), same), keys.end());
   return TokenTrie(keys);
+}
+
+std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary) {
+  std::array<std::int32_t, 256> ids{};
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = vocabulary.find(fmt::format("<0x{:02X}>", i));
+  return ids;
 }
 
 }  // namespace attnctl

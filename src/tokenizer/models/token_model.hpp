@@ -1,26 +1,31 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/files/tokenizer_file.hpp"
+#include "tokenizer/models/token_table.hpp"
+#include "tokenizer/models/token_trie.hpp"
 
 namespace attnctl {
 
-/// A token of a piece: bytes [begin, end) of it.
+/// A token at bytes [begin, end) of a piece.
 struct PieceToken {
   std::int32_t id = 0;
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
 };
 
-/// Cuts a piece into tokens of a vocabulary.
+/// Cuts pieces into tokens. Safe to share between threads.
 class TokenModel {
  public:
-  /// Scratch and cache of one worker.
+  /// Buffers and cache of one thread.
   class State {
    public:
     State() = default;
@@ -35,16 +40,50 @@ class TokenModel {
   TokenModel& operator=(const TokenModel&) = delete;
 
   [[nodiscard]] virtual std::unique_ptr<State> make_state() const = 0;
-  /// Appends the tokens of `piece` (UTF-8, not empty) to `tokens`. `state` is one that make_state() gave.
+  /// Appends the tokens of `piece` (UTF-8, not empty) to `tokens`. `state` is from make_state() of this
+  /// model.
   virtual void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const = 0;
-  /// The id of a token; nullopt where the vocabulary has none.
-  [[nodiscard]] virtual std::optional<std::int32_t> id(std::string_view token) const = 0;
-  /// The token whose string is not the vocabulary's but the text it stands for; -1: there is none.
+  /// Returns the id of the token that stands for any text, so that its string is that text; -1 if there is
+  /// none.
   [[nodiscard]] virtual std::int32_t verbatim() const { return -1; }
 };
 using TokenModelPtr = std::unique_ptr<const TokenModel>;
 
-/// The model of a tokenizer's file, whose vocabulary and merges it may take. Throws Error(bad_input).
+/// Returns the model that a tokenizer's file describes. May move its vocabulary and merges. Throws
+/// Error(bad_input).
 [[nodiscard]] TokenModelPtr make_token_model(TokenizerFile& file);
+
+/// The token for text that is not in the vocabulary. A file may name a token that it does not have, which is
+/// an error only if the token is needed.
+class UnknownToken {
+ public:
+  UnknownToken(const TokenizerFile& file, std::string token, const TokenTable& table)
+      : file_(file.name), token_(std::move(token)), id_(table.find(token_)) {}
+  [[nodiscard]] const std::string& token() const { return token_; }
+  [[nodiscard]] bool exists() const { return id_ >= 0; }
+  /// Throws Error(bad_input) if the vocabulary does not have it.
+  [[nodiscard]] std::int32_t id() const {
+    if (id_ < 0) refuse();
+    return id_;
+  }
+
+ private:
+  [[noreturn]] void refuse() const;
+
+  std::string file_;
+  std::string token_;
+  std::int32_t id_;
+};
+
+[[nodiscard]] TokenModelPtr make_word_piece(TokenizerFile& file, const PartConfig& model);
+[[nodiscard]] TokenModelPtr make_bpe(TokenizerFile& file, const PartConfig& model);
+[[nodiscard]] TokenModelPtr make_unigram(TokenizerFile& file, const PartConfig& model);
+[[nodiscard]] TokenModelPtr make_word_level(TokenizerFile& file, const PartConfig& model);
+
+/// Returns a trie of the tokens of a vocabulary with their ids in the table.
+[[nodiscard]] TokenTrie make_trie(const std::vector<TokenEntry>& entries, const TokenTable& table);
+
+/// Returns the ids of the tokens <0x00> to <0xFF>; -1 for those that are missing.
+[[nodiscard]] std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary);
 
 }  // namespace attnctl

@@ -8,9 +8,10 @@
 #include "base/error.hpp"
 
 namespace attnctl {
+
 TokenTable::TokenTable(const std::vector<TokenEntry>& entries) {
   std::size_t bytes = 0;
-  for (const auto& entry : entries) bytes += entry.token.size();  // they are in memory: no overflow
+  for (const auto& entry : entries) bytes += entry.token.size();
   if (bytes > std::numeric_limits<std::uint32_t>::max()) {
     fail(Status::bad_input, "got a vocabulary of {} bytes, need less than 4 GiB", bytes);
   }

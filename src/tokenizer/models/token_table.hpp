@@ -2,14 +2,36 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "tokenizer/models/token_hash.hpp"
-
 namespace attnctl {
+
+/// Returns a hash of a token or a piece.
+[[nodiscard]] inline std::uint64_t hash_of(std::string_view bytes) {
+  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 over the golden ratio
+  constexpr std::uint64_t kOther = 0xD6E8FEB86659FD93;
+  const auto mixed = [](std::uint64_t a, std::uint64_t b) {
+    // __extension__: ISO C++ has no 128-bit integer.
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+  };
+  std::uint64_t hash = bytes.size() * kOdd;
+  while (bytes.size() >= 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), 8);
+    hash = mixed(hash ^ word ^ kOther, kOdd);
+    bytes.remove_prefix(8);
+  }
+  std::uint64_t rest = 0;
+  for (const char c : bytes) rest = rest << 8U | static_cast<unsigned char>(c);
+  return mixed(hash ^ rest, kOther);
+}
 
 struct TokenEntry {
   std::string token;
@@ -17,38 +39,69 @@ struct TokenEntry {
   double score = 0;  // Unigram
 };
 
-/// Finds ids of tokens: a hash table with open addressing over one block of bytes. Shared by workers.
+/// A map from tokens to ids: a hash table with open addressing. Safe to share between threads.
 class TokenTable {
  public:
-  /// Where a token stands more than once, the last one counts. Throws Error(bad_input) where the tokens are
-  /// 4 GiB and more.
+  /// Keeps the last id of a repeated token. Throws Error(bad_input) if the tokens have 4 GiB or more.
   explicit TokenTable(const std::vector<TokenEntry>& entries);
 
   [[nodiscard]] std::optional<std::int32_t> id(std::string_view token) const {
     const std::int32_t found = find(token);
     return found < 0 ? std::nullopt : std::optional(found);
   }
-  /// The same with -1 for none.
+  /// Returns the id of a token, or -1.
   [[nodiscard]] std::int32_t find(std::string_view token) const;
-  /// How many different tokens there are.
+  /// Returns the number of different tokens.
   [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] std::size_t longest() const { return longest_; }  // bytes
+  /// Returns the bytes of the longest token.
+  [[nodiscard]] std::size_t longest() const { return longest_; }
 
  private:
   struct Slot {
-    std::uint32_t hash = 0;  // its upper half
+    std::uint32_t hash = 0;  // upper half
     std::uint32_t begin = 0;
     std::uint32_t length = 0;
     std::int32_t id = -1;  // -1: free
   };
 
-  /// The slot of a token, or the free one where it belongs.
+  /// Returns the slot of a token, or the free slot for it.
   [[nodiscard]] std::size_t slot_of(std::string_view token, std::uint64_t hash) const;
 
   std::string bytes_;
-  std::vector<Slot> slots_;  // a power of two, at most half of them taken
+  std::vector<Slot> slots_;  // [a power of two], at most half of them used
   std::size_t size_ = 0;
   std::size_t longest_ = 0;
+};
+
+/// The merges of a BPE model by rank, in one block of less than 4 GiB.
+class MergeList {
+ public:
+  /// Adds one side of a merge: first the left side, then the right side.
+  void add_side(std::string_view token) {
+    bytes_ += token;
+    ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+  }
+  void add(std::string_view left, std::string_view right) {
+    add_side(left);
+    add_side(right);
+  }
+  /// Reserves memory for the merges of a file with this number of bytes.
+  void reserve(std::size_t bytes) {
+    bytes_.reserve(bytes);
+    ends_.reserve(bytes / 4);
+  }
+
+  [[nodiscard]] std::size_t size() const { return ends_.size() / 2; }
+  [[nodiscard]] std::pair<std::string_view, std::string_view> operator[](std::size_t merge) const {
+    const std::size_t begin = merge == 0 ? 0 : ends_[2 * merge - 1];
+    const std::size_t middle = ends_[2 * merge];
+    const std::string_view bytes = bytes_;
+    return {bytes.substr(begin, middle - begin), bytes.substr(middle, ends_[2 * merge + 1] - middle)};
+  }
+
+ private:
+  std::string bytes_;
+  std::vector<std::uint32_t> ends_;  // [2 * merges]
 };
 
 }  // namespace attnctl

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kBytes = 256;
 
-/// Keys [begin, end) share the bytes that lead to a node, `depth` of them.
+/// A node to build: keys [begin, end) share their first `depth` bytes.
 struct Task {
   std::size_t begin;
   std::size_t end;
@@ -16,7 +16,7 @@ struct Task {
   std::uint32_t node;
 };
 
-/// One byte that follows, and the keys [begin, end) that have it.
+/// A child to build: keys [begin, end) have the same next byte.
 struct Child {
   unsigned char byte;
   std::size_t begin;
@@ -25,11 +25,11 @@ struct Child {
 
 }  // namespace
 
-/// Lays each node's children into the first free places that fit. A search that has tried many goes to the
-/// end of the array, so that building stays linear.
+/// Places the children of each node in the first free nodes that fit, or at the end of the array after a
+/// limited number of tries, so that building takes linear time.
 struct TokenTrie::Builder {
   std::vector<Node>& nodes;
-  std::vector<std::uint32_t> next_free, previous_free;  // [nodes]: rings that begin at place 0, the root
+  std::vector<std::uint32_t> next_free, previous_free;  // [nodes]: a ring that starts at node 0, the root
   std::vector<std::uint8_t> failures;                   // [nodes]
   std::vector<Child> children;
 
@@ -43,7 +43,7 @@ struct TokenTrie::Builder {
     failures.resize(size);
     for (std::size_t i = old; i < size; ++i) {
       const auto place = static_cast<std::uint32_t>(i);
-      if (i == 0) continue;  // head of the ring
+      if (i == 0) continue;
       next_free[i] = 0;
       previous_free[i] = previous_free[0];
       next_free[previous_free[0]] = place;
@@ -66,7 +66,7 @@ struct TokenTrie::Builder {
     });
   }
 
-  /// A place that has often been tried in vain is a hole that little fits into, and is given up.
+  /// Returns a base for the children. Gives up free nodes that were tried too often.
   std::uint32_t find_base() {
     constexpr int kTries = 64;
     const std::size_t first = children.front().byte;

@@ -8,7 +8,7 @@
 
 namespace attnctl {
 
-/// Walks over tokens byte by byte: a double array, whose step is one look-up. Shared by workers.
+/// A trie of tokens as a double array: one look-up per byte. Safe to share between threads.
 class TokenTrie {
  public:
   struct Key {
@@ -16,25 +16,25 @@ class TokenTrie {
     std::int32_t value = 0;  // not negative
   };
 
-  /// `keys` are sorted by their bytes, each there once.
+  /// `keys` are different and sorted by their bytes.
   explicit TokenTrie(std::span<const Key> keys);
 
   static constexpr std::uint32_t kRoot = 0;
   static constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
 
-  /// The node behind `byte`, or kNowhere.
+  /// Returns the child of a node for `byte`, or kNowhere.
   [[nodiscard]] std::uint32_t step(std::uint32_t node, char byte) const {
     const std::uint32_t next = nodes_[node].base + static_cast<unsigned char>(byte);
     return nodes_[next].parent == node ? next : kNowhere;
   }
-  /// The node behind all of `bytes`, or kNowhere.
+  /// Returns the descendant of a node for `bytes`, or kNowhere.
   [[nodiscard]] std::uint32_t walk(std::uint32_t node, std::string_view bytes) const;
-  /// The value of the key that ends at a node; -1 where none does.
+  /// Returns the value of the key that ends at a node, or -1.
   [[nodiscard]] std::int32_t value(std::uint32_t node) const { return nodes_[node].value; }
 
  private:
   struct Node {
-    std::uint32_t base = 0;  // where its children begin; base + 255 is inside
+    std::uint32_t base = 0;  // index of the child for byte 0; base + 255 is inside
     std::uint32_t parent = kNowhere;
     std::int32_t value = -1;
   };

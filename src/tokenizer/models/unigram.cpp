@@ -13,9 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "tokenizer/models/bpe_alphabet.hpp"
-#include "tokenizer/models/models.hpp"
-#include "tokenizer/models/token_trie.hpp"
+#include "tokenizer/models/token_model.hpp"
 #include "tokenizer/models/word_cache.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
@@ -25,18 +23,17 @@ namespace {
 constexpr double kUnknownPenalty = 10;
 constexpr std::int32_t kNone = -1;
 
-/// The best way to cut the bytes before a place.
+/// The best tokens of the bytes before a position.
 struct Best {
   double score = 0;
   std::uint32_t begin = 0;  // of the last token
-  std::int32_t id = kNone;  // of the last token; kNone: no way leads here
+  std::int32_t id = kNone;  // of the last token; kNone: not reached yet
 };
 
 struct UnigramState final : TokenModel::State {
   WordCache cache;
   std::vector<Best> best;  // [bytes of the piece + 1]
   std::vector<PieceToken> path;
-  std::vector<PieceToken> tokens;
 };
 
 class Unigram final : public TokenModel {
@@ -64,26 +61,15 @@ class Unigram final : public TokenModel {
   [[nodiscard]] std::unique_ptr<State> make_state() const override {
     return std::make_unique<UnigramState>();
   }
-  [[nodiscard]] std::optional<std::int32_t> id(std::string_view token) const override {
-    return vocabulary_.id(token);
-  }
   [[nodiscard]] std::int32_t verbatim() const override { return unk_; }
 
   void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override {
     auto& own = static_cast<UnigramState&>(state);
-    const std::uint64_t hash = piece.size() <= WordCache::kLongest ? hash_of(piece) : 0;
-    if (piece.size() <= WordCache::kLongest) {
-      if (const auto found = own.cache.find(piece, hash); found.known) {
-        tokens.insert(tokens.end(), found.tokens.begin(), found.tokens.end());
-        return;
-      }
-    }
-    own.tokens.clear();
-    search(piece, own.best);
-    collect(own);
-    for (const PieceToken& token : own.path) put(piece, token, own.tokens);
-    own.cache.put(piece, hash, own.tokens);
-    tokens.insert(tokens.end(), own.tokens.begin(), own.tokens.end());
+    own.cache.append(piece, tokens, [&](std::string_view word, std::vector<PieceToken>& made) {
+      search(word, own.best);
+      collect(own);
+      for (const PieceToken& token : own.path) put(word, token, made);
+    });
   }
 
  private:
@@ -97,11 +83,11 @@ class Unigram final : public TokenModel {
   std::array<std::int32_t, 256> bytes_;
   std::vector<double> scores_;  // [ids]
   double unknown_score_ = 0;
-  std::int32_t unk_;  // kNone where the file has none
+  std::int32_t unk_;  // kNone if there is none
   bool byte_fallback_;
 };
 
-/// Viterbi from the left. Of equal scores the one that begins earlier stays.
+/// Viterbi search from the left. Of equal scores, keeps the token that starts earlier.
 void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
   best.assign(piece.size() + 1, {});
   const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
@@ -112,7 +98,7 @@ void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
     const double score = best[begin].score;
     std::size_t next = begin;
     unicode::next(piece, next);
-    bool has_single = false;  // a token of this one character
+    bool has_single = false;  // whether a token is exactly this character
     std::uint32_t node = TokenTrie::kRoot;
     for (std::size_t i = begin; i < piece.size(); ++i) {
       node = trie_.step(node, piece[i]);
@@ -124,7 +110,8 @@ void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
     }
     if (!has_single) {
       if (unk_ == kNone) {
-        fail(Status::bad_input, "{}: /model/unk_id: got none, need one for text that has no token", file_);
+        fail(Status::bad_input, "{}: /model/unk_id: missing, but the text has a character without a token",
+             file_);
       }
       offer(begin, next, score + unknown_score_, unk_);
     }
@@ -132,7 +119,7 @@ void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
   }
 }
 
-/// The tokens of the best way in their order; neighbouring unknown ones are one.
+/// Collects the best tokens in order. Joins neighbouring unknown tokens.
 void Unigram::collect(UnigramState& state) const {
   state.path.clear();
   for (auto end = static_cast<std::uint32_t>(state.best.size() - 1); end > 0;) {
@@ -148,14 +135,15 @@ void Unigram::collect(UnigramState& state) const {
   std::reverse(state.path.begin(), state.path.end());
 }
 
-/// A token; for unknown text its bytes where all have tokens, each with the range of the whole.
+/// Appends a token. Unknown text becomes the tokens of its bytes if all have one, each with the range of the
+/// text.
 void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const {
   if (token.id != unk_) {
     tokens.push_back(token);
     return;
   }
   const std::string_view text = piece.substr(token.begin, token.end - token.begin);
-  const std::int32_t known = vocabulary_.find(text);  // the unknown token's own name, for one
+  const std::int32_t known = vocabulary_.find(text);  // text may spell the unknown token itself
   const auto byte_id = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
   const bool as_bytes = byte_fallback_ && known < 0 &&
                         std::all_of(text.begin(), text.end(), [&](char c) { return byte_id(c) >= 0; });

@@ -1,13 +1,10 @@
-#include "tokenizer/normalizers/bert_normalizer.hpp"
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/normalizers/rewriting.hpp"
+#include "tokenizer/normalizers/normalizer.hpp"
 #include "tokenizer/unicode/normal_form.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
@@ -21,15 +18,15 @@ struct Options {
   bool lowercase = true;
 };
 
-/// Buffers of one worker.
+/// Buffers of one thread.
 struct Scratch {
   std::vector<char32_t> run;
   std::vector<TextRange> origin;  // [run]
   std::vector<ChangedCharacter> changed;
 };
 
-/// What becomes of ASCII characters: dropped_byte, or another.
-constexpr char dropped_byte = '\xFF';
+/// What each ASCII character becomes; kDropped if it is dropped.
+constexpr char kDropped = '\xFF';
 using AsciiMap = std::array<char, 128>;
 
 AsciiMap make_ascii_map(const Options& options) {
@@ -40,12 +37,12 @@ AsciiMap make_ascii_map(const Options& options) {
     map[i] = static_cast<char>(options.lowercase ? unicode::to_lower(c) : c);
     if (!options.clean_text) continue;
     if ((of & unicode::white_space) != 0) map[i] = ' ';
-    if ((of & unicode::bert_dropped) != 0) map[i] = dropped_byte;
+    if ((of & unicode::bert_dropped) != 0) map[i] = kDropped;
   }
   return map;
 }
 
-/// Rewrites one piece. Characters pass through all steps one by one; those that NFD may join wait in a run.
+/// Rewrites one piece. Each character passes through all steps; characters that NFD may join wait in a run.
 class Rewrite {
  public:
   Rewrite(const Options& options, const AsciiMap& ascii, const NormalForm& form, PieceText::Output& output)
@@ -54,9 +51,8 @@ class Rewrite {
   void piece(const PieceText& text, const PieceText::Piece& piece) {
     const std::string_view all = text.text();
     for (std::size_t i = piece.begin; i < piece.end;) {
-      std::size_t ascii = ascii_end(all, i, piece.end);
-      // The last one may be followed by a mark.
-      if (ascii > i && ascii < piece.end) --ascii;
+      std::size_t ascii = unicode::ascii_end(all, i, piece.end);
+      if (ascii > i && ascii < piece.end) --ascii;  // a mark may follow the last one
       if (ascii > i) {
         flush();
         plain(all, i, ascii);
@@ -80,8 +76,8 @@ class Rewrite {
   void plain(std::string_view all, std::size_t begin, std::size_t end) {
     while (begin < end) {
       std::size_t kept = begin;
-      while (kept < end && plain(all[kept]) != dropped_byte) ++kept;
-      output_.map(begin, kept, [this](char byte) { return plain(byte); });
+      while (kept < end && plain(all[kept]) != kDropped) ++kept;
+      output_.copy_mapped(begin, kept, [this](char byte) { return plain(byte); });
       begin = kept < end ? kept + 1 : end;
     }
   }
@@ -110,7 +106,7 @@ class Rewrite {
     buffers_.origin.push_back(origin);
   }
 
-  /// Ends the run.
+  /// Normalizes and writes the run.
   void flush() {
     if (buffers_.run.empty()) return;
     if (buffers_.run.size() == 1 && !form_.changes(buffers_.run[0])) {
@@ -134,7 +130,7 @@ class Rewrite {
   void put(char32_t c, TextRange origin) {
     if (!options_.lowercase) return output_.put(unicode::Utf8(c), origin);
     output_.put(unicode::Utf8(unicode::to_lower(c)), origin);
-    if (c == unicode::dotted_capital_i) output_.put(unicode::Utf8(unicode::dot_above), origin);
+    if (c == unicode::kDottedCapitalI) output_.put(unicode::Utf8(unicode::kDotAbove), origin);
   }
 
   const Options& options_;
@@ -144,31 +140,20 @@ class Rewrite {
   Scratch& buffers_ = scratch();
 };
 
-class BertNormalizer final : public Normalizer {
- public:
-  explicit BertNormalizer(const Options& options) : options_(options), ascii_(make_ascii_map(options)) {}
-
-  void normalize(PieceText& text) const override {
-    const NormalForm& form = NormalForm::get(NormalForm::nfd);
-    text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
-      Rewrite(options_, ascii_, form, output).piece(text, piece);
-    });
-  }
-
- private:
-  Options options_;
-  AsciiMap ascii_;
-};
-
 }  // namespace
 
-NormalizerPtr make_bert_normalizer(const PartConfig& config) {
+TextStep make_bert_normalizer(const PartConfig& config) {
   Options options;
   options.clean_text = config.boolean("clean_text");
   options.handle_chinese_chars = config.boolean("handle_chinese_chars");
   options.lowercase = config.boolean("lowercase");
   options.strip_accents = config.optional_boolean("strip_accents").value_or(options.lowercase);
-  return std::make_unique<BertNormalizer>(options);
+  return [options, ascii = make_ascii_map(options)](PieceText& text) {
+    const NormalForm& form = NormalForm::get(NormalForm::nfd);
+    text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+      Rewrite(options, ascii, form, output).piece(text, piece);
+    });
+  };
 }
 
 }  // namespace attnctl

@@ -7,21 +7,21 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/normalizers/normalizer.hpp"
+#include "tokenizer/part_config.hpp"
 
 namespace attnctl {
 
-/// A precompiled charsmap of SentencePiece: strings and what replaces them. Little-endian: the size of a trie
-/// in bytes (32 bits), the trie's units (32 bits each), then the replacements, each ended by NUL. A unit's
-/// bits: 0-7 label, 8 has a leaf below, 9 offset in units of 256, 10-30 offset to its children; a leaf's bits
-/// 0-30 are where its replacement begins.
+/// A precompiled charsmap of SentencePiece: a map from strings to replacements. Layout (little-endian): the
+/// size of a trie in bytes (32 bits), the units of the trie (32 bits each), then the replacements, each with
+/// a final NUL. Bits of a unit: 0-7 label, 8 has a leaf, 9 offset in units of 256, 10-30 offset to its
+/// children. Bits 0-30 of a leaf: begin of its replacement.
 class Charsmap {
  public:
-  /// Reads it from the base64 that tokenizer.json has. Throws Error(bad_input) at `where`.
+  /// Decodes the base64 of tokenizer.json. Throws Error(bad_input) at `where`.
   Charsmap(const PartConfig& where, std::string_view base64);
 
-  /// What replaces the shortest beginning of `text` that is in the map; nullopt where none is. Throws
-  /// Error(bad_input) where the trie leads out of itself.
+  /// Returns the replacement of the shortest prefix of `text` that is in the map; nullopt if there is none.
+  /// Throws Error(bad_input) if an offset is outside of the file.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const;
 
  private:
@@ -32,8 +32,5 @@ class Charsmap {
   std::vector<std::uint32_t> units_;
   std::string replacements_;
 };
-
-/// Precompiled: a charsmap applied to each extended grapheme cluster, or to its characters.
-[[nodiscard]] NormalizerPtr make_precompiled(const PartConfig& config);
 
 }  // namespace attnctl

@@ -1,20 +1,86 @@
 #include <array>
 #include <cstddef>
-#include <memory>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/shown.hpp"
+#include "base/utf8.hpp"
 #include "tokenizer/normalizers/charsmap.hpp"
-#include "tokenizer/normalizers/rewriting.hpp"
+#include "tokenizer/normalizers/normalizer.hpp"
 #include "tokenizer/unicode/grapheme.hpp"
+#include "tokenizer/unicode/normal_form.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
 
-/// A cluster of this many bytes or more is not looked up as a whole.
-constexpr std::size_t longest_cluster = 6;
+constexpr std::string_view kBase64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::size_t kUnitSize = 4;
+
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  std::array<int, 256> value{};
+  value.fill(-1);
+  for (std::size_t i = 0; i < kBase64Digits.size(); ++i) {
+    value[static_cast<unsigned char>(kBase64Digits[i])] = static_cast<int>(i);
+  }
+  std::size_t padding = 0;
+  while (padding < 2 && text.size() > padding && text[text.size() - 1 - padding] == '=') ++padding;
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3);
+  std::uint32_t bits = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const int digit = i + padding < text.size() ? value[static_cast<unsigned char>(text[i])] : 0;
+    if (digit < 0) return std::nullopt;
+    bits = bits << 6U | static_cast<std::uint32_t>(digit);
+    if (i % 4 != 3) continue;
+    for (const unsigned shift : {16U, 8U, 0U}) bytes += static_cast<char>(bits >> shift & 0xFFU);
+    bits = 0;
+  }
+  bytes.resize(bytes.size() - padding);
+  return bytes;
+}
+
+std::uint32_t little_endian(std::string_view bytes) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < kUnitSize; ++i) {
+    value |= std::uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+  }
+  return value;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+// Fields of a unit.
+constexpr bool has_leaf(std::uint32_t unit) {
+  return (unit >> 8U & 1U) != 0;
+}
+constexpr std::uint32_t leaf_value(std::uint32_t unit) {
+  return unit & 0x7FFFFFFFU;
+}
+/// Returns the label with bit 31, which leaves have set, so that no byte equals a leaf.
+constexpr std::uint32_t label(std::uint32_t unit) {
+  return unit & 0x800000FFU;
+}
+constexpr std::size_t offset(std::uint32_t unit) {
+  return std::size_t{unit >> 10U} << ((unit & 0x200U) >> 6U);
+}
+
+/// Clusters of this many bytes or more are not looked up as a whole.
+constexpr std::size_t kLongestCluster = 6;
 
 int count_of(std::string_view text) {
   int count = 0;
@@ -22,9 +88,9 @@ int count_of(std::string_view text) {
   return count;
 }
 
-/// Puts the characters of one piece, always one behind: what is replaced by fewer characters, or by none, is
-/// taken up by the last one put. Where there is none yet nobody takes it up, and all later characters have
-/// their origin too far left by it: so has the reference.
+/// Writes the characters of one piece with a delay of one: if a replacement has fewer characters than the old
+/// text, the last character written before takes up the rest. At the begin of a piece there is no such
+/// character, and all later origins are too far left, as in the reference.
 class Changes {
  public:
   Changes(const PieceText& text, const PieceText::Piece& piece, PieceText::Output& output)
@@ -49,7 +115,7 @@ class Changes {
     if (new_count < old_count && waiting_) last_.change -= old_count - new_count;
   }
 
-  /// Copies bytes that stay as they are. False where origins are not theirs.
+  /// Copies unchanged bytes. Returns false if the origins are shifted.
   bool copy(std::size_t begin, std::size_t end) {
     flush();
     if (cursor_.at() != begin) return false;
@@ -70,41 +136,43 @@ class Changes {
   bool waiting_ = false;
 };
 
-class Precompiled final : public Normalizer {
+/// Replaces the characters of texts by a charsmap.
+class Precompiled {
  public:
   explicit Precompiled(Charsmap map) : map_(std::move(map)) {
-    for (std::size_t i = 0; i < stays_.size(); ++i) {
+    for (std::size_t i = 0; i < unchanged_.size(); ++i) {
       const auto c = static_cast<char>(i);
-      stays_[i] = c != '\r' && !map_.find(std::string_view(&c, 1));
+      unchanged_[i] = c != '\r' && !map_.find(std::string_view(&c, 1));
     }
   }
 
-  void normalize(PieceText& text) const override {
+  void operator()(PieceText& text) const {
     text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
       Changes changes(text, piece, output);
       const std::string_view all = text.text();
       for (std::size_t i = piece.begin; i < piece.end;) {
-        i = copy_plain(all, i, piece.end, changes);
+        i = copy_unchanged(all, i, piece.end, changes);
         const std::size_t end = unicode::cluster_end(all, i, piece.end);
-        cluster(all.substr(i, end - i), changes);
+        replace_cluster(all.substr(i, end - i), changes);
         i = end;
       }
     });
   }
 
  private:
-  /// Copies characters that nothing can happen to, and returns where they end. The last one may be in a
-  /// cluster with what follows, and the one before it may take up what follows: both are left.
-  std::size_t copy_plain(std::string_view all, std::size_t begin, std::size_t end, Changes& changes) const {
-    constexpr std::size_t left = 2;
+  /// Copies unchanged ASCII characters and returns their end. Leaves out the last two: the last one may be in
+  /// a cluster with the next character, and the one before it may take up a replaced character.
+  std::size_t copy_unchanged(std::string_view all, std::size_t begin, std::size_t end,
+                             Changes& changes) const {
+    constexpr std::size_t kLeft = 2;
     std::size_t i = begin;
-    while (i < end && is_ascii(all[i]) && stays_[static_cast<unsigned char>(all[i])]) ++i;
-    if (i - begin <= left || !changes.copy(begin, i - left)) return begin;
-    return i - left;
+    while (i < end && unicode::is_ascii(all[i]) && unchanged_[static_cast<unsigned char>(all[i])]) ++i;
+    if (i - begin <= kLeft || !changes.copy(begin, i - kLeft)) return begin;
+    return i - kLeft;
   }
 
-  void cluster(std::string_view cluster, Changes& changes) const {
-    if (cluster.size() < longest_cluster) {
+  void replace_cluster(std::string_view cluster, Changes& changes) const {
+    if (cluster.size() < kLongestCluster) {
       if (const auto replacement = map_.find(cluster)) return changes.replace(cluster, *replacement);
     }
     for (std::size_t i = 0; i < cluster.size();) {
@@ -120,14 +188,61 @@ class Precompiled final : public Normalizer {
   }
 
   Charsmap map_;
-  std::array<bool, 128> stays_{};  // characters of ASCII
+  std::array<bool, 128> unchanged_{};  // [ASCII characters]
 };
 
 }  // namespace
 
-NormalizerPtr make_precompiled(const PartConfig& config) {
+Charsmap::Charsmap(const PartConfig& where, std::string_view base64)
+    : place_(fmt::format("{}: {}", where.file(), shown(where.pointer()))) {
+  const std::optional<std::string> bytes = from_base64(base64);
+  if (!bytes)
+    where.refuse("", "expected base64, found other characters or a length that is not a multiple of 4");
+  if (bytes->size() < kUnitSize) {
+    where.refuse("", fmt::format("expected a charsmap, found {} bytes", bytes->size()));
+  }
+  const std::size_t size = little_endian(*bytes);
+  const std::string_view rest = std::string_view(*bytes).substr(kUnitSize);
+  if (size > rest.size() || size % kUnitSize != 0 || size == 0) {
+    where.refuse("", fmt::format("the trie needs {} bytes, but {} bytes follow its size", size, rest.size()));
+  }
+  units_.reserve(size / kUnitSize);
+  for (std::size_t at = 0; at < size; at += kUnitSize) units_.push_back(little_endian(rest.substr(at)));
+  replacements_ = rest.substr(size);
+  if (!is_utf8(replacements_)) where.refuse("", "the replacements of the charsmap are not UTF-8");
+}
+
+void Charsmap::damaged() const {
+  fail(Status::bad_input, "{}: the charsmap has an offset outside of itself; the file is damaged", place_);
+}
+
+std::uint32_t Charsmap::unit(std::size_t at) const {
+  if (at >= units_.size()) damaged();
+  return units_[at];
+}
+
+std::optional<std::string_view> Charsmap::find(std::string_view text) const {
+  std::size_t at = offset(units_[0]);
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte == 0) return std::nullopt;
+    at ^= byte;
+    const std::uint32_t node = unit(at);
+    if (label(node) != byte) return std::nullopt;
+    at ^= offset(node);
+    if (!has_leaf(node)) continue;
+    const std::size_t begin = leaf_value(unit(at));
+    if (begin > replacements_.size()) damaged();
+    const std::string_view replacement = std::string_view(replacements_).substr(begin);
+    if (!replacement.empty() && (static_cast<unsigned char>(replacement[0]) & 0xC0U) == 0x80U) damaged();
+    return replacement.substr(0, replacement.find('\0'));
+  }
+  return std::nullopt;
+}
+
+TextStep make_precompiled(const PartConfig& config) {
   const PartConfig map = config.at("precompiled_charsmap");
-  return std::make_unique<Precompiled>(Charsmap(map, config.string("precompiled_charsmap")));
+  return Precompiled(Charsmap(map, config.string("precompiled_charsmap")));
 }
 
 }  // namespace attnctl

@@ -2,16 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <string_view>
 #include <vector>
 
 #include "tokenizer/encoding.hpp"
-#include "tokenizer/files/part_config.hpp"
+#include "tokenizer/part_config.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
 
-/// How many characters at the ends of a token are white space, or stand for a space in byte-level
+/// Number of characters at the ends of a token that are white space, or stand for a space in byte-level
 /// vocabularies.
 struct EdgeSpace {
   std::uint32_t leading = 0;
@@ -19,43 +20,38 @@ struct EdgeSpace {
 };
 [[nodiscard]] EdgeSpace edge_space(std::string_view token);
 
-/// A text's tokens on their way through the post-processors.
+/// The tokens of a text on their way through the post-processors.
 struct TokenizedText {
-  /// A token whose string is its text, not what the vocabulary has: an added one that was found, which may
-  /// hold white space beside the token itself, or one that TokenModel::verbatim() names.
+  /// A token whose string is its text instead of the vocabulary's: an added token that was found, with white
+  /// space around it, or the token of TokenModel::verbatim().
   struct Found {
     std::size_t token = 0;  // index in the encoding
     EdgeSpace space;
   };
 
   Encoding encoding;
-  std::vector<Found> found;  // by ascending token
+  std::vector<Found> found;  // in ascending order
 };
 
-/// Adds special tokens and joins the two texts of a pair.
-class PostProcessor {
- public:
-  PostProcessor() = default;
-  virtual ~PostProcessor() = default;
-  PostProcessor(const PostProcessor&) = delete;
-  PostProcessor& operator=(const PostProcessor&) = delete;
-  /// `texts` holds one, or two for a pair, when the first processor sees it. A processor may leave any number
-  /// (a template gives one a piece); a Sequence hands them to the next, and the caller joins them.
-  virtual void process(std::vector<TokenizedText>& texts) const = 0;
-  /// How many special tokens are added to one text, or to a pair.
-  [[nodiscard]] virtual std::size_t added(bool pair) const = 0;
-};
-using PostProcessorPtr = std::unique_ptr<const PostProcessor>;
+/// Adds special tokens. Takes one text, or two for a pair, and may leave any number; the caller joins them.
+using PostProcessor = std::function<void(std::vector<TokenizedText>&)>;
 
-/// Gives the string of an id, as the vocabulary has it.
-class TokenStrings {
- public:
-  virtual ~TokenStrings() = default;
-  [[nodiscard]] virtual std::string_view token(std::int64_t id) const = 0;
-};
-
-/// The post-processor that a part of tokenizer.json describes; `strings` must outlive it. Throws
+/// Returns the post-processor that a part of tokenizer.json describes. `vocabulary` must outlive it. Throws
 /// Error(bad_input).
-[[nodiscard]] PostProcessorPtr make_post_processor(const PartConfig& config, const TokenStrings& strings);
+[[nodiscard]] PostProcessor make_post_processor(const PartConfig& config, const Vocabulary& vocabulary);
+
+[[nodiscard]] PostProcessor make_template(const PartConfig& config, const Vocabulary& vocabulary);
+
+/// A special token that a post-processor adds.
+struct SpecialToken {
+  std::int64_t id = 0;
+  std::int64_t type_id = 0;
+  std::uint8_t sequence = 0;
+};
+void push_back(TokenizedText& text, const SpecialToken& token);
+
+/// Returns `value`, which `config` has under `key`, as an id from 0 to 2^32 - 1. Throws Error(bad_input).
+[[nodiscard]] std::int64_t read_id(const PartConfig& config, std::string_view key,
+                                   const PartConfig::Json& value);
 
 }  // namespace attnctl

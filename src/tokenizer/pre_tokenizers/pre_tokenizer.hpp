@@ -1,24 +1,24 @@
 #pragma once
 
-#include <memory>
+#include <cstddef>
+#include <string>
+#include <string_view>
 
-#include "tokenizer/files/part_config.hpp"
-#include "tokenizer/models/piece_text.hpp"
+#include "tokenizer/part_config.hpp"
+#include "tokenizer/piece_text.hpp"
 
 namespace attnctl {
 
-/// Cuts the text pieces further; some rewrite them as well. Holds no state between calls: workers share it.
-class PreTokenizer {
- public:
-  PreTokenizer() = default;
-  virtual ~PreTokenizer() = default;
-  PreTokenizer(const PreTokenizer&) = delete;
-  PreTokenizer& operator=(const PreTokenizer&) = delete;
-  virtual void cut(PieceText& text) const = 0;
-};
-using PreTokenizerPtr = std::unique_ptr<const PreTokenizer>;
+/// Returns the pre-tokenizer that a part of tokenizer.json describes. Throws Error(bad_input).
+[[nodiscard]] TextStep make_pre_tokenizer(const PartConfig& config);
 
-/// The pre-tokenizer that a part of tokenizer.json describes. Throws Error(bad_input).
-[[nodiscard]] PreTokenizerPtr make_pre_tokenizer(const PartConfig& config);
+[[nodiscard]] TextStep make_split(const PartConfig& config);
+[[nodiscard]] TextStep make_punctuation(const PartConfig& config);
+[[nodiscard]] TextStep make_digits(const PartConfig& config);
+[[nodiscard]] TextStep make_character_delimiter(const PartConfig& config);
+[[nodiscard]] TextStep make_metaspace(const PartConfig& config);
+
+/// Returns the string under a key, which must be one code point. Throws Error(bad_input).
+[[nodiscard]] std::string read_character(const PartConfig& config, std::string_view key);
 
 }  // namespace attnctl

@@ -13,15 +13,14 @@
 #include <unicode/utf16.h>
 
 #include "base/error.hpp"
-#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
 
-// The year of the reference's tables. By Unicode's stability policy the forms of characters that were there
-// have not changed since; those that came later have no mapping and class 0 for it.
-constexpr unsigned tables_version = 9;
-constexpr std::int32_t longest_decomposition = 64;  // UTF-16 units; the longest has 18
+// The Unicode version of the reference. By Unicode's stability policy the normal forms of its characters have
+// not changed since. The reference has no mapping and combining class 0 for later characters.
+constexpr unsigned kReferenceVersion = 9;
+constexpr std::int32_t kLongestDecomposition = 64;  // UTF-16 units; the longest has 18
 
 using Instance = const UNormalizer2* (*)(UErrorCode*);
 
@@ -33,7 +32,7 @@ const UNormalizer2* instance(Instance get) {
 }
 
 bool is_known(char32_t c) {
-  return unicode::is_as_old_as(c, tables_version);
+  return unicode::is_as_old_as(c, kReferenceVersion);
 }
 
 std::uint8_t combining_class(char32_t c) {
@@ -43,10 +42,10 @@ std::uint8_t combining_class(char32_t c) {
 }
 
 void decompose(const UNormalizer2* normalizer, char32_t c, std::vector<ChangedCharacter>& out) {
-  std::array<UChar, longest_decomposition> units{};
+  std::array<UChar, kLongestDecomposition> units{};
   UErrorCode status = U_ZERO_ERROR;
   const std::int32_t size = unorm2_getDecomposition(normalizer, static_cast<UChar32>(c), units.data(),
-                                                    longest_decomposition, &status);
+                                                    kLongestDecomposition, &status);
   if (size < 0 || U_FAILURE(status) || !is_known(c)) {
     out.push_back({c, 0});
     return;
@@ -59,7 +58,7 @@ void decompose(const UNormalizer2* normalizer, char32_t c, std::vector<ChangedCh
   }
 }
 
-/// Sorts marks by their classes, between characters of class 0.
+/// Sorts the marks between two characters of combining class 0 by their classes.
 void order_marks(std::vector<ChangedCharacter>& run) {
   const auto is_starter = [](const ChangedCharacter& x) { return combining_class(x.c) == 0; };
   for (auto first = run.begin(); first != run.end();) {
@@ -77,7 +76,7 @@ char32_t composed(const UNormalizer2* normalizer, char32_t a, char32_t b) {
   return pair >= 0 && is_known(static_cast<char32_t>(pair)) ? static_cast<char32_t>(pair) : 0;
 }
 
-/// Ideographs and the like: most of Unicode, and none of them has a mapping.
+/// Returns whether the block at `first` has only ideographs and the like, which have no mappings.
 bool has_no_mappings(char32_t first) {
   return (first >= 0x3400 && first < 0xA000) || (first >= 0x17000 && first < 0x1B000) ||
          (first >= 0x20000 && first < 0x2F800) || first >= 0x30000;
@@ -85,25 +84,15 @@ bool has_no_mappings(char32_t first) {
 
 }  // namespace
 
-const NormalForm& NormalForm::get(Kind kind) {
-  switch (kind) {
-    case nfc: {
-      static const NormalForm form(nfc);
-      return form;
-    }
-    case nfd: {
-      static const NormalForm form(nfd);
-      return form;
-    }
-    case nfkc: {
-      static const NormalForm form(nfkc);
-      return form;
-    }
-    case nfkd:
-      break;
-  }
-  static const NormalForm form(nfkd);
+template <NormalForm::Kind kind>
+const NormalForm& NormalForm::get() {
+  static const NormalForm form(kind);
   return form;
+}
+
+const NormalForm& NormalForm::get(Kind kind) {
+  constexpr const NormalForm& (*kForms[])() = {get<nfc>, get<nfd>, get<nfkc>, get<nfkd>};
+  return kForms[kind]();
 }
 
 NormalForm::NormalForm(Kind kind) : kind_(kind) {
@@ -121,17 +110,17 @@ NormalForm::NormalForm(Kind kind) : kind_(kind) {
                                  {unorm2_getNFKCInstance, UCHAR_NFKC_QUICK_CHECK},
                                  {unorm2_getNFKDInstance, UCHAR_NFKD_QUICK_CHECK}};
   Making making{instance(rows[kind].instance), rows[kind].quick_check,
-                std::vector<std::uint8_t>(unicode::code_points, 0)};
+                std::vector<std::uint8_t>(unicode::kCodePoints, 0)};
   u_enumCharTypes(
       [](const void* context, UChar32 first, UChar32 limit, UCharCategory category) -> UBool {
-        auto& made = *static_cast<Making*>(const_cast<void*>(context));  // ICU's way to hand it through
+        auto& made = *static_cast<Making*>(const_cast<void*>(context));
         constexpr std::uint32_t bare = U_GC_CN_MASK | U_GC_CC_MASK | U_GC_CO_MASK | U_GC_CS_MASK;
         if ((bare >> static_cast<unsigned>(category) & 1U) != 0) return true;
         if (has_no_mappings(static_cast<char32_t>(first))) return true;
         for (UChar32 c = first; c < limit; ++c) {
           std::uint8_t bits = 0;
-          if (u_getIntPropertyValue(c, made.quick_check) == UNORM_NO) bits |= changes_bit;
-          if (unorm2_hasBoundaryBefore(made.normalizer, c) == 0) bits |= joins_bit;
+          if (u_getIntPropertyValue(c, made.quick_check) == UNORM_NO) bits |= kChanges;
+          if (unorm2_hasBoundaryBefore(made.normalizer, c) == 0) bits |= kJoins;
           if (bits != 0 && is_known(static_cast<char32_t>(c))) made.bits[static_cast<std::size_t>(c)] = bits;
         }
         return true;
@@ -151,15 +140,15 @@ void NormalForm::apply(std::span<const char32_t> run, std::vector<ChangedCharact
 
 void NormalForm::compose(std::vector<ChangedCharacter>& run) const {
   const UNormalizer2* normalizer = instance(unorm2_getNFCInstance);
-  constexpr std::size_t none = static_cast<std::size_t>(-1);
+  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   std::size_t kept = 0;
-  std::size_t starter = none;  // place of the last character of class 0
-  int last_class = 0;          // of the last one kept behind the starter; 0: nothing is
+  std::size_t starter = kNone;  // index of the last character of class 0
+  int last_class = 0;           // class of the last mark kept after the starter; 0: there is none
   for (std::size_t i = 0; i < run.size(); ++i) {
     const ChangedCharacter mark = run[i];
     const int mark_class = combining_class(mark.c);
-    // A character of the same class, or of none, between the two keeps them apart.
-    const bool reaches = starter != none && (last_class == 0 || last_class < mark_class);
+    // A mark of the same or a higher class in between blocks the composition.
+    const bool reaches = starter != kNone && (last_class == 0 || last_class < mark_class);
     const char32_t pair = reaches ? composed(normalizer, run[starter].c, mark.c) : 0;
     if (pair != 0) {
       run[starter] = {pair, run[starter].change + mark.change - 1};

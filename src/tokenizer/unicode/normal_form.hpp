@@ -1,41 +1,43 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "tokenizer/unicode/code_point_table.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 
-/// A character of a rewritten text, and how many characters of the old text it takes up: 1 - change of them
-/// where change <= 0 (its origin is the first), none where it is 1 (its origin is that of the one before).
+/// A character of a normalized text. It replaces 1 - change characters of the old text and has the origin of
+/// the first of them; with change 1 it replaces none and has the origin of the character before it.
 struct ChangedCharacter {
   char32_t c = 0;
   int change = 0;
 };
 
-/// NFC, NFD, NFKC or NFKD of Unicode 9, as the reference has them: characters that came later are left alone.
+/// NFC, NFD, NFKC or NFKD of Unicode 9, the version of the reference. Later characters stay unchanged.
+///
+/// A text is normalized run by run. A run is a character and the characters after it that join it.
 class NormalForm {
  public:
   enum Kind { nfc, nfd, nfkc, nfkd };
   static const NormalForm& get(Kind kind);
 
-  /// A run is a character and all after it that join it; a run of one that does not change stays as it is.
-  /// The form of a text is that of its runs.
-  [[nodiscard]] bool changes(char32_t c) const { return (bits_(c) & changes_bit) != 0; }
-  [[nodiscard]] bool joins(char32_t c) const { return (bits_(c) & joins_bit) != 0; }
+  /// Returns whether a run of only `c` changes.
+  [[nodiscard]] bool changes(char32_t c) const { return (bits_(c) & kChanges) != 0; }
+  /// Returns whether `c` joins the run before it.
+  [[nodiscard]] bool joins(char32_t c) const { return (bits_(c) & kJoins) != 0; }
 
-  /// Replaces `out` by the form of a run of characters.
+  /// Normalizes a run of characters; replaces the content of `out`.
   void apply(std::span<const char32_t> run, std::vector<ChangedCharacter>& out) const;
 
  private:
+  template <Kind kind>
+  static const NormalForm& get();
   explicit NormalForm(Kind kind);
   void compose(std::vector<ChangedCharacter>& run) const;
-  static constexpr std::uint8_t changes_bit = 1;
-  static constexpr std::uint8_t joins_bit = 2;
+  static constexpr std::uint8_t kChanges = 1;
+  static constexpr std::uint8_t kJoins = 2;
   Kind kind_;
   unicode::CodePointTable<std::uint8_t> bits_;
 };

@@ -1,17 +1,49 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/unicode/code_point_table.hpp"
-
 namespace attnctl::unicode {
 
-/// The code point at byte `i` of well-formed UTF-8; `i` moves behind it.
+inline constexpr std::size_t kCodePoints = 0x110000;
+
+/// A value for every code point. Equal blocks of 256 code points are stored once.
+template <typename T>
+class CodePointTable {
+ public:
+  CodePointTable() = default;
+  /// `all` holds one value per code point.
+  explicit CodePointTable(const std::vector<T>& all) {
+    block_.reserve(kCodePoints / kBlock);
+    for (std::size_t begin = 0; begin < kCodePoints; begin += kBlock) {
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto last = first + static_cast<std::ptrdiff_t>(kBlock);
+      const bool same =
+          !values_.empty() && std::equal(first, last, values_.end() - static_cast<std::ptrdiff_t>(kBlock));
+      if (!same) values_.insert(values_.end(), first, last);
+      block_.push_back(static_cast<std::uint16_t>(values_.size() / kBlock - 1));
+    }
+  }
+
+  /// Returns the value of `c`, which is at most U+10FFFF.
+  [[nodiscard]] T operator()(char32_t c) const {
+    return values_[std::size_t{block_[c >> kBlockBits]} << kBlockBits | (c & (kBlock - 1))];
+  }
+
+ private:
+  static constexpr unsigned kBlockBits = 8;
+  static constexpr std::size_t kBlock = std::size_t{1} << kBlockBits;
+  std::vector<std::uint16_t> block_;  // [kCodePoints / kBlock]: number of the block in values_
+  std::vector<T> values_;             // [distinct blocks * kBlock]
+};
+
+/// Returns the code point at byte `i` of well-formed UTF-8 and moves `i` to the next one.
 inline char32_t next(std::string_view text, std::size_t& i) {
   const auto byte = [&](std::size_t k) { return static_cast<char32_t>(static_cast<unsigned char>(text[k])); };
   const char32_t lead = byte(i);
@@ -34,10 +66,20 @@ inline char32_t next(std::string_view text, std::size_t& i) {
   return point;
 }
 
-/// The code point that ends before byte `i` > 0; `i` moves to where it begins.
+/// Returns the code point that ends before byte `i` > 0 and moves `i` to its first byte.
 char32_t previous(std::string_view text, std::size_t& i);
 
-/// UTF-8 of one code point, without an allocation.
+inline bool is_ascii(char byte) {
+  return static_cast<unsigned char>(byte) < 0x80;
+}
+
+/// Returns the end of the ASCII bytes that start at `begin`.
+inline std::size_t ascii_end(std::string_view text, std::size_t begin, std::size_t end) {
+  while (begin < end && is_ascii(text[begin])) ++begin;
+  return begin;
+}
+
+/// The UTF-8 of one code point, without an allocation.
 class Utf8 {
  public:
   explicit Utf8(char32_t c);
@@ -50,60 +92,49 @@ class Utf8 {
 
 void append(std::string& text, char32_t c);
 
-/// Sets of code points that the parts of a tokenizer ask for. Each follows the Unicode version that the
-/// reference (Hugging Face tokenizers 0.23.3) has there, as told in unicode.cpp.
+/// Sets of code points that tokenizers use. The reference (Hugging Face tokenizers 0.23.3) takes each from a
+/// library with its own version of Unicode.
 enum Class : std::uint16_t {
-  white_space = 1U << 0U,       // White_Space, for cutting, stripping and \s alike
+  white_space = 1U << 0U,       // White_Space
   bert_punctuation = 1U << 1U,  // ASCII symbols and general category P, Unicode 8
-  word = 1U << 2U,              // \w of "Whitespace" and of single_word, Unicode 16
-  number = 1U << 3U,            // N of "Digits", Unicode 17
+  word = 1U << 2U,              // \w of the pre-tokenizer Whitespace and of single_word, Unicode 16
+  number = 1U << 3U,            // N in the pre-tokenizer Digits, Unicode 17
   regex_letter = 1U << 4U,      // \p{L} of regular expressions, Unicode 16
   regex_number = 1U << 5U,      // \p{N} of regular expressions, Unicode 16
-  bert_mark = 1U << 6U,         // Mn that BertNormalizer's strip_accents drops, Unicode 8
-  bert_dropped = 1U << 7U,      // what BertNormalizer's clean_text drops, Unicode 8
-  cjk = 1U << 8U,               // what BertNormalizer puts spaces round
-  mark = 1U << 9U,              // M that StripAccents drops, Unicode 9
+  bert_mark = 1U << 6U,         // Mn, which strip_accents of BertNormalizer drops, Unicode 8
+  bert_dropped = 1U << 7U,      // dropped by clean_text of BertNormalizer, Unicode 8
+  cjk = 1U << 8U,               // characters that BertNormalizer surrounds with spaces
+  mark = 1U << 9U,              // M, which StripAccents drops, Unicode 9
   regex_capital = 1U << 10U,    // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], Unicode 16
   regex_small = 1U << 11U,      // [\p{Ll}\p{Lm}\p{Lo}\p{M}], Unicode 16
 };
 
-/// The bits of Class that hold for every code point; made once, from ICU.
+/// Returns the Class bits of every code point.
 const CodePointTable<std::uint16_t>& classes();
 
-inline bool is(char32_t c, Class of) {
-  return (classes()(c) & of) != 0;
+inline bool is(char32_t c, Class set) {
+  return (classes()(c) & set) != 0;
 }
 inline bool is_white_space(char32_t c) {
   return is(c, white_space);
 }
-inline bool is_bert_punctuation(char32_t c) {
-  return is(c, bert_punctuation);
-}
-inline bool is_word(char32_t c) {
-  return is(c, word);
-}
-inline bool is_number(char32_t c) {
-  return is(c, number);
-}
 
-/// Lowercase of a code point by itself, Unicode 17. U+0130 alone becomes two, U+0069 U+0307: the first is
-/// given.
+/// Returns the lowercase of one code point (Unicode 17). U+0130 has two, U+0069 U+0307; returns the first.
 char32_t to_lower(char32_t c);
-inline constexpr char32_t dotted_capital_i = 0x130;
-inline constexpr char32_t dot_above = 0x307;
+inline constexpr char32_t kDottedCapitalI = 0x130;
+inline constexpr char32_t kDotAbove = 0x307;
 
-/// Was the code point assigned in this version of Unicode?
+/// Returns whether the code point was assigned in this version of Unicode.
 bool is_as_old_as(char32_t c, unsigned version);
 
-/// General category in Unicode 16 (a UCharCategory of ICU).
-std::int8_t category(char32_t c);
-
-/// Code points whose category in Unicode 16 is not the one that ICU 72 (Unicode 15) gives.
-struct CategoryRange {
+/// Code points that differ between ICU 72 (Unicode 15) and Unicode 16.
+struct LaterRange {
   char32_t first;
   char32_t last;
-  std::int8_t category;
+  std::int8_t category;          // a UCharCategory
+  std::int32_t script = -1;      // a UScriptCode; -1: unchanged, or a script that ICU 72 lacks
+  bool alphabetic_mark = false;  // a mark with the property Alphabetic
 };
-const std::vector<CategoryRange>& later_categories();
+std::span<const LaterRange> later_ranges();
 
 }  // namespace attnctl::unicode

@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "formats/json/json_events.hpp"
+#include "base/files/mapped_file.hpp"
+#include "base/shown.hpp"
+#include "base/utf8.hpp"
+#include "tokenizer/files/tokenizer_config.hpp"
+#include "tokenizer/files/tokenizer_file.hpp"
+#include "tokenizer/unicode/unicode.hpp"
+
+// The files of models without tokenizer.json: vocab.json with merges.txt (byte-level BPE), and vocab.txt
+// (BERT).
+namespace attnctl {
+namespace {
+
+/// Reads {"token": id, ...}.
+class VocabularyJson final : public JsonEvents {
+ public:
+  explicit VocabularyJson(TokenizerFile& file) : file_(file) {}
+
+ private:
+  void on_begin(Container container) override {
+    if (depth() > 0 || container != Container::object) refuse("need an object of ids");
+  }
+  void on_end(Container /*container*/) override {}
+  void on_key(std::string& key) override { file_.vocabulary.push_back({std::move(key), 0, 0}); }
+  void on_scalar(const JsonScalar& scalar) override {
+    const auto* id = std::get_if<std::uint64_t>(&scalar);
+    if (depth() == 0 || id == nullptr || *id > kLargestTokenId) {
+      refuse(fmt::format("got {}, need an id, an integer from 0 to {}", describe(scalar), kLargestTokenId));
+    }
+    file_.vocabulary.back().id = static_cast<std::int32_t>(*id);
+  }
+
+  TokenizerFile& file_;
+};
+
+/// Reads "left right" on each line. Skips lines that start with #version.
+void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
+  const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
+  std::string_view rest = text;
+  for (std::size_t number = 1; !rest.empty(); ++number) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.starts_with("#version")) continue;
+    const std::size_t space = line.find(' ');
+    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
+      fail(Status::bad_input, "{}: line {}: got {}, need two tokens with a space between",
+           escaped(path.string()), number, in_quotes(line));
+    }
+    file.merges.add(line.substr(0, space), line.substr(space + 1));
+  }
+}
+
+/// Returns whether the model surrounds texts with <s> and </s> (RoBERTa, BART) instead of generating them
+/// (GPT-2).
+bool is_roberta(const TokenizerFile& file, const TokenizerConfig& config) {
+  if (config.options().has("tokenizer_class")) {
+    return !config.options().string("tokenizer_class").starts_with("GPT2Tokenizer");
+  }
+  const TokenTable table(file.vocabulary);
+  const auto has = [&](std::string_view token) { return table.find(token) >= 0; };
+  return has("<s>") && has("</s>") && has("<mask>") && !has("<|endoftext|>");
+}
+
+void set_defaults(TokenizerConfig& config, bool roberta) {
+  if (!roberta) {
+    for (const char* role : {"bos_token", "eos_token", "unk_token"})
+      config.set_default(role, "<|endoftext|>");
+    return;
+  }
+  config.set_default("bos_token", "<s>");
+  config.set_default("eos_token", "</s>");
+  config.set_default("sep_token", "</s>");
+  config.set_default("cls_token", "<s>");
+  config.set_default("unk_token", "<unk>");
+  config.set_default("pad_token", "<pad>");
+  config.set_default("mask_token", "<mask>");
+}
+
+void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bool roberta) {
+  const PartConfig options = config.options();
+  const bool space = options.boolean("add_prefix_space", false);
+  file.parts["pre_tokenizer"] = {
+      {"type", "ByteLevel"}, {"add_prefix_space", space}, {"trim_offsets", true}, {"use_regex", true}};
+  file.parts["decoder"] = byte_level_decoder();
+  if (roberta) {
+    const std::string begin = config.token("cls_token");
+    const std::string end = config.token("sep_token");
+    file.parts["post_processor"] = {{"type", "RobertaProcessing"},
+                                    {"sep", {end, id_of(file, end)}},
+                                    {"cls", {begin, id_of(file, begin)}},
+                                    {"trim_offsets", options.boolean("trim_offsets", true)},
+                                    {"add_prefix_space", space}};
+    return;
+  }
+  const bool begin = options.boolean("add_bos_token", false);
+  const bool end = options.boolean("add_eos_token", false);
+  file.parts["post_processor"] =
+      make_template(file, begin ? config.token("bos_token") : "", end ? config.token("eos_token") : "");
+}
+
+/// Returns a line without white space at its end.
+std::string_view trimmed(std::string_view line) {
+  while (!line.empty()) {
+    std::size_t begin = line.size();
+    if (!unicode::is_white_space(unicode::previous(line, begin))) break;
+    line = line.substr(0, begin);
+  }
+  return line;
+}
+
+void require_utf8(const TokenizerFile& file, std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_sequence_length(text.substr(i));
+    if (length == 0) fail(Status::bad_input, "{}: @byte {}: not UTF-8", file.name, i);
+    i += length;
+  }
+}
+
+/// Reads one token per line. The id is the number of the line; a repeated token has the last one.
+void read_lines(TokenizerFile& file, std::string_view text) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  std::size_t number = 0;
+  for (; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view token = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (number > kLargestTokenId) fail(Status::bad_input, "{}: got too many lines", file.name);
+    const auto [place, is_new] = places.try_emplace(token, file.vocabulary.size());
+    if (is_new) file.vocabulary.push_back({std::string(token), 0, 0});
+    file.vocabulary[place->second].id = static_cast<std::int32_t>(number);
+  }
+}
+
+void set_bert_parts(TokenizerFile& file, TokenizerConfig& config) {
+  const PartConfig options = config.options();
+  nlohmann::ordered_json accents = nullptr;
+  if (const auto strip = options.optional_boolean("strip_accents")) accents = *strip;
+  file.parts["normalizer"] = {{"type", "BertNormalizer"},
+                              {"clean_text", true},
+                              {"handle_chinese_chars", options.boolean("tokenize_chinese_chars", true)},
+                              {"strip_accents", std::move(accents)},
+                              {"lowercase", options.boolean("do_lower_case", true)}};
+  file.parts["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+  file.parts["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
+  file.parts["model"]["unk_token"] = config.token("unk_token");
+  file.parts["model"]["continuing_subword_prefix"] = "##";
+  file.parts["model"]["max_input_chars_per_word"] = 100U;
+  const std::string begin = config.token("cls_token");
+  const std::string end = config.token("sep_token");
+  file.parts["post_processor"] =
+      make_template(file, {{begin}, {"$A"}, {end}}, {{begin}, {"$A"}, {end}, {"$B", 1}, {end, 1}});
+}
+
+}  // namespace
+
+TokenizerFile read_vocab_json(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted) {
+  TokenizerFile file;
+  file.name = escaped(path.string());
+  const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
+  VocabularyJson(file).parse({.file = file.name, .text = text});
+  file.parts["model"]["type"] = "BPE";
+  bool roberta = false;
+  if (wanted == Wanted::tokenizer) {
+    check_class(config, "vocab.json",
+                {"GPT2Tokenizer", "RobertaTokenizer", "BartTokenizer", "LongformerTokenizer", "LEDTokenizer",
+                 "MvpTokenizer"});
+    read_merges_txt(file, path.parent_path() / "merges.txt");
+    roberta = is_roberta(file, config);
+    set_defaults(config, roberta);
+  }
+  add_tokens(file, config);
+  check_vocabulary(file);
+  if (wanted == Wanted::tokenizer) set_byte_level_parts(file, config, roberta);
+  return file;
+}
+
+TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted) {
+  if (wanted == Wanted::tokenizer) {
+    check_class(config, "vocab.txt",
+                {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer",
+                 "SqueezeBertTokenizer", "LayoutLMTokenizer", "ConvBertTokenizer", "LxmertTokenizer"});
+    config.set_default("unk_token", "[UNK]");
+    config.set_default("sep_token", "[SEP]");
+    config.set_default("pad_token", "[PAD]");
+    config.set_default("cls_token", "[CLS]");
+    config.set_default("mask_token", "[MASK]");
+  }
+  TokenizerFile file;
+  file.name = escaped(path.string());
+  const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
+  require_utf8(file, text);
+  read_lines(file, text);
+  file.parts["model"]["type"] = "WordPiece";
+  add_tokens(file, config);
+  check_vocabulary(file);
+  if (wanted == Wanted::tokenizer) set_bert_parts(file, config);
+  return file;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,204 @@
+#include "tokenizer/regex/word_cutter.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace attnctl {
+namespace {
+
+using Letters = WordRules::Letters;
+using Tail = WordRules::Tail;
+
+constexpr std::uint16_t kAny = 0xFFFF;
+constexpr std::uint16_t kLetter = unicode::regex_letter;
+constexpr std::uint16_t kNumber = unicode::regex_number;
+constexpr std::uint16_t kNoClass = 1U << 15U;  // added to every character, so that kAny finds it
+constexpr std::uint16_t kNotPunctuation = unicode::white_space | kLetter | kNumber;
+
+bool is_newline(char c) {
+  return c == '\r' || c == '\n';
+}
+
+/// An expression with possessive quantifiers that matches the same as one of the rules.
+constexpr std::string_view kPossessivePattern =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
+constexpr WordRules kPossessiveRules = {Letters::after_any, true, 3, Tail::newlines, true};
+
+}  // namespace
+
+std::string WordRules::pattern() const {
+  constexpr std::string_view capital = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])";
+  constexpr std::string_view small = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
+  const std::string endings = letters == Letters::after_space ? "'s|'t|'re|'ve|'m|'ll|'d"
+                              : contractions                  ? "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+                                                              : "";
+  const std::string before = R"([^\r\n\p{L}\p{N}]?)";
+  std::string text;
+  if (letters == Letters::cased) {
+    const std::string ending = contractions ? endings + '?' : "";
+    text = before;
+    text.append(capital).append("*").append(small).append("+").append(ending).append("|");
+    text.append(before).append(capital).append("+").append(small).append("*").append(ending);
+  } else {
+    if (contractions) text = endings + '|';
+    text += letters == Letters::after_space ? " ?" : before;
+    text += R"(\p{L}+)";
+  }
+  text += digits == 0 ? R"(| ?\p{N}+)" : digits == 1 ? R"(|\p{N})" : R"(|\p{N}{1,3})";
+  text += R"(| ?[^\s\p{L}\p{N}]+)";
+  if (tail != Tail::none) text += tail == Tail::newlines ? R"([\r\n]*)" : R"([\r\n/]*)";
+  if (newlines) text += R"(|\s*[\r\n]+)";
+  return text + R"(|\s+(?!\S)|\s+)";
+}
+
+std::optional<WordRules> WordRules::of(std::string_view pattern) {
+  if (pattern == kPossessivePattern) return kPossessiveRules;
+  for (const Letters letters : {Letters::after_space, Letters::after_any, Letters::cased}) {
+    for (const bool contractions : {true, false}) {
+      for (const unsigned digits : {0U, 1U, 3U}) {
+        for (const Tail tail : {Tail::none, Tail::newlines, Tail::newlines_and_slashes}) {
+          for (const bool newlines : {true, false}) {
+            const WordRules rules{letters, contractions, digits, tail, newlines};
+            if (rules.pattern() == pattern) return rules;
+          }
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+WordCutter::WordCutter(const WordRules& rules) : rules_(rules), classes_(unicode::classes()) {
+  for (std::size_t i = 0; i < ascii_.size(); ++i) ascii_[i] = classes_(static_cast<char32_t>(i));
+}
+
+std::size_t WordCutter::run(std::string_view text, std::size_t i, std::uint16_t with,
+                            std::uint16_t without) const {
+  while (i < text.size()) {
+    std::size_t after = i;
+    const auto found = static_cast<std::uint16_t>(bits(text, after) | kNoClass);
+    if ((found & with) == 0 || (found & without) != 0) break;
+    i = after;
+  }
+  return i;
+}
+
+std::size_t WordCutter::contraction(std::string_view text, std::size_t i) const {
+  if (!rules_.contractions || i == text.size() || text[i] != '\'') return i;
+  const bool any_case = rules_.letters != Letters::after_space;
+  std::string_view rest = text.substr(i + 1);
+  if (any_case && rest.starts_with("\u017F")) return i + 3;  // \u017F is a long s
+  const auto letter = [&](std::size_t at) {
+    const char c = at < rest.size() ? rest[at] : '\0';
+    return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c + 0x20) : c;
+  };
+  const char first = letter(0);
+  if (first == 's' || first == 't' || first == 'm' || first == 'd') return i + 2;
+  const char second = letter(1);
+  const bool two = (first == 'l' && second == 'l') || ((first == 'r' || first == 'v') && second == 'e');
+  return two ? i + 3 : i;
+}
+
+std::size_t WordCutter::letters(std::string_view text, std::size_t i) const {
+  std::size_t after = i;
+  const std::uint16_t first = bits(text, after);
+  if ((first & kLetter) != 0) return run(text, after, kLetter, 0);
+  const bool taken = rules_.letters == Letters::after_space ? text[i] == ' '
+                                                            : !is_newline(text[i]) && (first & kNumber) == 0;
+  if (!taken) return i;
+  const std::size_t end = run(text, after, kLetter, 0);
+  return end > after ? end : i;
+}
+
+std::size_t WordCutter::capitals_and_smalls(std::string_view text, std::size_t i) const {
+  std::size_t last_small = i;  // end of the last capital that is also in the set of small letters
+  std::size_t end = i;
+  while (end < text.size()) {
+    std::size_t after = end;
+    const std::uint16_t found = bits(text, after);
+    if ((found & unicode::regex_capital) == 0) break;
+    end = after;
+    if ((found & unicode::regex_small) != 0) last_small = end;
+  }
+  const std::size_t smalls = run(text, end, unicode::regex_small, 0);
+  return smalls > end ? smalls : last_small;
+}
+
+std::size_t WordCutter::capitals(std::string_view text, std::size_t i) const {
+  const std::size_t end = run(text, i, unicode::regex_capital, 0);
+  return end > i ? run(text, end, unicode::regex_small, 0) : i;
+}
+
+std::size_t WordCutter::cased(std::string_view text, std::size_t i) const {
+  std::size_t after = i;
+  const bool before = !is_newline(text[i]) && (bits(text, after) & (kLetter | kNumber)) == 0;
+  const auto found = [&](std::size_t begin, std::size_t end) {
+    return end > begin ? contraction(text, end) : 0;
+  };
+  if (before) {
+    if (const std::size_t end = found(after, capitals_and_smalls(text, after))) return end;
+  }
+  if (const std::size_t end = found(i, capitals_and_smalls(text, i))) return end;
+  if (before) {
+    if (const std::size_t end = found(after, capitals(text, after))) return end;
+  }
+  const std::size_t end = found(i, capitals(text, i));
+  return end > 0 ? end : i;
+}
+
+std::size_t WordCutter::digits(std::string_view text, std::size_t i) const {
+  if (rules_.digits == 0) {
+    const std::size_t begin = text[i] == ' ' ? i + 1 : i;
+    const std::size_t end = run(text, begin, kNumber, 0);
+    return end > begin ? end : i;
+  }
+  std::size_t end = i;
+  for (unsigned count = 0; count < rules_.digits && end < text.size(); ++count) {
+    std::size_t after = end;
+    if ((bits(text, after) & kNumber) == 0) break;
+    end = after;
+  }
+  return end;
+}
+
+std::size_t WordCutter::punctuation(std::string_view text, std::size_t i) const {
+  const std::size_t begin = text[i] == ' ' ? i + 1 : i;
+  std::size_t end = run(text, begin, kAny, kNotPunctuation);
+  if (end == begin) return i;
+  const bool slashes = rules_.tail == Tail::newlines_and_slashes;
+  const auto in_tail = [&](char c) { return is_newline(c) || (slashes && c == '/'); };
+  while (rules_.tail != Tail::none && end < text.size() && in_tail(text[end])) ++end;
+  return end;
+}
+
+std::size_t WordCutter::white_space(std::string_view text, std::size_t i) const {
+  const std::size_t end = run(text, i, unicode::white_space, 0);
+  if (rules_.newlines) {
+    const std::size_t newline = text.substr(i, end - i).find_last_of("\r\n");
+    if (newline != std::string_view::npos) return i + newline + 1;
+  }
+  if (end == text.size()) return end;
+  // Leaves the last white space to the next word, unless it is the only one.
+  std::size_t last = end;
+  unicode::previous(text, last);
+  return last > i ? last : end;
+}
+
+std::size_t WordCutter::end(std::string_view text, std::size_t i) const {
+  std::size_t end = i;
+  if (rules_.letters == Letters::cased) {
+    end = cased(text, i);
+  } else {
+    end = contraction(text, i);
+    if (end == i) end = letters(text, i);
+  }
+  if (end == i) end = digits(text, i);
+  if (end == i) end = punctuation(text, i);
+  return end > i ? end : white_space(text, i);
+}
+
+}  // namespace attnctl
