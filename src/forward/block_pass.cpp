@@ -291,6 +291,7 @@ void BlockPass::attend_heads(const Block& block, std::size_t index, const Projec
     if (plan.shown[heads[task]] == 0) continue;
     report_.fully_masked.add(reports[task].fully_masked, {index, heads[task]});
     report_.non_finite.add(reports[task].non_finite, {index, heads[task]});
+    report_.infinite_score.add(reports[task].infinite_score, {index, heads[task]});
   }
 }
 

@@ -36,7 +36,7 @@ struct PassReport {
 
     void add(const RowCount& rows, HeadId of_head);
   };
-  Finding fully_masked, non_finite;
+  Finding fully_masked, non_finite, infinite_score;
 };
 
 /// Takes blocks through the layers of the plan. One object serves all blocks, so that memory is taken once;

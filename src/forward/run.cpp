@@ -24,6 +24,11 @@ void warn(const forward::PassReport& report, const ModelConfig& config, const Ba
                  fmt::format("{}: the row of the pattern is not finite", place(report.non_finite)),
                  report.non_finite.count);
   }
+  if (report.infinite_score.count > 0) {
+    warnings.add("non_finite_score",
+                 fmt::format("{}: the score of a visible key is -inf", place(report.infinite_score)),
+                 report.infinite_score.count);
+  }
 }
 
 }  // namespace

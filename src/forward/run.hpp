@@ -37,7 +37,7 @@ struct Selection {
 /// One forward pass over all sequences in float32, each selected head shown to all observers panel by panel.
 /// Stops at the last layer that is wanted, there after the patterns when nothing later is needed. Refuses
 /// what the model cannot take (ids outside the vocabulary, more tokens than positions, no embedding table):
-/// Error(bad_input), before any work. Warnings: fully_masked_row, non_finite_pattern, no_output_head.
+/// Error(bad_input), before any work. Warnings: fully_masked_row, non_finite_*, no_output_head.
 void run_forward(const Model& model, const Batch& batch, const Selection& selection,
                  std::span<Observer* const> observers, RunContext& context);
 

@@ -86,8 +86,8 @@ struct Attention {
     Batch batch;
     batch.sequences.push_back(sequence);
     const forward::Block block = forward::cut_into_blocks(batch, 1).front();
-    const forward::AttentionLayer layer{config,   4,  q.view(), k.view(),  v.view(),
-                                        z.view(), {}, true,     panel_rows};
+    const forward::AttentionLayer layer{config,   4,     q.view(), k.view(),  v.view(),
+                                        z.view(), sinks, true,     panel_rows};
     forward::PanelBuffers buffers;
     buffers.reserve(block, layer);
     attnctl::Observer* const observers[] = {&collector};
@@ -101,6 +101,7 @@ struct Attention {
   AttentionConfig config;
   OwnedMatrix<float> q, k, v, z;
   Sequence sequence;
+  std::vector<float> sinks;
 };
 
 /// The definition, one number after the other, in double.
@@ -315,6 +316,33 @@ TEST_CASE("a row without visible keys is zeros, flagged and counted") {
   attention.sequence.mask.reset();
   attention.sequence.key_visible.assign(12, 0);
   CHECK(attention.run(collector, 5)[1].fully_masked.count == 12);
+}
+
+TEST_CASE("a row whose visible scores all overflow to -inf is NaN and not finite, whatever the kind") {
+  struct Row {
+    AttentionKind kind;
+    std::vector<float> sinks;
+  };
+  for (const Row& row :
+       {Row{{}, {}}, Row{{Rule::window, 8}, {}}, Row{{Rule::strided, 4}, {}}, Row{{}, {0.5F}}}) {
+    Attention attention(grouped(1, 1, false), 12, 12);
+    attention.config.kind = row.kind;
+    attention.sinks = row.sinks;
+    std::ranges::fill(attention.q.values(), -1e20F);
+    std::ranges::fill(attention.k.values(), 1e20F);
+    attention.sequence.key_visible.assign(12, 1);
+    attention.sequence.key_visible[7] = 0;
+    for (float& value : attention.q.view().row(3)) value = 0;  // its scores are 0
+    Collector collector(1, 12, 12);
+    const auto reports = attention.run(collector, 5);
+    CHECK(reports[0].fully_masked.count == 0);
+    CHECK(reports[0].non_finite.count == 11);
+    for (std::size_t i = 0; i < 12; ++i) {
+      CHECK(collector.results[0].fully_masked[i] == 0);
+      CHECK(std::isnan(collector.results[0].pattern(i, i)) == (i != 3));
+      CHECK(std::isnan(attention.z(i, 0)) == (i != 3));
+    }
+  }
 }
 
 TEST_CASE("nothing of a hidden key leaks, were it NaN or infinite") {

@@ -126,8 +126,9 @@ class HeadPass {
       const KeyRange own = visibility_.of_query(panel.first + r);
       const std::span<float> scores = panel.scores.row(r).subspan(own.first, own.size());
       close(panel, r, own);
-      finish_scores(panel.first + r, {own.first, 1, own.size()}, scores);
-      softmax(panel, r, scores, panel.pattern.row(r).subspan(own.first, own.size()));
+      const KeySteps keys{own.first, 1, own.size()};
+      finish_scores(panel.first + r, keys, scores);
+      softmax(panel, r, {&keys, 1}, scores, panel.pattern.row(r).subspan(own.first, own.size()));
     }
     if (z_.empty()) return;
     const MatrixView<const float> weights =
@@ -166,7 +167,7 @@ class HeadPass {
       finish_scores(i, part, scores);
     });
     if (layer_.scores) spread(panel.scores, -std::numeric_limits<float>::infinity());
-    softmax(panel, r, row, row);
+    softmax(panel, r, parts, row, row);
     spread(panel.pattern, 0);
     if (z_.empty()) return;
     std::fill_n(z_.row(i).begin(), z_.cols, 0.0F);
@@ -227,17 +228,38 @@ class HeadPass {
     visibility_.mask(i, keys, scores);
   }
 
-  /// Of the keys that row r sees; notes where there is none and where weights are not finite.
-  void softmax(const Panel& panel, std::size_t r, std::span<const float> scores,
-               std::span<float> weights) const {
-    const bool some_visible =
+  /// True if `test(place in the row's scores)` holds for a visible key of query i.
+  template <typename Test>
+  [[nodiscard]] bool any_visible(std::size_t i, std::span<const KeySteps> keys, const Test& test) const {
+    std::size_t place = 0;
+    for (const KeySteps& part : keys) {
+      for (std::size_t t = 0; t < part.count; ++t, ++place) {
+        if (test(place) && visibility_.sees(i, part.first + t * part.step)) return true;
+      }
+    }
+    return false;
+  }
+
+  /// Writes the weights of `keys`, whose scores follow one another. Reports a row without a visible key, and
+  /// a row that is not finite: NaN if the scores of all visible keys overflowed to -inf.
+  void softmax(const Panel& panel, std::size_t r, std::span<const KeySteps> keys,
+               std::span<const float> scores, std::span<float> weights) const {
+    const std::size_t i = panel.first + r;
+    constexpr float lowest = -std::numeric_limits<float>::infinity();
+    const bool one_overflowed =
+        layer_.scores && any_visible(i, keys, [&](std::size_t place) { return scores[place] == lowest; });
+    const bool some_finite =
         layer_.sinks.empty() ? kernels().softmax(scores, weights)
                              : softmax_with_sink(scores, layer_.sinks[head_], panel.buffers.sunk_, weights);
-    panel.masked[r] = some_visible ? 0 : 1;
-    if (!some_visible) {
-      panel.report.fully_masked.add(part_.sequence, panel.first + r);
+    const bool all_overflowed = !some_finite && any_visible(i, keys, [](std::size_t) { return true; });
+    panel.masked[r] = some_finite || all_overflowed ? 0 : 1;
+    if (all_overflowed) std::ranges::fill(weights, std::numeric_limits<float>::quiet_NaN());
+    if (panel.masked[r] != 0) {
+      panel.report.fully_masked.add(part_.sequence, i);
     } else if (!std::isfinite(weights.front())) {  // a NaN among the scores is one in every weight
-      panel.report.non_finite.add(part_.sequence, panel.first + r);
+      panel.report.non_finite.add(part_.sequence, i);
+    } else if (one_overflowed) {
+      panel.report.infinite_score.add(part_.sequence, i);
     }
   }
 

@@ -42,7 +42,7 @@ struct RowCount {
 };
 
 struct HeadReport {
-  RowCount fully_masked, non_finite;
+  RowCount fully_masked, non_finite, infinite_score;
 };
 
 /// What a worker keeps of one panel.

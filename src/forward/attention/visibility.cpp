@@ -60,6 +60,13 @@ std::array<KeySteps, 3> Visibility::strides_of(std::size_t i) const {
   return {KeySteps{near.first, 1, near.size()}, steps_to(i % step, near.first), steps_to(i + step, end)};
 }
 
+bool Visibility::sees(std::size_t i, std::size_t key) const {
+  if (!shows(key)) return false;
+  if (!sequence_.mask) return true;
+  const ScoreMask& mask = *sequence_.mask;
+  return mask.added[(mask_head_ * mask.queries + i) * mask.keys + key] != hidden;
+}
+
 void Visibility::mask(std::size_t i, KeySteps keys, std::span<float> scores) const {
   if (sequence_.mask) {
     const ScoreMask& mask = *sequence_.mask;

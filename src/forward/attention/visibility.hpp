@@ -40,6 +40,9 @@ class Visibility {
     mask(i, {range.first, 1, range.size()}, scores);
   }
 
+  /// False if the sequence hides the key from query i. The layer's own mask is not asked.
+  [[nodiscard]] bool sees(std::size_t i, std::size_t key) const;
+
   /// False where the sequence hides the key from all queries.
   [[nodiscard]] bool shows(std::size_t key) const {
     return sequence_.key_visible.empty() || sequence_.key_visible[key] != 0;
