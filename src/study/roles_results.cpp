@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <set>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/undefined.hpp"
 #include "study/roles.hpp"
 
 // What results say of roles.
@@ -171,7 +171,7 @@ Heatmap make_grid(const std::vector<Role>& roles, const StudyShape& shape, std::
     const StudyHead& head = shape.heads[h];
     if (h == 0 || head.id.layer != shape.heads[h - 1].id.layer) {
       grid.y_labels.push_back(head.name.substr(0, head.name.rfind('.')));
-      scores.resize(scores.size() + numbers.size(), std::numeric_limits<double>::quiet_NaN());
+      scores.resize(scores.size() + numbers.size(), kUndefined);
       texts.resize(scores.size());
     }
     const auto column = std::distance(numbers.begin(), numbers.find(head.id.head));

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/matrix_view.hpp"
 #include "base/random.hpp"
+#include "base/undefined.hpp"
 
 namespace attnctl {
 namespace {
@@ -144,7 +145,7 @@ Errors errors_of(const Tokens& tokens, const AveragingOptions& options, std::siz
 Heatmap map_of(const std::vector<std::pair<std::size_t, std::size_t>>& cases,
                const std::vector<Errors>& errors, std::size_t most, double Errors::*field,
                const char* title) {
-  std::vector<double> values(most * most, std::numeric_limits<double>::quiet_NaN());
+  std::vector<double> values(most * most, kUndefined);
   for (std::size_t c = 0; c < cases.size(); ++c) {
     values[(cases[c].first - 1) * most + cases[c].second - 1] = errors[c].*field;
   }

@@ -1,3 +1,4 @@
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -50,7 +51,11 @@ struct Means {
 Means means_of(const Line& line, std::size_t bin) {
   Means means;
   const DistanceSums& sums = line.bins[bin];
-  if (!line.finite || sums.pairs == 0) return means;
+  if (sums.pairs == 0) return means;
+  if (!line.finite) {
+    const Cell lost = std::numeric_limits<double>::quiet_NaN();
+    return {lost, lost, lost, lost, line.has_values ? lost : Cell(), line.has_values ? lost : Cell()};
+  }
   const auto pairs = static_cast<double>(sums.pairs);
   const auto rows = static_cast<double>(line.rows);
   means.weight = sums.weight / pairs;

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
+#include "base/undefined.hpp"
 #include "textbook/gradients.hpp"
 
 namespace attnctl {
@@ -83,7 +83,7 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
     map.y_axis = "Layer";
     for (std::size_t h = 0; h < heads; ++h) map.x_labels.push_back(std::to_string(h));
     for (const std::size_t layer : layers) map.y_labels.push_back(std::to_string(layer));
-    std::vector<double> values(layers.size() * heads, std::numeric_limits<double>::quiet_NaN());
+    std::vector<double> values(layers.size() * heads, kUndefined);
     for (const auto& [head, each] : input.heads) {
       const auto row = static_cast<std::size_t>(std::distance(layers.begin(), layers.find(head.layer)));
       values[row * heads + head.head] = each.attribution;

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "base/undefined.hpp"
 #include "textbook/bare_layer.hpp"
 
 namespace attnctl {
@@ -224,8 +225,7 @@ HeatmapPage similarity_page(const std::string& title, MatrixView<const double> r
   for (std::size_t a = 0; a < count; ++a) {
     for (std::size_t b = 0; b < count; ++b) {
       const double norms = std::sqrt(dot(rows.row(a), rows.row(a)) * dot(rows.row(b), rows.row(b)));
-      values.push_back(norms > 0 ? dot(rows.row(a), rows.row(b)) / norms
-                                 : std::numeric_limits<double>::quiet_NaN());
+      values.push_back(norms > 0 ? dot(rows.row(a), rows.row(b)) / norms : kUndefined);
     }
   }
   HeatmapPage page;

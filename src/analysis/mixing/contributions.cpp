@@ -12,8 +12,7 @@ namespace attnctl {
 namespace {
 
 std::optional<double> ratio(double value, double by) {
-  const double result = value / by;
-  return by != 0 && std::isfinite(result) ? std::optional(result) : std::nullopt;
+  return by == 0 ? std::nullopt : std::optional(value / by);
 }
 
 /// Sums over the positions of one input.

@@ -46,8 +46,7 @@ class FrozenNorm {
 }  // namespace
 
 std::optional<double> PositionMixing::ratio() const {
-  const double result = mix / (mix + keep);
-  return std::isfinite(result) ? std::optional(result) : std::nullopt;
+  return mix + keep == 0 ? std::nullopt : std::optional(mix / (mix + keep));
 }
 
 struct Mixing::State {

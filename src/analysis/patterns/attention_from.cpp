@@ -19,7 +19,7 @@ void conclude(AttentionAnswer& answer, const AttentionQuestion& question) {
     if (!answer.weights.empty()) {
       double sum = 0;
       for (const std::size_t key : word) sum += static_cast<double>(answer.weights.at(key));
-      if (std::isfinite(sum)) weight = static_cast<float>(sum);
+      weight = static_cast<float>(sum);
     }
     answer.to.push_back(weight);
   }

@@ -1,6 +1,7 @@
 #include "analysis/patterns/capture.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <set>
 #include <stdexcept>
@@ -9,6 +10,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/fresh_memory.hpp"
+#include "base/undefined.hpp"
 #include "forward/sides.hpp"
 
 namespace attnctl {
@@ -99,7 +101,8 @@ Shape CaptureLayout::shape(Captured what, const Sequence& sequence) const {
   throw std::logic_error("an unknown array");
 }
 
-MemorySink::MemorySink(Shape shape) : shape_(std::move(shape)) {
+MemorySink::MemorySink(Shape shape, bool hidden_is_minus_infinity)
+    : shape_(std::move(shape)), hidden_is_minus_infinity_(hidden_is_minus_infinity) {
   const auto size = checked_product(shape_);
   if (!size) throw std::bad_alloc();
   size_ = *size;
@@ -110,7 +113,12 @@ void MemorySink::write(std::size_t offset, std::span<const float> values) {
   if (offset > size_ || values.size() > size_ - offset) {
     throw std::logic_error("values past the end of an array");
   }
-  std::copy(values.begin(), values.end(), values_.get() + offset);
+  if (!hidden_is_minus_infinity_) {
+    std::copy(values.begin(), values.end(), values_.get() + offset);
+    return;
+  }
+  std::ranges::replace_copy(values, values_.get() + offset, -std::numeric_limits<float>::infinity(),
+                            static_cast<float>(kUndefined));
 }
 
 Array MemorySink::take() {

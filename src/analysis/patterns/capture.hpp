@@ -53,7 +53,8 @@ class CaptureLayout {
 /// An array in memory, undefined where nothing was written.
 class MemorySink final : public ArraySink {
  public:
-  explicit MemorySink(Shape shape);
+  /// With `hidden_is_minus_infinity` (scores) -inf marks a hidden key, and becomes kUndefined.
+  explicit MemorySink(Shape shape, bool hidden_is_minus_infinity = false);
   void write(std::size_t offset, std::span<const float> values) override;
   /// The array, which the sink then no longer has.
   [[nodiscard]] Array take();
@@ -61,6 +62,7 @@ class MemorySink final : public ArraySink {
  private:
   Shape shape_;
   std::size_t size_ = 0;
+  bool hidden_is_minus_infinity_;
   std::shared_ptr<float> values_;
 };
 

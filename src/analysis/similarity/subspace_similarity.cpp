@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/weights/slice_products.hpp"
+#include "base/undefined.hpp"
 
 namespace attnctl {
 namespace {
@@ -139,7 +140,7 @@ std::vector<OwnedMatrix<double>> frobenius_cosines(std::span<const std::vector<C
     defined.push_back(defined_of(sets[i]));
     division.add_triangle(i, 0, defined[i].heads.size());
     OwnedMatrix<double>& similarity = similarities.emplace_back(sets[i].size(), sets[i].size());
-    std::ranges::fill(similarity.values(), std::numeric_limits<double>::quiet_NaN());
+    std::ranges::fill(similarity.values(), kUndefined);
     for (const std::size_t place : defined[i].place) similarity(place, place) = 1;
   }
   std::vector<Comparer> comparers(pool.size());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -10,13 +9,12 @@
 #include <fmt/format.h>
 
 #include "analysis/weights/ranks.hpp"
+#include "base/undefined.hpp"
 #include "linalg/factor.hpp"
 #include "linalg/gemm.hpp"
 
 namespace attnctl {
 namespace {
-
-constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
 /// One slice of a projection, which heads and layers may share.
 struct Slice {

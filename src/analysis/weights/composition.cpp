@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <span>
@@ -10,13 +9,12 @@
 
 #include "analysis/weights/circuit.hpp"
 #include "base/random.hpp"
+#include "base/undefined.hpp"
 #include "linalg/factor.hpp"
 #include "linalg/gemm.hpp"
 
 namespace attnctl {
 namespace {
-
-constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
 OwnedMatrix<double> columns_of(const CircuitFactor& factor, std::size_t head) {
   OwnedMatrix<double> columns(factor.width(), factor.dimension());

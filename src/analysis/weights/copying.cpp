@@ -4,6 +4,7 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -95,7 +96,7 @@ std::optional<double> score_of(std::span<const std::complex<double>> eigenvalues
     real += value.real();
     magnitude += std::abs(value);
   }
-  if (!(magnitude > 0) || !std::isfinite(magnitude)) return std::nullopt;
+  if (magnitude == 0) return std::nullopt;
   return std::clamp(real / magnitude, -1.0, 1.0);
 }
 
@@ -108,7 +109,8 @@ std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, con
   const Matrix written = product(w_o, vocabulary);
   Matrix core(w_o.rows(), w_v.rows());
   gemm_nt(view(written), view(w_v), core.view());
-  if (!std::ranges::all_of(core.values(), [](double value) { return std::isfinite(value); })) return {};
+  if (!std::ranges::all_of(core.values(), [](double value) { return std::isfinite(value); }))
+    return std::numeric_limits<double>::quiet_NaN();
   return score_of(eigenvalues(view(core)));
 }
 

@@ -14,8 +14,8 @@ namespace attnctl {
 namespace {
 
 std::optional<double> relative(double squared_change, double squared_whole) {
-  const double result = std::sqrt(squared_change) / std::sqrt(squared_whole);
-  return squared_whole > 0 && std::isfinite(result) ? std::optional(result) : std::nullopt;
+  if (squared_whole == 0) return std::nullopt;
+  return std::sqrt(squared_change) / std::sqrt(squared_whole);
 }
 
 /// W_O = U S V^T: y = z U S V^T, so that |y|^2 is the sum of (s_i |z u_i|)^2, and a cut leaves terms out.
@@ -23,7 +23,7 @@ ProductSvd decompose(const Linear& weights) {
   const OwnedMatrix<double> output = weights.in_out_double();
   const std::size_t rank = std::min(output.rows(), output.cols());
   if (!std::ranges::all_of(output.values(), [](double value) { return std::isfinite(value); })) {
-    ProductSvd undefined;
+    ProductSvd undefined;  // every change that is computed with it is NaN
     undefined.values.assign(rank, std::numeric_limits<double>::quiet_NaN());
     undefined.left = OwnedMatrix<double>(rank, output.rows());
     return undefined;

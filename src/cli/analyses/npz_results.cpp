@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,12 +11,11 @@
 
 #include "analysis/head_axes.hpp"
 #include "analysis/weights/circuit.hpp"
+#include "base/undefined.hpp"
 #include "cli/analyses/shapes.hpp"
 
 namespace attnctl::cli {
 namespace {
-
-constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
 /// [layers, heads, rest...], or [selected, rest...] for a ragged selection.
 Shape shape_of(const Selection& selection, std::initializer_list<std::size_t> rest) {

@@ -1,5 +1,4 @@
 #include <array>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,14 +6,13 @@
 #include "analysis/head_axes.hpp"
 #include "analysis/mixing/contributions.hpp"
 #include "analysis/weights/output_rank.hpp"
+#include "base/undefined.hpp"
 #include "cli/analyses/analysis_part.hpp"
 #include "cli/analyses/shapes.hpp"
 #include "report/text/table.hpp"
 
 namespace attnctl::cli {
 namespace {
-
-constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
 Cell number(const std::optional<double>& value) {
   return value ? Cell(static_cast<float>(*value)) : Cell();
@@ -111,7 +109,7 @@ void ContributionsPart::add_arrays(PartResults& results, const std::vector<HeadC
     for (const Column& column : kColumns) {
       std::vector<float> values;
       for (std::size_t i = first; i < first + count; ++i) {
-        values.push_back(static_cast<float>((heads[i].*column.value).value_or(undefined)));
+        values.push_back(static_cast<float>((heads[i].*column.value).value_or(kUndefined)));
       }
       results.arrays.push_back({fmt::format("contribution_{}_{}", column.name, heads[first].input),
                                 make_array(axes.shape({}), std::move(values))});
@@ -135,8 +133,8 @@ void ContributionsPart::add_arrays(PartResults& results, const std::vector<Layer
     auto last = first;
     for (; last != layers.end() && last->input == first->input; ++last) {
       for (const OutputRankChange& cut : last->cuts)
-        changes.push_back(static_cast<float>(cut.change.value_or(undefined)));
-      removed.push_back(static_cast<float>(last->removed.value_or(undefined)));
+        changes.push_back(static_cast<float>(cut.change.value_or(kUndefined)));
+      removed.push_back(static_cast<float>(last->removed.value_or(kUndefined)));
     }
     const std::size_t count = removed.size();
     results.arrays.push_back({fmt::format("output_rank_change_{}", first->input),

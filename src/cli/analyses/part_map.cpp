@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "analysis/similarity/subspaces.hpp"
 #include "analysis/weights/weights.hpp"
 #include "base/error.hpp"
+#include "base/undefined.hpp"
 #include "cli/analyses/analysis_part.hpp"
 #include "cli/analyses/shapes.hpp"
 #include "cli/options/head_order.hpp"
@@ -21,7 +21,6 @@
 namespace attnctl::cli {
 namespace {
 
-constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array<std::string_view, 6> kSimilarities = {"qk", "ov", "w_q", "w_k", "w_v", "w_o"};
 
 /// Names of --similarity, in the order of the table above.

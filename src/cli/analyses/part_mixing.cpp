@@ -1,20 +1,17 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "analysis/mixing/mixing.hpp"
+#include "base/undefined.hpp"
 #include "cli/analyses/analysis_part.hpp"
+#include "cli/analyses/shapes.hpp"
 
 namespace attnctl::cli {
 namespace {
-
-Cell number(double value) {
-  return std::isfinite(value) ? Cell(static_cast<float>(value)) : Cell();
-}
 
 class MixingPart final : public AnalysisPart {
  public:
@@ -43,8 +40,8 @@ Table MixingPart::table(const std::vector<LayerMixing>& layers) const {
       const auto ratio = at.ratio();
       rows.push_back({sequence.id, Cell(), static_cast<std::int64_t>(layer.layer),
                       static_cast<std::int64_t>(i),
-                      i < sequence.tokens.size() ? Cell(sequence.tokens[i]) : Cell(), number(at.mix),
-                      number(at.keep), ratio ? number(*ratio) : Cell()});
+                      i < sequence.tokens.size() ? Cell(sequence.tokens[i]) : Cell(), cell_of(at.mix),
+                      cell_of(at.keep), cell_of(ratio)});
     }
   }
   return make_table("mixing", {"input", "component", "layer", "position", "token", "mix", "keep", "ratio"},
@@ -56,8 +53,8 @@ TextTable MixingPart::summary(const std::vector<LayerMixing>& layers) const {
   std::vector<std::vector<Cell>> rows;
   for (const LayerMixing& layer : layers) {
     double sum = 0;
-    double least = std::numeric_limits<double>::infinity();
-    double most = -least;
+    double least = 1;
+    double most = 0;
     std::size_t count = 0;
     for (const PositionMixing& at : layer.positions) {
       const auto ratio = at.ratio();
@@ -67,8 +64,14 @@ TextTable MixingPart::summary(const std::vector<LayerMixing>& layers) const {
       most = std::max(most, *ratio);
       ++count;
     }
-    rows.push_back({input_.shown.sequences[layer.input].id, static_cast<std::int64_t>(layer.layer),
-                    number(sum / static_cast<double>(count)), number(least), number(most)});
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {input_.shown.sequences[layer.input].id, static_cast<std::int64_t>(layer.layer), Cell(), Cell(),
+           Cell()};
+    if (count == 0) continue;
+    const double mean = sum / static_cast<double>(count);
+    row[2] = cell_of(mean);
+    row[3] = cell_of(std::isfinite(mean) ? least : mean);
+    row[4] = cell_of(std::isfinite(mean) ? most : mean);
   }
   return {"Mixing ratio over positions (0: all is kept, 1: all comes from other positions)",
           make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
@@ -102,7 +105,7 @@ PartResults MixingPart::finish() {
     auto last = first;
     for (; last != layers.end() && last->input == first->input; ++last) {
       for (const PositionMixing& at : last->positions) {
-        ratios.push_back(static_cast<float>(at.ratio().value_or(std::numeric_limits<double>::quiet_NaN())));
+        ratios.push_back(static_cast<float>(at.ratio().value_or(kUndefined)));
       }
     }
     const auto count = static_cast<std::size_t>(last - first);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,14 +9,13 @@
 #include "analysis/head_axes.hpp"
 #include "analysis/similarity/subspaces.hpp"
 #include "analysis/weights/copying.hpp"
+#include "base/undefined.hpp"
 #include "cli/analyses/analysis_part.hpp"
 #include "cli/analyses/shapes.hpp"
 #include "cli/options/head_order.hpp"
 
 namespace attnctl::cli {
 namespace {
-
-constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
 /// What the projections of each head span, and how these spaces lie to each other.
 class SubspacesPart final : public AnalysisPart {

@@ -1,12 +1,12 @@
 #include "cli/analyses/shapes.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/checked.hpp"
+#include "base/undefined.hpp"
 
 namespace attnctl::cli {
 
@@ -64,7 +64,7 @@ Cell cell_of(std::size_t number) {
   return static_cast<std::int64_t>(number);
 }
 Cell cell_of(double number) {
-  return std::isfinite(number) ? Cell(static_cast<float>(number)) : Cell();
+  return is_undefined(number) ? Cell() : Cell(static_cast<float>(number));
 }
 Cell cell_of(const std::optional<double>& number) {
   return number ? cell_of(*number) : Cell();

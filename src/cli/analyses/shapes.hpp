@@ -15,7 +15,7 @@ namespace attnctl::cli {
 /// values.
 [[nodiscard]] Array item_of(const Array& array, std::size_t index, std::size_t axes);
 
-/// As float32, which all formats have. NaN stands for undefined.
+/// As float32, which all formats have. kUndefined stays what it is.
 [[nodiscard]] Array float_array(Shape shape, std::span<const double> values);
 [[nodiscard]] Array float_array(const OwnedMatrix<double>& matrix);
 
@@ -33,8 +33,8 @@ namespace attnctl::cli {
 [[nodiscard]] Value or_null(const std::optional<double>& value);
 [[nodiscard]] Value or_null(const std::optional<std::size_t>& value);
 
-/// A cell of a table; undefined where there is no number or none that is finite. Reals are float32, as in
-/// every format.
+/// A cell of a table; undefined if there is no number, or if it is kUndefined. Reals are float32, as in every
+/// format.
 [[nodiscard]] Cell cell_of(std::size_t number);
 [[nodiscard]] Cell cell_of(double number);
 [[nodiscard]] Cell cell_of(const std::optional<double>& number);

@@ -1,7 +1,6 @@
 #include "cli/analyses/tables.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,9 +15,6 @@ namespace {
 
 Cell cell(std::size_t number) {
   return static_cast<std::int64_t>(number);
-}
-Cell cell(double number) {
-  return std::isfinite(number) ? Cell(static_cast<float>(number)) : Cell();  // float32, as in every format
 }
 Cell token_cell(const Sequence& sequence, std::size_t position) {
   return position < sequence.tokens.size() ? Cell(sequence.tokens[position]) : Cell();
@@ -40,7 +36,7 @@ Table similarity_table(const WeightsAnalysis& weights, const ModelConfig& config
                  across ? Cell() : number_cell(config, *each.layer),
                  cell(each.heads[a].head),
                  cell(each.heads[b].head),
-                 cell(each.values(a, b))};
+                 cell_of(each.values(a, b))};
           if (across)
             row.insert(row.end(),
                        {number_cell(config, each.heads[a].layer), number_cell(config, each.heads[b].layer)});
@@ -60,7 +56,7 @@ Table singular_values_table(const WeightsAnalysis& weights, const ModelConfig& c
       for (std::size_t i = 0; i < head.singular_values.size(); ++i) {
         rows.push_back({std::string(name_of(circuit.circuit)), component_cell(config, head.head.layer),
                         number_cell(config, head.head.layer), cell(head.head.head), cell(i),
-                        cell(head.singular_values[i])});
+                        cell_of(head.singular_values[i])});
       }
     }
   };
@@ -127,7 +123,7 @@ Table patterns_table(const Results& results) {
                   cell(key),
                   token_cell(sides.queries_of, query),
                   key < key_tokens.size() ? Cell(key_tokens[key]) : Cell(),
-                  std::isfinite(weight) ? Cell(weight) : Cell()};
+                  weight};
     std::ranges::move(row, cells.begin());
   };
   return table;

@@ -2,7 +2,6 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <numbers>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "analysis/similarity/head_pairs.hpp"
 #include "base/error.hpp"
 #include "base/fresh_memory.hpp"
+#include "base/undefined.hpp"
 #include "study/measures/drawn_rows.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/pair_matrices.hpp"
@@ -264,7 +264,7 @@ std::vector<float> matrix_of(std::size_t heads, const PairValue& value) {
   std::vector<float> values(heads * heads);
   for (std::size_t a = 0; a < heads; ++a) {
     for (std::size_t b = a; b < heads; ++b) {
-      const auto number = static_cast<float>(value(a, b).value_or(std::numeric_limits<double>::quiet_NaN()));
+      const auto number = static_cast<float>(value(a, b).value_or(kUndefined));
       values[a * heads + b] = number;
       values[b * heads + a] = number;
     }

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace attnctl {
+
+/// NaN that marks a number without a definition: there is nothing to compute it from. Its payload tells it
+/// from the NaN of arithmetic and of files, and survives the conversion to float.
+inline constexpr std::uint32_t kUndefinedFloatBits = 0x7FC0'4E41;  // ends in "NA"
+inline constexpr double kUndefined = std::bit_cast<double>(
+    std::uint64_t{0x7FF} << 52U | std::uint64_t{kUndefinedFloatBits & 0x7F'FFFFU} << 29U);
+
+inline bool is_undefined(float value) {
+  return std::bit_cast<std::uint32_t>(value) << 1U == kUndefinedFloatBits << 1U;  // whatever the sign
+}
+inline bool is_undefined(double value) {
+  return std::bit_cast<std::uint64_t>(value) << 1U == std::bit_cast<std::uint64_t>(kUndefined) << 1U;
+}
+
+/// True for NaN and infinities, except the marker of undefined numbers.
+template <typename T>
+bool is_non_finite(T value) {
+  return !std::isfinite(value) && !is_undefined(value);
+}
+
+}  // namespace attnctl
