@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/undefined.hpp"
 #include "base/utf8.hpp"
 #include "report/ordered_chunks.hpp"
 
@@ -66,6 +67,8 @@ class RowBuffer {
     end_ = buffer_.data();
   }
 
+  [[nodiscard]] std::uint64_t non_finite() const { return non_finite_; }
+
  private:
   static constexpr std::size_t cell_room = NumberFormat::most_characters + 2;
   static constexpr std::size_t short_text = 64;
@@ -77,7 +80,11 @@ class RowBuffer {
     } else if constexpr (std::is_same_v<T, std::string>) {
       append_text(value);
     } else if constexpr (std::is_floating_point_v<T>) {
-      if (std::isfinite(value)) end_ = format_.write(end_, value);
+      if (std::isfinite(value)) {
+        end_ = format_.write(end_, value);
+      } else if (!is_undefined(value)) {
+        ++non_finite_;
+      }
     } else if constexpr (std::is_same_v<T, std::int64_t>) {
       end_ = format_.write(end_, value);
     }
@@ -96,6 +103,7 @@ class RowBuffer {
   const NumberFormat& format_;
   std::array<char, 8192> buffer_;
   char* end_ = buffer_.data();
+  std::uint64_t non_finite_ = 0;
 };
 
 void append_header(std::string& text, const Table& table) {
@@ -106,10 +114,10 @@ void append_header(std::string& text, const Table& table) {
   text += "\r\n";
 }
 
-void append_rows(std::string& text, const Table& table, const NumberFormat& format, std::size_t first,
+void append_rows(std::string& text, const Table& table, const WriteOptions& options, std::size_t first,
                  std::size_t last) {
   std::vector<Cell> cells(table.columns.size());
-  RowBuffer buffer(text, format);
+  RowBuffer buffer(text, options.number);
   for (std::size_t row = first; row < last; ++row) {
     table.row(row, cells);
     for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -117,6 +125,7 @@ void append_rows(std::string& text, const Table& table, const NumberFormat& form
     }
   }
   buffer.flush();
+  if (options.non_finite != nullptr) *options.non_finite += buffer.non_finite();
 }
 
 }  // namespace
@@ -147,7 +156,7 @@ void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& op
   const std::size_t chunks = std::max<std::size_t>((table.rows + rows - 1) / rows, 1);
   const auto format = [&](std::size_t chunk, std::string& text) {
     if (chunk == 0) append_header(text, table);
-    append_rows(text, table, options.number, chunk * rows, std::min(table.rows, (chunk + 1) * rows));
+    append_rows(text, table, options, chunk * rows, std::min(table.rows, (chunk + 1) * rows));
   };
   write_in_order(options.pool, chunks, format, [&](const std::string& text) { out.write(text); });
 }

@@ -1,5 +1,6 @@
 // Bad inputs as a person meets them: the command, its status, one line, the output untouched. The numbers are
 // those of the list of kinds; files of the weights formats (1 to 41, 68 to 86) are in tests/checkpoint.
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -43,19 +44,21 @@ std::string array(const std::string& dtype, const std::string& shape, const std:
   return npy("{'descr': '" + dtype + "', 'fortran_order': False, 'shape': " + shape + ", }", data);
 }
 
-/// One head of width 2 with W = I on embeddings [rows, 2], as `analyze` takes it. Masks and all else are
-/// options.
+/// One head of width 2 on embeddings [rows, 2], as `analyze` takes it: W_q = weight, W_v = W_o = value I.
+/// Masks and all else are options.
 struct BareRun {
   TempDir folder;
   std::vector<std::string> arguments;
 
-  explicit BareRun(const std::vector<float>& embeddings, std::vector<float> weight = {1, 0, 0, 1}) {
+  explicit BareRun(const std::vector<float>& embeddings, std::vector<float> weight = {1, 0, 0, 1},
+                   float value = 1) {
+    const std::string scaled = array("<f4", "(2, 2)", bytes_of<float>({value, 0, 0, value}));
     const std::string matrix = array("<f4", "(2, 2)", bytes_of(weight));
     const std::string identity = array("<f4", "(2, 2)", bytes_of<float>({1, 0, 0, 1}));
     const auto weights = folder.write("w.npz", zip({{.name = "W_q.npy", .data = matrix},
                                                     {.name = "W_k.npy", .data = identity},
-                                                    {.name = "W_v.npy", .data = identity},
-                                                    {.name = "W_o.npy", .data = identity}}));
+                                                    {.name = "W_v.npy", .data = scaled},
+                                                    {.name = "W_o.npy", .data = scaled}}));
     const auto config = folder.write("config.json", kConfig);
     const auto x = folder.write(
         "x.npy", array("<f4", "(" + std::to_string(embeddings.size() / 2) + ", 2)", bytes_of(embeddings)));
@@ -66,16 +69,43 @@ struct BareRun {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return *this;
   }
+  /// Replaces the value of an option, or adds the option.
+  BareRun& set(const std::string& option, const std::string& value) {
+    const auto place = std::ranges::find(arguments, option);
+    if (place == arguments.end()) return with({option, value});
+    *(place + 1) = value;
+    return *this;
+  }
   std::string file(const std::string& name, const std::string& bytes) const {
     return folder.write(name, bytes).string();
   }
 };
 
-bool has_warning(const json& document, const std::string& code) {
+int warning_count(const json& document, const std::string& code) {
   for (const json& warning : document["warnings"]) {
-    if (warning["code"] == code && warning["count"].get<int>() > 0) return true;
+    if (warning["code"] == code) return warning["count"];
   }
-  return false;
+  return 0;
+}
+
+bool has_warning(const json& document, const std::string& code) {
+  return warning_count(document, code) > 0;
+}
+
+/// Number of nulls among the numbers of an array, however nested.
+int nulls_in(const json& values) {
+  if (!values.is_array()) return values.is_null() ? 1 : 0;
+  int count = 0;
+  for (const json& value : values) count += nulls_in(value);
+  return count;
+}
+
+/// Runs what ends in an error and checks that nothing of the result came through the pipe.
+void check_pipe_stays_empty(const std::vector<std::string>& arguments) {
+  const RunResult result = run_attnctl(arguments);
+  CHECK_MESSAGE(result.status == static_cast<int>(Status::non_finite), result.err);
+  CHECK_MESSAGE(result.err.find("--strict") != std::string::npos, result.err);
+  CHECK(result.out.empty());
 }
 
 }  // namespace
@@ -182,6 +212,117 @@ TEST_CASE("numbers that are not finite are counted, and status 6 under --strict"
     check_command_refuses(run.with({"--strict"}).arguments,
                           {.status = Status::non_finite, .parts = {"--strict"}});
   }
+}
+
+TEST_CASE("results that overflow float32 are counted, and status 6 under --strict") {
+  struct Row {
+    std::string include;
+    std::string section;
+    std::vector<std::string> numbers;  // of a record, all of them
+    float value;                       // W_v and W_o
+  };
+  for (const Row& row : {
+           Row{"output", "arrays", {"values"}, 1e20F},
+           Row{"values", "arrays", {"values"}, 3e38F},
+           Row{"z", "arrays", {"values"}, 3e38F},
+           Row{"circuits", "circuits", {"values"}, 1e20F},
+           Row{"directions", "principal_directions", {"singular_values", "left", "right"}, 1e20F},
+           Row{"contributions",
+               "contributions",
+               {"norm", "norm_share", "cosine", "share", "explained", "whole_norm", "stream_norm"},
+               1e20F},
+           Row{"mixing", "mixing", {"mix", "keep", "ratio"}, 1e20F},
+       }) {
+    CAPTURE(row.include);
+    const std::vector<float> embeddings{2, 0, 0, 3, 2, 2};
+    const std::vector<float> identity{1, 0, 0, 1};
+    BareRun run(embeddings, identity, row.value);
+    run.set("--include", row.include).set("--output-rank", "none");
+    const RunResult result = run_attnctl(run.arguments);
+    REQUIRE_MESSAGE(result.status == 0, result.err);
+    CHECK_MESSAGE(result.err.find("NaN or infinite") != std::string::npos, result.err);
+    const json document = json::parse(result.out);
+    int nulls = 0;
+    for (const json& record : document[row.section]) {
+      for (const std::string& name : row.numbers) nulls += nulls_in(record[name]);
+    }
+    CHECK(nulls > 0);
+    CHECK(warning_count(document, "non_finite_result") == nulls);
+    check_command_refuses(run.with({"--strict"}).arguments,
+                          {.status = Status::non_finite, .parts = {"--strict", row.section}});
+
+    BareRun tame(embeddings, identity);
+    tame.set("--include", row.include).set("--output-rank", "none");
+    const RunResult finite = run_attnctl(tame.with({"--strict"}).arguments);
+    CHECK_MESSAGE(finite.status == 0, finite.err);
+  }
+}
+
+TEST_CASE("under --strict nothing of a result that is not finite reaches a pipe, whatever the format") {
+  const std::vector<float> long_input(2 * 200, 2);  // more text than an output buffers
+  struct Row {
+    std::string format, include;
+    std::vector<std::string> more = {};
+  };
+  for (const Row& row :
+       {Row{"json", "patterns,output"}, Row{"jsonl", "patterns,output"}, Row{"npz", "patterns,output"},
+        Row{"csv", "patterns,mixing", {"--table", "mixing"}}, Row{"text", "mixing"}, Row{"svg", "mixing"}}) {
+    CAPTURE(row.format);
+    BareRun run(long_input, {1, 0, 0, 1}, 1e20F);
+    run.set("--format", row.format).set("--include", row.include).with(row.more);
+    const RunResult result = run_attnctl(run.arguments);
+    CHECK_MESSAGE(result.status == 0, result.err);
+    CHECK_MESSAGE(result.err.find("NaN or infinite") != std::string::npos, result.err);
+    CHECK(!result.out.empty());
+    check_pipe_stays_empty(run.with({"--strict"}).arguments);
+  }
+}
+
+TEST_CASE("undefined numbers are not counted as non-finite ones") {
+  const TempDir folder;
+  const std::string all =
+      "metrics,weights,directions,scores,z,output,rollout,flow,contributions,mixing,subspaces,composition,"
+      "map";
+  const std::string with_tables = "metrics,patterns,weights,contributions,mixing,subspaces,composition,map";
+  for (const std::vector<std::string>& more : {
+           std::vector<std::string>{"--include", all, "--format", "json"},
+           {"--include", all, "--layers", "0", "--format", "jsonl"},
+           {"--include", all, "-o", (folder.path() / "all.npz").string()},
+           {"--include", with_tables, "--layers", "1", "--format", "csv", "-o", folder.path().string()},
+           {"--include", with_tables, "--format", "text"},
+       }) {
+    CAPTURE(more);
+    std::vector<std::string> command = {"analyze", kLlama, "--ids", "1,2,3,4", "--strict"};
+    command.insert(command.end(), more.begin(), more.end());
+    const RunResult result = run_attnctl(command);
+    CHECK_MESSAGE(result.status == 0, result.err);
+    CHECK(result.out.find("non_finite") == std::string::npos);
+  }
+}
+
+TEST_CASE("a row whose scores overflow is not finite, and is not taken for a masked one") {
+  // q = -1e20 x: every score is -1.4e40.
+  BareRun run({1e10F, 1e10F, 1e10F, 1e10F}, {-1e20F, 0, 0, -1e20F});
+  const RunResult result = run_attnctl(run.arguments);
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  const json document = json::parse(result.out);
+  CHECK(warning_count(document, "non_finite_pattern") == 2);
+  CHECK(!has_warning(document, "fully_masked_row"));
+  CHECK(nulls_in(document["patterns"][0]["values"]) == 3);  // the hidden key has weight 0
+  CHECK(document["heads"][0]["rows"] == 2);
+  check_command_refuses(run.with({"--strict"}).arguments,
+                        {.status = Status::non_finite, .parts = {"--strict", "query 0"}});
+}
+
+TEST_CASE("a score of a visible key that overflows to -inf is counted where scores are written") {
+  // Query 0 sees one key, whose score overflows. Query 1 sees it too, and one that is finite.
+  BareRun run({1e30F, 0, 1e9F, 1e9F}, {-1, 0, 0, -1});
+  const RunResult result = run_attnctl(run.set("--include", "scores").arguments);
+  REQUIRE_MESSAGE(result.status == 0, result.err);
+  const json document = json::parse(result.out);
+  CHECK(warning_count(document, "non_finite_pattern") == 1);
+  CHECK(warning_count(document, "non_finite_score") == 1);
+  CHECK(warning_count(document, "non_finite_result") == 0);  // -inf marks hidden keys in this array
 }
 
 TEST_CASE("kind 116: the tensor and the first index are named") {

@@ -10,10 +10,8 @@
 #include "cli/analyses/pictures.hpp"
 #include "cli/analyses/summary.hpp"
 #include "cli/analyses/tables.hpp"
+#include "cli/write_results.hpp"
 #include "report/csv.hpp"
-#include "report/json/json.hpp"
-#include "report/svg/chart.hpp"
-#include "report/svg/svg.hpp"
 
 namespace attnctl::cli {
 
@@ -30,7 +28,7 @@ void ResultWriter::write_csv(const Results& results) {
   const WriteOptions options{.number = {request_.output.digits}, .pool = &session_.pool};
   const std::vector<Table> tables = analysis_tables(results);
   if (folder_) {
-    for (const Table& table : tables) folder_->add(table, options);
+    for (const Table& table : tables) write_table(folder_->open(table.name), table, options, session_);
     check_before_commit(session_);
     folder_->commit();
     return;
@@ -42,7 +40,7 @@ void ResultWriter::write_csv(const Results& results) {
     for (const Table& each : tables) names += (names.empty() ? "" : ", ") + each.name;
     fail(Status::usage, "--table: unsupported \"{}\"; this run has {}", escaped(target_.table), names);
   }
-  write_csv_table(*out_, *table, options);
+  write_table(*out_, *table, options, session_);
   check_before_commit(session_);
   out_->commit();
 }
@@ -54,20 +52,18 @@ void ResultWriter::write(const Results& results) {
       write_csv(results);
       return;
     case Format::json:
-    case Format::jsonl: {
-      const Document document = analysis_document(results, session_);
-      target_.format == Format::json ? write_json(*out_, document, options)
-                                     : write_jsonl(*out_, document, options);
+    case Format::jsonl:
+      write_document(*out_, analysis_document(results, session_), target_.format, options, session_);
       break;
-    }
     case Format::text:
-      out_->write(summary_text(results, request_.output, text_style(target_)));
+      write_text(*out_, target_, session_,
+                 [&](const TextOptions& style) { return summary_text(results, request_.output, style); });
       break;
     case Format::svg:
       if (const ChartPage* page = chart_page(results)) {
-        write_svg(*out_, page->title, page->table, page->charts);
+        write_picture(*out_, page->title, page->table, page->charts, session_);
       } else {
-        write_svg(*out_, heatmap_page(results));
+        write_picture(*out_, heatmap_page(results), session_);
       }
       break;
     case Format::npz:

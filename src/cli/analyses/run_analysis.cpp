@@ -29,6 +29,7 @@
 #include "cli/options/selection.hpp"
 #include "cli/options/target.hpp"
 #include "cli/session.hpp"
+#include "cli/write_results.hpp"
 #include "forward/run.hpp"
 #include "report/npz/npz.hpp"
 
@@ -244,7 +245,8 @@ void AnalysisRun::run_in_memory(Results& results) {
   std::deque<MemorySink> sinks;
   Targets targets(components_.size());
   for (const Part& part : parts_)
-    targets[part.component].push_back({part.what, part.sequence, &sinks.emplace_back(part.shape)});
+    targets[part.component].push_back(
+        {part.what, part.sequence, &sinks.emplace_back(part.shape, part.what == Captured::scores)});
   ResultWriter writer(target_, request_,
                       session_);  // opened first: a place that cannot be written costs no work
   compute(results, targets);
@@ -264,7 +266,8 @@ void AnalysisRun::run_to_npz(Results& results) {
     const bool of_run = part.what == Captured::logits;
     const std::string prefix = of_run ? "" : prefix_of(components_[part.component].component);
     const std::string name = fmt::format("{}{}_{}", prefix, name_of(part.what), part.sequence);
-    targets[part.component].push_back({part.what, part.sequence, &npz.add_streamed(name, part.shape)});
+    targets[part.component].push_back(
+        {part.what, part.sequence, &npz.add_streamed(name, part.shape, part.what == Captured::scores)});
   }
   compute(results, targets);
   for (const PartResults& part : results.parts) {
@@ -272,8 +275,9 @@ void AnalysisRun::run_to_npz(Results& results) {
     for (const NamedArray& each : part.arrays) npz.add(prefix + each.name, each.array);
   }
   add_weights_arrays(npz, results, session_.warnings);
+  warn_non_finite(session_.warnings, "arrays", npz.non_finite());
+  check_before_commit(session_);  // close() sends the file to a pipe
   npz.close();
-  check_before_commit(session_);
   out.commit();
 }
 

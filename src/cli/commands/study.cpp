@@ -226,9 +226,9 @@ void StudyCommand::run() {
             state);
   session_.progress.end();
   if (options_.state) state.write(*options_.state);
-  if (output) output->write(state);
   for (const Warning& warning : state.warnings())
     session_.warnings.add(warning.code, warning.message, warning.count);
+  output ? output->write(state) : check_before_commit(session_);
   print_warnings(session_);
 }
 

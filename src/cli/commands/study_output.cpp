@@ -4,8 +4,7 @@
 
 #include "base/error.hpp"
 #include "cli/commands/study_document.hpp"
-#include "report/json/json.hpp"
-#include "report/svg/svg.hpp"
+#include "cli/write_results.hpp"
 
 namespace attnctl::cli {
 
@@ -27,7 +26,7 @@ void StudyOutput::write_csv(const StudyState& state, const StudyResults& results
   const WriteOptions write{.number = {options_.digits}, .pool = &session_.pool};
   const std::vector<Table> tables = study_tables(state, results);
   if (folder_) {
-    for (const Table& table : tables) folder_->add(table, write);
+    for (const Table& table : tables) write_table(folder_->open(table.name), table, write, session_);
     check_before_commit(session_);
     folder_->commit();
     return;
@@ -38,7 +37,7 @@ void StudyOutput::write_csv(const StudyState& state, const StudyResults& results
     for (const Table& each : tables) names += (names.empty() ? "" : ", ") + each.name;
     fail(Status::usage, "--table: unsupported \"{}\"; this run has {}", escaped(target_.table), names);
   }
-  write_csv_table(*out_, *table, write);
+  write_table(*out_, *table, write, session_);
   check_before_commit(session_);
   out_->commit();
 }
@@ -51,17 +50,15 @@ void StudyOutput::write(const StudyState& state) {
       write_csv(state, results);
       return;
     case Format::text:
-      out_->write(study_text(state, results, options_, text_style(target_)));
+      write_text(*out_, target_, session_,
+                 [&](const TextOptions& style) { return study_text(state, results, options_, style); });
       break;
     case Format::svg:
       if (!results.page) fail(Status::usage, "--format svg draws the roles of heads: need --measures roles");
-      write_svg(*out_, *results.page, results.page_texts);
-      break;
-    case Format::jsonl:
-      write_jsonl(*out_, study_document(state, results), write);
+      write_picture(*out_, *results.page, session_, results.page_texts);
       break;
     default:
-      write_json(*out_, study_document(state, results), write);
+      write_document(*out_, study_document(state, results), target_.format, write, session_);
       break;
   }
   check_before_commit(session_);

@@ -23,10 +23,10 @@
 #include "cli/options/selection.hpp"
 #include "cli/options/target.hpp"
 #include "cli/session.hpp"
+#include "cli/write_results.hpp"
 #include "forward/run.hpp"
 #include "input/sequences.hpp"
 #include "reference/reference.hpp"
-#include "report/json/json.hpp"
 #include "report/text/text.hpp"
 
 namespace attnctl::cli {
@@ -143,8 +143,7 @@ Table comparison_table(const std::vector<Comparison>& comparisons, const ModelCo
   std::vector<std::vector<Cell>> rows;
   for (const Comparison& each : comparisons) {
     rows.push_back({each.reference, each.array, each.layer ? component_cell(config, *each.layer) : Cell(),
-                    each.layer ? number_cell(config, *each.layer) : Cell(),
-                    std::isfinite(each.max_difference) ? Cell(each.max_difference) : Cell(),
+                    each.layer ? number_cell(config, *each.layer) : Cell(), each.max_difference,
                     tolerance_of(each, tolerance), within(each, tolerance)});
   }
   return make_table("comparisons",
@@ -201,13 +200,15 @@ void verify(const VerifyOptions& options) {
   });
   const Table table = comparison_table(comparisons, open.model.config(), options.tolerance);
   if (target.format == Format::text) {
-    std::string text;
-    append_text_table(text, table, text_style(target));
-    out.write(text);
+    write_text(out, target, session, [&](const TextOptions& style) {
+      std::string text;
+      append_text_table(text, table, style);
+      return text;
+    });
   } else {
-    const Document document = verify_document(options, open, batch, table, outside == 0, session);
-    WriteOptions write{.number = {options.output.digits}, .pool = &session.pool};
-    target.format == Format::json ? write_json(out, document, write) : write_jsonl(out, document, write);
+    const WriteOptions write{.number = {options.output.digits}, .pool = &session.pool};
+    write_document(out, verify_document(options, open, batch, table, outside == 0, session), target.format,
+                   write, session);
   }
   check_before_commit(session);
   out.commit();

@@ -13,10 +13,7 @@
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/session.hpp"
-#include "report/csv.hpp"
-#include "report/json/json.hpp"
-#include "report/svg/chart.hpp"
-#include "report/svg/svg.hpp"
+#include "cli/write_results.hpp"
 #include "report/text/text.hpp"
 #include "report/text/text_chart.hpp"
 
@@ -55,7 +52,7 @@ struct ExperimentRequest {
 /// Numbers that have nothing in common stand in the column of a summary: a small one with digits of its own.
 Cell own_digits(const Cell& cell, const OutputOptions& options) {
   const double* number = std::get_if<double>(&cell);
-  if (number == nullptr || options.digits || *number == 0 || std::abs(*number) >= 0.1) return cell;
+  if (number == nullptr || options.digits || *number == 0 || !(std::abs(*number) < 0.1)) return cell;
   return fmt::format("{:.3g}", *number);
 }
 
@@ -103,16 +100,16 @@ Document experiment_document(const ExperimentResult& result, const Session& sess
   return document;
 }
 
-void draw(OutputFile& out, const ExperimentResult& result, const std::string& picture) {
+void draw(OutputFile& out, const ExperimentResult& result, const std::string& picture, Session& session) {
   const bool charts = !result.charts.empty();
   if (picture == "charts" ? charts : picture.empty() && charts) {
-    write_svg(out, "Experiment: " + result.name, drawn_table(result), result.charts);
+    write_picture(out, "Experiment: " + result.name, drawn_table(result), result.charts, session);
     return;
   }
   std::string known = charts ? "charts" : "";
   for (const auto& [name, page] : result.heatmaps) {
     if (picture.empty() || picture == name) {
-      write_svg(out, page);
+      write_picture(out, page, session);
       return;
     }
     known += (known.empty() ? "" : ", ") + name;
@@ -135,21 +132,18 @@ void run_experiment(const ExperimentRequest& request) {
   const WriteOptions write{.number = {options.digits}, .pool = &session.pool};
   switch (target.format) {
     case Format::text:
-      out.write(experiment_text(result, options, text_style(target)));
-      if (request.show) out.write(drawn_text(result, text_style(target)));
+      write_text(out, target, session, [&](const TextOptions& style) {
+        return experiment_text(result, options, style) + (request.show ? drawn_text(result, style) : "");
+      });
       break;
     case Format::csv:
-      write_csv_table(out, result.rows, write);
+      write_table(out, result.rows, write, session);
       break;
     case Format::svg:
-      draw(out, result, request.picture);
+      draw(out, result, request.picture, session);
       break;
-    case Format::jsonl:
-      write_jsonl(out, experiment_document(result, session), write);
-      break;
-    case Format::json:
-    case Format::npz:
-      write_json(out, experiment_document(result, session), write);
+    default:
+      write_document(out, experiment_document(result, session), target.format, write, session);
       break;
   }
   check_before_commit(session);

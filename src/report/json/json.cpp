@@ -1,9 +1,5 @@
 #include "report/json/json.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "report/json/json_plan.hpp"
@@ -38,82 +34,6 @@ void write_pieces(OutputFile& out, const std::vector<JsonPiece>& pieces, const W
   write_in_order(options.pool, begins.size() - 1, format, [&](const std::string& text) { out.write(text); });
 }
 
-/// What both counts below ask of every leaf of a document.
-struct Counter {
-  std::uint64_t (*of_cell)(const Cell&);
-  std::uint64_t (*of_array)(const Array&);
-  std::uint64_t (*of_table)(const Table&);
-
-  [[nodiscard]] std::uint64_t of(const Value& value) const {
-    return std::visit(
-        [&](const auto& data) -> std::uint64_t {
-          using T = std::decay_t<decltype(data)>;
-          if constexpr (std::is_same_v<T, Cell>) {
-            return of_cell(data);
-          } else if constexpr (std::is_same_v<T, Array>) {
-            return of_array(data);
-          } else if constexpr (std::is_same_v<T, Table>) {
-            return of_table(data);
-          } else if constexpr (std::is_same_v<T, List>) {
-            std::uint64_t count = 0;
-            for (const Value& item : data) count += of(item);
-            return count;
-          } else {
-            return of(*data);
-          }
-        },
-        value.data);
-  }
-
-  [[nodiscard]] std::uint64_t of(const Record& record) const {
-    std::uint64_t count = 0;
-    for (const auto& field : record.fields) count += of(field.second);
-    return count;
-  }
-
-  [[nodiscard]] std::uint64_t of(const Document& document) const {
-    std::uint64_t count = of(document.head);
-    for (const Section& section : document.sections) count += of(section.items);
-    return count;
-  }
-};
-
-std::uint64_t non_finite_cell(const Cell& cell) {
-  return std::visit(
-      [](const auto& value) -> std::uint64_t {
-        if constexpr (std::is_floating_point_v<std::decay_t<decltype(value)>>) {
-          return std::isfinite(value) ? 0 : 1;
-        } else {
-          return 0;
-        }
-      },
-      cell);
-}
-
-std::uint64_t non_finite_elements(const Array& array) {
-  return std::visit(
-      [](const auto& values) -> std::uint64_t {
-        if constexpr (std::is_same_v<std::decay_t<decltype(values)>, std::span<const std::int64_t>>) {
-          return 0;
-        } else {
-          std::uint64_t count = 0;
-          for (const auto value : values) count += std::isfinite(value) ? 0 : 1;
-          return count;
-        }
-      },
-      array.values);
-}
-
-std::uint64_t non_finite_cells(const Table& table) {
-  std::uint64_t count = 0;
-  std::vector<Cell> cells(table.columns.size());
-  for (std::size_t row = 0; row < table.rows; ++row) {
-    table.row(row, cells);
-    for (const Cell& cell : cells) count += non_finite_cell(cell);
-  }
-  return count;
-}
-
 }  // namespace
 
 void write_json(OutputFile& out, const Document& document, const WriteOptions& options) {
@@ -127,18 +47,6 @@ void write_jsonl(OutputFile& out, const Document& document, const WriteOptions& 
   plan.add_lines(document);
   out.write_whole_lines();
   write_pieces(out, plan.finish(), options);
-}
-
-std::uint64_t count_non_finite(const Document& document) {
-  return Counter{non_finite_cell, non_finite_elements, non_finite_cells}.of(document);
-}
-
-std::uint64_t count_values(const Document& document) {
-  return Counter{
-      [](const Cell&) -> std::uint64_t { return 1; },
-      [](const Array& array) -> std::uint64_t { return array.size(); },
-      [](const Table& table) -> std::uint64_t { return std::uint64_t{table.rows} * table.columns.size(); }}
-      .of(document);
 }
 
 }  // namespace attnctl

@@ -1,6 +1,7 @@
 #include "report/npz/npz.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "report/non_finite.hpp"
 #include "report/npz/checksum.hpp"
 #include "report/npz/deflate.hpp"
 #include "report/npz/npy_header.hpp"
@@ -52,9 +54,11 @@ struct NpzWriter::State {
     std::size_t header_size = 0;
     std::uint64_t place = 0;  // of the content in the zip, or in the spool of contents
     ScatteredChecksum checksum;
+    bool hidden_is_minus_infinity = false;
 
     explicit Member(State& owner) : state(owner) {}
     void write(std::size_t offset, std::span<const float> values) override {
+      state.non_finite += count_non_finite(values, hidden_is_minus_infinity);
       write_content(header_size + std::uint64_t{offset} * sizeof(float), std::as_bytes(values));
     }
     void write_content(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -74,6 +78,7 @@ struct NpzWriter::State {
   std::unordered_set<std::string> names;
   std::uint64_t zip_end = 0;
   std::uint64_t contents_end = 0;
+  std::atomic<std::uint64_t> non_finite = 0;
 
   State(OutputFile& output, NpzOptions given) : out(output), options(given) {
     if (!out.seekable()) zip_spool.emplace();
@@ -179,12 +184,20 @@ void NpzWriter::add(const std::string& name, const Array& array) {
         using T = std::remove_cvref_t<decltype(values[0])>;
         State::Member& member = state_->declare(name, descr_of<T>(), array.shape, sizeof(T));
         state_->fill(member, std::as_bytes(values));
+        state_->non_finite += count_non_finite(array);
       },
       array.values);
 }
 
-ArraySink& NpzWriter::add_streamed(const std::string& name, const Shape& shape) {
-  return state_->declare(name, descr_of<float>(), shape, sizeof(float));
+ArraySink& NpzWriter::add_streamed(const std::string& name, const Shape& shape,
+                                   bool hidden_is_minus_infinity) {
+  State::Member& member = state_->declare(name, descr_of<float>(), shape, sizeof(float));
+  member.hidden_is_minus_infinity = hidden_is_minus_infinity;
+  return member;
+}
+
+std::uint64_t NpzWriter::non_finite() const {
+  return state_->non_finite;
 }
 
 void NpzWriter::close() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -33,7 +34,10 @@ class NpzWriter {
   void add(const std::string& name, const Array& array);
 
   /// Declares a float32 array that is written piece by piece. The sink lives as long as this writer.
-  ArraySink& add_streamed(const std::string& name, const Shape& shape);
+  ArraySink& add_streamed(const std::string& name, const Shape& shape, bool hidden_is_minus_infinity = false);
+
+  /// Number of values so far that are NaN or infinite (count_non_finite); they are written as they are.
+  [[nodiscard]] std::uint64_t non_finite() const;
 
   /// Writes the zip's directory. Throws std::logic_error where an element of a streamed array is missing or
   /// was written twice. The caller commits the output.

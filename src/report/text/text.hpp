@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +18,7 @@ struct TextOptions {
   std::optional<int> digits = {};  // decimals; by default what the column needs
   std::size_t width = 80;          // columns of the terminal, for matrices and heatmaps
   bool colours = false;            // 256 colours, for heatmaps; shades of blocks where there are none
+  std::atomic<std::uint64_t>* non_finite = nullptr;  // adds the number of values that count_non_finite counts
 };
 
 /// Appends a table with aligned columns: a header, numbers to the right, texts to the left, undefined as "-".

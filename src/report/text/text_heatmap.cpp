@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "report/non_finite.hpp"
 #include "report/svg/colour_map.hpp"
 #include "report/text/text.hpp"
 #include "report/text/text_cells.hpp"
@@ -159,6 +160,7 @@ void append_small_row(std::string& text, const TextMatrix* first, const TextMatr
 
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
   check(matrix);
+  if (options.non_finite != nullptr) *options.non_finite += count_non_finite(matrix.values);
   const Shape& shape = matrix.values.shape;
   const std::size_t rows = std::min(shape[0], matrix.most_rows);
   std::size_t indent = display_width(matrix.corner);
@@ -188,7 +190,10 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
 void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
                           const TextOptions& options) {
   if (matrices.empty()) return;
-  for (const TextMatrix& matrix : matrices) check(matrix);
+  for (const TextMatrix& matrix : matrices) {
+    check(matrix);
+    if (options.non_finite != nullptr) *options.non_finite += count_non_finite(matrix.values);
+  }
   const std::size_t own = std::max(matrices.front().values.shape[1], display_width(matrices.front().corner));
   const std::size_t across = std::max<std::size_t>((options.width + gap) / (own + gap), 1);
   for (std::size_t first = 0; first < matrices.size(); first += across) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "report/non_finite.hpp"
 #include "report/text/text.hpp"
 #include "report/text/text_cells.hpp"
 #include "report/text/text_width.hpp"
@@ -77,6 +78,7 @@ void check(const TextMatrix& matrix) {
 
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
   check(matrix);
+  if (options.non_finite != nullptr) *options.non_finite += count_non_finite(matrix.values);
   const int digits = options.digits.value_or(2);
   const Extent extent = measure(matrix, options, digits);
   const Shape& shape = matrix.values.shape;

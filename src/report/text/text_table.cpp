@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "base/error.hpp"
+#include "report/non_finite.hpp"
 #include "report/text/text.hpp"
 #include "report/text/text_cells.hpp"
 #include "report/text/text_width.hpp"
@@ -71,6 +72,9 @@ Shown show(const Table& table, const TextOptions& options) {
   std::vector<Cell> cells(table.rows * table.columns.size());
   for (std::size_t row = 0; row < table.rows; ++row) {
     table.row(row, std::span(cells).subspan(row * table.columns.size(), table.columns.size()));
+  }
+  if (options.non_finite != nullptr) {
+    for (const Cell& cell : cells) *options.non_finite += count_non_finite(cell);
   }
   for (std::size_t i = 0; i < cells.size(); ++i) look_at(result.columns[i % table.columns.size()], cells[i]);
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
