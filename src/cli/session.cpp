@@ -122,13 +122,7 @@ Record config_record(const ModelConfig& config, Value path, std::uint64_t parame
 
 Section warnings_section(const Warnings& warnings) {
   List items;
-  for (const Warning& warning : warnings.list()) {
-    Record record;
-    record.set("code", warning.code)
-        .set("message", warning.message)
-        .set("count", static_cast<std::size_t>(warning.count));
-    items.emplace_back(std::move(record));
-  }
+  for (const Warning& warning : warnings.list()) items.emplace_back(warning_record(warning));
   return {"warnings", "warning", std::move(items)};
 }
 

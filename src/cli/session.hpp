@@ -9,7 +9,7 @@
 #include "cli/options/options.hpp"
 #include "input/text_sequence.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::cli {

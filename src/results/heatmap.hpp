@@ -35,6 +35,8 @@ struct HeatmapPage {
   HeatmapScale scale;
   std::size_t columns = 1;  // of the grid
   std::vector<Heatmap> heatmaps;
+  std::vector<std::string> cell_texts =
+      {};  // instead of the numbers, if there is one heatmap [rows * columns]
 };
 
 }  // namespace attnctl

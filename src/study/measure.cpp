@@ -72,7 +72,7 @@ std::vector<Cell> StudyShape::head_cells(std::size_t head) const {
   return {of.component, static_cast<std::int64_t>(of.layer), static_cast<std::int64_t>(of.id.head)};
 }
 
-StudyText StudyShape::grid(std::string title, const std::vector<Cell>& cells) const {
+TextTable StudyShape::grid(std::string title, const std::vector<Cell>& cells) const {
   std::set<std::size_t> numbers;
   for (const StudyHead& head : heads) numbers.insert(head.id.head);
   std::vector<std::string> columns = {"layer"};

@@ -42,7 +42,7 @@ struct StudyShape {
   [[nodiscard]] static std::vector<std::string> head_columns();
   [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const;
   /// A value a head as a table of the page: a row a layer, a column a head.
-  [[nodiscard]] StudyText grid(std::string title, const std::vector<Cell>& cells) const;
+  [[nodiscard]] TextTable grid(std::string title, const std::vector<Cell>& cells) const;
 };
 [[nodiscard]] StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed);
 

@@ -40,14 +40,10 @@ void StudyResults::append(StudyResults&& other) {
   move(other.evidence, evidence);
   tell_roles = tell_roles || other.tell_roles;
   move(other.null_evidence, null_evidence);
-  if (other.page) page = std::move(other.page);
-  move(other.page_texts, page_texts);
   move(other.head_fields, head_fields);
-  move(other.sections, sections);
-  move(other.tables, tables);
-  move(other.texts, texts);
   move(other.strongest, strongest);
   move(other.summary.fields, summary.fields);
+  Results::append(std::move(other));
 }
 
 void add_strongest(StudyResults& results, std::vector<StrongHead> heads) {

@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "results/heatmap.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 #include "study/role_evidence.hpp"
 #include "study/state/moments.hpp"
 
@@ -29,12 +28,6 @@ struct HeadField {
 /// One value each; in CSV a column of that name.
 [[nodiscard]] HeadField cell_field(std::string name, const std::vector<Cell>& cells);
 
-/// A table for people, or a matrix of layers x heads.
-struct StudyText {
-  std::string title;
-  Table table;
-};
-
 /// A head that a measure finds much of something in, beside what it would find where nothing was learned.
 struct StrongHead {
   std::string what;  // "previous", "[SEP]"
@@ -44,21 +37,16 @@ struct StrongHead {
   std::uint64_t rows = 0;
 };
 
-/// What measures give when all blocks are in.
-struct StudyResults {
-  std::vector<RoleEvidence> evidence;       // that roles are told by
-  bool tell_roles = false;                  // the measure that asks for them ran
-  std::vector<RoleEvidence> null_evidence;  // the same of random models
-  std::optional<HeatmapPage> page;          // of svg: layers by heads,
-  std::vector<std::string> page_texts;      // and what stands in its cells
+/// Results of the measures after the last block.
+struct StudyResults : Results {
+  std::vector<RoleEvidence> evidence;       // the roles are decided from it
+  bool tell_roles = false;                  // the measure that asks for roles ran
+  std::vector<RoleEvidence> null_evidence;  // the same for random models
   std::vector<HeadField> head_fields;
-  std::vector<Section> sections;      // of the document
-  std::vector<Table> tables;          // of CSV
-  std::vector<StudyText> texts;       // of the page
-  std::vector<StrongHead> strongest;  // of `summary`, and of the page
+  std::vector<StrongHead> strongest;  // for `summary` and the text
   Record summary;                     // further fields of `summary`
 
-  /// What another measure found, behind what is here.
+  /// Appends the results of another measure.
   void append(StudyResults&& other);
 };
 

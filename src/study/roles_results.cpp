@@ -200,21 +200,23 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   set_random(results.evidence, results.null_evidence);
   const std::vector<Role> roles = decide_roles(results.evidence);
   const std::string looked_for = none_of(results.evidence);
-  results.sections.push_back(roles_section(roles, shape, looked_for));
+  results.document.sections.push_back(roles_section(roles, shape, looked_for));
   results.tables.push_back(roles_table(roles, shape, looked_for));
   std::vector<std::string> letters;
   for (const auto& of_head : by_head(roles, shape.heads.size())) letters.push_back(letters_of(of_head));
-  Heatmap grid = make_grid(roles, shape, results.page_texts);
+  HeatmapPage page{.title = "",
+                   .scale = {.diverging = false, .low = 0, .high = 1, .label = "Score of the first role"},
+                   .columns = 1,
+                   .heatmaps = {}};
+  Heatmap grid = make_grid(roles, shape, page.cell_texts);
   const std::string legend = legend_of(roles);
-  std::vector<StudyText> texts = {shape.grid("Roles (" + legend + ")", {letters.begin(), letters.end()})};
-  if (!roles.empty()) texts.push_back({"Strongest heads by role", strongest(roles, shape)});
-  results.texts.insert(results.texts.begin(), texts.begin(), texts.end());
+  std::vector<PageBlock> text = {shape.grid("Roles (" + legend + ")", {letters.begin(), letters.end()})};
+  if (!roles.empty()) text.emplace_back(TextTable{"Strongest heads by role", strongest(roles, shape)});
+  results.text.insert(results.text.begin(), text.begin(), text.end());
   grid.title += ": " + legend;
-  results.page =
-      HeatmapPage{.title = grid.title,
-                  .scale = {.diverging = false, .low = 0, .high = 1, .label = "score of the first"},
-                  .columns = 1,
-                  .heatmaps = {std::move(grid)}};
+  page.title = grid.title;
+  page.heatmaps.push_back(std::move(grid));
+  results.pictures.push_back({"roles", std::move(page)});
 }
 
 }  // namespace attnctl

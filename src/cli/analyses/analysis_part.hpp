@@ -15,8 +15,7 @@
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/word_units.hpp"
-#include "report/svg/svg.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 // The registry of analyses: what --include names beyond metrics, patterns, arrays and the similarity of
 // heads. A new analysis is a row of the table in analysis_part.cpp and a file part_NAME.cpp beside it.
@@ -32,23 +31,6 @@ struct PartInput {
   const std::vector<WordUnits>& units;  // under --by-word: the words of each sequence
   const std::optional<WeightsAnalysis>& weights;  // at finish(), where it was asked for
   Session& session;
-};
-
-/// A table of the summary, under a heading.
-struct TextTable {
-  std::string title;
-  Table table;
-  std::optional<int> digits = {};  // of its numbers, where --digits says nothing
-};
-
-/// What an analysis gives; each format takes what it can show.
-struct PartResults {
-  std::vector<Section> sections = {};       // JSON and JSON Lines
-  std::vector<Table> tables = {};           // CSV
-  std::vector<NamedArray> arrays = {};      // NPZ
-  std::vector<TextTable> text = {};         // text
-  std::optional<HeatmapPage> picture = {};  // SVG: heatmaps,
-  std::optional<ChartPage> charts = {};     // or charts  // SVG
 };
 
 /// The heads that a pass shows: the selected ones, all of their layers, or all of all layers.
@@ -69,7 +51,7 @@ class AnalysisPart {
   /// How many numbers it gives, for --limit and --memory, where they may be many.
   [[nodiscard]] virtual std::uint64_t values() const { return 0; }
   /// The results, once, after the pass.
-  [[nodiscard]] virtual PartResults finish() = 0;
+  [[nodiscard]] virtual Results finish() = 0;
 };
 
 /// Which components of a model with several an analysis takes, one at a time.

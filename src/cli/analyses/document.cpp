@@ -56,7 +56,7 @@ void add_target(Record& record, const Sequence& target) {
       .set("target_length", target.queries());
 }
 
-Section inputs_section(const Results& results) {
+Section inputs_section(const RunResults& results) {
   List items;
   for (const Sequence& sequence : results.batch.sequences) {
     Record record;
@@ -146,7 +146,7 @@ Section directions_section(const WeightsAnalysis& weights, const ModelConfig& co
   return {"principal_directions", "principal_directions", std::move(items)};
 }
 
-Section circuits_section(const Results& results) {
+Section circuits_section(const RunResults& results) {
   List items;
   for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
     for (const HeadId head : results.selection.heads) {
@@ -162,7 +162,7 @@ Section circuits_section(const Results& results) {
   return {"circuits", "circuit", std::move(items)};
 }
 
-Section patterns_section(const Results& results) {
+Section patterns_section(const RunResults& results) {
   List items;
   for (const InputArray& array : results.arrays) {
     if (array.name != "pattern") continue;
@@ -181,7 +181,7 @@ Section patterns_section(const Results& results) {
   return {"patterns", "pattern", std::move(items)};
 }
 
-Section attention_from_section(const Results& results) {
+Section attention_from_section(const RunResults& results) {
   List items;
   for (const AttentionAnswer& answer : results.answers) {
     const Question& question = results.questions[answer.question];
@@ -217,7 +217,7 @@ Section attention_from_section(const Results& results) {
 }
 
 /// One record a head; keys and values, which belong to key/value heads, and outputs one a layer.
-Section arrays_section(const Results& results) {
+Section arrays_section(const RunResults& results) {
   const ModelConfig& config = results.config();
   List items;
   const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, Value head,
@@ -253,7 +253,7 @@ Section arrays_section(const Results& results) {
 
 }  // namespace
 
-Document analysis_document(const Results& results, const Session& session) {
+Document analysis_document(const RunResults& results, const Session& session) {
   Document document;
   document.head.set("schema", "attnctl.analysis/1")
       .set("attnctl", tool_record(session))
@@ -276,12 +276,11 @@ Document analysis_document(const Results& results, const Session& session) {
   if (results.includes.circuits) add(circuits_section(results));
   if (results.includes.patterns) add(patterns_section(results));
   if (!results.questions.empty()) add(attention_from_section(results));
-  for (const PartResults& part : results.parts) {
-    for (const Section& section : part.sections) add(section);
+  for (const Results& part : results.parts) {
+    for (const Section& section : part.document.sections) add(section);
   }
   Section arrays = arrays_section(results);
   if (!std::get<List>(arrays.items.data).empty()) add(std::move(arrays));
-  add(warnings_section(session.warnings));
   return document;
 }
 

@@ -8,6 +8,6 @@
 namespace attnctl::cli {
 
 /// The JSON document attnctl.analysis/1 (docs/cli.md): sections that were not asked for are absent.
-[[nodiscard]] Document analysis_document(const Results& results, const Session& session);
+[[nodiscard]] Document analysis_document(const RunResults& results, const Session& session);
 
 }  // namespace attnctl::cli

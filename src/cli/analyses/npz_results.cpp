@@ -62,7 +62,7 @@ std::size_t spectrum_width(Circuit circuit, const ModelConfig& config, const Sel
 /// A component's part of a result.
 struct Part {
   const ComponentHeads& heads;
-  const Results& results;
+  const RunResults& results;
   std::string prefix;  // of names of arrays
 };
 
@@ -120,7 +120,7 @@ void add_circuit(NpzWriter& npz, const CircuitAnalysis& all, const Part& part, W
 }
 
 void add_circuits(NpzWriter& npz, const Part& part) {
-  const Results& results = part.results;
+  const RunResults& results = part.results;
   for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
     std::vector<double> values;
     std::size_t rows = 0;
@@ -164,7 +164,7 @@ void add_axes(NpzWriter& npz, const ComponentHeads& component, const ModelConfig
 
 }  // namespace
 
-void add_selection_arrays(NpzWriter& npz, const Results& results) {
+void add_selection_arrays(NpzWriter& npz, const RunResults& results) {
   const auto add_ids = [&](const char* name, std::size_t s, const std::vector<std::int64_t>& ids) {
     if (!ids.empty()) npz.add(fmt::format("{}_{}", name, s), make_array({ids.size()}, ids));
   };
@@ -176,7 +176,7 @@ void add_selection_arrays(NpzWriter& npz, const Results& results) {
   for (const ComponentHeads& component : results.components) add_axes(npz, component, results.config());
 }
 
-void add_weights_arrays(NpzWriter& npz, const Results& results, Warnings& warnings) {
+void add_weights_arrays(NpzWriter& npz, const RunResults& results, Warnings& warnings) {
   for (const ComponentHeads& component : results.components) {
     const Part part = {component, results, prefix_of(component.component)};
     if (results.weights && results.includes.weights) {

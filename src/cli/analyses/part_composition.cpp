@@ -25,7 +25,7 @@ class CompositionPart final : public AnalysisPart {
   std::uint64_t values() const override {
     return 2 * all_compositions.size() * input_.selection.heads.size() * input_.selection.heads.size();
   }
-  PartResults finish() override;
+  Results finish() override;
 
  private:
   [[nodiscard]] Section section() const;
@@ -160,23 +160,23 @@ HeatmapPage CompositionPart::picture() const {
   return page;
 }
 
-PartResults CompositionPart::finish() {
+Results CompositionPart::finish() {
   options_.fold_norm = input_.request.selection.fold_norm;
   compositions_ = analyze_composition(input_.open.model, input_.selection, options_, input_.session.pool);
-  PartResults results;
-  results.sections.push_back(section());
+  Results results;
+  results.document.sections.push_back(section());
   results.tables.push_back(table());
   for (const Composition& each : compositions_) {
     const std::string name = fmt::format("{}_composition", name_of(each.kind));
     results.arrays.push_back({name, float_array(each.scores)});
     results.arrays.push_back({name + "_excess", float_array(each.excess)});
   }
-  results.text.push_back(
-      {fmt::format("Composition (0 to 1; random: mean and deviation of {} pairs of random heads)",
-                   options_.draws),
-       means_text(), 4});
-  results.text.push_back({"Strongest composition", strongest_text(), 4});
-  results.picture = picture();
+  results.text.emplace_back(
+      TextTable{fmt::format("Composition (0 to 1; random: mean and deviation of {} pairs of random heads)",
+                            options_.draws),
+                means_text(), 4});
+  results.text.emplace_back(TextTable{"Strongest composition", strongest_text(), 4});
+  results.pictures.push_back({"composition", picture()});
   return results;
 }
 

@@ -49,13 +49,13 @@ class ContributionsPart final : public AnalysisPart {
     return {&contributions_, &ranks_};
   }
   HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
-  PartResults finish() override;
+  Results finish() override;
 
  private:
   [[nodiscard]] Table heads_table(const std::vector<HeadContribution>& heads, bool named) const;
   [[nodiscard]] Table ranks_table(const std::vector<LayerOutputRank>& layers) const;
-  void add_arrays(PartResults& results, const std::vector<HeadContribution>& heads) const;
-  void add_arrays(PartResults& results, const std::vector<LayerOutputRank>& layers) const;
+  void add_arrays(Results& results, const std::vector<HeadContribution>& heads) const;
+  void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) const;
   [[nodiscard]] static ChartPage charts(Table named);
 
   PartInput input_;
@@ -102,7 +102,7 @@ Table ContributionsPart::ranks_table(const std::vector<LayerOutputRank>& layers)
 }
 
 /// contribution_NAME_I in the axes of the selected heads.
-void ContributionsPart::add_arrays(PartResults& results, const std::vector<HeadContribution>& heads) const {
+void ContributionsPart::add_arrays(Results& results, const std::vector<HeadContribution>& heads) const {
   const HeadAxes axes(input_.selection.heads);
   const std::size_t count = input_.selection.heads.size();
   for (std::size_t first = 0; first < heads.size(); first += count) {
@@ -119,7 +119,7 @@ void ContributionsPart::add_arrays(PartResults& results, const std::vector<HeadC
 
 /// output_rank_change_I [layers, ranks], output_ranks [ranks], output_removed_I [layers]; where the default
 /// ranks of unlike layers differ there is none.
-void ContributionsPart::add_arrays(PartResults& results, const std::vector<LayerOutputRank>& layers) const {
+void ContributionsPart::add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) const {
   if (layers.empty()) return;
   std::vector<std::int64_t> ranks;
   for (const OutputRankChange& cut : layers.front().cuts)
@@ -159,26 +159,26 @@ ChartPage ContributionsPart::charts(Table named) {
            bars("Share of the layer's output", {"share", "explained"}, "Share")}};
 }
 
-PartResults ContributionsPart::finish() {
+Results ContributionsPart::finish() {
   const std::vector<HeadContribution> heads = contributions_.finish();
-  PartResults results;
-  results.sections.push_back({"contributions", "contribution", heads_table(heads, true)});
+  Results results;
+  results.document.sections.push_back({"contributions", "contribution", heads_table(heads, true)});
   results.tables.push_back(heads_table(heads, false));
-  results.text.push_back(
-      {"Contributions of heads to the output of their layer (write z W_O, without b_O)",
-       select_columns(heads_table(heads, true), {"input", "head", "norm", "norm_share", "cosine", "share",
-                                                 "explained", "whole_norm", "stream_norm"}),
-       3});
+  results.text.emplace_back(
+      TextTable{"Contributions of heads to the output of their layer (write z W_O, without b_O)",
+                select_columns(heads_table(heads, true), {"input", "head", "norm", "norm_share", "cosine",
+                                                          "share", "explained", "whole_norm", "stream_norm"}),
+                3});
   add_arrays(results, heads);
-  results.charts = charts(heads_table(heads, true));
+  results.pictures.push_back({"contributions", charts(heads_table(heads, true))});
   if (!input_.request.output_rank) return results;
   const std::vector<LayerOutputRank> layers = ranks_.finish();
   const Table ranks = ranks_table(layers);
-  results.sections.push_back({"output_rank", "output_rank", ranks});
+  results.document.sections.push_back({"output_rank", "output_rank", ranks});
   results.tables.push_back(ranks);
-  results.text.push_back({"Relative change of a layer's output with W_O cut to a rank, or removed",
-                          select_columns(ranks, {"input", "layer", "output", "rank", "full_rank", "change"}),
-                          4});
+  results.text.emplace_back(
+      TextTable{"Relative change of a layer's output with W_O cut to a rank, or removed",
+                select_columns(ranks, {"input", "layer", "output", "rank", "full_rank", "change"}), 4});
   add_arrays(results, layers);
   return results;
 }

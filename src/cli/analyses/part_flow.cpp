@@ -17,17 +17,17 @@ class FlowPart final : public AnalysisPart {
 
   std::vector<Observer*> observers() override { return {&flow_}; }
   HeadsSeen heads_seen() const override { return HeadsSeen::all; }
-  PartResults finish() override;
+  Results finish() override;
 
  private:
-  void add_text(PartResults& results, std::size_t sequence, const Array& flows) const;
+  void add_text(Results& results, std::size_t sequence, const Array& flows) const;
 
   PartInput input_;
   std::vector<std::vector<std::size_t>> positions_;  // [sequences]
   AttentionFlow flow_;
 };
 
-void FlowPart::add_text(PartResults& results, std::size_t sequence, const Array& flows) const {
+void FlowPart::add_text(Results& results, std::size_t sequence, const Array& flows) const {
   const Sequence& of = input_.shown.sequences[sequence];
   const std::vector<std::string> labels = labels_of(input_, of);
   std::vector<std::vector<Cell>> rows;
@@ -35,14 +35,15 @@ void FlowPart::add_text(PartResults& results, std::size_t sequence, const Array&
     const std::size_t from = positions_[sequence][r];
     rows.push_back({static_cast<std::int64_t>(from), labels[from], strongest(flows, r, labels)});
   }
-  results.text.push_back(
-      {fmt::format("Attention flow of input \"{}\" (position:token largest flow, 0 to 1)", escaped(of.id)),
-       make_table("", {"from", "token", "flow"}, std::move(rows))});
+  results.text.emplace_back(TextTable{
+      fmt::format("Attention flow of input \"{}\" (position:token largest flow, 0 to 1)", escaped(of.id)),
+      make_table("", {"from", "token", "flow"}, std::move(rows))});
 }
 
-PartResults FlowPart::finish() {
-  PartResults results;
+Results FlowPart::finish() {
+  Results results;
   List items;
+  std::optional<HeatmapPage> page;
   const std::vector<OwnedMatrix<double>> flows = flow_.finish(positions_, input_.session.pool);
   for (std::size_t s = 0; s < flows.size(); ++s) {
     if (positions_[s].empty()) continue;
@@ -51,13 +52,13 @@ PartResults FlowPart::finish() {
         make_array({flows[s].rows(), flows[s].cols()}, std::vector<float>(values.begin(), values.end()));
     add_rows_from(items, input_.shown.sequences[s], positions_[s], rows);
     add_text(results, s, rows);
-    add_heatmap(results.picture, "Attention flow", labels_of(input_, input_.shown.sequences[s]),
-                positions_[s], rows);
+    add_heatmap(page, "Attention flow", labels_of(input_, input_.shown.sequences[s]), positions_[s], rows);
     results.arrays.push_back({fmt::format("flow_{}", s), rows});
     if (!input_.request.rollout_from.empty())
       results.arrays.push_back({fmt::format("flow_from_{}", s), positions_array(positions_[s])});
   }
-  results.sections.push_back({"flow", "flow", std::move(items)});
+  if (page) results.pictures.push_back({"flow", std::move(*page)});
+  results.document.sections.push_back({"flow", "flow", std::move(items)});
   return results;
 }
 

@@ -54,7 +54,7 @@ class MapPart final : public AnalysisPart {
   explicit MapPart(const PartInput& input)
       : input_(input), wanted_(parse_similarities(input.request.selection.similarity)) {}
 
-  PartResults finish() override;
+  Results finish() override;
 
  private:
   [[nodiscard]] bool wants(std::string_view name) const {
@@ -65,8 +65,8 @@ class MapPart final : public AnalysisPart {
            const OwnedMatrix<double>& values);
   [[nodiscard]] Section section() const;
   [[nodiscard]] Table table() const;
-  void add_arrays(PartResults& results, std::string_view similarity) const;
-  void add_text(PartResults& results, const Drawn& drawn) const;
+  void add_arrays(Results& results, std::string_view similarity) const;
+  void add_text(Results& results, const Drawn& drawn) const;
   [[nodiscard]] ChartPage charts() const;
 
   PartInput input_;
@@ -187,7 +187,7 @@ Table MapPart::table() const {
       std::move(rows));
 }
 
-void MapPart::add_arrays(PartResults& results, std::string_view similarity) const {
+void MapPart::add_arrays(Results& results, std::string_view similarity) const {
   const HeadAxes axes(input_.selection.heads);
   const std::size_t heads = input_.selection.heads.size();
   std::vector<double> points(heads * 2, kUndefined);
@@ -219,7 +219,7 @@ void MapPart::add_arrays(PartResults& results, std::string_view similarity) cons
 }
 
 /// Heads in the order of the tree with their points and, while they fit, their similarities.
-void MapPart::add_text(PartResults& results, const Drawn& drawn) const {
+void MapPart::add_text(Results& results, const Drawn& drawn) const {
   constexpr std::size_t most_columns = 12;
   std::vector<std::string> columns = {"head", "x", "y"};
   const std::vector<HeadId>& order = drawn.matrix.heads;
@@ -239,10 +239,10 @@ void MapPart::add_text(PartResults& results, const Drawn& drawn) const {
                                 ? "layer " + layer_name(input_.open.model.config(), *drawn.matrix.layer)
                                 : "all layers";
   const std::optional<double>& stress = drawn.map.map.stress;
-  results.text.push_back(
-      {fmt::format("Heads by {} similarity, {}: order of the tree, map (stress {})",
-                   symbol_of(drawn.similarity), where, stress ? fmt::format("{:.2f}", *stress) : "-"),
-       make_table("", std::move(columns), std::move(rows)), 2});
+  results.text.emplace_back(TextTable{
+      fmt::format("Heads by {} similarity, {}: order of the tree, map (stress {})",
+                  symbol_of(drawn.similarity), where, stress ? fmt::format("{:.2f}", *stress) : "-"),
+      make_table("", std::move(columns), std::move(rows)), 2});
 }
 
 ChartPage MapPart::charts() const {
@@ -279,14 +279,14 @@ ChartPage MapPart::charts() const {
   return page;
 }
 
-PartResults MapPart::finish() {
+Results MapPart::finish() {
   collect();
-  PartResults results;
-  results.sections.push_back(section());
+  Results results;
+  results.document.sections.push_back(section());
   results.tables.push_back(table());
   for (const std::string_view similarity : wanted_) add_arrays(results, similarity);
   for (const Drawn& drawn : all_) add_text(results, drawn);
-  if (!all_.empty()) results.charts = charts();
+  if (!all_.empty()) results.pictures.push_back({"map", charts()});
   return results;
 }
 

@@ -19,7 +19,7 @@ class MixingPart final : public AnalysisPart {
 
   std::vector<Observer*> observers() override { return {&mixing_}; }
   HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
-  PartResults finish() override;
+  Results finish() override;
 
  private:
   [[nodiscard]] Table table(const std::vector<LayerMixing>& layers) const;
@@ -91,11 +91,11 @@ Heatmap MixingPart::heatmap(std::span<const LayerMixing> layers, const Array& ra
   return heatmap;
 }
 
-PartResults MixingPart::finish() {
+Results MixingPart::finish() {
   const std::vector<LayerMixing> layers = mixing_.finish();
-  PartResults results;
+  Results results;
   const Table all = table(layers);
-  results.sections.push_back({"mixing", "mixing", all});
+  results.document.sections.push_back({"mixing", "mixing", all});
   results.tables.push_back(all);
   results.text.push_back(summary(layers));
   HeatmapPage page;
@@ -115,7 +115,7 @@ PartResults MixingPart::finish() {
     first = last;
   }
   if (page.heatmaps.size() > 1) page.title = "Mixing Ratio";
-  if (!page.heatmaps.empty()) results.picture = std::move(page);
+  if (!page.heatmaps.empty()) results.pictures.push_back({"mixing", std::move(page)});
   return results;
 }
 

@@ -25,11 +25,11 @@ class RolloutPart final : public AnalysisPart {
     }
     return count;
   }
-  PartResults finish() override;
+  Results finish() override;
 
  private:
   [[nodiscard]] Array asked_rows(const OwnedMatrix<double>& tokens, std::size_t sequence) const;
-  void add_text(PartResults& results, std::size_t sequence, const Array& rolled, const Array& raw) const;
+  void add_text(Results& results, std::size_t sequence, const Array& rolled, const Array& raw) const;
 
   PartInput input_;
   std::vector<std::vector<std::size_t>> positions_;  // [sequences]
@@ -44,7 +44,7 @@ Array RolloutPart::asked_rows(const OwnedMatrix<double>& tokens, std::size_t seq
 }
 
 /// A row a key for one asked position, else a row a position with its strongest keys.
-void RolloutPart::add_text(PartResults& results, std::size_t sequence, const Array& rolled,
+void RolloutPart::add_text(Results& results, std::size_t sequence, const Array& rolled,
                            const Array& raw) const {
   const Sequence& of = input_.shown.sequences[sequence];
   const std::vector<std::string> labels = labels_of(input_, of);
@@ -56,23 +56,25 @@ void RolloutPart::add_text(PartResults& results, std::size_t sequence, const Arr
                       std::get<std::span<const float>>(raw.values)[key],
                       std::get<std::span<const float>>(rolled.values)[key]});
     }
-    results.text.push_back(
-        {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], labels[positions[0]], escaped(of.id)),
-         make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3});
+    results.text.emplace_back(TextTable{
+        fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], labels[positions[0]], escaped(of.id)),
+        make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3});
     return;
   }
   for (std::size_t r = 0; r < positions.size(); ++r) {
     rows.push_back({static_cast<std::int64_t>(positions[r]), labels[positions[r]],
                     strongest(rolled, r, labels), strongest(raw, r, labels)});
   }
-  results.text.push_back({fmt::format("Rollout of input \"{}\" (position:token share)", escaped(of.id)),
-                          make_table("", {"from", "token", "rollout", "last layer"}, std::move(rows))});
+  results.text.emplace_back(
+      TextTable{fmt::format("Rollout of input \"{}\" (position:token share)", escaped(of.id)),
+                make_table("", {"from", "token", "rollout", "last layer"}, std::move(rows))});
 }
 
-PartResults RolloutPart::finish() {
-  PartResults results;
+Results RolloutPart::finish() {
+  Results results;
   List items;
   List raw_items;
+  std::optional<HeatmapPage> page;
   const std::vector<OwnedMatrix<double>> rolled = rollout_.finish();
   const std::vector<OwnedMatrix<double>> raw = rollout_.take_last_layer();
   for (std::size_t s = 0; s < rolled.size(); ++s) {
@@ -82,14 +84,14 @@ PartResults RolloutPart::finish() {
     add_rows_from(items, input_.shown.sequences[s], positions_[s], rows);
     add_rows_from(raw_items, input_.shown.sequences[s], positions_[s], raw_rows);
     add_text(results, s, rows, raw_rows);
-    add_heatmap(results.picture, "Attention rollout", labels_of(input_, input_.shown.sequences[s]),
-                positions_[s], rows);
+    add_heatmap(page, "Attention rollout", labels_of(input_, input_.shown.sequences[s]), positions_[s], rows);
     results.arrays.push_back({fmt::format("rollout_{}", s), rows});
     if (!input_.request.rollout_from.empty())
       results.arrays.push_back({fmt::format("rollout_from_{}", s), positions_array(positions_[s])});
   }
-  results.sections.push_back({"rollout", "rollout", std::move(items)});
-  results.sections.push_back({"rollout_last_layer", "rollout_last_layer", std::move(raw_items)});
+  if (page) results.pictures.push_back({"rollout", std::move(*page)});
+  results.document.sections.push_back({"rollout", "rollout", std::move(items)});
+  results.document.sections.push_back({"rollout_last_layer", "rollout_last_layer", std::move(raw_items)});
   return results;
 }
 

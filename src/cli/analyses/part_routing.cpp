@@ -19,12 +19,12 @@ class RoutingPart final : public AnalysisPart {
 
   std::vector<Observer*> observers() override { return {&routing_}; }
   std::uint64_t values() const override;
-  PartResults finish() override;
+  Results finish() override;
 
  private:
   [[nodiscard]] Table table(std::span<const LayerRouting> layers) const;
   [[nodiscard]] TextTable summary(std::span<const LayerRouting> layers) const;
-  void add_arrays(std::span<const LayerRouting> of_input, PartResults& results) const;
+  void add_arrays(std::span<const LayerRouting> of_input, Results& results) const;
 
   PartInput input_;
   Routing routing_;
@@ -95,7 +95,7 @@ TextTable RoutingPart::summary(std::span<const LayerRouting> layers) const {
 }
 
 /// Of the layers of one input.
-void RoutingPart::add_arrays(std::span<const LayerRouting> of_input, PartResults& results) const {
+void RoutingPart::add_arrays(std::span<const LayerRouting> of_input, Results& results) const {
   const std::size_t count = of_input.front().tokens.size();
   const std::size_t per_token = of_input.front().tokens.front().experts.size();
   std::vector<std::int64_t> experts;
@@ -112,11 +112,11 @@ void RoutingPart::add_arrays(std::span<const LayerRouting> of_input, PartResults
   results.arrays.push_back({fmt::format("routing_weight_{}", input), make_array(shape, std::move(weights))});
 }
 
-PartResults RoutingPart::finish() {
+Results RoutingPart::finish() {
   const std::vector<LayerRouting> layers = routing_.finish();
-  PartResults results;
+  Results results;
   const Table all = table(layers);
-  results.sections.push_back({"routing", "routing", all});
+  results.document.sections.push_back({"routing", "routing", all});
   results.tables.push_back(all);
   results.text.push_back(summary(layers));
   std::vector<std::int64_t> with_experts;

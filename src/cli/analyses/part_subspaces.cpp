@@ -23,14 +23,14 @@ class SubspacesPart final : public AnalysisPart {
   explicit SubspacesPart(const PartInput& input) : input_(input) {}
 
   std::uint64_t values() const override;
-  PartResults finish() override;
+  Results finish() override;
 
  private:
   [[nodiscard]] Table heads_table(bool named) const;
   [[nodiscard]] Section kernel_section() const;
   [[nodiscard]] Table kernel_table() const;
-  void add_arrays(PartResults& results) const;
-  void add_pair_arrays(PartResults& results, const ProjectionAnalysis& analysis) const;
+  void add_arrays(Results& results) const;
+  void add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const;
   [[nodiscard]] Table ranks_text() const;
   [[nodiscard]] Table kernel_text() const;
   [[nodiscard]] HeatmapPage picture() const;
@@ -162,7 +162,7 @@ Table SubspacesPart::kernel_table() const {
 
 /// Kernels [layers, h, h] and cosines [layers, h, h, angles] where layers have the same heads; else, and
 /// across layers, over the selected heads, NaN for pairs that were not compared.
-void SubspacesPart::add_pair_arrays(PartResults& results, const ProjectionAnalysis& analysis) const {
+void SubspacesPart::add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const {
   const std::string name(name_of(analysis.projection));
   const HeadAxes axes(input_.selection.heads);
   const bool stacked = axes.regular() && analysis.angles.front().layer.has_value();
@@ -196,7 +196,7 @@ void SubspacesPart::add_pair_arrays(PartResults& results, const ProjectionAnalys
   results.arrays.push_back({name + "_projection_kernel_null", float_array({nulls.size() / 2, 2}, nulls)});
 }
 
-void SubspacesPart::add_arrays(PartResults& results) const {
+void SubspacesPart::add_arrays(Results& results) const {
   const HeadAxes axes(input_.selection.heads);
   for (const ProjectionAnalysis& analysis : analyses_) {
     std::vector<double> ranks;
@@ -259,7 +259,7 @@ HeatmapPage SubspacesPart::picture() const {
   return page;
 }
 
-PartResults SubspacesPart::finish() {
+Results SubspacesPart::finish() {
   const SelectionOptions& options = input_.request.selection;
   const Model& model = input_.open.model;
   Session& session = input_.session;
@@ -268,15 +268,16 @@ PartResults SubspacesPart::finish() {
                                 session.pool, session.warnings);
   copying_ = ov_copying(model, input_.selection, options.fold_norm, session.pool, session.warnings);
 
-  PartResults results;
-  results.sections.push_back({"subspaces", "subspaces", heads_table(true)});
-  results.sections.push_back(kernel_section());
+  Results results;
+  results.document.sections.push_back({"subspaces", "subspaces", heads_table(true)});
+  results.document.sections.push_back(kernel_section());
   results.tables = {heads_table(false), kernel_table()};
   add_arrays(results);
-  results.text.push_back({"Effective ranks of the projections, and OV copying (-1 to 1)", ranks_text(), 2});
-  results.text.push_back(
-      {"Projection kernels of heads (0 to 1; mean of all pairs, and of random subspaces)", kernel_text(), 4});
-  results.picture = picture();
+  results.text.emplace_back(
+      TextTable{"Effective ranks of the projections, and OV copying (-1 to 1)", ranks_text(), 2});
+  results.text.emplace_back(TextTable{
+      "Projection kernels of heads (0 to 1; mean of all pairs, and of random subspaces)", kernel_text(), 4});
+  results.pictures.push_back({"subspaces", picture()});
   return results;
 }
 

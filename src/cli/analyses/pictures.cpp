@@ -45,7 +45,7 @@ double largest(const std::vector<Heatmap>& heatmaps) {
 }
 
 /// Layers down, heads across.
-HeatmapPage pattern_page(const Results& results) {
+HeatmapPage pattern_page(const RunResults& results) {
   HeatmapPage page;
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Attention weight"};
   const HeadAxes axes(results.selection.heads);
@@ -69,22 +69,15 @@ HeatmapPage pattern_page(const Results& results) {
 
 }  // namespace
 
-const ChartPage* chart_page(const Results& results) {
-  if (results.includes.patterns) return nullptr;
-  for (const PartResults& part : results.parts) {
-    if (part.charts) return &*part.charts;
-    if (part.picture) return nullptr;
+std::vector<Picture> analysis_pictures(const RunResults& results) {
+  std::vector<Picture> pictures;
+  if (results.includes.patterns) pictures.push_back({"patterns", pattern_page(results)});
+  for (const Results& part : results.parts)
+    pictures.insert(pictures.end(), part.pictures.begin(), part.pictures.end());
+  if (results.weights) {
+    pictures.push_back({"similarity", similarity_page(*results.weights, results.config(), results.order)});
   }
-  return nullptr;
-}
-
-HeatmapPage heatmap_page(const Results& results) {
-  if (results.includes.patterns) return pattern_page(results);
-  for (const PartResults& part : results.parts) {
-    if (part.picture) return *part.picture;
-  }
-  if (results.weights) return similarity_page(*results.weights, results.config(), results.order);
-  fail(Status::usage, "--include: svg draws weights (similarity of heads) or patterns; include one of them");
+  return pictures;
 }
 
 }  // namespace attnctl::cli

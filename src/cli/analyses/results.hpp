@@ -28,7 +28,7 @@ namespace attnctl::cli {
 struct InputArray {
   std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits"
   std::size_t sequence = 0;
-  std::size_t component = 0;  // of Results::components, whose heads are its axes
+  std::size_t component = 0;  // of RunResults::components, whose heads are its axes
   Array array;
 };
 
@@ -41,7 +41,7 @@ struct Question {
 
 /// What `analyze` and `weights` computed; each format shows it in its own way (document, tables, NPZ,
 /// summary, pictures).
-struct Results {
+struct RunResults {
   const Model& model;
   const Vocabulary& vocabulary;
   const Batch& batch;  // empty for `weights`
@@ -59,7 +59,7 @@ struct Results {
   std::vector<InputArray> arrays;
   std::vector<Question> questions;
   std::vector<AttentionAnswer> answers;  // by question, then head
-  std::vector<PartResults> parts;        // of the registry, in its order
+  std::vector<Results> parts;            // of the registry, in its order
 
   [[nodiscard]] const ModelConfig& config() const { return model.config(); }
   [[nodiscard]] const std::vector<HeadId>& heads_of(const InputArray& array) const {

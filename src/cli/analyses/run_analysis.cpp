@@ -17,19 +17,22 @@
 #include "base/files/output_file.hpp"
 #include "cli/analyses/analysis_part.hpp"
 #include "cli/analyses/analysis_plan.hpp"
+#include "cli/analyses/document.hpp"
 #include "cli/analyses/memory_plan.hpp"
 #include "cli/analyses/npz_results.hpp"
 #include "cli/analyses/pass_observers.hpp"
-#include "cli/analyses/result_writer.hpp"
+#include "cli/analyses/pictures.hpp"
 #include "cli/analyses/results.hpp"
 #include "cli/analyses/shapes.hpp"
+#include "cli/analyses/summary.hpp"
+#include "cli/analyses/tables.hpp"
 #include "cli/options/analysis_request.hpp"
 #include "cli/options/attention_choice.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/selection.hpp"
 #include "cli/options/target.hpp"
+#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "cli/write_results.hpp"
 #include "forward/run.hpp"
 #include "report/npz/npz.hpp"
 
@@ -60,11 +63,12 @@ class AnalysisRun {
   void check_sizes();
   void plan_memory_use(std::uint64_t kept_values);
   [[nodiscard]] PassRequest pass_request(const Targets& targets) const;
-  void compute(Results& results, const Targets& targets);
+  void compute(RunResults& results, const Targets& targets);
   [[nodiscard]] Selection shown_heads(HeadsSeen seen) const;
-  void run_pass(Results& results, const Targets& targets);
-  void run_to_npz(Results& results);
-  void run_in_memory(Results& results);
+  void run_pass(RunResults& results, const Targets& targets);
+  void run_to_npz(RunResults& results);
+  [[nodiscard]] Results finished(const RunResults& found) const;
+  void run_in_memory(RunResults& results);
 
   const AnalysisRequest& request_;
   Target target_;
@@ -175,7 +179,7 @@ Selection AnalysisRun::shown_heads(HeadsSeen seen) const {
   return heads;
 }
 
-void AnalysisRun::run_pass(Results& results, const Targets& targets) {
+void AnalysisRun::run_pass(RunResults& results, const Targets& targets) {
   PassObservers observers(pass_request(targets));
   if (observers.all().empty()) return;
   RunContext context{.pool = session_.pool,
@@ -229,7 +233,7 @@ void AnalysisRun::plan_memory_use(std::uint64_t kept_values) {
   streaming_ = plan_memory(request_.run, work);
 }
 
-void AnalysisRun::compute(Results& results, const Targets& targets) {
+void AnalysisRun::compute(RunResults& results, const Targets& targets) {
   if (includes_.weights || includes_.directions) {
     const WeightsOptions options{.across_layers = request_.selection.across_layers,
                                  .fold_norm = request_.selection.fold_norm,
@@ -241,23 +245,32 @@ void AnalysisRun::compute(Results& results, const Targets& targets) {
   for (const auto& analysis : analyses_) results.parts.push_back(analysis->finish());
 }
 
-void AnalysisRun::run_in_memory(Results& results) {
+Results AnalysisRun::finished(const RunResults& found) const {
+  Results results;
+  results.document = analysis_document(found, session_);
+  results.tables = analysis_tables(found);
+  results.pictures = analysis_pictures(found);
+  results.picture_hint = "include patterns or weights (similarity of heads)";
+  if (target_.format == Format::text) results.text = summary_blocks(found, request_.output);
+  return results;
+}
+
+void AnalysisRun::run_in_memory(RunResults& results) {
   std::deque<MemorySink> sinks;
   Targets targets(components_.size());
   for (const Part& part : parts_)
     targets[part.component].push_back(
         {part.what, part.sequence, &sinks.emplace_back(part.shape, part.what == Captured::scores)});
-  ResultWriter writer(target_, request_,
-                      session_);  // opened first: a place that cannot be written costs no work
+  ResultWriter writer(target_, request_.output, session_);
   compute(results, targets);
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     results.arrays.push_back(
         {std::string(name_of(parts_[i].what)), parts_[i].sequence, parts_[i].component, sinks[i].take()});
   }
-  writer.write(results);
+  writer.write(finished(results));
 }
 
-void AnalysisRun::run_to_npz(Results& results) {
+void AnalysisRun::run_to_npz(RunResults& results) {
   OutputFile out(target_.path);
   NpzWriter npz(out, {.compress = request_.output.compress, .pool = &session_.pool});
   add_selection_arrays(npz, results);
@@ -270,7 +283,7 @@ void AnalysisRun::run_to_npz(Results& results) {
         {part.what, part.sequence, &npz.add_streamed(name, part.shape, part.what == Captured::scores)});
   }
   compute(results, targets);
-  for (const PartResults& part : results.parts) {
+  for (const Results& part : results.parts) {
     const std::string prefix = prefix_of(components_.front().component);  // they take one alone
     for (const NamedArray& each : part.arrays) npz.add(prefix + each.name, each.array);
   }
@@ -282,23 +295,23 @@ void AnalysisRun::run_to_npz(Results& results) {
 }
 
 void AnalysisRun::run() {
-  Results results{.model = open_.model,
-                  .vocabulary = open_.vocabulary,
-                  .batch = shown(),
-                  .selection = selection_,
-                  .components = components_,
-                  .includes = includes_,
-                  .fold_norm = request_.selection.fold_norm,
-                  .order = request_.selection.order,
-                  .weighting = request_.weighting,
-                  .show = !request_.show.empty(),
-                  .show_layers = !request_.show.empty() && request_.selection.heads.empty(),
-                  .weights = weights_,
-                  .pattern_metrics = {},
-                  .arrays = {},
-                  .questions = questions_,
-                  .answers = {},
-                  .parts = {}};
+  RunResults results{.model = open_.model,
+                     .vocabulary = open_.vocabulary,
+                     .batch = shown(),
+                     .selection = selection_,
+                     .components = components_,
+                     .includes = includes_,
+                     .fold_norm = request_.selection.fold_norm,
+                     .order = request_.selection.order,
+                     .weighting = request_.weighting,
+                     .show = !request_.show.empty(),
+                     .show_layers = !request_.show.empty() && request_.selection.heads.empty(),
+                     .weights = weights_,
+                     .pattern_metrics = {},
+                     .arrays = {},
+                     .questions = questions_,
+                     .answers = {},
+                     .parts = {}};
   if (target_.format == Format::npz) {
     run_to_npz(results);
   } else {

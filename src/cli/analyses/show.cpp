@@ -29,7 +29,7 @@ Array mean_of(std::span<const DrawnPattern> patterns) {
   return make_array(patterns.front().values.shape, std::move(sum));
 }
 
-TextMatrix matrix_of(const Results& results, const DrawnPattern& pattern, std::string corner) {
+TextMatrix matrix_of(const RunResults& results, const DrawnPattern& pattern, std::string corner) {
   const Sides sides = results.sides(pattern.component, pattern.sequence);
   return {.corner = std::move(corner),
           .row_labels = token_labels(results, sides.queries_of),
@@ -74,7 +74,7 @@ void apply_show(AnalysisRequest& request) {
   if (request.output.path.empty() && request.output.format.empty()) request.output.format = "text";
 }
 
-std::vector<std::string> token_labels(const Results& results, const Sequence& sequence) {
+std::vector<std::string> token_labels(const RunResults& results, const Sequence& sequence) {
   std::vector<std::string> labels;
   for (const std::string& token : sequence.tokens) labels.push_back(results.vocabulary.plain(token));
   if (labels.empty()) {
@@ -83,12 +83,12 @@ std::vector<std::string> token_labels(const Results& results, const Sequence& se
   return labels;
 }
 
-std::vector<std::string> key_labels(const Results& results, const Sides& sides) {
+std::vector<std::string> key_labels(const RunResults& results, const Sides& sides) {
   if (sides.keys_of.key_embeddings.rows() > 0) return {};
   return token_labels(results, sides.keys_of);
 }
 
-std::vector<DrawnPattern> drawn_patterns(const Results& results) {
+std::vector<DrawnPattern> drawn_patterns(const RunResults& results) {
   std::vector<DrawnPattern> drawn;
   for (const InputArray& array : results.arrays) {
     if (array.name != "pattern") continue;
@@ -110,33 +110,29 @@ std::vector<DrawnPattern> drawn_patterns(const Results& results) {
   return drawn;
 }
 
-std::string drawn_text(const Results& results, const TextOptions& style) {
-  std::string text;
+void append_drawn(std::vector<PageBlock>& blocks, const RunResults& results) {
   const std::vector<DrawnPattern> drawn = drawn_patterns(results);
-  for (std::size_t first = 0; first < drawn.size();) {
-    std::size_t last = first;
-    while (last < drawn.size() && drawn[last].sequence == drawn[first].sequence) ++last;
-    const Sequence& sequence = results.batch.sequences[drawn[first].sequence];
-    text += '\n';
-    if (results.show_layers) {
-      text += strong(fmt::format("Patterns of input \"{}\", queries down, keys across", escaped(sequence.id)),
-                     style);
-      text += '\n';
-      std::vector<TextMatrix> matrices;
-      for (std::size_t i = first; i < last; ++i)
-        matrices.push_back(matrix_of(results, drawn[i], drawn[i].title));
-      append_text_heatmaps(text, matrices, style);
-    } else {
-      for (std::size_t i = first; i < last; ++i) {
-        text +=
-            strong(fmt::format("Pattern of {}, input \"{}\"", drawn[i].title, escaped(sequence.id)), style);
-        text += '\n';
-        append_text_heatmap(text, matrix_of(results, drawn[i], "query"), style);
-      }
+  if (!results.show_layers) {
+    for (const DrawnPattern& pattern : drawn) {
+      const std::string& input = results.batch.sequences[pattern.sequence].id;
+      blocks.emplace_back(TextMatrices{fmt::format("Pattern of {}, input \"{}\"", pattern.title, input),
+                                       {matrix_of(results, pattern, "query")},
+                                       TextMatrices::Style::heatmaps});
     }
+    return;
+  }
+  for (auto first = drawn.begin(); first != drawn.end();) {
+    const auto last = std::find_if(
+        first, drawn.end(), [&](const DrawnPattern& each) { return each.sequence != first->sequence; });
+    TextMatrices block{fmt::format("Patterns of input \"{}\", queries down, keys across",
+                                   results.batch.sequences[first->sequence].id),
+                       {},
+                       TextMatrices::Style::small_heatmaps};
+    for (auto each = first; each != last; ++each)
+      block.matrices.push_back(matrix_of(results, *each, each->title));
+    blocks.emplace_back(std::move(block));
     first = last;
   }
-  return text;
 }
 
 }  // namespace attnctl::cli

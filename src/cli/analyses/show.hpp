@@ -6,8 +6,6 @@
 
 #include "cli/analyses/results.hpp"
 #include "cli/options/analysis_request.hpp"
-#include "report/text/text.hpp"
-#include "results/result.hpp"
 
 namespace attnctl::cli {
 
@@ -16,10 +14,10 @@ namespace attnctl::cli {
 void apply_show(AnalysisRequest& request);
 
 /// The tokens of a sequence as labels; positions where it has none.
-[[nodiscard]] std::vector<std::string> token_labels(const Results& results, const Sequence& sequence);
+[[nodiscard]] std::vector<std::string> token_labels(const RunResults& results, const Sequence& sequence);
 
 /// The same of a layer's keys; none where they come from elsewhere as embeddings.
-[[nodiscard]] std::vector<std::string> key_labels(const Results& results, const Sides& sides);
+[[nodiscard]] std::vector<std::string> key_labels(const RunResults& results, const Sides& sides);
 
 /// One matrix to draw.
 struct DrawnPattern {
@@ -30,9 +28,9 @@ struct DrawnPattern {
 };
 
 /// The patterns that were computed, by input; before those of a layer their mean, where --show named a layer.
-[[nodiscard]] std::vector<DrawnPattern> drawn_patterns(const Results& results);
+[[nodiscard]] std::vector<DrawnPattern> drawn_patterns(const RunResults& results);
 
-/// The drawing of --show: a heatmap with the tokens for a head, small ones side by side for a layer.
-[[nodiscard]] std::string drawn_text(const Results& results, const TextOptions& style);
+/// Appends the drawing of --show: a heatmap with the tokens for a head, small ones side by side for a layer.
+void append_drawn(std::vector<PageBlock>& blocks, const RunResults& results);
 
 }  // namespace attnctl::cli

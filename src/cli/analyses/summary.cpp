@@ -11,7 +11,6 @@
 #include "cli/analyses/shapes.hpp"
 #include "cli/analyses/show.hpp"
 #include "report/text/table.hpp"
-#include "report/text/text.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -20,18 +19,9 @@ Cell or_undefined(const std::optional<double>& value) {
   return value ? Cell(static_cast<float>(*value)) : Cell();
 }
 
-std::string table_text(const Table& table, TextOptions style, std::optional<int> digits) {
-  std::string text;
-  style.digits = digits;
-  append_text_table(text, table, style);
-  return text;
-}
+using Blocks = std::vector<PageBlock>;
 
-std::string heading(const std::string& text, const TextOptions& style) {
-  return "\n" + strong(text, style) + "\n";
-}
-
-std::string title(const Results& results, const TextOptions& style) {
+TextLine title(const RunResults& results) {
   const ModelConfig& config = results.model.config();
   const AttentionConfig& attention = config.layers.front().attention;
   const std::string shared =
@@ -40,38 +30,36 @@ std::string title(const Results& results, const TextOptions& style) {
   const std::string layers =
       config.decoder ? fmt::format("{} + {} layers", stacked, config.layers_of(Component::decoder))
                      : fmt::format("{} layer{}", stacked, stacked == 1 ? "" : "s");
-  return fmt::format("{}: {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters\n",
-                     strong(escaped(results.model.source().given), style), config.family, layers,
-                     attention.heads, shared, config.d_model, attention.d_head, results.model.parameters());
+  return {results.model.source().given,
+          fmt::format(": {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters", config.family, layers,
+                      attention.heads, shared, config.d_model, attention.d_head, results.model.parameters())};
 }
 
-/// How many inputs and tokens, then each input's tokens on a line.
-std::string inputs_lines(const Results& results, const TextOptions& style) {
+/// Appends the numbers of inputs and tokens, then a line with the tokens of each input.
+void append_inputs(Blocks& blocks, const RunResults& results) {
   constexpr std::size_t most_inputs = 20;
   constexpr std::size_t most_tokens = 64;
   const std::vector<Sequence>& sequences = results.batch.sequences;
-  if (sequences.empty()) return {};
+  if (sequences.empty()) return;
   std::size_t tokens = 0;
   for (const Sequence& sequence : sequences) tokens += sequence.queries();
-  std::string text = fmt::format("{} input{}, {} {}\n", sequences.size(), sequences.size() == 1 ? "" : "s",
-                                 tokens, sequences.front().units > 0 ? "words" : "tokens");
+  const auto add = [&](const Sequence& side, const std::string& name) {
+    if (side.tokens.empty()) return;
+    TextLine line{name + ":"};
+    for (std::size_t i = 0; i < std::min(side.tokens.size(), most_tokens); ++i)
+      line.plain += ' ' + results.vocabulary.plain(side.tokens[i]);
+    if (side.tokens.size() > most_tokens) line.plain += fmt::format(" ... ({} tokens)", side.tokens.size());
+    blocks.emplace_back(std::move(line));
+  };
+  blocks.emplace_back(
+      TextLine{"", fmt::format("{} input{}, {} {}", sequences.size(), sequences.size() == 1 ? "" : "s",
+                               tokens, sequences.front().units > 0 ? "words" : "tokens")});
   for (std::size_t s = 0; s < std::min(sequences.size(), most_inputs); ++s) {
-    const Sequence& sequence = sequences[s];
-    const auto add = [&](const Sequence& side, const std::string& name) {
-      if (side.tokens.empty()) return;
-      text += strong(escaped(name) + ":", style);
-      for (std::size_t i = 0; i < std::min(side.tokens.size(), most_tokens); ++i) {
-        text += ' ' + escaped(results.vocabulary.plain(side.tokens[i]));
-      }
-      if (side.tokens.size() > most_tokens) text += fmt::format(" ... ({} tokens)", side.tokens.size());
-      text += '\n';
-    };
-    add(sequence, sequence.id);
-    if (sequence.target) add(*sequence.target, sequence.id + " target");
+    add(sequences[s], sequences[s].id);
+    if (sequences[s].target) add(*sequences[s].target, sequences[s].id + " target");
   }
   if (sequences.size() > most_inputs)
-    text += fmt::format("... and {} more\n", sequences.size() - most_inputs);
-  return text;
+    blocks.emplace_back(TextLine{"", fmt::format("... and {} more", sequences.size() - most_inputs)});
 }
 
 /// A number, or "enc.0" of a model with components.
@@ -81,8 +69,8 @@ Cell layer_cell(const ModelConfig& config, std::size_t layer) {
 }
 
 /// Rows of layers, a column a head.
-std::string effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& config,
-                            const std::string& name, const TextOptions& style) {
+TextTable effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& config,
+                          const std::string& name) {
   std::set<std::size_t> numbers;
   for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
   std::vector<std::string> columns = {"layer"};
@@ -103,12 +91,11 @@ std::string effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& c
   std::vector<std::vector<Cell>> list;
   list.reserve(rows.size());
   for (auto& [layer, row] : rows) list.push_back(std::move(row));
-  return heading(fmt::format("Effective ranks of {} (1 to {})", name, most), style) +
-         table_text(make_table("", std::move(columns), std::move(list)), style, 1);
+  return {fmt::format("Effective ranks of {} (1 to {})", name, most),
+          make_table("", std::move(columns), std::move(list)), 1};
 }
 
-std::string similarities(const WeightsAnalysis& weights, const ModelConfig& config,
-                         const TextOptions& style) {
+TextTable similarities(const WeightsAnalysis& weights, const ModelConfig& config) {
   std::vector<std::vector<Cell>> rows;
   const std::vector<SubspaceSimilarity>& qk = weights.qk.similarity;
   for (std::size_t i = 0; i < qk.size(); ++i) {
@@ -124,12 +111,12 @@ std::string similarities(const WeightsAnalysis& weights, const ModelConfig& conf
     }
     rows.push_back(std::move(row));
   }
-  return heading("Average pairwise similarity of heads (-1 to 1; mean and mean absolute value)", style) +
-         table_text(make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), style, 4);
+  return {"Average pairwise similarity of heads (-1 to 1; mean and mean absolute value)",
+          make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), 4};
 }
 
 /// All heads of a question: the strongest keys as words, then a column for each named one.
-std::string answers(const Results& results, std::size_t number, const TextOptions& style) {
+TextTable answers(const RunResults& results, std::size_t number) {
   const Question& question = results.questions[number];
   const Sequence& sequence = results.batch.sequences[question.positions.sequence];
   const Sides sides = results.sides(results.components.front().component, question.positions.sequence);
@@ -161,16 +148,14 @@ std::string answers(const Results& results, std::size_t number, const TextOption
     }
     first = last;
   }
-  const std::string about =
-      fmt::format("What \"{}\" looks at (input \"{}\", position {})", escaped(question.from),
-                  escaped(sequence.id), question.positions.from.front());
-  return heading(about, style) + table_text(make_table("", std::move(columns), std::move(rows)), style, 3);
+  return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", question.from, sequence.id,
+                      question.positions.from.front()),
+          make_table("", std::move(columns), std::move(rows)), 3};
 }
 
-/// Whole patterns, a matrix a head: for short inputs.
-std::string patterns(const Results& results, const OutputOptions& options, TextOptions style) {
-  style.digits = options.digits;
-  std::string text;
+/// Appends whole patterns, one matrix per head: for short inputs.
+void append_patterns(Blocks& blocks, const RunResults& results) {
+  const char* const what = results.weighting == Weighting::weights ? "Pattern" : "Norm-based weights";
   for (const InputArray& array : results.arrays) {
     if (array.name != "pattern") continue;
     const Sides sides = results.sides(array);
@@ -181,23 +166,19 @@ std::string patterns(const Results& results, const OutputOptions& options, TextO
     };
     const std::vector<HeadId>& heads = results.heads_of(array);
     for (std::size_t i = 0; i < heads.size(); ++i) {
-      const char* what = results.weighting == Weighting::weights ? "Pattern" : "Norm-based weights";
-      text += heading(fmt::format("{} of {} (input \"{}\")", what, head_name(results.config(), heads[i]),
-                                  escaped(results.batch.sequences[array.sequence].id)),
-                      style);
-      append_text_matrix(text,
-                         {.corner = "query",
-                          .row_labels = labels_of(sides.queries_of.tokens),
-                          .column_labels = labels_of(sides.key_tokens()),
-                          .values = item_of(array.array, i, 2)},
-                         style);
+      blocks.emplace_back(
+          TextMatrices{fmt::format("{} of {} (input \"{}\")", what, head_name(results.config(), heads[i]),
+                                   results.batch.sequences[array.sequence].id),
+                       {{.corner = "query",
+                         .row_labels = labels_of(sides.queries_of.tokens),
+                         .column_labels = labels_of(sides.key_tokens()),
+                         .values = item_of(array.array, i, 2)}}});
     }
   }
-  return text;
 }
 
 /// The columns of the heads table that are computed and that a person compares at a glance.
-std::string heads(const Results& results, const OutputOptions& options, const TextOptions& style) {
+TextTable heads(const RunResults& results, const OutputOptions& options) {
   const Table all = results.heads(HeadColumns::named);
   std::vector<std::string> columns = {"head"};
   if (std::find(all.columns.begin(), all.columns.end(), "input") != all.columns.end())
@@ -215,33 +196,29 @@ std::string heads(const Results& results, const OutputOptions& options, const Te
   }
   RowSelection rows{.sort = {}, .ascending = false, .top = options.top};
   if (!options.sort.empty()) rows.sort = options.sort;
-  return heading("Heads", style) +
-         table_text(select_columns(select_rows(all, rows), columns), style, options.digits);
+  return {"Heads", select_columns(select_rows(all, rows), columns)};
 }
 
 }  // namespace
 
-std::string summary_text(const Results& results, const OutputOptions& options, const TextOptions& style) {
-  std::string text = title(results, style) + inputs_lines(results, style);
+std::vector<PageBlock> summary_blocks(const RunResults& results, const OutputOptions& options) {
+  Blocks blocks = {title(results)};
+  append_inputs(blocks, results);
   if (results.weights) {
-    text += effective_ranks(results.weights->qk, results.config(), "QK", style);
-    if (results.weights->ov) text += effective_ranks(*results.weights->ov, results.config(), "OV", style);
-    text += similarities(*results.weights, results.config(), style);
+    blocks.emplace_back(effective_ranks(results.weights->qk, results.config(), "QK"));
+    if (results.weights->ov)
+      blocks.emplace_back(effective_ranks(*results.weights->ov, results.config(), "OV"));
+    blocks.emplace_back(similarities(*results.weights, results.config()));
   }
-  for (std::size_t i = 0; i < results.questions.size(); ++i) text += answers(results, i, style);
+  for (std::size_t i = 0; i < results.questions.size(); ++i) blocks.emplace_back(answers(results, i));
   if (results.show) {
-    text += drawn_text(results, style);
+    append_drawn(blocks, results);
   } else if (results.includes.patterns) {
-    text += patterns(results, options, style);
+    append_patterns(blocks, results);
   }
-  if (results.has_heads()) text += heads(results, options, style);
-  for (const PartResults& part : results.parts) {
-    for (const TextTable& each : part.text) {
-      text += heading(each.title, style) +
-              table_text(each.table, style, options.digits ? options.digits : each.digits);
-    }
-  }
-  return text;
+  if (results.has_heads()) blocks.emplace_back(heads(results, options));
+  for (const Results& part : results.parts) blocks.insert(blocks.end(), part.text.begin(), part.text.end());
+  return blocks;
 }
 
 }  // namespace attnctl::cli

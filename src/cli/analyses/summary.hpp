@@ -1,17 +1,15 @@
 #pragma once
 
-#include <string>
+#include <vector>
 
 #include "cli/analyses/results.hpp"
 #include "cli/options/options.hpp"
-#include "report/text/text.hpp"
 
 namespace attnctl::cli {
 
-/// The readable summary: the model, effective ranks and similarity of its heads, what --from asked, and the
-/// heads with their metrics, sorted and cut as the options say. Throws Error(usage) for a column to sort by
-/// that does not exist.
-[[nodiscard]] std::string summary_text(const Results& results, const OutputOptions& options,
-                                       const TextOptions& style);
+/// Returns the readable summary: the model, effective ranks and similarity of its heads, the answers to
+/// --from, and the heads with their metrics, sorted and cut as the options say. Throws Error(usage) for an
+/// unknown column in --sort.
+[[nodiscard]] std::vector<PageBlock> summary_blocks(const RunResults& results, const OutputOptions& options);
 
 }  // namespace attnctl::cli

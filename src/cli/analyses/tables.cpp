@@ -87,7 +87,7 @@ Table inputs_table(const Batch& batch) {
 }
 
 /// A row a weight: millions of them, so each is made when it is written.
-Table patterns_table(const Results& results) {
+Table patterns_table(const RunResults& results) {
   struct Block {
     const InputArray* array;
     std::size_t first_row;
@@ -149,7 +149,7 @@ void require_tables(const Includes& includes) {
   }
 }
 
-std::vector<Table> analysis_tables(const Results& results) {
+std::vector<Table> analysis_tables(const RunResults& results) {
   std::vector<Table> tables;
   if (results.has_heads()) tables.push_back(results.heads(HeadColumns::integers));
   if (results.weights && results.includes.weights) {
@@ -157,7 +157,7 @@ std::vector<Table> analysis_tables(const Results& results) {
     tables.push_back(singular_values_table(*results.weights, results.config()));
   }
   if (results.includes.patterns) tables.push_back(patterns_table(results));
-  for (const PartResults& part : results.parts)
+  for (const Results& part : results.parts)
     tables.insert(tables.end(), part.tables.begin(), part.tables.end());
   if (!results.batch.sequences.empty()) tables.push_back(inputs_table(results.batch));
   return tables;

@@ -12,6 +12,6 @@ void require_tables(const Includes& includes);
 
 /// The CSV tables of what was computed (docs/cli.md): heads, subspace_similarity, patterns, inputs,
 /// singular_values. The rows of patterns are made on demand and borrow from `results`.
-[[nodiscard]] std::vector<Table> analysis_tables(const Results& results);
+[[nodiscard]] std::vector<Table> analysis_tables(const RunResults& results);
 
 }  // namespace attnctl::cli

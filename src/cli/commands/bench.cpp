@@ -17,13 +17,11 @@
 #include "cli/commands/peak_memory.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
+#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "linalg/blas/blas_kernel.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
-#include "report/csv.hpp"
-#include "report/json/json.hpp"
-#include "report/text/text.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -80,9 +78,7 @@ class BenchRun {
   void measure_inputs(const BenchInputs& inputs);
   void check_size(const BenchInputs& inputs) const;
   [[nodiscard]] Table table() const;
-  [[nodiscard]] Document document() const;
-  [[nodiscard]] std::string text() const;
-  void write(OutputFile& out) const;
+  [[nodiscard]] Results results() const;
 
   const BenchOptions& options_;
   Target target_;
@@ -202,47 +198,26 @@ Table BenchRun::table() const {
       std::move(rows));
 }
 
-Document BenchRun::document() const {
-  Document document;
-  document.head.set("schema", "attnctl.bench/1")
+Results BenchRun::results() const {
+  Results results;
+  results.document.head.set("schema", "attnctl.bench/1")
       .set("attnctl", tool_record(session_))
       .set("model", model_record(open_.model))
       .set("repeat", options_.repeat)
       .set("peak_gflops", rounded(peak_gflops_))
       .set("read_gbs", rounded(read_gbs_));
-  document.sections.push_back({"rows", "row", table()});
-  document.sections.push_back(warnings_section(session_.warnings));
-  return document;
-}
-
-std::string BenchRun::text() const {
-  TextOptions style = text_style(target_);
-  style.digits = options_.output.digits.value_or(3);
-  std::string text = strong(
+  const Table rows = table();
+  results.document.sections.push_back({"rows", "row", rows});
+  results.tables.push_back(rows);
+  results.text.emplace_back(TextLine{
       fmt::format("{} {}, kernels {}, {} threads: sgemm {:.1f} GFLOP/s, memory read {:.1f} GB/s", blas_name(),
-                  blas_kernel(), kernels().name, session_.pool.size(), peak_gflops_, read_gbs_),
-      style);
-  text += '\n';
-  append_text_table(text, table(), style);
-  return text;
-}
-
-void BenchRun::write(OutputFile& out) const {
-  const WriteOptions options{.number = {options_.output.digits}, .pool = nullptr};
-  switch (target_.format) {
-    case Format::text:
-      return out.write(text());
-    case Format::csv:
-      return write_csv_table(out, table(), options);
-    case Format::jsonl:
-      return write_jsonl(out, document(), options);
-    default:
-      return write_json(out, document(), options);
-  }
+                  blas_kernel(), kernels().name, session_.pool.size(), peak_gflops_, read_gbs_)});
+  results.text.emplace_back(TextTable{"", rows, 3});
+  return results;
 }
 
 void BenchRun::run() {
-  OutputFile out(target_.path);
+  ResultWriter writer(target_, options_.output, session_);
   const auto of_inputs = static_cast<std::size_t>(std::ranges::count(chosen_, true, &StageRow::of_inputs));
   const std::size_t stages = of_inputs * inputs_.size() + (chosen_.size() - of_inputs);
   session_.progress.begin("bench", stages * options_.repeat);
@@ -254,9 +229,7 @@ void BenchRun::run() {
   }
   measure_all([](const StageRow& row) { return row.stage == Stage::weights; }, nullptr);
   session_.progress.end();
-  write(out);
-  check_before_commit(session_);
-  out.commit();
+  writer.write(results());
   print_warnings(session_);
 }
 

@@ -192,7 +192,7 @@ void BenchStages::capture(Warnings& warnings) {
   }
 }
 
-Results BenchStages::results() const {
+RunResults BenchStages::results() const {
   return {.model = open_.model,
           .vocabulary = open_.vocabulary,
           .batch = batch_,
@@ -209,13 +209,13 @@ Results BenchStages::results() const {
 
 void BenchStages::write_json() const {
   OutputFile out = scratch_file("json");
-  const Results shown = results();
+  const RunResults shown = results();
   attnctl::write_json(out, analysis_document(shown, session_), {.number = {}, .pool = &session_.pool});
 }
 
 void BenchStages::write_csv() const {
   OutputFile out = scratch_file("csv");
-  const Results shown = results();
+  const RunResults shown = results();
   const std::vector<Table> tables = analysis_tables(shown);
   write_csv_table(out, *std::ranges::find(tables, "patterns", &Table::name),
                   {.number = {}, .pool = &session_.pool});
@@ -224,7 +224,7 @@ void BenchStages::write_csv() const {
 void BenchStages::write_npz() const {
   OutputFile out = scratch_file("npz");
   NpzWriter npz(out, {.pool = &session_.pool});
-  const Results shown = results();
+  const RunResults shown = results();
   add_selection_arrays(npz, shown);
   for (const InputArray& each : shown.arrays) {
     const std::string prefix = prefix_of(components_[each.component].component);

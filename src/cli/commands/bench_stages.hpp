@@ -66,7 +66,7 @@ class BenchStages {
   void load() const;
   void pass(std::span<Observer* const> observers, Warnings& warnings) const;
   void capture(Warnings& warnings);
-  [[nodiscard]] Results results() const;
+  [[nodiscard]] RunResults results() const;
   void write_json() const;
   void write_csv() const;
   void write_npz() const;

@@ -12,10 +12,8 @@
 #include "cli/commands/info_parts.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
+#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "report/csv.hpp"
-#include "report/json/json.hpp"
-#include "report/text/text.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -78,21 +76,6 @@ InfoSubject subject_of(const InfoOptions& options, Warnings& warnings) {
   return subject;
 }
 
-Document info_document(const std::vector<InfoPart>& parts, const InfoAsked& asked, const Session& session) {
-  Document document;
-  document.head.set("schema", "attnctl.info/1").set("attnctl", tool_record(session));
-  for (const InfoPart& part : parts) {
-    if (const Record* record = std::get_if<Record>(&part.content)) {
-      document.head.set(part.name, *record);
-    } else {
-      document.sections.push_back({part.name, part.record, std::get<Table>(part.content)});
-    }
-    if (part.name == "architecture") document.head.set("length", asked.length).set("batch", asked.batch);
-  }
-  document.sections.push_back(warnings_section(session.warnings));
-  return document;
-}
-
 /// The single values of a record.
 Table record_table(const InfoPart& part, const Record& record) {
   std::vector<std::vector<Cell>> rows;
@@ -124,35 +107,22 @@ Table text_table(const InfoPart& part) {
   return part.name == "comparison" ? side_by_side(table) : table;
 }
 
-std::string info_text(const std::vector<InfoPart>& parts, const TextOptions& style) {
-  std::string text;
+Results info_results(const std::vector<InfoPart>& parts, const InfoAsked& asked, const Session& session) {
+  Results results;
+  Document& document = results.document;
+  document.head.set("schema", "attnctl.info/1").set("attnctl", tool_record(session));
   for (const InfoPart& part : parts) {
-    text += (text.empty() ? "" : "\n") + strong(part.title, style) + "\n";
-    append_text_table(text, text_table(part), style);
+    if (const Record* record = std::get_if<Record>(&part.content)) {
+      document.head.set(part.name, *record);
+    } else {
+      const Table& table = std::get<Table>(part.content);
+      document.sections.push_back({part.name, part.record, table});
+      results.tables.push_back(table);
+    }
+    if (part.name == "architecture") document.head.set("length", asked.length).set("batch", asked.batch);
+    results.text.emplace_back(TextTable{part.title, text_table(part)});
   }
-  return text;
-}
-
-/// The parts that are tables; into a folder, or the one that --table names.
-void write_tables(const std::vector<InfoPart>& parts, const Target& target, const Session& session) {
-  std::vector<Table> tables;
-  for (const InfoPart& part : parts) {
-    if (const Table* table = std::get_if<Table>(&part.content)) tables.push_back(*table);
-  }
-  if (target.table.empty()) {
-    write_csv_folder(target.path, tables, {.number = {}, .pool = nullptr});
-    return;
-  }
-  const auto table = std::ranges::find(tables, target.table, &Table::name);
-  if (table == tables.end()) {
-    std::string names;
-    for (const Table& each : tables) names += (names.empty() ? "" : ", ") + each.name;
-    fail(Status::usage, "--table: unsupported \"{}\"; this run has {}", escaped(target.table), names);
-  }
-  OutputFile out(target.path);
-  write_csv_table(out, *table);
-  check_before_commit(session);
-  out.commit();
+  return results;
 }
 
 void info(const InfoOptions& options) {
@@ -173,21 +143,7 @@ void info(const InfoOptions& options) {
     const bool text = target.format == Format::text;
     parts.insert(text ? parts.begin() : parts.end(), {"families", "Families", families_table(), "family"});
   }
-  if (target.format == Format::csv) {
-    write_tables(parts, target, session);
-    print_warnings(session);
-    return;
-  }
-  OutputFile out(target.path);
-  if (target.format == Format::text) {
-    out.write(info_text(parts, text_style(target)));
-  } else {
-    const Document document = info_document(parts, asked, session);
-    const WriteOptions write{.number = {}, .pool = &session.pool};
-    target.format == Format::json ? write_json(out, document, write) : write_jsonl(out, document, write);
-  }
-  check_before_commit(session);
-  out.commit();
+  ResultWriter(target, options.output, session).write(info_results(parts, asked, session));
   print_warnings(session);
 }
 

@@ -7,8 +7,9 @@
 
 #include "base/error.hpp"
 #include "cli/commands.hpp"
-#include "cli/commands/study_output.hpp"
+#include "cli/commands/study.hpp"
 #include "cli/options/options.hpp"
+#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "study/state/study_state.hpp"
 
@@ -41,7 +42,7 @@ void check_complete(const StudyState& state, bool partial) {
 void merge(const MergeOptions& options) {
   const Target target = study_target(options.output, {options.states.begin(), options.states.end()});
   Session session(options.run);
-  StudyOutput output(target, options.output, session);
+  ResultWriter output(target, options.output, session);
   StudyState state = StudyState::read(options.states.front());
   for (std::size_t i = 1; i < options.states.size(); ++i) {
     state.merge(StudyState::read(options.states[i]), escaped(options.states.front()),
@@ -49,7 +50,7 @@ void merge(const MergeOptions& options) {
   }
   check_complete(state, options.partial);
   if (!options.state.empty()) state.write(options.state);
-  output.write(state);
+  output.write(finished_study(state, session));
   if (state.kernels().size() > 1) {
     session.warnings.add(
         "unlike_kernels",

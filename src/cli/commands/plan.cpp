@@ -8,18 +8,16 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
-#include "base/files/output_file.hpp"
 #include "base/memory_use.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/peak_memory.hpp"
-#include "cli/commands/plan_document.hpp"
 #include "cli/options/study_options.hpp"
 #include "cli/options/target.hpp"
+#include "cli/result_writer.hpp"
 #include "linalg/blas/blas_kernel.hpp"
-#include "report/csv.hpp"
-#include "report/json/json.hpp"
 #include "study/corpus/block_trials.hpp"
 #include "study/corpus/random_twin.hpp"
+#include "study/plan_results.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -50,7 +48,6 @@ class PlanCommand {
   void survey(const StudyState& state);
   void measure(StudyState& state);
   void divide();
-  void write(OutputFile& out) const;
 
   const PlanOptions& options_;
   const StudyScope& scope_;
@@ -63,7 +60,7 @@ class PlanCommand {
   CorpusOptions corpus_;
   std::uint64_t corpus_bytes_ = 0;
   TokenFrequencies frequencies_;  // of the corpus; those of a file cost no more to look up
-  PlanResults plan_;
+  StudyPlan plan_;
 };
 
 PlanCommand::PlanCommand(const PlanOptions& options, Target target)
@@ -168,24 +165,8 @@ void PlanCommand::divide() {
   for (const std::size_t count : counts) plan_.choices.push_back(planner.nodes(count));
 }
 
-void PlanCommand::write(OutputFile& out) const {
-  const WriteOptions options{.number = {options_.output.digits}, .pool = nullptr};
-  TextOptions style = text_style(target_);
-  style.digits = options_.output.digits;
-  switch (target_.format) {
-    case Format::text:
-      return out.write(plan_text(plan_, style));
-    case Format::csv:
-      return write_csv_table(out, plan_table(plan_, target_.table), options);
-    case Format::jsonl:
-      return write_jsonl(out, plan_document(plan_, session_), options);
-    default:
-      return write_json(out, plan_document(plan_, session_), options);
-  }
-}
-
 void PlanCommand::run() {
-  OutputFile out(target_.path);
+  ResultWriter writer(target_, options_.output, session_);
   plan_.memory.process = memory_use().now;
   hash_all();
   plan_.cost.start = since(begin_);
@@ -195,9 +176,10 @@ void PlanCommand::run() {
   survey(state);
   measure(state);
   divide();
-  write(out);
-  check_before_commit(session_);
-  out.commit();
+  Results results;
+  results.document.head.set("schema", "attnctl.plan/1").set("attnctl", tool_record(session_));
+  results.append(plan_results(plan_));
+  writer.write(results);
   print_warnings(session_);
 }
 

@@ -1,3 +1,5 @@
+#include "cli/commands/study.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -12,13 +14,15 @@
 #include "base/files/content_hash.hpp"
 #include "base/parse_number.hpp"
 #include "cli/commands.hpp"
-#include "cli/commands/study_output.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/study_options.hpp"
+#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
+#include "cli/version.hpp"
 #include "linalg/blas/blas_kernel.hpp"
 #include "study/corpus/random_twin.hpp"
 #include "study/run_study.hpp"
+#include "study/study_results.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -204,7 +208,7 @@ StudyCommand::Beginning StudyCommand::prepare() {
 }
 
 void StudyCommand::run() {
-  std::optional<StudyOutput> output;
+  std::optional<ResultWriter> output;
   if (target_) output.emplace(*target_, options_.output, session_);
   Beginning beginning = prepare();
   StudyState state = begin_or_resume(std::move(beginning.header));
@@ -228,7 +232,7 @@ void StudyCommand::run() {
   if (options_.state) state.write(*options_.state);
   for (const Warning& warning : state.warnings())
     session_.warnings.add(warning.code, warning.message, warning.count);
-  output ? output->write(state) : check_before_commit(session_);
+  output ? output->write(finished_study(state, session_)) : check_before_commit(session_);
   print_warnings(session_);
 }
 
@@ -255,6 +259,20 @@ void add_state_options(CLI::App& command, StudyOptions& options) {
 }
 
 }  // namespace
+
+Target study_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs) {
+  return resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text},
+                        inputs);
+}
+
+Results finished_study(const StudyState& state, Session& session) {
+  Record tool;
+  tool.set("version", version_number()).set("blas", blas_name()).set("kernel", kernel_names(state));
+  Results results;
+  results.document.head.set("schema", "attnctl.study/1").set("attnctl", std::move(tool));
+  results.append(study_results(state, session.pool));
+  return results;
+}
 
 void add_study(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("study", "What every head does, over a corpus");

@@ -22,12 +22,11 @@
 #include "cli/options/seeded_input.hpp"
 #include "cli/options/selection.hpp"
 #include "cli/options/target.hpp"
+#include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "cli/write_results.hpp"
 #include "forward/run.hpp"
 #include "input/sequences.hpp"
 #include "reference/reference.hpp"
-#include "report/text/text.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -151,12 +150,15 @@ Table comparison_table(const std::vector<Comparison>& comparisons, const ModelCo
                     std::move(rows));
 }
 
-Document verify_document(const VerifyOptions& options, const OpenModel& open, const Batch& batch,
-                         const Table& table, bool ok, const Session& session) {
-  Document document;
+Results verify_results(const VerifyOptions& options, const OpenModel& open, const Batch& batch,
+                       const Table& table, bool ok, const Session& session) {
+  Results results;
+  Document& document = results.document;
   document.head.set("schema", "attnctl.verify/1")
       .set("attnctl", tool_record(session))
-      .set("model", model_record(open.model));
+      .set("model", model_record(open.model))
+      .set("tolerance", options.tolerance)
+      .set("ok", ok);
   List inputs;
   for (const Sequence& sequence : batch.sequences) {
     Record record;
@@ -167,10 +169,9 @@ Document verify_document(const VerifyOptions& options, const OpenModel& open, co
     inputs.emplace_back(std::move(record));
   }
   document.sections.push_back({"inputs", "input", std::move(inputs)});
-  document.head.set("tolerance", options.tolerance).set("ok", ok);
   document.sections.push_back({"comparisons", "comparison", table});
-  document.sections.push_back(warnings_section(session.warnings));
-  return document;
+  results.text.emplace_back(TextTable{"", table});
+  return results;
 }
 
 void verify(const VerifyOptions& options) {
@@ -189,7 +190,7 @@ void verify(const VerifyOptions& options) {
   if (grid && reference) fail(Status::usage, "--against does not go with --attention axial");
   check_batch(open.model, batch);
 
-  OutputFile out(target.path);
+  ResultWriter writer(target, options.output, session);
   std::vector<Comparison> comparisons = compare_float64(options, open, batch, grid, session);
   if (reference) {
     const auto more = compare_file(options, open, batch, *reference, session);
@@ -199,19 +200,7 @@ void verify(const VerifyOptions& options) {
     return !within(each, options.tolerance);
   });
   const Table table = comparison_table(comparisons, open.model.config(), options.tolerance);
-  if (target.format == Format::text) {
-    write_text(out, target, session, [&](const TextOptions& style) {
-      std::string text;
-      append_text_table(text, table, style);
-      return text;
-    });
-  } else {
-    const WriteOptions write{.number = {options.output.digits}, .pool = &session.pool};
-    write_document(out, verify_document(options, open, batch, table, outside == 0, session), target.format,
-                   write, session);
-  }
-  check_before_commit(session);
-  out.commit();
+  writer.write(verify_results(options, open, batch, table, outside == 0, session));
   if (outside == 0) {
     print_warnings(session);
     return;

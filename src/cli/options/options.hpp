@@ -88,6 +88,7 @@ struct OutputOptions {
   std::string format;
   std::string path;
   std::string table;
+  std::string picture;  // name of a picture for SVG; empty: the first
   std::optional<int> digits;
   bool compress = false;
   std::string sort;

@@ -131,7 +131,8 @@ void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapS
 
 }  // namespace
 
-void write_svg(OutputFile& out, const HeatmapPage& page, std::span<const std::string> texts) {
+void write_svg(OutputFile& out, const HeatmapPage& page) {
+  const std::span<const std::string> texts = page.cell_texts;
   check(page, out.name());
   if (!texts.empty() && (page.heatmaps.size() != 1 || texts.size() != page.heatmaps[0].values.size()))
     throw std::invalid_argument("texts that do not fit the cells of a heatmap");

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 
 #include "base/files/output_file.hpp"
@@ -16,7 +15,6 @@ inline constexpr std::size_t most_svg_cells = 250000;
 /// show their value with two decimals, in white ink from half of the scale's end on, and up to some thousands
 /// of cells each tells its labels and value when pointed at. Long labels are turned and cut, many are thinned
 /// out. Throws Error(limit) over most_svg_cells, and std::invalid_argument where labels and shape disagree.
-/// `texts`: of a page of one heatmap, shown in its cells in the place of numbers [rows * columns].
-void write_svg(OutputFile& out, const HeatmapPage& page, std::span<const std::string> texts = {});
+void write_svg(OutputFile& out, const HeatmapPage& page);
 
 }  // namespace attnctl

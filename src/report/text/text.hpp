@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 
@@ -25,15 +25,6 @@ struct TextOptions {
 /// Without `digits` a column of floats has as many decimals as give its largest number three digits, three at
 /// most unless all are below 0.1.
 void append_text_table(std::string& text, const Table& table, const TextOptions& options = {});
-
-/// A matrix with labelled rows and columns.
-struct TextMatrix {
-  std::string corner;                      // above the row labels: "query"
-  std::vector<std::string> row_labels;     // one a row, or none: numbers
-  std::vector<std::string> column_labels;  // one a column, or none: numbers
-  Array values;                            // [rows, columns], float or double
-  std::size_t most_rows = 64;
-};
 
 /// Appends a matrix, two decimals unless `digits` says otherwise, strong cells (over a half in magnitude)
 /// bold and faint ones dim where styled. What does not fit the width or `most_rows` is left out, and a last

@@ -167,7 +167,7 @@ void DistanceMeasure::finish(StudyResults& results) const {
         .set("uniform", std::move(uniforms));
     items.emplace_back(std::move(record));
   }
-  results.sections.push_back({"distance", "distance", std::move(items)});
+  results.document.sections.push_back({"distance", "distance", std::move(items)});
   results.tables.push_back(make_table("distance", std::move(columns), std::move(rows)));
 }
 

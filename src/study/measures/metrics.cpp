@@ -103,7 +103,7 @@ void MetricsMeasure::finish(StudyResults& results) const {
       std::vector<Cell> means;
       means.reserve(summaries.size());
       for (const MomentsSummary& summary : summaries) means.push_back(real_cell(summary.mean));
-      results.texts.push_back(
+      results.text.push_back(
           shape_.grid(fmt::format("Mean {} ({})", name, row_metrics()[i].about.unit), means));
     }
     results.head_fields.push_back(moments_field(name, summaries));

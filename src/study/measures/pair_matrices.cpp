@@ -98,8 +98,8 @@ void add_pair_matrices(StudyResults& results, const StudyShape& shape, std::vect
         .set("values", make_array({count, count}, matrix.values));
     items.emplace_back(std::move(record));
   }
-  results.sections.push_back({"pairs", "pairs", std::move(items)});
-  if (count > 1) results.texts.push_back({"Pairs of heads", extremes_table(shape, matrices)});
+  results.document.sections.push_back({"pairs", "pairs", std::move(items)});
+  if (count > 1) results.text.emplace_back(TextTable{"Pairs of heads", extremes_table(shape, matrices)});
   results.tables.push_back(pair_table(shape, std::move(matrices)));
 }
 

@@ -181,10 +181,10 @@ void PositionalMeasure::finish(StudyResults& results) const {
   }
   results.head_fields.push_back(cell_field("best_offset", best));
   results.head_fields.push_back(cell_field("best_offset_share", shares));
-  results.texts.push_back(shape_.grid("Offset where most rows have their largest weight", best));
-  results.texts.push_back(
+  results.text.push_back(shape_.grid("Offset where most rows have their largest weight", best));
+  results.text.push_back(
       shape_.grid("Share of rows that have it there (0.9 and more: a positional head)", shares));
-  results.sections.push_back({"positional", "positional", records()});
+  results.document.sections.push_back({"positional", "positional", records()});
   results.tables.push_back(table());
 }
 

@@ -80,7 +80,7 @@ Table table_of(std::string name, const StudyShape& shape, std::vector<ResultRow>
 
 void add_rows(StudyResults& results, const StudyShape& shape, const std::string& name, std::string record,
               std::vector<ResultRow> rows) {
-  results.sections.push_back(section_of(name, std::move(record), shape, rows));
+  results.document.sections.push_back(section_of(name, std::move(record), shape, rows));
   results.tables.push_back(table_of(name, shape, std::move(rows)));
 }
 

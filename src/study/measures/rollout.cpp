@@ -158,7 +158,7 @@ class RolloutMeasure final : public Measure {
     std::vector<SequenceRollout> sequences;
   };
   void close_layers(std::size_t sequence, std::size_t before);
-  [[nodiscard]] StudyText page() const;
+  [[nodiscard]] TextTable page() const;
 
   const StudyShape& shape_;
   TokenNames names_;
@@ -248,7 +248,7 @@ Cell mean_cell(const BlockSum& sum, std::uint64_t rows) {
 }
 
 /// A row a layer: what reaches each target, and in brackets what even weights would bring there.
-StudyText RolloutMeasure::page() const {
+TextTable RolloutMeasure::page() const {
   std::vector<std::int64_t> targets;
   std::vector<std::string> columns = {"layer"};
   for (const auto& [key, sums] : sums_) {
@@ -284,9 +284,9 @@ void RolloutMeasure::finish(StudyResults& results) const {
   }
   const Table table = make_table(
       "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows));
-  results.sections.push_back({"rollout", "rollout", table});
+  results.document.sections.push_back({"rollout", "rollout", table});
   results.tables.push_back(table);
-  if (table.rows > 0) results.texts.push_back(page());
+  if (table.rows > 0) results.text.push_back(page());
 }
 
 }  // namespace

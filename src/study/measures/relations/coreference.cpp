@@ -176,7 +176,7 @@ ResultRow CoreferenceMeasure::row(std::size_t type, std::size_t head,
 }
 
 /// Of each type of mention the best head.
-StudyText CoreferenceMeasure::text(const Bootstrap& bootstrap) const {
+TextTable CoreferenceMeasure::text(const Bootstrap& bootstrap) const {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t type = 0; type < kTypes.size(); ++type) {
     const GroupScores& scores = scores_[type];
@@ -227,7 +227,7 @@ void CoreferenceMeasure::finish(StudyResults& results) const {
       rows.push_back(row(type, head, intervals[head]));
   }
   add_rows(results, shape_, "coreference", "coreference", std::move(rows));
-  results.texts.push_back(text(bootstrap));
+  results.text.push_back(text(bootstrap));
   add_evidence(results, bootstrap);
   Record summary;
   summary.set("mentions", mentions_).set("anaphoric", scores_[0].asked()).set("left_out", left_out_);

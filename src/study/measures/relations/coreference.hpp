@@ -46,7 +46,7 @@ class CoreferenceMeasure final : public Measure {
   [[nodiscard]] ResultRow row(std::size_t type, std::size_t head,
                               const std::optional<ConfidenceInterval>& interval) const;
   void add_evidence(StudyResults& results, const Bootstrap& bootstrap) const;
-  [[nodiscard]] StudyText text(const Bootstrap& bootstrap) const;
+  [[nodiscard]] TextTable text(const Bootstrap& bootstrap) const;
 
   const StudyShape& shape_;
   std::vector<GroupScores> scores_;  // by type: all, pronoun, proper, nominal

@@ -67,8 +67,8 @@ class SyntaxResults {
   [[nodiscard]] ResultRow row(const Question& question, std::size_t head,
                               const std::optional<ConfidenceInterval>& interval) const;
   [[nodiscard]] std::vector<ResultRow> tree_rows() const;
-  [[nodiscard]] StudyText relations_text(const std::vector<Question>& questions) const;
-  [[nodiscard]] StudyText trees_text() const;
+  [[nodiscard]] TextTable relations_text(const std::vector<Question>& questions) const;
+  [[nodiscard]] TextTable trees_text() const;
   [[nodiscard]] Record summary() const;
 
   const StudyShape& shape_;

@@ -114,7 +114,7 @@ std::vector<ResultRow> SyntaxResults::tree_rows() const {
 }
 
 /// Of each relation the direction that gains more over its baseline, the most frequent relations first.
-StudyText SyntaxResults::relations_text(const std::vector<Question>& questions) const {
+TextTable SyntaxResults::relations_text(const std::vector<Question>& questions) const {
   constexpr std::size_t most = 20;
   const auto gain = [](const Question& question) {
     return question.scores->accuracy(*question.best, kOddBlocks).value_or(0) -
@@ -144,7 +144,7 @@ StudyText SyntaxResults::relations_text(const std::vector<Question>& questions) 
                  std::move(rows))};
 }
 
-StudyText SyntaxResults::trees_text() const {
+TextTable SyntaxResults::trees_text() const {
   const std::size_t heads = shape_.heads.size();
   std::vector<std::vector<Cell>> rows;
   const auto add = [&](const std::string& name, std::size_t answer) {
@@ -178,8 +178,8 @@ void SyntaxResults::add_to(StudyResults& results) const {
   }
   add_rows(results, shape_, "relations", "relation", std::move(rows));
   add_rows(results, shape_, "trees", "tree", tree_rows());
-  results.texts.push_back(relations_text(asked));
-  results.texts.push_back(trees_text());
+  results.text.push_back(relations_text(asked));
+  results.text.push_back(trees_text());
   results.summary.set("syntax", summary());
   for (const Question& each : asked) {
     if (!each.best) continue;

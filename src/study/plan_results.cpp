@@ -1,15 +1,15 @@
-#include "cli/commands/plan_document.hpp"
+#include "study/plan_results.hpp"
 
 #include <cmath>
 #include <utility>
 
-#include "base/error.hpp"
+#include <fmt/format.h>
+
 #include "study/results.hpp"
 
-namespace attnctl::cli {
+namespace attnctl {
 namespace {
 
-/// To so many digits: what is behind them is noise.
 double rounded(double value) {
   if (value == 0) return 0;
   constexpr double digits = 4;
@@ -21,11 +21,11 @@ Cell seconds_cell(double value) {
   return rounded(value);
 }
 
-double blocks_per_worker(const PlanResults& plan, std::size_t nodes) {
+double blocks_per_worker(const StudyPlan& plan, std::size_t nodes) {
   return static_cast<double>(plan.survey.blocks.size()) / static_cast<double>(nodes * plan.memory.workers);
 }
 
-Table shards_table(const PlanResults& plan) {
+Table shards_table(const StudyPlan& plan) {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < plan.shards.size(); ++i) {
     const ShardPlan& shard = plan.shards[i];
@@ -37,7 +37,7 @@ Table shards_table(const PlanResults& plan) {
                     std::move(rows));
 }
 
-Table choices_table(const PlanResults& plan) {
+Table choices_table(const StudyPlan& plan) {
   std::vector<std::vector<Cell>> rows;
   for (const NodesPlan& choice : plan.choices) {
     rows.push_back({count_cell(choice.nodes), seconds_cell(choice.seconds), seconds_cell(choice.cpu_seconds),
@@ -49,7 +49,7 @@ Table choices_table(const PlanResults& plan) {
                     std::move(rows));
 }
 
-Table trials_table(const PlanResults& plan) {
+Table trials_table(const StudyPlan& plan) {
   std::vector<std::vector<Cell>> rows;
   for (const BlockTrial& trial : plan.trials) {
     const double law = plan.cost.law.seconds(trial.size);
@@ -61,7 +61,7 @@ Table trials_table(const PlanResults& plan) {
                     std::move(rows));
 }
 
-Record corpus_record(const PlanResults& plan) {
+Record corpus_record(const StudyPlan& plan) {
   const CorpusCounts& counts = plan.survey.counts;
   std::uint64_t pairs = 0;
   for (const BlockSize& block : plan.survey.blocks) pairs += block.probe ? 0 : block.pairs;
@@ -76,7 +76,7 @@ Record corpus_record(const PlanResults& plan) {
   return record;
 }
 
-Record cost_record(const PlanResults& plan) {
+Record cost_record(const StudyPlan& plan) {
   const StudyCost& cost = plan.cost;
   Record record;
   record.set("token", rounded(cost.law.token))
@@ -99,7 +99,7 @@ Record memory_record(const NodeMemory& memory) {
   return record;
 }
 
-Record summary_record(const PlanResults& plan) {
+Record summary_record(const StudyPlan& plan) {
   Record record;
   record.set("nodes", plan.nodes)
       .set("seconds", rounded(plan.chosen.seconds))
@@ -129,63 +129,51 @@ std::string mebibytes(std::uint64_t bytes) {
   return fmt::format("{} MiB", (bytes + mebibyte - 1) / mebibyte);
 }
 
-std::string head_text(const PlanResults& plan) {
+std::vector<PageBlock> head_lines(const StudyPlan& plan) {
   const CorpusCounts& counts = plan.survey.counts;
   const NodeMemory& memory = plan.memory;
-  std::string text = fmt::format("{} sentences, {} tokens in {} blocks\n", counts.sentences, counts.tokens,
-                                 plan.survey.blocks.size());
-  text += fmt::format("Time      {} for the slowest of {} nodes of {} threads; {} of processor time in all\n",
-                      duration(plan.chosen.seconds), plan.nodes, memory.workers,
-                      duration(plan.chosen.cpu_seconds));
-  text += fmt::format("Memory    {} a node: {} for the program, {} of weights, {} a thread\n",
-                      mebibytes(memory.node()), mebibytes(memory.process), mebibytes(memory.weights),
-                      mebibytes(memory.worker));
-  text += fmt::format(
-      "Cost      {:.3g} ms a token, {:.3g} ns a pair of tokens, from {} trials (within {:.0f} %)\n",
-      1e3 * plan.cost.law.token, 1e9 * plan.cost.law.pair, plan.trials.size(), 100 * plan.cost.law.deviation);
-  text += fmt::format("Each node {} to start, {} to read the corpus\n", duration(plan.cost.start),
-                      duration(plan.cost.read));
-  text += fmt::format("Nodes     up to {} help: with more, each does less than {:.0f} % for its time\n",
-                      plan.suggested, 100 * ShardPlanner::least_efficiency);
-  return text;
+  std::vector<std::string> lines = {
+      fmt::format("{} sentences, {} tokens in {} blocks", counts.sentences, counts.tokens,
+                  plan.survey.blocks.size()),
+      fmt::format("Time      {} for the slowest of {} nodes with {} threads; {} of processor time in all",
+                  duration(plan.chosen.seconds), plan.nodes, memory.workers,
+                  duration(plan.chosen.cpu_seconds)),
+      fmt::format("Memory    {} per node: {} for the program, {} for weights, {} per thread",
+                  mebibytes(memory.node()), mebibytes(memory.process), mebibytes(memory.weights),
+                  mebibytes(memory.worker)),
+      fmt::format(
+          "Cost      {:.3g} ms per token, {:.3g} ns per pair of tokens, from {} trials (within {:.0f} %)",
+          1e3 * plan.cost.law.token, 1e9 * plan.cost.law.pair, plan.trials.size(),
+          100 * plan.cost.law.deviation),
+      fmt::format("Each node {} to start, {} to read the corpus", duration(plan.cost.start),
+                  duration(plan.cost.read)),
+      fmt::format("Nodes     up to {} help; with more, each one works less than {:.0f} % of its time",
+                  plan.suggested, 100 * ShardPlanner::least_efficiency)};
+  std::vector<PageBlock> blocks;
+  for (std::string& line : lines) blocks.emplace_back(TextLine{"", std::move(line)});
+  return blocks;
 }
 
 }  // namespace
 
-Document plan_document(const PlanResults& plan, const Session& session) {
-  Document document;
-  document.head.set("schema", "attnctl.plan/1")
-      .set("attnctl", tool_record(session))
-      .set("model", plan.model)
+Results plan_results(const StudyPlan& plan) {
+  Results results;
+  results.document.head.set("model", plan.model)
       .set("corpus", corpus_record(plan))
       .set("settings", plan.settings)
       .set("summary", summary_record(plan))
       .set("memory", memory_record(plan.memory))
       .set("cost", cost_record(plan));
-  document.sections.push_back({"shards", "shard", shards_table(plan)});
-  document.sections.push_back({"choices", "choice", choices_table(plan)});
-  document.sections.push_back({"trials", "trial", trials_table(plan)});
-  document.sections.push_back(warnings_section(session.warnings));
-  return document;
-}
-
-Table plan_table(const PlanResults& plan, const std::string& name) {
-  if (name == "shards") return shards_table(plan);
-  if (name == "choices") return choices_table(plan);
-  if (name == "trials") return trials_table(plan);
-  fail(Status::usage, "--table: unsupported \"{}\"; there are shards, choices, trials", escaped(name));
-}
-
-std::string plan_text(const PlanResults& plan, const TextOptions& style) {
-  std::string text = head_text(plan);
-  const auto add = [&](const char* title, const Table& table) {
-    text += "\n" + strong(title, style) + "\n";
-    append_text_table(text, table, style);
+  results.text = head_lines(plan);
+  const auto add = [&](std::string record, std::string title, const Table& table) {
+    results.document.sections.push_back({table.name, std::move(record), table});
+    results.tables.push_back(table);
+    results.text.emplace_back(TextTable{std::move(title), table});
   };
-  add("Shards", shards_table(plan));
-  add("Numbers of nodes", choices_table(plan));
-  add("Trials, and what the law says of them", trials_table(plan));
-  return text;
+  add("shard", "Shards", shards_table(plan));
+  add("choice", "Numbers of nodes", choices_table(plan));
+  add("trial", "Trials, and the time that the cost law predicts", trials_table(plan));
+  return results;
 }
 
-}  // namespace attnctl::cli
+}  // namespace attnctl

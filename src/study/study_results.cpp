@@ -1,21 +1,12 @@
-#include "cli/commands/study_document.hpp"
+#include "study/study_results.hpp"
 
 #include <map>
 #include <utility>
 
-#include "base/error.hpp"
-#include "cli/version.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include <fmt/format.h>
 
-namespace attnctl::cli {
+namespace attnctl {
 namespace {
-
-/// "SkylakeX", or "Haswell+SkylakeX" of shards that were computed by unlike ones.
-std::string kernel_name(const StudyState& state) {
-  std::string names;
-  for (const std::string& kernel : state.kernels()) names += (names.empty() ? "" : "+") + kernel;
-  return names;
-}
 
 Record model_record_of(const StudyHeader& header) {
   Record record = *std::get<std::shared_ptr<const Record>>(header.model.data);
@@ -97,7 +88,7 @@ std::vector<Warning> all_warnings(const StudyState& state) {
   if (state.kernels().size() > 1) {
     warnings.push_back(
         {"unlike_kernels",
-         "shards were computed by unlike BLAS kernels, which round differently: " + kernel_name(state),
+         "shards were computed by unlike BLAS kernels, which round differently: " + kernel_names(state),
          state.kernels().size()});
   }
   return warnings;
@@ -105,11 +96,7 @@ std::vector<Warning> all_warnings(const StudyState& state) {
 
 Section warnings_section(const StudyState& state) {
   List items;
-  for (const Warning& warning : all_warnings(state)) {
-    Record record;
-    record.set("code", warning.code).set("message", warning.message).set("count", warning.count);
-    items.emplace_back(std::move(record));
-  }
+  for (const Warning& warning : all_warnings(state)) items.emplace_back(warning_record(warning));
   return {"warnings", "warning", std::move(items)};
 }
 
@@ -137,55 +124,48 @@ Table strongest_table(const StudyResults& results) {
   return make_table("strongest", {"what", "head", "value", "null", "rows"}, std::move(rows));
 }
 
+std::string heading(const StudyState& state) {
+  const CorpusCounts& counts = state.counts();
+  return fmt::format(": {} heads over {} sentences, {} tokens", state.header().shape.heads.size(),
+                     counts.sentences, counts.tokens);
+}
+
 }  // namespace
 
-Document study_document(const StudyState& state, const StudyResults& results) {
-  Record tool;
-  tool.set("version", version_number()).set("blas", blas_name()).set("kernel", kernel_name(state));
+std::string kernel_names(const StudyState& state) {
+  std::string names;
+  for (const std::string& kernel : state.kernels()) names += (names.empty() ? "" : "+") + kernel;
+  return names;
+}
+
+Results study_results(const StudyState& state, Pool& pool) {
+  StudyResults found = state.finish(pool);
+  const StudyHeader& header = state.header();
   Record summary;
   summary.set("blocks", state.blocks_done()).set("of", state.blocks() ? Value(*state.blocks()) : Value());
-  summary.set("strongest", strongest_table(results));
-  for (const auto& [name, value] : results.summary.fields) summary.set(name, value);
-  Document document;
-  document.head.set("schema", "attnctl.study/1")
-      .set("attnctl", std::move(tool))
-      .set("model", model_record_of(state.header()))
+  summary.set("strongest", strongest_table(found));
+  for (const auto& [name, value] : found.summary.fields) summary.set(name, value);
+
+  Results results;
+  results.document.head.set("model", model_record_of(header))
       .set("corpus", corpus_record(state))
       .set("settings", settings_record(state))
       .set("summary", std::move(summary));
-  document.sections.push_back(metrics_section(state.header()));
-  document.sections.push_back(heads_section(state.header(), results));
-  for (const Section& section : results.sections) document.sections.push_back(section);
-  document.sections.push_back(skipped_section(state));
-  document.sections.push_back(warnings_section(state));
-  return document;
-}
-
-std::vector<Table> study_tables(const StudyState& state, const StudyResults& results) {
-  std::vector<Table> tables = {heads_table(state.header(), results)};
-  tables.insert(tables.end(), results.tables.begin(), results.tables.end());
-  return tables;
-}
-
-std::string study_text(const StudyState& state, const StudyResults& results, const OutputOptions& options,
-                       TextOptions style) {
-  style.digits = options.digits;
-  const StudyHeader& header = state.header();
-  const CorpusCounts& counts = state.counts();
-  std::string text =
-      fmt::format("{}: {} heads over {} sentences, {} tokens\n", strong(escaped(header.model_path), style),
-                  header.shape.heads.size(), counts.sentences, counts.tokens);
-  std::vector<StudyText> pages = results.texts;
-  if (!results.strongest.empty()) {
-    pages.push_back({"Strongest heads (null: what even weights would give)", strongest_table(results)});
+  results.document.sections = {metrics_section(header), heads_section(header, found)};
+  results.tables.push_back(heads_table(header, found));
+  results.text.emplace_back(TextLine{header.model_path, heading(state)});
+  results.picture_hint = "add --measures roles to draw the roles of heads";
+  const std::vector<StrongHead>& strongest = found.strongest;
+  if (!strongest.empty()) {
+    found.text.emplace_back(
+        TextTable{"Strongest heads (null: the value of uniform attention)", strongest_table(found)});
   }
-  for (const StudyText& each : pages) {
-    text += "\n" + strong(each.title, style) + "\n";
-    append_text_table(text, each.table, style);
-  }
+  results.append(std::move(found));
+  results.document.sections.push_back(skipped_section(state));
+  results.document.sections.push_back(warnings_section(state));
   for (const Warning& warning : all_warnings(state))
-    text += fmt::format("\n{}: {} ({})\n", strong("Warning", style), escaped(warning.message), warning.count);
-  return text;
+    results.text.emplace_back(TextLine{"Warning", fmt::format(": {} ({})", warning.message, warning.count)});
+  return results;
 }
 
-}  // namespace attnctl::cli
+}  // namespace attnctl

@@ -5,13 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/session.hpp"
-#include "report/text/text.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
+#include "study/corpus/block_trials.hpp"
 #include "study/corpus/corpus_survey.hpp"
 #include "study/shard_plan.hpp"
 
-namespace attnctl::cli {
+namespace attnctl {
 
 /// Bytes that a node needs.
 struct NodeMemory {
@@ -23,8 +22,8 @@ struct NodeMemory {
   [[nodiscard]] std::uint64_t node() const { return process + weights + workers * worker; }
 };
 
-/// What `plan` found out.
-struct PlanResults {
+/// Measurements of a study and its division among nodes.
+struct StudyPlan {
   Value model;
   List files;
   Record settings;
@@ -40,9 +39,7 @@ struct PlanResults {
   std::vector<NodesPlan> choices;
 };
 
-[[nodiscard]] Document plan_document(const PlanResults& plan, const Session& session);
-/// One of "shards", "choices" and "trials". Throws Error(usage) for another name.
-[[nodiscard]] Table plan_table(const PlanResults& plan, const std::string& name);
-[[nodiscard]] std::string plan_text(const PlanResults& plan, const TextOptions& style);
+/// Returns the plan as tables, a document and text. Seconds have four digits; the rest is noise.
+[[nodiscard]] Results plan_results(const StudyPlan& plan);
 
-}  // namespace attnctl::cli
+}  // namespace attnctl

@@ -1,0 +1,134 @@
+#include "cli/result_writer.hpp"
+
+#include <atomic>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "report/json/json.hpp"
+#include "report/non_finite.hpp"
+#include "report/npz/npz.hpp"
+#include "report/svg/chart.hpp"
+#include "report/svg/svg.hpp"
+#include "report/text/page.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+Section& warnings_of(Document& document, const Session& session) {
+  if (document.sections.empty() || document.sections.back().name != "warnings")
+    document.sections.push_back(warnings_section(session.warnings));
+  return document.sections.back();
+}
+
+}  // namespace
+
+void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count) {
+  if (count == 0) return;
+  warnings.add(
+      "non_finite_result",
+      fmt::format("{}: a number is NaN or infinite (null in JSON, empty in CSV, \"-\" in text)", where),
+      count);
+}
+
+ResultWriter::ResultWriter(const Target& target, const OutputOptions& options, Session& session)
+    : target_(target), options_(options), session_(session) {
+  if (target.format == Format::csv && target.table.empty()) {
+    folder_.emplace(target.path);
+  } else {
+    out_.emplace(target.path);
+  }
+}
+
+void ResultWriter::write_table(OutputFile& out, const Table& table) {
+  WriteOptions write{.number = {options_.digits}, .pool = &session_.pool};
+  if (session_.options.strict && !out.seekable()) {
+    warn_non_finite(session_.warnings, table.name, count_non_finite(table));
+    check_before_commit(session_);
+    write_csv_table(out, table, write);
+    return;
+  }
+  std::atomic<std::uint64_t> count = 0;
+  write.non_finite = &count;
+  write_csv_table(out, table, write);
+  warn_non_finite(session_.warnings, table.name, count);
+}
+
+void ResultWriter::write_tables(const Results& results) {
+  if (out_) return write_table(*out_, table_named(results, target_.table));
+  for (const Table& table : results.tables) write_table(folder_->open(table.name), table);
+}
+
+void ResultWriter::write_document(Document document) {
+  Section& warnings = warnings_of(document, session_);
+  Warnings found;
+  for (const auto& [name, value] : document.head.fields)
+    warn_non_finite(found, name, count_non_finite(value));
+  for (const Section& section : document.sections)
+    warn_non_finite(found, section.name, count_non_finite(section.items));
+  for (const Warning& warning : found.list()) {
+    session_.warnings.add(warning.code, warning.message, warning.count);
+    std::get<List>(warnings.items.data).emplace_back(warning_record(warning));
+  }
+  check_before_commit(session_);
+  const WriteOptions write{.number = {options_.digits}, .pool = &session_.pool};
+  target_.format == Format::jsonl ? write_jsonl(*out_, document, write) : write_json(*out_, document, write);
+}
+
+void ResultWriter::write_text(const Results& results) {
+  std::atomic<std::uint64_t> count = 0;
+  TextOptions style = text_style(target_);
+  style.non_finite = &count;
+  style.digits = options_.digits;
+  const std::string page = text_page(results.text, style);
+  warn_non_finite(session_.warnings, "results", count);
+  check_before_commit(session_);
+  out_->write(page);
+}
+
+void ResultWriter::write_arrays(const Results& results) {
+  NpzWriter npz(*out_, {.compress = options_.compress, .pool = &session_.pool});
+  for (const NamedArray& each : results.arrays) npz.add(each.name, each.array);
+  npz.close();
+  warn_non_finite(session_.warnings, "results", npz.non_finite());
+}
+
+void ResultWriter::write_picture(const Picture& picture) {
+  if (const ChartPage* const charts = std::get_if<ChartPage>(&picture.page)) {
+    warn_non_finite(session_.warnings, charts->title, count_non_finite(charts->table));
+    check_before_commit(session_);
+    write_svg(*out_, charts->title, charts->table, charts->charts);
+    return;
+  }
+  const auto& page = std::get<HeatmapPage>(picture.page);
+  for (const Heatmap& heatmap : page.heatmaps)
+    warn_non_finite(session_.warnings, heatmap.title, count_non_finite(heatmap.values));
+  check_before_commit(session_);
+  write_svg(*out_, page);
+}
+
+void ResultWriter::write(const Results& results) {
+  switch (target_.format) {
+    case Format::json:
+    case Format::jsonl:
+      write_document(results.document);
+      break;
+    case Format::csv:
+      write_tables(results);
+      break;
+    case Format::npz:
+      write_arrays(results);
+      break;
+    case Format::svg:
+      write_picture(picture_named(results, options_.picture));
+      break;
+    case Format::text:
+      write_text(results);
+      break;
+  }
+  check_before_commit(session_);
+  out_ ? out_->commit() : folder_->commit();
+}
+
+}  // namespace attnctl::cli

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/files/output_file.hpp"
+#include "cli/options/target.hpp"
+#include "cli/session.hpp"
+#include "report/csv.hpp"
+#include "results/results.hpp"
+
+namespace attnctl::cli {
+
+/// Adds the warning non_finite_result, unless `count` is 0. `where` names the table, array or section.
+void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count);
+
+/// Writes the results of one run in the format of its target. Counts the numbers that are not finite, adds
+/// the warning non_finite_result, and checks the warnings under --strict before anything reaches a pipe.
+class ResultWriter {
+ public:
+  /// Opens the output, so that a place that cannot be written costs no work.
+  ResultWriter(const Target& target, const OutputOptions& options, Session& session);
+
+  /// Writes and commits. A document gets the warnings of the session as its last section, unless it has a
+  /// section "warnings" itself.
+  void write(const Results& results);
+
+ private:
+  void write_tables(const Results& results);
+  void write_table(OutputFile& out, const Table& table);
+  void write_document(Document document);
+  void write_text(const Results& results);
+  void write_arrays(const Results& results);
+  void write_picture(const Picture& picture);
+
+  const Target& target_;
+  const OutputOptions& options_;
+  Session& session_;
+  std::optional<OutputFile> out_;
+  std::optional<CsvFolder> folder_;
+};
+
+}  // namespace attnctl::cli
