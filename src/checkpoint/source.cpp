@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/hub_cache.hpp"
+#include "checkpoint/source_files.hpp"
 #include "formats/json/json_document.hpp"
 
 namespace attnctl {
@@ -168,6 +169,31 @@ fs::path model_directory(const std::string& model) {
   if (!fs::exists(status)) fail(Status::environment, "{}: cannot open: {}", escaped(model), error.message());
   const fs::path parent = fs::path(model).parent_path();
   return parent.empty() ? fs::path(".") : parent;
+}
+
+std::vector<fs::path> checkpoint_files(const std::string& model) {
+  const fs::path directory = model_directory(model);
+  std::error_code error;
+  const bool one_file = fs::is_regular_file(model, error);
+  fs::path weights = model;
+  if (!one_file) {
+    try {
+      weights = weights_in(directory);
+    } catch (const Error&) {
+      weights.clear();  // reported if the weights are opened
+    }
+  }
+  std::vector<fs::path> files = {directory / "config.json", weights};
+  const bool sharded = weights.native().ends_with(".index.json");
+  if (one_file && !sharded) return files;
+  fs::recursive_directory_iterator entry(directory, fs::directory_options::skip_permission_denied, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    if (!sharded) entry.disable_recursion_pending();
+    if (has_extension(entry->path().native(),
+                      {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json"}))
+      files.push_back(entry->path());
+  }
+  return files;
 }
 
 }  // namespace attnctl

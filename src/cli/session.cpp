@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
@@ -44,19 +43,6 @@ OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
   }
   add_special_ids(vocabulary, model.config());
   return {std::move(model), std::move(vocabulary), TextEncoder(std::move(tokenizer), options.model)};
-}
-
-std::vector<std::filesystem::path> model_files(const ModelOptions& options) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  if (std::filesystem::is_directory(options.model, error)) {
-    for (const auto& entry : std::filesystem::directory_iterator(options.model, error))
-      files.push_back(entry.path());
-  } else {
-    files.emplace_back(options.model);
-  }
-  if (options.config) files.emplace_back(*options.config);
-  return files;
 }
 
 Record tool_record(const Session& session) {

@@ -1,8 +1,4 @@
 #pragma once
-
-#include <filesystem>
-#include <vector>
-
 #include "base/pool.hpp"
 #include "base/progress.hpp"
 #include "base/warnings.hpp"
@@ -32,10 +28,6 @@ struct OpenModel {
   TextEncoder encoder;
 };
 [[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
-
-/// The files that MODEL stands for, all of its directory where it is one, and --config: none of them may be
-/// an output.
-[[nodiscard]] std::vector<std::filesystem::path> model_files(const ModelOptions& options);
 
 /// "attnctl" and "model" of every document: {"version", "blas", "kernel", "threads"} and the model's identity
 /// and sizes.

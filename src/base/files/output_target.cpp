@@ -45,6 +45,18 @@ fs::path follow_links(fs::path path, const std::string& name) {
   fail_with_errno(name, "open", ELOOP);
 }
 
+}  // namespace
+
+fs::path output_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path whole =
+      fs::weakly_canonical(fs::absolute(follow_links(path, escaped(path.native()))), error);
+  const fs::path& found = error ? path : whole;
+  return found.has_filename() ? found : found.parent_path();
+}
+
+namespace {
+
 int open_in_place(const fs::path& path, const std::string& name) {
   while (true) {
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);

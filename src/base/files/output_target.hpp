@@ -22,6 +22,10 @@ struct OutputTarget {
 /// Opens an output; "-" is standard output. `name` is the path for messages. Throws Error(environment).
 [[nodiscard]] OutputTarget open_target(const std::filesystem::path& path, const std::string& name);
 
+/// Returns the absolute path of the file that OutputFile(path) writes: symbolic links followed, also if the
+/// file does not exist yet.
+[[nodiscard]] std::filesystem::path output_path(const std::filesystem::path& path);
+
 /// Error(environment) with the text of an errno: "NAME: cannot WHAT: No space left on device".
 [[noreturn]] void fail_with_errno(const std::string& name, const char* what, int error);
 

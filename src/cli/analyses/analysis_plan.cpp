@@ -31,13 +31,6 @@ Includes resolve_includes(const AnalysisRequest& request, const Target& target) 
   return includes;
 }
 
-std::vector<std::filesystem::path> input_paths(const AnalysisRequest& request) {
-  std::vector<std::filesystem::path> paths = input_files(request.inputs);
-  const std::vector<std::filesystem::path> model = model_files(request.model);
-  paths.insert(paths.end(), model.begin(), model.end());
-  return paths;
-}
-
 std::vector<Question> resolve_questions(const AnalysisRequest& request, const Batch& batch,
                                         Component component, const Vocabulary& vocabulary,
                                         Warnings& warnings) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -19,9 +18,6 @@ namespace attnctl::cli {
 /// What --include asks for, as far as the format can show it. Throws Error(usage) for what needs inputs where
 /// there are none, and for what CSV has no table for.
 [[nodiscard]] Includes resolve_includes(const AnalysisRequest& request, const Target& target);
-
-/// All that this run may read: the files of a model's directory are its inputs, whichever of them it needs.
-[[nodiscard]] std::vector<std::filesystem::path> input_paths(const AnalysisRequest& request);
 
 /// Positions of --from and --to in each input that has the former; warns of inputs and words that have not.
 /// Throws Error(usage) where no input has it.

@@ -92,7 +92,7 @@ AnalysisRun::AnalysisRun(const AnalysisRequest& request)
     : request_(request),
       target_(resolve_target(
           request.output, {Format::json, Format::jsonl, Format::csv, Format::npz, Format::svg, Format::text},
-          input_paths(request))),
+          files_read(request.model, request.inputs))),
       includes_(resolve_includes(request, target_)),
       session_(request.run),
       open_(open_model(request.model, session_.warnings)),

@@ -15,6 +15,7 @@
 #include "cli/commands/bench_inputs.hpp"
 #include "cli/commands/bench_stages.hpp"
 #include "cli/commands/peak_memory.hpp"
+#include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
@@ -237,7 +238,7 @@ void bench(const BenchOptions& options) {
   OutputOptions output = options.output;
   if (output.format == "csv" || output.path.ends_with(".csv")) output.table = "rows";
   Target target = resolve_target(output, {Format::text, Format::json, Format::jsonl, Format::csv},
-                                 model_files(options.model));
+                                 files_read(options.model, options.inputs.given));
   BenchRun(options, std::move(target)).run();
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/info_parts.hpp"
+#include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
@@ -127,7 +128,7 @@ Results info_results(const std::vector<InfoPart>& parts, const InfoAsked& asked,
 
 void info(const InfoOptions& options) {
   const Target target = resolve_target(
-      options.output, {Format::text, Format::json, Format::jsonl, Format::csv}, model_files(options.model));
+      options.output, {Format::text, Format::json, Format::jsonl, Format::csv}, files_read(options.model));
   const bool about_something = check_subject(options);
   Session session(options.run);
   std::vector<InfoPart> parts;

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -40,7 +41,10 @@ void check_complete(const StudyState& state, bool partial) {
 }
 
 void merge(const MergeOptions& options) {
-  const Target target = study_target(options.output, {options.states.begin(), options.states.end()});
+  std::vector<OutputPath> states;
+  if (!options.state.empty()) states.push_back({"--state", options.state});
+  const Target target =
+      study_target(options.output, {options.states.begin(), options.states.end()}, std::move(states));
   Session session(options.run);
   ResultWriter output(target, options.output, session);
   StudyState state = StudyState::read(options.states.front());

@@ -105,7 +105,15 @@ StudyCommand::StudyCommand(const StudyOptions& options)
       corpus_(corpus_options(scope_, measures_)) {
   if (scope_.measures.empty())
     measures_ = within_limit(measures_, selection_.heads.size(), session_.warnings);
-  if (shard_.count == 1) target_ = study_target(options.output, files_read(scope_));
+  std::vector<OutputPath> states;
+  if (options.state) states.push_back({"--state", *options.state});
+  if (options.checkpoint && options.checkpoint != options.state)
+    states.push_back({"--checkpoint", *options.checkpoint});
+  if (shard_.count == 1) {
+    target_ = study_target(options.output, files_read(scope_), std::move(states));
+  } else {
+    check_outputs(states, files_read(scope_));
+  }
 }
 
 /// Of all files; nothing is known of standard input.
@@ -260,9 +268,10 @@ void add_state_options(CLI::App& command, StudyOptions& options) {
 
 }  // namespace
 
-Target study_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs) {
+Target study_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
+                    std::vector<OutputPath> states) {
   return resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text},
-                        inputs);
+                        inputs, std::move(states));
 }
 
 Results finished_study(const StudyState& state, Session& session) {

@@ -16,7 +16,8 @@ inline const std::vector<std::string> study_formats = {"json", "jsonl", "csv", "
 
 /// Returns where `study` and `merge` write their results.
 [[nodiscard]] Target study_target(const OutputOptions& options,
-                                  const std::vector<std::filesystem::path>& inputs);
+                                  const std::vector<std::filesystem::path>& inputs,
+                                  std::vector<OutputPath> states);
 
 /// Returns the results of a study with the head of its document.
 [[nodiscard]] Results finished_study(const StudyState& state, Session& session);

@@ -39,13 +39,6 @@ struct TokenizeOptions {
   RunOptions run;
 };
 
-std::vector<std::filesystem::path> paths_read(const TokenizeOptions& options) {
-  std::vector<std::filesystem::path> files = input_files(options.inputs);
-  const std::vector<std::filesystem::path> model = model_files(options.model);
-  files.insert(files.end(), model.begin(), model.end());
-  return files;
-}
-
 /// The weights' own tokenizer where MODEL is a file that has one; else the files of its directory.
 TokenizerOrigin tokenizer_origin(const std::string& model) {
   TokenizerOrigin origin{model_directory(model), nullptr};
@@ -91,7 +84,7 @@ class TokenizeRun {
 TokenizeRun::TokenizeRun(const TokenizeOptions& options)
     : options_(options),
       target_(resolve_target(options.output, {Format::json, Format::jsonl, Format::csv, Format::text},
-                             paths_read(options))),
+                             files_read(options.model, options.inputs))),
       session_(options.run),
       tokenizer_(Tokenizer::open(tokenizer_origin(options.model.model))),
       output_(target_, tokenizer_, options.model.model, session_) {

@@ -175,9 +175,7 @@ Results verify_results(const VerifyOptions& options, const OpenModel& open, cons
 }
 
 void verify(const VerifyOptions& options) {
-  std::vector<std::filesystem::path> files = input_files(options.inputs);
-  const std::vector<std::filesystem::path> model = model_files(options.model);
-  files.insert(files.end(), model.begin(), model.end());
+  std::vector<std::filesystem::path> files = files_read(options.model, options.inputs);
   if (options.against) files.emplace_back(*options.against);
   const Target target = resolve_target(options.output, {Format::text, Format::json, Format::jsonl}, files);
   Session session(options.run);

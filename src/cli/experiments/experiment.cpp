@@ -36,8 +36,6 @@ constexpr std::array kExperiments = {
     ExperimentRow{"distance", "what reaches a token from far away, in how many steps", add_distance},
 };
 
-using Files = std::vector<std::filesystem::path>;
-
 struct ExperimentRequest {
   OutputOptions output;
   bool show = false;  // charts in the text
@@ -48,14 +46,16 @@ struct ExperimentRequest {
 void run_experiment(const ExperimentRequest& request) {
   OutputOptions options = request.output;
   if (options.format == "csv" || options.path.ends_with(".csv")) options.table = "rows";
+  const Experiment& experiment = request.experiment;
   const Target target =
       resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text},
-                     request.experiment.inputs ? request.experiment.inputs() : Files{});
+                     experiment.inputs ? experiment.inputs() : std::vector<std::filesystem::path>(),
+                     experiment.outputs ? experiment.outputs() : std::vector<OutputPath>());
   if (!options.picture.empty() && target.format != Format::svg)
     fail(Status::usage, "--picture selects a picture for SVG; add -o FILE.svg");
   Session session(request.run);
   ResultWriter writer(target, options, session);
-  const ExperimentResult result = request.experiment.run(session);
+  const ExperimentResult result = experiment.run(session);
   Results results;
   results.document.head.set("schema", "attnctl.experiment/1").set("attnctl", tool_record(session));
   results.append(results_of(result, request.show));

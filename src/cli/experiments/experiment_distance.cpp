@@ -5,6 +5,7 @@
 
 #include "cli/experiments/experiment_model.hpp"
 #include "cli/experiments/experiments.hpp"
+#include "cli/options/inputs.hpp"
 #include "textbook/distance.hpp"
 
 namespace attnctl::cli {
@@ -77,7 +78,7 @@ Experiment add_distance(CLI::App& command) {
       "  attnctl experiment distance --model data/tiny-llama --input data/tiny-llama/sentences.jsonl -o "
       "distance.svg");
   Experiment experiment([request](Session& session) { return run_distance(*request, session); });
-  experiment.inputs = [request] { return files_of(request->trained); };
+  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
   return experiment;
 }
 

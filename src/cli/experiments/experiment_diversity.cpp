@@ -1,9 +1,11 @@
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -11,6 +13,7 @@
 #include "base/files/output_file.hpp"
 #include "checkpoint/source.hpp"
 #include "cli/experiments/experiments.hpp"
+#include "cli/options/inputs.hpp"
 #include "report/npz/npz.hpp"
 #include "textbook/diversity.hpp"
 
@@ -25,6 +28,9 @@ struct DiversityRequest {
   std::string save;
 };
 
+/// The files that --save writes.
+constexpr std::array kSaved = {"random.npz", "specialised.npz", "config.json"};
+
 /// DIR/random.npz and DIR/specialised.npz, each a model of the family `attention` with DIR/config.json.
 void save_weights(const DiversityRequest& request, Session& session) {
   const std::filesystem::path folder = request.save;
@@ -32,14 +38,14 @@ void save_weights(const DiversityRequest& request, Session& session) {
   std::filesystem::create_directories(folder, error);
   if (error) fail(Status::environment, "{}: {}", escaped(request.save), error.message());
   for (const bool specialised : {false, true}) {
-    OutputFile out(folder / (specialised ? "specialised.npz" : "random.npz"));
+    OutputFile out(folder / kSaved[specialised ? 1 : 0]);
     NpzWriter writer(out);
     for (const NamedArray& array : diversity_weights(request.options, specialised, session.pool))
       writer.add(array.name, array.array);
     writer.close();
     out.commit();
   }
-  OutputFile config(folder / "config.json");
+  OutputFile config(folder / kSaved[2]);
   config.write(fmt::format("{{\"model_type\": \"attention\", \"heads\": {}}}\n", request.options.heads));
   config.commit();
 }
@@ -96,9 +102,13 @@ Experiment add_diversity(CLI::App& command) {
       "  attnctl experiment diversity --picture similarity -o diversity.svg\n"
       "  attnctl experiment diversity --save weights -o diversity.json");
   Experiment experiment([request](Session& session) { return run_diversity(*request, session); });
-  experiment.inputs = [request] {
-    if (request->model.empty()) return std::vector<std::filesystem::path>();
-    return model_files({.model = request->model, .config = {}});
+  experiment.inputs = [request] { return files_read(ModelOptions{.model = request->model, .config = {}}); };
+  experiment.outputs = [request] {
+    std::vector<OutputPath> outputs;
+    if (request->save.empty()) return outputs;
+    for (const char* name : kSaved)
+      outputs.push_back({"--save", std::filesystem::path(request->save) / name});
+    return outputs;
   };
   return experiment;
 }

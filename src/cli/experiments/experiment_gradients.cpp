@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "cli/experiments/experiment_model.hpp"
 #include "cli/experiments/experiments.hpp"
+#include "cli/options/inputs.hpp"
 #include "textbook/gradients.hpp"
 
 namespace attnctl::cli {
@@ -139,7 +140,7 @@ Experiment add_gradients(CLI::App& command) {
       "  attnctl experiment gradients --d-k 1,4,16,64,256 -o gradients.svg\n"
       "  attnctl experiment gradients --model data/tiny-llama --text \"The cat sat\" --format text");
   Experiment experiment([request](Session& session) { return run_gradients(*request, session); });
-  experiment.inputs = [request] { return files_of(request->trained); };
+  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
   return experiment;
 }
 

@@ -152,13 +152,7 @@ Experiment add_kinds(CLI::App& command) {
       "  attnctl experiment kinds --model data/tiny-llama --ids 5,6,7,8,9,10,11,12 --kinds "
       "window:2,strided:3");
   Experiment experiment([request](Session& session) { return run_kinds(*request, session); });
-  experiment.inputs = [request] {
-    std::vector<std::filesystem::path> files = input_files(request->inputs);
-    if (request->model.model.empty()) return files;
-    const std::vector<std::filesystem::path> model = model_files(request->model);
-    files.insert(files.end(), model.begin(), model.end());
-    return files;
-  };
+  experiment.inputs = [request] { return files_read(request->model, request->inputs); };
   return experiment;
 }
 

@@ -68,14 +68,6 @@ void add_model_heads(CLI::App& command, ModelExperimentOptions& options, CLI::Op
   add_needing(command, model, [&] { add_head_options(command, options.selection); });
 }
 
-std::vector<std::filesystem::path> files_of(const ModelExperimentOptions& options) {
-  if (!options.given()) return {};
-  std::vector<std::filesystem::path> files = input_files(options.inputs);
-  const std::vector<std::filesystem::path> model = model_files(options.model);
-  files.insert(files.end(), model.begin(), model.end());
-  return files;
-}
-
 ModelRun::ModelRun(const ModelExperimentOptions& options, std::uint64_t seed, Session& session)
     : open(open_model(options.model, session.warnings)),
       batch(choose_inputs(options, seed, open, session.warnings)),

@@ -31,9 +31,6 @@ CLI::Option* add_model_experiment(CLI::App& command, ModelExperimentOptions& opt
 /// --layers and --heads, which need --model.
 void add_model_heads(CLI::App& command, ModelExperimentOptions& options, CLI::Option* model);
 
-/// The files of --model and of the inputs.
-[[nodiscard]] std::vector<std::filesystem::path> files_of(const ModelExperimentOptions& options);
-
 /// A model with its inputs: those of the command line, else one sequence of seeded random ids.
 struct ModelRun {
   OpenModel open;

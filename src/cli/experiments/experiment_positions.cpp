@@ -7,14 +7,13 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/experiments/experiments.hpp"
+#include "cli/options/inputs.hpp"
 #include "textbook/positions.hpp"
 
 namespace attnctl::cli {
 namespace {
 
 constexpr std::size_t kMostOfAModel = 512;  // positions, unless asked for more
-
-using Files = std::vector<std::filesystem::path>;
 
 struct Request {
   PositionsOptions options;
@@ -59,9 +58,7 @@ Experiment add_positions(CLI::App& command) {
       "  attnctl experiment positions --d 512 --picture matrix -o positions.svg\n"
       "  attnctl experiment positions --model data/tiny-bert --positions 8 --format text");
   Experiment experiment = [request](Session& session) { return run(*request, session); };
-  experiment.inputs = [request] {
-    return request->model.model.empty() ? Files() : model_files(request->model);
-  };
+  experiment.inputs = [request] { return files_read(request->model); };
   return experiment;
 }
 

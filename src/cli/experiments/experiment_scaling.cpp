@@ -4,6 +4,7 @@
 
 #include "cli/experiments/experiment_model.hpp"
 #include "cli/experiments/experiments.hpp"
+#include "cli/options/inputs.hpp"
 #include "textbook/scaling.hpp"
 
 namespace attnctl::cli {
@@ -62,7 +63,7 @@ Experiment add_scaling(CLI::App& command) {
       "  attnctl experiment scaling --d-k 16,64,256 -o scaling.svg\n"
       "  attnctl experiment scaling --model data/tiny-bert --text \"The cat sat on the mat.\" --format text");
   Experiment experiment([request](Session& session) { return run_scaling(*request, session); });
-  experiment.inputs = [request] { return files_of(request->trained); };
+  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
   return experiment;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/options/options.hpp"
+#include "cli/options/target.hpp"
 #include "cli/session.hpp"
 #include "textbook/experiment.hpp"
 
@@ -26,8 +27,10 @@ struct Experiment {
   Experiment() = default;
 
   std::function<ExperimentResult(Session& session)> run;
-  /// The files that it reads, none of which may be an output; empty: it reads none.
+  /// Returns the files that it reads, for check_outputs(); empty: it reads none.
   std::function<std::vector<std::filesystem::path>()> inputs;
+  /// Returns the files that it writes besides -o; empty: it writes none.
+  std::function<std::vector<OutputPath>()> outputs;
 };
 
 /// One experiment of the table in experiment.cpp: its name, what it shows, and its options, which are added

@@ -12,8 +12,11 @@
 
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
+#include "checkpoint/source.hpp"
+#include "checkpoint/source_files.hpp"
 #include "cli/options/arrays_in.hpp"
 #include "input/sequences.hpp"
+#include "tokenizer/files/tokenizer_file.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -173,16 +176,22 @@ void require_inputs(const InputOptions& options, const std::string& kinds) {
   if (readings > 1) fail(Status::usage, "--input -: standard input can be read only once");
 }
 
-std::vector<std::filesystem::path> input_files(const InputOptions& options) {
+std::vector<std::filesystem::path> files_read(const ModelOptions& model, const InputOptions& inputs) {
   std::vector<std::filesystem::path> files;
-  for (const InputItem& item : options.items) {
-    const bool named = item.kind != InputItem::Kind::text && item.kind != InputItem::Kind::ids;
-    if (named && item.value != "-") files.emplace_back(item.value);
+  const auto add = [&](const auto& paths) { files.insert(files.end(), paths.begin(), paths.end()); };
+  if (!model.model.empty()) {
+    add(checkpoint_files(model.model));
+    add(tokenizer_files(model_directory(model.model)));
   }
-  files.insert(files.end(), options.keys.begin(), options.keys.end());
-  files.insert(files.end(), options.values.begin(), options.values.end());
-  if (options.mask && options.mask != "causal" && options.mask != "none") files.emplace_back(*options.mask);
-  if (options.key_mask) files.emplace_back(*options.key_mask);
+  if (model.config) files.emplace_back(*model.config);
+  for (const InputItem& item : inputs.items) {
+    const bool named = item.kind != InputItem::Kind::text && item.kind != InputItem::Kind::ids;
+    if (named) files.emplace_back(item.value == "-" ? "/dev/stdin" : item.value);
+  }
+  add(inputs.keys);
+  add(inputs.values);
+  if (inputs.mask && inputs.mask != "causal" && inputs.mask != "none") files.emplace_back(*inputs.mask);
+  if (inputs.key_mask) files.emplace_back(*inputs.key_mask);
   return files;
 }
 

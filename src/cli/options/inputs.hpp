@@ -24,7 +24,10 @@ namespace attnctl::cli {
 /// there might be.
 void require_inputs(const InputOptions& options, const std::string& kinds);
 
-/// The files that the options name, "-" left out.
-[[nodiscard]] std::vector<std::filesystem::path> input_files(const InputOptions& options);
+/// Returns the files that a command reads: --config, MODEL's weights, configuration and tokenizer, and the
+/// inputs, for check_outputs(). A name of the hub stands for its snapshot in the cache, "-" for /dev/stdin,
+/// which may be a file. Throws Error if there is no such model.
+[[nodiscard]] std::vector<std::filesystem::path> files_read(const ModelOptions& model,
+                                                            const InputOptions& inputs = {});
 
 }  // namespace attnctl::cli

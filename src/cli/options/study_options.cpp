@@ -137,9 +137,7 @@ StudyHeader study_header(const StudyScope& scope, const std::vector<const Measur
 }
 
 std::vector<std::filesystem::path> files_read(const StudyScope& scope) {
-  std::vector<std::filesystem::path> files = input_files(scope.inputs);
-  const std::vector<std::filesystem::path> model = model_files(scope.model);
-  files.insert(files.end(), model.begin(), model.end());
+  std::vector<std::filesystem::path> files = files_read(scope.model, scope.inputs);
   if (scope.frequencies) files.emplace_back(*scope.frequencies);
   return files;
 }

@@ -53,7 +53,7 @@ void require_study_scope(const StudyScope& scope);
 /// What the options say of a study, apart from its identity and where things lie.
 [[nodiscard]] StudyHeader study_header(const StudyScope& scope,
                                        const std::vector<const MeasureRow*>& measures, StudyShape shape);
-/// The files of the corpus, of the model and of --frequencies, which no output may replace.
+/// Returns the files of the corpus, of the model and of --frequencies, for check_outputs().
 [[nodiscard]] std::vector<std::filesystem::path> files_read(const StudyScope& scope);
 /// The catalogue of measures, for --help.
 [[nodiscard]] std::string measures_footer();

@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/files/output_target.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -48,10 +52,14 @@ Format resolve_format(const OutputOptions& options, bool to_stdout) {
   return to_stdout && isatty(STDOUT_FILENO) == 1 ? Format::text : Format::json;
 }
 
+bool writes_folder(const Target& target) {
+  return target.format == Format::csv && target.table.empty();
+}
+
 void check_place(const Target& target) {
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(target.path, ignored);
-  const bool folder_wanted = target.format == Format::csv && target.table.empty();
+  const bool folder_wanted = writes_folder(target);
   if (directory && !folder_wanted) {
     fail(Status::environment, "{}: is a directory; {} writes one file", escaped(target.path.string()),
          to_string(target.format));
@@ -63,7 +71,65 @@ void check_place(const Target& target) {
   }
 }
 
+/// Device and inode of a regular file.
+using FileId = std::pair<dev_t, ino_t>;
+
+std::optional<FileId> file_id(const std::filesystem::path& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
+  return FileId(found.st_dev, found.st_ino);
+}
+
+/// The output itself; of a folder, the tables that are in it.
+std::vector<std::filesystem::path> files_of(const OutputPath& output) {
+  if (!output.folder) return {output.path};
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(output.path, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() == ".csv") files.push_back(entry->path());
+  }
+  return files;
+}
+
+/// Whether two outputs, which need not exist, are one file or a folder and a table in it.
+bool collide(const OutputPath& a, const OutputPath& b) {
+  const auto id = file_id(a.path);
+  if (id && id == file_id(b.path)) return true;
+  std::error_code ignored;
+  if (std::filesystem::is_other(a.path, ignored)) return false;  // a device or FIFO can be written twice
+  const std::filesystem::path path = output_path(a.path);
+  const std::filesystem::path other = output_path(b.path);
+  const auto holds = [](const std::filesystem::path& folder, const std::filesystem::path& file) {
+    return file.parent_path() == folder && file.extension() == ".csv";
+  };
+  return path == other || (a.folder && holds(path, other)) || (b.folder && holds(other, path));
+}
+
 }  // namespace
+
+void check_outputs(const std::vector<OutputPath>& outputs, const std::vector<std::filesystem::path>& inputs) {
+  std::map<FileId, std::filesystem::path> read;
+  for (const std::filesystem::path& input : inputs) {
+    if (const auto id = file_id(input)) read.emplace(*id, input);
+  }
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    const std::string name = output->option + " " + escaped(output->path.native());
+    for (const std::filesystem::path& file : files_of(*output)) {
+      const auto id = file_id(file);
+      const auto input = id ? read.find(*id) : read.end();
+      if (input == read.end()) continue;
+      fail(Status::usage, "{}: would replace {}, an input of this run; give another path", name,
+           escaped(input->second.native()));
+    }
+    const auto other = std::find_if(outputs.begin(), output,
+                                    [&](const OutputPath& earlier) { return collide(earlier, *output); });
+    if (other != output) {
+      fail(Status::usage, "{}: would replace {} {}, an output of this run; give another path", name,
+           other->option, escaped(other->path.native()));
+    }
+  }
+}
 
 std::string to_string(Format format) {
   const auto* row = std::find_if(kFormats.begin(), kFormats.end(),
@@ -72,7 +138,7 @@ std::string to_string(Format format) {
 }
 
 Target resolve_target(const OutputOptions& options, std::initializer_list<Format> allowed,
-                      const std::vector<std::filesystem::path>& inputs) {
+                      const std::vector<std::filesystem::path>& inputs, std::vector<OutputPath> others) {
   const bool to_stdout = options.path.empty() || options.path == "-";
   Target target{resolve_format(options, to_stdout), to_stdout ? "-" : options.path, options.table};
   if (std::find(allowed.begin(), allowed.end(), target.format) == allowed.end()) {
@@ -90,14 +156,9 @@ Target resolve_target(const OutputOptions& options, std::initializer_list<Format
   if (target.format == Format::npz && to_stdout && isatty(STDOUT_FILENO) == 1) {
     fail(Status::usage, "npz is binary: give -o FILE.npz, or a pipe");
   }
-  if (to_stdout) return target;
-  for (const std::filesystem::path& input : inputs) {
-    std::error_code ignored;
-    if (std::filesystem::equivalent(input, target.path, ignored)) {
-      fail(Status::usage, "-o {}: is an input of this run", escaped(options.path));
-    }
-  }
-  check_place(target);
+  if (!to_stdout) others.push_back({"-o", target.path, writes_folder(target)});
+  check_outputs(others, inputs);
+  if (!to_stdout) check_place(target);
   return target;
 }
 

@@ -118,6 +118,15 @@ Json template_pieces(const std::vector<TemplatePiece>& pieces) {
 
 }  // namespace
 
+std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> files;
+  for (const Layout& layout : kLayouts) files.push_back(directory / layout.file);
+  for (const char* const name :
+       {"merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"})
+    files.push_back(directory / name);
+  return files;
+}
+
 std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory) {
   return read(directory, Wanted::tokenizer);
 }

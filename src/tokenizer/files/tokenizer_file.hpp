@@ -36,6 +36,9 @@ struct TokenizerFile {
 /// What to read of the files. A vocabulary can be read even if other parts are not supported.
 enum class Wanted { vocabulary, tokenizer };
 
+/// Returns the paths in a model's directory that a tokenizer or a vocabulary is read from if they exist.
+[[nodiscard]] std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& directory);
+
 /// Reads a model's directory: tokenizer.json, or else vocab.txt, vocab.json with merges.txt, or a
 /// SentencePiece model, with the added tokens of tokenizer_config.json and special_tokens_map.json. Returns
 /// nullopt if there is none. Throws Error(bad_input).
