@@ -1,4 +1,5 @@
 #pragma once
+
 #include "base/pool.hpp"
 #include "base/progress.hpp"
 #include "base/warnings.hpp"

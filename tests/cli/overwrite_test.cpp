@@ -128,6 +128,32 @@ TEST_CASE("two outputs of a command are two files") {
   CHECK(place.run(words_of("merge 1.state 2.state --state /dev/null -o /dev/null")).status == 0);
 }
 
+TEST_CASE("--state and --checkpoint are opened before the work") {
+  const Place place;
+  place.folder.write("bad.txt", "the cat\n\xFF\n");  // work would end with status 3
+  for (const std::string option : {"--state", "--checkpoint"}) {
+    for (const std::string file : {"absent/x.state", "m", "c.txt/x.state"}) {
+      CAPTURE(option);
+      CAPTURE(file);
+      const RunResult result =
+          place.run({"study", "m", "--input", "bad.txt", "--measures", "metrics", option, file});
+      CHECK(result.status == 4);
+      CHECK_MESSAGE(result.err.find(file) != std::string::npos, result.err);
+      CHECK(result.out.empty());
+    }
+  }
+  const RunResult no_state =
+      place.run({"study", "m", "--input", "bad.txt", "--measures", "metrics", "--checkpoint", "f.tsv"});
+  CHECK(no_state.status == 3);
+  CHECK_MESSAGE(no_state.err.find("f.tsv") != std::string::npos, no_state.err);
+  CHECK(place.bytes("f.tsv") == "the\t5\n");
+  CHECK(place.run({"merge", "1.state", "2.state", "--state", "absent/x"}).out.empty());
+  CHECK(place.run({"study", "m", "--input", "bad.txt", "--state", "new.state"}).status == 3);
+  CHECK_FALSE(fs::exists(place.folder.path() / "new.state"));
+  for (const auto& entry : fs::directory_iterator(place.folder.path()))
+    CHECK_FALSE(entry.path().filename().string().starts_with(".attnctl-"));
+}
+
 TEST_CASE("-o never replaces an input, under whatever name") {
   const Place place;
   const std::string blob = "cache/models--org--bert/blobs/model.safetensors";

@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "base/files/output_file.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/study.hpp"
 #include "cli/options/options.hpp"
@@ -47,13 +49,15 @@ void merge(const MergeOptions& options) {
       study_target(options.output, {options.states.begin(), options.states.end()}, std::move(states));
   Session session(options.run);
   ResultWriter output(target, options.output, session);
+  std::optional<OutputFile> state_file;
+  if (!options.state.empty()) state_file.emplace(options.state);
   StudyState state = StudyState::read(options.states.front());
   for (std::size_t i = 1; i < options.states.size(); ++i) {
     state.merge(StudyState::read(options.states[i]), escaped(options.states.front()),
                 escaped(options.states[i]));
   }
   check_complete(state, options.partial);
-  if (!options.state.empty()) state.write(options.state);
+  if (state_file) state.write(*state_file);
   output.write(finished_study(state, session));
   if (state.kernels().size() > 1) {
     session.warnings.add(

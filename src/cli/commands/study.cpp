@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/files/content_hash.hpp"
+#include "base/files/output_file.hpp"
 #include "base/parse_number.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/options.hpp"
@@ -66,7 +67,7 @@ class StudyCommand {
   [[nodiscard]] std::string corpus_identity(Pool& pool) const;
   [[nodiscard]] StudyHeader header(Pool& pool) const;
   [[nodiscard]] Beginning prepare();
-  [[nodiscard]] StudyState begin_or_resume(StudyHeader fresh) const;
+  [[nodiscard]] std::optional<StudyState> open_checkpoint() const;
   [[nodiscard]] bool needs_frequencies() const {
     return std::ranges::any_of(measures_, &MeasureRow::needs_frequencies);
   }
@@ -175,12 +176,13 @@ StudyHeader StudyCommand::header(Pool& pool) const {
   return header;
 }
 
-/// What --checkpoint holds, where it is there; else nothing yet.
-StudyState StudyCommand::begin_or_resume(StudyHeader fresh) const {
-  if (!options_.checkpoint || !std::filesystem::exists(*options_.checkpoint))
-    return StudyState(std::move(fresh));
-  StudyState state = StudyState::read(*options_.checkpoint);
-  require_same_study(state.header().identity, escaped(*options_.checkpoint), fresh.identity, "this command");
+/// Returns the state in --checkpoint; nullopt if there is none. Throws Error if it cannot be read, or if it
+/// cannot be written later.
+std::optional<StudyState> StudyCommand::open_checkpoint() const {
+  if (!options_.checkpoint) return std::nullopt;
+  std::optional<StudyState> state;
+  if (std::filesystem::exists(*options_.checkpoint)) state = StudyState::read(*options_.checkpoint);
+  const OutputFile writable(*options_.checkpoint);
   return state;
 }
 
@@ -218,8 +220,14 @@ StudyCommand::Beginning StudyCommand::prepare() {
 void StudyCommand::run() {
   std::optional<ResultWriter> output;
   if (target_) output.emplace(*target_, options_.output, session_);
+  std::optional<OutputFile> state_file;
+  if (options_.state) state_file.emplace(*options_.state);
+  std::optional<StudyState> resumed = open_checkpoint();
   Beginning beginning = prepare();
-  StudyState state = begin_or_resume(std::move(beginning.header));
+  if (resumed)
+    require_same_study(resumed->header().identity, escaped(*options_.checkpoint), beginning.header.identity,
+                       "this command");
+  StudyState state = resumed ? std::move(*resumed) : StudyState(std::move(beginning.header));
   Warnings ignored;  // those of the model's own binding, again
   const std::vector<Model> null_models = random_twins(open_.model, scope_.null_models, scope_.seed, ignored);
   session_.progress.begin("study", corpus_bytes());
@@ -237,7 +245,7 @@ void StudyCommand::run() {
              .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr},
             state);
   session_.progress.end();
-  if (options_.state) state.write(*options_.state);
+  if (state_file) state.write(*state_file);
   for (const Warning& warning : state.warnings())
     session_.warnings.add(warning.code, warning.message, warning.count);
   output ? output->write(finished_study(state, session_)) : check_before_commit(session_);

@@ -4,7 +4,6 @@
 #include "base/error.hpp"
 #include "base/files/content_hash.hpp"
 #include "base/files/mapped_file.hpp"
-#include "base/files/output_file.hpp"
 #include "base/shown.hpp"
 #include "study/state/study_state.hpp"
 
@@ -184,6 +183,11 @@ void StudyState::load(StateReader& in) {
 }
 
 void StudyState::write(const std::filesystem::path& path) const {
+  OutputFile out(path);
+  write(out);
+}
+
+void StudyState::write(OutputFile& out) const {
   StateWriter content;
   save(content);
   StateWriter head;
@@ -191,7 +195,6 @@ void StudyState::write(const std::filesystem::path& path) const {
   head.number(content.bytes().size());
   StateWriter tail;
   tail.number(content_hash(content.bytes()));
-  OutputFile out(path);
   out.write(kMagic);
   out.write(head.bytes());
   out.write(content.bytes());

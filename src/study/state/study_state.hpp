@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/output_file.hpp"
 #include "base/pool.hpp"
 #include "base/warnings.hpp"
 #include "results/result.hpp"
@@ -87,7 +88,9 @@ class StudyState {
   /// Measures in their order, each finished by one thread of the pool.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
 
-  /// As a file: magic, version, length, content, XXH64 of the content; little-endian. Written atomically.
+  /// Writes magic, version, length, content and the XXH64 of the content, little-endian, and commits the
+  /// file.
+  void write(OutputFile& out) const;
   void write(const std::filesystem::path& path) const;
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);
 
