@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <sys/stat.h>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -161,39 +158,8 @@ void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& op
   write_in_order(options.pool, chunks, format, [&](const std::string& text) { out.write(text); });
 }
 
-CsvFolder::CsvFolder(std::filesystem::path path) : path_(std::move(path)) {
-  const std::string name = escaped(path_.native());
-  created_ = ::mkdir(path_.c_str(), 0777) == 0;
-  if (created_) return;
-  const int error = errno;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path_, ignored)) return;
-  if (error == EEXIST) {
-    fail(Status::environment, "{}: is a file, and CSV writes a directory: give another path, or --table NAME",
-         name);
-  }
-  fail(Status::environment, "{}: cannot create a directory: {}", name,
-       std::generic_category().message(error));
-}
-
-CsvFolder::~CsvFolder() {
-  files_.clear();  // takes its temporaries away
-  std::error_code ignored;
-  if (created_) std::filesystem::remove(path_, ignored);  // only while it is empty
-}
-
 void CsvFolder::add(const Table& table, const WriteOptions& options) {
   write_csv_table(open(table.name), table, options);
-}
-
-OutputFile& CsvFolder::open(const std::string& name) {
-  return files_.emplace_back(path_ / (name + ".csv"));
-}
-
-void CsvFolder::commit() {
-  for (OutputFile& file : files_) file.commit();
-  files_.clear();
-  created_ = false;
 }
 
 void write_csv_folder(const std::filesystem::path& path, std::span<const Table> tables,

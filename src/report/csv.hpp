@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/files/output_file.hpp"
+#include "base/files/output_folder.hpp"
 #include "report/write_options.hpp"
 #include "results/result.hpp"
 
@@ -25,26 +26,18 @@ void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& op
 /// Appends one text cell, as above.
 void append_csv_text(std::string& line, std::string_view text);
 
-/// A directory of tables, NAME.csv each. Every file appears or is replaced atomically, and none before
-/// commit(). The directory is created where it is missing (its parent is not), and removed again without
-/// commit().
+/// A folder of tables, NAME.csv each, that appear together at commit() (OutputFolder).
 class CsvFolder {
  public:
-  /// Throws Error(environment) where the path is no directory and cannot become one.
-  explicit CsvFolder(std::filesystem::path path);
-  ~CsvFolder();
-  CsvFolder(const CsvFolder&) = delete;
-  CsvFolder& operator=(const CsvFolder&) = delete;
+  explicit CsvFolder(const std::filesystem::path& path) : folder_(path) {}
 
   void add(const Table& table, const WriteOptions& options = {});
   /// NAME.csv, to be written by the caller.
-  [[nodiscard]] OutputFile& open(const std::string& name);
-  void commit();
+  [[nodiscard]] OutputFile& open(const std::string& name) { return folder_.open(name + ".csv"); }
+  void commit() { folder_.commit(); }
 
  private:
-  std::filesystem::path path_;
-  bool created_ = false;
-  std::vector<OutputFile> files_;
+  OutputFolder folder_;
 };
 
 /// All of it at once.

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
+#include "base/files/output_folder.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
@@ -66,7 +67,8 @@ TEST_CASE("a second signal ends the process and removes the temporaries that are
           closed.write("x");
           closed.commit();
           const OutputFile first(folder.path() / "first");
-          const OutputFile second(folder.path() / "second");
+          OutputFolder second(folder.path() / "second");
+          second.open("table").write("x");
           std::raise(SIGINT);
           std::raise(SIGTERM);
           return 1;

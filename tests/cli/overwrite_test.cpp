@@ -180,6 +180,7 @@ TEST_CASE("outputs may be in the model's folder, and be written again") {
   const Place place;
   for (const char* line : {"study m --input c.txt --shard 1/2 --state m/1.state",
                            "study m --input c.txt --checkpoint m/run.state -o m/study.json",
+                           "study m --input c.txt --state new/a.state --format csv -o new",
                            "weights m -o m/weights.npz", "weights m --format csv -o m"}) {
     CAPTURE(line);
     for (int round = 0; round < 2; ++round) {

@@ -26,7 +26,7 @@ struct Named {
 };
 constexpr Named errors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},     {"EDQUOT", EDQUOT}, {"EROFS", EROFS},
                             {"EACCES", EACCES}, {"EPERM", EPERM}, {"EFBIG", EFBIG},   {"EMFILE", EMFILE},
-                            {"EPIPE", EPIPE},   {"EXDEV", EXDEV}};
+                            {"EPIPE", EPIPE},   {"EXDEV", EXDEV}, {"EINVAL", EINVAL}};
 constexpr Named signals[] = {{"KILL", SIGKILL}, {"INT", SIGINT}, {"TERM", SIGTERM}};
 
 enum class Kind { none, error, signal, interrupted, short_transfer };
@@ -190,6 +190,12 @@ int rename(const char* from, const char* to) noexcept {
   static auto* const real = next<int(const char*, const char*)>("rename");
   if (chosen("rename") && path_matches(to) && fails_now()) return -1;
   return real(from, to);
+}
+
+int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+  static auto* const real = next<int(int, const char*, int, const char*, unsigned)>("renameat2");
+  if (chosen("exchange") && path_matches(to) && fails_now()) return -1;
+  return real(from_folder, from, to_folder, to, flags);
 }
 
 int open(const char* path, int flags, ...) {

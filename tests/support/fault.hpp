@@ -8,10 +8,10 @@ namespace attnctl::test {
 /// The environment in which a program's calls fail, for RunOptions::environment. `fault` is
 /// CALL:WHAT[:AFTER]:
 ///
-/// CALL   write (pwrite too), read (pread too), fsync, close (of files open for writing), rename, create
-/// (open
-///        with O_CREAT), open. All but rename, create and open look at regular files alone.
-/// WHAT   an errno: ENOSPC EIO EDQUOT EROFS EACCES EPERM EFBIG EMFILE EPIPE EXDEV;
+/// CALL   write (pwrite too), read (pread too), fsync, close (of files open for writing), rename, exchange
+///        (renameat2), create (open with O_CREAT), open. All but rename, exchange, create and open look at
+///        regular files alone.
+/// WHAT   an errno: ENOSPC EIO EDQUOT EROFS EACCES EPERM EFBIG EMFILE EPIPE EXDEV EINVAL;
 ///        EINTR: every other call is interrupted and then works; SHORT: every transfer does half;
 ///        KILL, INT, TERM: the signal arrives at that point, and the call works.
 /// AFTER  bytes (of write and read) or calls that succeed before; 0 by default.

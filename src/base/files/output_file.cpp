@@ -62,15 +62,6 @@ void wait_until_writable(int descriptor) {
   ::poll(&polled, 1, -1);  // whatever it says, the next write says it better
 }
 
-/// Makes the rename itself durable. Where the file system cannot, the file is complete all the same.
-void sync_folder(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  [[maybe_unused]] const int ignored = ::fsync(descriptor);
-  ::close(descriptor);
-}
-
 }  // namespace
 
 // After the delegated constructor the destructor cleans up whatever this body opened before it threw.
@@ -154,7 +145,7 @@ void OutputFile::State::replace() {
     fail_with_errno(name, "replace", errno);
   }
   committed = true;
-  sync_folder(target.path);
+  sync_folder(std::filesystem::path(target.path).parent_path());
 }
 
 OutputFile::OutputFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}

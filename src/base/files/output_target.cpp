@@ -93,6 +93,22 @@ void fail_with_errno(const std::string& name, const char* what, int error) {
   fail(Status::environment, "{}: cannot {}: {}", name, what, std::generic_category().message(error));
 }
 
+fs::path make_temporary_folder(const fs::path& parent) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    fs::path folder = parent / (".attnctl-" + random_suffix());
+    if (::mkdir(folder.c_str(), 0777) == 0) return folder;
+    if (errno != EEXIST) break;
+  }
+  return {};
+}
+
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  [[maybe_unused]] const int ignored = ::fsync(descriptor);
+  ::close(descriptor);
+}
+
 OutputTarget open_target(const fs::path& path, const std::string& name) {
   OutputTarget target;
   if (path.empty()) fail(Status::environment, "the output path is empty: give a file, or - for stdout");

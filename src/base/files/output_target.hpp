@@ -26,6 +26,12 @@ struct OutputTarget {
 /// file does not exist yet.
 [[nodiscard]] std::filesystem::path output_path(const std::filesystem::path& path);
 
+/// Makes a hidden folder of a fresh name in `parent`. Returns an empty path, with errno, if that fails.
+[[nodiscard]] std::filesystem::path make_temporary_folder(const std::filesystem::path& parent);
+
+/// Makes renames in a folder durable. If the file system cannot, the files are complete all the same.
+void sync_folder(const std::filesystem::path& folder);
+
 /// Error(environment) with the text of an errno: "NAME: cannot WHAT: No space left on device".
 [[noreturn]] void fail_with_errno(const std::string& name, const char* what, int error);
 

@@ -33,9 +33,13 @@ void Temporaries::forget(std::size_t place) {
 }
 
 void Temporaries::remove_all() noexcept {
-  for (std::atomic<char*>& place : places) {
-    const char* path = place.exchange(nullptr);
-    if (path != nullptr) ::unlink(path);  // the path is not freed: the process is about to end
+  std::array<const char*, places.size()> folders{};
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const char* path = places[i].exchange(nullptr);  // not freed: the process is about to end
+    if (path != nullptr && ::unlink(path) != 0) folders[i] = path;
+  }
+  for (const char* path : folders) {
+    if (path != nullptr) ::rmdir(path);
   }
 }
 

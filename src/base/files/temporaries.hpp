@@ -5,7 +5,7 @@
 
 namespace attnctl {
 
-/// The temporary files that are open now, so that a signal handler can remove them on its way out.
+/// The temporary files and folders that exist now, so that a signal handler can remove them on its way out.
 /// remove_all() is async-signal-safe; the rest is safe from several threads.
 class Temporaries {
  public:
@@ -15,7 +15,7 @@ class Temporaries {
   /// its owner alone).
   static std::size_t add(const std::string& path);
   static void forget(std::size_t place);
-  /// Unlinks every remembered file.
+  /// Removes every remembered file, then the remembered folders.
   static void remove_all() noexcept;
 };
 
