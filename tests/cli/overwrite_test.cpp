@@ -156,6 +156,8 @@ TEST_CASE("--state and --checkpoint are opened before the work") {
 
 TEST_CASE("-o never replaces an input, under whatever name") {
   const Place place;
+  place.folder.write("shards/model.safetensors.index.json", "{}");
+  place.folder.write("shards/part/one.safetensors", "");
   const std::string blob = "cache/models--org--bert/blobs/model.safetensors";
   for (const Row& row : {
            Row{"weights org/bert -o " + std::string(kSnapshot) + "/model.safetensors",
@@ -165,6 +167,9 @@ TEST_CASE("-o never replaces an input, under whatever name") {
            Row{"tokenize org/bert --text cat --format json -o " + std::string(kSnapshot) + "/vocab.txt",
                "cache/models--org--bert/blobs/vocab.txt",
                {"vocab.txt"}},
+           Row{"weights shards --format json -o shards/part/one.safetensors",
+               "shards/part/one.safetensors",
+               {"-o shards/part/one.safetensors"}},
            Row{"weights m --format csv -o tables",
                "m/model.safetensors",
                {"-o tables", "m/model.safetensors"}},
