@@ -184,6 +184,8 @@ std::vector<fs::path> checkpoint_files(const std::string& model) {
     }
   }
   std::vector<fs::path> files = {directory / "config.json", weights};
+  if (!fs::exists(model, error))
+    files.push_back(directory / "../../refs/main");  // the snapshot of a hub name
   const bool sharded = weights.native().ends_with(".index.json");
   if (one_file && !sharded) return files;
   fs::recursive_directory_iterator entry(directory, fs::directory_options::skip_permission_denied, error);

@@ -177,6 +177,9 @@ TEST_CASE("-o never replaces an input, under whatever name") {
            Row{"weights m -o link.json", "m/model.safetensors", {"-o link.json", "m/model.safetensors"}},
            Row{"bench m --input same.json --repeat 1 -o same.json", "c.txt", {"-o same.json"}},
            Row{"info org/bert --format json -o " + blob, blob, {"-o"}},
+           Row{"info org/bert -o cache/models--org--bert/refs/main",
+               "cache/models--org--bert/refs/main",
+               {"-o"}},
        })
     check_refused(place, row);
 }
