@@ -18,7 +18,7 @@
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/session.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
 #include "report/csv.hpp"

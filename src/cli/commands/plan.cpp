@@ -15,7 +15,7 @@
 #include "cli/commands/plan_document.hpp"
 #include "cli/options/study_options.hpp"
 #include "cli/options/target.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 #include "report/csv.hpp"
 #include "report/json/json.hpp"
 #include "study/corpus/block_trials.hpp"

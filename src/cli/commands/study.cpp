@@ -16,7 +16,7 @@
 #include "cli/options/options.hpp"
 #include "cli/options/study_options.hpp"
 #include "cli/session.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 #include "study/corpus/random_twin.hpp"
 #include "study/run_study.hpp"
 

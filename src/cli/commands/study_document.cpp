@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "cli/version.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 
 namespace attnctl::cli {
 namespace {
