@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/pool.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 #include "support/memory_checkpoint.hpp"
 
 namespace attnctl::bench {
@@ -50,7 +50,6 @@ Model random_model(const Shapes& shapes) {
 
 int main(int argc, char** argv) {
   using namespace attnctl;
-  ensure_blas_kernel(argv);
   struct Row {
     std::string_view name;
     void (*run)(std::size_t threads);

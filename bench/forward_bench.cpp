@@ -16,7 +16,7 @@
 
 #include "base/pool.hpp"
 #include "forward/run.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
 #include "support/memory_checkpoint.hpp"
@@ -159,7 +159,6 @@ void run_all(const std::vector<std::size_t>& numbers) {
 
 int main(int argc, char** argv) {
   try {
-    (void)attnctl::ensure_blas_kernel(argv);
     std::vector<std::size_t> numbers;
     for (int i = 1; i < argc; ++i) numbers.push_back(std::stoul(argv[i]));
     run_all(numbers);

@@ -17,7 +17,7 @@
 #include <fmt/format.h>
 
 #include "base/pool.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
 #if defined(__x86_64__)
@@ -140,10 +140,7 @@ void print_table(const std::vector<std::size_t>& threads) {
     const attnctl::GemmShape& shape = each.shape;
     const std::size_t repeat = 4 + (std::size_t{1} << 31) / (shape.m * shape.k * shape.n);
     row(fmt::format("sgemm, {}, GFLOP/s", each.of), fmt::format("{} x {} x {}", shape.m, shape.k, shape.n),
-        [&](attnctl::Pool& pool) {
-          attnctl::reserve_blas_buffers(pool.size());
-          return attnctl::measure_sgemm(pool, shape, repeat);
-        });
+        [&](attnctl::Pool& pool) { return attnctl::measure_sgemm(pool, shape, repeat); });
   }
   row("memory read, GB/s", "",
       [](attnctl::Pool& pool) { return attnctl::measure_read(pool, std::size_t{512} << 20, 5); });
@@ -154,7 +151,6 @@ void print_table(const std::vector<std::size_t>& threads) {
 
 int main(int argc, char** argv) {
   try {
-    (void)attnctl::ensure_blas_kernel(argv);
     std::vector<std::size_t> threads;
     for (int i = 1; i < argc; ++i) threads.push_back(std::stoul(argv[i]));
     if (threads.empty()) threads = {1, attnctl::available_threads()};

@@ -10,21 +10,34 @@ find_package(xtensor REQUIRED)
 find_package(xtensor-blas REQUIRED)
 find_package(xsimd REQUIRED)
 
-# OpenBLAS, unless BLA_VENDOR names another BLAS and LAPACK as FindBLAS knows them (docs/performance.md). The header
-# is OpenBLAS's in any case: what is called of it is the standard's, all else is looked up in the running process.
-# The OpenMP flavour: the pthread flavour keeps a second pool of threads that spin beside ours.
-find_path(OPENBLAS_INCLUDE_DIR cblas.h PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp
-          NO_DEFAULT_PATH)
-find_path(OPENBLAS_INCLUDE_DIR cblas.h REQUIRED)
+# The BLAS and LAPACK library: OpenBLAS, or the library that BLA_VENDOR names (docs/performance.md). It is not linked
+# but loaded by its SONAME at run time; src/linalg/blas/blas.cpp says why.
+find_path(CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-openmp REQUIRED)
 if(wanted_blas)
   set(BLA_VENDOR ${wanted_blas})
   find_package(LAPACK REQUIRED)
-  set(blas_libraries ${LAPACK_LIBRARIES} ${BLAS_LIBRARIES})
+  set(blas_files ${LAPACK_LIBRARIES} ${BLAS_LIBRARIES})
 else()
-  find_library(OPENBLAS_LIBRARY openblas PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
-  find_library(OPENBLAS_LIBRARY openblas REQUIRED)
-  set(blas_libraries ${OPENBLAS_LIBRARY})
+  find_library(OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-openmp REQUIRED)
+  set(blas_files ${OPENBLAS_LIBRARY})
 endif()
+set(blas_names "")
+foreach(file IN LISTS blas_files)
+  execute_process(COMMAND ${CMAKE_READELF} -d ${file} OUTPUT_VARIABLE dynamic ERROR_QUIET)
+  if(dynamic MATCHES "\\(SONAME\\)[^[]*\\[([^]]+)\\]")
+    list(APPEND blas_names "\"${CMAKE_MATCH_1}\"")
+    get_filename_component(folder ${file} DIRECTORY)
+    list(APPEND CMAKE_BUILD_RPATH ${folder})
+  endif()
+endforeach()
+if(NOT blas_names)
+  message(FATAL_ERROR "No shared BLAS library among: ${blas_files}")
+endif()
+list(REMOVE_ITEM CMAKE_BUILD_RPATH ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES})
+set(CMAKE_INSTALL_RPATH ${CMAKE_BUILD_RPATH})
+list(JOIN blas_names "," blas_names)
+set_source_files_properties(src/linalg/blas/blas.cpp PROPERTIES COMPILE_DEFINITIONS
+                            "ATTNCTL_BLAS_LIBRARIES=${blas_names}")
 
 find_path(GMP_INCLUDE_DIR gmpxx.h REQUIRED)
 find_library(GMP_LIBRARY gmp REQUIRED)
@@ -33,7 +46,7 @@ find_library(ONIGURUMA_LIBRARY onig REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # header-only since 0.8
 
 add_library(attnctl_dependencies INTERFACE)
-target_include_directories(attnctl_dependencies SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR} ${GMP_INCLUDE_DIR}
+target_include_directories(attnctl_dependencies SYSTEM INTERFACE ${CBLAS_INCLUDE_DIR} ${GMP_INCLUDE_DIR}
                            ${XXHASH_INCLUDE_DIR} ${ONIGURUMA_INCLUDE_DIR})
 target_link_libraries(attnctl_dependencies INTERFACE Threads::Threads ZLIB::ZLIB fmt::fmt ICU::uc CLI11::CLI11
-                      nlohmann_json::nlohmann_json xtensor xsimd ${blas_libraries} ${GMP_LIBRARY} ${ONIGURUMA_LIBRARY} ${CMAKE_DL_LIBS})
+                      nlohmann_json::nlohmann_json xtensor xsimd ${GMP_LIBRARY} ${ONIGURUMA_LIBRARY} ${CMAKE_DL_LIBS})

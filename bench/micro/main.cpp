@@ -3,14 +3,11 @@
 //   Benchmark's options
 
 #include <benchmark/benchmark.h>
-#include <cstdio>
 
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 int main(int argc, char** argv) {
-  if (const auto warning = attnctl::ensure_blas_kernel(argv))
-    std::fprintf(stderr, "attnctl_micro: %s\n", warning->c_str());
   benchmark::AddCustomContext("blas", attnctl::blas_name() + ", kernel " + attnctl::blas_kernel());
   benchmark::AddCustomContext("vector kernels", std::string(attnctl::kernels().name));
   benchmark::Initialize(&argc, argv);

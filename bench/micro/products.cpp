@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/matrix_view.hpp"
-#include "linalg/blas/blas_gemm.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/packed_matrix.hpp"
 #include "random_values.hpp"
@@ -67,9 +66,9 @@ void shapes(benchmark::internal::Benchmark* projections) {
       ->Unit(benchmark::kMicrosecond);
 }
 BENCHMARK_CAPTURE(projection, out_in, true, ours_nt)->Apply(shapes);
-BENCHMARK_CAPTURE(projection, out_in_blas, true, linalg::blas_gemm_nt)->Apply(shapes);
+BENCHMARK_CAPTURE(projection, out_in_blas, true, blas_gemm_nt)->Apply(shapes);
 BENCHMARK_CAPTURE(projection, in_out, false, ours_nn)->Apply(shapes);
-BENCHMARK_CAPTURE(projection, in_out_blas, false, linalg::blas_gemm_nn)->Apply(shapes);
+BENCHMARK_CAPTURE(projection, in_out_blas, false, blas_gemm_nn)->Apply(shapes);
 
 /// A panel of 128 query rows of a head (a column slice of all heads' queries) with its n keys: Q K^T.
 void scores(benchmark::State& state) {

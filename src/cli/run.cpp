@@ -13,7 +13,7 @@
 #include "base/interrupt.hpp"
 #include "cli/commands.hpp"
 #include "cli/version.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -80,12 +80,11 @@ std::optional<Action> parse(CLI::App& app, Action& action, int argc, char** argv
 int run(int argc, char** argv) {
   try {
     install_signal_handlers();
-    if (const auto warning = ensure_blas_kernel(argv))
-      std::fprintf(stderr, "attnctl: warning: %s\n", warning->c_str());
     CLI::App app{"See what every attention head of a transformer does.", "attnctl"};
     Action action;
     build_tree(app, action);
     if (const auto chosen = parse(app, action, argc, argv)) (*chosen)();
+    if (const auto warning = blas_warning()) std::fprintf(stderr, "attnctl: warning: %s\n", warning->c_str());
     return static_cast<int>(Status::ok);
   } catch (const BrokenPipe&) {
     return static_cast<int>(Status::ok);  // the reader has seen enough

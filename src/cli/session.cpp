@@ -9,7 +9,7 @@
 #include "base/memory_use.hpp"
 #include "checkpoint/source.hpp"
 #include "cli/version.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -26,7 +26,7 @@ Session::Session(const RunOptions& run)
       progress(run.progress, run.quiet),
       options(run) {
   if (run.memory != 0) give_back_freed_memory();
-  reserve_blas_buffers(pool.size());
+  set_blas_callers(pool.size());
 }
 
 OpenModel open_model(const ModelOptions& options, Warnings& warnings) {

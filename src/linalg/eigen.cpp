@@ -10,7 +10,6 @@
 #include <xtensor/xtensor.hpp>
 
 #include "base/error.hpp"
-#include "linalg/blas/blas_threads.hpp"
 
 namespace attnctl {
 namespace {
@@ -31,7 +30,6 @@ ColumnMajor checked_copy(MatrixView<const double> a) {
       copy(r, c) = a(r, c);
     }
   }
-  linalg::keep_blas_single_threaded();
   return copy;
 }
 

@@ -14,7 +14,6 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "linalg/blas/blas_threads.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/lapack.hpp"
 
@@ -150,7 +149,6 @@ ProductSvd svd_of_product(MatrixView<double> a_columns, MatrixView<double> b_col
   ProductSvd result;
   if (a_columns.empty() || b_columns.empty()) return result;
 
-  linalg::keep_blas_single_threaded();
   const Qr a(a_columns);
   const Qr b(b_columns);
   ColumnMajor core = core_of(a, b);
@@ -175,14 +173,12 @@ ProductSvd svd_of_product(MatrixView<double> a_columns, MatrixView<double> b_col
 OwnedMatrix<double> triangle_of(MatrixView<double> columns) {
   require_finite(columns);
   if (columns.empty()) return {};
-  linalg::keep_blas_single_threaded();
   return Qr(columns).r_columns();
 }
 
 std::vector<double> singular_values(MatrixView<const double> a) {
   require_finite(a);
   if (a.empty()) return {};
-  linalg::keep_blas_single_threaded();
   const auto s = std::get<1>(xt::linalg::svd(column_major(a), false, false));
   return {s.begin(), s.end()};
 }

@@ -7,8 +7,6 @@
 
 #include "base/checked.hpp"
 #include "linalg/aligned_room.hpp"
-#include "linalg/blas/blas_gemm.hpp"
-#include "linalg/blas/blas_threads.hpp"
 #include "linalg/kernels/gemm_kernels.hpp"
 #include "linalg/kernels/kernels.hpp"
 
@@ -87,7 +85,6 @@ void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<
   for (const std::size_t each : {m, n, inner, a.stride, b.stride, c.stride}) (void)extent(each);
   const bool ours_may = by == By::fastest && !transpose_a;
   if (ours_may && multiply_ourselves(transpose_b, a, b, c, factors.alpha, factors.beta, bias)) return;
-  linalg::keep_blas_single_threaded();
   multiply(transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, a, b, c,
            extent(inner), factors.alpha, factors.beta);
 }
@@ -109,11 +106,11 @@ void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const f
 
 }  // namespace
 
-void linalg::blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
+void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
   gemm<float>(false, false, a, b, c, {1, 0}, By::blas);
 }
 
-void linalg::blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
+void blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
   gemm<float>(false, true, a, b, c, {1, 0}, By::blas);
 }
 

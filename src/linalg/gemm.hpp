@@ -31,4 +31,8 @@ void gemm_tn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<fl
 void gemm_tn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha = 1,
              double beta = 0);
 
+/// c = a b and c = a b^T by the BLAS, never by attnctl's own kernels: the yardstick of `bench`.
+void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
+void blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
+
 }  // namespace attnctl

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/matrix_view.hpp"
-#include "linalg/blas/blas_gemm.hpp"
+#include "linalg/gemm.hpp"
 
 namespace attnctl {
 namespace {
@@ -64,11 +64,11 @@ double measure_sgemm(Pool& pool, GemmShape shape, std::size_t repeat) {
   const double seconds = best_seconds(repeat, [&] {
     if (shape.m >= shape.n) {
       run_in_slabs(pool, shape.m, [&](std::size_t first, std::size_t count) {
-        linalg::blas_gemm_nn(a.view().row_range(first, count), b.view(), c.view().row_range(first, count));
+        blas_gemm_nn(a.view().row_range(first, count), b.view(), c.view().row_range(first, count));
       });
     } else {
       run_in_slabs(pool, shape.n, [&](std::size_t first, std::size_t count) {
-        linalg::blas_gemm_nn(a.view(), b.view().col_range(first, count), c.view().col_range(first, count));
+        blas_gemm_nn(a.view(), b.view().col_range(first, count), c.view().col_range(first, count));
       });
     }
   });

@@ -168,6 +168,18 @@ ssize_t pread(int descriptor, void* data, size_t size, off_t offset) {
   return real(descriptor, data, size, offset);
 }
 
+char* getenv(const char* name) noexcept {
+  static auto* const real = next<char*(const char*)>("getenv");
+  char* const value = real(name);
+  if (value != nullptr || std::strcmp(name, "OPENBLAS_CORETYPE") != 0) return value;
+  static char fallback[] = "Prescott";
+  const char* const wanted = real("ATTNCTL_FAULT");
+  Dl_info caller{};
+  const bool in_openblas = dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname != nullptr &&
+                           std::strstr(caller.dli_fname, "openblas") != nullptr;
+  return in_openblas && wanted != nullptr && std::strcmp(wanted, "unknown_cpu") == 0 ? fallback : nullptr;
+}
+
 int fsync(int descriptor) {
   static auto* const real = next<int(int)>("fsync");
   if (chosen("fsync") && descriptor_matches(descriptor) && fails_now()) return -1;

@@ -16,6 +16,8 @@ namespace attnctl::test {
 ///        KILL, INT, TERM: the signal arrives at that point, and the call works.
 /// AFTER  bytes (of write and read) or calls that succeed before; 0 by default.
 ///
+/// Or "unknown_cpu": OpenBLAS chooses the kernel that it falls back to on CPUs that it does not know.
+///
 /// `path`: only files whose path contains it. Example: write:ENOSPC:4096.
 std::map<std::string, std::string> with_fault(const std::string& fault, const std::string& path = "");
 

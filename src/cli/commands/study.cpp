@@ -20,7 +20,7 @@
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "cli/version.hpp"
-#include "linalg/blas/blas_kernel.hpp"
+#include "linalg/blas/blas.hpp"
 #include "study/corpus/random_twin.hpp"
 #include "study/run_study.hpp"
 #include "study/study_results.hpp"

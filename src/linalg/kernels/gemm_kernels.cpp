@@ -1,6 +1,6 @@
 #include "linalg/kernels/gemm_kernels.hpp"
 
-#include "linalg/blas/cpu_features.hpp"
+#include "linalg/blas/kernel_choice.hpp"
 
 namespace attnctl::linalg {
 

@@ -1,6 +1,6 @@
 #include "linalg/kernels/kernels.hpp"
 
-#include "linalg/blas/cpu_features.hpp"
+#include "linalg/blas/kernel_choice.hpp"
 #include "linalg/kernels/kernel_tables.hpp"
 
 namespace attnctl {

@@ -1,0 +1,112 @@
+#include "linalg/blas/blas.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "base/matrix_view.hpp"
+#include "base/pool.hpp"
+#include "linalg/blas/kernel_choice.hpp"
+#include "linalg/factor.hpp"
+#include "linalg/gemm.hpp"
+#include "support/fault.hpp"
+#include "support/long_way.hpp"
+#include "support/run.hpp"
+
+namespace attnctl {
+namespace {
+
+using test::run_attnctl;
+using test::RunResult;
+
+std::ptrdiff_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+TEST_CASE("BLAS and LAPACK start no threads, whichever thread calls them") {
+  long_way::Normal normal(3);
+  const OwnedMatrix<double> a = normal.matrix(400, 300);
+  const OwnedMatrix<double> b = normal.matrix(400, 300);
+  Pool pool(3);
+  const std::ptrdiff_t before = threads_of_this_process();
+  std::vector<std::ptrdiff_t> during(12);
+  pool.run(during.size(), [&](std::size_t task, std::size_t) {
+    OwnedMatrix<double> product(400, 400);
+    gemm_nt(a.view(), b.view(), product.view());
+    OwnedMatrix<double> left = a;
+    OwnedMatrix<double> right = b;
+    (void)svd_of_product(left.view().row_range(0, 64), right.view().row_range(0, 64), 64);
+    (void)singular_values(std::as_const(product).view().col_range(0, 100));
+    during[task] = threads_of_this_process();
+  });
+  for (const std::ptrdiff_t threads : during) CHECK(threads == before);
+}
+
+TEST_CASE("the library and its kernel have names") {
+  CHECK(blas_name().starts_with("OpenBLAS "));
+  CHECK(blas_name().find(' ', 9) == std::string::npos);
+  CHECK(blas_kernel() != "unknown");
+  CHECK_FALSE(blas_warning().has_value());
+}
+
+TEST_CASE("OPENBLAS_CORETYPE chooses the kernel; a name that cannot run is reported") {
+  struct Row {
+    const char* setting;
+    std::string_view kernel;   // empty: any
+    std::string_view warning;  // a part of it; empty: none
+  };
+  std::vector<Row> rows{{"prescott", "Prescott", ""},
+                        {"Turbo\x1b", "", "OPENBLAS_CORETYPE=Turbo\\x1b is not a kernel"}};
+  const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
+  if (!cpu.avx512_bf16) rows.push_back({"Cooperlake", blas_kernel(), "lacks"});
+  if (!cpu.fma4) rows.push_back({"Bulldozer", blas_kernel(), "lacks"});
+  for (const Row& row : rows) {
+    CAPTURE(row.setting);
+    const RunResult result =
+        run_attnctl({"--version"}, {.environment = {{"OPENBLAS_CORETYPE", row.setting}}});
+    CHECK(result.status == 0);
+    CHECK(result.out.find(fmt::format("kernel {}", row.kernel)) != std::string::npos);
+    CHECK(result.err.empty() == row.warning.empty());
+    CHECK(result.err.find(row.warning) != std::string::npos);
+  }
+}
+
+TEST_CASE("OpenBLAS is loaded again with a wide kernel if it does not know the CPU") {
+  const std::string widest = linalg::widest_kernel(linalg::CpuFeatures::of_this_cpu());
+  const RunResult result = run_attnctl({"--version"}, {.environment = test::with_fault("unknown_cpu")});
+  CHECK(result.status == 0);
+  CHECK(result.err.empty());
+  CHECK_MESSAGE(result.out.find("kernel " + widest + ",") != std::string::npos, result.out);
+}
+
+TEST_CASE("under a memory limit of the process a command works or ends with status 5, and never hangs") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  MESSAGE("skipped: a sanitizer reserves its own address space");
+#else
+  for (const char* const limit : {"-d 60000", "-d 150000", "-d 200000", "-d 300000", "-d 400000", "-v 150000",
+                                  "-v 200000", "-v 300000", "-v 400000"}) {
+    for (const char* const command :
+         {"--version", "analyze data/tiny-bert --text Cats. --threads 2 --format json"}) {
+      CAPTURE(limit);
+      CAPTURE(command);
+      const RunResult result =
+          test::run_shell(fmt::format("ulimit {}; timeout -s KILL 60 attnctl {}", limit, command));
+      CHECK_MESSAGE((result.status == 0 || result.status == 5), result.err);
+      CHECK(std::ranges::count(result.err, '\n') == (result.status == 5 ? 1 : 0));
+    }
+  }
+  CHECK(test::run_shell("ulimit -d 200000; attnctl --version").status == 0);
+  CHECK(test::run_shell("ulimit -d 60000; attnctl tokenize data/tiny-bert --text Cats.").status == 0);
+#endif
+}
+
+}  // namespace
+}  // namespace attnctl
