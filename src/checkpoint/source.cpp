@@ -11,9 +11,9 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "checkpoint/hub_cache.hpp"
-#include "formats/json/json_document.hpp"
+#include "formats/json/json_tree.hpp"
 
 namespace attnctl {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "report/ordered_chunks.hpp"
 
 namespace attnctl {

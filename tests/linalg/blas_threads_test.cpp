@@ -7,7 +7,7 @@
 
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
 #include "support/long_way.hpp"
 

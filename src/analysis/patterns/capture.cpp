@@ -8,7 +8,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/fresh_memory.hpp"
+#include "base/memory.hpp"
 #include "forward/sides.hpp"
 
 namespace attnctl {

@@ -4,7 +4,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/memory_use.hpp"
+#include "base/memory.hpp"
 
 namespace attnctl::cli {
 namespace {

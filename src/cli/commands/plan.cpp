@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
-#include "base/memory_use.hpp"
+#include "base/memory.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/peak_memory.hpp"
 #include "cli/commands/plan_document.hpp"

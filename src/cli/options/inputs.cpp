@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "cli/options/arrays_in.hpp"
 #include "input/sequences.hpp"
 

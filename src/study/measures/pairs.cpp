@@ -12,7 +12,7 @@
 
 #include "analysis/similarity/head_pairs.hpp"
 #include "base/error.hpp"
-#include "base/fresh_memory.hpp"
+#include "base/memory.hpp"
 #include "study/measures/drawn_rows.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/pair_matrices.hpp"
