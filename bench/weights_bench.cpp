@@ -5,7 +5,7 @@
 
 #include "analysis/weights/weights.hpp"
 #include "analysis_bench.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
 
 namespace attnctl::bench {

@@ -9,7 +9,6 @@
 
 #include "base/matrix_view.hpp"
 #include "linalg/gemm.hpp"
-#include "linalg/packed_matrix.hpp"
 #include "random_values.hpp"
 
 namespace attnctl::bench {

@@ -9,8 +9,8 @@
 
 namespace attnctl {
 
-/// a + b, a * b, or a conversion; nullopt where the result does not fit. Every size that comes from a file
-/// goes through these.
+/// Checked arithmetic for sizes that come from a file: a + b, a * b, or a conversion. Returns nullopt if the
+/// result does not fit.
 template <std::integral T>
 [[nodiscard]] constexpr std::optional<T> checked_add(T a, T b) {
   T sum{};
@@ -25,7 +25,7 @@ template <std::integral T>
   return product;
 }
 
-/// a + b + ..., or the largest number where that does not fit: of sizes that are only compared with a limit.
+/// Returns a + b + ..., or the largest value of the type if the sum does not fit.
 template <std::unsigned_integral T, std::convertible_to<T>... More>
 [[nodiscard]] constexpr T saturating_sum(T a, More... more) {
   ((a = checked_add(a, static_cast<T>(more)).value_or(std::numeric_limits<T>::max())), ...);
@@ -38,8 +38,8 @@ template <std::integral To, std::integral From>
   return static_cast<To>(value);
 }
 
-/// Product of the extents; 1 for a scalar's empty shape. An extent of 0 does not hide an overflow of the
-/// others.
+/// Returns the product of the extents; 1 for the empty shape of a scalar. Returns nullopt if the product of
+/// the extents that are not 0 overflows, even if another extent is 0.
 [[nodiscard]] constexpr std::optional<std::size_t> checked_product(std::span<const std::size_t> extents) {
   std::size_t product = 1;
   bool empty = false;

@@ -12,7 +12,7 @@
 namespace attnctl {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "stored elements are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "elements are stored in little-endian order");
 
 struct DTypeRow {
   std::string_view name;
@@ -20,7 +20,7 @@ struct DTypeRow {
   bool floating;
 };
 
-// In the order of the enumerators.
+// Indexed by DType.
 constexpr std::array<DTypeRow, 13> kRows = {{
     {"F64", 8, true},
     {"F32", 4, true},
@@ -41,13 +41,13 @@ const DTypeRow& row_of(DType dtype) {
   return kRows.at(static_cast<std::size_t>(dtype));
 }
 
-/// All ones where `condition`, for choices without branches.
+/// Returns all ones if `condition`, else 0.
 constexpr std::uint32_t mask(bool condition) {
   return 0U - static_cast<std::uint32_t>(condition);
 }
 
-/// Without branches, so that the loop below becomes vector code. A subnormal half is a normal float: its
-/// fraction is put below the exponent of 2^-14, which is then taken away exactly.
+/// Has no branches, so that the compiler vectorises the loop of convert_each(). A subnormal half is a normal
+/// float: the fraction is combined with the exponent of 2^-14, and 2^-14 is subtracted exactly.
 constexpr std::uint32_t f32_bits_from_f16(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000U) << 16;
   const std::uint32_t magnitude = half & 0x7FFFU;
@@ -84,7 +84,6 @@ void convert_plain(std::span<const std::byte> bytes, std::span<Out> out) {
   }
 }
 
-/// The 32 bits are stored as they are: a NaN keeps its payload.
 template <typename Out, typename Function>
 void convert_half(std::span<const std::byte> bytes, std::span<Out> out, Function bits_of) {
   convert_each<std::uint16_t>(bytes, out, [bits_of](std::uint16_t stored) {

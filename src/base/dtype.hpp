@@ -13,22 +13,22 @@ namespace attnctl {
 enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
 
 [[nodiscard]] std::size_t size_of(DType dtype);       // bytes of one element
-[[nodiscard]] std::string_view name_of(DType dtype);  // as safetensors writes it: "F32", "BF16", ...
+[[nodiscard]] std::string_view name_of(DType dtype);  // as in safetensors: "F32", "BF16", ...
 [[nodiscard]] bool is_floating(DType dtype);
 
-/// Extents, outermost first; empty for a scalar.
+/// Extents of a tensor, outermost first; empty for a scalar.
 using Shape = std::vector<std::size_t>;
 
-/// "[2, 3]", as errors show it.
+/// Formats a shape for errors: "[2, 3]".
 [[nodiscard]] std::string to_string(const Shape& shape);
 
-/// IEEE half and bfloat16 to float, exact, subnormals and NaN payloads included.
+/// Converts IEEE half and bfloat16 to float exactly, including subnormals and NaN payloads.
 [[nodiscard]] float float_from_f16(std::uint16_t bits);
 [[nodiscard]] float float_from_bf16(std::uint16_t bits);
 
-/// Converts `out.size()` elements of `dtype`, packed little-endian at `bytes` (any alignment), to float or
-/// double. F64 to float rounds to nearest, beyond its range to infinity; integers round to nearest; BOOL
-/// gives 0 or 1. Throws std::length_error where `bytes` holds fewer elements.
+/// Converts the first `out.size()` elements of `bytes` (packed, little-endian, any alignment) to float or
+/// double. Rounds to nearest; F64 beyond the range of float becomes infinity; BOOL becomes 0 or 1. Throws
+/// std::length_error if `bytes` is too short.
 void convert(DType dtype, std::span<const std::byte> bytes, std::span<float> out);
 void convert(DType dtype, std::span<const std::byte> bytes, std::span<double> out);
 

@@ -7,9 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+
 namespace attnctl {
 
-/// Exit statuses of the program (docs/cli.md); each Error carries one.
+/// Exit statuses of the program (docs/cli.md). Each Error carries one.
 enum class Status : int {
   ok = 0,
   usage = 2,
@@ -21,8 +23,8 @@ enum class Status : int {
   interrupted = 130,
 };
 
-/// The only exception type that attnctl throws on purpose. The message is one line without the leading
-/// "attnctl: ": file, tensor or field, what was found, what was expected, what to do.
+/// The only exception type that attnctl throws for errors of users and of the environment. The message is one
+/// line without the leading "attnctl: ": file, tensor or field, found value, expected value, what to do.
 class Error : public std::runtime_error {
  public:
   Error(Status status, const std::string& message) : std::runtime_error(message), status_(status) {}
@@ -32,14 +34,10 @@ class Error : public std::runtime_error {
   Status status_;
 };
 
-/// Throws an Error; the message is formatted as fmt does.
+/// Throws an Error with a formatted message.
 template <typename... Args>
 [[noreturn]] void fail(Status status, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(status, fmt::format(format, std::forward<Args>(args)...));
 }
-
-/// Text from outside (a path, a tensor's name, a token) made safe for one line of a terminal: control bytes,
-/// DEL, C1 controls and bytes that are not UTF-8 become \xNN; everything else stays.
-[[nodiscard]] std::string escaped(std::string_view text);
 
 }  // namespace attnctl

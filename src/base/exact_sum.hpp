@@ -1,25 +1,49 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <stdexcept>
 
 namespace attnctl {
 
-/// A sum that does not depend on the order of its terms: fixed point of 128 bits with 64 behind the point, so
-/// that threads, shards and restarts cannot change a byte. Terms are finite and below 2^62 in magnitude; each
-/// is rounded to a multiple of 2^-64.
+/// A sum that does not depend on the order of its terms, so that threads, shards and restarts cannot change a
+/// byte: a 128-bit fixed-point number with 64 fractional bits. Each term is rounded to a multiple of 2^-64.
 class ExactSum {
  public:
-  void add(double term);
-  void merge(const ExactSum& other) { total_ += other.total_; }
-  [[nodiscard]] double value() const;
+  /// Throws std::domain_error unless |term| < 2^62, and std::overflow_error if the sum does not fit.
+  void add(double term) {
+    if (!(std::abs(term) < 0x1p62)) throw std::domain_error("a term of an exact sum is not below 2^62");
+    // Three parts that each fit 64 bits, which the processor converts. Only the last one is rounded.
+    const auto whole = static_cast<std::int64_t>(term);
+    const double fraction = (term - static_cast<double>(whole)) * 0x1p32;
+    const auto upper = static_cast<std::int64_t>(fraction);
+    const double rest = (fraction - static_cast<double>(upper)) * 0x1p32;
+    const auto lower = static_cast<std::int64_t>(std::nearbyint(rest));
+    const Fixed scaled = (Fixed{whole} << 64) + (Fixed{upper} << 32) + lower;
+    if (__builtin_add_overflow(total_, scaled, &total_))
+      throw std::overflow_error("an exact sum is over 2^63");
+  }
 
-  /// The sum as it is, low half first, for files.
-  [[nodiscard]] std::array<std::uint64_t, 2> words() const;
-  [[nodiscard]] static ExactSum from_words(std::array<std::uint64_t, 2> words);
+  void merge(const ExactSum& other) { total_ += other.total_; }
+
+  [[nodiscard]] double value() const { return static_cast<double>(total_) * 0x1p-64; }
+
+  /// The 128 bits for files, low half first.
+  [[nodiscard]] std::array<std::uint64_t, 2> words() const {
+    const auto bits = static_cast<Bits>(total_);
+    return {static_cast<std::uint64_t>(bits), static_cast<std::uint64_t>(bits >> 64U)};
+  }
+
+  [[nodiscard]] static ExactSum from_words(std::array<std::uint64_t, 2> words) {
+    ExactSum sum;
+    sum.total_ = static_cast<Fixed>(static_cast<Bits>(words[1]) << 64U | words[0]);
+    return sum;
+  }
 
  private:
   __extension__ using Fixed = __int128;
+  __extension__ using Bits = unsigned __int128;
   Fixed total_ = 0;
 };
 

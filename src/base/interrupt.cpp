@@ -1,24 +1,29 @@
 #include "base/interrupt.hpp"
 
+#include <array>
 #include <atomic>
 #include <csignal>
+#include <cstring>
+#include <memory>
 #include <string_view>
 #include <unistd.h>
 
 #include "base/error.hpp"
-#include "base/files/temporaries.hpp"
 
 namespace attnctl {
 namespace {
 
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler writes this");
-std::atomic<bool> asked_to_stop{false};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<char*>::is_always_lock_free,
+              "the signal handler uses these");
+std::atomic<bool> stop_requested{false};
+std::array<std::atomic<char*>, 64> temporary_paths{};
+thread_local int holds = 0;
 
 extern "C" void on_signal(int) {
-  if (!asked_to_stop.exchange(true)) return;
+  if (!stop_requested.exchange(true)) return;
   Temporaries::remove_all();
-  constexpr std::string_view line = "attnctl: interrupted\n";
-  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
+  constexpr std::string_view kLine = "attnctl: interrupted\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
   ::_exit(static_cast<int>(Status::interrupted));
 }
 
@@ -26,24 +31,26 @@ extern "C" void on_signal(int) {
 
 void install_signal_handlers() {
   struct sigaction stop {};
-  stop.sa_handler = on_signal;  // without SA_RESTART: a write that waits for a reader returns
+  stop.sa_handler = on_signal;  // without SA_RESTART, so that a blocked write returns
   sigfillset(&stop.sa_mask);
   sigaction(SIGINT, &stop, nullptr);
   sigaction(SIGTERM, &stop, nullptr);
   struct sigaction hangup {};
   sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &stop, nullptr);  // ignored under nohup: leave it so
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &stop, nullptr);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, nullptr);
   sigaction(SIGXFSZ, &ignore, nullptr);
 }
 
-namespace {
+bool interrupted() noexcept {
+  return stop_requested.load(std::memory_order_relaxed) && holds == 0;
+}
 
-thread_local int holds = 0;
-
-}  // namespace
+void throw_if_interrupted() {
+  if (interrupted()) fail(Status::interrupted, "interrupted");
+}
 
 InterruptHold::InterruptHold() noexcept {
   ++holds;
@@ -52,12 +59,33 @@ InterruptHold::~InterruptHold() {
   --holds;
 }
 
-bool interrupted() noexcept {
-  return asked_to_stop.load(std::memory_order_relaxed) && holds == 0;
+std::size_t Temporaries::add(const std::string& path) {
+  auto copy = std::make_unique<char[]>(path.size() + 1);
+  std::memcpy(copy.get(), path.c_str(), path.size() + 1);
+  for (std::size_t i = 0; i < temporary_paths.size(); ++i) {
+    char* expected = nullptr;
+    if (temporary_paths[i].compare_exchange_strong(expected, copy.get())) {
+      copy.release();  // NOLINT(bugprone-unused-return-value): the slot owns it now
+      return i;
+    }
+  }
+  return kNone;
 }
 
-void throw_if_interrupted() {
-  if (interrupted()) fail(Status::interrupted, "interrupted");
+// exchange() transfers the ownership of a path, so the handler never reads one that is being freed.
+void Temporaries::forget(std::size_t slot) {
+  if (slot != kNone) std::unique_ptr<char[]>(temporary_paths[slot].exchange(nullptr)).reset();
+}
+
+void Temporaries::remove_all() noexcept {
+  std::array<const char*, temporary_paths.size()> folders{};
+  for (std::size_t i = 0; i < temporary_paths.size(); ++i) {
+    const char* path = temporary_paths[i].exchange(nullptr);  // not freed: the process is about to end
+    if (path != nullptr && ::unlink(path) != 0) folders[i] = path;
+  }
+  for (const char* path : folders) {
+    if (path != nullptr) ::rmdir(path);
+  }
 }
 
 }  // namespace attnctl

@@ -1,15 +1,22 @@
 #pragma once
 
+#include <cstddef>
+#include <string>
+
 namespace attnctl {
 
-/// Installs handlers of SIGINT, SIGTERM and SIGHUP that only set a flag, and ignores SIGPIPE and SIGXFSZ (the
-/// write then fails with an errno). A second signal ends the process at once with status 130, after
-/// removing open temporaries. SIGHUP stays ignored where it was (nohup).
+/// Installs handlers for SIGINT, SIGTERM and SIGHUP that set a flag, and ignores SIGPIPE and SIGXFSZ, so that
+/// a write returns an errno instead. A second signal removes the open temporary files and ends the process
+/// with status 130. SIGHUP stays ignored if it was ignored before (nohup).
 void install_signal_handlers();
 
+/// Returns true after a signal asked the process to stop, unless this thread has an InterruptHold.
 [[nodiscard]] bool interrupted() noexcept;
 
-/// While one lives this thread is told of no interrupt, so that it can still write what was computed.
+/// Throws Error(interrupted) if interrupted(). Long loops call it.
+void throw_if_interrupted();
+
+/// Hides interrupts from this thread during its lifetime, so that finished results can still be written.
 class InterruptHold {
  public:
   InterruptHold() noexcept;
@@ -18,7 +25,18 @@ class InterruptHold {
   InterruptHold& operator=(const InterruptHold&) = delete;
 };
 
-/// Throws Error(Status::interrupted) once a signal has asked the process to stop. Long loops call it.
-void throw_if_interrupted();
+/// The paths of the temporary files and folders, which the signal handler removes. remove_all() is
+/// async-signal-safe; the other functions are thread-safe.
+class Temporaries {
+ public:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  /// Adds a path and returns its slot, or kNone if all slots are in use; the signal handler does not remove
+  /// that file.
+  static std::size_t add(const std::string& path);
+  static void forget(std::size_t slot);
+  /// Removes every added file, then the added folders.
+  static void remove_all() noexcept;
+};
 
 }  // namespace attnctl

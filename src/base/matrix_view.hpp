@@ -7,23 +7,22 @@
 
 namespace attnctl {
 
-/// A borrowed row-major matrix [rows, cols]; row r begins at data + r * stride. Never owns.
+/// A view of a row-major matrix [rows, cols]. Row r begins at data + r * stride.
 template <typename T>
 struct MatrixView {
   T* data = nullptr;
   std::size_t rows = 0;
   std::size_t cols = 0;
-  std::size_t stride = 0;  // elements between the beginnings of two rows, at least cols
+  std::size_t stride = 0;  // elements from one row to the next, at least cols
 
   MatrixView() = default;
   MatrixView(T* first, std::size_t row_count, std::size_t col_count, std::size_t row_stride)
       : data(first), rows(row_count), cols(col_count), stride(row_stride) {}
   MatrixView(T* first, std::size_t row_count, std::size_t col_count)
       : MatrixView(first, row_count, col_count, col_count) {}
-  /// A view of mutable elements serves where const ones are asked for.
   template <typename U>
   requires(std::is_same_v<T, const U>)
-      MatrixView(const MatrixView<U>& other)  // NOLINT(google-explicit-constructor): as T* to const T*
+      MatrixView(const MatrixView<U>& other)  // NOLINT(google-explicit-constructor): like T* to const T*
       : MatrixView(other.data, other.rows, other.cols, other.stride) {}
 
   [[nodiscard]] bool empty() const { return rows == 0 || cols == 0; }
@@ -37,7 +36,7 @@ struct MatrixView {
   }
 };
 
-/// An owned row-major matrix [rows, cols], packed, zero at first.
+/// A packed row-major matrix [rows, cols] that owns its elements; zero at first.
 template <typename T>
 class OwnedMatrix {
  public:

@@ -4,10 +4,10 @@
 
 namespace attnctl {
 
-/// How images are cut into patches: row by row from the top left corner; pixels that fill no patch are left
-/// out.
+/// The division of images into patches, row by row from the top left corner. Pixels of partial patches are
+/// ignored.
 struct PatchGrid {
-  std::size_t channels = 0;  // 0: inputs are no images
+  std::size_t channels = 0;  // 0 if inputs are not images
   std::size_t height = 0, width = 0;
   std::size_t patch_height = 0, patch_width = 0;
 
@@ -15,7 +15,7 @@ struct PatchGrid {
   [[nodiscard]] std::size_t rows() const { return height / patch_height; }
   [[nodiscard]] std::size_t columns() const { return width / patch_width; }
   [[nodiscard]] std::size_t patches() const { return rows() * columns(); }
-  /// Values of a patch: [channels, patch_height, patch_width].
+  /// Number of values of a patch [channels, patch_height, patch_width].
   [[nodiscard]] std::size_t patch_size() const { return channels * patch_height * patch_width; }
   [[nodiscard]] std::size_t image_size() const { return channels * height * width; }
 };

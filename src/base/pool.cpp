@@ -4,21 +4,23 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
+#include <ctime>
 #include <exception>
+#include <fstream>
 #include <mutex>
+#include <sched.h>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
 
-#include "base/cpu_quota.hpp"
 #include "base/error.hpp"
 #include "base/interrupt.hpp"
 
 namespace attnctl {
 namespace {
 
-/// What one run() shares between its workers.
+/// The state of one run() that its workers share.
 struct Job {
   Job(std::size_t task_count, const std::function<void(std::size_t, std::size_t)>& function)
       : tasks(task_count), work(function) {}
@@ -28,7 +30,7 @@ struct Job {
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopped{false};
 
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards the members below
   std::exception_ptr failure;
   std::size_t failed_task = 0;
 
@@ -64,15 +66,15 @@ void pause_briefly() {
 #endif
 }
 
-/// Waits until `done` says so, but for some microseconds at most: what a pass does between two jobs takes
-/// less, and a thread that went to sleep takes longer to come back. Who is idle sleeps.
+/// Spins until `done` returns true, for at most 40 us. The time between two jobs of a pass is shorter, and
+/// waking a blocked thread takes longer.
 template <typename F>
 void wait_briefly(const F& done) {
-  constexpr auto limit = std::chrono::microseconds(40);
-  constexpr int tries_between_looks = 32;
-  const auto end = std::chrono::steady_clock::now() + limit;
+  constexpr auto kLimit = std::chrono::microseconds(40);
+  constexpr int kTriesPerClockRead = 32;
+  const auto end = std::chrono::steady_clock::now() + kLimit;
   while (std::chrono::steady_clock::now() < end) {
-    for (int i = 0; i < tries_between_looks; ++i) {
+    for (int i = 0; i < kTriesPerClockRead; ++i) {
       if (done()) return;
       pause_briefly();
     }
@@ -85,9 +87,9 @@ struct Pool::State {
   std::mutex mutex;
   std::condition_variable begun, finished;
   Job* job = nullptr;
-  // Written under the mutex; read without it by who waits briefly.
-  std::atomic<std::size_t> seats{0};   // workers that the job still takes
-  std::atomic<std::size_t> active{0};  // workers that took a seat and have not left
+  // Written under the mutex; wait_briefly() reads them without it.
+  std::atomic<std::size_t> seats{0};   // number of workers that may still join the job
+  std::atomic<std::size_t> active{0};  // number of workers that joined and have not left
   std::atomic<bool> closing{false};
   std::vector<std::thread> threads;
 
@@ -125,7 +127,7 @@ struct Pool::State {
     }
     shared.process(0);
     std::unique_lock lock(mutex);
-    seats = 0;  // a worker that has not come by now would find no task
+    seats = 0;  // every task has started
     const auto all_left = [&] { return active == 0; };
     if (!all_left()) {
       lock.unlock();
@@ -180,6 +182,77 @@ void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::siz
   }
   if (job.failure != nullptr) std::rethrow_exception(job.failure);
   throw_if_interrupted();
+}
+
+namespace {
+
+std::string first_line(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// Returns the path of the cgroup v2 entry "0::/path" of /proc/self/cgroup; empty if there is none.
+std::string own_cgroup() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("0::")) return line.substr(3);
+  }
+  return {};
+}
+
+/// Returns the number of cores in the affinity mask. The kernel refuses masks that are smaller than its own,
+/// so larger sizes are tried.
+std::optional<std::size_t> cores_of_affinity() {
+  for (int cores = CPU_SETSIZE; cores <= (1 << 20); cores *= 2) {
+    cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cores));
+    if (set == nullptr) return std::nullopt;
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(cores));
+    CPU_ZERO_S(bytes, set);
+    const bool known = sched_getaffinity(0, bytes, set) == 0;
+    const int count = known ? CPU_COUNT_S(bytes, set) : 0;
+    CPU_FREE(set);
+    if (known) return static_cast<std::size_t>(count);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::size_t> cores_of_cpu_max(std::string_view text) {
+  const std::size_t space = text.find(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  const auto quota = parse_number(text.substr(0, space));
+  const auto period = parse_number(text.substr(space + 1));
+  if (!quota || !period || *period == 0) return std::nullopt;
+  const std::size_t cores = *quota / *period + (*quota % *period != 0 ? 1 : 0);
+  return std::max<std::size_t>(1, cores);
+}
+
+std::optional<std::size_t> cores_of_cgroup(const std::filesystem::path& root, std::string_view group) {
+  std::optional<std::size_t> least;
+  const auto take = [&](const std::filesystem::path& directory) {
+    const auto cores = cores_of_cpu_max(first_line(directory / "cpu.max"));
+    if (cores) least = std::min(least.value_or(*cores), *cores);
+  };
+  std::filesystem::path path = std::filesystem::path(group).relative_path();
+  for (; !path.empty(); path = path.parent_path()) take(root / path);
+  take(root);
+  return least;
+}
+
+std::size_t available_threads() {
+  std::size_t cores = cores_of_affinity().value_or(std::thread::hardware_concurrency());
+  const auto quota = cores_of_cgroup("/sys/fs/cgroup", own_cgroup());
+  if (quota) cores = std::min(cores, *quota);
+  return std::max<std::size_t>(1, cores);
+}
+
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace attnctl

@@ -1,14 +1,17 @@
 #include "base/progress.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <string_view>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "base/error.hpp"
-#include "base/progress_line.hpp"
 
 namespace attnctl {
 namespace {
@@ -21,22 +24,32 @@ std::size_t terminal_width() {
   return 79;
 }
 
-/// What cannot be shown is not worth an error.
+/// Ignores errors: the bar is not worth failing for.
 void show(std::string_view text) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+std::string time_text(double seconds) {
+  const auto whole = static_cast<long long>(std::min(std::ceil(seconds), 359999.0));
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string rate_text(double rate) {
+  return rate < 10 ? fmt::format("{:.1f}/s", rate) : fmt::format("{:.0f}/s", rate);
 }
 
 }  // namespace
 
 struct Progress::State {
   bool enabled = false;
-  Clock::duration patience{};  // before the first drawing
+  Clock::duration delay{};  // before the first drawing
   std::string label;
   std::size_t total = 0;
   std::atomic<std::size_t> done{0};
   Clock::time_point begun;
 
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards the members below
   bool shown = false;
   Clock::time_point next_drawing;
 
@@ -61,7 +74,7 @@ struct Progress::State {
 Progress::Progress(ProgressMode mode, bool quiet) : state_(std::make_unique<State>()) {
   const bool always = mode == ProgressMode::always;
   state_->enabled = !quiet && (always || (mode == ProgressMode::automatic && ::isatty(STDERR_FILENO) == 1));
-  state_->patience = always ? Clock::duration::zero() : std::chrono::seconds(1);
+  state_->delay = always ? Clock::duration::zero() : std::chrono::seconds(1);
 }
 
 Progress::~Progress() {
@@ -75,7 +88,7 @@ void Progress::begin(const std::string& label, std::size_t total) {
   state_->total = total;
   state_->done = 0;
   state_->begun = Clock::now();
-  state_->next_drawing = state_->begun + state_->patience;
+  state_->next_drawing = state_->begun + state_->delay;
   state_->draw_when_due();
 }
 
@@ -87,6 +100,28 @@ void Progress::advance(std::size_t steps) {
 
 void Progress::end() {
   if (state_->enabled) state_->clear();
+}
+
+std::string progress_line(const std::string& label, std::size_t done, std::size_t total, double seconds,
+                          std::size_t width) {
+  done = std::min(done, total);
+  const double share = total == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total);
+  std::string counts = fmt::format("  {}/{}", done, total);
+  if (done > 0) {
+    if (seconds > 0) counts += "  " + rate_text(static_cast<double>(done) / seconds);
+    counts += fmt::format("  {} left", time_text(seconds * (1 - share) / share));
+  }
+  std::string line = label + "  ";
+  constexpr std::size_t kMinBar = 10;
+  constexpr std::size_t kMaxBar = 40;
+  const std::size_t taken = line.size() + counts.size() + 2;
+  const std::size_t bar = std::min(kMaxBar, width - std::min(width, taken));
+  if (bar >= kMinBar) {
+    const auto filled = static_cast<std::size_t>(share * static_cast<double>(bar));
+    line += '[' + std::string(filled, '#') + std::string(bar - filled, '-') + ']';
+  }
+  line += counts;
+  return line.substr(0, width);
 }
 
 }  // namespace attnctl

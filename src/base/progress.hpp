@@ -8,8 +8,8 @@ namespace attnctl {
 
 enum class ProgressMode { automatic, always, never };
 
-/// A progress bar on standard error for work that takes over a second; `automatic` shows it only on a
-/// terminal.
+/// A progress bar on standard error for work that takes more than a second. `automatic` shows it only on a
+/// terminal; `always` shows it at once.
 class Progress {
  public:
   Progress(ProgressMode mode, bool quiet);
@@ -25,5 +25,10 @@ class Progress {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Formats the line of a progress bar, up to `width` columns; the label is ASCII: "layers  [######----]  6/10
+/// 0.5/s  0:08 left". The rate and the time left follow from the `seconds` that `done` steps took.
+[[nodiscard]] std::string progress_line(const std::string& label, std::size_t done, std::size_t total,
+                                        double seconds, std::size_t width);
 
 }  // namespace attnctl

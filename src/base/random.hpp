@@ -8,7 +8,7 @@
 namespace attnctl {
 
 /// Random numbers that are the same on every machine: xoshiro256++ (Blackman and Vigna 2021), seeded by
-/// SplitMix64. `stream` gives independent sequences of one seed, one a task.
+/// SplitMix64. Each `stream` of a seed is an independent sequence, for example one per task.
 class Random {
  public:
   explicit Random(std::uint64_t seed, std::uint64_t stream = 0) {
@@ -34,10 +34,10 @@ class Random {
     return result;
   }
 
-  /// Uniform in [0, 1): 53 bits.
+  /// Returns a uniform number in [0, 1) with 53 random bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
-  /// Normal with mean 0 and variance 1 (Box and Muller 1958).
+  /// Returns a standard normal number (Box and Muller 1958).
   double normal() {
     if (spare_) {
       const double value = *spare_;

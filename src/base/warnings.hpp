@@ -8,15 +8,15 @@
 
 namespace attnctl {
 
-/// Something that a reader of the results should know and that is no error.
+/// A problem that does not stop the run, but that users of the results should know.
 struct Warning {
   std::string code;     // stable, snake_case, e.g. "non_finite_weight"
   std::string message;  // of the first occurrence
   std::uint64_t count;  // how many times it occurred
 };
 
-/// Collects warnings by code in the order of their first occurrence. Safe to use from several threads, but
-/// where the order or the first message matters, add from one.
+/// Counts warnings by code, in the order of their first occurrence. Thread-safe; the order and the messages
+/// are reproducible only if one thread adds them.
 class Warnings {
  public:
   void add(std::string_view code, std::string_view message, std::uint64_t count = 1);

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/files/file_bytes.hpp"
+#include "base/files/mapped_file.hpp"
 #include "checkpoint/gguf/gguf.hpp"
 #include "checkpoint/json_weights.hpp"
 #include "checkpoint/numpy/npy.hpp"

@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
-#include "base/shown.hpp"
+#include "base/files/input_file.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 #include "formats/json/json_events.hpp"
-#include "formats/json/json_part.hpp"
+#include "formats/json/json_tree.hpp"
 
 namespace attnctl {
 namespace {

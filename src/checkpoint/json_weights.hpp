@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "base/files/file_bytes.hpp"
+#include "base/files/mapped_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 
 namespace attnctl {

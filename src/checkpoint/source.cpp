@@ -11,10 +11,10 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "checkpoint/hub_cache.hpp"
 #include "checkpoint/source_files.hpp"
-#include "formats/json/json_document.hpp"
+#include "formats/json/json_tree.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,8 +1,8 @@
 #include "cli/command_tree.hpp"
 
-#include <sstream>
-
 #include <CLI/CLI.hpp>
+
+#include "base/text.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -13,8 +13,8 @@ std::vector<std::string> words_in_braces(const std::string& type) {
   const std::size_t open = type.find('{');
   const std::size_t close = type.find('}', open == std::string::npos ? 0 : open);
   if (open == std::string::npos || close == std::string::npos) return words;
-  std::istringstream inside(type.substr(open + 1, close - open - 1));
-  for (std::string word; std::getline(inside, word, ',');) words.push_back(word);
+  for (const std::string_view word : split(std::string_view(type).substr(open + 1, close - open - 1), ','))
+    words.emplace_back(word);
   return words;
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
-#include "base/memory_use.hpp"
+#include "base/memory.hpp"
 #include "checkpoint/source.hpp"
 #include "cli/version.hpp"
 #include "linalg/blas/blas.hpp"

@@ -10,20 +10,20 @@
 
 namespace attnctl {
 
-/// A tokenizer as a weights file holds it (GGUF, the keys "tokenizer.ggml."), checked for its form: what its
-/// parts mean is the tokenizer's business. Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+/// The tokenizer in a GGUF file (the keys "tokenizer.ggml."). Types and sizes are checked; the tokenizer
+/// checks the meaning. Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 struct TokenizerSection {
   enum class Type : std::uint8_t { undefined, normal, unknown, control, user_defined, unused, byte };
 
   std::string file;   // escaped
-  std::string model;  // what kind it is: "llama", "gpt2", ...
-  std::string pre;    // how texts are cut before; empty where nothing is said
+  std::string model;  // the kind: "llama", "gpt2", ...
+  std::string pre;    // the pre-tokenizer; empty if missing
   std::vector<std::string> tokens;
-  std::vector<float> scores;  // one a token, finite; or none
-  std::vector<Type> types;    // one a token
+  std::vector<float> scores;  // one per token, finite; may be empty
+  std::vector<Type> types;    // one per token
   std::vector<std::string> merges;
   std::vector<std::pair<std::string_view, std::size_t>>
-      roles;  // "bos_token" and the like; below tokens.size()
+      roles;  // for example "bos_token"; each id is below tokens.size()
   std::optional<bool> add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
 };
 

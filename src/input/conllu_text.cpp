@@ -3,8 +3,7 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "base/shown.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

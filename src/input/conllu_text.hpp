@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/parse_number.hpp"
+#include "base/text.hpp"
 #include "input/conllu.hpp"
 
 namespace attnctl {

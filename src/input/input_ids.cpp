@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 

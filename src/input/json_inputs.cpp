@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/shown.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

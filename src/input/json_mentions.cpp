@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/shown.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

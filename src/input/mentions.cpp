@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/shown.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

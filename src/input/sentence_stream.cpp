@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "input/json_inputs.hpp"
 #include "input/json_mentions.hpp"
 #include "input/sequences.hpp"

@@ -14,10 +14,7 @@ namespace attnctl {
 
 std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option) {
   std::vector<std::int64_t> ids;
-  std::string_view rest = list;
-  while (true) {
-    const std::size_t end = std::min(rest.find(','), rest.size());
-    std::string_view word = rest.substr(0, end);
+  for (std::string_view word : split(list, ',')) {
     while (word.starts_with(' ')) word.remove_prefix(1);
     while (word.ends_with(' ')) word.remove_suffix(1);
     std::int64_t id = 0;
@@ -27,9 +24,8 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view opti
            escaped(word), ids.size());
     }
     ids.push_back(id);
-    if (end == rest.size()) return ids;
-    rest.remove_prefix(end + 1);
   }
+  return ids;
 }
 
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/error.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

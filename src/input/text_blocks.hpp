@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/files/input_stream.hpp"
+#include "base/files/input_file.hpp"
 
 namespace attnctl {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "input/conllu.hpp"
 #include "input/json_inputs.hpp"
 

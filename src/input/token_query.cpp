@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "base/parse_number.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "input/words.hpp"
 
 namespace attnctl {

@@ -1,19 +1,20 @@
 #include "linalg/gemm.hpp"
 
+#include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
 #include <cblas.h>
 
 #include "base/checked.hpp"
-#include "linalg/aligned_room.hpp"
+#include "base/memory.hpp"
 #include "linalg/kernels/gemm_kernels.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {
 namespace {
 
-/// The integer of cblas.
 int extent(std::size_t value) {
   const auto narrow = checked_narrow<int>(value);
   if (!narrow) throw std::logic_error("a matrix extent does not fit the integers of BLAS");
@@ -32,7 +33,7 @@ void multiply(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, MatrixView<const double> a
               b.data, extent(b.stride), beta, c.data, extent(c.stride));
 }
 
-/// c = beta c, where the inner extent is 0. As BLAS does, beta 0 overwrites: NaN in c does not stay.
+/// Computes c = beta c, for an inner extent of 0. As in BLAS, beta = 0 overwrites NaN.
 template <typename T>
 void scale(MatrixView<T> c, T beta) {
   for (std::size_t r = 0; r < c.rows; ++r) {
@@ -40,25 +41,25 @@ void scale(MatrixView<T> c, T beta) {
   }
 }
 
-/// By our own kernels, where they are faster. A factor of c but 0 and 1 is left to the BLAS. Adds the bias
-/// too where it can, and empties it then.
-bool multiply_ourselves(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
-                        MatrixView<float> c, float alpha, float beta, std::span<const float>& bias) {
-  const linalg::GemmKernels& own = linalg::gemm_kernels();
-  const bool few = c.rows < (transpose_b ? own.nt_rows : own.nn_rows);
-  const auto multiply = transpose_b ? (few ? own.nt : own.nt_many) : (few ? own.nn : own.nn_many);
+/// Multiplies with our own kernels and returns true if they are faster than the BLAS and beta is 0 or 1.
+/// Clears `bias` if the kernel added it.
+bool multiply_with_kernels(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
+                           MatrixView<float> c, float alpha, float beta, std::span<const float>& bias) {
+  const linalg::GemmKernels& set = linalg::gemm_kernels();
+  const bool few = c.rows < (transpose_b ? set.nt_rows : set.nn_rows);
+  const auto multiply = transpose_b ? (few ? set.nt : set.nt_many) : (few ? set.nn : set.nn_many);
   if (multiply == nullptr || (beta != 0 && beta != 1)) return false;
   linalg::Product product{c.rows,   c.cols, a.cols,   a.data, a.stride, b.data,
                           b.stride, c.data, c.stride, alpha,  beta == 1};
   if (!few && !bias.empty()) product.bias = std::exchange(bias, {}).data();
-  thread_local linalg::AlignedRoom room;
-  multiply(product, room.take(linalg::gemm_room));
+  thread_local AlignedWorkspace workspace;
+  multiply(product, workspace.take(linalg::kGemmWorkspace));
   return true;
 }
 
-bool multiply_ourselves(bool /*transpose_b*/, MatrixView<const double> /*a*/, MatrixView<const double> /*b*/,
-                        MatrixView<double> /*c*/, double /*alpha*/, double /*beta*/,
-                        std::span<const double>& /*bias*/) {
+bool multiply_with_kernels(bool /*transpose_b*/, MatrixView<const double> /*a*/,
+                           MatrixView<const double> /*b*/, MatrixView<double> /*c*/, double /*alpha*/,
+                           double /*beta*/, std::span<const double>& /*bias*/) {
   return false;
 }
 
@@ -67,39 +68,40 @@ struct Factors {
   T alpha, beta;
 };
 
-enum class By { fastest, blas };
+enum class Backend { fastest, blas };
 
-/// `bias`: left as it is where it is still to be added.
+/// Clears `bias` if it was added.
 template <typename T>
 void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
-          Factors<T> factors, By by, std::span<const T>& bias) {
+          Factors<T> factors, Backend backend, std::span<const T>& bias) {
   const std::size_t m = transpose_a ? a.cols : a.rows;
   const std::size_t inner = transpose_a ? a.rows : a.cols;
   const std::size_t inner_b = transpose_b ? b.cols : b.rows;
   const std::size_t n = transpose_b ? b.rows : b.cols;
   if (inner != inner_b || c.rows != m || c.cols != n) {
-    throw std::logic_error("the shapes of a matrix product do not fit");
+    throw std::logic_error("the shapes of a matrix product do not match");
   }
   if (c.empty()) return;
   if (inner == 0) return scale(c, factors.beta);
   for (const std::size_t each : {m, n, inner, a.stride, b.stride, c.stride}) (void)extent(each);
-  const bool ours_may = by == By::fastest && !transpose_a;
-  if (ours_may && multiply_ourselves(transpose_b, a, b, c, factors.alpha, factors.beta, bias)) return;
+  const bool may_use_kernels = backend == Backend::fastest && !transpose_a;
+  if (may_use_kernels && multiply_with_kernels(transpose_b, a, b, c, factors.alpha, factors.beta, bias))
+    return;
   multiply(transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, a, b, c,
            extent(inner), factors.alpha, factors.beta);
 }
 
 template <typename T>
 void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
-          Factors<T> factors, By by = By::fastest) {
+          Factors<T> factors, Backend backend = Backend::fastest) {
   std::span<const T> none;
-  gemm<T>(transpose_a, transpose_b, a, b, c, factors, by, none);
+  gemm<T>(transpose_a, transpose_b, a, b, c, factors, backend, none);
 }
 
 void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                  std::span<const float> bias, MatrixView<float> c, float beta) {
-  if (!bias.empty() && bias.size() != c.cols) throw std::logic_error("the extent of a bias does not fit");
-  gemm<float>(false, transpose_b, a, b, c, {1, beta}, By::fastest, bias);
+  if (!bias.empty() && bias.size() != c.cols) throw std::logic_error("the extent of a bias does not match");
+  gemm<float>(false, transpose_b, a, b, c, {1, beta}, Backend::fastest, bias);
   if (bias.empty()) return;
   for (std::size_t r = 0; r < c.rows; ++r) kernels().add(bias, c.row(r));
 }
@@ -107,11 +109,11 @@ void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const f
 }  // namespace
 
 void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
-  gemm<float>(false, false, a, b, c, {1, 0}, By::blas);
+  gemm<float>(false, false, a, b, c, {1, 0}, Backend::blas);
 }
 
 void blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
-  gemm<float>(false, true, a, b, c, {1, 0}, By::blas);
+  gemm<float>(false, true, a, b, c, {1, 0}, Backend::blas);
 }
 
 void gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
@@ -152,6 +154,48 @@ void gemm_tn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<fl
 void gemm_tn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
              double beta) {
   gemm<double>(true, false, a, b, c, {alpha, beta});
+}
+
+float* PackedMatrix::resize(std::size_t rows, std::size_t cols) {
+  const std::size_t width = linalg::gemm_kernels().panel_cols;
+  const auto size = checked_mul((cols + width - 1) / width * width, rows);
+  if (!size) throw std::bad_alloc();
+  float* const data = panels_.take(*size);
+  rows_ = rows;
+  cols_ = cols;
+  return data;
+}
+
+void PackedMatrix::pack(MatrixView<const float> b) {
+  const linalg::GemmKernels& set = linalg::gemm_kernels();
+  float* to = resize(b.rows, b.cols);
+  for (std::size_t first = 0; first < b.cols; first += set.panel_cols, to += set.panel_cols * b.rows)
+    set.pack(b.data + first, b.stride, b.rows, std::min(set.panel_cols, b.cols - first), to);
+}
+
+void PackedMatrix::pack_transposed(MatrixView<const float> b) {
+  const linalg::GemmKernels& set = linalg::gemm_kernels();
+  float* to = resize(b.cols, b.rows);
+  for (std::size_t first = 0; first < b.rows; first += set.panel_cols, to += set.panel_cols * b.cols) {
+    set.pack_transposed(b.data + first * b.stride, b.stride, b.cols, std::min(set.panel_cols, b.rows - first),
+                        to);
+  }
+}
+
+void PackedMatrix::multiply(MatrixView<const float> a, std::size_t first_row, std::size_t first_col,
+                            MatrixView<float> c, float alpha) const {
+  const bool inside =
+      first_row <= rows_ && a.cols <= rows_ - first_row && first_col <= cols_ && c.cols <= cols_ - first_col;
+  if (!inside || a.rows != c.rows) throw std::logic_error("the shapes of a packed product do not match");
+  const linalg::GemmKernels& set = linalg::gemm_kernels();
+  if (a.cols == 0) {
+    for (std::size_t r = 0; r < c.rows; ++r) std::ranges::fill(c.row(r), 0.0F);
+    return;
+  }
+  const std::size_t panel = rows_ * set.panel_cols;
+  set.panels({c.rows, c.cols, a.cols, a.data, a.stride, panels_.get() + first_row * set.panel_cols, panel,
+              c.data, c.stride, alpha, false},
+             first_col);
 }
 
 }  // namespace attnctl

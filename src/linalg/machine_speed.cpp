@@ -26,10 +26,10 @@ double best_seconds(std::size_t repeat, const Work& work) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     best = std::min(best, taken.count());
   }
-  return std::max(best, 1e-9);  // the clock's own grain
+  return std::max(best, 1e-9);  // the resolution of the clock
 }
 
-/// Calls work(first, count) for one part of 0..size a worker.
+/// Calls work(first, count) for one part of [0, size) per worker.
 template <typename Work>
 void run_in_slabs(Pool& pool, std::size_t size, const Work& work) {
   const std::size_t slab = (size + pool.size() - 1) / pool.size();
@@ -39,7 +39,7 @@ void run_in_slabs(Pool& pool, std::size_t size, const Work& work) {
   });
 }
 
-/// In lanes that do not wait for each other.
+/// Adds in independent lanes, which the processor runs in parallel.
 std::uint64_t sum_of(std::span<const std::uint64_t> words) {
   std::array<std::uint64_t, 16> lanes{};
   std::size_t i = 0;
@@ -54,7 +54,7 @@ std::uint64_t sum_of(std::span<const std::uint64_t> words) {
 
 double measure_sgemm(Pool& pool, GemmShape shape, std::size_t repeat) {
   if (shape.m == 0 || shape.k == 0 || shape.n == 0) {
-    throw std::logic_error("a product to be measured has a zero extent");
+    throw std::logic_error("an extent of the product to measure is 0");
   }
   OwnedMatrix<float> a(shape.m, shape.k);
   OwnedMatrix<float> b(shape.k, shape.n);
@@ -86,7 +86,8 @@ double measure_read(Pool& pool, std::size_t bytes, std::size_t repeat) {
     });
   });
   if (std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) != words.size()) {
-    throw std::logic_error("memory that was written does not read the same");  // and so nothing is left out
+    throw std::logic_error(
+        "memory does not hold what was written");  // also keeps the reads from being optimised away
   }
   return static_cast<double>(words.size() * sizeof(std::uint64_t)) / seconds / 1e9;
 }

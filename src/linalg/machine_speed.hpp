@@ -4,21 +4,21 @@
 
 #include "base/pool.hpp"
 
-// What the machine can do on the threads of a pool, measured: what a pass is compared with.
+// Measured speed of the machine on the threads of a pool, to compare a forward pass with.
 namespace attnctl {
 
-/// A product [m, k] [k, n].
+/// The shape of a product: [m, k] by [k, n].
 struct GemmShape {
   std::size_t m = 0, k = 0, n = 0;
 };
 
-/// GFLOP/s (a multiply-add is 2) of the best of `repeat` products in float32 behind one that warms up. The
-/// longer of m and n is cut into one slab a worker, each a single-threaded product, as the pass does it.
-/// Throws std::logic_error for a shape with a zero extent.
+/// Returns the GFLOP/s (a multiply-add counts as 2) of the fastest of `repeat` float32 products after a
+/// warm-up. Cuts the longer of m and n into one single-threaded product per worker, like the forward pass.
+/// Throws std::logic_error if an extent is 0.
 [[nodiscard]] double measure_sgemm(Pool& pool, GemmShape shape, std::size_t repeat);
 
-/// GB/s (10^9 bytes) at which the workers together read `bytes` of memory, each its own part, the best of
-/// `repeat` passes behind one that warms up. More bytes than the caches hold measure memory itself.
+/// Returns the GB/s (10^9 bytes) at which all workers together read `bytes` of memory, in the fastest of
+/// `repeat` passes after a warm-up. Use more bytes than the caches hold to measure main memory.
 [[nodiscard]] double measure_read(Pool& pool, std::size_t bytes, std::size_t repeat);
 
 }  // namespace attnctl

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "base/undefined.hpp"
-#include "base/utf8.hpp"
 #include "report/ordered_chunks.hpp"
 
 namespace attnctl {

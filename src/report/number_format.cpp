@@ -6,7 +6,6 @@
 #include <cmath>
 #include <string_view>
 
-#include "report/digits.hpp"
 #include "report/shortest_float.hpp"
 
 namespace attnctl {
@@ -29,7 +28,7 @@ char* write_shortest(char* to, T value) {
     *to = '0';
     return to + 1;
   }
-  return std::ranges::copy(std::string_view("-0.0"), to).out;  // "-0" is the integer 0 to many readers
+  return std::ranges::copy(std::string_view("-0.0"), to).out;  // many readers parse "-0" as the integer 0
 }
 
 template <typename T>
@@ -37,7 +36,7 @@ char* write_fixed(char* to, T value, int digits) {
   return std::to_chars(to, to + NumberFormat::most_characters, value, std::chars_format::fixed, digits).ptr;
 }
 
-/// `count` digits of a number below 10^count, zeros in front included; touches eight characters more.
+/// Writes `count` digits of a number below 10^count with leading zeros. May overwrite eight more characters.
 char* write_padded(char* to, std::uint64_t number, std::size_t count) {
   constexpr std::uint64_t block = 100000000;
   if (count > 8) {
@@ -45,19 +44,19 @@ char* write_padded(char* to, std::uint64_t number, std::size_t count) {
     number %= block;
     count = 8;
   }
-  const std::uint64_t digits = eight_digits(number / 10000, number % 10000) + ascii_zeros;
+  const std::uint64_t digits = eight_digits(number / 10000, number % 10000) + kAsciiZeros;
   put_eight(to, digits >> (64 - 8 * count));
   return to + count;
 }
 
-/// To the nearest integer, ties to even. Below 2^51 without a call: 2^52 leaves no room for a fraction.
+/// Rounds to the nearest integer, ties to even. Adding 2^52 removes the fraction of a number below 2^51.
 double rounded(double size) {
   constexpr double no_fraction = 4503599627370496;
   return size < no_fraction / 2 ? (size + no_fraction) - no_fraction : std::nearbyint(size);
 }
 
-/// Fixed decimals of a float through one integer, many times as fast as to_chars. Exact: 24 bits of the float
-/// times at most 22 of 5^9 fit a double, so the only rounding is that of the last decimal.
+/// Writes fixed decimals of a float through one integer, several times faster than std::to_chars. Exact: 24
+/// bits of the float times at most 22 bits of 5^9 fit a double, so only the last decimal is rounded.
 char* write_scaled(char* to, float value, std::size_t digits) {
   const double power = powers_of_ten[digits];
   const auto scaled = static_cast<std::uint64_t>(rounded(std::abs(static_cast<double>(value)) * power));

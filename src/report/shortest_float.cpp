@@ -7,21 +7,19 @@
 #include <cstdint>
 #include <cstring>
 
-#include "report/digits.hpp"
-
-// The digits are found as in Schubfach (Giulietti, "The Schubfach way to render doubles", 2020): at the scale
-// 10^k of the last decimal place that is finer than the gap between neighbours, at most one multiple of ten
-// lies in the interval that reads back to the value. If there is one, it is the shortest; else the nearest
-// integer is. One product of 24 by 64 bits says where value and interval lie.
+// Finds the digits like Schubfach (Giulietti, "The Schubfach way to render doubles", 2020). At the scale 10^k
+// of the last decimal place that is finer than the gap between neighbouring floats, at most one multiple of
+// ten is in the interval that reads back to the value. If there is one, it is the shortest decimal; otherwise
+// the nearest integer is. One product of 24 by 64 bits gives the value and the interval.
 
 namespace attnctl {
 namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-constexpr int mantissa_bits = 23;
-constexpr std::uint32_t hidden_bit = std::uint32_t{1} << mantissa_bits;
-constexpr std::uint32_t infinite_exponent = 255;
+constexpr int kMantissaBits = 23;
+constexpr std::uint32_t kHiddenBit = std::uint32_t{1} << kMantissaBits;
+constexpr std::uint32_t kInfiniteExponent = 255;
 
 /// Floats of one exponent are multiples of 2^q.
 struct Scale {
@@ -29,7 +27,7 @@ struct Scale {
   int k;               // floor(log10(2^q))
 };
 
-constexpr int unit_bits = 60;
+constexpr int kUnitBits = 60;
 
 constexpr int floor_log10_pow2(int q) {
   return static_cast<int>(q * std::int64_t{1262611} >> 22);  // for |q| <= 1500
@@ -41,9 +39,9 @@ constexpr Wide power_of_five(int n) {
   return power;
 }
 
-/// 2^q 10^-k 2^60 = 5^-k 2^(q - k + 60), rounded up. 5^45 has 105 bits.
+/// Returns 2^q 10^-k 2^60 = 5^-k 2^(q - k + 60), rounded up. 5^45 has 105 bits.
 constexpr std::uint64_t unit_of(int q, int k) {
-  const int shift = q - k + unit_bits;
+  const int shift = q - k + kUnitBits;
   if (k <= 0) {
     const Wide power = power_of_five(-k);
     if (shift >= 0) return static_cast<std::uint64_t>(power << shift);
@@ -62,42 +60,41 @@ constexpr std::uint64_t unit_of(int q, int k) {
   return quotient + (rest == 0 ? 0 : 1);
 }
 
-constexpr std::array<Scale, infinite_exponent> make_scales() {
-  std::array<Scale, infinite_exponent> scales{};
-  for (int exponent = 0; exponent < static_cast<int>(infinite_exponent); ++exponent) {
-    const int q = (exponent == 0 ? 1 : exponent) - 127 - mantissa_bits;
+constexpr std::array<Scale, kInfiniteExponent> make_scales() {
+  std::array<Scale, kInfiniteExponent> scales{};
+  for (int exponent = 0; exponent < static_cast<int>(kInfiniteExponent); ++exponent) {
+    const int q = (exponent == 0 ? 1 : exponent) - 127 - kMantissaBits;
     const int k = floor_log10_pow2(q);
     scales[static_cast<std::size_t>(exponent)] = {unit_of(q, k), k};
   }
   return scales;
 }
 
-constexpr std::array<Scale, infinite_exponent> scales = make_scales();
+constexpr std::array<Scale, kInfiniteExponent> kScales = make_scales();
 
-/// `then` or `otherwise` without a branch: which it is, is random.
+/// Returns `then` or `otherwise` without a branch, because the condition is unpredictable.
 constexpr std::uint32_t select(bool condition, std::uint32_t then, std::uint32_t otherwise) {
   return otherwise ^ ((then ^ otherwise) & (0U - std::uint32_t{condition}));
 }
 
-/// digits 10^exponent; no digits: none found.
+/// The number digits 10^exponent. digits is 0 if the search failed.
 struct Decimal {
   std::uint32_t digits;  // at most nine
   int exponent;
 };
 
-/// The shortest decimal in the interval of mantissa 2^q: half a gap above, a half or (under a power of two,
-/// where neighbours lie closer) a quarter below. Its ends belong to it where the mantissa is even.
+/// Returns the shortest decimal in the interval of mantissa 2^q, which extends half a gap above the value and
+/// half a gap below, or a quarter below a power of two. The interval is closed if the mantissa is even.
 ///
-/// Numbers are fixed-point with 36 bits behind the point. What was rounded makes them wrong by less than 4 of
-/// the last, and no float32 comes nearer than 16 to an integer, or to a half, without being one, which the
-/// comparison of all of them with std::to_chars shows. So 8 more or less decide the cases that would be
-/// equal.
+/// Numbers are fixed-point with 36 fractional bits. Rounding errors are below 4 units, and every float32 is
+/// either equal to an integer or a half, or at least 16 units away from it (the test of all floats shows
+/// this). So adding or subtracting 8 decides ties.
 template <int lower_shift>
 inline Decimal shortest_decimal(std::uint32_t mantissa, const Scale& scale) {
   constexpr int point = 36;
   const std::uint64_t tie = 8 - std::uint64_t{mantissa & 1U} * 16;
-  const auto value = static_cast<std::uint64_t>(Wide{mantissa} * scale.unit >> (unit_bits - point));
-  const std::uint64_t gap = scale.unit >> (unit_bits - point);
+  const auto value = static_cast<std::uint64_t>(Wide{mantissa} * scale.unit >> (kUnitBits - point));
+  const std::uint64_t gap = scale.unit >> (kUnitBits - point);
   const auto last = static_cast<std::uint32_t>((value + gap / 2 + tie) >> point);
   const auto before = static_cast<std::uint32_t>((value - (gap >> lower_shift) - tie) >> point);
   const std::uint32_t past_ten = last % 10;
@@ -109,15 +106,15 @@ inline Decimal shortest_decimal(std::uint32_t mantissa, const Scale& scale) {
   return {digits, scale.k};
 }
 
-/// A decimal d.dddddddd 10^exponent as characters.
+/// The characters of a decimal d.dddddddd 10^exponent.
 struct Digits {
   char first;
-  std::uint64_t others;  // eight, zeros at the end included
-  int count;             // without these zeros, 1 to 9
+  std::uint64_t others;  // eight digits, including trailing zeros
+  int count;             // number of digits without trailing zeros, 1 to 9
   int exponent;
 };
 
-/// 10^missing / 10^8, rounded up, as multiples of 2^-64.
+/// Returns 10^missing / 10^8 as a multiple of 2^-64, rounded up.
 constexpr std::uint64_t place_value(int missing) {
   Wide power = 1;
   for (int i = 0; i < missing; ++i) power *= 10;
@@ -142,33 +139,33 @@ inline Digits split(Decimal decimal) {
   }
   const std::uint64_t missing =
       ((std::uint64_t{digits} - ninth) >> 63U) + ((std::uint64_t{digits} - ninth / 10) >> 63U);
-  // The first digit is the integer part, four more come from each product with 10^4. The place value is too
-  // large by at most 1, the fraction by less than 2^30 of 2^64: never as much as a digit.
+  // The first digit is the integer part; each product with 10^4 gives four more. The place value is too large
+  // by at most 1, so the fraction is too large by less than 2^30 / 2^64, which never changes a digit.
   const Wide first = Wide{digits} * place_values[missing];
   const Wide upper = Wide{fraction_part(first)} * 10000;
   const Wide lower = Wide{fraction_part(upper)} * 10000;
   const std::uint64_t others = eight_digits(integer_part(upper), integer_part(lower));
   const int bytes = static_cast<int>(std::bit_width(others | 1U) + 7) / 8;
-  return {static_cast<char>('0' + integer_part(first)), others + ascii_zeros, others == 0 ? 1 : 1 + bytes,
+  return {static_cast<char>('0' + integer_part(first)), others + kAsciiZeros, others == 0 ? 1 : 1 + bytes,
           exponent - static_cast<int>(missing)};
 }
 
-/// How a number of several digits and an exponent looks: 0.000ddd from 10^-4 on, d.ddde-05 below.
+/// The layout of a number below 1 or with an exponent: 0.000ddd from 10^-4 on, d.ddde-05 below.
 struct Form {
   std::array<char, 4> suffix;  // "e-45" to "e+38"
   std::uint8_t suffix_size;    // 0 or 4
-  std::uint8_t first, others;  // where the first digit and the others stand
-  std::uint8_t more;           // characters that are no digits, without the suffix
+  std::uint8_t first, others;  // positions of the first digit and of the others
+  std::uint8_t more;           // number of characters other than digits, without the suffix
 };
 
-constexpr int least_exponent = -45;
-constexpr int most_exponent = 38;
+constexpr int kMinExponent = -45;
+constexpr int kMaxExponent = 38;
 
-constexpr std::array<Form, most_exponent - least_exponent + 1> make_forms() {
-  std::array<Form, most_exponent - least_exponent + 1> forms{};
-  for (int exponent = least_exponent; exponent <= most_exponent; ++exponent) {
+constexpr std::array<Form, kMaxExponent - kMinExponent + 1> make_forms() {
+  std::array<Form, kMaxExponent - kMinExponent + 1> forms{};
+  for (int exponent = kMinExponent; exponent <= kMaxExponent; ++exponent) {
     const int size = exponent < 0 ? -exponent : exponent;
-    Form& form = forms[static_cast<std::size_t>(exponent - least_exponent)];
+    Form& form = forms[static_cast<std::size_t>(exponent - kMinExponent)];
     form.suffix = {'e', exponent < 0 ? '-' : '+', static_cast<char>('0' + size / 10),
                    static_cast<char>('0' + size % 10)};
     const bool fixed = exponent < 0 && exponent >= -4;
@@ -183,10 +180,11 @@ constexpr std::array<Form, most_exponent - least_exponent + 1> make_forms() {
 
 constexpr auto forms = make_forms();
 
-/// Fixed below 1, or scientific, without a branch: weights of attention are of both kinds at random.
+/// Writes the fixed form below 1 or the scientific form without a branch: attention weights mix both at
+/// random.
 inline char* write_form(char* to, const Digits& digits) {
-  const Form& form = forms[static_cast<std::size_t>(digits.exponent - least_exponent)];
-  put_eight(to, ascii_zeros - (std::uint64_t{'0' - '.'} << 8U));  // 0.000000
+  const Form& form = forms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
+  put_eight(to, kAsciiZeros - (std::uint64_t{'0' - '.'} << 8U));  // 0.000000
   put_eight(to + form.others, digits.others);
   to[form.first] = digits.first;
   char* const end = to + digits.count + form.more;
@@ -194,9 +192,9 @@ inline char* write_form(char* to, const Digits& digits) {
   return end + form.suffix_size;
 }
 
-/// A single digit: fixed from 10^-3 on, and scientific without a point.
+/// Writes a single digit: fixed from 10^-3 on, otherwise scientific without a point.
 char* write_single(char* to, const Digits& digits) {
-  const Form& form = forms[static_cast<std::size_t>(digits.exponent - least_exponent)];
+  const Form& form = forms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
   if (form.suffix_size == 0 && digits.exponent >= -3) return write_form(to, digits);
   *to = digits.first;
   std::memcpy(to + 1, form.suffix.data(), form.suffix.size());
@@ -204,11 +202,11 @@ char* write_single(char* to, const Digits& digits) {
 }
 
 char* write_from_one(char* to, const Digits& digits, float value) {
-  const int last = digits.exponent - digits.count + 1;  // the power of ten of the last digit
+  const int last = digits.exponent - digits.count + 1;  // power of ten of the last digit
   if (last > (digits.count > 1 ? 5 : 4))
     return digits.count > 1 ? write_form(to, digits) : write_single(to, digits);
-  if (last >= 0) {  // all digits of a whole number, though fewer would read back to it
-    return std::to_chars(to, to + shortest_float_room, static_cast<std::uint64_t>(value)).ptr;
+  if (last >= 0) {  // all digits of an integer, although fewer would read back to it
+    return std::to_chars(to, to + kShortestFloatSpace, static_cast<std::uint64_t>(value)).ptr;
   }
   to[0] = digits.first;
   put_eight(to + 1, digits.others);
@@ -219,12 +217,12 @@ char* write_from_one(char* to, const Digits& digits, float value) {
 }
 
 Decimal decimal_of(std::uint32_t exponent, std::uint32_t fraction) {
-  const Scale& scale = scales[exponent];
+  const Scale& scale = kScales[exponent];
   if (exponent == 0) [[unlikely]]
     return shortest_decimal<1>(fraction, scale);
   if (fraction == 0 && exponent > 1) [[unlikely]]
-    return shortest_decimal<2>(hidden_bit, scale);
-  return shortest_decimal<1>(fraction | hidden_bit, scale);
+    return shortest_decimal<2>(kHiddenBit, scale);
+  return shortest_decimal<1>(fraction | kHiddenBit, scale);
 }
 
 }  // namespace
@@ -238,10 +236,10 @@ char* write_shortest_float(char* to, float value) {
     *to = '0';
     return to + 1;
   }
-  const Decimal decimal = decimal_of(bits >> mantissa_bits, bits & (hidden_bit - 1));
+  const Decimal decimal = decimal_of(bits >> kMantissaBits, bits & (kHiddenBit - 1));
   const auto size = std::bit_cast<float>(bits);
   if (decimal.digits == 0) [[unlikely]]
-    return std::to_chars(to, to + shortest_float_room, size).ptr;
+    return std::to_chars(to, to + kShortestFloatSpace, size).ptr;
   const Digits digits = split(decimal);
   if (digits.exponent >= 0) return write_from_one(to, digits, size);
   if (digits.count == 1) [[unlikely]]

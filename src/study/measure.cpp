@@ -129,17 +129,14 @@ std::vector<const MeasureRow*> parse_measures(std::string_view list) {
     for (const MeasureRow& row : kCatalogue) rows.push_back(&row);
     return rows;
   }
-  while (true) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    const auto* const row = std::ranges::find(kCatalogue, list.substr(0, end), &MeasureRow::name);
+  for (const std::string_view word : split(list, ',')) {
+    const auto* const row = std::ranges::find(kCatalogue, word, &MeasureRow::name);
     if (row == kCatalogue.end()) {
       std::string names;
       for (const MeasureRow& each : kCatalogue) names += (names.empty() ? "" : ", ") + std::string(each.name);
-      fail(Status::usage, "--measures: unsupported \"{}\"; known: {}", escaped(list.substr(0, end)), names);
+      fail(Status::usage, "--measures: unsupported \"{}\"; known: {}", escaped(word), names);
     }
     rows.push_back(row);
-    if (end == list.size()) break;
-    list.remove_prefix(end + 1);
   }
   std::ranges::sort(rows);  // of one array
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());

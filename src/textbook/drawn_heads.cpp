@@ -7,7 +7,7 @@
 
 #include "analysis/weights/ranks.hpp"
 #include "base/random.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
 
 namespace attnctl {
 namespace {

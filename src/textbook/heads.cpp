@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "analysis/weights/ranks.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
 #include "model/accounting/accounting.hpp"
 #include "model/families/presets.hpp"
 #include "textbook/bare_layer.hpp"

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "textbook/hull/hull.hpp"
+#include "textbook/convex_hull.hpp"
 
 namespace attnctl {
 namespace {

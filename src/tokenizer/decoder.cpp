@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "tokenizer/pre_tokenizers/byte_level.hpp"
 #include "tokenizer/pre_tokenizers/pre_tokenizer.hpp"
 #include "tokenizer/regex/regex.hpp"

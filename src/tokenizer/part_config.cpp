@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "analysis/weights/ranks.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
 #include "support/long_way.hpp"
 
 namespace attnctl {

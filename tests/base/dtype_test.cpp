@@ -16,7 +16,7 @@ using namespace attnctl;
 
 namespace {
 
-/// IEEE 754 binary16 by its definition.
+/// Converts IEEE 754 binary16 by its definition.
 double half_by_definition(unsigned bits) {
   const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
   const unsigned exponent = bits >> 10 & 0x1FU;
@@ -34,7 +34,6 @@ template <typename Number>
 void check_convert(DType dtype, const std::vector<Number>& stored, const std::vector<double>& want) {
   CAPTURE(name_of(dtype));
   REQUIRE(sizeof(Number) == size_of(dtype));
-  // At every alignment.
   for (std::size_t shift = 0; shift < 8; ++shift) {
     const std::string bytes = std::string(shift, '?') + test::bytes_of(stored);
     std::vector<double> wide(want.size());
@@ -51,7 +50,7 @@ void check_convert(DType dtype, const std::vector<Number>& stored, const std::ve
 
 }  // namespace
 
-TEST_CASE("kind 120: every half is converted as its definition says, NaN payloads kept") {
+TEST_CASE("kind 120: every half converts as defined and keeps NaN payloads") {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
   std::vector<float> bulk(all.size());
@@ -102,7 +101,7 @@ TEST_CASE("elements of every type convert to float and double at any alignment")
   check_convert<std::uint8_t>(DType::boolean, {0, 1, 2, 255}, {0, 1, 1, 1});
 }
 
-TEST_CASE("convert takes what it needs of the bytes and refuses too few") {
+TEST_CASE("convert ignores extra bytes and throws if bytes are missing") {
   const std::string bytes = test::bytes_of<float>({1, 2, 3});
   std::vector<float> two(2);
   convert(DType::f32, view(bytes), std::span(two));
@@ -112,7 +111,7 @@ TEST_CASE("convert takes what it needs of the bytes and refuses too few") {
   CHECK_NOTHROW(convert(DType::f32, {}, std::span<float>()));
 }
 
-TEST_CASE("dtypes and shapes are shown as safetensors writes them") {
+TEST_CASE("dtypes and shapes have the names of safetensors") {
   CHECK(name_of(DType::f64) == "F64");
   CHECK(name_of(DType::bf16) == "BF16");
   CHECK(name_of(DType::boolean) == "BOOL");

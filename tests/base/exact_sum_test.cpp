@@ -21,7 +21,7 @@ double sum_of(const std::vector<double>& terms) {
 
 }  // namespace
 
-TEST_CASE("an exact sum loses nothing that doubles would") {
+TEST_CASE("an exact sum keeps terms that doubles would lose") {
   struct Row {
     std::vector<double> terms;
     double want;
@@ -30,7 +30,7 @@ TEST_CASE("an exact sum loses nothing that doubles would") {
   for (const Row& row : {
            Row{{}, 0.0, "nothing"},
            Row{{0x1p61, 1.0, -0x1p61}, 1.0, "a double drops the 1"},
-           Row{{0x1p-64, 0x1p53, -0x1p53}, 0x1p-64, "the smallest step beside a large term"},
+           Row{{0x1p-64, 0x1p53, -0x1p53}, 0x1p-64, "the smallest step next to a large term"},
            Row{{-1.5, 0.25}, -1.25, "negative"},
            Row{{0x1p-65}, 0.0, "half a step rounds to even"},
            Row{{0x1.8p-64}, 0x1p-63, "one and a half steps round to even"},
@@ -42,7 +42,7 @@ TEST_CASE("an exact sum loses nothing that doubles would") {
   }
 }
 
-TEST_CASE("a term of an exact sum is rounded once, to the nearest step") {
+TEST_CASE("each term is rounded once, to the nearest step") {
   __extension__ using Fixed = __int128;
   __extension__ using Bits = unsigned __int128;
   std::mt19937_64 random(3);
@@ -57,7 +57,7 @@ TEST_CASE("a term of an exact sum is rounded once, to the nearest step") {
   }
 }
 
-TEST_CASE("an exact sum does not depend on order or on how it was split") {
+TEST_CASE("an exact sum does not depend on the order or the partition of its terms") {
   std::mt19937_64 random(7);
   std::vector<double> terms(1000);
   for (double& term : terms) term = static_cast<double>(random()) * 0x1p-64 - 0.25;
@@ -71,7 +71,7 @@ TEST_CASE("an exact sum does not depend on order or on how it was split") {
   CHECK(left.value() == forward);
 }
 
-TEST_CASE("an exact sum refuses what it cannot hold") {
+TEST_CASE("an exact sum throws if a term or the sum does not fit") {
   ExactSum sum;
   for (const double term :
        {0x1p62, -0x1p62, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {

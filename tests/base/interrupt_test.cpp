@@ -17,8 +17,8 @@ using namespace attnctl;
 
 namespace {
 
-/// The status with which a child ends that does this; signals are asked for once and for all, so each case
-/// has a process of its own.
+/// Returns the exit status of a child process that runs `work`. Signal handlers are global, so each case
+/// needs its own process.
 int in_child(const std::function<int()>& work) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -30,7 +30,7 @@ int in_child(const std::function<int()>& work) {
 
 }  // namespace
 
-TEST_CASE("the first signal sets a flag that throws where it is asked for") {
+TEST_CASE("the first signal sets a flag and makes throw_if_interrupted() throw") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     CAPTURE(signal);
     CHECK(in_child([signal] {
@@ -49,7 +49,7 @@ TEST_CASE("the first signal sets a flag that throws where it is asked for") {
   }
 }
 
-TEST_CASE("broken pipes and file size limits do not kill, and nohup stays in force") {
+TEST_CASE("SIGPIPE and SIGXFSZ do not end the process, and nohup stays in effect") {
   CHECK(in_child([] {
           std::signal(SIGHUP, SIG_IGN);
           install_signal_handlers();
@@ -58,7 +58,7 @@ TEST_CASE("broken pipes and file size limits do not kill, and nohup stays in for
         }) == 0);
 }
 
-TEST_CASE("a second signal ends the process and removes the temporaries that are open") {
+TEST_CASE("a second signal ends the process and removes open temporary files") {
   const test::TempDir folder;
   CHECK(in_child([&] {
           ::close(STDERR_FILENO);

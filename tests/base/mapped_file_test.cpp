@@ -15,6 +15,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/files/input_file.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
 
@@ -31,7 +32,7 @@ std::size_t sum_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-TEST_CASE("a mapped file gives its bytes") {
+TEST_CASE("a mapped file returns its bytes") {
   const TempDir folder;
   MappedFile file(folder.write("x", "abc"));
   CHECK(sum_of(file.bytes()) == 'a' + 'b' + 'c');
@@ -55,13 +56,13 @@ TEST_CASE("forgotten parts are read again") {
   CHECK(sum_of(file.bytes()) == 100'000);
 }
 
-TEST_CASE("kind 135: a file that is cut while it is mapped reads as zeros and is reported") {
+TEST_CASE("kind 135: a file that is truncated while mapped reads as zeros and fails the check") {
   const TempDir folder;
   const auto path = folder.write("cut\n", std::string(100'000, '\1'));
   const MappedFile file(path);
   const MappedFile other(folder.write("whole", std::string(100'000, '\1')));
   REQUIRE(truncate(path.c_str(), 10) == 0);
-  std::vector<std::thread> readers;  // each may fault
+  std::vector<std::thread> readers;  // each reader may fault
   for (int t = 0; t < 4; ++t) readers.emplace_back([&] { CHECK(sum_of(file.bytes().subspan(4096)) == 0); });
   for (std::thread& reader : readers) reader.join();
   CHECK(sum_of(other.bytes()) == 100'000);
@@ -71,7 +72,7 @@ TEST_CASE("kind 135: a file that is cut while it is mapped reads as zeros and is
   check_refusal([] { check_mapped_files(); }, Status::bad_input, {"cut\\x0a"});
 }
 
-TEST_CASE("a file that grew, or whose pages could not be read, is reported") {
+TEST_CASE("a file that grew, or whose pages cannot be read, fails the check") {
   const TempDir folder;
   const auto path = folder.write("x", std::string(100'000, '\1'));
   {
@@ -86,7 +87,7 @@ TEST_CASE("a file that grew, or whose pages could not be read, is reported") {
   check_refusal([&] { file.check(); }, Status::environment, {"cannot read"});
 }
 
-TEST_CASE("a mapping that is gone is not checked any more and its guard is free again") {
+TEST_CASE("a closed mapping is not checked and frees its guard") {
   const TempDir folder;
   const auto path = folder.write("x", std::string(10'000, '\1'));
   for (int i = 0; i < 5000; ++i) {
@@ -98,7 +99,7 @@ TEST_CASE("a mapping that is gone is not checked any more and its guard is free 
   CHECK_NOTHROW(check_mapped_files());
 }
 
-TEST_CASE("SIGBUS that is not of a mapped file still ends the process") {
+TEST_CASE("SIGBUS outside a mapped file still ends the process") {
   const TempDir folder;
   const MappedFile guarded(folder.write("x", "abc"));
   const auto path = folder.write("y", std::string(10'000, '\1'));
@@ -107,7 +108,7 @@ TEST_CASE("SIGBUS that is not of a mapped file still ends the process") {
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      // Of a sanitizer too: only the signal's default action ends a process by the signal.
+      // A sanitizer prints a report here.
       FILE* const quiet = std::freopen("/dev/null", "w", stderr);
       if (fault && quiet != nullptr) {
         const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -124,7 +125,7 @@ TEST_CASE("SIGBUS that is not of a mapped file still ends the process") {
   }
 }
 
-TEST_CASE("what is no regular file is refused without waiting") {
+TEST_CASE("a path that is not a regular file is refused without blocking") {
   const TempDir folder;
   mkfifo((folder.path() / "fifo").c_str(), 0600);
   struct Row {

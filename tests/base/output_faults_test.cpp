@@ -10,8 +10,8 @@
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
-// What becomes of an output when the environment fails (kinds 127 to 133 and 136 to 138 of bad inputs): a
-// program of its own writes it with calls that fail as told.
+// Outputs under failing system calls (kinds 127 to 133 and 136 to 138 of bad inputs). A test program writes
+// the output, and a preloaded library makes the given calls fail.
 
 using namespace attnctl;
 namespace fs = std::filesystem;
@@ -26,7 +26,7 @@ struct Outcome {
   std::size_t files = 0;  // in its folder
 };
 
-/// Replaces a file that says "old", with a fault.
+/// Replaces a file with the content "old" under a fault.
 Outcome replace_with(const std::string& fault, std::size_t first = size) {
   const test::TempDir folder;
   const fs::path path = folder.write("out", "old");
@@ -47,7 +47,7 @@ std::ptrdiff_t lines(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a write, sync, close or rename that fails leaves the old file, no temporary and one line") {
+TEST_CASE("a failed write, fsync, close or rename keeps the old file and prints one line") {
   struct Row {
     const char* fault;
     const char* message;
@@ -83,7 +83,7 @@ TEST_CASE("a write, sync, close or rename that fails leaves the old file, no tem
   }
 }
 
-TEST_CASE("calls that are interrupted or do half their work are continued") {
+TEST_CASE("interrupted and partial calls are continued") {
   for (const char* fault : {"write:EINTR", "write:SHORT", "fsync:EINTR", "close:EINTR"}) {
     CAPTURE(fault);
     const Outcome outcome = replace_with(fault);
@@ -94,7 +94,7 @@ TEST_CASE("calls that are interrupted or do half their work are continued") {
   }
 }
 
-TEST_CASE("killed at any point, the file is the old one whole or the new one whole") {
+TEST_CASE("a kill at any point leaves the old file complete") {
   for (const char* fault :
        {"write:KILL:0", "write:KILL:70000", "write:KILL:299999", "fsync:KILL", "close:KILL", "rename:KILL"}) {
     CAPTURE(fault);
@@ -104,7 +104,7 @@ TEST_CASE("killed at any point, the file is the old one whole or the new one who
   }
 }
 
-TEST_CASE("an interrupt gives 130, leaves the old file and no temporary") {
+TEST_CASE("an interrupt exits with 130 and keeps the old file") {
   for (const char* fault : {"write:INT:0", "write:INT:70000", "write:TERM:1000", "fsync:INT", "close:INT"}) {
     CAPTURE(fault);
     const Outcome outcome = replace_with(fault, 1000);
@@ -115,13 +115,13 @@ TEST_CASE("an interrupt gives 130, leaves the old file and no temporary") {
   }
 }
 
-TEST_CASE("an interrupt that comes when all is written changes nothing") {
+TEST_CASE("an interrupt after the rename has no effect") {
   const Outcome outcome = replace_with("rename:INT");
   CHECK(outcome.result.status == 0);
   CHECK((outcome.content == std::string(size, 'x')));
 }
 
-TEST_CASE("a full device and a file over the limit of its size are errors") {
+TEST_CASE("a full device and a file over the size limit are errors") {
   const std::string program = ATTNCTL_WRITE_FILE;
   for (const char* to :
        {"/dev/full 10", "/dev/full 1000000", "- 10 > /dev/full", "/dev/stdout 10 > /dev/full"}) {
@@ -139,7 +139,7 @@ TEST_CASE("a full device and a file over the limit of its size are errors") {
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("a reader that goes away is no failure") {
+TEST_CASE("a reader that closes its pipe is not an error") {
   const test::TempDir folder;
   const std::string status = folder.path().string() + "/status";
   for (const char* to : {"-", "/dev/stdout", "/dev/fd/1"}) {
@@ -153,7 +153,7 @@ TEST_CASE("a reader that goes away is no failure") {
   }
 }
 
-TEST_CASE("standard output that goes to a file is written in place") {
+TEST_CASE("standard output redirected to a file is written in place") {
   const test::TempDir folder;
   const std::string path = folder.write("out", "").string();
   test::RunOptions options;

@@ -42,7 +42,7 @@ Status status_of(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("an output appears at commit and not before") {
+TEST_CASE("an output appears at commit") {
   const test::TempDir folder;
   const fs::path path = folder.write("out.txt", "old");
   {
@@ -57,7 +57,7 @@ TEST_CASE("an output appears at commit and not before") {
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("large and scattered writes end where they belong") {
+TEST_CASE("large and scattered writes go to their offsets") {
   const test::TempDir folder;
   const fs::path path = folder.path() / "out.bin";
   std::string want(300000, 'a');
@@ -78,7 +78,7 @@ TEST_CASE("large and scattered writes end where they belong") {
   CHECK(test::slurp(path) == want + "bcdxyz");
 }
 
-TEST_CASE("a replaced file keeps its mode, a symlink its place") {
+TEST_CASE("a replaced file keeps its mode, and symlinks stay symlinks") {
   const test::TempDir folder;
   const fs::path target = folder.write("deep/target", "old");
   fs::permissions(target, fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
@@ -93,7 +93,7 @@ TEST_CASE("a replaced file keeps its mode, a symlink its place") {
   CHECK(files_in(folder.path() / "deep") == 1);
 }
 
-TEST_CASE("a symlink to nothing yet creates its target; a ring of them is an error") {
+TEST_CASE("a dangling symlink creates its target; a cycle of symlinks is an error") {
   const test::TempDir folder;
   fs::create_symlink("later", folder.path() / "link");
   write_whole(folder.path() / "link", "new");
@@ -103,7 +103,7 @@ TEST_CASE("a symlink to nothing yet creates its target; a ring of them is an err
   CHECK(status_of(folder.path() / "a") == Status::environment);
 }
 
-TEST_CASE("a fresh file has the mode that the umask leaves") {
+TEST_CASE("the umask applies to a new file") {
   const test::TempDir folder;
   const mode_t before = ::umask(027);
   write_whole(folder.path() / "out", "x");
@@ -111,7 +111,7 @@ TEST_CASE("a fresh file has the mode that the umask leaves") {
   CHECK((fs::status(folder.path() / "out").permissions() & fs::perms::all) == static_cast<fs::perms>(0640));
 }
 
-TEST_CASE("paths that cannot be written are errors of the environment and leave nothing") {
+TEST_CASE("paths that cannot be written are environment errors and leave no file") {
   const test::TempDir folder;
   folder.write("file", "old");
   fs::create_directory(folder.path() / "dir");
@@ -126,14 +126,14 @@ TEST_CASE("paths that cannot be written are errors of the environment and leave 
   CHECK(test::slurp(folder.path() / "file") == "old");
 }
 
-TEST_CASE("a name at the file system's limit still has room for its temporary") {
+TEST_CASE("a file name may have the maximum length") {
   const test::TempDir folder;
   const std::string name(255, 'n');
   write_whole(folder.path() / name, "x");
   CHECK(test::slurp(folder.path() / name) == "x");
 }
 
-TEST_CASE("a device is written in place and cannot seek") {
+TEST_CASE("a device is written in place and is not seekable") {
   OutputFile out("/dev/null");
   CHECK_FALSE(out.seekable());
   CHECK_THROWS_AS(out.seek(0), Error);
@@ -141,7 +141,7 @@ TEST_CASE("a device is written in place and cannot seek") {
   out.commit();
 }
 
-TEST_CASE("a pipe gets whole lines as soon as they are complete") {
+TEST_CASE("a pipe receives each line as soon as it is complete") {
   int ends[2];
   REQUIRE(::pipe2(ends, O_NONBLOCK) == 0);
   OutputFile out("/dev/fd/" + std::to_string(ends[1]));

@@ -10,13 +10,12 @@
 
 #include <doctest/doctest.h>
 
-#include "base/cpu_quota.hpp"
 #include "base/error.hpp"
 #include "support/temp_dir.hpp"
 
 using attnctl::Pool;
 
-TEST_CASE("a pool runs each task once, whatever its size") {
+TEST_CASE("a pool of any size runs each task once") {
   for (const std::size_t threads : {1U, 2U, 3U, 8U}) {
     Pool pool(threads);
     CHECK(pool.size() == threads);
@@ -35,16 +34,16 @@ TEST_CASE("a pool runs each task once, whatever its size") {
   }
 }
 
-TEST_CASE("what workers write is seen after the run, over many runs") {
+TEST_CASE("the caller sees what workers wrote") {
   Pool pool(4);
-  std::vector<std::size_t> values(64);  // deliberately not atomic: the run itself must order the accesses
+  std::vector<std::size_t> values(64);  // not atomic: run() must order the accesses
   for (std::size_t round = 1; round <= 500; ++round) {
     pool.run(values.size(), [&](std::size_t task, std::size_t) { values[task] += round; });
   }
   for (const std::size_t value : values) CHECK(value == 500 * 501 / 2);
 }
 
-TEST_CASE("a worker holds its number alone") {
+TEST_CASE("no two workers have the same number at once") {
   Pool pool(4);
   std::vector<std::size_t> per_worker(pool.size());
   pool.run(5000, [&](std::size_t, std::size_t worker) { ++per_worker[worker]; });
@@ -53,7 +52,7 @@ TEST_CASE("a worker holds its number alone") {
   CHECK(sum == 5000);
 }
 
-TEST_CASE("the exception of the lowest task that threw reaches the caller, and the pool goes on") {
+TEST_CASE("the exception of the lowest task reaches the caller, and the pool stays usable") {
   for (const std::size_t threads : {1U, 3U}) {
     CAPTURE(threads);
     Pool pool(threads);
@@ -67,7 +66,7 @@ TEST_CASE("the exception of the lowest task that threw reaches the caller, and t
     } catch (const std::runtime_error& error) {
       CHECK(std::string(error.what()) == "0");
     }
-    CHECK(begun <= threads);  // tasks not yet begun are left out
+    CHECK(begun <= threads);  // no task starts after an exception
     CHECK_THROWS_AS(pool.run(4, [](std::size_t, std::size_t) { throw std::bad_alloc(); }), std::bad_alloc);
     CHECK_THROWS_AS(pool.run(4,
                              [](std::size_t task, std::size_t) {
@@ -84,7 +83,7 @@ TEST_CASE("at least one thread is available") {
   CHECK(attnctl::available_threads() >= 1);
 }
 
-TEST_CASE("cpu.max is read as cores") {
+TEST_CASE("cpu.max is converted to cores") {
   struct Row {
     std::string_view text;
     std::optional<std::size_t> want;
@@ -106,7 +105,7 @@ TEST_CASE("cpu.max is read as cores") {
   }
 }
 
-TEST_CASE("the smallest quota of a group and those above it counts") {
+TEST_CASE("the smallest quota of a cgroup and its ancestors applies") {
   const attnctl::test::TempDir root;
   const auto write = [&](const std::string& group, const std::string& text) {
     std::filesystem::create_directories(root.path() / group);

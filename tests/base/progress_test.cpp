@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "base/progress_line.hpp"
 #include "support/run.hpp"
 
 using namespace attnctl;
@@ -20,7 +19,7 @@ TEST_CASE("the line of a progress bar") {
   CHECK(progress_line("none", 0, 0, 0, 79).ends_with("0/0"));
 }
 
-TEST_CASE("progress is shown and cleared when it is asked for, and not in pipes or when quiet") {
+TEST_CASE("a progress bar is drawn and cleared if requested, but not in pipes or with --quiet") {
   const std::string program = ATTNCTL_WRITE_FILE;
   const test::RunResult always = test::run_shell(program + " --progress always");
   CHECK(always.status == 0);

@@ -8,7 +8,7 @@
 namespace attnctl {
 namespace {
 
-TEST_CASE("the same seed gives the same numbers, streams differ") {
+TEST_CASE("equal seeds give equal numbers; other seeds and streams differ") {
   Random a(7);
   Random b(7);
   Random other_seed(8);
@@ -42,7 +42,7 @@ TEST_CASE("moments of the distributions") {
     square += x * x;
     fourth += x * x * x * x;
   }
-  // Five standard deviations of each mean.
+  // Within five standard deviations of each mean.
   CHECK(std::abs(uniform / count - 0.5) < 5 * 0.2887 / 1024);
   CHECK(std::abs(sum / count) < 5.0 / 1024);
   CHECK(std::abs(square / count - 1) < 5 * 1.4143 / 1024);

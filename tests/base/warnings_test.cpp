@@ -7,7 +7,7 @@
 
 using namespace attnctl;
 
-TEST_CASE("warnings are counted by code, in the order and with the message of their first occurrence") {
+TEST_CASE("warnings are counted by code and keep the order and message of the first occurrence") {
   Warnings warnings;
   CHECK(warnings.list().empty());
   warnings.add("b", "first b");

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "checkpoint/checkpoint.hpp"
-#include "formats/json/json_document.hpp"
+#include "formats/json/json_tree.hpp"
 #include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"

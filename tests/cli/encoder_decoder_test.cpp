@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "support/golden.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

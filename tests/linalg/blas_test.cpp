@@ -14,7 +14,7 @@
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
 #include "linalg/blas/kernel_choice.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
 #include "support/fault.hpp"
 #include "support/long_way.hpp"

@@ -1,5 +1,3 @@
-#include "linalg/eigen.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -10,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
 #include "support/long_way.hpp"
 
 namespace attnctl {
@@ -24,7 +22,7 @@ Dense matrix(std::size_t rows, std::initializer_list<double> values) {
   return result;
 }
 
-TEST_CASE("eigenvalues of matrices that are known") {
+TEST_CASE("eigenvalues of known matrices") {
   // The roots of z^3 = 1: the companion matrix of z^3 - 1.
   const Dense companion = matrix(3, {0, 0, 1, 1, 0, 0, 0, 1, 0});
   std::vector<std::complex<double>> values = eigenvalues(companion.view());
@@ -45,7 +43,7 @@ TEST_CASE("eigenvalues of matrices that are known") {
   CHECK(eigenvalues(Dense().view()).empty());
 }
 
-TEST_CASE("eigenvectors of a symmetric matrix are orthonormal and give it back") {
+TEST_CASE("eigenvectors of a symmetric matrix are orthonormal and reconstruct it") {
   const std::size_t n = 9;
   const Dense half = long_way::Normal(3).matrix(n, n);
   Dense a(n, n);
@@ -78,7 +76,7 @@ TEST_CASE("only square and finite matrices have eigenvalues") {
   CHECK_THROWS_WITH_AS((void)symmetric_eigen(std::as_const(bad).view()), doctest::Contains("row 1"), Error);
 }
 
-TEST_CASE("the triangle of a matrix has its Gram matrix") {
+TEST_CASE("R^T R equals the Gram matrix") {
   for (const auto& [rows, cols] : {std::pair<std::size_t, std::size_t>{7, 3}, {3, 7}, {4, 4}, {40, 35}}) {
     const Dense columns = long_way::Normal(rows).matrix(cols, rows);
     Dense scratch = columns;

@@ -12,8 +12,8 @@
 #include <doctest/doctest.h>
 
 #include "base/matrix_view.hpp"
-#include "linalg/aligned_room.hpp"
-#include "linalg/packed_matrix.hpp"
+#include "base/memory.hpp"
+#include "linalg/gemm.hpp"
 
 namespace attnctl {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using linalg::GemmKernels;
 using linalg::Product;
 
-/// A matrix between others' values, which stay.
+/// A matrix inside a larger buffer, whose other values must not change.
 struct Held {
   Held(std::size_t rows, std::size_t cols, std::size_t gap, std::uint32_t seed)
       : values(rows * (cols + gap) + 1), view(values.data() + 1, rows, cols, cols + gap) {
@@ -53,7 +53,7 @@ Product product_of(const Held& a, const Held& b, Held& c) {
           b.view.stride, c.view.data, c.view.stride, 1,           false};
 }
 
-/// A function of a set.
+/// A kernel of a set.
 struct Way {
   std::string_view set, rows;
   bool transposed = false;
@@ -73,11 +73,11 @@ std::vector<Way> ways() {
 }
 
 void multiply(const Way& way, const Product& product) {
-  linalg::AlignedRoom room;
-  way.function(product, room.take(linalg::gemm_room));
+  AlignedWorkspace room;
+  way.function(product, room.take(linalg::kGemmWorkspace));
 }
 
-/// The largest difference from sums in double, over what they may err by.
+/// Returns the largest difference from sums in double, relative to the error bound.
 double error_of(bool transposed, const Held& a, const Held& b, const Held& before, const Held& c, float alpha,
                 bool accumulate) {
   double worst = 0;
@@ -111,7 +111,7 @@ const std::vector<Extents>& extents() {
 
 }  // namespace
 
-TEST_CASE("products are those of the definition, in every set of kernels") {
+TEST_CASE("products equal their definition in every set of kernels") {
   for (const Way& way : ways()) {
     const bool transposed = way.transposed;
     for (const Extents& e : extents()) {
@@ -142,7 +142,7 @@ TEST_CASE("products are those of the definition, in every set of kernels") {
   }
 }
 
-TEST_CASE("an element of a product does not depend on how many rows and columns are made with it") {
+TEST_CASE("an element of a product does not depend on the number of rows and columns") {
   for (const Way& way : ways()) {
     const bool transposed = way.transposed;
     CAPTURE(way.set);
@@ -170,7 +170,7 @@ TEST_CASE("an element of a product does not depend on how many rows and columns 
   }
 }
 
-TEST_CASE("a value that is not finite stays in its row or column") {
+TEST_CASE("a NaN or infinity affects only its row or column") {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   for (const Way& way : ways()) {
     const bool transposed = way.transposed;
@@ -181,7 +181,7 @@ TEST_CASE("a value that is not finite stays in its row or column") {
     a.view(4, 36) = nan;
     (transposed ? b.view(70, 1) : b.view(1, 70)) = std::numeric_limits<float>::infinity();
     Held c(9, 71, 0, 10);
-    std::fill(c.values.begin(), c.values.end(), nan);  // what is overwritten is not read
+    std::fill(c.values.begin(), c.values.end(), nan);  // must not be read
     multiply(way, product_of(a, b, c));
     for (std::size_t i = 0; i < 9; ++i) {
       for (std::size_t j = 0; j < 71; ++j) {

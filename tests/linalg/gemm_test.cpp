@@ -17,7 +17,7 @@ using attnctl::MatrixView;
 
 namespace {
 
-/// A matrix inside a wider buffer: rows begin `stride` apart, what lies between must stay untouched.
+/// A matrix inside a wider buffer with the given stride. The values between the rows must not change.
 template <typename T>
 struct Strided {
   Strided(std::size_t rows, std::size_t cols, std::size_t gap, std::mt19937& random)
@@ -100,7 +100,7 @@ TEST_CASE_TEMPLATE("products of strided views equal plain loops", T, float, doub
   }
 }
 
-TEST_CASE_TEMPLATE("beta 0 overwrites what was there, NaN too", T, float, double) {
+TEST_CASE_TEMPLATE("beta 0 overwrites previous values, including NaN", T, float, double) {
   for (const Product<T>& product : products<T>()) {
     for (const std::size_t inner : {std::size_t{0}, std::size_t{2}}) {
       CAPTURE(product.name);
@@ -115,7 +115,7 @@ TEST_CASE_TEMPLATE("beta 0 overwrites what was there, NaN too", T, float, double
   }
 }
 
-TEST_CASE("a bias is added last, as a row to each row of the product") {
+TEST_CASE("a bias is added to each row of the product") {
   using Biased = void (*)(MatrixView<const float>, MatrixView<const float>, std::span<const float>,
                           MatrixView<float>, float);
   using Plain = void (*)(MatrixView<const float>, MatrixView<const float>, MatrixView<float>, float, float);
@@ -156,7 +156,7 @@ TEST_CASE("a bias is added last, as a row to each row of the product") {
                   std::logic_error);
 }
 
-TEST_CASE("shapes that do not fit are refused") {
+TEST_CASE("shapes that do not match throw") {
   std::vector<float> values(64);
   const MatrixView<float> c(values.data(), 2, 3);
   const MatrixView<const float> two_by_four(values.data(), 2, 4);
@@ -164,7 +164,7 @@ TEST_CASE("shapes that do not fit are refused") {
   CHECK_THROWS_AS(attnctl::gemm_nn(two_by_four, three_by_five, c), std::logic_error);
   CHECK_THROWS_AS(attnctl::gemm_nt(two_by_four, three_by_five, c), std::logic_error);
   CHECK_THROWS_AS(attnctl::gemm_tn(two_by_four, three_by_five, c), std::logic_error);
-  // An extent over the integers of BLAS, refused before anything is read.
+  // An extent beyond the integers of BLAS throws before any memory is read.
   const std::size_t huge = std::size_t{1} << 32U;
   CHECK_THROWS_AS(attnctl::gemm_nt({values.data(), 2, huge}, {values.data(), 3, huge}, c), std::logic_error);
 }

@@ -28,7 +28,8 @@ std::vector<const Kernels*> all_sets() {
   return sets;
 }
 
-/// Distance in units in the last place of the wanted float; below the smallest normal number, in its units.
+/// Returns the distance in units in the last place of the expected float; below the smallest normal number,
+/// in its units.
 double ulps(float got, double want) {
   const float rounded = static_cast<float>(want);
   if (std::isinf(rounded)) return got == rounded ? 0 : double{infinity};
@@ -38,7 +39,7 @@ double ulps(float got, double want) {
   return std::abs(double{got} - want) / (power_of_two ? 2 * unit : unit);
 }
 
-/// Every 2,039th float of [low, high]: all exponents, many mantissas.
+/// Returns every 2,039th float of [low, high]: all exponents, many mantissas.
 std::vector<float> floats_of(float low, float high) {
   std::vector<float> values;
   for (std::uint64_t bits = 0; bits <= 0xFFFFFFFFU; bits += 2039) {
@@ -61,17 +62,17 @@ const std::vector<std::size_t> lengths{1,  2,  3,  4,  7,   8,    15,   16,   17
 
 }  // namespace
 
-TEST_CASE("the best set is one of those with a name, and unknown names have none") {
+TEST_CASE("the best set has a name, and unknown names return null") {
   CHECK_FALSE(all_sets().empty());
   CHECK(attnctl::kernels_named(attnctl::kernels().name) == &attnctl::kernels());
   CHECK(attnctl::kernels_named("mmx") == nullptr);
 }
 
-TEST_CASE("exp, seen through a softmax of two, is within 2 ulp over its whole range") {
+TEST_CASE("exp, measured through a softmax of two scores, is within 2 ulp over its whole range") {
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);
     double worst = 0;
-    // softmax(0, x) = (1, e^x) / (1 + e^x): for x below -20 the sum is 1 and the second weight e^x itself.
+    // softmax(0, x) = (1, e^x) / (1 + e^x): for x below -20 the sum is 1 and the second weight is e^x.
     for (const float x : floats_of(-2000.0F, -20.0F)) {
       std::vector<float> row{0, x};
       set->softmax(row, row);
@@ -108,7 +109,7 @@ TEST_CASE("softmax equals its definition in double for every length") {
         }
         CHECK(worst <= 3e-7);
         CHECK(std::abs(sum - 1) <= 1e-6);
-        CHECK(pattern[n] == 7.0F);  // what lies behind the row stays
+        CHECK(pattern[n] == 7.0F);  // values after the row must not change
       }
     }
   }
@@ -174,7 +175,7 @@ const std::vector<ActivationRow> activations{
 
 }  // namespace
 
-TEST_CASE("activations are within their units of their definitions over all floats") {
+TEST_CASE("activations are within their error bounds over all floats") {
   constexpr float most = std::numeric_limits<float>::max();
   const std::vector<float> inputs = floats_of(-most, most);
   for (const ActivationRow& row : activations) {
@@ -217,7 +218,7 @@ TEST_CASE("activations of zeros, infinities and NaN") {
   }
 }
 
-TEST_CASE("an element's activation depends on no other element, nor on its place") {
+TEST_CASE("the activation of an element depends only on its value") {
   std::vector<float> inputs = normal_values(200, 3, 9);
   for (std::size_t i = 0; i < inputs.size(); i += 7) inputs[i] *= 40;
   for (const Kernels* set : all_sets()) {
@@ -278,7 +279,7 @@ TEST_CASE("norms equal their definitions in double for every length") {
   }
 }
 
-TEST_CASE("a norm of equal values is its bias, however small eps is") {
+TEST_CASE("the norm of equal values is the bias for any eps") {
   for (const Kernels* set : all_sets()) {
     for (const float value : {0.0F, 0.1F, -3.3333F, 1e6F}) {
       CAPTURE(set->name);
@@ -295,7 +296,7 @@ TEST_CASE("a norm of equal values is its bias, however small eps is") {
   }
 }
 
-TEST_CASE("a NaN in a norm's row stays in sight") {
+TEST_CASE("a NaN in a row makes its norm NaN") {
   for (const Kernels* set : all_sets()) {
     std::vector<float> x(20, 1.0F);
     x[13] = not_a_number;
@@ -307,7 +308,7 @@ TEST_CASE("a NaN in a norm's row stays in sight") {
   }
 }
 
-TEST_CASE("sums and products by element") {
+TEST_CASE("elementwise sums and products") {
   for (const Kernels* set : all_sets()) {
     for (const std::size_t n : lengths) {
       const std::vector<float> x = normal_values(n, 1, 6);
@@ -343,7 +344,7 @@ TEST_CASE("sum of x ln x") {
   }
 }
 
-TEST_CASE("x ln x of single numbers, over all significands and where parts of them meet") {
+TEST_CASE("x ln x of single numbers, for all significands and at the borders of table parts") {
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);
     double worst = 0;
@@ -369,7 +370,7 @@ TEST_CASE("x ln x of single numbers, over all significands and where parts of th
   }
 }
 
-TEST_CASE("numbers that are not finite are found wherever they are") {
+TEST_CASE("all_finite finds NaN and infinity at every position") {
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);
     for (const std::size_t n : lengths) {

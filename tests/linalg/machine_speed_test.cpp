@@ -8,7 +8,7 @@
 namespace attnctl {
 namespace {
 
-TEST_CASE("the machine's speed is a positive number for any shape and number of workers") {
+TEST_CASE("the measured speed is positive for any shape and number of workers") {
   for (const std::size_t threads : {std::size_t{1}, std::size_t{3}}) {
     CAPTURE(threads);
     Pool pool(threads);

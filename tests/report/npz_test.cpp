@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/pool.hpp"
+#include "formats/zip/zip_records.hpp"
 #include "report/npz/checksum.hpp"
 #include "support/temp_dir.hpp"
 #include "support/zip_reader.hpp"

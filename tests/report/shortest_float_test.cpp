@@ -13,7 +13,7 @@
 
 #include <doctest/doctest.h>
 
-using attnctl::shortest_float_room;
+using attnctl::kShortestFloatSpace;
 using attnctl::write_shortest_float;
 
 namespace {
@@ -27,13 +27,13 @@ constexpr std::uint32_t sign_bit = 0x80000000;
 bool is_as_to_chars(std::uint32_t bits) {
   const auto value = std::bit_cast<float>(bits);
   constexpr int canary = 8;
-  char text[shortest_float_room + canary];
+  char text[kShortestFloatSpace + canary];
   std::fill(std::begin(text), std::end(text), '#');
   const char* end = write_shortest_float(text, value);
   char want[64];
   const char* want_end = std::to_chars(want, want + sizeof want, value).ptr;
   return std::string_view(text, end) == std::string_view(want, want_end) &&
-         std::string_view(text + shortest_float_room, canary) == "########";
+         std::string_view(text + kShortestFloatSpace, canary) == "########";
 }
 
 void require_as_to_chars(std::uint32_t bits) {

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "base/files/content_hash.hpp"
+#include "base/hash.hpp"
 #include "base/random.hpp"
 #include "study/state/state_io.hpp"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/checked.hpp"
-#include "formats/json/json_document.hpp"
+#include "formats/json/json_tree.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {

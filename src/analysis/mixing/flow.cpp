@@ -10,20 +10,12 @@
 #include "analysis/mixing/layered_network.hpp"
 #include "analysis/weights/layer_fusion.hpp"
 #include "base/error.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {
 namespace {
 
 constexpr double unit = 0x1.0p-50;
-
-bool all_finite(std::span<const OwnedMatrix<double>> layers) {
-  for (const OwnedMatrix<double>& layer : layers) {
-    for (const double value : layer.values()) {
-      if (!std::isfinite(value)) return false;
-    }
-  }
-  return true;
-}
 
 std::vector<OwnedMatrix<std::int64_t>> in_units(std::span<const OwnedMatrix<double>> layers) {
   std::vector<OwnedMatrix<std::int64_t>> result;
@@ -49,7 +41,8 @@ OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
                                   std::span<const std::size_t> from, Pool& pool) {
   const std::size_t n = layers.front().rows();
   OwnedMatrix<double> flows(from.size(), n);
-  if (!all_finite(layers)) {
+  const auto is_finite = [](const OwnedMatrix<double>& layer) { return all_finite(layer.values()); };
+  if (!std::ranges::all_of(layers, is_finite)) {
     std::ranges::fill(flows.values(), std::numeric_limits<double>::quiet_NaN());
     return flows;
   }

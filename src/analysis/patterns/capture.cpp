@@ -9,7 +9,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/fresh_memory.hpp"
+#include "base/memory.hpp"
 #include "base/undefined.hpp"
 #include "forward/sides.hpp"
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "linalg/eigen.hpp"
+#include "linalg/decompositions.hpp"
 
 namespace attnctl {
 namespace {

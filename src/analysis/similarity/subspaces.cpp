@@ -10,8 +10,9 @@
 
 #include "analysis/weights/ranks.hpp"
 #include "base/undefined.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {
 namespace {
@@ -50,10 +51,6 @@ std::optional<Work> collect(const Model& model, const Selection& selection, Proj
     work.slice_of_head.push_back(entry->second);
   }
   return work;
-}
-
-bool all_finite(std::span<const double> values) {
-  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
 }
 
 /// Spectrum, and where it will be compared the basis: of W = W I the left singular vectors.

@@ -10,8 +10,9 @@
 #include "analysis/weights/circuit.hpp"
 #include "base/random.hpp"
 #include "base/undefined.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {
 namespace {
@@ -22,14 +23,10 @@ OwnedMatrix<double> columns_of(const CircuitFactor& factor, std::size_t head) {
   return columns;
 }
 
-bool all_finite(const OwnedMatrix<double>& matrix) {
-  return std::ranges::all_of(matrix.values(), [](double value) { return std::isfinite(value); });
-}
-
 /// A matrix A B^T as far as products on the side of B see it: R B^T [r, dimension of b], where A = Q R, over
 /// its norm. Both are given by columns; a is overwritten. Empty: the matrix is zero or not finite.
 OwnedMatrix<float> half_of(OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
-  if (!all_finite(a) || !all_finite(b)) return {};
+  if (!all_finite(a.values()) || !all_finite(b.values())) return {};
   const OwnedMatrix<double> triangle = triangle_of(a.view());
   OwnedMatrix<double> half(triangle.cols(), b.cols());
   gemm_tn(triangle.view(), b.view(), half.view());

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "analysis/weights/circuit.hpp"
-#include "linalg/eigen.hpp"
+#include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
 
 namespace attnctl {

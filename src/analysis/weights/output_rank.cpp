@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "analysis/mixing/layer_writes.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
 
 namespace attnctl {

@@ -14,7 +14,8 @@
 #include <fmt/format.h>
 
 #include "analysis/weights/ranks.hpp"
-#include "linalg/factor.hpp"
+#include "linalg/decompositions.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {
 namespace {
@@ -66,12 +67,6 @@ CircuitWork collect(const Model& model, const Selection& selection, Circuit circ
     work.source_of_head.push_back(entry->second);
   }
   return work;
-}
-
-bool all_finite(std::span<const double> values) {
-  bool finite = true;  // no early end: a plain loop of comparisons becomes one of vectors
-  for (const double value : values) finite &= std::abs(value) <= std::numeric_limits<double>::max();
-  return finite;
 }
 
 MatrixView<double> read(const CircuitFactor& factor, std::size_t head, OwnedMatrix<double>& buffer) {

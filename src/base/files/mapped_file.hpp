@@ -3,21 +3,23 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 
 namespace attnctl {
 
-/// A regular file mapped read-only. When the file is cut, or cannot be read, while it is mapped, reading
-/// gives zeros instead of SIGBUS and check() throws: nothing that was computed from it may be written
-/// afterwards.
+/// A regular file that is mapped read-only. If the file is truncated or a disk error occurs while it is
+/// mapped, reads return zeros instead of raising SIGBUS, and check() throws. Call check() before writing
+/// anything that was computed from the file.
 class MappedFile {
  public:
-  /// Throws Error: `absent` where the path does not exist or is no regular file (FIFO, directory, device), so
-  /// that a file which a layout requires is bad_input and one that the user named is environment; environment
-  /// where it cannot be opened or mapped.
+  /// Throws Error: `absent` if the path does not exist or is not a regular file, environment if it cannot be
+  /// opened or mapped. `absent` is bad_input for a file that a layout requires, and environment for a path
+  /// that the user gave.
   explicit MappedFile(const std::filesystem::path& path, Status absent = Status::environment);
   ~MappedFile();
   MappedFile(MappedFile&&) noexcept;
@@ -26,12 +28,12 @@ class MappedFile {
   [[nodiscard]] std::span<const std::byte> bytes() const;
   [[nodiscard]] const std::string& path() const;
 
-  /// Lets go of the memory behind a part of bytes(), and behind up to 64 KiB beside it; it is read from the
-  /// file again where it is needed again.
+  /// Releases the memory of a part of bytes() and of up to 64 KiB next to it. Later reads fetch it from the
+  /// file again.
   void forget(std::span<const std::byte> part) const;
 
-  /// Throws Error(bad_input) when the file was cut or changed its length since it was opened,
-  /// Error(environment) on a read error.
+  /// Throws Error: bad_input if the length of the file changed since it was opened, environment after a read
+  /// error.
   void check() const;
 
  private:
@@ -40,16 +42,27 @@ class MappedFile {
   std::unique_ptr<State> state_;
 };
 
-/// check() of every file that is mapped now; called before an output is committed.
+/// Calls check() for every file that is mapped now. OutputFile::commit() calls it.
 void check_mapped_files();
 
-/// The whole of a small regular file (config, vocabulary), read with EINTR and short reads handled. Throws
-/// Error: `absent` as for MappedFile, environment where it cannot be read, bad_input where it is longer than
-/// `limit` bytes.
-[[nodiscard]] std::string read_file(const std::filesystem::path& path, std::size_t limit,
-                                    Status absent = Status::environment);
+/// The bytes of a file with its name: a mapped file, or memory that outlives this object, for tests and
+/// fuzzers.
+class FileBytes {
+ public:
+  explicit FileBytes(MappedFile file);
+  FileBytes(std::string_view name, std::span<const std::byte> memory);
 
-/// The same for an open descriptor, such as standard input; `name` is for errors.
-[[nodiscard]] std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
+  /// The escaped name, for errors. Its address stays valid when this object is moved.
+  [[nodiscard]] const std::string& name() const { return *name_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] std::string_view text() const;
+  /// Calls MappedFile::forget() if the bytes are mapped.
+  void forget(std::span<const std::byte> part) const;
+
+ private:
+  std::optional<MappedFile> file_;
+  std::unique_ptr<const std::string> name_;
+  std::span<const std::byte> bytes_;
+};
 
 }  // namespace attnctl

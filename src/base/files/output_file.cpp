@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdio>
 #include <fcntl.h>
+#include <optional>
 #include <poll.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -15,18 +18,163 @@
 #include <climits>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
 #include "base/files/output_target.hpp"
-#include "base/files/temporaries.hpp"
 #include "base/interrupt.hpp"
 
 namespace attnctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kBufferSize = std::size_t{1} << 16U;
+
+/// An opened output: a temporary file next to the file that it will replace, or a descriptor that is written
+/// in place.
+struct OutputTarget {
+  int descriptor = -1;
+  bool in_place = true;
+  std::string temporary;  // the path of the temporary file
+  std::string path;       // the path that it replaces, with symlinks followed
+  bool replaces = false;  // a file exists at `path`, with this mode and owner
+  mode_t mode = 0;
+  uid_t owner = 0;
+  gid_t group = 0;
+};
+
+/// Returns the descriptor that a path names: 1 for "-" and /dev/stdout, N for /dev/fd/N.
+std::optional<int> named_descriptor(std::string_view path) {
+  if (path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!path.starts_with(folder)) continue;
+    const auto number = parse_number(path.substr(folder.size()));
+    if (number && *number <= INT_MAX) return static_cast<int>(*number);
+  }
+  return std::nullopt;
+}
+
+/// Follows symlinks of the last path component, even if the final file does not exist yet.
+fs::path follow_links(fs::path path, const std::string& name) {
+  constexpr int kMaxLinks = 40;  // the limit of Linux
+  for (int i = 0; i < kMaxLinks; ++i) {
+    std::error_code error;
+    const fs::path next = fs::read_symlink(path, error);
+    if (error) return path;
+    path = path.parent_path() / next;
+  }
+  fail_with_errno(name, "open", ELOOP);
+}
+
+int open_in_place(const fs::path& path, const std::string& name) {
+  while (true) {
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (descriptor >= 0) return descriptor;
+    if (errno != EINTR) fail_with_errno(name, "open", errno);
+    throw_if_interrupted();
+  }
+}
+
+std::string random_suffix() {
+  std::uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
+    bits = static_cast<std::uint64_t>(::getpid());
+  }
+  return fmt::format("{:012x}", bits >> 16U);
+}
+
+/// Creates a hidden temporary file in the folder of target.path.
+void open_temporary(OutputTarget& target, const std::string& name) {
+  const fs::path folder = fs::path(target.path).parent_path();
+  const mode_t mode = target.replaces ? 0600 : 0666;  // copy_mode() sets the mode of a replaced file
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    target.temporary = (folder / (".attnctl-" + random_suffix())).string();
+    target.descriptor = ::open(target.temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (target.descriptor >= 0) return;
+    if (errno != EEXIST && errno != EINTR) break;
+  }
+  fail_with_errno(name, "create a file next to it", errno);
+}
+
+/// Opens an output; "-" is standard output. `name` is the path for messages. Throws Error(environment).
+OutputTarget open_target(const fs::path& path, const std::string& name) {
+  OutputTarget target;
+  if (path.empty()) fail(Status::environment, "the output path is empty: give a file, or - for stdout");
+  if (const auto descriptor = named_descriptor(path.native())) {
+    target.descriptor = ::fcntl(*descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (target.descriptor < 0) fail_with_errno(name, "open", errno);
+    return target;
+  }
+  target.path = follow_links(path, name).string();
+  struct stat found {};
+  if (::stat(target.path.c_str(), &found) == 0) {
+    if (S_ISDIR(found.st_mode))
+      fail(Status::environment, "{}: is a directory: give the path of a file", name);
+    if (!S_ISREG(found.st_mode)) {
+      target.descriptor = open_in_place(target.path, name);
+      return target;
+    }
+    if (::access(target.path.c_str(), W_OK) != 0) fail_with_errno(name, "replace", errno);
+    target.replaces = true;
+    target.mode = found.st_mode & 07777U;
+    target.owner = found.st_uid;
+    target.group = found.st_gid;
+  } else if (errno != ENOENT || path.native().ends_with('/')) {
+    fail_with_errno(name, "open", errno);
+  }
+  target.in_place = false;
+  open_temporary(target, name);
+  return target;
+}
+
+/// Returns the number of bytes to write at once: whole lines that a pipe takes atomically (PIPE_BUF), or one
+/// longer line.
+std::size_t lines_at_once(std::string_view lines) {
+  if (lines.size() <= PIPE_BUF) return lines.size();
+  const std::size_t last = lines.rfind('\n', PIPE_BUF - 1);
+  return 1 + (last != std::string_view::npos ? last : lines.find('\n', PIPE_BUF));
+}
+
+/// Waits on a descriptor that is non-blocking because another process made it so.
+void wait_until_writable(int descriptor) {
+  pollfd polled{descriptor, POLLOUT, 0};
+  ::poll(&polled, 1, -1);  // the next write() reports errors
+}
+
+}  // namespace
+
+void fail_with_errno(const std::string& name, const char* what, int error) {
+  fail(Status::environment, "{}: cannot {}: {}", name, what, std::generic_category().message(error));
+}
+
+fs::path output_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path whole =
+      fs::weakly_canonical(fs::absolute(follow_links(path, escaped(path.native()))), error);
+  const fs::path& found = error ? path : whole;
+  return found.has_filename() ? found : found.parent_path();
+}
+
+fs::path make_temporary_folder(const fs::path& parent) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    fs::path folder = parent / (".attnctl-" + random_suffix());
+    if (::mkdir(folder.c_str(), 0777) == 0) return folder;
+    if (errno != EEXIST) break;
+  }
+  return {};
+}
+
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  [[maybe_unused]] const int ignored = ::fsync(descriptor);
+  ::close(descriptor);
+}
 
 struct OutputFile::State {
   std::string name;
   OutputTarget target;
-  std::size_t remembered = Temporaries::none;
-  std::uint64_t flushed = 0;  // where the buffer's first byte goes
+  std::size_t remembered = Temporaries::kNone;
+  std::uint64_t flushed = 0;  // the offset of the buffer in the file
   std::vector<char> buffer;
   bool committed = false;
   bool whole_lines = false;
@@ -45,29 +193,10 @@ struct OutputFile::State {
   void replace();
 };
 
-namespace {
-
-constexpr std::size_t buffer_size = std::size_t{1} << 16U;
-
-/// How much of the lines goes out at once: what a pipe takes wholly or not at all, or one longer line.
-std::size_t lines_at_once(std::string_view lines) {
-  if (lines.size() <= PIPE_BUF) return lines.size();
-  const std::size_t last = lines.rfind('\n', PIPE_BUF - 1);
-  return 1 + (last != std::string_view::npos ? last : lines.find('\n', PIPE_BUF));
-}
-
-/// For a descriptor that somebody else made non-blocking.
-void wait_until_writable(int descriptor) {
-  pollfd polled{descriptor, POLLOUT, 0};
-  ::poll(&polled, 1, -1);  // whatever it says, the next write says it better
-}
-
-}  // namespace
-
-// After the delegated constructor the destructor cleans up whatever this body opened before it threw.
+// Delegates to State(), so that the destructor runs if this body throws.
 OutputFile::State::State(const std::filesystem::path& path) : State() {
   name = path == "-" ? "standard output" : escaped(path.native());
-  buffer.reserve(buffer_size);
+  buffer.reserve(kBufferSize);
   target = open_target(path, name);
   if (!target.in_place) remembered = Temporaries::add(target.temporary);
 }
@@ -106,7 +235,7 @@ void OutputFile::State::flush() {
   buffer.clear();
 }
 
-/// Hands on what is buffered up to the last end of a line.
+/// Writes the buffered text up to the last newline.
 void OutputFile::State::flush_lines() {
   std::string_view lines(buffer.data(), buffer.size());
   lines = lines.substr(0, lines.rfind('\n') + 1);
@@ -122,7 +251,7 @@ void OutputFile::State::flush_lines() {
 
 void OutputFile::State::copy_mode() const {
   if (!target.replaces) return;
-  // Only root may give files away; for others the new file is simply theirs.
+  // Only root may change the owner; otherwise the new file belongs to the user.
   [[maybe_unused]] const int ignored = ::fchown(target.descriptor, target.owner, target.group);
   if (::fchmod(target.descriptor, target.mode) != 0) fail_with_errno(name, "keep the file's mode", errno);
 }
@@ -160,8 +289,8 @@ void OutputFile::write(std::string_view text) {
     state.buffer.insert(state.buffer.end(), text.begin(), text.end());
     return state.flush_lines();
   }
-  if (state.buffer.size() + text.size() > buffer_size) state.flush();
-  if (text.size() >= buffer_size) {
+  if (state.buffer.size() + text.size() > kBufferSize) state.flush();
+  if (text.size() >= kBufferSize) {
     state.put(state.flushed, text.data(), text.size());
     state.flushed += text.size();
   } else {

@@ -10,12 +10,11 @@
 
 namespace attnctl {
 
-/// Where results go. A regular file is written to a temporary beside it and replaces it at commit() (fsync,
-/// then rename; a symlink is followed and its target replaced, mode kept); without commit() the old file is
-/// untouched and no temporary stays, also on interrupt. A device, FIFO, standard output ("-") or a descriptor
-/// of this process (/dev/stdout, /dev/fd/N) is written in place. EPIPE while writing throws BrokenPipe, which
-/// the program ends on quietly with status 0; an interrupt throws Error(interrupted); every other failure,
-/// close and fsync included, throws Error(environment).
+/// An output of results. A regular file is written to a temporary file next to it, which replaces it at
+/// commit() (fsync, then rename; symlinks are followed; the mode is kept). Without commit(), and after an
+/// interrupt, the old file is unchanged and the temporary file is removed. A device, a FIFO, standard output
+/// ("-") and a descriptor of this process (/dev/stdout, /dev/fd/N) are written in place. A write throws
+/// BrokenPipe on EPIPE, Error(interrupted) on an interrupt and Error(environment) on every other failure.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);  // "-": standard output
@@ -26,26 +25,25 @@ class OutputFile {
   void write(std::string_view text);
   void write(std::span<const std::byte> bytes);
 
-  /// From now on an output in place (a pipe, say) gets each line as soon as it is complete, and not in parts:
-  /// whenever the process ends, lines of up to PIPE_BUF bytes are there wholly or not at all. A longer line
-  /// is handed on in parts once it fills the buffer. A regular file appears whole anyway.
+  /// From now on writes each line to an in-place output, such as a pipe, once it is complete. Lines of
+  /// up to PIPE_BUF bytes are written atomically.
   void write_whole_lines();
 
-  /// True where write_at works: a regular file.
+  /// Returns true if write_at() and seek() work: for a regular file.
   [[nodiscard]] bool seekable() const;
-  /// Writes at an absolute offset; safe from several threads on disjoint ranges. Does not move position().
+  /// Writes at an absolute offset and does not move position(). Thread-safe on disjoint ranges.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
-  /// Where the next write() goes: the bytes written so far, unless seek() moved it.
+  /// Returns the offset of the next write().
   [[nodiscard]] std::uint64_t position() const;
-  /// Moves the place of the next write(), for seekable outputs.
+  /// Sets the offset of the next write() of a seekable output.
   void seek(std::uint64_t offset);
 
-  /// The path as it was given, escaped, for messages.
+  /// The escaped path, for messages.
   [[nodiscard]] const std::string& name() const;
 
-  /// Makes the output final; nothing may be written afterwards. Throws where a file that the results were
-  /// computed from changed meanwhile (check_mapped_files).
+  /// Makes the output final. Nothing may be written afterwards. Throws if a mapped input file changed
+  /// (check_mapped_files).
   void commit();
 
  private:
@@ -53,7 +51,7 @@ class OutputFile {
   std::unique_ptr<State> state_;
 };
 
-/// The reader of a pipe went away: not a failure.
+/// Thrown if the reader of a pipe has closed it. The program then ends with status 0.
 struct BrokenPipe {};
 
 }  // namespace attnctl

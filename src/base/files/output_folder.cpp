@@ -12,7 +12,6 @@
 
 #include "base/error.hpp"
 #include "base/files/output_target.hpp"
-#include "base/files/temporaries.hpp"
 #include "base/interrupt.hpp"
 
 namespace attnctl {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
-#include "base/files/file_bytes.hpp"
+#include "base/files/mapped_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/gguf/ggml_types.hpp"
 #include "checkpoint/gguf/gguf_metadata.hpp"

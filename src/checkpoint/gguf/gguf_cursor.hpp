@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "base/files/file_bytes.hpp"
+#include "base/files/mapped_file.hpp"
 
 namespace attnctl {
 

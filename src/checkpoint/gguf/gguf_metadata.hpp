@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/files/file_bytes.hpp"
+#include "base/files/mapped_file.hpp"
 
 namespace attnctl {
 

@@ -63,7 +63,7 @@ class NpyFile final : public Checkpoint {
   [[nodiscard]] std::span<const TensorInfo> tensors() const override { return {&info_, 1}; }
 
   [[nodiscard]] TensorView tensor(std::size_t /*index*/) override {
-    if (is_plain(header_)) return {info_.dtype, info_.shape, data_};
+    if (header_.is_plain()) return {info_.dtype, info_.shape, data_};
     if (plain_.size() != data_.size()) plain_ = to_plain(header_, data_);
     return {info_.dtype, info_.shape, plain_};
   }
@@ -74,11 +74,11 @@ class NpyFile final : public Checkpoint {
   }
 
   void forget(std::size_t /*index*/, std::span<const std::byte> part) override {
-    if (is_plain(header_)) file_.forget(part);
+    if (header_.is_plain()) file_.forget(part);
   }
 
   [[nodiscard]] std::uint64_t copied_bytes(std::size_t /*index*/) const override {
-    return is_plain(header_) ? 0 : 2 * std::uint64_t{data_.size()};
+    return header_.is_plain() ? 0 : 2 * std::uint64_t{data_.size()};
   }
 
  private:
@@ -90,12 +90,6 @@ class NpyFile final : public Checkpoint {
 };
 
 }  // namespace
-
-bool is_plain(const NpyHeader& header) {
-  const auto long_axes =
-      std::count_if(header.shape.begin(), header.shape.end(), [](std::size_t extent) { return extent != 1; });
-  return !header.big_endian && (!header.fortran || long_axes < 2);
-}
 
 std::vector<std::byte> to_plain(const NpyHeader& header, std::span<const std::byte> data) {
   std::vector<std::byte> plain(header.data_size);

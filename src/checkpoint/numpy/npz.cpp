@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "checkpoint/numpy/npy.hpp"
-#include "formats/zip/zip.hpp"
+#include "formats/zip/zip_reader.hpp"
 
 namespace attnctl {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kExtension = ".npy";
 
 struct Array {
-  ZipMember member;
+  StoredMember member;
   NpyHeader header;
   bool ready = false;               // data were checked, and converted where they have to be
   std::vector<std::byte> buffer;    // unpacked or converted, else empty
@@ -21,7 +21,7 @@ struct Array {
 };
 
 /// Reads the header alone: a member that is packed is unpacked no further.
-NpyHeader member_header(const FileBytes& file, const ZipMember& member) {
+NpyHeader member_header(const FileBytes& file, const StoredMember& member) {
   const std::string where = at_member(file, member);
   std::string first;
   if (!member.deflated) {
@@ -87,13 +87,13 @@ class NpzFile final : public Checkpoint {
   [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
     const Array& array = arrays_.at(index);
     const std::uint64_t unpacked = array.member.deflated ? array.member.data.size() + array.member.size : 0;
-    return is_plain(array.header) ? unpacked : unpacked + 2 * std::uint64_t{array.member.size};
+    return array.header.is_plain() ? unpacked : unpacked + 2 * std::uint64_t{array.member.size};
   }
 
  private:
   void load(Array& array) {
     array.data = unpack(file_, array.member, array.buffer).subspan(array.header.data_begin);
-    if (!is_plain(array.header)) {
+    if (!array.header.is_plain()) {
       array.buffer = to_plain(array.header, array.data);
       array.data = array.buffer;
     }
@@ -109,7 +109,7 @@ class NpzFile final : public Checkpoint {
 
 std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
   std::vector<Array> arrays;
-  for (ZipMember& member : read_zip_directory(file)) {
+  for (StoredMember& member : read_zip_directory(file)) {
     if (!member.name.ends_with(kExtension)) {
       warnings.add("ignored_member", at_member(file, member) + " is no NPY array");
       continue;

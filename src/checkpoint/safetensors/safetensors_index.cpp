@@ -9,8 +9,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/files/plain_path.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "formats/json/json_events.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "formats/json/json_events.hpp"
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 #include "checkpoint/torch/unpickler.hpp"
 
 namespace attnctl {

@@ -10,8 +10,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/shown.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "checkpoint/torch/strided.hpp"
 #include "checkpoint/torch/torch_layout.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {
@@ -46,7 +46,7 @@ std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& st
 class Archive {
  public:
   explicit Archive(const FileBytes& file) : file_(file), members_(read_zip_directory(file)) {
-    for (const ZipMember& member : members_) {
+    for (const StoredMember& member : members_) {
       if (!member.name.ends_with(kObjects)) continue;
       const std::string folder = member.name.substr(0, member.name.size() - kObjects.size());
       if (folder.find('/') != std::string::npos) continue;
@@ -69,7 +69,7 @@ class Archive {
   [[nodiscard]] TorchLayout read() {
     TorchLayout layout;
     layout.big_endian = is_big_endian();
-    const ZipMember& objects = member("data.pkl");
+    const StoredMember& objects = member("data.pkl");
     std::vector<std::byte> unused;  // it is stored
     layout.pickle = std::make_unique<Pickle>(
         Pickle::Source{at_member(file_, objects), text_of(unpack(file_, objects, unused)), 0});
@@ -80,7 +80,7 @@ class Archive {
     }
     for (const PickleStorage& storage : pickle.storages()) {
       check_key(pickle, storage.key);
-      const ZipMember& data = member("data/" + std::string(storage.key));
+      const StoredMember& data = member("data/" + std::string(storage.key));
       layout.storages.push_back(view_of(pickle, storage, data.data));
       layout.members.push_back(static_cast<std::size_t>(&data - members_.data()));
     }
@@ -89,17 +89,17 @@ class Archive {
   }
 
  private:
-  using Found = std::vector<ZipMember>::const_iterator;
+  using Found = std::vector<StoredMember>::const_iterator;
 
   [[nodiscard]] Found find(std::string_view name) const {
     const std::string whole = fmt::format("{}/{}", folder_, name);
     const auto found =
         std::lower_bound(members_.begin(), members_.end(), whole,
-                         [](const ZipMember& each, const std::string& want) { return each.name < want; });
+                         [](const StoredMember& each, const std::string& want) { return each.name < want; });
     return found != members_.end() && found->name == whole ? found : members_.end();
   }
 
-  [[nodiscard]] const ZipMember& member(std::string_view name) const {
+  [[nodiscard]] const StoredMember& member(std::string_view name) const {
     const Found found = find(name);
     if (found == members_.end()) {
       fail(Status::bad_input, "{}: member {} is missing, need it for the checkpoint", file_.name(),
@@ -114,7 +114,7 @@ class Archive {
 
   [[nodiscard]] bool is_big_endian() const {
     if (find("byteorder") == members_.end()) return false;
-    const ZipMember& record = member("byteorder");
+    const StoredMember& record = member("byteorder");
     const std::string_view order = text_of(record.data);
     if (order != "little" && order != "big") {
       fail(Status::bad_input, "{}: got {}, need little or big", at_member(file_, record), in_quotes(order));
@@ -129,7 +129,7 @@ class Archive {
   }
 
   const FileBytes& file_;
-  std::vector<ZipMember> members_;
+  std::vector<StoredMember> members_;
   std::string folder_;
 };
 

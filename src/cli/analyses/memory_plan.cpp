@@ -4,15 +4,15 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/memory_use.hpp"
+#include "base/memory.hpp"
 
 namespace attnctl::cli {
 namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
 
-/// What the rest of the program takes: code that is not yet in memory, including the BLAS library, the writers'
-/// buffers, small things.
+/// What the rest of the program takes: code that is not yet in memory, including the BLAS library, the
+/// writers' buffers, small things.
 constexpr std::uint64_t program_bytes = 20 * mebibyte;
 
 /// From one run to the next the measured part differs by less than this.

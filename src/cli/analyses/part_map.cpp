@@ -26,17 +26,13 @@ constexpr std::array<std::string_view, 6> kSimilarities = {"qk", "ov", "w_q", "w
 /// Names of --similarity, in the order of the table above.
 std::vector<std::string_view> parse_similarities(std::string_view list) {
   std::vector<std::string_view> wanted;
-  while (true) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    const std::string_view word = list.substr(0, end);
+  for (const std::string_view word : split(list, ',')) {
     const auto* found = std::ranges::find(kSimilarities, word);
     if (found == kSimilarities.end()) {
       fail(Status::usage, "--similarity: unsupported \"{}\"; known: {}", escaped(word),
            fmt::join(kSimilarities, ", "));
     }
     if (std::ranges::find(wanted, word) == wanted.end()) wanted.push_back(*found);
-    if (end == list.size()) break;
-    list.remove_prefix(end + 1);
   }
   std::ranges::sort(wanted, {}, [](std::string_view name) { return std::ranges::find(kSimilarities, name); });
   return wanted;

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
+#include "base/text.hpp"
 #include "cli/analyses/show.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/analysis_request.hpp"
@@ -21,16 +21,13 @@ void parse_output_ranks(const std::string& list, AnalysisRequest& request) {
   request.output_rank = list != "none";
   request.output_ranks.clear();
   if (!request.output_rank) return;
-  std::size_t first = 0;
-  while (first <= list.size()) {
-    const std::size_t last = std::min(list.find(',', first), list.size());
-    const auto rank = parse_number(std::string_view(list).substr(first, last - first));
+  for (const std::string_view word : split(list, ',')) {
+    const auto rank = parse_number(word);
     if (!rank || *rank == 0) {
       fail(Status::usage, "--output-rank: \"{}\" is not a list of ranks from 1 on, nor \"none\"",
            escaped(list));
     }
     request.output_ranks.push_back(*rank);
-    first = last + 1;
   }
 }
 

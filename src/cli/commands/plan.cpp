@@ -8,7 +8,8 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
-#include "base/memory_use.hpp"
+#include "base/files/output_file.hpp"
+#include "base/memory.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/peak_memory.hpp"
 #include "cli/options/study_options.hpp"

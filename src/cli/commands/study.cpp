@@ -11,9 +11,9 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
-#include "base/files/content_hash.hpp"
 #include "base/files/output_file.hpp"
-#include "base/parse_number.hpp"
+#include "base/hash.hpp"
+#include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/study_options.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "formats/json/json_document.hpp"
+#include "formats/json/json_tree.hpp"
 #include "report/json/json_text.hpp"
 #include "report/number_format.hpp"
 #include "report/text/text.hpp"

@@ -11,7 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/source.hpp"
 #include "cli/commands.hpp"

@@ -11,10 +11,10 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
+#include "base/files/input_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "cli/experiments/experiments.hpp"
-#include "formats/json/json_document.hpp"
+#include "formats/json/json_tree.hpp"
 #include "textbook/hull.hpp"
 
 namespace attnctl::cli {
@@ -80,13 +80,11 @@ double parse_component(std::string_view text) {
 
 /// "10,0;0,10".
 OwnedMatrix<double> parse_keys(std::string_view text) {
-  std::vector<std::vector<double>> rows(1);
-  for (;;) {
-    const std::size_t end = std::min(text.find_first_of(",;"), text.size());
-    rows.back().push_back(parse_component(text.substr(0, end)));
-    if (end == text.size()) break;
-    if (text[end] == ';') rows.emplace_back();
-    text.remove_prefix(end + 1);
+  std::vector<std::vector<double>> rows;
+  for (const std::string_view row : split(text, ';')) {
+    rows.emplace_back();
+    for (const std::string_view component : split(row, ','))
+      rows.back().push_back(parse_component(component));
   }
   return matrix_of(rows, Status::usage, "--keys");
 }

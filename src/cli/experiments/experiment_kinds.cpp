@@ -8,8 +8,8 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
 #include "base/random.hpp"
+#include "base/text.hpp"
 #include "cli/experiments/experiments.hpp"
 #include "cli/options/attention_choice.hpp"
 #include "cli/options/inputs.hpp"

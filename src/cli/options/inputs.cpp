@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.hpp"
+#include "base/files/input_file.hpp"
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/source.hpp"
 #include "checkpoint/source_files.hpp"

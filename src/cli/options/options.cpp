@@ -74,10 +74,7 @@ bool Includes::of_inputs() const {
 
 Includes parse_includes(const std::string& list) {
   Includes includes;
-  std::string_view rest = list;
-  while (true) {
-    const std::size_t end = std::min(rest.find(','), rest.size());
-    const std::string_view word = rest.substr(0, end);
+  for (const std::string_view word : split(list, ',')) {
     const auto* found = std::find_if(kIncludes.begin(), kIncludes.end(),
                                      [&](const IncludeName& each) { return each.name == word; });
     const auto part = std::ranges::find(part_rows(), word, &PartRow::include);
@@ -88,8 +85,6 @@ Includes parse_includes(const std::string& list) {
     } else if (std::ranges::find(includes.parts, &*part) == includes.parts.end()) {
       includes.parts.push_back(&*part);
     }
-    if (end == rest.size()) break;
-    rest.remove_prefix(end + 1);
   }
   std::ranges::sort(includes.parts);  // rows of one table
   return includes;

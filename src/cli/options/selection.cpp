@@ -7,23 +7,10 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "base/parse_number.hpp"
+#include "base/text.hpp"
 #include "forward/sides.hpp"
 
 namespace attnctl::cli {
-namespace {
-
-std::vector<std::string_view> split(std::string_view list, char separator) {
-  std::vector<std::string_view> words;
-  while (true) {
-    const std::size_t end = std::min(list.find(separator), list.size());
-    words.push_back(list.substr(0, end));
-    if (end == list.size()) return words;
-    list.remove_prefix(end + 1);
-  }
-}
-
-}  // namespace
 
 std::vector<std::size_t> parse_ranges(const std::string& option, const std::string& list, std::size_t count) {
   std::set<std::size_t> numbers;

@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/shown.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {
 
-/// Walks over the text and keeps the number of bytes read in a place that outlives its copies.
+/// An iterator over the text that counts the bytes read in a variable that all its copies share.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -35,8 +35,8 @@ class CountingIterator {
   std::size_t* count_;
 };
 
-/// The parser's own words without its prefix ("[json.exception...] parse error at line 1, column 2: ") and
-/// without the last token, which may be as long as the file.
+/// Returns the message of the parser without its prefix ("[json.exception...] parse error at line 1, column
+/// 2: ") and without the last token, which may be as long as the file.
 std::string reason(std::string_view what) {
   const std::size_t prefix = what.find("] ");
   if (prefix != std::string_view::npos) what.remove_prefix(prefix + 2);
@@ -52,7 +52,7 @@ std::string reason(std::string_view what) {
   return shown(what) + shown(wanted);
 }
 
-/// A key inside a JSON pointer (RFC 6901).
+/// Escapes a key for a JSON pointer (RFC 6901).
 std::string pointer_part(std::string_view key) {
   std::string part;
   for (const char c : shown(key)) {
@@ -82,13 +82,15 @@ struct JsonEvents::Adapter {
     return scalar(value);
   }
   bool string(std::string& value) { return scalar(&value); }
-  bool binary(Json::binary_t& /*value*/) { return false; }  // JSON text has none
+  bool binary(Json::binary_t& /*value*/) { return false; }  // never called for JSON text
   bool start_object(std::size_t /*count*/) { return begin(Container::object); }
   bool start_array(std::size_t /*count*/) { return begin(Container::array); }
   bool end_object() { return end(Container::object); }
   bool end_array() { return end(Container::array); }
   bool key(std::string& value) {
-    events.key(value);
+    events.levels_.back().key = value;
+    ++events.levels_.back().count;
+    events.on_key(value);
     return true;
   }
   bool parse_error(std::size_t position, const std::string& /*last_token*/, const Json::exception& error) {
@@ -97,16 +99,27 @@ struct JsonEvents::Adapter {
 
  private:
   bool scalar(const JsonScalar& value) {
-    events.scalar(value);
+    count_element();
+    events.on_scalar(value);
     return true;
   }
   bool begin(Container container) {
-    events.begin(container);
+    count_element();
+    if (events.levels_.size() >= events.text_->max_depth) {
+      events.refuse(fmt::format("got deeper nesting, need at most {} levels", events.text_->max_depth));
+    }
+    events.on_begin(container);
+    events.levels_.push_back({container, 0, {}});
     return true;
   }
   bool end(Container container) {
-    events.end(container);
+    events.levels_.pop_back();
+    events.on_end(container);
     return true;
+  }
+  void count_element() {
+    if (!events.levels_.empty() && events.levels_.back().container == Container::array)
+      ++events.levels_.back().count;
   }
 };
 
@@ -115,7 +128,7 @@ void JsonEvents::parse(const JsonText& text) {
   position_ = 0;
   levels_.clear();
   if (text.text.starts_with("\xEF\xBB\xBF")) refuse_at(0, "got a byte order mark, need plain UTF-8");
-  // The parser would take a NUL for the end of the text.
+  // The parser would treat a NUL byte as the end of the text.
   const std::size_t nul = text.text.find('\0');
   if (nul != std::string_view::npos) refuse_at(nul, "got a NUL byte, need JSON");
   const char* const begin = text.text.data();
@@ -124,39 +137,10 @@ void JsonEvents::parse(const JsonText& text) {
                                     CountingIterator(begin + text.text.size(), &position_), &adapter);
 }
 
-void JsonEvents::key(std::string& value) {
-  levels_.back().key = value;
-  ++levels_.back().count;
-  on_key(value);
-}
-
-void JsonEvents::scalar(const JsonScalar& value) {
-  count_element();
-  on_scalar(value);
-}
-
-void JsonEvents::begin(Container container) {
-  count_element();
-  if (levels_.size() >= text_->max_depth) {
-    refuse(fmt::format("got deeper nesting, need at most {} levels", text_->max_depth));
-  }
-  on_begin(container);
-  levels_.push_back({container, 0, {}});
-}
-
-void JsonEvents::end(Container container) {
-  levels_.pop_back();
-  on_end(container);
-}
-
-void JsonEvents::count_element() {
-  if (!levels_.empty() && levels_.back().container == Container::array) ++levels_.back().count;
-}
-
 std::string JsonEvents::pointer() const {
   std::string path = text_->pointer;
   for (const Level& level : levels_) {
-    if (level.count == 0) break;  // nothing inside it was begun
+    if (level.count == 0) break;  // an empty container
     path += '/';
     path += level.container == Container::array ? fmt::format_int(level.count - 1).str()
                                                 : pointer_part(level.key);

@@ -11,20 +11,19 @@
 
 namespace attnctl {
 
-/// A JSON document, or a part of one, with what its errors need.
+/// A JSON value with the place that errors report.
 struct JsonText {
   std::string_view file;     // escaped
-  std::string_view text;     // one JSON value, white space around it
+  std::string_view text;     // one JSON value with optional white space around it
   std::size_t byte = 0;      // offset of `text` in the file
-  std::string pointer = {};  // to the value, where `text` is a part; escaped
+  std::string pointer = {};  // escaped JSON pointer to the value if `text` is a part of the file
   std::size_t max_depth = 64;
 };
 
-/// null, true or false, negative and other integers, other numbers, strings.
+/// null, a boolean, a negative integer, another integer, another number, or a string.
 using JsonScalar = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string*>;
 
-/// What a reader of one kind of document derives from: it is told of each value in turn, so that no tree of
-/// them has to be kept. Knows the place, for errors.
+/// Base class of readers that take each value of a document in turn and build no tree of it.
 class JsonEvents {
  public:
   JsonEvents() = default;
@@ -32,44 +31,37 @@ class JsonEvents {
   JsonEvents(const JsonEvents&) = delete;
   JsonEvents& operator=(const JsonEvents&) = delete;
 
-  /// Parses strictly: as parse_json, except that duplicate keys are the derived class's to find. Throws
-  /// Error(bad_input).
+  /// Parses with the rules of parse_json (formats/json/json_tree.hpp), except that the derived class must
+  /// find duplicate keys. Throws Error(bad_input).
   void parse(const JsonText& text);
 
  protected:
   enum class Container : bool { object, array };
-
-  virtual void on_begin(Container container) = 0;  // depth() does not count it yet
-  virtual void on_end(Container container) = 0;    // depth() does not count it any more
+  virtual void on_begin(Container container) = 0;  // depth() does not count the container
+  virtual void on_end(Container container) = 0;    // depth() does not count the container
   virtual void on_key(std::string& key) = 0;       // may be moved from
   virtual void on_scalar(const JsonScalar& scalar) = 0;
 
-  /// How many containers are open around the value.
+  /// Number of open containers around the current value.
   [[nodiscard]] std::size_t depth() const { return levels_.size(); }
-  /// A number that on_scalar() sees as a double, as the text has it; good until it returns.
+  /// The text of a number that on_scalar() receives as a double. Valid until on_scalar() returns.
   [[nodiscard]] std::string_view digits() const { return digits_; }
-  /// Bytes of the text that were read; behind a number it may count one byte of what follows.
+  /// Number of bytes read. After a number it may count one byte too many.
   [[nodiscard]] std::size_t position() const { return position_; }
   [[nodiscard]] const JsonText& text() const { return *text_; }
-  /// The JSON pointer of the value that is being read, escaped; "top level" for the whole.
+  /// The escaped JSON pointer of the current value; "top level" for the whole document.
   [[nodiscard]] std::string pointer() const;
-  /// Throws Error(bad_input): file, pointer, byte, `what`.
+
+  /// Throws Error(bad_input) with the file, the pointer, the byte and `what`.
   [[noreturn]] void refuse(std::string_view what) const;
 
  private:
   struct Level {
     Container container = Container::object;
-    std::size_t count = 0;  // of elements begun
+    std::size_t count = 0;  // number of elements or keys so far
     std::string key;
   };
-
-  /// What the library's parser calls.
-  struct Adapter;
-  void key(std::string& value);
-  void scalar(const JsonScalar& value);
-  void begin(Container container);
-  void end(Container container);
-  void count_element();
+  struct Adapter;  // translates the callbacks of nlohmann::json
   [[noreturn]] void refuse_at(std::size_t byte, std::string_view what) const;
 
   const JsonText* text_ = nullptr;
@@ -78,7 +70,7 @@ class JsonEvents {
   std::vector<Level> levels_;
 };
 
-/// "null", "a string", "-3": a value as errors show it.
+/// Returns a value as errors show it: "null", "a string" in quotes, "-3".
 [[nodiscard]] std::string describe(const JsonScalar& scalar);
 
 }  // namespace attnctl

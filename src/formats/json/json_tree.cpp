@@ -6,11 +6,22 @@
 #include <variant>
 #include <vector>
 
-#include "base/shown.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 
 using nlohmann::ordered_json;
+
+ordered_json parse_json_part(const JsonText& text) {
+  JsonTree tree;
+  tree.parse(text);
+  return tree.take();
+}
+
+ordered_json parse_json(const std::string& file, std::string_view text, std::size_t max_depth) {
+  const std::string name = escaped(file);
+  return parse_json_part({.file = name, .text = text, .max_depth = max_depth});
+}
 
 void JsonTree::on_begin(Container container) {
   open_.push_back({container == Container::object ? ordered_json::object() : ordered_json::array(), {}});
@@ -45,6 +56,8 @@ void JsonTree::put(ordered_json value) {
   } else if (open_.back().value.is_array()) {
     open_.back().value.push_back(std::move(value));
   } else {
+    // Appends to the underlying vector: push_back of an ordered_json searches for the key, which makes large
+    // objects quadratic.
     auto& members = open_.back().value.get_ref<ordered_json::object_t&>();
     static_cast<ordered_json::object_t::Container&>(members).emplace_back(std::move(open_.back().key),
                                                                           std::move(value));

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,10 +12,18 @@
 
 namespace attnctl {
 
-/// Builds the tree of a document; refuses duplicate keys. A reader that keeps large parts elsewhere derives
-/// from it and hands on only the events of the rest. An object is sorted at its end to find duplicates, and
-/// appended to without the library's search for the key: that search would make a large object quadratic.
-// NOLINTNEXTLINE(bugprone-exception-escape): JSON checks itself when it is moved, and does not throw
+/// Parses a small JSON document strictly: UTF-8 without a byte order mark, no NaN, no numbers out of range,
+/// no lone surrogates, no duplicate keys, nothing after the value, nesting up to `max_depth`. Keeps the order
+/// of keys. `file` names the document in errors. Throws Error(bad_input).
+[[nodiscard]] nlohmann::ordered_json parse_json(const std::string& file, std::string_view text,
+                                                std::size_t max_depth = 64);
+
+/// Parses a value that is a part of a file, with the same rules.
+[[nodiscard]] nlohmann::ordered_json parse_json_part(const JsonText& text);
+
+/// Builds the tree of a document and refuses duplicate keys. A reader that stores large parts elsewhere
+/// derives from it and passes on only the other events.
+// NOLINTNEXTLINE(bugprone-exception-escape): moving a JSON value checks an invariant and does not throw
 class JsonTree : public JsonEvents {
  public:
   [[nodiscard]] nlohmann::ordered_json take() { return std::move(root_); }
@@ -29,7 +39,6 @@ class JsonTree : public JsonEvents {
     nlohmann::ordered_json value;
     std::string key;
   };
-
   void put(nlohmann::ordered_json value);
   void refuse_duplicates(const nlohmann::ordered_json& object) const;
 

@@ -12,7 +12,7 @@
 #include "forward/observer.hpp"
 #include "forward/position/position_table.hpp"
 #include "input/batch.hpp"
-#include "linalg/packed_matrix.hpp"
+#include "linalg/gemm.hpp"
 #include "model/config/config.hpp"
 
 namespace attnctl::forward {

@@ -5,53 +5,52 @@
 
 namespace attnctl::linalg {
 
-/// c = alpha a b, or c += alpha a b. The row-major operands are told by where they begin and how far their
-/// rows are apart. c overlaps neither.
+/// c = alpha a b, or c += alpha a b. Operands are row-major with strides. c must not overlap a or b.
 struct Product {
-  std::size_t m = 0, n = 0, k = 0;  // c [m, n], k the inner extent
+  std::size_t m = 0, n = 0, k = 0;  // c [m, n]; k is the inner extent
   const float* a = nullptr;         // [m, k]
   std::size_t a_stride = 0;
-  const float* b = nullptr;  // as each kernel says
+  const float* b = nullptr;  // layout depends on the kernel
   std::size_t b_stride = 0;
   float* c = nullptr;
   std::size_t c_stride = 0;
   float alpha = 1;
   bool accumulate = false;
-  const float* bias = nullptr;  // [n], added to each row of c at the end; of nt_many and nn_many alone
+  const float* bias = nullptr;  // [n], added to each row of c; only for nt_many and nn_many
 };
 
-/// Products. On few rows a BLAS spends its time on laying out the weights for a kernel that then hardly uses
-/// them; these read each weight once, where it is stored, and ask memory for the next ones meanwhile. On many
-/// rows a set has its own where it is faster than the BLAS that goes with it.
-/// With each function an element's value depends on k alone, never on m, n or what lies beside it.
+/// Matrix products for one instruction set. For few rows a BLAS spends most of its time on packing the
+/// weights. These kernels read each weight once in place and prefetch the next ones. For many rows a set has
+/// its own kernels only if they are faster than the BLAS. The value of an element depends on k only, never on
+/// m, n or the elements next to it.
 struct GemmKernels {
-  using Multiply = void (*)(const Product& product, float* room);
+  using Multiply = void (*)(const Product& product,
+                            float* workspace);  // [kGemmWorkspace]
   std::string_view name;
 
-  Multiply nt;                // few rows, b [n, k], transposed: sums along both rows
+  Multiply nt;                // few rows, b [n, k] transposed
   Multiply nn;                // few rows, b [k, n]
-  Multiply nt_many, nn_many;  // null: the BLAS is as fast or faster
-  /// b laid out in panels of `panel_cols` columns, each [k, panel_cols] and `b_stride` floats behind the one
-  /// before, aligned to 64 bytes; the columns [first_col, first_col + n) of it.
+  Multiply nt_many, nn_many;  // many rows; null if the BLAS is as fast
+  /// Multiplies with the columns [first_col, first_col + n) of a packed b: panels [k, panel_cols], b_stride
+  /// floats apart, aligned to 64 bytes.
   void (*panels)(const Product& product, std::size_t first_col);
   std::size_t panel_cols;
-  /// Lay out one panel of at most `panel_cols` columns of b [k, n], or of b [n, k] as b^T; columns that are
-  /// missing are zeros or not read by `panels`.
-  using LayOut = void (*)(const float* b, std::size_t b_stride, std::size_t k, std::size_t n, float* panel);
-  LayOut lay_out, lay_out_transposed;
+  /// Packs one panel of at most panel_cols columns of b [k, n], or of b^T, b [n, k].
+  using Pack = void (*)(const float* b, std::size_t b_stride, std::size_t k, std::size_t n, float* panel);
+  Pack pack, pack_transposed;
 
-  /// From so many rows on they are many, by measurement (bench/micro).
+  /// Number of rows from which the *_many kernels or the BLAS are used; measured by bench/micro.
   std::size_t nt_rows, nn_rows;
 };
 
-/// Floats that products want to have, aligned to 64 bytes.
-inline constexpr std::size_t gemm_room = std::size_t{1} << 17U;
+/// Floats of workspace per product, aligned to 64 bytes.
+inline constexpr std::size_t kGemmWorkspace = std::size_t{1} << 17U;
 
-/// The set that goes with kernels(), and named ones: null where this CPU or build lacks it.
+/// Return the best set for this CPU, and a named set: null if this CPU or build lacks it.
 [[nodiscard]] const GemmKernels& gemm_kernels();
 [[nodiscard]] const GemmKernels* gemm_kernels_named(std::string_view name);
 
-/// The sets that this build holds; null where it was not compiled for one.
+/// Return the sets of this build; null if it was not compiled for the instruction set.
 [[nodiscard]] const GemmKernels* baseline_gemm_kernels();
 [[nodiscard]] const GemmKernels* avx2_gemm_kernels();
 [[nodiscard]] const GemmKernels* avx512_gemm_kernels();

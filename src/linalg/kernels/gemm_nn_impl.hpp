@@ -7,18 +7,18 @@
 namespace attnctl::linalg {
 namespace {
 
-/// c = a b for one instruction set: vectors run along n, a tile of sums in registers.
+/// c = a b for few rows: vectors run along n, and registers hold a tile of sums c[mr, nr].
 template <typename Arch>
-struct ProductsOfColumns {
+struct NnKernel {
   using Batch = xsimd::batch<float, Arch>;
-  static constexpr std::size_t lanes = Batch::size;
-  static constexpr std::size_t rows = 6;
-  static constexpr std::size_t vectors = lanes == 16 ? 4 : 2;  // 32 registers; 16 elsewhere
-  static constexpr std::size_t cols = vectors * lanes;
-  static constexpr std::size_t block_cols = 128;   // columns of b at a time: eight lines of each of its rows
-  static constexpr std::size_t block_depth = 128;  // rows of b at a time: tiles of c come and go seldom
-  static constexpr std::size_t blocks_ahead = 1;
-  static constexpr std::size_t panel_depth = 64;
+  static constexpr std::size_t kLanes = Batch::size;
+  static constexpr std::size_t kMr = 6;
+  static constexpr std::size_t kVectors = kLanes == 16 ? 4 : 2;  // for 32 registers, otherwise for 16
+  static constexpr std::size_t kNr = kVectors * kLanes;
+  static constexpr std::size_t kNc = 128;  // eight cache lines per row of b
+  static constexpr std::size_t kKc = 128;  // deep enough that tiles of c are loaded rarely
+  static constexpr std::size_t kBlocksAhead = 1;
+  static constexpr std::size_t kPanelKc = 64;
 
   struct Tile {
     std::size_t k;
@@ -30,34 +30,34 @@ struct ProductsOfColumns {
     std::size_t c_stride;
     float alpha;
     bool accumulate;
-    const float* bias = nullptr;  // [cols], added last
+    const float* bias = nullptr;  // [nr], added last
   };
 
-  /// The first V vectors of the columns of a tile, of the last of them `part` columns. What a tile does
-  /// beside its sums: `meanwhile(p)` once in each of its steps.
-  template <std::size_t R, std::size_t V, typename Meanwhile>
-  static void sum_tile(const Tile& t, Meanwhile& meanwhile, std::size_t part) {
+  /// Computes R rows and V vectors of a tile; the last vector has `part` columns. Calls step(p) in each step
+  /// along k, for prefetching or packing.
+  template <std::size_t R, std::size_t V, typename Step>
+  static void sum_tile(const Tile& t, Step& step, std::size_t part) {
     Batch sums[R][V];
-    each<R>([&](auto i) { each<V>([&](auto j) { sums[i][j] = Batch(0.0F); }); });
+    unroll<R>([&](auto i) { unroll<V>([&](auto j) { sums[i][j] = Batch(0.0F); }); });
     for (std::size_t p = 0; p < t.k; ++p) {
       Batch right[V];
-      each<V>([&](auto j) { right[j] = Batch::load_unaligned(t.b + p * t.b_stride + j * lanes); });
-      meanwhile(p);
-      each<R>([&](auto i) {
+      unroll<V>([&](auto j) { right[j] = Batch::load_unaligned(t.b + p * t.b_stride + j * kLanes); });
+      step(p);
+      unroll<R>([&](auto i) {
         const Batch left(t.a[i * t.a_stride + p]);
-        each<V>([&](auto j) { sums[i][j] = xsimd::fma(left, right[j], sums[i][j]); });
+        unroll<V>([&](auto j) { sums[i][j] = xsimd::fma(left, right[j], sums[i][j]); });
       });
     }
     const Batch alpha(t.alpha);
-    each<R>([&](auto i) {
-      each<V>([&](auto j) {
-        float* const c = t.c + i * t.c_stride + j * lanes;
-        const bool whole = j + 1 < V || part == lanes;
+    unroll<R>([&](auto i) {
+      unroll<V>([&](auto j) {
+        float* const c = t.c + i * t.c_stride + j * kLanes;
+        const bool whole = j + 1 < V || part == kLanes;
         const auto load = [&](const float* from) __attribute__((always_inline)) {
           return whole ? Batch::load_unaligned(from) : Lanes<Arch>::load_part(from, part, 0);
         };
         Batch sum = t.accumulate ? xsimd::fma(alpha, sums[i][j], load(c)) : alpha * sums[i][j];
-        if (t.bias != nullptr) sum += load(t.bias + j * lanes);
+        if (t.bias != nullptr) sum += load(t.bias + j * kLanes);
         if (whole) {
           sum.store_unaligned(c);
         } else {
@@ -67,144 +67,144 @@ struct ProductsOfColumns {
     });
   }
 
-  template <std::size_t V, typename Meanwhile, std::size_t... R>
-  static void tile_of(const Tile& t, Meanwhile& meanwhile, std::size_t count, std::size_t part,
-                      std::index_sequence<R...> /*rows*/) {
-    ((count == R + 1 ? sum_tile<R + 1, V>(t, meanwhile, part) : void()), ...);
+  template <std::size_t V, typename Step, std::size_t... R>
+  static void tile_of(const Tile& t, Step& step, std::size_t count, std::size_t part,
+                      std::index_sequence<R...> /*rows, less 1*/) {
+    ((count == R + 1 ? sum_tile<R + 1, V>(t, step, part) : void()), ...);
   }
 
-  /// `count` rows and the first `width` columns of a tile; of b no more is read than the vectors that hold
+  /// Computes `count` rows and the first `width` columns of a tile. Reads only the vectors of b that hold
   /// them.
-  template <typename Meanwhile, std::size_t... V>
-  static void tile_of(const Tile& t, Meanwhile& meanwhile, std::size_t count, std::size_t width,
+  template <typename Step, std::size_t... V>
+  static void tile_of(const Tile& t, Step& step, std::size_t count, std::size_t width,
                       std::index_sequence<V...> /*vectors, less 1*/) {
-    const std::size_t last = (width - 1) / lanes;
-    ((last == V ? tile_of<V + 1>(t, meanwhile, count, width - V * lanes, std::make_index_sequence<rows>{})
+    const std::size_t last = (width - 1) / kLanes;
+    ((last == V ? tile_of<V + 1>(t, step, count, width - V * kLanes, std::make_index_sequence<kMr>{})
                 : void()),
      ...);
   }
 
-  /// `count` rows of columns [first, last) of a tile: by way of a buffer where they begin inside of it.
-  template <typename Meanwhile>
-  static void tile_part(Tile t, Meanwhile&& meanwhile, std::size_t count, std::size_t first,
-                        std::size_t last) {
-    constexpr std::make_index_sequence<vectors> widths;
-    if (first == 0) return tile_of(t, meanwhile, count, last, widths);
-    alignas(64) float whole[rows * cols];
+  /// Computes `count` rows and the columns [first, last) of a tile. Uses a buffer if `first` is not 0.
+  template <typename Step>
+  static void tile_part(Tile t, Step&& step, std::size_t count, std::size_t first, std::size_t last) {
+    constexpr std::make_index_sequence<kVectors> widths;
+    if (first == 0) return tile_of(t, step, count, last, widths);
+    alignas(64) float whole[kMr * kNr];
     float* const c = t.c;
     const std::size_t c_stride = t.c_stride;
     const bool accumulate = t.accumulate;
     t.c = whole;
-    t.c_stride = cols;
+    t.c_stride = kNr;
     t.accumulate = false;
-    tile_of(t, meanwhile, count, last, widths);
+    tile_of(t, step, count, last, widths);
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t j = first; j < last; ++j) {
         float& to = c[i * c_stride + (j - first)];
-        to = whole[i * cols + j] + (accumulate ? to : 0);
+        to = whole[i * kNr + j] + (accumulate ? to : 0);
       }
     }
   }
 
-  /// `count` rows of b, [count, depth], at most `cols` of them, as a tile [depth, cols]: zeros behind them up
-  /// to a whole vector, which is what tiles read.
+  /// Packs `count` <= nr rows of b [count, depth] as a panel [depth, nr], padded with zeros to a whole
+  /// vector.
   static void pack_transposed(const float* b, std::size_t stride, std::size_t depth, std::size_t count,
                               float* to) {
-    const std::size_t whole_depth = depth / lanes * lanes;
-    for (std::size_t j = 0; j < count; j += lanes) {
+    const std::size_t whole_depth = depth / kLanes * kLanes;
+    for (std::size_t j = 0; j < count; j += kLanes) {
       const float* const from = b + j * stride;
-      const std::size_t here = count - j < lanes ? count - j : lanes;
-      for (std::size_t p = 0; p < whole_depth; p += lanes)
-        transpose<Batch>(from + p, stride, here, to + p * cols + j, cols);
+      const std::size_t here = count - j < kLanes ? count - j : kLanes;
+      for (std::size_t p = 0; p < whole_depth; p += kLanes)
+        transpose<Batch>(from + p, stride, here, to + p * kNr + j, kNr);
       for (std::size_t p = whole_depth; p < depth; ++p) {
-        for (std::size_t i = 0; i < lanes; ++i) to[p * cols + j + i] = i < here ? from[i * stride + p] : 0;
+        for (std::size_t i = 0; i < kLanes; ++i) to[p * kNr + j + i] = i < here ? from[i * stride + p] : 0;
       }
     }
   }
 
-  /// Rows [0, depth) of `count` columns of b in tiles side by side, zeros behind them up to a whole vector.
+  /// Packs b [depth, count] as panels [depth, nr], the last one padded with zeros to a whole vector.
   static void pack(const float* b, std::size_t stride, std::size_t depth, std::size_t count, float* to) {
-    for (std::size_t first = 0; first < count; first += cols) {
-      const std::size_t width = count - first < cols ? count - first : cols;
+    for (std::size_t first = 0; first < count; first += kNr) {
+      const std::size_t width = count - first < kNr ? count - first : kNr;
       for (std::size_t p = 0; p < depth; ++p) {
         const float* const from = b + p * stride + first;
-        if (width == cols) {
-          each<vectors>(
-              [&](auto v) { Batch::load_unaligned(from + v * lanes).store_aligned(to + v * lanes); });
+        if (width == kNr) {
+          unroll<kVectors>(
+              [&](auto v) { Batch::load_unaligned(from + v * kLanes).store_aligned(to + v * kLanes); });
         } else {
           std::size_t j = 0;
-          for (; j + lanes <= width; j += lanes) Batch::load_unaligned(from + j).store_aligned(to + j);
+          for (; j + kLanes <= width; j += kLanes) Batch::load_unaligned(from + j).store_aligned(to + j);
           if (j < width) Lanes<Arch>::load_part(from + j, width - j, 0).store_aligned(to + j);
         }
-        to += cols;
+        to += kNr;
       }
     }
   }
 
-  struct Chunk {
+  /// The block b[kc, nc] that is multiplied at once.
+  struct Block {
     std::size_t first_inner, depth;
     std::size_t first_col, count;
-    const float* next;  // what is read after the next chunk; null: nothing
+    const float* next;  // the block of b to prefetch, or null
   };
 
-  static void nn_chunk(const Product& p, const Chunk& chunk, float* room) {
-    const std::size_t row_tiles = (p.m + rows - 1) / rows;
-    const std::size_t col_tiles = (chunk.count + cols - 1) / cols;
-    const float* const b = p.b + chunk.first_inner * p.b_stride + chunk.first_col;
-    // Where tiles are narrow, so that memory would be read in scraps, or not whole.
-    const bool packed = chunk.count % cols != 0 || (cols < 64 && row_tiles > 1);
-    if (packed) pack(b, p.b_stride, chunk.depth, chunk.count, room);
-    constexpr std::size_t lines = block_cols / 16;
+  static void multiply_block(const Product& p, const Block& block, float* workspace) {
+    const std::size_t row_tiles = (p.m + kMr - 1) / kMr;
+    const std::size_t col_tiles = (block.count + kNr - 1) / kNr;
+    const float* const b = p.b + block.first_inner * p.b_stride + block.first_col;
+    // Packs partial tiles, and narrow tiles that would read short pieces of memory.
+    const bool packed = block.count % kNr != 0 || (kNr < 64 && row_tiles > 1);
+    if (packed) pack(b, p.b_stride, block.depth, block.count, workspace);
+    constexpr std::size_t lines = kNc / 16;
     for (std::size_t u = 0; u < col_tiles; ++u) {
-      const std::size_t width = chunk.count - u * cols < cols ? chunk.count - u * cols : cols;
+      const std::size_t width = block.count - u * kNr < kNr ? block.count - u * kNr : kNr;
       for (std::size_t r = 0; r < row_tiles; ++r) {
-        const Part own(p.m, r, row_tiles);
-        const Part asked(lines, u * row_tiles + r, row_tiles * col_tiles);
-        const Ahead ahead{chunk.next == nullptr ? nullptr : chunk.next + asked.first * 16, p.b_stride,
-                          chunk.next == nullptr ? 0 : asked.count};
+        const Slice own(p.m, r, row_tiles);
+        const Slice asked(lines, u * row_tiles + r, row_tiles * col_tiles);
+        const Prefetch ahead{block.next == nullptr ? nullptr : block.next + asked.first * 16, p.b_stride,
+                             block.next == nullptr ? 0 : asked.count};
         const auto ask = [&ahead](std::size_t step) __attribute__((always_inline)) {
           for (std::size_t line = 0; line < ahead.count; ++line)
             prefetch(ahead.data + step * ahead.stride + line * 16);
         };
-        tile_part({chunk.depth, p.a + own.first * p.a_stride + chunk.first_inner, p.a_stride,
-                   packed ? room + u * cols * chunk.depth : b + u * cols, packed ? cols : p.b_stride,
-                   p.c + own.first * p.c_stride + chunk.first_col + u * cols, p.c_stride, p.alpha,
-                   p.accumulate || chunk.first_inner > 0},
+        tile_part({block.depth, p.a + own.first * p.a_stride + block.first_inner, p.a_stride,
+                   packed ? workspace + u * kNr * block.depth : b + u * kNr, packed ? kNr : p.b_stride,
+                   p.c + own.first * p.c_stride + block.first_col + u * kNr, p.c_stride, p.alpha,
+                   p.accumulate || block.first_inner > 0},
                   ask, own.count, 0, width);
       }
     }
   }
 
-  static void multiply(const Product& p, float* room) {
-    const std::size_t blocks = (p.n + block_cols - 1) / block_cols;
-    for (std::size_t first = 0; first < p.k; first += block_depth) {
-      const std::size_t depth = p.k - first < block_depth ? p.k - first : block_depth;
-      for (std::size_t j = 0; j < p.n; j += block_cols) {
-        const std::size_t count = p.n - j < block_cols ? p.n - j : block_cols;
-        // In the order in which blocks are read; none for parts of a block, and none behind the end.
-        const std::size_t ahead = j / block_cols + blocks_ahead;
-        const std::size_t row = first + ahead / blocks * block_depth;
-        const std::size_t col = ahead % blocks * block_cols;
-        const bool whole = row + block_depth <= p.k && col + block_cols <= p.n;
+  static void multiply(const Product& p, float* workspace) {
+    const std::size_t blocks = (p.n + kNc - 1) / kNc;
+    for (std::size_t first = 0; first < p.k; first += kKc) {
+      const std::size_t depth = p.k - first < kKc ? p.k - first : kKc;
+      for (std::size_t j = 0; j < p.n; j += kNc) {
+        const std::size_t count = p.n - j < kNc ? p.n - j : kNc;
+        // Prefetches the next block in reading order if it is a whole one.
+        const std::size_t ahead = j / kNc + kBlocksAhead;
+        const std::size_t row = first + ahead / blocks * kKc;
+        const std::size_t col = ahead % blocks * kNc;
+        const bool whole = row + kKc <= p.k && col + kNc <= p.n;
         const float* const next = whole ? p.b + row * p.b_stride + col : nullptr;
-        nn_chunk(p, {first, depth, j, count, next}, room);
+        multiply_block(p, {first, depth, j, count, next}, workspace);
       }
     }
   }
 
   static void panels(const Product& p, std::size_t first_col) {
-    const std::size_t row_tiles = (p.m + rows - 1) / rows;
+    const std::size_t row_tiles = (p.m + kMr - 1) / kMr;
     const std::size_t last_col = first_col + p.n;
-    for (std::size_t first = 0; first < p.k; first += panel_depth) {
-      const std::size_t depth = p.k - first < panel_depth ? p.k - first : panel_depth;
-      for (std::size_t u = first_col / cols; u * cols < last_col; ++u) {
-        const std::size_t from = u * cols < first_col ? first_col - u * cols : 0;
-        const std::size_t to = last_col - u * cols < cols ? last_col - u * cols : cols;
+    for (std::size_t first = 0; first < p.k; first += kPanelKc) {
+      const std::size_t depth = p.k - first < kPanelKc ? p.k - first : kPanelKc;
+      for (std::size_t u = first_col / kNr; u * kNr < last_col; ++u) {
+        const std::size_t from = u * kNr < first_col ? first_col - u * kNr : 0;
+        const std::size_t to = last_col - u * kNr < kNr ? last_col - u * kNr : kNr;
         for (std::size_t r = 0; r < row_tiles; ++r) {
-          const Part own(p.m, r, row_tiles);
+          const Slice own(p.m, r, row_tiles);
           tile_part(
-              {depth, p.a + own.first * p.a_stride + first, p.a_stride, p.b + u * p.b_stride + first * cols,
-               cols, p.c + own.first * p.c_stride + (u * cols + from - first_col), p.c_stride, p.alpha,
+              {depth, p.a + own.first * p.a_stride + first, p.a_stride, p.b + u * p.b_stride + first * kNr,
+               kNr, p.c + own.first * p.c_stride + (u * kNr + from - first_col), p.c_stride, p.alpha,
                p.accumulate || first > 0},
               [](std::size_t /*step*/) {}, own.count, from, to);
         }
@@ -212,7 +212,7 @@ struct ProductsOfColumns {
     }
   }
 
-  static_assert(block_depth * block_cols <= gemm_room);
+  static_assert(kKc * kNc <= kGemmWorkspace);
 };
 
 }  // namespace

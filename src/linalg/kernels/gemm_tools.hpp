@@ -6,48 +6,48 @@
 
 #include <xsimd/xsimd.hpp>
 
-// Of the kernels of linalg/gemm_kernels.hpp; see linalg/kernels_impl.hpp for why all of it is in an unnamed
-// namespace and calls nothing of the standard library.
+// Helpers of the GEMM kernels. kernels_impl.hpp explains why everything is in an unnamed namespace and calls
+// no function of the standard library.
 
 namespace attnctl::linalg {
 namespace {
 
-/// f(0), f(1), ... unrolled.
 template <typename F, std::size_t... I>
-[[gnu::always_inline]] inline void each_of(const F& f, std::index_sequence<I...> /*indices*/) {
+[[gnu::always_inline]] inline void unroll_indices(const F& f, std::index_sequence<I...> /*indices*/) {
   (f(std::integral_constant<std::size_t, I>{}), ...);
 }
+/// Calls f(0), ..., f(N - 1) with constant arguments, unrolled.
 template <std::size_t N, typename F>
-[[gnu::always_inline]] inline void each(const F& f) {
-  each_of(f, std::make_index_sequence<N>{});
+[[gnu::always_inline]] inline void unroll(const F& f) {
+  unroll_indices(f, std::make_index_sequence<N>{});
 }
 
-/// Part `index` of `parts` equal parts of an extent.
-struct Part {
+/// Slice `index` of an extent that is cut into `parts` slices of nearly equal size.
+struct Slice {
   std::size_t first, count;
-  Part(std::size_t extent, std::size_t index, std::size_t parts)
+  Slice(std::size_t extent, std::size_t index, std::size_t parts)
       : first(extent * index / parts), count(extent * (index + 1) / parts - first) {}
 };
 
-/// The cache lines of one row of the next tile that a pass over a tile asks for, each step one of each row.
-struct Ahead {
+/// The cache lines of the next tile that the steps over a tile prefetch: `count` lines per step.
+struct Prefetch {
   const float* data = nullptr;
-  std::size_t stride = 0;  // between the places asked for in one step
+  std::size_t stride = 0;
   std::size_t count = 0;
 };
 
 [[gnu::always_inline]] inline void prefetch(const float* at) {
-  __builtin_prefetch(at, 0, 2);  // into L2: L1 holds the tile at work, and has few fill buffers
-  asm volatile("");              // GCC leaves calls out of functions that do nothing else
+  __builtin_prefetch(at, 0, 2);  // into L2: L1 holds the current tile and has few fill buffers
+  asm volatile("");              // GCC drops calls of functions that only prefetch
 }
 
-/// The sums over all lanes of four vectors.
+/// Stores the sum over the lanes of each of four vectors.
 template <typename Arch, typename Batch = xsimd::batch<float, Arch>>
 [[gnu::always_inline]] inline void lane_sums(const Batch& a, const Batch& b, const Batch& c, const Batch& d,
                                              float* totals) {
 #if defined(__AVX512F__)
   if constexpr (Batch::size == 16) {
-    // Halves of two vectors are added side by side, until each quarter is of one vector.
+    // Adds halves of two vectors side by side until each quarter holds one vector.
     const auto halves = [](__m512 x, __m512 y) {
       return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
     };
@@ -80,8 +80,8 @@ template <typename Arch, typename Batch = xsimd::batch<float, Arch>>
   }
 }
 
-/// `count` rows of as many columns as a vector has lanes, as columns; 0 in those that rows are missing for.
-/// `to` is aligned to a vector.
+/// Transposes `count` <= lanes rows of `lanes` columns to [lanes, lanes]; missing rows become zeros. `to` is
+/// aligned to a vector.
 template <typename Batch>
 [[gnu::always_inline]] inline void transpose(const float* from, std::size_t stride, std::size_t count,
                                              float* to, std::size_t to_stride) {
@@ -89,8 +89,9 @@ template <typename Batch>
   if constexpr (Batch::size == 16) {
     __m512 rows[16];
     __m512 pairs[16];
-    each<16>([&](auto i) { rows[i] = i < count ? _mm512_loadu_ps(from + i * stride) : _mm512_setzero_ps(); });
-    each<8>([&](auto i) {
+    unroll<16>(
+        [&](auto i) { rows[i] = i < count ? _mm512_loadu_ps(from + i * stride) : _mm512_setzero_ps(); });
+    unroll<8>([&](auto i) {
       pairs[2 * i] = _mm512_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
       pairs[2 * i + 1] = _mm512_unpackhi_ps(rows[2 * i], rows[2 * i + 1]);
     });
@@ -100,7 +101,8 @@ template <typename Batch>
     const auto high = [](__m512 x, __m512 y) {
       return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)));
     };
-    each<4>([&](auto i) {  // rows[4 i + q]: columns q, q + 4, q + 8, q + 12 of rows 4 i to 4 i + 3
+    unroll<4>([&](auto i) {  // rows[4 i + q] holds columns q, q + 4, q + 8, q +
+                             // 12 of rows 4 i to 4 i + 3
       rows[4 * i] = low(pairs[4 * i], pairs[4 * i + 2]);
       rows[4 * i + 1] = high(pairs[4 * i], pairs[4 * i + 2]);
       rows[4 * i + 2] = low(pairs[4 * i + 1], pairs[4 * i + 3]);
@@ -108,7 +110,7 @@ template <typename Batch>
     });
     constexpr int even = 0x88;  // quarters 0 and 2 of both
     constexpr int odd = 0xDD;
-    each<4>([&](auto q) {
+    unroll<4>([&](auto q) {
       const __m512 a = _mm512_shuffle_f32x4(rows[q], rows[4 + q], even);
       const __m512 b = _mm512_shuffle_f32x4(rows[8 + q], rows[12 + q], even);
       const __m512 c = _mm512_shuffle_f32x4(rows[q], rows[4 + q], odd);

@@ -1,7 +1,7 @@
 #include "linalg/kernels/kernels.hpp"
 
 #include "linalg/blas/kernel_choice.hpp"
-#include "linalg/kernels/kernel_tables.hpp"
+#include "linalg/kernels/gemm_kernels.hpp"
 
 namespace attnctl {
 
@@ -15,4 +15,16 @@ const Kernels& kernels() {
   return best;
 }
 
+namespace linalg {
+
+const GemmKernels* gemm_kernels_named(std::string_view name) {
+  return supported_set(name, avx512_gemm_kernels(), avx2_gemm_kernels(), baseline_gemm_kernels());
+}
+
+const GemmKernels& gemm_kernels() {
+  static const GemmKernels& best = *gemm_kernels_named("");
+  return best;
+}
+
+}  // namespace linalg
 }  // namespace attnctl

@@ -1,12 +1,14 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <string_view>
 
 namespace attnctl {
 
-/// Of weights w_j, each `offset` + j keys from the query (negative: before it).
+/// Moments of attention weights w_j of keys at the distance offset + j from the query; negative before it.
 struct WeightMoments {
   double total = 0;            // sum w_j
   double distance = 0;         // sum w_j |offset + j|
@@ -14,22 +16,20 @@ struct WeightMoments {
   float largest = 0;
 };
 
-/// Vector kernels of the hot path, compiled for several instruction sets and chosen once at run time.
-/// All accumulate sums in an order that depends on the chosen set only, never on threads or on where a row
-/// lies.
+/// Vector kernels of the hot path, compiled for several instruction sets and chosen at run time. The order of
+/// summation depends only on the set, not on threads or on the alignment of a row.
 ///
 /// Activations are within 2 units in the last place of the exact value, subnormal results included; gelu_erf
-/// below -0.5 within 4, where its value is a tail that vanishes. A NaN gives a NaN, and so does gelu or
-/// silu of -inf. e^x within softmax is within 2 as well (src/linalg/vector_math.hpp).
+/// within 4 below -0.5. NaN gives NaN, and so do gelu and silu of -inf. e^x within softmax is within 2.
 struct Kernels {
   std::string_view name;  // "avx512", "avx2", "sse2"; "baseline" on other processors
 
-  /// One row of attention: pattern = softmax(scores), exact: the maximum is taken off, -inf gives exactly 0.
-  /// Returns false, and fills zeros, where every score is -inf (a fully masked row). NaN scores give NaN.
-  /// scores and pattern may be the same memory.
+  /// Computes pattern = softmax(scores) for one row of attention; they may be the same memory. Subtracts the
+  /// maximum first; -inf gives exactly 0 and NaN gives NaN. Returns false and writes zeros if every score is
+  /// -inf (a fully masked row).
   bool (*softmax)(std::span<const float> scores, std::span<float> pattern);
 
-  /// out = (x - mean) / sqrt(variance + eps) * gain + bias; gain or bias empty: 1, 0.
+  /// out = (x - mean) / sqrt(variance + eps) * gain + bias. An empty gain is 1, an empty bias 0.
   void (*layer_norm)(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                      float eps, std::span<float> out);
   /// out = x / sqrt(mean(x^2) + eps) * gain.
@@ -37,26 +37,45 @@ struct Kernels {
 
   void (*add)(std::span<const float> x, std::span<float> out);       // out += x
   void (*multiply)(std::span<const float> x, std::span<float> out);  // out *= x
-  void (*scale)(double factor, std::span<float> x);  // x *= factor, which is not rounded to float first
-  void (*gelu_erf)(std::span<float> x);   // x / 2 (1 + erf(x / sqrt 2)); in place, as are those below
+  void (*scale)(double factor,
+                std::span<float> x);      // x *= factor, without rounding factor to float
+  void (*gelu_erf)(std::span<float> x);   // x / 2 (1 + erf(x / sqrt 2)), in place
   void (*gelu_tanh)(std::span<float> x);  // x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
   void (*silu)(std::span<float> x);       // x / (1 + e^-x)
   void (*relu)(std::span<float> x);
   void (*relu_squared)(std::span<float> x);
   void (*tanh)(std::span<float> x);
 
-  /// sum of x ln x over x > 0 (0 ln 0 = 0), for entropies, in double across blocks; NaN where x has one.
+  /// Returns the sum of x ln x for x >= 0 (0 ln 0 = 0), with blocks added in double. NaN gives NaN.
   double (*sum_x_log_x)(std::span<const float> x);
-  /// The same of the sums a[i] + b[i].
+  /// Returns the same for x = a + b.
   double (*sum_x_log_x_of_sum)(std::span<const float> a, std::span<const float> b);
-  /// In double across blocks; weights are not negative. Where one is not finite, neither is a sum of them.
+  /// Adds blocks in double. Weights must not be negative. A weight that is not finite gives such a sum.
   WeightMoments (*weight_moments)(std::span<const float> weights, std::ptrdiff_t offset);
   bool (*all_finite)(std::span<const float> x);  // no infinity and no NaN
 };
 
-/// The best set that this CPU has.
+/// Returns the best set that this CPU supports.
 [[nodiscard]] const Kernels& kernels();
-/// A named set, null where this CPU or build lacks it; tests compare them all.
+/// Returns a named set, or null if this CPU or build lacks it. Tests compare all sets.
 [[nodiscard]] const Kernels* kernels_named(std::string_view name);
 
+/// Returns true if no number is an infinity or NaN.
+[[nodiscard]] inline bool all_finite(std::span<const float> x) {
+  return kernels().all_finite(x);
+}
+[[nodiscard]] inline bool all_finite(std::span<const double> x) {
+  bool finite = true;  // no early exit, so that the loop is vectorised
+  for (const double value : x) finite &= std::abs(value) <= std::numeric_limits<double>::max();
+  return finite;
+}
+
+namespace linalg {
+
+/// Return the sets of this build; null if it was not compiled for the instruction set.
+[[nodiscard]] const Kernels* baseline_kernels();
+[[nodiscard]] const Kernels* avx2_kernels();
+[[nodiscard]] const Kernels* avx512_kernels();
+
+}  // namespace linalg
 }  // namespace attnctl

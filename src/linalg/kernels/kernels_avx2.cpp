@@ -1,4 +1,4 @@
-#include "linalg/kernels/kernel_tables.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 #if defined(__AVX2__) && defined(__FMA__)
 #include "linalg/kernels/kernels_impl.hpp"

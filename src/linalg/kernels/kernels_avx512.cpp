@@ -1,4 +1,4 @@
-#include "linalg/kernels/kernel_tables.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 #include "linalg/kernels/kernels_impl.hpp"

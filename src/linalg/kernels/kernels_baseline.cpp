@@ -1,4 +1,4 @@
-#include "linalg/kernels/kernel_tables.hpp"
+#include "linalg/kernels/kernels.hpp"
 #include "linalg/kernels/kernels_impl.hpp"
 
 namespace attnctl::linalg {

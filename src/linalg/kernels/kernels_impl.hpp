@@ -13,50 +13,50 @@
 #include "linalg/kernels/vector_lanes.hpp"
 #include "linalg/kernels/vector_math.hpp"
 
-// The kernels of linalg/kernels.hpp for one instruction set, included by one source file for each set. All of
-// it is in an unnamed namespace and calls no inline function of the standard library out of line: code that
-// was compiled for a wider set must never be what the linker keeps for the others.
+// The kernels of kernels.hpp for one instruction set; one source file per set includes this header.
+// Everything is in an unnamed namespace and calls no inline function of the standard library out of line.
+// Otherwise the linker might keep code that was compiled for a wider set and use it for the others.
 
 namespace attnctl::linalg {
 namespace {
 
-/// Elements that are summed in float before a sum goes on in double.
-constexpr std::size_t sum_block = 1024;
+/// Number of elements that are added in float. Blocks are added in double.
+constexpr std::size_t kSumBlock = 1024;
 
 template <typename Arch>
 struct VectorKernels {
   using Batch = xsimd::batch<float, Arch>;
-  using Part = Lanes<Arch>;
+  using Simd = Lanes<Arch>;
   using Math = VectorMath<Arch>;
   static constexpr std::size_t lanes = Batch::size;
 
   static Batch load(const float* at) { return Batch::load_unaligned(at); }
 
-  /// out[i] = f(in[i]); in and out may be the same.
+  /// Computes out[i] = f(in[i]). in and out may be the same.
   template <typename F>
   static void map(const float* in, float* out, std::size_t n, const F& f) {
     std::size_t i = 0;
     for (; i + lanes <= n; i += lanes) f(load(in + i)).store_unaligned(out + i);
-    if (i < n) Part::store_part(f(Part::load_part(in + i, n - i, 0)), out + i, n - i);
+    if (i < n) Simd::store_part(f(Simd::load_part(in + i, n - i, 0)), out + i, n - i);
   }
 
-  /// out[i] = f(out[i], x[i]).
+  /// Computes out[i] = f(out[i], x[i]).
   template <typename F>
   static void combine(const float* x, float* out, std::size_t n, const F& f) {
     std::size_t i = 0;
     for (; i + lanes <= n; i += lanes) f(load(out + i), load(x + i)).store_unaligned(out + i);
     if (i < n)
-      Part::store_part(f(Part::load_part(out + i, n - i, 0), Part::load_part(x + i, n - i, 0)), out + i,
+      Simd::store_part(f(Simd::load_part(out + i, n - i, 0), Simd::load_part(x + i, n - i, 0)), out + i,
                        n - i);
   }
 
-  /// Products with one factor that is not rounded to float first: its rounding would be an error that all
-  /// products share, and a shared relative error of the scores moves every weight of a sharp head.
+  /// Multiplies by a double that is not rounded to float first. Rounding it would give all scores the same
+  /// relative error, which changes every weight of a sharp head.
   struct Factor {
     explicit Factor(double factor)
         : high(static_cast<float>(factor)),
           low(static_cast<float>(factor - static_cast<double>(static_cast<float>(factor)))) {}
-    Batch operator()(const Batch& v) const { return Part::fma(v, high, v * low); }
+    Batch operator()(const Batch& v) const { return Simd::fma(v, high, v * low); }
     Batch high, low;
   };
 
@@ -65,15 +65,15 @@ struct VectorKernels {
     map(x.data(), x.data(), x.size(), product);
   }
 
-  /// Sums in float that do not wait for each other, and their total.
+  /// Independent partial sums in float, which the processor adds in parallel.
   struct Sums {
     static constexpr std::size_t count = 4;
     Batch part[count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};
-    [[nodiscard]] double total() const { return Part::sum((part[0] + part[1]) + (part[2] + part[3])); }
+    [[nodiscard]] double total() const { return Simd::sum((part[0] + part[1]) + (part[2] + part[3])); }
   };
 
-  /// take(values, which of the Sums) for all of x[begin, end); the lanes that a last part lacks hold
-  /// `filler`.
+  /// Calls take(values, index of a partial sum) for all vectors of x[begin, end). Missing lanes of the last
+  /// vector hold `filler`.
   template <typename F>
   static void each(const float* x, std::size_t begin, std::size_t end, float filler, const F& take) {
     std::size_t i = begin;
@@ -81,18 +81,18 @@ struct VectorKernels {
       for (std::size_t part = 0; part < Sums::count; ++part) take(load(x + i + part * lanes), part);
     }
     for (; i + lanes <= end; i += lanes) take(load(x + i), 0);
-    if (i < end) take(Part::load_part(x + i, end - i, filler), 0);
+    if (i < end) take(Simd::load_part(x + i, end - i, filler), 0);
   }
 
   static std::size_t end_of_block(std::size_t begin, std::size_t n) {
-    return n - begin < sum_block ? n : begin + sum_block;
+    return n - begin < kSumBlock ? n : begin + kSumBlock;
   }
 
-  /// Sum over all i of what `add` adds to its first argument for x[i], which is 0 for `filler`.
+  /// Sums over x with add(sum, values), which must add 0 for `filler`.
   template <typename F>
   static double sum_of(const float* x, std::size_t n, float filler, const F& add) {
     double total = 0;
-    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+    for (std::size_t begin = 0; begin < n; begin += kSumBlock) {
       Sums sums;
       each(x, begin, end_of_block(begin, n), filler,
            [&](const Batch& v, std::size_t part) { sums.part[part] = add(sums.part[part], v); });
@@ -101,11 +101,11 @@ struct VectorKernels {
     return total;
   }
 
-  /// The same of pairs x[i], y[i], in the same order; what `add` adds for two zeros is 0.
+  /// Sums over pairs x[i], y[i] in the same order. `add` must add 0 for two zeros.
   template <typename F>
   static double sum_of(const float* x, const float* y, std::size_t n, const F& add) {
     double total = 0;
-    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+    for (std::size_t begin = 0; begin < n; begin += kSumBlock) {
       const std::size_t end = end_of_block(begin, n);
       Sums sums;
       std::size_t i = begin;
@@ -118,55 +118,57 @@ struct VectorKernels {
       for (; i + lanes <= end; i += lanes) sums.part[0] = add(sums.part[0], load(x + i), load(y + i));
       if (i < end) {
         sums.part[0] =
-            add(sums.part[0], Part::load_part(x + i, end - i, 0), Part::load_part(y + i, end - i, 0));
+            add(sums.part[0], Simd::load_part(x + i, end - i, 0), Simd::load_part(y + i, end - i, 0));
       }
       total += sums.total();
     }
     return total;
   }
 
-  /// The largest of the numbers; a NaN is passed over. -inf where there is none.
-  static float largest_of(const float* x, std::size_t n) {
+  /// Returns the largest number, ignoring NaN; -inf if there is none.
+  static float max_of(const float* x, std::size_t n) {
     constexpr float lowest = -std::numeric_limits<float>::infinity();
-    Batch most[Sums::count] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
+    Batch largest[Sums::count] = {Batch(lowest), Batch(lowest), Batch(lowest), Batch(lowest)};
     const auto larger = [](const Batch& a, const Batch& b) { return xsimd::select(b > a, b, a); };
-    each(x, 0, n, lowest, [&](const Batch& v, std::size_t part) { most[part] = larger(most[part], v); });
-    return Part::largest(larger(larger(most[0], most[1]), larger(most[2], most[3])));
+    each(x, 0, n, lowest,
+         [&](const Batch& v, std::size_t part) { largest[part] = larger(largest[part], v); });
+    return Simd::largest(larger(larger(largest[0], largest[1]), larger(largest[2], largest[3])));
   }
 
   static bool softmax(std::span<const float> scores, std::span<float> pattern) {
     const float* const in = scores.data();
     float* const out = pattern.data();
     const std::size_t n = scores.size();
-    const float most = largest_of(in, n);
-    if (most == -std::numeric_limits<float>::infinity()) return softmax_of_nothing(in, out, n);
+    const float largest = max_of(in, n);
+    if (largest == -std::numeric_limits<float>::infinity()) return softmax_of_masked_row(in, out, n);
     double total = 0;
-    const Batch shift(most);
+    const Batch shift(largest);
     const std::size_t whole = n - n % lanes;
-    for (std::size_t begin = 0; begin < whole; begin += sum_block) {
+    for (std::size_t begin = 0; begin < whole; begin += kSumBlock) {
       Batch part(0.0F);
       for (std::size_t i = begin; i < end_of_block(begin, whole); i += lanes) {
         const Batch weight = Math::exp_of_negative(load(in + i) - shift);
         weight.store_unaligned(out + i);
         part += weight;
       }
-      total += Part::sum(part);
+      total += Simd::sum(part);
     }
-    Batch last(0.0F);  // stays in its register: memory that a mask wrote is slow to be read again
+    Batch last(0.0F);  // kept in a register, because reading memory after a
+                       // masked store is slow
     if (whole < n) {
       const Batch scores_left =
-          Part::load_part(in + whole, n - whole, -std::numeric_limits<float>::infinity());
+          Simd::load_part(in + whole, n - whole, -std::numeric_limits<float>::infinity());
       last = Math::exp_of_negative(scores_left - shift);
-      total += Part::sum(last);
+      total += Simd::sum(last);
     }
     const Factor factor(1.0 / total);
     map(out, out, whole, factor);
-    if (whole < n) Part::store_part(factor(last), out + whole, n - whole);
+    if (whole < n) Simd::store_part(factor(last), out + whole, n - whole);
     return true;
   }
 
-  /// A row without a score above -inf: zeros, unless it holds a NaN.
-  static bool softmax_of_nothing(const float* in, float* out, std::size_t n) {
+  /// Handles a row without a score above -inf: zeros, or NaN if a score is NaN.
+  static bool softmax_of_masked_row(const float* in, float* out, std::size_t n) {
     bool has_nan = false;
     for (std::size_t i = 0; i < n; ++i) has_nan = has_nan || in[i] != in[i];
     const float fill = has_nan ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
@@ -174,8 +176,8 @@ struct VectorKernels {
     return has_nan;
   }
 
-  /// Corrected two-pass moments: what the rounding of the mean leaves is taken off again, so that a row of
-  /// equal values has a deviation of 0 and not of its rounding error over sqrt(eps).
+  /// Uses corrected two-pass moments: subtracts the mean of the deviations, which is the rounding error of
+  /// the mean, so that a row of equal values has a deviation of exactly 0.
   static void layer_norm(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                          float eps, std::span<float> out) {
     const std::size_t n = x.size();
@@ -195,7 +197,7 @@ struct VectorKernels {
   static void rms_norm(std::span<const float> x, std::span<const float> gain, float eps,
                        std::span<float> out) {
     const double square =
-        sum_of(x.data(), x.size(), 0, [](const Batch& sum, const Batch& v) { return Part::fma(v, v, sum); });
+        sum_of(x.data(), x.size(), 0, [](const Batch& sum, const Batch& v) { return Simd::fma(v, v, sum); });
     const double root = __builtin_sqrt(square / static_cast<double>(x.size()) + double{eps});
     normed(x, gain, {}, out, Factor(1.0 / root));
   }
@@ -205,17 +207,17 @@ struct VectorKernels {
     double squares = 0;
   };
 
-  /// Sums of (x[i] - about) and of its squares, as sum_of.
+  /// Returns the sums of (x[i] - about) and of its squares.
   static Moments moments(const float* x, std::size_t n, float about) {
     Moments total;
     const Batch shift(about);
-    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+    for (std::size_t begin = 0; begin < n; begin += kSumBlock) {
       Sums sums;
       Sums squares;
       each(x, begin, end_of_block(begin, n), about, [&](const Batch& v, std::size_t part) {
         const Batch from = v - shift;
         sums.part[part] += from;
-        squares.part[part] = Part::fma(from, from, squares.part[part]);
+        squares.part[part] = Simd::fma(from, from, squares.part[part]);
       });
       total.sum += sums.total();
       total.squares += squares.total();
@@ -223,7 +225,7 @@ struct VectorKernels {
     return total;
   }
 
-  /// out = f(x) * gain + bias in one pass; gain or bias empty: 1, 0.
+  /// Computes out = f(x) * gain + bias in one pass. An empty gain is 1, an empty bias 0.
   template <typename F>
   static void normed(std::span<const float> x, std::span<const float> gain, std::span<const float> bias,
                      std::span<float> out, const F& f) {
@@ -243,8 +245,8 @@ struct VectorKernels {
     }
     if (i == n) return;
     store(
-        i, [&](const float* at) { return Part::load_part(at, n - i, 0); },
-        [&](const Batch& v, float* at) { Part::store_part(v, at, n - i); });
+        i, [&](const float* at) { return Simd::load_part(at, n - i, 0); },
+        [&](const Batch& v, float* at) { Simd::store_part(v, at, n - i); });
   }
 
   static void add(std::span<const float> x, std::span<float> out) {
@@ -281,17 +283,17 @@ struct VectorKernels {
     map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::tanh(v); });
   }
 
-  static constexpr double ln2 = 0.69314718055994531;
+  static constexpr double kLn2 = 0.69314718055994531;
 
   static double sum_x_log_x(std::span<const float> x) {
-    return ln2 * sum_of(x.data(), x.size(), 0,
-                        [](const Batch& sum, const Batch& v) { return Part::fma(v, Math::log2(v), sum); });
+    return kLn2 * sum_of(x.data(), x.size(), 0,
+                         [](const Batch& sum, const Batch& v) { return Simd::fma(v, Math::log2(v), sum); });
   }
 
   static double sum_x_log_x_of_sum(std::span<const float> a, std::span<const float> b) {
-    return ln2 * sum_of(a.data(), b.data(), a.size(), [](const Batch& sum, const Batch& x, const Batch& y) {
+    return kLn2 * sum_of(a.data(), b.data(), a.size(), [](const Batch& sum, const Batch& x, const Batch& y) {
              const Batch v = x + y;
-             return Part::fma(v, Math::log2(v), sum);
+             return Simd::fma(v, Math::log2(v), sum);
            });
   }
 
@@ -300,7 +302,7 @@ struct VectorKernels {
     for (std::size_t i = 0; i < lanes; ++i) numbers[i] = static_cast<float>(i);
     const Batch ramp = Batch::load_aligned(numbers);
     const Batch zero(0.0F);
-    constexpr std::size_t block = 64 * lanes;  // no sum of a lane is of more terms
+    constexpr std::size_t block = 64 * lanes;  // at largest 64 terms per lane in float
     WeightMoments moments;
     Batch top = zero;
     for (std::size_t begin = 0; begin < weights.size(); begin += block) {
@@ -308,25 +310,26 @@ struct VectorKernels {
       Batch total = zero;
       Batch distance = zero;
       Batch signed_distance = zero;
-      Batch place = ramp + Batch(static_cast<float>(offset + static_cast<std::ptrdiff_t>(begin)));
+      Batch position = ramp + Batch(static_cast<float>(offset + static_cast<std::ptrdiff_t>(begin)));
       each(weights.data(), begin, left < block ? begin + left : begin + block, 0,
            [&](const Batch& v, std::size_t /*part*/) {
              total += v;
-             distance = Part::fma(v, xsimd::abs(place), distance);
-             signed_distance = Part::fma(v, place, signed_distance);
+             distance = Simd::fma(v, xsimd::abs(position), distance);
+             signed_distance = Simd::fma(v, position, signed_distance);
              top = xsimd::max(top, v);
-             place += Batch(static_cast<float>(lanes));
+             position += Batch(static_cast<float>(lanes));
            });
-      moments.total += Part::sum(total);
-      moments.distance += Part::sum(distance);
-      moments.signed_distance += Part::sum(signed_distance);
+      moments.total += Simd::sum(total);
+      moments.distance += Simd::sum(distance);
+      moments.signed_distance += Simd::sum(signed_distance);
     }
-    moments.largest = Part::largest(top);
+    moments.largest = Simd::largest(top);
     return moments;
   }
 
   static bool all_finite(std::span<const float> x) {
-    Batch all[Sums::count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F), Batch(0.0F)};  // NaN where one is not
+    Batch all[Sums::count] = {Batch(0.0F), Batch(0.0F), Batch(0.0F),
+                              Batch(0.0F)};  // NaN if one is not finite
     each(x.data(), 0, x.size(), 0, [&](const Batch& v, std::size_t part) { all[part] += v - v; });
     return xsimd::all((all[0] + all[1]) + (all[2] + all[3]) == Batch(0.0F));
   }

@@ -5,8 +5,8 @@
 
 #include <xsimd/xsimd.hpp>
 
-// What an instruction set does with the lanes of a vector: parts of a vector from and to memory, sums across
-// it. As all of the vector kernels in an unnamed namespace (linalg/kernels_impl.hpp).
+// Operations on the lanes of a vector per instruction set: partial loads and stores, sums and maxima over
+// lanes. Like all vector kernels they are in an unnamed namespace (kernels_impl.hpp).
 
 namespace attnctl::linalg {
 namespace {
@@ -23,12 +23,12 @@ struct Lanes {
   static constexpr bool scales = false;
   static constexpr bool looks_up = false;
 
-  /// a b + c, rounded once where `fused`.
+  /// Returns a b + c, rounded once if `fused`.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) {
     return xsimd::fma(a, b, c);
   }
 
-  /// The first `n` lanes from memory, `filler` in the others; what lies behind them is not read.
+  /// Loads the first `n` lanes and sets the others to `filler`. Does not read beyond them.
   static Batch load_part(const float* at, std::size_t n, float filler) {
     alignas(64) float buffer[count];
     for (std::size_t i = 0; i < count; ++i) buffer[i] = i < n ? at[i] : filler;
@@ -68,7 +68,7 @@ struct Lanes<xsimd::fma3<xsimd::avx2>> {
   static constexpr bool looks_up = true;
 
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return _mm256_fmadd_ps(a, b, c); }
-  /// table[the last 3 bits of an index].
+  /// Returns table[index % 8] per lane.
   static Batch look_up(const Batch& table,
                        const xsimd::batch<std::int32_t, xsimd::fma3<xsimd::avx2>>& index) {
     return _mm256_permutevar8x32_ps(table, index);
@@ -112,13 +112,13 @@ struct Lanes<xsimd::avx512bw> {
   static constexpr bool scales = true;
   static constexpr bool looks_up = true;
 
-  /// xsimd 8 has none for this set.
+  /// xsimd 8 lacks this function for AVX-512.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return _mm512_fmadd_ps(a, b, c); }
-  /// table[the last 4 bits of an index].
+  /// Returns table[index % 16] per lane.
   static Batch look_up(const Batch& table, const xsimd::batch<std::int32_t, xsimd::avx512bw>& index) {
     return _mm512_permutexvar_ps(index, table);
   }
-  /// v 2^n.
+  /// Returns v 2^n.
   static Batch scale(const Batch& v, const Batch& n) { return _mm512_scalef_ps(v, n); }
 
   static __mmask16 first(std::size_t n) { return static_cast<__mmask16>((1U << n) - 1); }

@@ -6,23 +6,24 @@
 
 #include "linalg/kernels/vector_lanes.hpp"
 
-// Functions of a vector of floats, within 2 units in the last place of the exact value over all floats
-// where it does not say otherwise, subnormal results included (their unit is the smallest float). A NaN gives
-// a NaN; each says what an infinity gives.
+// Functions of vectors of floats. Unless stated otherwise, results are within 2 units in the last place of
+// the exact value for all floats, including subnormal results (whose unit is the smallest float). NaN gives
+// NaN.
 //
-// Reduction: W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980; ln 2 in two parts,
-// of which the first has 10 bits, so that its products with exponents are exact. Polynomials: fitted by
-// tests/golden/vector_math.py. Tail of the normal distribution as e^(-a^2 / 2) times a rational function, the
-// square in two parts: W. J. Cody, Rational Chebyshev approximations for the error function, Math. Comp. 23,
-// 1969. Exact products and sums: T. J. Dekker, A floating-point technique for extending the available
-// precision, Numer. Math. 18, 1971, and D. E. Knuth, The Art of Computer Programming 2, 4.2.2; they hold
-// because the compiler fuses nothing by itself here (cmake/simd.cmake).
+// Sources. Argument reduction: W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980;
+// ln 2 is split in two parts, the first with 10 bits, so that its products with exponents are exact.
+// Polynomials: fitted by tests/golden/vector_math.py. Tail of the normal distribution as e^(-a^2 / 2) times a
+// rational function, with the square in two parts: W. J. Cody, Rational Chebyshev approximations for the
+// error function, Math. Comp. 23, 1969. Exact products and sums: T. J. Dekker, A floating-point technique for
+// extending the available precision, Numer. Math. 18, 1971, and D. E. Knuth, The Art of Computer Programming
+// 2, 4.2.2. They need -ffp-contract=off (cmake/simd.cmake).
 
 namespace attnctl::linalg {
 namespace {
 
-/// Of log2(m), m in [1, 2), by equal parts: 1 / v, v about the middle of each, but 1 of the first, so that
-/// log2 1 is 0; log2 v; log2(1 + r) / r about 0; and where the bits of a number tell its part.
+/// Tables for log2(m), m in [1, 2), cut into equal parts. v is about the middle of a part, but 1 in the first
+/// part, so that log2(1) is 0. `inverses` holds 1 / v and `logarithms` log2(v); `rest` is the polynomial
+/// log2(1 + r) / r; `shift` selects the bits of a float that give its part.
 template <std::size_t parts>
 struct Log2Parts;
 
@@ -55,12 +56,12 @@ struct VectorMath {
   using Batch = xsimd::batch<float, Arch>;
   using Integers = xsimd::batch<std::int32_t, Arch>;
 
-  /// A number in two parts, the second the rest that the first has no room for.
+  /// The number high + low, where low is the rounding error of high.
   struct Pair {
     Batch high, low;
   };
 
-  /// The smaller and the larger, NaN where `v` is one.
+  /// Return min(v, limit) and max(v, limit); NaN if v is NaN.
   static Batch at_most(const Batch& v, float limit) { return xsimd::min(Batch(limit), v); }
   static Batch at_least(const Batch& v, float limit) { return xsimd::max(Batch(limit), v); }
 
@@ -68,11 +69,11 @@ struct VectorMath {
     return xsimd::bitwise_cast<Batch>(Integers(static_cast<std::int32_t>(pattern)));
   }
 
-  /// a b + c, rounded once where the set can.
+  /// Returns a b + c, rounded once if the instruction set can.
   static Batch fma(const Batch& a, const Batch& b, const Batch& c) { return Lanes<Arch>::fma(a, b, c); }
   static Batch fma(const Batch& a, float b, const Batch& c) { return fma(a, Batch(b), c); }
 
-  /// c[0] + v c[1] + v^2 c[2] + ...
+  /// Returns c[0] + v c[1] + v^2 c[2] + ...
   template <std::size_t N>
   static Batch polynomial(const Batch& v, const float (&c)[N]) {
     Batch sum(c[N - 1]);
@@ -80,7 +81,7 @@ struct VectorMath {
     return sum;
   }
 
-  /// The upper 12 bits of the significand: products of two such are exact.
+  /// Returns v with the upper 12 bits of its significand. Products of two such numbers are exact.
   static Batch upper(const Batch& v) { return v & bits(0xFFFFF000U); }
 
   static Pair product(const Batch& a, const Batch& b) {
@@ -107,11 +108,11 @@ struct VectorMath {
     Batch biased;  // n + bias
     Batch r;
 
-    /// 2^n for n > -127: the last bits of `biased` are those of its exponent.
+    /// Returns 2^n for n > -127. The last bits of `biased` are the exponent.
     [[nodiscard]] Batch power() const {
       return xsimd::bitwise_cast<Batch>(xsimd::bitwise_cast<Integers>(biased) << 23);
     }
-    /// v 2^n for n <= 0, rounded once also where it is subnormal.
+    /// Returns v 2^n for n <= 0, rounded once even if it is subnormal.
     [[nodiscard]] Batch scale(const Batch& v) const {
       if constexpr (Lanes<Arch>::scales) {
         return Lanes<Arch>::scale(v, biased - Batch(bias));
@@ -125,11 +126,11 @@ struct VectorMath {
       const Batch one(1.0F);
       return fma(fma(polynomial(r, exp_rest), r, one), r, one);
     }
-    /// e^r - 1.
+    /// Returns e^r - 1.
     [[nodiscard]] Batch less_one() const { return fma(r * r, polynomial(r, exp_rest), r); }
   };
 
-  /// 1.5 2^23, so that a sum with it ends in an integer, and the bias of an exponent.
+  /// 1.5 2^23, which rounds a sum to an integer, plus the exponent bias.
   static constexpr float bias = 0x1.8p23F + 127;
   static constexpr float ln2_high = -0.693359375F;
   static constexpr float ln2_low = 2.12194440e-4F;
@@ -137,22 +138,22 @@ struct VectorMath {
   static constexpr float exp_rest[] = {0.49999994F, 0.166665211F, 0.041668389F, 0.00836871751F,
                                        0.00138145988F};
 
-  /// Of `from`, with the exponent that suits `x`.
+  /// Reduces `from` with the exponent of `x`.
   static Reduced reduce(const Batch& x, const Batch& from) {
     const Batch biased = fma(x, 1.44269504F, Batch(bias));
     const Batch n = biased - Batch(bias);
     return {biased, fma(n, ln2_low, fma(n, ln2_high, from))};
   }
   static Reduced reduce(const Batch& x) { return reduce(x, x); }
-  /// Of high + low, low below 1.
+  /// Reduces high + low, low < 1.
   static Reduced reduce(const Pair& x) {
     Reduced reduced = reduce(x.high + x.low, x.high);
     reduced.r = reduced.r + x.low;
     return reduced;
   }
 
-  /// e^x for x <= 0; -inf gives exactly 0. What rounds to 0 is not computed: underflow can be slow, and masks
-  /// make many of it.
+  /// Returns e^x for x <= 0; -inf gives exactly 0. Skips results that round to 0, because underflow can be
+  /// slow and masks produce many.
   static Batch exp_of_negative(const Batch& x) {
     const Batch zero(0.0F);
     if (!xsimd::any(x < Batch(-87.0F))) {
@@ -164,8 +165,8 @@ struct VectorMath {
     return xsimd::select(vanishes, zero, reduced.scale(reduced.exp()));
   }
 
-  /// x + x^3 P(x^2) near 0, and 1 - 2 z / (1 + z) with z = e^(-2 |x|), whose quotient may have an error, for
-  /// others. Infinities give -1 and 1.
+  /// Returns x + x^3 P(x^2) near 0, otherwise 1 - 2 z / (1 + z) with z = e^(-2 |x|). Infinities give -1 and
+  /// 1.
   static Batch tanh(const Batch& x) {
     constexpr float rest[] = {-0.333333164F, 0.13332586F, -0.0538523085F, 0.0210716743F, -0.00627423357F};
     const Batch a = at_most(xsimd::abs(x), 10.0F);
@@ -180,19 +181,19 @@ struct VectorMath {
     return xsimd::bitofsign(x) ^ xsimd::select(a < Batch(0.55F), near, far);
   }
 
-  /// x / (1 + e^-gate), gate in [-120, -60], where 1 is nothing beside e^-gate.
+  /// Returns x / (1 + e^-gate) for gate in [-120, -60], where 1 is negligible.
   static Batch gated_low(const Batch& x, const Pair& gate) {
     const Reduced reduced = reduce(gate);
     return reduced.scale(fma(x, reduced.less_one(), x));
   }
 
-  /// x / (1 + e^-gate), the negative gate in [-87, 87] reduced.
+  /// Returns x / (1 + e^-gate) for gate in [-87, 87]; takes -gate reduced.
   static Batch gated_high(const Batch& x, const Reduced& negative) {
     const Batch power = negative.power();
     return x / (power + fma(power, negative.less_one(), Batch(1.0F)));
   }
 
-  /// -inf gives NaN, as -inf times 0 is.
+  /// -inf gives NaN, like -inf * 0.
   static Batch silu(const Batch& x) {
     const Batch zero(0.0F);
     const Batch high = gated_high(x, reduce(zero - at_most(x, 87.0F)));
@@ -202,8 +203,8 @@ struct VectorMath {
     return xsimd::select(low, fma(x, 0.0F, gated_low(clamped, {clamped, zero})), high);
   }
 
-  /// x / (1 + e^(-2 u)), which is x / 2 (1 + tanh u), u = sqrt(2 / pi) (x + 0.044715 x^3). The gate in two
-  /// parts: e^100 would turn the rounding of 100 to float into 64 units. -inf gives NaN.
+  /// Returns x / (1 + e^(-2 u)) = x / 2 (1 + tanh u), u = sqrt(2 / pi) (x + 0.044715 x^3). The gate is a
+  /// Pair, because e^100 amplifies the rounding error of 100 to 64 units. -inf gives NaN.
   static Batch gelu_tanh(const Batch& x) {
     const Batch inner = at_most(at_least(x, -10.9F), 9.0F);
     const Pair square = product(inner, inner);
@@ -221,9 +222,9 @@ struct VectorMath {
     return xsimd::select(low_side, fma(x, 0.0F, gated_low(inner, gate)), high);
   }
 
-  /// x P(N < x), N of a standard normal distribution: x / 2 (1 + erf(x / sqrt 2)), in a form that cancels
-  /// nowhere: by a polynomial near 0, otherwise by the tail P(N < -a) = e^(-a^2 / 2) M(a) / sqrt(2 pi), a =
-  /// |x|. Mills' ratio M is about 1 / a: as q / (a q + p), an error of q hardly counts. -inf gives NaN.
+  /// Returns x / 2 (1 + erf(x / sqrt 2)) = x P(N < x), N standard normal, without cancellation: a polynomial
+  /// near 0, otherwise the tail P(N < -a) = e^(-a^2 / 2) M(a) / sqrt(2 pi), a = |x|. Mills' ratio M is about
+  /// 1 / a and is computed as q / (a q + p), which is insensitive to errors of q. -inf gives NaN.
   static Batch gelu_erf(const Batch& x) {
     constexpr float center[] = {0.398942262F, -0.0664895773F, 0.00996190589F, -0.00112444384F};
     constexpr float q[] = {1.25331414F,  1.36289239F,   0.711541295F,
@@ -242,7 +243,8 @@ struct VectorMath {
     return xsimd::select(a < Batch(0.5F), near, far);
   }
 
-  /// log2 x for a normal x > 0, within 1e-7 or 2e-7 of itself, whichever is more; below, a finite number.
+  /// Returns log2(x) for a normal x > 0 with an error of at most max(1e-7, 2e-7 |log2(x)|); a finite number
+  /// for smaller x.
   static Batch log2(const Batch& x) {
     if constexpr (Lanes<Arch>::looks_up) {
       return log2_by_parts(x);
@@ -256,8 +258,8 @@ struct VectorMath {
     }
   }
 
-  /// Of x = 2^n m: n + log2 v + log2(1 + r), r = m / v - 1. P. T. P. Tang, Table-driven implementation of the
-  /// logarithm function in IEEE floating-point arithmetic, ACM TOMS 16, 1990.
+  /// For x = 2^n m returns n + log2(v) + log2(1 + r), r = m / v - 1. P. T. P. Tang, Table-driven
+  /// implementation of the logarithm function in IEEE floating-point arithmetic, ACM TOMS 16, 1990.
   static Batch log2_by_parts(const Batch& x) {
     using Parts = Log2Parts<Batch::size>;
     const Batch inverses = Batch::load_aligned(Parts::inverses);

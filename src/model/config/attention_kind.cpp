@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "base/parse_number.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

@@ -6,6 +6,8 @@
 
 #include <zlib.h>
 
+#include "formats/zip/zip_records.hpp"
+
 namespace attnctl {
 namespace {
 
@@ -14,11 +16,6 @@ std::uint32_t joined(std::uint32_t first, std::uint32_t second, std::uint64_t se
 }
 
 }  // namespace
-
-std::uint32_t crc32_of(std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(
-      crc32_z(crc32_z(0, nullptr, 0), reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
 
 void ScatteredChecksum::add(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;

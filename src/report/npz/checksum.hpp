@@ -9,9 +9,6 @@
 
 namespace attnctl {
 
-/// CRC-32 of bytes of any number (zlib takes 4 GiB at once at most).
-[[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes);
-
 /// CRC-32 of a file whose pieces are written in any order: neighbouring pieces are joined as they come, so
 /// that the memory is that of the gaps. Safe from several threads.
 class ScatteredChecksum {

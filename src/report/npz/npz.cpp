@@ -14,11 +14,11 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "formats/npy.hpp"
+#include "formats/zip/zip_records.hpp"
 #include "report/non_finite.hpp"
 #include "report/npz/checksum.hpp"
 #include "report/npz/deflate.hpp"
-#include "report/npz/npy_header.hpp"
-#include "report/npz/zip_records.hpp"
 #include "report/spool.hpp"
 
 namespace attnctl {
@@ -29,14 +29,14 @@ static_assert(std::endian::native == std::endian::little, "arrays are written as
 constexpr std::size_t copy_size = std::size_t{1} << 20U;
 
 template <typename T>
-constexpr std::string_view descr_of() {
+constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, float>) {
-    return "<f4";
+    return DType::f32;
   } else if constexpr (std::is_same_v<T, double>) {
-    return "<f8";
+    return DType::f64;
   } else {
     static_assert(std::is_same_v<T, std::int64_t>);
-    return "<i8";
+    return DType::i64;
   }
 }
 
@@ -92,22 +92,22 @@ struct NpzWriter::State {
     contents ? contents->write_at(offset, bytes) : put_zip(offset, bytes);
   }
 
-  Member& declare(const std::string& name, std::string_view descr, const Shape& shape, std::size_t item_size);
+  Member& declare(const std::string& name, DType dtype, const Shape& shape);
   void fill(Member& member, std::span<const std::byte> elements);
   void store(Member& member);
   void deflate(Member& member);
   void copy_to_output(std::uint64_t size);
 };
 
-NpzWriter::State::Member& NpzWriter::State::declare(const std::string& name, std::string_view descr,
-                                                    const Shape& shape, std::size_t item_size) {
+NpzWriter::State::Member& NpzWriter::State::declare(const std::string& name, DType dtype,
+                                                    const Shape& shape) {
   if (!names.insert(name).second) throw std::logic_error("an NPZ with two arrays named " + name);
   const auto elements = checked_product(shape);
-  const auto bytes = elements ? checked_mul(*elements, item_size) : std::nullopt;
+  const auto bytes = elements ? checked_mul(*elements, size_of(dtype)) : std::nullopt;
   if (!bytes || *bytes > std::uint64_t{1} << 62U) {
     fail(Status::limit, "{}: the array {} would take more than 4 EiB", out.name(), name);
   }
-  const std::string header = npy_header(descr, shape);
+  const std::string header = npy_header(dtype, shape);
   Member& member = *members.emplace_back(std::make_unique<Member>(*this));
   member.zip.name = name + ".npy";
   member.zip.deflated = options.compress;
@@ -182,7 +182,7 @@ void NpzWriter::add(const std::string& name, const Array& array) {
   std::visit(
       [&](const auto& values) {
         using T = std::remove_cvref_t<decltype(values[0])>;
-        State::Member& member = state_->declare(name, descr_of<T>(), array.shape, sizeof(T));
+        State::Member& member = state_->declare(name, dtype_of<T>(), array.shape);
         state_->fill(member, std::as_bytes(values));
         state_->non_finite += count_non_finite(array);
       },
@@ -191,7 +191,7 @@ void NpzWriter::add(const std::string& name, const Array& array) {
 
 ArraySink& NpzWriter::add_streamed(const std::string& name, const Shape& shape,
                                    bool hidden_is_minus_infinity) {
-  State::Member& member = state_->declare(name, descr_of<float>(), shape, sizeof(float));
+  State::Member& member = state_->declare(name, DType::f32, shape);
   member.hidden_is_minus_infinity = hidden_is_minus_infinity;
   return member;
 }

@@ -2,7 +2,7 @@
 
 #include <unicode/uchar.h>
 
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "base/thread_time.hpp"
+#include "base/pool.hpp"
 #include "study/corpus/corpus_survey.hpp"
 
 namespace attnctl {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/files/content_hash.hpp"
+#include "base/hash.hpp"
 #include "forward/run.hpp"
 
 namespace attnctl {

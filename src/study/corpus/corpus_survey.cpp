@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/interrupt.hpp"
-#include "base/thread_time.hpp"
+#include "base/pool.hpp"
 #include "forward/footprint.hpp"
 
 namespace attnctl {

@@ -9,9 +9,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
-#include "base/parse_number.hpp"
-#include "base/shown.hpp"
+#include "base/files/input_file.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

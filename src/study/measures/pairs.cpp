@@ -11,7 +11,7 @@
 
 #include "analysis/similarity/head_pairs.hpp"
 #include "base/error.hpp"
-#include "base/fresh_memory.hpp"
+#include "base/memory.hpp"
 #include "base/undefined.hpp"
 #include "study/measures/drawn_rows.hpp"
 #include "study/measures/measures.hpp"

@@ -2,9 +2,11 @@
 #include <ranges>
 
 #include "base/error.hpp"
-#include "base/files/content_hash.hpp"
+#include "base/files/input_file.hpp"
 #include "base/files/mapped_file.hpp"
-#include "base/shown.hpp"
+#include "base/files/output_file.hpp"
+#include "base/hash.hpp"
+#include "base/text.hpp"
 #include "study/state/study_state.hpp"
 
 // What a state's file holds: docs/study.md.

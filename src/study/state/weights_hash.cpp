@@ -2,8 +2,8 @@
 #include <span>
 #include <vector>
 
-#include "base/files/content_hash.hpp"
 #include "base/files/mapped_file.hpp"
+#include "base/hash.hpp"
 #include "study/run_study.hpp"
 
 namespace attnctl {

@@ -12,7 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 #include "tokenizer/files/sentencepiece_model.hpp"
 #include "tokenizer/files/tokenizer_config.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"

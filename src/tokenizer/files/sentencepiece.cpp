@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/files/mapped_file.hpp"
-#include "base/shown.hpp"
+#include "base/files/input_file.hpp"
+#include "base/text.hpp"
 #include "tokenizer/files/sentencepiece_model.hpp"
 #include "tokenizer/files/tokenizer_config.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 
 namespace attnctl {

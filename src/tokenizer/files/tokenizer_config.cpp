@@ -6,10 +6,9 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "formats/json/json_document.hpp"
-#include "base/files/mapped_file.hpp"
-#include "base/parse_number.hpp"
-#include "base/shown.hpp"
+#include "base/files/input_file.hpp"
+#include "base/text.hpp"
+#include "formats/json/json_tree.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 
 namespace attnctl {

@@ -14,7 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 #include "tokenizer/files/tokenizer_config.hpp"
 
 namespace attnctl {

@@ -10,10 +10,9 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "base/files/input_file.hpp"
+#include "base/text.hpp"
 #include "formats/json/json_events.hpp"
-#include "base/files/mapped_file.hpp"
-#include "base/shown.hpp"
-#include "base/utf8.hpp"
 #include "tokenizer/files/tokenizer_config.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/unicode/unicode.hpp"

@@ -9,8 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/shown.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "tokenizer/normalizers/charsmap.hpp"
 #include "tokenizer/normalizers/normalizer.hpp"
 #include "tokenizer/unicode/grapheme.hpp"

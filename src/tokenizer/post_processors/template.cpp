@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 #include "tokenizer/post_processors/post_processor.hpp"
 
 namespace attnctl {

@@ -11,8 +11,7 @@
 #include <unicode/uchar.h>
 #include <unicode/uscript.h>
 
-#include "base/shown.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "tokenizer/pre_tokenizers/byte_level.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 #include "tokenizer/regex/regex_encoding.hpp"
 #include "tokenizer/regex/word_cutter.hpp"
 #include "tokenizer/unicode/unicode.hpp"

@@ -1,0 +1,133 @@
+#include "base/files/input_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <poll.h>
+#include <string_view>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace attnctl {
+namespace {
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "a special file";
+}
+
+/// Calls read() once; handles EINTR and waits if the descriptor is non-blocking. Returns 0 at the end.
+std::size_t read_some(int descriptor, const std::string& name, std::span<char> buffer) {
+  for (;;) {
+    const ssize_t count = read(descriptor, buffer.data(), buffer.size());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) {
+      fail(Status::environment, "{}: cannot read: {}", escaped(name), error_text(errno));
+    }
+    pollfd waiting = {descriptor, POLLIN, 0};
+    poll(&waiting, 1, -1);
+  }
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) close(number_);
+}
+
+std::string error_text(int error) {
+  return std::generic_category().message(error);
+}
+
+RegularFile open_regular_file(const std::filesystem::path& path, Status absent) {
+  const std::string name = escaped(path.string());
+  RegularFile file;
+  do {
+    file.descriptor = Descriptor(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  } while (file.descriptor.number() < 0 && errno == EINTR);
+  if (file.descriptor.number() < 0) {
+    const int error = errno;
+    const bool missing = error == ENOENT || error == ENOTDIR || error == ENXIO || error == ELOOP;
+    fail(missing ? absent : Status::environment, "{}: cannot open: {}", name, error_text(error));
+  }
+  struct stat status = {};
+  if (fstat(file.descriptor.number(), &status) != 0) {
+    fail(Status::environment, "{}: cannot examine: {}", name, error_text(errno));
+  }
+  if (!S_ISREG(status.st_mode))
+    fail(absent, "{}: got {}, need a regular file", name, kind_of(status.st_mode));
+  file.length = static_cast<std::uint64_t>(status.st_size);
+  return file;
+}
+
+std::string read_file(const std::filesystem::path& path, std::size_t limit, Status absent) {
+  const RegularFile file = open_regular_file(path, absent);
+  return read_descriptor(file.descriptor.number(), path.string(), limit);
+}
+
+std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit) {
+  constexpr std::size_t kFirstSize = 64 << 10;
+  std::string text;
+  std::size_t filled = 0;
+  for (;;) {
+    if (filled == text.size()) text.resize(std::max(kFirstSize, 2 * text.size()));
+    const std::size_t count = read_some(descriptor, name, std::span(text).subspan(filled));
+    if (count == 0) break;
+    filled += count;
+    if (filled > limit) {
+      fail(Status::bad_input, "{}: got more than {} bytes, need at most that", escaped(name), limit);
+    }
+  }
+  text.resize(filled);
+  return text;
+}
+
+struct InputStream::State {
+  Descriptor own;  // empty for standard input, which stays open
+  int number = STDIN_FILENO;
+  std::string name = "standard input";  // escaped
+  std::optional<std::uint64_t> length;
+  std::uint64_t read = 0;
+};
+
+InputStream::InputStream(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
+  if (path == "-") return;
+  RegularFile file = open_regular_file(path, Status::environment);
+  state_->number = file.descriptor.number();
+  state_->own = std::move(file.descriptor);
+  state_->name = escaped(path.string());
+  state_->length = file.length;
+}
+
+InputStream::~InputStream() = default;
+InputStream::InputStream(InputStream&&) noexcept = default;
+InputStream& InputStream::operator=(InputStream&&) noexcept = default;
+
+std::size_t InputStream::read(std::span<char> buffer) {
+  std::size_t filled = 0;
+  while (filled < buffer.size()) {
+    const std::size_t count = read_some(state_->number, state_->name, buffer.subspan(filled));
+    if (count == 0) break;
+    filled += count;
+  }
+  state_->read += filled;
+  if (filled < buffer.size() && state_->length && state_->read < *state_->length) {
+    fail(Status::bad_input, "{}: was cut to {} of {} bytes while it was read", state_->name, state_->read,
+         *state_->length);
+  }
+  return filled;
+}
+
+std::optional<std::uint64_t> InputStream::length() const {
+  return state_->length;
+}
+
+const std::string& InputStream::name() const {
+  return state_->name;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace attnctl {
+
+/// Reads a whole small regular file, such as a configuration or a vocabulary. Throws Error: `absent` if the
+/// path does not exist or is not a regular file, environment if the file cannot be read, bad_input if it is
+/// longer than `limit` bytes.
+[[nodiscard]] std::string read_file(const std::filesystem::path& path, std::size_t limit,
+                                    Status absent = Status::environment);
+
+/// Reads an open descriptor, such as standard input, to its end. `name` is for errors.
+[[nodiscard]] std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
+
+/// A regular file, or standard input, that is read once from front to back.
+class InputStream {
+ public:
+  /// "-" is standard input. Throws Error(environment) if the path cannot be opened or is not a regular file.
+  explicit InputStream(const std::filesystem::path& path);
+  ~InputStream();
+  InputStream(InputStream&&) noexcept;
+  InputStream& operator=(InputStream&&) noexcept;
+
+  /// Fills the buffer, or less at the end, and returns the number of bytes. Throws Error: environment if
+  /// reading fails, bad_input if a regular file was truncated since it was opened.
+  [[nodiscard]] std::size_t read(std::span<char> buffer);
+  /// The length of a regular file in bytes; nullopt for standard input.
+  [[nodiscard]] std::optional<std::uint64_t> length() const;
+  /// The escaped path, or "standard input", for messages.
+  [[nodiscard]] const std::string& name() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// An open file descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_ = -1;
+};
+
+struct RegularFile {
+  Descriptor descriptor;
+  std::uint64_t length = 0;
+};
+
+/// Opens a regular file for reading without blocking (a FIFO may have no writer). Throws Error: `absent` if
+/// the path does not exist or is not a regular file, environment if it cannot be opened.
+[[nodiscard]] RegularFile open_regular_file(const std::filesystem::path& path, Status absent);
+
+/// Returns the text of an errno value: "No such file or directory".
+[[nodiscard]] std::string error_text(int error);
+
+}  // namespace attnctl

@@ -1,0 +1,66 @@
+#include "base/memory.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <new>
+#include <string>
+#include <string_view>
+#include <sys/mman.h>
+
+#include "base/checked.hpp"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace attnctl {
+namespace {
+
+/// Reads the number of a line such as "VmRSS:     1234 kB", in bytes.
+std::uint64_t bytes_of(std::string_view line) {
+  const std::size_t begin = line.find_first_of("0123456789");
+  std::uint64_t kilobytes = 0;
+  if (begin != std::string_view::npos)
+    std::from_chars(line.data() + begin, line.data() + line.size(), kilobytes);
+  return kilobytes * 1024;
+}
+
+}  // namespace
+
+std::shared_ptr<float> fresh_floats(std::size_t count) {
+  constexpr std::size_t kHugePage = std::size_t{1} << 21U;
+  constexpr std::size_t kCacheLine = 64;
+  const auto bytes = checked_mul(count, sizeof(float));
+  const auto padded = bytes ? checked_add(*bytes, kHugePage - 1) : std::nullopt;
+  if (!padded) throw std::bad_alloc();
+  const bool large = *bytes >= 2 * kHugePage;
+  const std::size_t alignment = large ? kHugePage : kCacheLine;
+  const std::size_t size = (*bytes / alignment + 1) * alignment;
+  void* const memory = std::aligned_alloc(alignment, size);
+  if (memory == nullptr) throw std::bad_alloc();
+  std::shared_ptr<float> owner(static_cast<float*>(memory), [](float* values) { std::free(values); });
+  if (large) madvise(memory, size, MADV_HUGEPAGE);  // optional: small pages work too
+  return owner;
+}
+
+MemoryUse memory_use() {
+  MemoryUse use;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) use.now = bytes_of(line);
+    if (line.starts_with("VmHWM:")) use.peak = bytes_of(line);
+  }
+  return use;
+}
+
+void give_back_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kMmapThreshold = 1 << 18;
+  mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
+  mallopt(M_TRIM_THRESHOLD, kMmapThreshold);
+  malloc_trim(0);
+#endif
+}
+
+}  // namespace attnctl

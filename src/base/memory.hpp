@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+namespace attnctl {
+
+/// Allocates `count` uninitialised floats for a large array that is written once. Requests huge pages, which
+/// take fewer page faults. Throws std::bad_alloc.
+[[nodiscard]] std::shared_ptr<float> fresh_floats(std::size_t count);
+
+/// A buffer of floats, aligned to a cache line, that a kernel uses again and again. It grows, never shrinks,
+/// and is never cleared.
+class AlignedWorkspace {
+ public:
+  /// Returns at least `size` floats. Invalidates the previous buffer if it was smaller.
+  [[nodiscard]] float* take(std::size_t size) {
+    if (size > size_) {
+      values_.reset();                              // first, so that both never exist at once
+      values_.reset(new (kAlignment) float[size]);  // NOLINT(cppcoreguidelines-owning-memory): owned
+      size_ = size;
+    }
+    return values_.get();
+  }
+  [[nodiscard]] float* get() const { return values_.get(); }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Free {
+    void operator()(float* values) const { ::operator delete[](values, kAlignment); }
+  };
+  std::unique_ptr<float[], Free> values_;
+  std::size_t size_ = 0;
+};
+
+/// Resident bytes of this process, mapped files included.
+struct MemoryUse {
+  std::uint64_t now = 0;
+  std::uint64_t peak = 0;  // since the process started
+};
+
+/// Returns zeros if the system does not report them.
+[[nodiscard]] MemoryUse memory_use();
+
+/// Makes the C library return large freed blocks to the system at once from now on. By default it keeps some
+/// of them.
+void give_back_freed_memory();
+
+}  // namespace attnctl

@@ -1,0 +1,126 @@
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <system_error>
+
+#include <fmt/format.h>
+
+namespace attnctl {
+namespace {
+
+bool is_control(std::string_view sequence) {
+  const auto first = static_cast<std::uint8_t>(sequence[0]);
+  if (first < 0x20 || first == 0x7F) return true;
+  return sequence.size() == 2 && first == 0xC2 && static_cast<std::uint8_t>(sequence[1]) < 0xA0;
+}
+
+bool continues_character(char c) {
+  return (static_cast<std::uint8_t>(c) & 0xC0U) == 0x80U;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence_length(text);
+    const std::string_view sequence = text.substr(0, length == 0 ? 1 : length);
+    if (length == 0 || is_control(sequence)) {
+      for (const char c : sequence) out += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(c));
+    } else {
+      out += sequence;
+    }
+    text.remove_prefix(sequence.size());
+  }
+  return out;
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMaxLength = 160;
+  constexpr std::size_t kHalf = kMaxLength / 2;
+  if (text.size() <= kMaxLength) return escaped(text);
+  std::size_t head = kHalf;
+  while (head > 0 && continues_character(text[head])) --head;
+  std::size_t tail = text.size() - kHalf;
+  while (tail < text.size() && continues_character(text[tail])) ++tail;
+  return escaped(text.substr(0, head)) + "..." + escaped(text.substr(tail));
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.push_back(text.substr(0, end));
+    if (end == text.size()) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::optional<std::string_view> path_fault(std::string_view path) {
+  if (path.starts_with('/')) return "an absolute path, need a relative one";
+  if (path.find('\\') != std::string_view::npos) return "with a backslash, need a plain relative path";
+  if (path.find('\0') != std::string_view::npos) return "with a NUL, need a plain relative path";
+  for (const std::string_view part : split(path, '/')) {
+    if (part == "..") return "which leads out of the directory, need a plain relative path";
+    if (part.empty() || part == ".") return "with an empty part, need a plain relative path";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> parse_number(std::string_view text) {
+  std::size_t number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::size_t utf8_sequence_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  const auto in = [&](std::size_t i, unsigned low, unsigned high) {
+    return i < text.size() && byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return in(1, 0x80, 0xBF) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const unsigned low = first == 0xE0 ? 0xA0 : 0x80;
+    const unsigned high = first == 0xED ? 0x9F : 0xBF;
+    return in(1, low, high) && in(2, 0x80, 0xBF) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const unsigned low = first == 0xF0 ? 0x90 : 0x80;
+    const unsigned high = first == 0xF4 ? 0x8F : 0xBF;
+    return in(1, low, high) && in(2, 0x80, 0xBF) && in(3, 0x80, 0xBF) ? 4 : 0;
+  }
+  return 0;
+}
+
+char32_t utf8_code_point(std::string_view sequence) {
+  const auto first = static_cast<std::uint8_t>(sequence[0]);
+  if (sequence.size() == 1) return first;
+  char32_t point = first & (0x7FU >> sequence.size());
+  for (const char c : sequence.substr(1)) point = point << 6U | (static_cast<std::uint8_t>(c) & 0x3FU);
+  return point;
+}
+
+std::optional<std::size_t> find_ill_formed_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    constexpr std::uint64_t kHighBits = 0x8080808080808080U;
+    std::uint64_t eight = kHighBits;
+    if (text.size() - i >= sizeof(eight)) std::memcpy(&eight, text.data() + i, sizeof(eight));
+    if ((eight & kHighBits) == 0) {
+      i += sizeof(eight);
+      continue;
+    }
+    const std::size_t length = utf8_sequence_length(text.substr(i));
+    if (length == 0) return i;
+    i += length;
+  }
+  return std::nullopt;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,253 @@
+#include "formats/npy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::size_t kVersionAt = 6;
+constexpr std::size_t kLengthAt = 8;
+constexpr std::size_t kMaxHeaderSize = std::size_t{1} << 20;
+constexpr std::size_t kMaxDimensions = 64;
+
+struct DescrRow {
+  std::string_view code;  // without the byte order
+  DType dtype;
+};
+constexpr std::array<DescrRow, 12> kDescrs = {{{"f8", DType::f64},
+                                               {"f4", DType::f32},
+                                               {"f2", DType::f16},
+                                               {"i8", DType::i64},
+                                               {"i4", DType::i32},
+                                               {"i2", DType::i16},
+                                               {"i1", DType::i8},
+                                               {"u8", DType::u64},
+                                               {"u4", DType::u32},
+                                               {"u2", DType::u16},
+                                               {"u1", DType::u8},
+                                               {"b1", DType::boolean}}};
+
+/// Reads a dictionary like {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } and nothing more
+/// general.
+class DictReader {
+ public:
+  DictReader(std::string_view where, std::string_view text, std::size_t offset)
+      : where_(where), text_(text), offset_(offset) {}
+
+  NpyHeader read() {
+    expect('{');
+    while (!accept('}')) {
+      const std::string_view key = string("a key");
+      expect(':');
+      member(key);
+      if (accept('}')) break;
+      expect(',');
+    }
+    skip_space();
+    if (at_ != text_.size()) refuse("the end of the header");
+    for (const std::string_view key : {"descr", "fortran_order", "shape"}) {
+      if (std::find(seen_.begin(), seen_.end(), key) == seen_.end()) {
+        fail(Status::bad_input, "{}: header: the key '{}' is missing", where_, key);
+      }
+    }
+    return header_;
+  }
+
+ private:
+  void member(std::string_view key) {
+    if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) {
+      fail(Status::bad_input, "{}: header: got the key '{}' twice", where_, shown(key));
+    }
+    seen_.push_back(key);
+    if (key == "descr") {
+      descr();
+    } else if (key == "fortran_order") {
+      header_.fortran = boolean();
+    } else if (key == "shape") {
+      shape();
+    } else {
+      fail(Status::bad_input, "{}: header: unsupported key '{}', need descr, fortran_order, shape", where_,
+           shown(key));
+    }
+  }
+
+  void descr() {
+    skip_space();
+    if (peek() == '[')
+      fail(Status::bad_input, "{}: descr: unsupported structured dtype, need a plain one", where_);
+    const std::string_view descr = string("a dtype");
+    const std::string_view code = descr.substr(std::min<std::size_t>(1, descr.size()));
+    const char order = descr.empty() ? ' ' : descr.front();
+    const auto* const row = std::ranges::find(kDescrs, code, &DescrRow::code);
+    const bool known =
+        row != kDescrs.end() && (order == '<' || order == '>' || (order == '|' && size_of(row->dtype) == 1));
+    if (!known) {
+      const bool object = code.starts_with('O');
+      fail(Status::bad_input,
+           "{}: descr: unsupported dtype {}{}, need float, integer or bool; convert with astype", where_,
+           in_quotes(descr), object ? " (Python objects, which are never unpickled)" : "");
+    }
+    header_.dtype = row->dtype;
+    header_.big_endian = order == '>' && size_of(row->dtype) > 1;
+  }
+
+  bool boolean() {
+    skip_space();
+    for (const bool value : {true, false}) {
+      const std::string_view word = value ? "True" : "False";
+      if (text_.substr(at_).starts_with(word)) {
+        at_ += word.size();
+        return value;
+      }
+    }
+    refuse("True or False");
+  }
+
+  void shape() {
+    expect('(');
+    while (!accept(')')) {
+      if (header_.shape.size() == kMaxDimensions)
+        refuse(fmt::format("at most {} dimensions", kMaxDimensions));
+      header_.shape.push_back(extent());
+      if (accept(')')) {
+        if (header_.shape.size() == 1) refuse("a comma: the shape of one dimension is (n,)");
+        return;
+      }
+      expect(',');
+    }
+  }
+
+  std::size_t extent() {
+    skip_space();
+    std::size_t value = 0;
+    const char* const begin = text_.data() + at_;
+    const auto [next, error] = std::from_chars(begin, text_.data() + text_.size(), value);
+    if (error == std::errc::result_out_of_range) refuse("an extent that fits 64 bits");
+    if (error != std::errc()) refuse("an extent from 0");
+    at_ += static_cast<std::size_t>(next - begin);
+    if (peek() == 'L') ++at_;  // written by Python 2
+    return value;
+  }
+
+  std::string_view string(std::string_view what) {
+    skip_space();
+    const char quote = peek();
+    if (quote != '\'' && quote != '"') refuse(fmt::format("{} in quotes", what));
+    const std::size_t end = text_.find(quote, at_ + 1);
+    if (end == std::string_view::npos) refuse("a closing quote");
+    const std::string_view value = text_.substr(at_ + 1, end - at_ - 1);
+    at_ = end + 1;
+    return value;
+  }
+
+  [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  void skip_space() {
+    while (peek() == ' ' || peek() == '\n' || peek() == '\t' || peek() == '\r') ++at_;
+  }
+  bool accept(char c) {
+    skip_space();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!accept(c)) refuse(fmt::format("'{}'", c));
+  }
+  [[noreturn]] void refuse(std::string_view needed) const {
+    const std::string got = at_ < text_.size() ? in_quotes(text_.substr(at_, 12)) : "the end of the header";
+    fail(Status::bad_input, "{}: header @byte {}: got {}, need {}", where_, offset_ + at_, got, needed);
+  }
+
+  std::string_view where_;
+  std::string_view text_;
+  std::size_t offset_;
+  std::size_t at_ = 0;
+  std::vector<std::string_view> seen_;
+  NpyHeader header_;
+};
+
+/// Returns the offset of the dictionary. Version 1 stores its length in two bytes, later versions in four.
+std::size_t dictionary_begin(std::string_view text) {
+  return text[kVersionAt] == 1 ? kLengthAt + 2 : kLengthAt + 4;
+}
+
+}  // namespace
+
+bool NpyHeader::is_plain() const {
+  const auto long_axes = std::ranges::count_if(shape, [](std::size_t extent) { return extent != 1; });
+  return !big_endian && (!fortran || long_axes < 2);
+}
+
+std::size_t npy_header_end(std::string_view where, std::string_view first) {
+  if (first.size() < kLengthAt + 2 || !first.starts_with(kMagic)) {
+    fail(Status::bad_input, "{}: got {}, need the magic bytes of an NPY array", where,
+         in_quotes(first.substr(0, 6)));
+  }
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(first[i]));
+  };
+  if (byte(kVersionAt) < 1 || byte(kVersionAt) > 3 || byte(kVersionAt + 1) != 0) {
+    fail(Status::bad_input, "{}: unsupported NPY version {}.{}, need 1.0, 2.0 or 3.0", where,
+         byte(kVersionAt), byte(kVersionAt + 1));
+  }
+  const std::size_t begin = dictionary_begin(first);
+  if (first.size() < begin)
+    fail(Status::bad_input, "{}: got {} bytes, need an NPY header", where, first.size());
+  std::size_t length = 0;
+  for (std::size_t i = begin; i-- > kLengthAt;) length = length << 8 | byte(i);
+  if (length > kMaxHeaderSize) {
+    fail(Status::bad_input, "{}: header length @byte {}: got {}, need at most {}", where, kLengthAt, length,
+         kMaxHeaderSize);
+  }
+  return begin + length;
+}
+
+NpyHeader read_npy_header(std::string_view where, std::string_view text) {
+  const std::size_t begin = dictionary_begin(text);
+  NpyHeader header = DictReader(where, text.substr(begin), begin).read();
+  const auto count = checked_product(header.shape);
+  const auto size = count ? checked_mul(*count, size_of(header.dtype)) : std::nullopt;
+  if (!size) fail(Status::bad_input, "{}: shape: the size of the array does not fit 64 bits", where);
+  header.data_begin = text.size();
+  header.data_size = *size;
+  return header;
+}
+
+void check_npy_size(std::string_view where, const NpyHeader& header, std::size_t size) {
+  if (size != header.data_size) {
+    fail(Status::bad_input, "{}: got {} bytes of data, need {} for shape {} of {}", where, size,
+         header.data_size, to_string(header.shape), name_of(header.dtype));
+  }
+}
+
+std::string npy_header(DType dtype, const Shape& shape) {
+  std::string extents;
+  for (const std::size_t extent : shape) extents += fmt::format("{}, ", extent);
+  if (shape.size() > 1) extents.resize(extents.size() - 2);
+  if (shape.size() == 1) extents.pop_back();  // Python's tuple of one element: (3,)
+  std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
+                                 size_of(dtype) > 1 ? '<' : '|',
+                                 std::ranges::find(kDescrs, dtype, &DescrRow::dtype)->code, extents);
+  constexpr std::size_t kPrefix = kLengthAt + 2;
+  const std::size_t total = (kPrefix + text.size() + 1 + 63) / 64 * 64;
+  text.append(total - kPrefix - text.size() - 1, ' ');
+  text += '\n';
+  std::string header(kMagic);
+  header += '\x01';
+  header += '\x00';
+  header += static_cast<char>(text.size() & 0xFFU);
+  header += static_cast<char>(text.size() >> 8U);
+  return header + text;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/matrix_view.hpp"
+#include "base/pool.hpp"
+
+namespace attnctl {
+
+/// A linear function of points, q.x. If `exact` is empty, `values` are exact; otherwise `exact` holds them as
+/// fractions ("-3/7") and `values` are rounded.
+struct HullQuery {
+  std::vector<double> values;
+  std::vector<std::string> exact;
+};
+
+/// The weight of one point in a convex combination.
+struct HullWeight {
+  std::size_t point = 0;
+  double weight = 0;  // rounded
+  std::string exact;  // "1/2"
+};
+
+/// The position of a point p relative to the convex hull of its set, with a proof.
+struct HullPoint {
+  bool vertex = false;              // p is a vertex of the hull and no other point equals p
+  std::optional<std::size_t> twin;  // the first other point that equals p
+
+  // For a vertex: q with q.p > q.x for every other point x.
+  HullQuery witness;
+  /// q.p - max q.x. With |q_i| <= 1 about the largest possible value, which is the L1 distance from p to the
+  /// hull of the others. nullopt if there are no others.
+  std::optional<double> margin;
+
+  // For any other point: p = sum of weight x over at most d + 1 other points. Weights are positive and sum
+  // to 1.
+  std::vector<HullWeight> combination;
+  // For any other point on the relative boundary: q with p among its maxima, some other point below, and as
+  // few ties as possible. Empty for an inner point.
+  HullQuery support;
+  std::vector<std::size_t> ties;  // other points with q.x = q.p
+};
+
+/// Decides for each of the points [m, d] whether it is a vertex of their convex hull, which means that some
+/// linear function has its only maximum there. A linear program in double proposes each answer, and exact
+/// arithmetic proves it. Where rounding misled, an exact linear program decides. Throws Error(bad_input) if a
+/// point is not finite.
+[[nodiscard]] std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool);
+
+}  // namespace attnctl

@@ -1,0 +1,80 @@
+#include "base/text.hpp"
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace attnctl;
+
+TEST_CASE("escaped text is safe for one line of a terminal") {
+  struct Row {
+    std::string_view text;
+    std::string_view want;
+  };
+  for (const Row& row : {
+           Row{"plain text", "plain text"},
+           Row{"a\nb\x1b[31m", "a\\x0ab\\x1b[31m"},
+           Row{std::string_view("n\0l", 3), "n\\x00l"},
+           Row{"\xc4\xa0it \xe2\x96\x81 \xf0\x9f\x99\x82", "\xc4\xa0it \xe2\x96\x81 \xf0\x9f\x99\x82"},
+           Row{"\xc2\x9b", "\\xc2\\x9b"},
+           Row{"\xff\xc3", "\\xff\\xc3"},
+           Row{"\xed\xa0\x80", "\\xed\\xa0\\x80"},
+       }) {
+    CAPTURE(row.want);
+    CHECK(escaped(row.text) == row.want);
+  }
+}
+
+TEST_CASE("text is split at every separator") {
+  using Parts = std::vector<std::string_view>;
+  CHECK(split("a,bc,d", ',') == Parts{"a", "bc", "d"});
+  CHECK(split(",a,,", ',') == Parts{"", "a", "", ""});
+  CHECK(split("", ',') == Parts{""});
+  CHECK(split("a,b", ';') == Parts{"a,b"});
+}
+
+TEST_CASE("a number is the whole text, without sign or space") {
+  CHECK(parse_number("0") == 0);
+  CHECK(parse_number("18446744073709551615") == 18446744073709551615ULL);
+  for (const char* text : {"", "-1", "+1", " 1", "1 ", "1.0", "1e3", "x", "18446744073709551616"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_number(text).has_value());
+  }
+}
+
+TEST_CASE("only plain relative paths have no fault") {
+  for (const char* path : {"a", "a/b.npy", "..a/b..", ".a"}) {
+    CAPTURE(path);
+    CHECK_FALSE(path_fault(path).has_value());
+  }
+  for (const std::string_view path :
+       {std::string_view("/a"), std::string_view("a\\b"), std::string_view("a\0b", 3),
+        std::string_view("../a"), std::string_view("a/.."), std::string_view("a//b"), std::string_view("./a"),
+        std::string_view("a/"), std::string_view("")}) {
+    CAPTURE(path);
+    CHECK(path_fault(path).has_value());
+  }
+}
+
+TEST_CASE("UTF-8 sequences follow table 3-7 of Unicode") {
+  struct Row {
+    std::string_view text;
+    std::size_t length;
+    char32_t point;
+  };
+  for (const Row& row : {
+           Row{"a", 1, 'a'}, Row{"\xc3\xa9", 2, 0xE9}, Row{"\xe2\x80\xa8", 3, 0x2028},
+           Row{"\xef\xbf\xbf", 3, 0xFFFF}, Row{"\xf0\x9f\x99\x82", 4, 0x1F642},
+           Row{"\xf4\x8f\xbf\xbf", 4, 0x10FFFF}, Row{"\xf4\x90\x80\x80", 0, 0},  // above the last code point
+           Row{"\xc0\x80", 0, 0},                                                // overlong
+           Row{"\xe0\x9f\xbf", 0, 0},                                            // overlong
+           Row{"\xed\xa0\x80", 0, 0},                                            // surrogate
+           Row{"\x80", 0, 0}, Row{"\xe2\x80", 0, 0},                             // cut short
+       }) {
+    CAPTURE(row.text);
+    CHECK(utf8_sequence_length(row.text) == row.length);
+    if (row.length != 0) CHECK(utf8_code_point(row.text) == row.point);
+  }
+  CHECK(find_ill_formed_utf8("plain ASCII and \xc3\xa9") == std::nullopt);
+  CHECK(find_ill_formed_utf8("twelve bytes\xff") == 12);
+}
