@@ -6,10 +6,10 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "formats/json/json_document.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/parse_number.hpp"
 #include "base/shown.hpp"
+#include "formats/json/json_document.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 
 namespace attnctl {

@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "formats/json/json_tree.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/shown.hpp"
+#include "formats/json/json_tree.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 
 namespace attnctl {
