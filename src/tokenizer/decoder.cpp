@@ -35,7 +35,7 @@ std::string visible(std::string_view bytes) {
   return text;
 }
 
-/// Returns the bytes of a byte-level token; the token itself if one of its characters stands for no byte.
+/// Returns the bytes of a byte-level token, or the token itself if one of its characters has no byte.
 std::string decode_byte_level(std::string_view token) {
   std::string bytes;
   for (std::size_t i = 0; i < token.size();) {

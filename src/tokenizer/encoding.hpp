@@ -24,7 +24,7 @@ struct Encoding {
   std::vector<std::optional<std::uint32_t>> words;
   std::vector<std::uint8_t> special;  // 1 for tokens that the post-processor added
   std::vector<std::uint8_t>
-      sequence;  // 0 first text, 1 second text; added tokens have that of their neighbour
+      sequence;  // 0 first text, 1 second text; added tokens: that of the text before them
 
   [[nodiscard]] std::size_t size() const { return ids.size(); }
 };

@@ -21,7 +21,7 @@ class PieceText {
   struct Piece {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
-    std::int32_t token = -1;  // id of an added token, which later steps leave alone; -1: text
+    std::int32_t token = -1;  // id of an added token, which later steps keep; -1: text
 
     [[nodiscard]] bool is_text() const { return token < 0; }
     [[nodiscard]] std::size_t size() const { return end - begin; }

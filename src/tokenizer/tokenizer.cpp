@@ -14,6 +14,7 @@
 #include "tokenizer/piece_text.hpp"
 #include "tokenizer/post_processors/post_processor.hpp"
 #include "tokenizer/pre_tokenizers/pre_tokenizer.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
@@ -34,10 +35,8 @@ void require_text(std::string_view text) {
     fail(Status::limit, "text of {} bytes: a tokenizer takes less than 4 GiB at once; cut it into inputs",
          text.size());
   }
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_sequence_length(text.substr(i));
-    if (length == 0) fail(Status::bad_input, "text: @byte {}: not UTF-8; convert the text to UTF-8", i);
-    i += length;
+  if (const auto invalid = unicode::find_invalid_utf8(text)) {
+    fail(Status::bad_input, "text: @byte {}: not UTF-8; convert the text to UTF-8", *invalid);
   }
 }
 

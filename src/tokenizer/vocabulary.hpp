@@ -42,7 +42,7 @@ class Vocabulary {
   [[nodiscard]] std::string plain(std::string_view token) const;
 
   /// Returns the word of each token, numbered from 0; nullopt for special tokens. Words follow the word mark.
-  /// If the mark stands for a space, a change between letters and punctuation also starts a word ("mat" "."
+  /// If the mark represents a space, a change between letters and punctuation also starts a word ("mat" "."
   /// are two).
   [[nodiscard]] std::vector<std::optional<std::size_t>> words(std::span<const std::string> tokens,
                                                               std::span<const std::int64_t> ids) const;
@@ -66,7 +66,8 @@ struct TokenizerOrigin {
 };
 
 /// Reads the vocabulary of a model from the first of the files that Tokenizer::open() knows; special tokens
-/// also come from special_tokens_map.json. Returns an empty one if there is no file. Throws Error(bad_input).
+/// also come from special_tokens_map.json. Returns an empty one if none of them exists. Throws
+/// Error(bad_input).
 [[nodiscard]] Vocabulary read_vocabulary(const std::filesystem::path& directory);
 [[nodiscard]] Vocabulary read_vocabulary(const TokenizerOrigin& origin);
 

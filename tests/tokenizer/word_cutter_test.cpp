@@ -99,5 +99,25 @@ TEST_CASE("the possessive expression matches the same as its rules") {
   CHECK(matches_of(possessive, texts) == matches_of("(?:" + possessive + ")", texts));
 }
 
+TEST_CASE("classes with a quantifier match as in Oniguruma") {
+  const std::vector<std::string> texts = random_texts(2000);
+  for (const std::string pattern :
+       {R"(\s+)", R"(\s)", R"([^\s]+)", R"(\p{L}{2,3})", R"(\p{N}{2})", R"(\w{2,})", R"([\]a-c]+)",
+        "[\u6F22-\u6F24a-c]{1,2}", " {2,}", "a+", "\u3002", "[a&&b]", R"(\P{L}+)"}) {
+    CAPTURE(pattern);
+    const std::vector<Regex::Match> found = matches_of(pattern, texts);
+    CHECK(found == matches_of("(?:" + pattern + ")", texts));  // Oniguruma matches the group
+    CHECK(found.empty() == (pattern == "[a&&b]"));
+  }
+}
+
+TEST_CASE("quantifiers that are lazy or possessive, or match nothing") {
+  const std::vector<std::string> texts = {"aaaab", "baa"};
+  CHECK(matches_of("a{2,3}?", texts) == std::vector<Regex::Match>{{0, 2}, {2, 4}, {1, 3}});
+  CHECK(matches_of("a{2,3}+", texts) == std::vector<Regex::Match>{{0, 3}, {1, 3}});
+  CHECK(matches_of("a{2}{2}", texts) == std::vector<Regex::Match>{{0, 4}});
+  CHECK(matches_of("b?", {"ab"}) == std::vector<Regex::Match>{{0, 0}, {1, 2}});
+}
+
 }  // namespace
 }  // namespace attnctl::test

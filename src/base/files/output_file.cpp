@@ -18,6 +18,7 @@
 #include <climits>
 
 #include "base/error.hpp"
+#include "base/files/mapped_file.hpp"
 #include "base/files/output_target.hpp"
 #include "base/interrupt.hpp"
 

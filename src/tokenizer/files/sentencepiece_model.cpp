@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
@@ -108,20 +109,12 @@ class Message {
   std::size_t at_ = 0;
 };
 
-void require_utf8(const Message& message, std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_sequence_length(text.substr(i));
-    if (length == 0) message.refuse("got a piece that is not UTF-8");
-    i += length;
-  }
-}
-
 SentencePieceModel::Piece read_piece(Message message) {
   SentencePieceModel::Piece piece;
   while (const auto field = message.next()) {
     if (field->number == 1) {
       piece.text = message.text(*field);
-      require_utf8(message, piece.text);
+      if (unicode::find_invalid_utf8(piece.text)) message.refuse("got a piece that is not UTF-8");
     } else if (field->number == 2) {
       piece.score = message.real(*field);
     } else if (field->number == 3) {

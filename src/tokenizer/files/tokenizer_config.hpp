@@ -16,7 +16,8 @@
 namespace attnctl {
 
 /// The options and tokens of tokenizer_config.json. If it has no added_tokens_decoder, also those of
-/// special_tokens_map.json, which it overrides, and of added_tokens.json. Never evaluates a chat template.
+/// special_tokens_map.json, whose roles override it, and of added_tokens.json. Never evaluates a chat
+/// template.
 class TokenizerConfig {
  public:
   /// Throws Error(bad_input).

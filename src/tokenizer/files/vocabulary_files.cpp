@@ -121,14 +121,6 @@ std::string_view trimmed(std::string_view line) {
   return line;
 }
 
-void require_utf8(const TokenizerFile& file, std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_sequence_length(text.substr(i));
-    if (length == 0) fail(Status::bad_input, "{}: @byte {}: not UTF-8", file.name, i);
-    i += length;
-  }
-}
-
 /// Reads one token per line. The id is the number of the line; a repeated token has the last one.
 void read_lines(TokenizerFile& file, std::string_view text) {
   std::unordered_map<std::string_view, std::size_t> places;
@@ -201,7 +193,9 @@ TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig&
   TokenizerFile file;
   file.name = escaped(path.string());
   const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
-  require_utf8(file, text);
+  if (const auto invalid = unicode::find_invalid_utf8(text)) {
+    fail(Status::bad_input, "{}: @byte {}: not UTF-8; convert the file to UTF-8", file.name, *invalid);
+  }
   read_lines(file, text);
   file.parts["model"]["type"] = "WordPiece";
   add_tokens(file, config);

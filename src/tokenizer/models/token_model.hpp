@@ -43,8 +43,7 @@ class TokenModel {
   /// Appends the tokens of `piece` (UTF-8, not empty) to `tokens`. `state` is from make_state() of this
   /// model.
   virtual void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const = 0;
-  /// Returns the id of the token that stands for any text, so that its string is that text; -1 if there is
-  /// none.
+  /// Returns the id of the token whose string is its text instead of the vocabulary's; -1 if there is none.
   [[nodiscard]] virtual std::int32_t verbatim() const { return -1; }
 };
 using TokenModelPtr = std::unique_ptr<const TokenModel>;

@@ -25,7 +25,7 @@ struct Scratch {
   std::vector<ChangedCharacter> changed;
 };
 
-/// What each ASCII character becomes; kDropped if it is dropped.
+/// The replacement of each ASCII character; kDropped if it is dropped.
 constexpr char kDropped = '\xFF';
 using AsciiMap = std::array<char, 128>;
 

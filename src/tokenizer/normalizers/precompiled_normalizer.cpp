@@ -54,15 +54,6 @@ std::uint32_t little_endian(std::string_view bytes) {
   return value;
 }
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_sequence_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 // Fields of a unit.
 constexpr bool has_leaf(std::uint32_t unit) {
   return (unit >> 8U & 1U) != 0;
@@ -88,8 +79,8 @@ int count_of(std::string_view text) {
 }
 
 /// Writes the characters of one piece with a delay of one: if a replacement has fewer characters than the old
-/// text, the last character written before takes up the rest. At the begin of a piece there is no such
-/// character, and all later origins are too far left, as in the reference.
+/// text, the last character written before takes up the rest. At the start of a piece
+/// nothing takes up the rest, and all later origins are too far left, as in the reference.
 class Changes {
  public:
   Changes(const PieceText& text, const PieceText::Piece& piece, PieceText::Output& output)
@@ -208,7 +199,8 @@ Charsmap::Charsmap(const PartConfig& where, std::string_view base64)
   units_.reserve(size / kUnitSize);
   for (std::size_t at = 0; at < size; at += kUnitSize) units_.push_back(little_endian(rest.substr(at)));
   replacements_ = rest.substr(size);
-  if (!is_utf8(replacements_)) where.refuse("", "the replacements of the charsmap are not UTF-8");
+  if (unicode::find_invalid_utf8(replacements_))
+    where.refuse("", "the replacements of the charsmap are not UTF-8");
 }
 
 void Charsmap::damaged() const {

@@ -87,7 +87,7 @@ std::int64_t read_end(const PartConfig& config, std::string_view key) {
 
 /// [CLS] A [SEP] B [SEP].
 PostProcessor make_bert(const PartConfig& config, const Vocabulary& /*vocabulary*/) {
-  // The reference distinguishes Bert and Roberta by their fields instead of their types.
+  // The reference distinguishes Bert and Roberta by their fields, not by their types.
   if (config.has("trim_offsets") && config.has("add_prefix_space")) {
     config.refuse("trim_offsets", "unsupported in BertProcessing: it is one of RobertaProcessing");
   }

@@ -12,7 +12,7 @@
 
 namespace attnctl {
 
-/// Number of characters at the ends of a token that are white space, or stand for a space in byte-level
+/// Number of characters at the ends of a token that are white space, or represent a space in byte-level
 /// vocabularies.
 struct EdgeSpace {
   std::uint32_t leading = 0;

@@ -93,8 +93,7 @@ struct NamedSet {
   UnicodeSet (*make)();
 };
 
-// Oniguruma's character types ONIGENC_CTYPE_ALPHA (1) to ONIGENC_CTYPE_ASCII (14), in the order of their
-// numbers.
+// Oniguruma's character types ONIGENC_CTYPE_ALPHA (1) to ONIGENC_CTYPE_ASCII (14), in numeric order.
 constexpr NamedSet kTypes[] = {
     {"alpha", alphabetic},
     {"blank", [] { return of_categories(U_GC_ZS_MASK).add(U'\t'); }},

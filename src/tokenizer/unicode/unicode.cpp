@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@
 
 #include <unicode/uchar.h>
 #include <unicode/uscript.h>
+
+#include "base/utf8.hpp"
 
 namespace attnctl::unicode {
 namespace {
@@ -242,6 +245,15 @@ char32_t previous(std::string_view text, std::size_t& i) {
   while ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) --i;
   std::size_t at = i;
   return next(text, at);
+}
+
+std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_sequence_length(text.substr(i));
+    if (length == 0) return i;
+    i += length;
+  }
+  return std::nullopt;
 }
 
 Utf8::Utf8(char32_t c) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,6 +69,9 @@ inline char32_t next(std::string_view text, std::size_t& i) {
 
 /// Returns the code point that ends before byte `i` > 0 and moves `i` to its first byte.
 char32_t previous(std::string_view text, std::size_t& i);
+
+/// Returns the first byte that is not part of well-formed UTF-8; nullopt if there is none.
+std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
 inline bool is_ascii(char byte) {
   return static_cast<unsigned char>(byte) < 0x80;
