@@ -13,7 +13,7 @@
 #include <unicode/uchar.h>
 #include <unicode/uscript.h>
 
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 
 namespace attnctl::unicode {
 namespace {
