@@ -28,7 +28,8 @@ OwnedMatrix<double> read_npy_keys(const std::string& path) {
   const std::unique_ptr<Checkpoint> file = open_checkpoint(path, unused);
   const TensorView tensor = file->tensor(0);
   if (tensor.shape.size() != 2)
-    fail(Status::bad_input, "{}: got shape {}, need [keys, d]", escaped(path), to_string(tensor.shape));
+    fail(Status::bad_input, "{}: got shape {}, need [keys, d]", escaped(path),
+         attnctl::to_string(tensor.shape));
   OwnedMatrix<double> keys(tensor.shape[0], tensor.shape[1]);
   convert(tensor.dtype, tensor.bytes, keys.values());
   return keys;
