@@ -1,22 +1,16 @@
 #include "textbook/experiment.hpp"
 
-#include <cmath>
 #include <utility>
-
-#include <fmt/format.h>
 
 namespace attnctl {
 namespace {
 
-/// The single values of the summary. The values share no unit, so that small ones get digits of their own.
+/// Returns the single values of the summary.
 Table summary_table(const Record& summary) {
   std::vector<std::vector<Cell>> rows;
   for (const auto& [name, value] : summary.fields) {
     const Cell* const single = std::get_if<Cell>(&value.data);
-    if (single == nullptr) continue;
-    const double* const number = std::get_if<double>(single);
-    const bool small = number != nullptr && *number != 0 && std::abs(*number) < 0.1;
-    rows.push_back({name, small ? Cell(fmt::format("{:.3g}", *number)) : *single});
+    if (single != nullptr) rows.push_back({name, *single});
   }
   return make_table("summary", {"summary", "value"}, std::move(rows));
 }

@@ -132,7 +132,7 @@ TEST_CASE("experiment: heatmaps are drawn by their names, charts without one") {
   const RunResult unknown = drawn("learned");  // of a model alone
   CHECK(unknown.status == 2);
   CHECK(unknown.err ==
-        "attnctl: --picture: got learned, experiment positions has charts, matrix, similarity\n");
+        "attnctl: --picture: got learned, this run has charts, matrix, similarity\n");
 }
 
 TEST_CASE("experiment: what is not known is refused") {
@@ -146,7 +146,7 @@ TEST_CASE("experiment: what is not known is refused") {
   CHECK(result.status == 2);
   result = run_small({"--format", "svg", "--picture", "no-such"});
   CHECK(result.status == 2);
-  CHECK(result.err == "attnctl: --picture: got no-such, experiment scaling has charts\n");
+  CHECK(result.err == "attnctl: --picture: got no-such, this run has charts\n");
   result = run_small({"--format", "text", "--picture", "charts"});
   CHECK(result.status == 2);
   for (const std::vector<std::string>& wrong :

@@ -111,7 +111,7 @@ TEST_CASE("a plan says what it cannot do") {
       {{"--seconds", "0"}, 2, "--seconds"},
       {{"--format", "csv", "--table", "heads"},
        2,
-       "--table: unsupported \"heads\"; there are shards, choices, trials"},
+       "--table: unsupported \"heads\"; this run has shards, choices, trials"},
       {{"--measures", "colour"}, 2, "unsupported \"colour\""},
       {{"--max-length", "3"}, 3, "give --stride for windows"},
   };

@@ -246,9 +246,9 @@ void StudyCommand::run() {
             state);
   session_.progress.end();
   if (state_file) state.write(*state_file);
+  if (output) output->write(finished_study(state, session_));
   for (const Warning& warning : state.warnings())
     session_.warnings.add(warning.code, warning.message, warning.count);
-  output ? output->write(finished_study(state, session_)) : check_before_commit(session_);
   print_warnings(session_);
 }
 

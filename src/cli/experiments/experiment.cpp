@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -43,6 +44,22 @@ struct ExperimentRequest {
   Experiment experiment;
 };
 
+/// Shows each small number of the summary with three significant digits, because its values share no unit.
+void give_own_digits(Results& results) {
+  for (PageBlock& block : results.text) {
+    TextTable* const shown = std::get_if<TextTable>(&block);
+    if (shown == nullptr || shown->table.name != "summary") continue;
+    shown->table.row = [row = shown->table.row](std::size_t index, std::span<Cell> cells) {
+      row(index, cells);
+      for (Cell& cell : cells) {
+        const double* const number = std::get_if<double>(&cell);
+        if (number != nullptr && *number != 0 && std::abs(*number) < 0.1)
+          cell = fmt::format("{:.3g}", *number);
+      }
+    };
+  }
+}
+
 void run_experiment(const ExperimentRequest& request) {
   OutputOptions options = request.output;
   if (options.format == "csv" || options.path.ends_with(".csv")) options.table = "rows";
@@ -59,6 +76,7 @@ void run_experiment(const ExperimentRequest& request) {
   Results results;
   results.document.head.set("schema", "attnctl.experiment/1").set("attnctl", tool_record(session));
   results.append(results_of(result, request.show));
+  if (!options.digits) give_own_digits(results);
   writer.write(results);
   print_warnings(session);
 }
