@@ -34,8 +34,7 @@ struct PartInput {
   Session& session;
 };
 
-/// The heads that the forward pass passes to an analysis: the selected heads, all heads of the selected
-/// layers, or all heads.
+/// The heads that an analysis receives: the selected heads, all heads of the selected layers, or all heads.
 enum class HeadsSeen { selected, of_selected_layers, all };
 
 /// One analysis in one run. The constructor throws Error for unsupported requests, before any work.
@@ -50,8 +49,8 @@ class AnalysisPart {
   [[nodiscard]] virtual std::vector<Observer*> observers() { return {}; }
   /// Returns the heads that the forward pass must compute for this analysis, independent of the selection.
   [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
-  /// Returns the number of values in the results, for --limit and --memory. Analyses with few values return
-  /// 0.
+  /// Returns the number of values in the results, for --limit and --memory. Analyses with few
+  /// values return 0.
   [[nodiscard]] virtual std::uint64_t values() const { return 0; }
   /// Returns the results. Called once, after the forward pass.
   [[nodiscard]] virtual Results finish() = 0;
