@@ -34,7 +34,7 @@ struct OpenModel {
 /// the identity and sizes of the model.
 [[nodiscard]] Record tool_record(const Session& session);
 [[nodiscard]] Record model_record(const Model& model);
-/// Returns the "model" record of a configuration. `path` is null if there are no weights.
+/// Returns the "model" record of a configuration. `path` is null without weights.
 [[nodiscard]] Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters);
 
 /// Returns the last section of every document.

@@ -29,7 +29,7 @@ struct Streaming {
 /// not fit even with eviction. The error names the smallest sufficient value of --memory.
 [[nodiscard]] Streaming plan_memory(const RunOptions& run, const WorkBytes& work);
 
-/// Returns the memory of a forward pass with these observers, and of what they keep.
+/// Returns the memory of a forward pass with these observers, including the data that they keep.
 [[nodiscard]] WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& selection,
                                    std::span<Observer* const> observers, const RunContext& context);
 

@@ -33,7 +33,7 @@ void add_rows_from(List& items, const Sequence& sequence, const std::vector<std:
 [[nodiscard]] std::string strongest(const Array& rows, std::size_t row,
                                     const std::vector<std::string>& labels);
 
-/// Returns the plain text of the tokens, or positions if there are no tokens.
+/// Returns the plain text of the tokens, or positions if the input has none.
 [[nodiscard]] std::vector<std::string> labels_of(const PartInput& input, const Sequence& sequence);
 
 }  // namespace attnctl::cli

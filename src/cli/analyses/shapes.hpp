@@ -34,7 +34,7 @@ namespace attnctl::cli {
 [[nodiscard]] Value or_null(const std::optional<double>& value);
 [[nodiscard]] Value or_null(const std::optional<std::size_t>& value);
 
-/// Return a cell of a table: undefined if there is no number, or if it is kUndefined. Reals are rounded to
+/// Return a cell of a table: undefined if the number is missing or kUndefined. Reals are rounded to
 /// float32, as in every format.
 [[nodiscard]] Cell cell_of(std::size_t number);
 [[nodiscard]] Cell cell_of(double number);

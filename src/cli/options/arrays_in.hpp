@@ -12,7 +12,7 @@
 namespace attnctl::cli {
 
 /// Reads [n, d] or [batch, n, d] of any numeric type. Throws Error(bad_input) for any other number of axes,
-/// or if there are no rows.
+/// or for an array without rows.
 [[nodiscard]] std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path);
 
 /// Reads [channels, height, width] or [batch, channels, height, width] of a floating-point type. Returns one

@@ -13,7 +13,7 @@
 namespace attnctl::cli {
 
 /// Returns the inputs of the command line in their order, read, tokenized and completed. Opens the model's
-/// tokenizer if there is text. Throws Error(usage) if there are no inputs, if standard input is named twice,
+/// tokenizer if there is text. Throws Error(usage) without inputs, if standard input is named twice,
 /// or if --keys has no --embeddings. Also throws Error(bad_input) and Error(environment).
 [[nodiscard]] Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
@@ -21,7 +21,7 @@ namespace attnctl::cli {
 /// Error(usage) or Error(bad_input).
 [[nodiscard]] InputFormat input_format(const std::string& path, const InputOptions& options);
 
-/// Throws Error(usage) if there is no input, or if standard input is named twice. `kinds` lists the accepted
+/// Throws Error(usage) without inputs, or if standard input is named twice. `kinds` lists the accepted
 /// kinds of input, for the message.
 void require_inputs(const InputOptions& options, const std::string& kinds);
 

@@ -44,7 +44,7 @@ void require_target(bool targets, Component component, const std::string& option
   fail(Status::usage, "{}: heads of the decoder need a target: give --target-ids or --target-text", option);
 }
 
-/// Returns the components of --component. Default: all components, or the encoder if there are no targets.
+/// Returns the components of --component. Default: all components, or the encoder without targets.
 std::set<Component> select_components(const SelectionOptions& options, const ModelConfig& config,
                                       bool targets) {
   std::set<Component> picked;
