@@ -15,7 +15,8 @@ namespace attnctl::cli {
 /// The type name and the validators of an argument decide its completions:
 /// - the words in braces, if there are any ("{json,csv}", as CLI::IsMember writes them); they are joined by
 ///   commas if the option has the delimiter ',' or a type name that starts with LIST;
-/// - files, if the type name or the name of a positional argument contains FILE, PATH, DIR, MODEL, .npy or
+/// - or else files, if the type name or the name of a positional argument contains FILE, PATH, DIR, MODEL,
+/// .npy or
 ///   .npz;
 /// - otherwise nothing.
 /// Commands and options of the empty group are hidden.

@@ -177,7 +177,7 @@ void append_patterns(Blocks& blocks, const RunResults& results) {
   }
 }
 
-/// Returns the most useful columns of the heads table, as far as they were computed.
+/// Returns the main columns of the heads table: pattern metrics if there are any, otherwise ranks.
 TextTable heads(const RunResults& results, const OutputOptions& options) {
   const Table all = results.heads(HeadColumns::named);
   std::vector<std::string> columns = {"head"};

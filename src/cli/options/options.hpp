@@ -16,7 +16,7 @@ class App;
 // command.
 namespace attnctl::cli {
 
-struct PartRow;  // cli/analysis_part.hpp
+struct PartRow;  // cli/analyses/analysis_part.hpp
 
 struct ModelOptions {
   std::string model;
