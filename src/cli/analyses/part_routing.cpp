@@ -65,7 +65,7 @@ TextTable RoutingPart::summary(std::span<const LayerRouting> layers) const {
     std::size_t tokens = 0;
     double weight = 0;
   };
-  std::map<std::size_t, std::vector<Load>> loads;  // by layer
+  std::map<std::size_t, std::vector<Load>> loads;  // [layer]
   std::map<std::size_t, std::size_t> totals;
   for (const LayerRouting& layer : layers) {
     std::vector<Load>& of_layer = loads[layer.layer];

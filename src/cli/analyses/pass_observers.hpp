@@ -33,8 +33,8 @@ struct PassRequest {
   const std::vector<std::unique_ptr<AnalysisPart>>& analyses;
 };
 
-/// All observers of the forward pass of one run. Under --by-word, the metrics and the shown patterns observe
-/// words. Under --weighting, the shown patterns are weighted.
+/// All observers of the forward pass of one run. Under --by-word, the metrics and the shown patterns are
+/// computed on words. Under --weighting, the shown patterns are weighted.
 class PassObservers {
  public:
   explicit PassObservers(const PassRequest& request);

@@ -29,8 +29,8 @@ struct BenchInputs {
 };
 
 /// Returns the complete inputs of each row, such as the model accepts. Throws Error(usage) for a length that
-/// the model does not support, and if --lengths or --batch is given together with inputs. Also throws
-/// the errors of read_inputs().
+/// the model does not support, and if --lengths or --batch is given together with inputs. Also throws the
+/// errors of read_inputs().
 [[nodiscard]] std::vector<BenchInputs> bench_inputs(const BenchInputOptions& options, OpenModel& open,
                                                     Warnings& warnings);
 

@@ -90,7 +90,7 @@ Table record_table(const InfoPart& part, const Record& record) {
 
 /// Returns variants in columns, with a mark at the model's own variant.
 Table side_by_side(const Table& comparison) {
-  constexpr std::size_t labels = 2;  // variant and own
+  constexpr std::size_t labels = 2;  // columns "variant" and "own"
   std::vector<std::string> header = {"of a layer"};
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = labels; i < comparison.columns.size(); ++i) rows.push_back({comparison.columns[i]});

@@ -122,7 +122,7 @@ void PlanCommand::survey(const StudyState& state) {
 }
 
 void PlanCommand::measure(StudyState& state) {
-  Warnings ignored;  // random_twins() repeats the warnings of the model
+  Warnings ignored;  // random_twins() repeats the warnings of open_model()
   const std::vector<Model> null_models = random_twins(open_.model, scope_.null_models, scope_.seed, ignored);
   Pool pool(std::min(session_.pool.size(), available_threads()));
   const StudyRun run{.model = open_.model,

@@ -228,7 +228,7 @@ void StudyCommand::run() {
     require_same_study(resumed->header().identity, escaped(*options_.checkpoint), beginning.header.identity,
                        "this command");
   StudyState state = resumed ? std::move(*resumed) : StudyState(std::move(beginning.header));
-  Warnings ignored;  // random_twins() repeats the warnings of the model
+  Warnings ignored;  // random_twins() repeats the warnings of open_model()
   const std::vector<Model> null_models = random_twins(open_.model, scope_.null_models, scope_.seed, ignored);
   session_.progress.begin("study", corpus_bytes());
   run_study({.model = open_.model,
