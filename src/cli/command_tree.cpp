@@ -7,7 +7,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// The words of "TEXT:{json,csv}"; none without braces.
+/// Returns the words of "TEXT:{json,csv}", or an empty list without braces.
 std::vector<std::string> words_in_braces(const std::string& type) {
   std::vector<std::string> words;
   const std::size_t open = type.find('{');

@@ -9,14 +9,14 @@ class App;
 
 namespace attnctl::cli {
 
-/// What the completion of a shell needs to know of an option or a positional argument.
+/// An option or a positional argument, as shell completion needs it.
 struct Argument {
-  std::vector<std::string> names;  // "-o", "--output"; none for a positional
+  std::vector<std::string> names;  // "-o", "--output"; empty for a positional argument
   std::string description;
   bool takes_value = false;
   bool is_path = false;
-  bool is_list = false;              // choices are joined by commas
-  std::vector<std::string> choices;  // the words that it takes; none where it is free
+  bool is_list = false;              // takes several choices, separated by commas
+  std::vector<std::string> choices;  // accepted words; empty if any value is accepted
 };
 
 struct Command {
@@ -26,10 +26,10 @@ struct Command {
   std::vector<Argument> positionals;
 };
 
-/// The visible commands below `app`, each with its visible options.
+/// Returns the visible subcommands of `app`, each with its visible options.
 std::vector<Command> command_tree(const CLI::App& app);
 
-/// The visible options of `app` itself.
+/// Returns the visible options of `app` itself, without those of its subcommands.
 std::vector<Argument> options_of(const CLI::App& app);
 
 }  // namespace attnctl::cli

@@ -6,8 +6,9 @@ namespace CLI {
 class App;
 }
 
-// The subcommands, a file each: each function adds one to the tree and, when the command line names it,
-// leaves in `action` what is to be run. An action throws Error for every status but 0.
+// The subcommands, one file per subcommand. Each function adds one subcommand to the tree. If the command
+// line names it, parsing stores in `action` the function to run. An action throws Error for every status
+// except 0.
 namespace attnctl::cli {
 
 using Action = std::function<void()>;
@@ -23,6 +24,6 @@ void add_study(CLI::App& app, Action& action);
 void add_merge(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
-void add_completion(CLI::App& app, Action& action);  // hidden: used at installation
+void add_completion(CLI::App& app, Action& action);  // hidden; the installation uses it
 
 }  // namespace attnctl::cli

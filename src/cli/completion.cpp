@@ -14,7 +14,7 @@ std::string join(const std::vector<std::string>& words, std::string_view between
   return fmt::format("{}", fmt::join(words, between));
 }
 
-/// Every name of every option, and the names of commands: what may stand where a word begins.
+/// Returns all names of all options or commands: the words that can start an argument.
 std::vector<std::string> names_of(const std::vector<Argument>& options) {
   std::vector<std::string> names;
   for (const Argument& option : options) names.insert(names.end(), option.names.begin(), option.names.end());
@@ -28,7 +28,7 @@ std::vector<std::string> names_of(const std::vector<Command>& commands) {
   return names;
 }
 
-/// For single quotes of a shell: ' becomes '\''.
+/// Quotes text for a shell with single quotes: ' becomes '\''.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) {
@@ -98,7 +98,7 @@ _attnctl() {
 
 // --- zsh
 
-/// Text inside of an option's [description]: brackets and colons would end it.
+/// Escapes text for the [description] of an option: unescaped brackets and colons would end it.
 std::string zsh_text(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -16,15 +16,15 @@ namespace attnctl::cli {
 /// Adds the warning non_finite_result, unless `count` is 0. `where` names the table, array or section.
 void warn_non_finite(Warnings& warnings, std::string_view where, std::uint64_t count);
 
-/// Writes the results of one run in the format of its target. Counts the numbers that are not finite, adds
-/// the warning non_finite_result, and checks the warnings under --strict before anything reaches a pipe.
+/// Writes the results of one run in the format of its target. Counts non-finite numbers and adds the warning
+/// non_finite_result for them. Applies --strict before any output reaches a pipe.
 class ResultWriter {
  public:
-  /// Opens the output, so that a place that cannot be written costs no work.
+  /// Opens the output, so that an unwritable path fails before any computation.
   ResultWriter(const Target& target, const OutputOptions& options, Session& session);
 
-  /// Writes and commits. A document gets the warnings of the session as its last section, unless it has a
-  /// section "warnings" itself.
+  /// Writes and commits the results. Appends the warnings of the session as the last section of a document,
+  /// unless the document already has a section "warnings".
   void write(const Results& results);
 
  private:

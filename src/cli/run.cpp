@@ -19,8 +19,7 @@ namespace attnctl::cli {
 namespace {
 
 int report(Status status, const std::string& message) {
-  // Messages escape what came from outside where they quote it; a second look costs nothing and keeps the
-  // promise of one line.
+  // Most messages already escape quoted input. Escaping again guarantees that the message is one line.
   std::fprintf(stderr, "attnctl: %s\n", escaped(message).c_str());
   return static_cast<int>(status);
 }
@@ -54,12 +53,12 @@ void build_tree(CLI::App& app, Action& action) {
   add_completion(app, action);
 }
 
-/// Parses and returns what is to be done; nullopt where help or the version was all that was asked for.
+/// Parses the command line and returns the action to run; nullopt if it asks for help or the version only.
 std::optional<Action> parse(CLI::App& app, Action& action, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    write_to_stdout(app.help());  // of the command that was named
+    write_to_stdout(app.help());  // help of the named subcommand
     return std::nullopt;
   } catch (const CLI::CallForVersion& version) {
     write_to_stdout(std::string(version.what()) + "\n");
@@ -87,7 +86,7 @@ int run(int argc, char** argv) {
     if (const auto warning = blas_warning()) std::fprintf(stderr, "attnctl: warning: %s\n", warning->c_str());
     return static_cast<int>(Status::ok);
   } catch (const BrokenPipe&) {
-    return static_cast<int>(Status::ok);  // the reader has seen enough
+    return static_cast<int>(Status::ok);  // a reader that closes the pipe is not an error
   } catch (const Error& error) {
     return report(error.status(), error.what());
   } catch (const std::bad_alloc&) {

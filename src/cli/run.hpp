@@ -2,8 +2,8 @@
 
 namespace attnctl::cli {
 
-/// The whole program: parses the command line, runs the subcommand, prints at most one line of error, and
-/// returns the exit status (docs/cli.md).
+/// Runs the program: parses the command line, runs the subcommand and prints at most one line of error.
+/// Returns the exit status (docs/cli.md).
 int run(int argc, char** argv);
 
 }  // namespace attnctl::cli

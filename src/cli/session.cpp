@@ -14,7 +14,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// Special tokens that the configuration names by id, besides those of the tokenizer's files.
+/// Marks the special tokens that the configuration names by id, in addition to those of the tokenizer files.
 void add_special_ids(Vocabulary& vocabulary, const ModelConfig& config) {
   for (const std::int64_t id : config.special_ids) vocabulary.mark_special(id);
 }

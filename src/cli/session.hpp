@@ -11,7 +11,7 @@
 
 namespace attnctl::cli {
 
-/// What a command works with: workers, warnings and the progress bar.
+/// The workers, warnings and progress bar of one command.
 struct Session {
   explicit Session(const RunOptions& options);
 
@@ -21,8 +21,8 @@ struct Session {
   const RunOptions& options;
 };
 
-/// A model that was opened and bound, the vocabulary of its directory or configuration, and its tokenizer,
-/// which is opened when a text comes.
+/// An opened and bound model, its vocabulary and its tokenizer. The vocabulary comes from the model's
+/// directory or configuration. The tokenizer is opened at the first text input.
 struct OpenModel {
   Model model;
   Vocabulary vocabulary;
@@ -30,21 +30,22 @@ struct OpenModel {
 };
 [[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
 
-/// "attnctl" and "model" of every document: {"version", "blas", "kernel", "threads"} and the model's identity
-/// and sizes.
+/// Return the records "attnctl" and "model" of every document: {"version", "blas", "kernel", "threads"}, and
+/// the identity and sizes of the model.
 [[nodiscard]] Record tool_record(const Session& session);
 [[nodiscard]] Record model_record(const Model& model);
-/// The same of a configuration: `path` is null where there are no weights.
+/// Returns the "model" record of a configuration. `path` is null without weights.
 [[nodiscard]] Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters);
 
-/// The last section of every document.
+/// Returns the last section of every document.
 [[nodiscard]] Section warnings_section(const Warnings& warnings);
 
-/// Warnings on standard error, one line each, unless --quiet.
+/// Prints the warnings to standard error, one line per warning, unless --quiet is given.
 void print_warnings(const Session& session);
 
-/// Before an output is committed: inputs that were cut while they were read are an error, and under --strict
-/// so are non-finite numbers (the warnings whose code begins with "non_finite").
+/// Runs the last checks before an output is committed. Throws Error if an input file became shorter
+/// while it was read. Under --strict, also throws Error for non-finite numbers (warnings whose code starts
+/// with "non_finite").
 void check_before_commit(const Session& session);
 
 }  // namespace attnctl::cli

@@ -4,9 +4,9 @@
 
 namespace attnctl::cli {
 
-/// "attnctl 0.1.0 (OpenBLAS 0.3.21, kernel SkylakeX, avx512)".
+/// Returns for example "attnctl 0.1.0 (OpenBLAS 0.3.21, kernel SkylakeX, avx512)".
 [[nodiscard]] std::string version_text();
-/// "0.1.0".
+/// Returns for example "0.1.0".
 [[nodiscard]] std::string version_number();
 
 }  // namespace attnctl::cli

@@ -33,14 +33,14 @@ json run_json(std::vector<std::string> arguments) {
   return json::parse(result.out);
 }
 
-/// The first breach of the document's own schema; empty where it keeps to it.
+/// Returns the first violation of the document's own schema; an empty string if it conforms.
 std::string breach(const json& document) {
   const json schema = json::parse(attnctl::cli::schema_text(document.at("schema").get<std::string>()));
   const std::vector<std::string> breaches = attnctl::test::schema_breaches(schema, document);
   return breaches.empty() ? "" : breaches.front();
 }
 
-/// All values of a tensor of an NPZ, and its shape.
+/// The shape and values of an array of an NPZ.
 struct Loaded {
   attnctl::Shape shape;
   std::vector<double> values;
@@ -228,7 +228,7 @@ TEST_CASE("usage errors are one line and status 2") {
     std::string says;
   };
   const std::string npz = (dir.path() / "x.npz").string();
-  const std::string copy = (dir.path() / "model").string();  // never an output in the project itself
+  const std::string copy = (dir.path() / "model").string();  // keeps the source tree unchanged
   std::filesystem::copy(kLlama, copy);
   for (const Row& row : {
            Row{140, {"analyze", kLlama, "--ids", "1", "--frobnicate"}, "--frobnicate"},

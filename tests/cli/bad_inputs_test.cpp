@@ -1,5 +1,6 @@
-// Bad inputs as a person meets them: the command, its status, one line, the output untouched. The numbers are
-// those of the list of kinds; files of the weights formats (1 to 41, 68 to 86) are in tests/checkpoint.
+// Bad inputs through the real binary: each case checks the exit status, the one-line error, and that the
+// output is unchanged. The numbers are those of the list of bad inputs. Files in weight formats (1 to 41, 68
+// to 86) are tested in tests/checkpoint.
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -26,11 +27,11 @@ namespace {
 
 const std::string kLlama = "tests/golden/llama";  // 2 layers, vocabulary below 64
 const std::string kConfig = R"({"model_type": "attention", "heads": 1, "causal": true})";
-const std::string kTemporary = "/.attnctl-";  // what an output is called before it is committed
+const std::string kTemporary = "/.attnctl-";  // prefix of an output before it is committed
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// A copy of the golden Llama with keys of its configuration replaced.
+/// Returns a copy of the golden Llama with some configuration keys replaced.
 std::string llama_with(const TempDir& folder, const std::string& patch) {
   const std::filesystem::path copy = folder.path() / "model";
   std::filesystem::copy(kLlama, copy, std::filesystem::copy_options::recursive);
@@ -44,8 +45,8 @@ std::string array(const std::string& dtype, const std::string& shape, const std:
   return npy("{'descr': '" + dtype + "', 'fortran_order': False, 'shape': " + shape + ", }", data);
 }
 
-/// One head of width 2 on embeddings [rows, 2], as `analyze` takes it: W_q = weight, W_v = W_o = value I.
-/// Masks and all else are options.
+/// An `analyze` command on one head of width 2 and embeddings [rows, 2], with W_q = weight and W_v = W_o =
+/// value I. Masks and all other settings are options.
 struct BareRun {
   TempDir folder;
   std::vector<std::string> arguments;
@@ -92,7 +93,7 @@ bool has_warning(const json& document, const std::string& code) {
   return warning_count(document, code) > 0;
 }
 
-/// Number of nulls among the numbers of an array, however nested.
+/// Returns the number of nulls in an array, at any depth.
 int nulls_in(const json& values) {
   if (!values.is_array()) return values.is_null() ? 1 : 0;
   int count = 0;
@@ -100,7 +101,7 @@ int nulls_in(const json& values) {
   return count;
 }
 
-/// Runs what ends in an error and checks that nothing of the result came through the pipe.
+/// Runs a command that must fail, and checks that its pipe receives no part of the result.
 void check_pipe_stays_empty(const std::vector<std::string>& arguments) {
   const RunResult result = run_attnctl(arguments);
   CHECK_MESSAGE(result.status == static_cast<int>(Status::non_finite), result.err);
@@ -160,7 +161,7 @@ TEST_CASE("bad tokens end the command") {
     check_command_refuses(command, {.parts = {row.says}});
   }
   check_command_refuses({"analyze", kLlama, "--ids", "1,2,3", "--limit", "10"},
-                        {.status = Status::limit, .parts = {"--limit 10", "bytes"}});  // 107
+                        {.status = Status::limit, .parts = {"--limit 10", "bytes"}});  // kind 107
 }
 
 TEST_CASE("bad masks end the command") {
@@ -206,7 +207,7 @@ TEST_CASE("numbers that are not finite are counted, and status 6 under --strict"
     BareRun run(row.embeddings, row.weight);
     const RunResult result = run_attnctl(run.arguments);
     REQUIRE_MESSAGE(result.status == 0, result.err);
-    const json document = json::parse(result.out);  // a NaN in the text would not parse
+    const json document = json::parse(result.out);  // fails if the text contains NaN
     CHECK(has_warning(document, row.code));
     CHECK(result.out.find("null") != std::string::npos);
     check_command_refuses(run.with({"--strict"}).arguments,
@@ -218,7 +219,7 @@ TEST_CASE("results that overflow float32 are counted, and status 6 under --stric
   struct Row {
     std::string include;
     std::string section;
-    std::vector<std::string> numbers;  // of a record, all of them
+    std::vector<std::string> numbers;  // names of all numbers of a record
     float value;                       // W_v and W_o
   };
   for (const Row& row : {
@@ -259,7 +260,7 @@ TEST_CASE("results that overflow float32 are counted, and status 6 under --stric
 }
 
 TEST_CASE("under --strict nothing of a result that is not finite reaches a pipe, whatever the format") {
-  const std::vector<float> long_input(2 * 200, 2);  // more text than an output buffers
+  const std::vector<float> long_input(2 * 200, 2);  // longer than the buffer of an output
   struct Row {
     std::string format, include;
     std::vector<std::string> more = {};
@@ -315,7 +316,7 @@ TEST_CASE("a row whose scores overflow is not finite, and is not taken for a mas
 }
 
 TEST_CASE("a score of a visible key that overflows to -inf is counted where scores are written") {
-  // Query 0 sees one key, whose score overflows. Query 1 sees it too, and one that is finite.
+  // Query 0 sees one key, whose score overflows. Query 1 also sees a key with a finite score.
   BareRun run({1e30F, 0, 1e9F, 1e9F}, {-1, 0, 0, -1});
   const RunResult result = run_attnctl(run.set("--include", "scores").arguments);
   REQUIRE_MESSAGE(result.status == 0, result.err);
@@ -358,7 +359,7 @@ TEST_CASE("kinds 119, 121: scores of 1e30 and rows without variance are no troub
     for (const json& weight : row) sum += weight.get<double>();
     CHECK(sum == doctest::Approx(1));
   }
-  // A bert whose embeddings are all the same number: every norm sees a variance of zero.
+  // In a bert with constant embeddings, every norm has a variance of zero.
   const RunResult zeros =
       run_attnctl({"analyze", "tests/golden/bert", "--embeddings",
                    run.file("zeros.npy", array("<f4", "(2, 24)", std::string(2 * 24 * 4, '\0'))), "--include",
@@ -387,8 +388,9 @@ TEST_CASE("outputs that cannot be written leave the old file") {
     run.environment = with_fault(row.fault, row.path);
     check_command_refuses(command, {.status = Status::environment, .parts = {"out.json"}, .run = run});
   }
+  // Kind 127.
   const RunResult full =
-      run_attnctl({"analyze", kLlama, "--ids", "1,2,3,4", "--format", "json", "-o", "/dev/full"});  // 127
+      run_attnctl({"analyze", kLlama, "--ids", "1,2,3,4", "--format", "json", "-o", "/dev/full"});
   CHECK(full.status == 4);
   CHECK_MESSAGE(full.err.find("/dev/full") != std::string::npos, full.err);
 }
@@ -414,13 +416,13 @@ TEST_CASE("interrupts and kills leave the old file or the whole new one") {
   const std::vector<std::string> command = {"analyze",  kLlama, "--ids", "1,2,3,4",
                                             "--format", "json", "-o",    out};
   RunOptions run;
-  run.environment = with_fault("write:INT:100", kTemporary);  // 138
+  run.environment = with_fault("write:INT:100", kTemporary);  // kind 138
   const RunResult interrupted = run_attnctl(command, run);
   CHECK(interrupted.status == 130);
   CHECK(std::count(interrupted.err.begin(), interrupted.err.end(), '\n') == 1);
   CHECK(slurp(out) == "old");
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
-  for (const std::string fault : {"write:KILL:100", "fsync:KILL", "rename:KILL"}) {  // 133
+  for (const std::string fault : {"write:KILL:100", "fsync:KILL", "rename:KILL"}) {  // kind 133
     run.environment = with_fault(fault, fault.starts_with("rename") ? "out.json" : kTemporary);
     CHECK(run_attnctl(command, run).status == 128 + SIGKILL);
     const std::string now = slurp(out);
@@ -485,7 +487,7 @@ TEST_CASE("kind 134: a memory limit is status 5") {
     int kilobytes;
     int threads;
   };
-  // From too little for BLAS to be loaded to enough for all but the work itself.
+  // The smallest limits are too small to load BLAS. The largest are too small only for the work itself.
   for (const Row& row :
        {Row{600000, 1}, Row{500000, 2}, Row{400000, 4}, Row{300000, 1}, Row{250000, 2}, Row{200000, 1}}) {
     CAPTURE(row.kilobytes);

@@ -80,7 +80,7 @@ TEST_CASE("bench measures every stage at every length, as its schema says, and l
   }
 }
 
-/// Millions of operations that were counted, from the rate and the time.
+/// Returns the counted operations in millions, from the rate and the time.
 double counted(const json& row) {
   return row["gflops"].get<double>() * row["ms_median"].get<double>();
 }
@@ -116,7 +116,7 @@ TEST_CASE("work is counted as the pass needs it: no hidden scores, no end of the
 TEST_CASE("bench takes every kind of model, at lengths that it has") {
   struct Row {
     std::string model;
-    int length;  // of the only row of forward
+    int length;  // length in the only row of the stage forward
   };
   for (const Row& row : {Row{"tests/golden/bert", 11},
                          {"tests/golden/llama", 16},

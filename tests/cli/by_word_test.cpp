@@ -48,7 +48,8 @@ TEST_CASE("--by-word: words for tokens in every result of patterns") {
       CHECK(sum == doctest::Approx(1).epsilon(1e-5));
     }
   }
-  // The metrics are those of the pooled patterns: here the mean entropy of a head's rows over all inputs.
+  // The metrics are computed from the pooled patterns, for example the mean entropy of a head over all
+  // inputs.
   for (const json& head : words.at("heads")) {
     double entropy = 0;
     std::size_t rows = 0;

@@ -15,7 +15,7 @@
 namespace attnctl::test {
 namespace {
 
-/// A small tree with every kind of argument.
+/// Returns a small command tree with every kind of argument.
 std::unique_ptr<CLI::App> sample_tree() {
   auto app = std::make_unique<CLI::App>("See what heads do", "attnctl");
   app->set_version_flag("--version", "0");
@@ -35,7 +35,7 @@ bool has_shell(const std::string& shell) {
   return run_shell("command -v " + shell).status == 0;
 }
 
-/// What a real bash offers for these words, the last of them being typed.
+/// Returns the completions that bash offers for the last of these words.
 std::vector<std::string> bash_offers(const std::string& script, const std::vector<std::string>& words) {
   std::string program = script + "COMP_WORDS=(";
   for (const std::string& word : words) program += " '" + word + "'";

@@ -1,4 +1,4 @@
-// A folder of CSV tables as others see it: all tables of one run at any moment, and nothing of theirs lost.
+// A folder of CSV tables always holds all tables of one run, and never loses files.
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Files = std::map<std::string, std::string>;
 
-/// All that a folder shows, by name: bytes of files, what links point to.
+/// Returns the entries of a folder by name: the bytes of files and the targets of links.
 Files files_in(const fs::path& folder) {
   Files files;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -31,14 +31,14 @@ Files files_in(const fs::path& folder) {
   return files;
 }
 
-/// A run that writes several tables to `out`, which differ with `ids`.
+/// Writes several tables to `out`. Their contents depend on `ids`.
 RunResult write_tables(const fs::path& out, const std::string& ids, const RunOptions& options = {}) {
   return run_attnctl({"analyze", ATTNCTL_SOURCE_DIR "/tests/golden/llama", "--ids", ids, "--include",
                       "metrics,patterns,weights", "--threads", "1", "--format", "csv", "-o", out.string()},
                      options);
 }
 
-/// The tables of a run, and those of another.
+/// The tables of two different runs.
 struct TwoRuns {
   TempDir folder;
   fs::path out = folder.path() / "out";
@@ -52,12 +52,12 @@ struct TwoRuns {
     fs::remove_all(place);
     return files;
   }
-  /// `out` as the first run left it.
+  /// Writes the tables of the first run to `out`.
   void begin() const {
     fs::remove_all(out);
     REQUIRE(write_tables(out, "1,2,3").status == 0);
   }
-  /// Nothing but `out` in the folder.
+  /// Returns whether the folder contains `out` only.
   [[nodiscard]] bool clean() const {
     const Files files = files_in(folder.path());
     return files.size() == 1 && files.contains("out");

@@ -21,7 +21,7 @@ using attnctl::test::TempDir;
 
 namespace {
 
-const std::string model = "tests/golden/bart";  // 2 + 1 layers of 3 heads
+const std::string model = "tests/golden/bart";  // 2 + 1 layers with 3 heads each
 
 std::string list_of(const std::vector<std::int64_t>& ids) {
   std::string list;

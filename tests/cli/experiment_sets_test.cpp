@@ -38,7 +38,7 @@ TEST_CASE("experiment hull: the textbook's keys") {
   CHECK(keys[2].at("tie_query") == json({{"values", {1, 1}}}));
   CHECK(keys[2].at("ties_with") == json({0, 1}));
   CHECK(document.at("rows")[2].at("combination") == "1/2 [0] + 1/2 [1]");
-  // Queries (1, 0) and (0, 1) give it 5 and 5.
+  // Queries (1, 0) and (0, 1) both give key 2 the score 5.
   CHECK(document.at("rows")[2].at("axis_heads_lowest") == 5);
   CHECK(document.at("summary").at("axis_heads_pick") == 2);
 }

@@ -129,7 +129,7 @@ TEST_CASE("experiment: heatmaps are drawn by their names, charts without one") {
   CHECK(drawn("charts").out == charts);
   CHECK(drawn("matrix").out.find(">Sinusoidal Positions<") != std::string::npos);
   CHECK(drawn("similarity").out.find(">Similarity of Sinusoidal Positions<") != std::string::npos);
-  const RunResult unknown = drawn("learned");  // of a model alone
+  const RunResult unknown = drawn("learned");  // needs --model
   CHECK(unknown.status == 2);
   CHECK(unknown.err ==
         "attnctl: --picture: got learned, this run has charts, matrix, similarity\n");

@@ -1,5 +1,4 @@
-// Kinds 123 to 125 of the bad inputs: what a token, a text or a path holds does nothing to who reads the
-// output.
+// Kinds 123 to 125 of the bad inputs: no token, text or path can inject code into the output.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -21,7 +20,7 @@ const std::string kFormula = "=cmd|'/c_calc'!A1";
 const std::string kEscape = "\x1b]0;owned\x07\x1b[2J";
 const std::string kText = kScript + " " + kFormula + " " + kEscape;
 
-/// The bundled encoder with three tokens of its own, in a directory whose name is no better.
+/// Returns a copy of the bundled encoder with hostile tokens, in a directory with a hostile name.
 std::string hostile_model(const TempDir& folder) {
   const std::string name = "\x1b]0;path\x07=\"><script>";
   const std::filesystem::path model = folder.path() / name;
@@ -46,7 +45,7 @@ bool has_control_bytes(const std::string& text) {
   });
 }
 
-/// Every way to write what `command` finds out; standard error too.
+/// Runs `command` in every format. The results include standard error.
 std::vector<RunResult> all_formats(const std::vector<std::string>& command,
                                    const std::vector<std::string>& formats) {
   std::vector<RunResult> results;

@@ -38,7 +38,7 @@ TEST_CASE("info: a preset is accounted for as a model is") {
   REQUIRE(document["comparison"].size() == 4);
   CHECK(document["comparison"][1]["own"] == true);
   CHECK(document["comparison"][1]["parameters"] == 4 * (768 * 768 + 768));
-  // The same multiply-adds for one head of 768 and 12 of 64.
+  // One head of width 768 needs as many multiply-adds as 12 heads of width 64.
   CHECK(document["comparison"][0]["multiply_adds"] == document["comparison"][1]["multiply_adds"]);
   CHECK(document["memory_bytes"]["key_value_cache_per_token"] ==
         12 * document["comparison"][1]["cache_bytes_per_token"].get<int>());

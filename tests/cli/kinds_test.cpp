@@ -20,7 +20,7 @@ namespace {
 
 const std::string kModel = "tests/golden/kinds/model";
 
-/// Numbers without a pattern, as a .npy of this shape.
+/// Writes irregular numbers as a .npy of this shape.
 std::string embeddings(const TempDir& folder, const std::string& shape, std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = std::sin(static_cast<float>(i * i % 1009));
@@ -73,7 +73,7 @@ TEST_CASE("--attention replaces the layers of --layers, and later layers feel it
   CHECK(rows(all, 0)[8][5] == 0);
   CHECK(rows(plain, 0)[8][5] > 0);
   CHECK(rows(all, 0)[8][6] > rows(plain, 0)[8][6]);
-  // A later layer whose own window hides nothing is fed something else.
+  // Layer 1 has the same window in both runs. Its pattern differs because layer 0 is replaced in one of them.
   const json second = patterns_of({"--attention", "window:3", "--layers", "1"});
   const std::size_t of_second = static_cast<std::size_t>(plain["model"]["heads"]);
   REQUIRE(all["patterns"][of_second]["head"] == "1.0");
@@ -164,14 +164,15 @@ TEST_CASE("experiment kinds: costs by their formulas, distances 0 where nothing 
                 "full,window:1,block:24,strided:4,linear", "--format", "json"});
   const json& rows = document["rows"];
   REQUIRE(rows.size() == 6);
-  const std::uint64_t pair = 2 * 2 * (4 + 4);  // FLOPs of a visible pair, both heads
+  const std::uint64_t pair = 2 * 2 * (4 + 4);  // FLOPs per visible pair, for both heads
   CHECK(rows[0]["flops"] == 24 * 24 * pair);
   CHECK(rows[0]["pattern_bytes"] == 24 * 24 * 2 * 4);
   CHECK(rows[0]["kv_bytes_per_token"] == 2 * 8 * 4);
   CHECK(rows[0]["total_variation"] == 0);
   CHECK(rows[0]["output_error"] == 0);
   CHECK(rows[1]["flops"] == 24 * pair);
-  // One key of 24: 1 - a_ii, between 1 - the largest and 1 - the least weight.
+  // Query i attends only to key i of 24. The distance is 1 - a_ii, between 1 - the largest and 1 - the
+  // smallest weight.
   CHECK(rows[1]["total_variation"] > 0.5);
   CHECK(rows[1]["total_variation"] < 1);
   CHECK(rows[2]["total_variation"].get<double>() < 1e-6);

@@ -47,7 +47,7 @@ TEST_CASE("resident memory stays below the checkpoint's size and 64 MiB, pattern
 
 namespace {
 
-/// The figure that a refusal names, "84M".
+/// Returns the value of --memory that an error names, for example "84M".
 std::string smallest_of(const RunResult& refused) {
   const std::string before = "works is ";
   const std::size_t begin = refused.err.find(before);
@@ -56,8 +56,8 @@ std::string smallest_of(const RunResult& refused) {
   return refused.err.substr(first, refused.err.find('M', first) + 1 - first);
 }
 
-/// Refused with too little, done with the smallest figure that the refusal names, never over it, and with the
-/// bytes that it gives without a limit.
+/// Checks that a command fails with too little memory, and that it succeeds with the value that the error
+/// names. With that value it must remain within the limit and write the same bytes as without a limit.
 void check_bounded(const std::vector<std::string>& command) {
   std::string shown;
   for (const std::string& word : command) shown += word.size() < 80 ? word + " " : "... ";

@@ -58,7 +58,7 @@ TEST_CASE("every model gives all sections of mixing") {
     CHECK(all.at("rollout_last_layer").size() == 6);
     for (const json& row : all.at("output_rank"))
       CHECK((row.at("rank").is_null() == (row.at("output") == "removed")));
-    // Of a single token all stays where it is.
+    // An input of one token has a mixing ratio of 0.
     const json& single = all.at("mixing").back();
     CHECK(single.at("input") == "1");
     CHECK(single.at("ratio") == doctest::Approx(0).epsilon(1e-6));
@@ -106,7 +106,7 @@ TEST_CASE("--weighting norm changes the patterns that are shown and nothing else
     for (const json& value : rows.at("patterns")[i].at("values")[3]) sum += value.get<double>();
     CHECK(sum == doctest::Approx(1).epsilon(1e-6));
   }
-  // Pooled as weights are: one head's norms of a word are the sums over its pieces.
+  // Norms are pooled like weights: the norm of a word is the sum over its pieces.
   const json words = document("data/tiny-bert", {"--text", "The mechanic fixed it.", "--include", "patterns",
                                                  "--weighting", "norm", "--by-word"});
   CHECK(words.at("inputs")[0].at("unit") == "word");

@@ -24,7 +24,8 @@ void check_valid(const json& document) {
     FAIL_CHECK(breach);
 }
 
-/// Command lines that between them fill every section; the text up to the first blank says which schema.
+/// Returns command lines that together fill every section of the documents. The first word decides the
+/// schema.
 const std::vector<std::string>& documents() {
   static const std::vector<std::string> lines = {
       "analyze data/attention-demo.json --input data/sentences.jsonl --from it --to animal,was",

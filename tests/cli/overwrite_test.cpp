@@ -1,5 +1,5 @@
-// Outputs never replace inputs: every path that a command writes against every file that it reads, by the
-// real binary.
+// Outputs never replace inputs: tests every path that a command writes against every file that it reads, with
+// the real binary.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -19,7 +19,7 @@ using Words = std::vector<std::string>;
 constexpr const char* kSnapshot = "cache/models--org--bert/snapshots/abc";
 
 /// A folder with a model, the same model in a Hugging Face cache (as links to blobs), a corpus, frequencies,
-/// two states of a study, and links. Commands run in it.
+/// two study state files, and links. Commands run in this folder.
 struct Place {
   TempDir folder;
   RunOptions options;
@@ -49,7 +49,7 @@ struct Place {
   [[nodiscard]] std::string bytes(const std::string& file) const { return slurp(folder.path() / file); }
 };
 
-/// A command line that would replace `file`, and what the message names.
+/// A command line that would replace `file`, and the words that the error must contain.
 struct Row {
   std::string line;
   std::string file;
@@ -130,7 +130,7 @@ TEST_CASE("two outputs of a command are two files") {
 
 TEST_CASE("--state and --checkpoint are opened before the work") {
   const Place place;
-  place.folder.write("bad.txt", "the cat\n\xFF\n");  // work would end with status 3
+  place.folder.write("bad.txt", "the cat\n\xFF\n");  // the run itself would end with status 3
   for (const std::string option : {"--state", "--checkpoint"}) {
     for (const std::string file : {"absent/x.state", "m", "c.txt/x.state"}) {
       CAPTURE(option);

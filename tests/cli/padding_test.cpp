@@ -24,7 +24,7 @@ json patterns_of(const std::string& input) {
   return json::parse(run.out);
 }
 
-/// Sequences of data/dna.jsonl: tokens and mask by id.
+/// Returns the sequences of data/dna.jsonl by id, with tokens and mask.
 std::map<std::string, json> strands() {
   std::map<std::string, json> found;
   std::ifstream file(ATTNCTL_SOURCE_DIR "/data/dna.jsonl");
@@ -43,7 +43,7 @@ TEST_CASE("padded keys have weight 0, and padding changes no pattern and no outp
   CHECK(padded.at("tata").at("tokens").size() == padded.at("gc").at("tokens").size());
   CHECK(padded.at("tata").at("mask") != padded.at("gc").at("mask"));
 
-  std::string lines;  // the same without padding
+  std::string lines;  // the same sequences without padding
   std::map<std::string, std::size_t> lengths;
   for (const std::string id : {"tata", "gc"}) {
     const json& strand = padded.at(id);
@@ -58,7 +58,7 @@ TEST_CASE("padded keys have weight 0, and padding changes no pattern and no outp
   const TempDir folder;
   const json with = patterns_of("data/dna.jsonl");
   const json without = patterns_of(folder.write("short.jsonl", lines).string());
-  REQUIRE(with.at("patterns").size() == 4);  // 2 sequences of 2 heads
+  REQUIRE(with.at("patterns").size() == 4);  // 2 sequences with 2 heads each
   for (std::size_t p = 0; p < 4; ++p) {
     const json& pattern = with.at("patterns").at(p);
     const json& bare = without.at("patterns").at(p);

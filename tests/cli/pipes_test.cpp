@@ -1,5 +1,5 @@
-// What the reader of a pipe gets: a slow one holds the program back, one that goes away ends it, and a
-// program that is killed has written whole records.
+// Output to pipes: a slow reader blocks the program, a closed pipe ends it, and a killed program has written
+// complete records only.
 
 #include <cstddef>
 #include <filesystem>
@@ -19,7 +19,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-/// Some 25 MB of JSON: two million numbers.
+/// Returns a command that writes about 25 MB of JSON: two million numbers.
 std::string large_document() {
   std::string ids = "1";
   for (int i = 1; i < 256; ++i) ids += "," + std::to_string(i * 37 % 250 + 1);

@@ -26,7 +26,7 @@ std::string npy_of(const std::string& shape, const std::vector<float>& values) {
              bytes_of(values));
 }
 
-/// Image number I of the golden.
+/// Returns image `number` of the golden.
 std::vector<float> image(const Golden& golden, std::size_t number) {
   const GoldenArray array = golden.array(fmt::format("pixels_{}", number));
   return {array.values.begin(), array.values.end()};
@@ -79,7 +79,7 @@ TEST_CASE("images serve wherever inputs do: metrics, what a patch looks at, veri
   const std::string x = folder.write("x.npy", npy_of("3, 12, 12", image(golden, 0))).string();
   const json document = analyze({kVit, "--pixels", x, "--from", "patch 1,2", "--to", "0"});
   CHECK(document["attention_from"][0]["query"] == 6);
-  CHECK(document["heads"][0]["special_token"].get<double>() > 0);  // the class token's
+  CHECK(document["heads"][0]["special_token"].get<double>() > 0);  // the class token
   CHECK(document["heads"][0]["special_token"] == document["heads"][0]["first_token"]);
   for (const char* model : {"vit", "vit-old", "vit-native"}) {
     const RunResult result =

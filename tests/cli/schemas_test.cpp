@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Every object states what it takes and takes nothing else.
+/// Checks that every object declares its properties and allows no others.
 void check_strict(const json& schema, const std::string& at) {
   CAPTURE(at);
   if (schema.is_object()) {

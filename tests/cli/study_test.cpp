@@ -20,7 +20,7 @@ using Words = std::vector<std::string>;
 
 const std::string kBert = ATTNCTL_SOURCE_DIR "/data/tiny-bert";
 
-/// Lines of one to eleven words, some of them repeated.
+/// Returns lines of 1 to 11 words, some of them repeated.
 std::string corpus(std::size_t lines) {
   const Words words = {"the", "cat", "sat", "on", "a", "mat", "and", "it", "was", "tired", ".", "dog", "ran"};
   std::string text;
@@ -32,7 +32,7 @@ std::string corpus(std::size_t lines) {
   return text;
 }
 
-/// A folder with a corpus, and `study` in it.
+/// A folder with a corpus, in which `study` runs.
 struct Study {
   TempDir folder;
   std::string input = folder.write("corpus.txt", corpus(60)).string();
@@ -43,7 +43,7 @@ struct Study {
     words.insert(words.end(), more.begin(), more.end());
     return run_attnctl(words, options);
   }
-  /// The document of one run.
+  /// Returns the document of one run over the whole corpus.
   [[nodiscard]] std::string whole(Words more = {}) const {
     more.insert(more.end(), {"--format", "json"});
     const RunResult result = run(more);
@@ -51,7 +51,7 @@ struct Study {
     CHECK(result.err.empty());
     return result.out;
   }
-  /// State files of so many shards.
+  /// Returns the state files of `count` shards.
   [[nodiscard]] Words shards(std::size_t count) const {
     Words files;
     for (std::size_t i = 1; i <= count; ++i) {
@@ -135,7 +135,7 @@ TEST_CASE("a study that was killed goes on to the same bytes") {
     const RunResult resumed = study.run(options);
     CHECK(resumed.status == 0);
     CHECK(resumed.out == whole);
-    CHECK(study.run(options).out == whole);  // nothing is left to do
+    CHECK(study.run(options).out == whole);  // the state is complete
   }
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("a study that is interrupted saves what it has") {
     CHECK(result.status == 130);
     CHECK(result.out.empty());
     CHECK(result.err == "attnctl: interrupted\n");
-    CHECK(merge({state}).status == 3);  // it is not all
+    CHECK(merge({state}).status == 3);  // the state is incomplete
     CHECK(merge({state}, {"--partial", "--format", "text"}).out.find("not all blocks") != std::string::npos);
     CHECK(study.run(options).out == study.whole());
   }
@@ -377,7 +377,8 @@ TEST_CASE("windows cover a long sentence and keep the tokens around it") {
     return json::parse(run_attnctl(words).out)["corpus"]["tokens"].get<int>();
   };
   CHECK(tokens({}) == 13);
-  // 11 tokens of text, 4 beside [CLS] and [SEP]: windows from 0, 4 and 8; from 0, 2, 4, 6 and 8.
+  // 11 tokens of text, windows with 4 tokens plus [CLS] and [SEP]. They start at 0, 4 and 8, then at 0, 2, 4,
+  // 6 and 8.
   CHECK(tokens({"--max-length", "6", "--stride", "4"}) == 6 + 6 + 5);
   CHECK(tokens({"--max-length", "6", "--stride", "2"}) == 6 + 6 + 6 + 6 + 5);
 }

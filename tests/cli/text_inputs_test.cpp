@@ -1,4 +1,4 @@
-// Text for `analyze` and `verify`: the model's own tokenizer, words, truncation.
+// Text inputs of `analyze` and `verify`: the model's own tokenizer, words, truncation.
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -47,7 +47,7 @@ TEST_CASE("a text gives what its tokens give, and tells words and places") {
   const json& answer = text.at("attention_from").at(0);
   CHECK(answer.at("query") == 10);
   CHECK(answer.at("query_token") == "it");
-  // Pieces of a word are summed: didn ' t are 3 4 5, "tired." is 13 14.
+  // The weight of a word is the sum over its tokens: 3 to 5 for "didn't", 13 and 14 for "tired.".
   const json& row = text.at("patterns").at(0).at("values").at(10);
   const auto sum = [&](std::size_t first, std::size_t last) {
     double all = 0;
@@ -95,7 +95,7 @@ TEST_CASE("a treebank's words are those of the file") {
   const json& input = document.at("inputs").at(0);
   CHECK(input.at("id") == "s-1");
   CHECK(input.at("text") == "The dogs can't.");
-  // "can" has characters of "ca" and of "n't".
+  // The token "can" overlaps two words, "ca" and "n't".
   REQUIRE(input.at("tokens") == json::parse(R"(["[CLS]","the","dog","##s","can","'","t",".","[SEP]"])"));
   CHECK(input.at("words") == json::parse("[null,0,1,1,2,3,3,4,null]"));
   CHECK(document.at("attention_from").at(0).at("query") == 4);
@@ -126,7 +126,7 @@ TEST_CASE("too long is status 3 with both numbers; --truncate cuts and says so")
       analyze({kBert, "--text", text, "--truncate", "--text", "short", "--ids", ids, "--include", "metrics"});
   CHECK(document.at("inputs").at(0).at("length") == 128);
   CHECK(document.at("inputs").at(0).at("truncated") == 74);
-  CHECK(document.at("inputs").at(0).at("ids").back() == 3);  // [SEP] stays
+  CHECK(document.at("inputs").at(0).at("ids").back() == 3);  // truncation keeps [SEP]
   CHECK_FALSE(document.at("inputs").at(1).contains("truncated"));
   CHECK(document.at("inputs").at(2).at("truncated") == 72);
   const json& warning = document.at("warnings").at(0);
@@ -169,7 +169,7 @@ TEST_CASE("verify takes text") {
 }
 
 TEST_CASE("trained models tell what a word of a sentence looks at, where they are at hand") {
-  // Ids as the Python library `tokenizers` gives them for the models' tokenizer.json.
+  // The ids are those of the Python library `tokenizers` with the tokenizer.json of the models.
   struct Row {
     const char* model;
     std::string text, from, to;

@@ -1,5 +1,5 @@
-// `attnctl tokenize`: ids, tokens, offsets and words are compared with what the Python library `tokenizers`
-// 0.23.3 gave for the same files.
+// `attnctl tokenize`: compares ids, tokens, offsets and words with the output of the Python library
+// `tokenizers` 0.23.3 for the same files.
 #include <cstdint>
 #include <filesystem>
 #include <sstream>
@@ -36,7 +36,7 @@ json tokenize(std::vector<std::string> arguments, const RunOptions& options = {}
   return document;
 }
 
-/// The texts that came, in order.
+/// Returns the texts of a document, in order.
 std::vector<std::string> texts_of(const json& document) {
   std::vector<std::string> texts;
   for (const json& input : document.at("inputs")) texts.push_back(input.at("text"));
@@ -133,7 +133,7 @@ TEST_CASE("standard input is read for -, in the format that is named") {
                                    std::pair("conllu",
                                              "# text = a b\n1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n"
                                              "2\tb\t_\t_\t_\t_\t1\tx\t_\t_\n")}) {
-    const std::string format = name;  // Clang 14 captures no structured binding
+    const std::string format = name;  // Clang 14 cannot capture structured bindings
     CAPTURE(format);
     const json document = tokenize({kBert, "--input", "-", "--input-format", format}, {.input = text});
     CHECK(texts_of(document) == std::vector<std::string>{"a b"});
@@ -159,7 +159,7 @@ TEST_CASE("a corpus has the same bytes however many threads there are, in memory
     CHECK(result.peak_bytes < (std::size_t{120} << 20U));
 #endif
     std::string output = slurp(folder.path() / (std::string(threads) + ".jsonl"));
-    output.erase(0, output.find('\n'));  // the head says how many threads there were
+    output.erase(0, output.find('\n'));  // the head contains the number of threads
     outputs.push_back(std::move(output));
   }
   CHECK(outputs[0] == outputs[1]);

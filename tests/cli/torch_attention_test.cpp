@@ -19,7 +19,7 @@ using attnctl::test::GoldenArray;
 using attnctl::test::RunResult;
 using attnctl::test::TempDir;
 
-/// An NPY file of float32, or of booleans where all values are 0 or 1 and `may_be_bool`.
+/// Returns an NPY file of float32, or of bool if `may_be_bool` and all values are 0 or 1.
 std::string npy_of(const GoldenArray& array, bool may_be_bool) {
   std::string extents;
   for (const std::size_t extent : array.shape) extents += fmt::format("{}, ", extent);
@@ -36,7 +36,7 @@ std::string npy_of(const GoldenArray& array, bool may_be_bool) {
   return attnctl::test::npy(dictionary, data);
 }
 
-/// The arrays NAME_0, NAME_1, ... along a new first axis.
+/// Stacks the arrays NAME_0, NAME_1, ... along a new first axis.
 GoldenArray stacked(const Golden& golden, const std::string& name) {
   GoldenArray all;
   for (std::size_t i = 0; i < golden.inputs(); ++i) {
@@ -48,12 +48,12 @@ GoldenArray stacked(const Golden& golden, const std::string& name) {
   return all;
 }
 
-/// Everything that is given for a golden's inputs, as options of the command line.
+/// Returns the command-line options for all inputs of a golden, and writes their arrays to `folder`.
 std::vector<std::string> options_of(const Golden& golden, const TempDir& folder) {
   std::vector<std::string> options;
   const auto give = [&](const std::string& name, const std::string& option) {
     if (!golden.has(name + "_0")) return;
-    // A mask [n, m] is for all inputs; those by head are [batch, h, n, m].
+    // A mask [n, m] applies to all inputs. Masks per head are [batch, h, n, m].
     const GoldenArray first = golden.array(name + "_0");
     const bool shared = name == "mask" && first.shape.size() == 2;
     const std::string bytes = npy_of(shared ? first : stacked(golden, name), name.ends_with("mask"));
@@ -73,7 +73,7 @@ double largest_difference(const GoldenArray& got, const GoldenArray& want) {
   double worst = 0;
   for (std::size_t i = 0; i < want.values.size(); ++i) {
     const double distance = std::abs(got.values[i] - want.values[i]);
-    if (!(distance <= worst)) worst = distance;  // a NaN stays and fails
+    if (!(distance <= worst)) worst = distance;  // NaN remains, so that the test fails
   }
   return worst;
 }

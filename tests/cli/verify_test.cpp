@@ -83,7 +83,7 @@ TEST_CASE("verify compares with float64 on its own, and says no with status 7") 
   CHECK(std::count(strict.err.begin(), strict.err.end(), '\n') == 1);
   CHECK_MESSAGE(strict.err.find("over the tolerance 0") != std::string::npos, strict.err);
   CHECK(json::parse(strict.out)["ok"] == false);
-  // The reference of another model: its numbers are far away.
+  // The reference belongs to another model, so the numbers differ.
   const RunResult other =
       run_attnctl({"verify", "tests/golden/llama", "--against", "tests/golden/llama-yarn/golden.npz"});
   CHECK((other.status == 7 || other.status == 3));

@@ -25,7 +25,7 @@ using attnctl::test::TempDir;
 
 namespace {
 
-/// What `weights` writes for a model as NPZ.
+/// The NPZ that `weights` writes for a model.
 struct WeightsNpz {
   TempDir folder;
   RunResult result;
@@ -97,7 +97,7 @@ TEST_CASE("an NPZ has k singular values of QK, zeros where the inputs are narrow
   const TempDir folder;
   using attnctl::test::bytes_of;
   using attnctl::test::npy;
-  const std::string wide =  // [2, 3]: one head, d 2, k 3
+  const std::string wide =  // [2, 3]: one head with d 2, k 3
       npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", bytes_of<float>({1, 0, 0, 0, 2, 0}));
   folder.write("m/model.npz", attnctl::test::zip({{.name = "W_q.npy", .data = wide}}));
   folder.write("m/config.json", R"({"model_type": "attention", "heads": 1})");

@@ -17,26 +17,27 @@
 #include "input/word_units.hpp"
 #include "results/results.hpp"
 
-// The registry of analyses: what --include names beyond metrics, patterns, arrays and the similarity of
-// heads. A new analysis is a row of the table in analysis_part.cpp and a file part_NAME.cpp beside it.
+// The registry of further analyses: the values of --include other than metrics, patterns, arrays and the
+// similarity of heads. A new analysis is a row of the table in analysis_part.cpp and a file part_NAME.cpp in
+// this folder.
 namespace attnctl::cli {
 
-/// What an analysis works on.
+/// The input of an analysis.
 struct PartInput {
   const AnalysisRequest& request;
   OpenModel& open;
   const Selection& selection;
-  const Batch& batch;                   // of tokens, as the pass runs on it; empty for `weights`
-  const Batch& shown;                   // what results are about: the same, or its words under --by-word
-  const std::vector<WordUnits>& units;  // under --by-word: the words of each sequence
-  const std::optional<WeightsAnalysis>& weights;  // at finish(), where it was asked for
+  const Batch& batch;  // batch of tokens, as the forward pass runs on it; empty for `weights`
+  const Batch& shown;  // batch that the results describe: `batch`, or its words under --by-word
+  const std::vector<WordUnits>& units;            // words of each sequence, under --by-word
+  const std::optional<WeightsAnalysis>& weights;  // available in finish(), if requested
   Session& session;
 };
 
-/// The heads that a pass shows: the selected ones, all of their layers, or all of all layers.
+/// The heads that an analysis receives: the selected heads, all heads of the selected layers, or all heads.
 enum class HeadsSeen { selected, of_selected_layers, all };
 
-/// One analysis of one run. What it cannot do is refused when it is made, before any work.
+/// One analysis in one run. The constructor throws Error for unsupported requests, before any work.
 class AnalysisPart {
  public:
   AnalysisPart() = default;
@@ -44,36 +45,37 @@ class AnalysisPart {
   AnalysisPart& operator=(const AnalysisPart&) = delete;
   virtual ~AnalysisPart() = default;
 
-  /// What watches the pass, on tokens; none: weights alone are enough.
+  /// Returns the observers of the forward pass over tokens. Empty if the analysis needs the weights only.
   [[nodiscard]] virtual std::vector<Observer*> observers() { return {}; }
-  /// Which heads the pass must show it, whichever were selected.
+  /// Returns the heads that the forward pass must compute for this analysis, independent of the selection.
   [[nodiscard]] virtual HeadsSeen heads_seen() const { return HeadsSeen::selected; }
-  /// How many numbers it gives, for --limit and --memory, where they may be many.
+  /// Returns the number of values in the results, for --limit and --memory. Analyses with few
+  /// values return 0.
   [[nodiscard]] virtual std::uint64_t values() const { return 0; }
-  /// The results, once, after the pass.
+  /// Returns the results. Called once, after the forward pass.
   [[nodiscard]] virtual Results finish() = 0;
 };
 
-/// Which components of a model with several an analysis takes, one at a time.
+/// The components of a model that an analysis supports. It works on one component at a time.
 enum class Stacks {
-  one,        // none: models with one stack alone
-  not_cross,  // those of self-attention
+  one,        // none of them: only models with one stack
+  not_cross,  // components with self-attention
   each
 };
 
 struct PartRow {
-  std::string_view include;  // its name in --include
+  std::string_view include;  // name in --include
   bool of_inputs = false;    // needs a forward pass
-  bool by_word = false;      // means something under --by-word
-  bool tables = false;       // gives tables for CSV
+  bool by_word = false;      // supports --by-word
+  bool tables = false;       // writes tables as CSV
   Stacks stacks = Stacks::one;
   std::unique_ptr<AnalysisPart> (*make)(const PartInput& input) = nullptr;
 };
 
-/// All rows, in the order of their sections.
+/// Returns all rows, in the order of their sections in the output.
 [[nodiscard]] std::span<const PartRow> part_rows();
 
-/// Throws Error(bad_input) where a selected layer has no values, so that heads write nothing.
+/// Throws Error(bad_input) if a selected layer has no values (W_V), so that its heads write no output.
 void require_values(const PartInput& input, std::string_view analysis);
 
 std::unique_ptr<AnalysisPart> make_rollout(const PartInput& input);

@@ -22,10 +22,10 @@ Includes resolve_includes(const AnalysisRequest& request, const Target& target) 
     fail(Status::usage, "--include: weights has no inputs; it knows {}", known);
   }
   if (target.format == Format::csv) {
-    if (!request.with_inputs && !request.include_given) includes.directions = false;  // no table of its own
+    if (!request.with_inputs && !request.include_given) includes.directions = false;  // no CSV table
     require_tables(includes);
   }
-  // The summary and the pictures show whole patterns only where they were asked for by name.
+  // The summary and the pictures show whole patterns only if --include names them.
   const bool summary = target.format == Format::text || target.format == Format::svg;
   if (summary && !request.include_given) includes.patterns = false;
   return includes;
@@ -107,7 +107,7 @@ std::vector<Captured> captured_parts(const Includes& includes) {
 }
 
 void check_values(std::uint64_t values, Format format, const RunOptions& run) {
-  constexpr std::uint64_t kTextBytes = 13;  // of a weight in its shortest text, with its comma
+  constexpr std::uint64_t kTextBytes = 13;  // a weight in its shortest text form, with a comma
   if (values > run.limit) {
     fail(Status::limit,
          "{} values as {} take about {} bytes, over --limit {}; select --layers or --heads, leave out of "

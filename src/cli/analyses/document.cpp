@@ -13,14 +13,14 @@
 namespace attnctl::cli {
 namespace {
 
-/// Calls visit(analysis) for QK, and for OV where there is one.
+/// Calls visit(analysis) for QK, and for OV if it was computed.
 template <typename Visit>
 void for_each_circuit(const WeightsAnalysis& weights, Visit&& visit) {
   visit(weights.qk);
   if (weights.ov) visit(*weights.ov);
 }
 
-/// [[begin, end], ...]
+/// Returns ranges as [[begin, end], ...].
 List ranges_of(std::span<const TextRange> ranges) {
   List list;
   for (const TextRange& range : ranges)
@@ -33,7 +33,7 @@ void add_text(Record& record, const Sequence& sequence) {
   if (sequence.text_pair) record.set("text_pair", *sequence.text_pair);
 }
 
-/// Where a text's tokens stand and which words they are of.
+/// Adds the text ranges and the word indices of the tokens of a text.
 void add_alignment(Record& record, const Sequence& sequence) {
   if (sequence.offsets.empty()) return;
   record.set("offsets", ranges_of(sequence.offsets));
@@ -48,7 +48,7 @@ void add_alignment(Record& record, const Sequence& sequence) {
   record.set("sequence_ids", std::move(texts));
 }
 
-/// The decoder's side.
+/// Adds the input of the decoder.
 void add_target(Record& record, const Sequence& target) {
   if (target.text) record.set("target_text", *target.text);
   if (!target.tokens.empty()) record.set("target_tokens", List(target.tokens.begin(), target.tokens.end()));
@@ -216,7 +216,8 @@ Section attention_from_section(const RunResults& results) {
   return {"attention_from", "attention_from", std::move(items)};
 }
 
-/// One record a head; keys and values, which belong to key/value heads, and outputs one a layer.
+/// Returns one record per head. Keys and values have one record per key/value head, and outputs one per
+/// layer.
 Section arrays_section(const RunResults& results) {
   const ModelConfig& config = results.config();
   List items;

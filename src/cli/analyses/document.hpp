@@ -7,7 +7,8 @@
 
 namespace attnctl::cli {
 
-/// The JSON document attnctl.analysis/1 (docs/cli.md): sections that were not asked for are absent.
+/// Returns the JSON document attnctl.analysis/1 (docs/cli.md). Leaves out the sections that were not
+/// requested.
 [[nodiscard]] Document analysis_document(const RunResults& results, const Session& session);
 
 }  // namespace attnctl::cli

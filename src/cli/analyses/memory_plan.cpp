@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
 
-/// What the rest of the program takes: code that is not yet in memory, including the BLAS library, the
-/// writers' buffers, small things.
+/// Memory of the rest of the program: code that is not loaded yet, including the BLAS library, and the
+/// buffers of the writers.
 constexpr std::uint64_t program_bytes = 20 * mebibyte;
 
-/// From one run to the next the measured part differs by less than this.
+/// Upper bound on the variation of the measured memory between runs.
 constexpr std::uint64_t named_margin = 2 * mebibyte;
 
-/// All of the process with a step of the work.
+/// Returns the peak memory of the process, including `bytes` of further work.
 std::uint64_t with_process(std::uint64_t bytes) {
   const MemoryUse use = memory_use();
   return std::max(use.peak, saturating_sum(use.now, program_bytes, bytes));
@@ -62,7 +62,7 @@ WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& se
 void add_weights_bytes(const Model& model, const Selection& selection, const SelectionOptions& options,
                        std::size_t threads, WorkBytes& work) {
   const ModelConfig& config = model.config();
-  std::uint64_t factor = 0;  // one of a head in double, with what its decomposition takes
+  std::uint64_t factor = 0;  // bytes of one factor of a head in double
   for (const std::size_t layer : selection.layers()) {
     const AttentionConfig& attention = config.layers[layer].attention;
     const std::uint64_t width = std::max(attention.d_head, attention.d_value);
@@ -71,7 +71,7 @@ void add_weights_bytes(const Model& model, const Selection& selection, const Sel
     std::uint64_t weights = model.attention_bytes(layer);
     if (options.fold_norm)
       weights += model.layer_bytes(layer) + (layer > 0 ? model.layer_bytes(layer - 1) : 0);
-    // Both circuits' spectra, which are copied to where they are reported, and once more into the output.
+    // The spectra of QK and OV. They are copied into the results, and once more into the output.
     const std::uint64_t directions = 2 * options.directions * rows * sizeof(float);
     const std::uint64_t found = attention.heads * 2 * (width * sizeof(double) + directions);
     work.kept = saturating_sum(work.kept, 2 * found);
@@ -93,7 +93,7 @@ void add_weights_bytes(const Model& model, const Selection& selection, const Sel
 WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits) {
   const ModelConfig& config = model.config();
   WorkBytes work;
-  std::uint64_t of_token = 0;  // of one layer at a time: projections, stream, MLP
+  std::uint64_t of_token = 0;  // values per token in one layer: projections, stream, MLP
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
     const AttentionConfig& attention = layer.attention;

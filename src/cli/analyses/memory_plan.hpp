@@ -8,40 +8,41 @@
 #include "forward/footprint.hpp"
 #include "forward/run.hpp"
 
-// What --memory allows, decided before the work starts.
+// Fits the work into --memory before it starts.
 namespace attnctl::cli {
 
-/// Bytes that a run takes beside what the process has before its work.
+/// Memory of a run in bytes, in addition to the memory of the process before its work.
 struct WorkBytes {
   std::uint64_t kept = 0;  // results and observers
   PassFootprint pass;
-  std::uint64_t weights_resident = 0;  // analyses of weights, which stay in memory,
-  std::uint64_t weights_streamed = 0;  // or are given back layer by layer
+  std::uint64_t weights_resident = 0;  // weights that the analyses use, if they stay in memory
+  std::uint64_t weights_streamed = 0;  // the same weights, if each layer is evicted after use
 };
 
-/// How weights are held.
+/// How the weights are held in memory.
 struct Streaming {
-  bool on = false;       // they are given back layer by layer
-  std::size_t rows = 0;  // RunContext::streamed_rows; 0 where they are not
+  bool on = false;       // evict the weights of each layer after use
+  std::size_t rows = 0;  // RunContext::streamed_rows; 0 if `on` is false
 };
 
-/// Weights stay where they fit, or where --memory is not given. Throws Error(limit), which names the smallest
-/// figure that works, where the work does not fit either way.
+/// Keeps the weights in memory if they fit or if --memory is not given. Throws Error(limit) if the work does
+/// not fit even with eviction. The error names the smallest sufficient value of --memory.
 [[nodiscard]] Streaming plan_memory(const RunOptions& run, const WorkBytes& work);
 
-/// What a pass of these observers takes, and what they keep.
+/// Returns the memory of a forward pass with these observers, including the data that they keep.
 [[nodiscard]] WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& selection,
                                    std::span<Observer* const> observers, const RunContext& context);
 
-/// Adds what analyze_weights takes, and its results.
+/// Adds the memory of analyze_weights() and of its results.
 void add_weights_bytes(const Model& model, const Selection& selection, const SelectionOptions& options,
                        std::size_t threads, WorkBytes& work);
 
-/// What run_reference of all inputs takes, which keeps everything in double, and the weights in float32.
+/// Returns the memory of run_reference() on all inputs. It keeps every array in double, and the weights in
+/// float32.
 [[nodiscard]] WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits);
 
-/// What analyses take that compare the selected heads' factors all at once: the weights, and a copy in
-/// double.
+/// Returns the memory of analyses that compare the factors of all selected heads at once: the weights, and a
+/// copy of them in double.
 [[nodiscard]] std::uint64_t factors_bytes(const Model& model, const Selection& selection);
 
 }  // namespace attnctl::cli

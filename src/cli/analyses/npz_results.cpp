@@ -17,13 +17,13 @@
 namespace attnctl::cli {
 namespace {
 
-/// [layers, heads, rest...], or [selected, rest...] for a ragged selection.
+/// Returns [layers, heads, rest...], or [selected, rest...] for a ragged selection.
 Shape shape_of(const Selection& selection, std::initializer_list<std::size_t> rest) {
   return HeadAxes(selection.heads).shape(std::span(rest.begin(), rest.size()));
 }
 
-/// [layers, h, h] where layers are compared within and have the same heads, else [selected, selected] with
-/// NaN for pairs that were not compared.
+/// Returns [layers, h, h] if heads are compared within layers and all layers have the same heads. Otherwise
+/// returns [selected, selected] with NaN for pairs that were not compared.
 Array similarity_array(const CircuitAnalysis& circuit, const Selection& selection) {
   std::vector<double> values;
   const HeadAxes axes(selection.heads);
@@ -48,7 +48,7 @@ Array similarity_array(const CircuitAnalysis& circuit, const Selection& selectio
   return float_array({all, all}, values);
 }
 
-/// Values that the array of singular values has for each head: k of QK, min(k, v) of OV.
+/// Returns the number of singular values per head in the array: k for QK, min(k, v) for OV.
 std::size_t spectrum_width(Circuit circuit, const ModelConfig& config, const Selection& selection) {
   std::size_t width = 0;
   for (const HeadId id : selection.heads) {
@@ -59,14 +59,14 @@ std::size_t spectrum_width(Circuit circuit, const ModelConfig& config, const Sel
   return width;
 }
 
-/// A component's part of a result.
+/// The results of one component.
 struct Part {
   const ComponentHeads& heads;
   const RunResults& results;
-  std::string prefix;  // of names of arrays
+  std::string prefix;  // prefix of the array names
 };
 
-/// The analysis of a component's heads alone.
+/// Returns the analysis restricted to the heads of one component.
 CircuitAnalysis of_component(const CircuitAnalysis& circuit, const Part& part) {
   const auto& layers = part.results.config().layers;
   const auto has = [&](HeadId head) { return layers[head.layer].component == part.heads.component; };
@@ -81,7 +81,8 @@ CircuitAnalysis of_component(const CircuitAnalysis& circuit, const Part& part) {
   return own;
 }
 
-/// The largest values of each head; 0 where a circuit is too narrow for as many, NaN where it is undefined.
+/// Returns the largest singular values of each head. Pads with 0 if a circuit has fewer values. Returns NaN
+/// for undefined circuits.
 Array singular_values_array(const CircuitAnalysis& circuit, const Part& part, Warnings& warnings) {
   const Selection& selection = part.heads.selection;
   const std::size_t width = spectrum_width(circuit.circuit, part.results.config(), selection);
@@ -112,7 +113,7 @@ void add_circuit(NpzWriter& npz, const CircuitAnalysis& all, const Part& part, W
   const CircuitAnalysis& circuit = alone ? all : own;
   const std::string prefix = part.prefix + std::string(name_of(circuit.circuit));
   npz.add(prefix + "_similarity", similarity_array(circuit, selection));
-  if (circuit.heads.size() != selection.heads.size()) return;  // some layers have no such circuit
+  if (circuit.heads.size() != selection.heads.size()) return;  // some layers do not have this circuit
   std::vector<double> ranks;
   for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));
   npz.add(prefix + "_effective_rank", float_array(shape_of(selection, {}), ranks));
@@ -141,7 +142,7 @@ void add_circuits(NpzWriter& npz, const Part& part) {
   }
 }
 
-/// layers and heads of one component.
+/// Adds the arrays `layers` and `heads` of one component.
 void add_axes(NpzWriter& npz, const ComponentHeads& component, const ModelConfig& config) {
   const std::vector<HeadId>& selected = component.selection.heads;
   const std::string prefix = prefix_of(component.component);

@@ -6,13 +6,12 @@
 
 namespace attnctl::cli {
 
-/// The arrays of an NPZ that stand before those of the pass: ids_I, target_ids_I, and of each component
-/// layers and heads.
+/// Adds the first arrays of an NPZ: ids_I, target_ids_I, and `layers` and `heads` of each component.
 void add_selection_arrays(NpzWriter& npz, const RunResults& results);
 
-/// The arrays of the weights analyses: qk_similarity, qk_effective_rank, qk_singular_values, qk_circuit, and
-/// of OV. Heads whose values are wider than their queries have more singular values of OV than the array's
-/// min(k, v): warning `singular_values_cut`.
+/// Adds the arrays of the weights analyses: qk_similarity, qk_effective_rank, qk_singular_values, qk_circuit,
+/// and the same for OV. The array of the singular values of OV has min(k, v) values per head. If values are
+/// wider than queries, adds the warning `singular_values_cut`.
 void add_weights_arrays(NpzWriter& npz, const RunResults& results, Warnings& warnings);
 
 }  // namespace attnctl::cli

@@ -17,7 +17,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// How much of what earlier heads write later heads read.
+/// Composition: how much of the output of earlier heads later heads read.
 class CompositionPart final : public AnalysisPart {
  public:
   explicit CompositionPart(const PartInput& input) : input_(input) {}
@@ -39,7 +39,7 @@ class CompositionPart final : public AnalysisPart {
   std::vector<Composition> compositions_;
 };
 
-/// A pair of heads, by their places.
+/// A pair of heads, as indices into the heads of a Composition.
 struct Pair {
   const Composition* composition = nullptr;
   std::size_t earlier = 0;
@@ -107,7 +107,8 @@ Table CompositionPart::means_text() const {
   return make_table("", {"kind", "pairs", "mean", "random", "deviation"}, std::move(rows));
 }
 
-/// The pairs that most exceed the null, of each kind; the earlier pair first where two are equal.
+/// Returns the pairs of each kind with the largest excess over the null. Ties are ordered by the pair's
+/// position.
 Table CompositionPart::strongest_text() const {
   const std::size_t most = input_.request.output.top.value_or(5);
   std::vector<std::vector<Cell>> rows;
@@ -124,8 +125,9 @@ Table CompositionPart::strongest_text() const {
   return make_table("", {"kind", "earlier", "later", "score", "over random"}, std::move(rows));
 }
 
-/// Earlier heads down, later heads across, what exceeds the null in red. The last layer's heads are before
-/// none, the first one's after none; a model of one layer is drawn whole, without scores.
+/// Returns a heatmap with earlier heads as rows and later heads as columns. Scores above the null are red.
+/// Leaves out the rows of the last layer and the columns of the first layer, which have no pairs. Keeps all
+/// heads of a model with one layer, without scores.
 Heatmap heatmap_of(const ModelConfig& config, const Composition& composition) {
   const std::vector<HeadId>& heads = composition.heads;
   const bool cut = heads.front().layer != heads.back().layer;

@@ -22,7 +22,7 @@ Cell integer(std::size_t value) {
   return static_cast<std::int64_t>(value);
 }
 
-/// The numbers of a contribution as columns and arrays have them.
+/// A value of HeadContribution, with its name in columns and arrays.
 struct Column {
   const char* name;
   std::optional<double> HeadContribution::*value;
@@ -63,7 +63,8 @@ class ContributionsPart final : public AnalysisPart {
   OutputRank ranks_;
 };
 
-/// named: the head as "L.H" too, and its number as `index` (JSON); else as `head` (CSV).
+/// Returns the table of heads. If `named`, adds the column "head" with "L.H" and calls the head number
+/// `index` (JSON). Otherwise the head number is `head` (CSV).
 Table ContributionsPart::heads_table(const std::vector<HeadContribution>& heads, bool named) const {
   std::vector<std::string> columns = {"input"};
   if (named) columns.emplace_back("head");
@@ -84,7 +85,7 @@ Table ContributionsPart::heads_table(const std::vector<HeadContribution>& heads,
   return make_table("contributions", std::move(columns), std::move(rows));
 }
 
-/// A row a cut, and one for W_O removed, whose rank is undefined.
+/// Returns one row per rank, and one row for the removed W_O with an undefined rank.
 Table ContributionsPart::ranks_table(const std::vector<LayerOutputRank>& layers) const {
   std::vector<std::vector<Cell>> rows;
   for (const LayerOutputRank& layer : layers) {
@@ -101,7 +102,7 @@ Table ContributionsPart::ranks_table(const std::vector<LayerOutputRank>& layers)
                     std::move(rows));
 }
 
-/// contribution_NAME_I in the axes of the selected heads.
+/// Adds contribution_NAME_I with the axes of the selected heads.
 void ContributionsPart::add_arrays(Results& results, const std::vector<HeadContribution>& heads) const {
   const HeadAxes axes(input_.selection.heads);
   const std::size_t count = input_.selection.heads.size();
@@ -117,8 +118,8 @@ void ContributionsPart::add_arrays(Results& results, const std::vector<HeadContr
   }
 }
 
-/// output_rank_change_I [layers, ranks], output_ranks [ranks], output_removed_I [layers]; where the default
-/// ranks of unlike layers differ there is none.
+/// Adds output_rank_change_I [layers, ranks], output_ranks [ranks] and output_removed_I [layers]. Adds
+/// nothing if the default ranks differ between layers.
 void ContributionsPart::add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) const {
   if (layers.empty()) return;
   std::vector<std::int64_t> ranks;
@@ -147,7 +148,7 @@ void ContributionsPart::add_arrays(Results& results, const std::vector<LayerOutp
   results.arrays.push_back({"output_ranks", make_array(std::move(shape), std::move(ranks))});
 }
 
-/// Of several inputs the heads stand one input after the other.
+/// Returns bar charts of the heads. The heads of several inputs are listed input by input.
 ChartPage ContributionsPart::charts(Table named) {
   const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
     return Chart{

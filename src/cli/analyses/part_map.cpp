@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kSimilarities = {"qk", "ov", "w_q", "w_k", "w_v", "w_o"};
 
-/// Names of --similarity, in the order of the table above.
+/// Returns the names of --similarity, in the order of kSimilarities.
 std::vector<std::string_view> parse_similarities(std::string_view list) {
   std::vector<std::string_view> wanted;
   for (const std::string_view word : split(list, ',')) {
@@ -44,7 +44,7 @@ struct Drawn {
   HeadMap map;
 };
 
-/// Which heads are alike: trees, orders, maps.
+/// Clusters and maps of similar heads.
 class MapPart final : public AnalysisPart {
  public:
   explicit MapPart(const PartInput& input)
@@ -99,7 +99,7 @@ void MapPart::collect() {
     add_circuit(weights.qk);
     if (weights.ov) add_circuit(*weights.ov);
   }
-  Warnings told;  // by the subspaces, where they were asked for, too
+  Warnings told;  // the subspaces analysis adds the same warnings
   const auto parts = parse_includes(options.include).parts;
   const bool twice = std::ranges::find(parts, "subspaces", &PartRow::include) != parts.end();
   if (!std::ranges::any_of(all_projections, [&](Projection each) { return wants(name_of(each)); })) return;
@@ -113,7 +113,7 @@ void MapPart::collect() {
   }
 }
 
-/// The rows of SciPy's linkage matrix.
+/// Returns the rows of SciPy's linkage matrix.
 std::vector<double> linkage_rows(const HeadMap& map) {
   std::vector<double> rows;
   for (const Merge& merge : map.linkage.merges) {
@@ -146,7 +146,7 @@ Section MapPart::section() const {
   return {"map", "map", std::move(items)};
 }
 
-/// Where a head stands in the order of its map, and its point.
+/// The place of a head in the order of its map, and its point.
 struct Place {
   std::size_t order = 0;
   std::optional<double> x, y;
@@ -164,7 +164,7 @@ Place place_of(const Drawn& drawn, HeadId head) {
   return place;
 }
 
-/// The head's own layer stands in every row, across layers too.
+/// Returns one row per head and map. The layer column is the layer of the head, also for maps across layers.
 Table MapPart::table() const {
   std::vector<std::vector<Cell>> rows;
   for (const Drawn& drawn : all_) {
@@ -214,7 +214,8 @@ void MapPart::add_arrays(Results& results, std::string_view similarity) const {
       {fmt::format("{}_map_quality", similarity), float_array({quality.size() / 2, 2}, quality)});
 }
 
-/// Heads in the order of the tree with their points and, while they fit, their similarities.
+/// Adds a table of the heads in the order of the dendrogram, with their points and, for up to 12 heads, their
+/// similarities.
 void MapPart::add_text(Results& results, const Drawn& drawn) const {
   constexpr std::size_t most_columns = 12;
   std::vector<std::string> columns = {"head", "x", "y"};

@@ -30,7 +30,7 @@ class MixingPart final : public AnalysisPart {
   Mixing mixing_;
 };
 
-/// A row a layer and position.
+/// Returns one row per layer and position.
 Table MixingPart::table(const std::vector<LayerMixing>& layers) const {
   std::vector<std::vector<Cell>> rows;
   for (const LayerMixing& layer : layers) {
@@ -48,7 +48,7 @@ Table MixingPart::table(const std::vector<LayerMixing>& layers) const {
                     std::move(rows));
 }
 
-/// The mean ratio of each layer over positions.
+/// Returns the mean ratio of each layer over its positions.
 TextTable MixingPart::summary(const std::vector<LayerMixing>& layers) const {
   std::vector<std::vector<Cell>> rows;
   for (const LayerMixing& layer : layers) {
@@ -77,7 +77,7 @@ TextTable MixingPart::summary(const std::vector<LayerMixing>& layers) const {
           make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
 }
 
-/// Layers down, the tokens of one input across.
+/// Returns a heatmap of one input with layers as rows and tokens as columns.
 Heatmap MixingPart::heatmap(std::span<const LayerMixing> layers, const Array& ratios) const {
   const Sequence& sequence = input_.shown.sequences[layers.front().input];
   Heatmap heatmap;

@@ -10,7 +10,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// Over tokens, whose residual stream it follows; words are pooled at the end.
+/// Attention rollout over tokens, because it follows their residual stream. Pools the words at the end.
 class RolloutPart final : public AnalysisPart {
  public:
   explicit RolloutPart(const PartInput& input)
@@ -43,7 +43,8 @@ Array RolloutPart::asked_rows(const OwnedMatrix<double>& tokens, std::size_t seq
   return rows_of(words.view(), positions_[sequence]);
 }
 
-/// A row a key for one asked position, else a row a position with its strongest keys.
+/// Adds one row per key if one position is requested. Otherwise adds one row per position with its strongest
+/// keys.
 void RolloutPart::add_text(Results& results, std::size_t sequence, const Array& rolled,
                            const Array& raw) const {
   const Sequence& of = input_.shown.sequences[sequence];

@@ -39,7 +39,7 @@ std::uint64_t RoutingPart::values() const {
   return count;
 }
 
-/// A row a layer, position and place in the order of weights.
+/// Returns one row per layer, position and expert, in the order of the expert weights.
 Table RoutingPart::table(std::span<const LayerRouting> layers) const {
   std::vector<std::vector<Cell>> rows;
   for (const LayerRouting& layer : layers) {
@@ -59,13 +59,13 @@ Table RoutingPart::table(std::span<const LayerRouting> layers) const {
                     std::move(rows));
 }
 
-/// How many tokens go through each expert, all inputs together.
+/// Returns the number of tokens per expert, over all inputs.
 TextTable RoutingPart::summary(std::span<const LayerRouting> layers) const {
   struct Load {
     std::size_t tokens = 0;
     double weight = 0;
   };
-  std::map<std::size_t, std::vector<Load>> loads;  // by layer
+  std::map<std::size_t, std::vector<Load>> loads;  // [layer]
   std::map<std::size_t, std::size_t> totals;
   for (const LayerRouting& layer : layers) {
     std::vector<Load>& of_layer = loads[layer.layer];
@@ -94,7 +94,7 @@ TextTable RoutingPart::summary(std::span<const LayerRouting> layers) const {
           make_table("", {"layer", "expert", "tokens", "share", "weight"}, std::move(rows)), 3};
 }
 
-/// Of the layers of one input.
+/// Adds the arrays of one input from its layers.
 void RoutingPart::add_arrays(std::span<const LayerRouting> of_input, Results& results) const {
   const std::size_t count = of_input.front().tokens.size();
   const std::size_t per_token = of_input.front().tokens.front().experts.size();

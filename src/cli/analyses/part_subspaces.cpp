@@ -17,7 +17,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// What the projections of each head span, and how these spaces lie to each other.
+/// The subspaces that the projections of each head span, and the angles between them.
 class SubspacesPart final : public AnalysisPart {
  public:
   explicit SubspacesPart(const PartInput& input) : input_(input) {}
@@ -81,7 +81,7 @@ Table SubspacesPart::heads_table(bool named) const {
   return make_table("subspaces", std::move(columns), std::move(rows));
 }
 
-/// The largest cosine of each pair.
+/// Returns the largest cosine of each pair of heads.
 OwnedMatrix<double> largest_cosines(const SubspaceAngles& angles) {
   OwnedMatrix<double> largest(angles.heads.size(), angles.heads.size());
   for (std::size_t a = 0; a < angles.heads.size(); ++a) {
@@ -160,8 +160,9 @@ Table SubspacesPart::kernel_table() const {
   return make_table("projection_kernel", std::move(columns), std::move(rows));
 }
 
-/// Kernels [layers, h, h] and cosines [layers, h, h, angles] where layers have the same heads; else, and
-/// across layers, over the selected heads, NaN for pairs that were not compared.
+/// Adds kernels [layers, h, h] and cosines [layers, h, h, angles] if all layers have the same heads.
+/// Otherwise, and across layers, adds them over all selected heads, with NaN for pairs that were not
+/// compared.
 void SubspacesPart::add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const {
   const std::string name(name_of(analysis.projection));
   const HeadAxes axes(input_.selection.heads);
@@ -239,7 +240,7 @@ Table SubspacesPart::kernel_text() const {
   return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
 }
 
-/// A row a layer, a column a projection.
+/// Returns a page of heatmaps with one row per layer and one column per projection.
 HeatmapPage SubspacesPart::picture() const {
   HeatmapPage page;
   page.title = "Projection Kernel of Heads";

@@ -16,7 +16,7 @@ std::vector<AttentionQuestion> positions_of(const std::vector<Question>& questio
 PassObservers::PassObservers(const PassRequest& request)
     : metrics_(request.selection, request.request.selection.per_input),
       answers_(request.selection, positions_of(request.questions)) {
-  std::vector<Observer*> shown;  // those of --weighting
+  std::vector<Observer*> shown;  // observers to which --weighting applies
   if (request.metrics) all_.push_back(&metrics_);
   if (!request.questions.empty()) shown.push_back(&answers_);
   for (std::size_t c = 0; c < request.components.size(); ++c) {

@@ -16,10 +16,10 @@
 
 namespace attnctl::cli {
 
-/// What is kept whole, and where: [components].
+/// The arrays to capture and their sinks: [components].
 using PassTargets = std::vector<std::vector<CaptureTarget>>;
 
-/// What the observers of a pass are made of; all of it outlives them.
+/// The data from which PassObservers is built. All of it must outlive the observers.
 struct PassRequest {
   const AnalysisRequest& request;
   const ModelConfig& config;
@@ -27,14 +27,14 @@ struct PassRequest {
   bool metrics = false;
   const std::vector<ComponentHeads>& components;
   const PassTargets& targets;
-  const std::vector<WordUnits>& units;  // --by-word
+  const std::vector<WordUnits>& units;  // for --by-word
   const Batch& words;
   const std::vector<Question>& questions;
   const std::vector<std::unique_ptr<AnalysisPart>>& analyses;
 };
 
-/// All that watches the pass of one run. --by-word shows metrics and shown patterns words, --weighting shows
-/// the latter other weights.
+/// All observers of the forward pass of one run. Under --by-word, the metrics and the shown patterns are
+/// computed on words. Under --weighting, the shown patterns are weighted.
 class PassObservers {
  public:
   explicit PassObservers(const PassRequest& request);

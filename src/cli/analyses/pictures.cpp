@@ -29,7 +29,7 @@ HeatmapPage similarity_page(const WeightsAnalysis& weights, const ModelConfig& c
   return page;
 }
 
-/// The largest finite value, or 1 where none is above 0.
+/// Returns the largest finite value, or 1 if no value is positive.
 double largest(const std::vector<Heatmap>& heatmaps) {
   double most = 0;
   for (const Heatmap& heatmap : heatmaps) {
@@ -44,7 +44,7 @@ double largest(const std::vector<Heatmap>& heatmaps) {
   return most > 0 ? most : 1;
 }
 
-/// Layers down, heads across.
+/// Returns a page of patterns with one row per layer and one column per head.
 HeatmapPage pattern_page(const RunResults& results) {
   HeatmapPage page;
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Attention weight"};

@@ -6,8 +6,8 @@
 
 namespace attnctl::cli {
 
-/// Returns the pictures of a run: patterns, those of the further analyses, and the subspace similarity of
-/// heads (QK), each if it was computed.
+/// Returns the pictures of a run that were computed: the patterns, the pictures of the further analyses, and
+/// the subspace similarity of heads (QK).
 [[nodiscard]] std::vector<Picture> analysis_pictures(const RunResults& results);
 
 }  // namespace attnctl::cli

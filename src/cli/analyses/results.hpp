@@ -22,44 +22,44 @@
 
 namespace attnctl::cli {
 
-/// An array of the pass of one input, in the shape of the NPZ: [layers, heads, ...], [selected, ...] where
-/// the selection is ragged, [layers, kv_heads, ...] of keys and values, [layers, n, d] of the output, [n,
-/// vocabulary] of logits.
+/// A captured array of one input, in the shape of the NPZ: [layers, heads, ...], or [selected, ...] if the
+/// selection is ragged. Keys and values have [layers, kv_heads, ...], the output [layers, n, d], and logits
+/// [n, vocabulary].
 struct InputArray {
   std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits"
   std::size_t sequence = 0;
-  std::size_t component = 0;  // of RunResults::components, whose heads are its axes
+  std::size_t component = 0;  // index into RunResults::components; the array has the heads of this component
   Array array;
 };
 
-/// --from and --to in one input, of the component that is selected.
+/// The positions of --from and --to in one input, for the selected component.
 struct Question {
   AttentionQuestion positions;
-  std::string from;             // as asked
-  std::vector<std::string> to;  // as asked, those that the input has
+  std::string from;             // --from, as given
+  std::vector<std::string> to;  // words of --to that the input contains, as given
 };
 
-/// What `analyze` and `weights` computed; each format shows it in its own way (document, tables, NPZ,
-/// summary, pictures).
+/// The results of `analyze` and `weights`. Each format has its own writer (document, tables, NPZ, summary,
+/// pictures).
 struct RunResults {
   const Model& model;
   const Vocabulary& vocabulary;
   const Batch& batch;  // empty for `weights`
   const Selection& selection;
-  std::vector<ComponentHeads> components;  // the same by component
+  std::vector<ComponentHeads> components;  // the selection, split by component
   const Includes& includes;
   bool fold_norm = false;
   HeadOrder order = HeadOrder::model;
-  Weighting weighting = Weighting::weights;  // of the patterns
-  bool show = false;                         // --show: patterns are drawn
-  bool show_layers = false;                  // all heads of a layer, their mean first
+  Weighting weighting = Weighting::weights;  // weighting of the patterns
+  bool show = false;                         // draw the patterns (--show)
+  bool show_layers = false;                  // --show names a layer: draw all its heads, and their mean first
 
   const std::optional<WeightsAnalysis>& weights;
   std::vector<HeadPatternMetrics> pattern_metrics;
   std::vector<InputArray> arrays;
   std::vector<Question> questions;
-  std::vector<AttentionAnswer> answers;  // by question, then head
-  std::vector<Results> parts;            // of the registry, in its order
+  std::vector<AttentionAnswer> answers;  // ordered by question, then by head
+  std::vector<Results> parts;            // results of the further analyses, in the order of part_rows()
 
   [[nodiscard]] const ModelConfig& config() const { return model.config(); }
   [[nodiscard]] const std::vector<HeadId>& heads_of(const InputArray& array) const {
@@ -72,7 +72,7 @@ struct RunResults {
     return sides(components[array.component].component, array.sequence);
   }
 
-  /// True where there is anything to say of single heads.
+  /// Returns whether there are results of single heads.
   [[nodiscard]] bool has_heads() const { return weights.has_value() || !pattern_metrics.empty(); }
   [[nodiscard]] Table heads(HeadColumns columns) const {
     return heads_table({.config = model.config(),

@@ -39,8 +39,8 @@
 namespace attnctl::cli {
 namespace {
 
-/// One run of `analyze` or `weights`: everything is resolved and checked when it is made, run() works and
-/// writes.
+/// One run of `analyze` or `weights`. The constructor resolves and checks all options. run() computes and
+/// writes the results.
 class AnalysisRun {
  public:
   explicit AnalysisRun(const AnalysisRequest& request);
@@ -50,12 +50,12 @@ class AnalysisRun {
   struct Part {
     Captured what;
     std::size_t sequence;
-    std::size_t component;  // of components_
+    std::size_t component;  // index into components_
     Shape shape;
   };
   using Targets = PassTargets;
 
-  /// The batch that results are about.
+  /// Returns the batch that the results describe.
   [[nodiscard]] const Batch& shown() const { return request_.by_word ? words_ : batch_; }
   void plan_words();
   void plan_parts();
@@ -76,15 +76,15 @@ class AnalysisRun {
   Session session_;
   OpenModel open_;
   Selection selection_;
-  std::vector<ComponentHeads> components_;  // the same, by component
-  Batch batch_;                             // what the pass runs on
-  std::optional<AxialGrid> grid_;           // --attention axial: the batch is its columns and rows
-  std::vector<WordUnits> units_;            // --by-word: of each sequence
-  Batch words_;                             // --by-word: what results are about
+  std::vector<ComponentHeads> components_;  // the selection, split by component
+  Batch batch_;                             // batch of the forward pass
+  std::optional<AxialGrid> grid_;  // --attention axial: batch_ holds the columns and rows of this grid
+  std::vector<WordUnits> units_;   // --by-word: words of each sequence
+  Batch words_;                    // --by-word: batch that the results describe
   std::vector<Question> questions_;
-  std::vector<Part> parts_;                              // of the pass, kept whole
-  std::optional<WeightsAnalysis> weights_;               // once compute() has it
-  std::vector<std::unique_ptr<AnalysisPart>> analyses_;  // of the registry
+  std::vector<Part> parts_;                              // arrays of the forward pass to capture
+  std::optional<WeightsAnalysis> weights_;               // set by compute()
+  std::vector<std::unique_ptr<AnalysisPart>> analyses_;  // further analyses of --include
   Streaming streaming_;
 };
 
@@ -141,7 +141,7 @@ void AnalysisRun::plan_parts() {
 void AnalysisRun::plan_parts(std::size_t component) {
   const CaptureLayout layout(components_[component].selection, open_.model.config());
   for (const Captured what : captured_parts(includes_)) {
-    if (what == Captured::logits && component > 0) continue;  // of the run, not of a component
+    if (what == Captured::logits && component > 0) continue;  // one array per run
     if (!layout.available(what)) {
       const std::string code = what == Captured::logits ? "no_output_head" : "not_in_checkpoint";
       session_.warnings.add(code, fmt::format("the checkpoint has nothing to give {}", name_of(what)));
@@ -153,7 +153,7 @@ void AnalysisRun::plan_parts(std::size_t component) {
   }
 }
 
-/// Says no before any work.
+/// Checks --limit and --memory before computing.
 void AnalysisRun::check_sizes() {
   std::uint64_t values = 0;
   const auto add = [&](std::uint64_t count) {
@@ -165,7 +165,7 @@ void AnalysisRun::check_sizes() {
   if (includes_.circuits)
     add(2 * selection_.heads.size() * open_.model.config().d_model * open_.model.config().d_model);
   for (const auto& analysis : analyses_) add(analysis->values());
-  const bool streamed = target_.format == Format::npz;  // neither text nor memory
+  const bool streamed = target_.format == Format::npz;  // arrays are not kept in memory
   if (!streamed) check_values(values, target_.format, request_.run);
   plan_memory_use(streamed ? 0 : values);
 }
@@ -209,7 +209,7 @@ PassRequest AnalysisRun::pass_request(const Targets& targets) const {
           .analyses = analyses_};
 }
 
-/// Before any work: whether weights stay in memory, or that the run does not fit.
+/// Decides before computing whether the weights stay in memory. Throws Error(limit) if the run does not fit.
 void AnalysisRun::plan_memory_use(std::uint64_t kept_values) {
   if (request_.run.memory == 0) return;
   Targets targets(components_.size());
@@ -284,12 +284,12 @@ void AnalysisRun::run_to_npz(RunResults& results) {
   }
   compute(results, targets);
   for (const Results& part : results.parts) {
-    const std::string prefix = prefix_of(components_.front().component);  // they take one alone
+    const std::string prefix = prefix_of(components_.front().component);  // only one is allowed
     for (const NamedArray& each : part.arrays) npz.add(prefix + each.name, each.array);
   }
   add_weights_arrays(npz, results, session_.warnings);
   warn_non_finite(session_.warnings, "arrays", npz.non_finite());
-  check_before_commit(session_);  // close() sends the file to a pipe
+  check_before_commit(session_);  // close() sends the file to a pipe, so the checks run first
   npz.close();
   out.commit();
 }

@@ -14,7 +14,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// The mean of matrices [n, m].
+/// Returns the mean of matrices [n, m].
 Array mean_of(std::span<const DrawnPattern> patterns) {
   std::vector<double> sum;
   for (const DrawnPattern& pattern : patterns) {
@@ -37,7 +37,7 @@ TextMatrix matrix_of(const RunResults& results, const DrawnPattern& pattern, std
           .values = pattern.values};
 }
 
-/// A head "3.1" or "enc.3.1", or a layer "3" or "enc.3".
+/// Applies a head "3.1" or "enc.3.1", or a layer "3" or "enc.3", to the selection.
 void select_shown(AnalysisRequest& request) {
   using Prefix = std::pair<const char*, const char*>;
   constexpr std::array kPrefixes = {Prefix{"enc.", "encoder"}, Prefix{"dec.", "decoder"},

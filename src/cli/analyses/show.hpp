@@ -9,17 +9,17 @@
 
 namespace attnctl::cli {
 
-/// Makes a request of what --show names: the patterns of head L.H, or of all heads of layer L, as a picture.
-/// Throws Error(usage) where other options contradict it.
+/// Applies --show to a request: selects the patterns of head L.H, or of all heads of layer L, as a picture.
+/// Throws Error(usage) if other options contradict it.
 void apply_show(AnalysisRequest& request);
 
-/// The tokens of a sequence as labels; positions where it has none.
+/// Returns the tokens of a sequence as labels, or positions if it has none.
 [[nodiscard]] std::vector<std::string> token_labels(const RunResults& results, const Sequence& sequence);
 
-/// The same of a layer's keys; none where they come from elsewhere as embeddings.
+/// Returns the labels of the keys of a layer. Empty if the keys are separate embeddings.
 [[nodiscard]] std::vector<std::string> key_labels(const RunResults& results, const Sides& sides);
 
-/// One matrix to draw.
+/// A pattern to draw.
 struct DrawnPattern {
   std::string title;  // "3.1", "mean"
   std::size_t sequence = 0;
@@ -27,10 +27,12 @@ struct DrawnPattern {
   Array values;  // [n, m]
 };
 
-/// The patterns that were computed, by input; before those of a layer their mean, where --show named a layer.
+/// Returns the computed patterns, ordered by input. If --show names a layer, their mean is the first of each
+/// input.
 [[nodiscard]] std::vector<DrawnPattern> drawn_patterns(const RunResults& results);
 
-/// Appends the drawing of --show: a heatmap with the tokens for a head, small ones side by side for a layer.
+/// Appends the drawing of --show: a heatmap with token labels for a head, or small heatmaps in a grid for a
+/// layer.
 void append_drawn(std::vector<PageBlock>& blocks, const RunResults& results);
 
 }  // namespace attnctl::cli

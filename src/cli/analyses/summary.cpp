@@ -35,7 +35,7 @@ TextLine title(const RunResults& results) {
                       attention.heads, shared, config.d_model, attention.d_head, results.model.parameters())};
 }
 
-/// Appends the numbers of inputs and tokens, then a line with the tokens of each input.
+/// Appends the numbers of inputs and tokens, and one line with the tokens of each input.
 void append_inputs(Blocks& blocks, const RunResults& results) {
   constexpr std::size_t most_inputs = 20;
   constexpr std::size_t most_tokens = 64;
@@ -62,13 +62,13 @@ void append_inputs(Blocks& blocks, const RunResults& results) {
     blocks.emplace_back(TextLine{"", fmt::format("... and {} more", sequences.size() - most_inputs)});
 }
 
-/// A number, or "enc.0" of a model with components.
+/// Returns the number of a layer, or "enc.0" for a model with components.
 Cell layer_cell(const ModelConfig& config, std::size_t layer) {
   if (config.decoder) return layer_name(config, layer);
   return static_cast<std::int64_t>(layer);
 }
 
-/// Rows of layers, a column a head.
+/// Returns a table with one row per layer and one column per head.
 TextTable effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& config,
                           const std::string& name) {
   std::set<std::size_t> numbers;
@@ -115,7 +115,7 @@ TextTable similarities(const WeightsAnalysis& weights, const ModelConfig& config
           make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), 4};
 }
 
-/// All heads of a question: the strongest keys as words, then a column for each named one.
+/// Returns one row per head for a question: the strongest keys as words, and one column per word of --to.
 TextTable answers(const RunResults& results, std::size_t number) {
   const Question& question = results.questions[number];
   const Sequence& sequence = results.batch.sequences[question.positions.sequence];
@@ -153,7 +153,7 @@ TextTable answers(const RunResults& results, std::size_t number) {
           make_table("", std::move(columns), std::move(rows)), 3};
 }
 
-/// Appends whole patterns, one matrix per head: for short inputs.
+/// Appends the whole pattern of each head as a matrix, for short inputs.
 void append_patterns(Blocks& blocks, const RunResults& results) {
   const char* const what = results.weighting == Weighting::weights ? "Pattern" : "Norm-based weights";
   for (const InputArray& array : results.arrays) {
@@ -177,7 +177,7 @@ void append_patterns(Blocks& blocks, const RunResults& results) {
   }
 }
 
-/// The columns of the heads table that are computed and that a person compares at a glance.
+/// Returns the main columns of the heads table: pattern metrics if there are any, otherwise ranks.
 TextTable heads(const RunResults& results, const OutputOptions& options) {
   const Table all = results.heads(HeadColumns::named);
   std::vector<std::string> columns = {"head"};

@@ -20,7 +20,8 @@ Cell token_cell(const Sequence& sequence, std::size_t position) {
   return position < sequence.tokens.size() ? Cell(sequence.tokens[position]) : Cell();
 }
 
-/// Across layers the pair's layers follow in two columns of their own: heads stay integers.
+/// Returns one row per pair of heads. Across layers, the layers of the pair are two additional columns, so
+/// that head numbers remain integers.
 Table similarity_table(const WeightsAnalysis& weights, const ModelConfig& config) {
   std::vector<std::string> columns = {"circuit", "component", "layer", "head_a", "head_b", "similarity"};
   const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
@@ -66,7 +67,7 @@ Table singular_values_table(const WeightsAnalysis& weights, const ModelConfig& c
                     std::move(rows));
 }
 
-/// Where there are targets, a last column says which side a token is of.
+/// Returns one row per token. If there are targets, the last column names the side of the token.
 Table inputs_table(const Batch& batch) {
   const bool targets = !batch.sequences.empty() && batch.sequences.front().target != nullptr;
   std::vector<std::vector<Cell>> rows;
@@ -86,7 +87,8 @@ Table inputs_table(const Batch& batch) {
   return make_table("inputs", std::move(columns), std::move(rows));
 }
 
-/// A row a weight: millions of them, so each is made when it is written.
+/// Returns one row per attention weight. Rows are computed while they are written, because there can be
+/// millions.
 Table patterns_table(const RunResults& results) {
   struct Block {
     const InputArray* array;

@@ -7,11 +7,11 @@
 
 namespace attnctl::cli {
 
-/// Throws Error(usage) where something was asked for that has no table.
+/// Throws Error(usage) if a requested result has no CSV table.
 void require_tables(const Includes& includes);
 
-/// The CSV tables of what was computed (docs/cli.md): heads, subspace_similarity, patterns, inputs,
-/// singular_values. The rows of patterns are made on demand and borrow from `results`.
+/// Returns the CSV tables of the computed results (docs/cli.md): heads, subspace_similarity, patterns,
+/// inputs, singular_values. The rows of `patterns` are computed on demand and borrow from `results`.
 [[nodiscard]] std::vector<Table> analysis_tables(const RunResults& results);
 
 }  // namespace attnctl::cli

@@ -16,7 +16,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// "none", or ranks parted by commas.
+/// Parses "none", or ranks separated by commas.
 void parse_output_ranks(const std::string& list, AnalysisRequest& request) {
   request.output_rank = list != "none";
   request.output_ranks.clear();
@@ -31,7 +31,7 @@ void parse_output_ranks(const std::string& list, AnalysisRequest& request) {
   }
 }
 
-/// What patterns are shown as, and how rollout, flow and contributions are computed.
+/// Adds the options for the weighting of patterns, and for rollout, flow and contributions.
 void add_mixing_options(CLI::App& command, AnalysisRequest& request) {
   const std::string group = "Mixing";
   command

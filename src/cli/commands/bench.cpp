@@ -31,18 +31,18 @@ struct BenchOptions {
   ModelOptions model;
   BenchInputOptions inputs;
   std::size_t repeat = 9;
-  std::vector<std::string> stages;  // empty: all
+  std::vector<std::string> stages;  // empty: all stages
   OutputOptions output;
   RunOptions run;
 };
 
 constexpr GemmShape kPeak = {2048, 2048, 2048};
-constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // more than caches hold
+constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // larger than the caches
 
 struct Measurement {
   StageRow row;
-  const BenchInputs* inputs = nullptr;  // null: of no inputs
-  std::vector<double> ms;               // ascending
+  const BenchInputs* inputs = nullptr;  // null: the stage has no inputs
+  std::vector<double> ms;               // in ascending order
   std::optional<std::uint64_t> flops;
   std::optional<double> peak_mib;
 
@@ -52,7 +52,7 @@ struct Measurement {
   }
 };
 
-/// To four decimals: what is behind them is noise.
+/// Rounds to four decimals. Further digits are noise.
 double rounded(double value) {
   return std::round(value * 1e4) / 1e4;
 }
@@ -65,8 +65,8 @@ std::vector<StageRow> choose_stages(const BenchOptions& options) {
   return chosen;
 }
 
-/// One run of `bench`. The machine's own speed is measured before, between and after the stages, as it
-/// drifts; the best counts.
+/// One run of `bench`. The speed of the machine drifts, so it is measured before, between and after the
+/// stages. The best measurement counts.
 class BenchRun {
  public:
   BenchRun(const BenchOptions& options, Target target);
@@ -107,7 +107,8 @@ void BenchRun::measure_machine(std::size_t repeat) {
   read_gbs_ = std::max(read_gbs_, measure_read(session_.pool, kReadBytes, repeat));
 }
 
-/// Once unmeasured, then as often as asked. `warnings` are of the first run; the others' are the same.
+/// Runs a stage once without measuring it, then --repeat times. `warnings` receives the warnings of the first
+/// run. The other runs repeat them.
 void BenchRun::measure(const StageRow& row, const BenchInputs* inputs, Warnings& warnings) {
   Measurement measurement{row, inputs, {}, {}, {}};
   if (inputs != nullptr) measurement.flops = stage_flops(row.stage, open_.model.config(), inputs->lengths());
@@ -126,7 +127,8 @@ void BenchRun::measure(const StageRow& row, const BenchInputs* inputs, Warnings&
   measurements_.push_back(std::move(measurement));
 }
 
-/// Of those stages that work on the same, the first tells its warnings.
+/// Measures the chosen stages on the same inputs. Keeps the warnings of the first stage only, because the
+/// others repeat them.
 void BenchRun::measure_all(bool (*chosen)(const StageRow&), const BenchInputs* inputs) {
   Warnings repeated;
   bool first = true;
@@ -137,7 +139,7 @@ void BenchRun::measure_all(bool (*chosen)(const StageRow&), const BenchInputs* i
   }
 }
 
-/// Says no before any work on these inputs.
+/// Throws Error(limit) before any work if these inputs are too long for the chosen stages.
 void BenchRun::check_size(const BenchInputs& inputs) const {
   const auto any = [&](bool StageRow::*property) {
     return std::ranges::any_of(chosen_, [&](const StageRow& row) { return row.*property; });

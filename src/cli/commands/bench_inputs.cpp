@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLengths[] = {16, 128, 512};
 
-/// The lengths that are measured. Throws Error(usage) for one that the model cannot take.
+/// Returns the lengths to measure. Throws Error(usage) for a length that the model does not support.
 std::vector<std::size_t> choose_lengths(const BenchInputOptions& options, const ModelConfig& config) {
   if (const PatchGrid& grid = config.embedding.pixels; grid.present()) {
     const std::size_t tokens = grid.patches() + 1;

@@ -13,9 +13,9 @@
 namespace attnctl::cli {
 
 struct BenchInputOptions {
-  std::vector<std::size_t> lengths;  // empty: 16, 128 and 512, those that the model has positions for
-  std::optional<std::size_t> batch;  // inputs of a run; default 1
-  InputOptions given;                // in place of seeded ones, all in one run
+  std::vector<std::size_t> lengths;  // empty: 16, 128 and 512, up to the model's positions
+  std::optional<std::size_t> batch;  // number of inputs per run; default 1
+  InputOptions given;                // used instead of seeded inputs, all in one run
 };
 
 /// Inputs that are measured together.
@@ -24,12 +24,13 @@ struct BenchInputs {
 
   [[nodiscard]] std::vector<std::size_t> lengths() const;
   [[nodiscard]] std::size_t tokens() const;
-  /// Tokens of each input; nullopt where they are of unlike lengths.
+  /// Returns the number of tokens per input; nullopt if the inputs differ in length.
   [[nodiscard]] std::optional<std::size_t> length() const;
 };
 
-/// The inputs of each row, complete and such as the model takes. Throws Error(usage) for a length that the
-/// model cannot take, and for lengths beside given inputs; what read_inputs throws.
+/// Returns the complete inputs of each row, such as the model accepts. Throws Error(usage) for a length that
+/// the model does not support, and if --lengths or --batch is given together with inputs. Also throws the
+/// errors of read_inputs().
 [[nodiscard]] std::vector<BenchInputs> bench_inputs(const BenchInputOptions& options, OpenModel& open,
                                                     Warnings& warnings);
 

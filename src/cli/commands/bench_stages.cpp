@@ -39,7 +39,7 @@ constexpr std::array kStages = {
     StageRow{Stage::weights, "weights", false, false, false},
 };
 
-/// Sums each head's pattern; `end` lets the last layer go to its end.
+/// Sums the pattern of each head. If `end`, the last layer runs to its end.
 class PatternSums final : public Observer {
  public:
   PatternSums(const ModelConfig& config, bool end) : end_(end) {
@@ -49,7 +49,7 @@ class PatternSums final : public Observer {
   void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
   void panel(const AttentionPanel& panel) override {
     const KeyRange keys = panel.keys();
-    std::array<float, 16> lanes{};  // that do not wait for each other
+    std::array<float, 16> lanes{};  // independent sums, so that additions overlap
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       const std::span<const float> row = panel.pattern.row(r).subspan(keys.first, keys.size());
       std::size_t i = 0;
@@ -66,7 +66,7 @@ class PatternSums final : public Observer {
   std::vector<std::vector<double>> sums_;  // [layers][heads]
 };
 
-/// Lets the last layer go to its end, and sees nothing.
+/// Makes the last layer run to its end, and reads no results.
 class EndOfPass final : public Observer {
  public:
   [[nodiscard]] Needs needs() const override { return {.patterns = false, .end = true}; }
@@ -74,13 +74,13 @@ class EndOfPass final : public Observer {
   void panel(const AttentionPanel& /*panel*/) override {}
 };
 
-/// The configuration whose count is that of the products which are needed.
+/// Returns a configuration for count_flops() that counts only the required products.
 ModelConfig counted_config(const ModelConfig& config, std::size_t length, bool to_the_end) {
   ModelConfig counted = config;
   counted.head.present = false;
   for (LayerConfig& layer : counted.layers) {
     AttentionConfig& attention = layer.attention;
-    if (attention.causal && attention.kind.rule == AttentionKind::Rule::full)  // a window that is never full
+    if (attention.causal && attention.kind.rule == AttentionKind::Rule::full)  // counts only visible scores
       attention.kind = {.rule = AttentionKind::Rule::window, .size = std::max<std::size_t>(length, 1)};
     if (layer.experts.count > 0)
       layer.mlp.width = layer.mlp.width * layer.experts.per_token + layer.experts.shared_width;
@@ -94,7 +94,7 @@ ModelConfig counted_config(const ModelConfig& config, std::size_t length, bool t
   return counted;
 }
 
-/// An output that is never committed, so that no file stays.
+/// Returns an output that is never committed, so that no file remains.
 OutputFile scratch_file(const char* extension) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::temp_directory_path(error);
@@ -112,7 +112,7 @@ std::optional<std::uint64_t> stage_flops(Stage stage, const ModelConfig& config,
                                          std::span<const std::size_t> lengths) {
   const bool to_the_end = stage == Stage::forward || stage == Stage::capture;
   if (!to_the_end && stage != Stage::patterns && stage != Stage::analyze) return std::nullopt;
-  std::map<std::size_t, std::uint64_t> inputs;  // of each length
+  std::map<std::size_t, std::uint64_t> inputs;  // number of inputs of each length
   for (const std::size_t length : lengths) ++inputs[length];
   std::uint64_t sum = 0;
   for (const auto& [length, count] : inputs) {
@@ -156,7 +156,7 @@ std::uint64_t BenchStages::pattern_values() const {
 }
 
 void BenchStages::load() const {
-  Warnings warnings;  // were told when the model was opened first
+  Warnings warnings;  // already reported when the model was opened
   const OpenModel open = open_model(options_, warnings);
   (void)open.model.embedding();
   for (std::size_t layer = 0; layer < open.model.config().layers.size(); ++layer)

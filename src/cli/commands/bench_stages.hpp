@@ -18,48 +18,48 @@
 #include "input/batch.hpp"
 #include "model/config/config.hpp"
 
-// The parts of a run that `bench` measures, each as `analyze` and `weights` do it.
+// The stages that `bench` measures. Each does the same work as in `analyze` and `weights`.
 namespace attnctl::cli {
 
 enum class Stage {
-  load,        // opened and bound, every weight as float32
-  forward,     // every layer to its end, each pattern summed
-  patterns,    // the last layer stops after its patterns
-  analyze,     // all metrics of patterns
-  capture,     // as forward, all patterns kept in memory
-  write_json,  // the captured patterns as `analyze` writes them
+  load,        // opens and binds the model, and reads every weight as float32
+  forward,     // runs every layer to its end, and sums each pattern
+  patterns,    // as forward, but the last layer stops after its patterns
+  analyze,     // computes all pattern metrics
+  capture,     // as forward, and keeps all patterns in memory
+  write_json,  // writes the captured patterns, as `analyze` does
   write_csv,
   write_npz,
-  weights  // similarity of heads, ranks
+  weights  // computes the ranks and the similarity of heads
 };
 
 struct StageRow {
   Stage stage;
   std::string_view name;
-  bool of_inputs;  // measured once for each length
-  bool captured;   // works on patterns in memory
-  bool text;       // writes a value as text
+  bool of_inputs;  // measured once per length
+  bool captured;   // needs captured patterns in memory
+  bool text;       // writes values as text
 };
-/// In the order of the rows.
+/// Returns all stages, in the order of the output.
 [[nodiscard]] std::span<const StageRow> stage_rows();
 
-/// Products of matrices that a stage needs for sequences of these lengths; a multiply-add is 2. Of
-/// scores that a causal mask or the kind of attention hides, none. nullopt for what is no forward pass.
-/// Throws Error(limit) over 64 bits.
+/// Returns the FLOPs of the matrix products that a stage needs for sequences of these lengths. A multiply-add
+/// counts as 2. Leaves out scores that the causal mask or the kind of attention hides. Returns nullopt for
+/// stages without a forward pass. Throws Error(limit) if the count exceeds 64 bits.
 [[nodiscard]] std::optional<std::uint64_t> stage_flops(Stage stage, const ModelConfig& config,
                                                        std::span<const std::size_t> lengths);
 
-/// Runs stages, all heads selected. What they write goes to a temporary file that does not stay.
+/// Runs stages on all heads. Output goes to a temporary file that is deleted.
 class BenchStages {
  public:
   BenchStages(const ModelOptions& options, const OpenModel& open, Session& session);
 
-  /// The inputs of the stages from here on.
+  /// Sets the inputs of the following stages.
   void set_inputs(Batch batch);
-  /// How many weights all patterns of the inputs have. Throws Error(limit) over 64 bits.
+  /// Returns the number of weights in all patterns of the inputs. Throws Error(limit) if it exceeds 64 bits.
   [[nodiscard]] std::uint64_t pattern_values() const;
-  /// `warnings` takes those of the pass. Stages that work on patterns in memory capture them first where they
-  /// were not.
+  /// Runs a stage, and adds the warnings of its forward pass to `warnings`. Stages that need captured
+  /// patterns capture them first if necessary.
   void run(Stage stage, Warnings& warnings);
 
  private:

@@ -10,13 +10,13 @@
 namespace attnctl::cli {
 namespace {
 
-/// |a - b|; 0 for equal infinities (masked scores) and for two NaN, NaN where only one side is a number.
+/// Returns |a - b|; 0 for equal infinities (masked scores) and for two NaN; NaN if only one side is NaN.
 double difference(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   return std::abs(a - b);
 }
 
-/// NaN, once seen, stays.
+/// Returns the larger value, or NaN if one is NaN.
 double larger(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
   return std::max(a, b);

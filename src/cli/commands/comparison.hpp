@@ -13,21 +13,20 @@
 
 namespace attnctl::cli {
 
-/// The largest difference of one array, in one layer (none: logits).
+/// The largest difference in one array of one layer (`layer` is nullopt for logits).
 struct Comparison {
   std::string reference;  // "float64", or the path of a file
   std::string array;      // "pattern", "scores", "z", "output", "logits"
   std::optional<std::size_t> layer;
-  double max_difference = 0;  // not finite: one side has a number where the other has none
-  double largest =
-      0;  // |value| of the reference, at least 1: what a tolerance is relative to (1 for patterns)
+  double max_difference = 0;  // not finite if only one side is a number
+  double largest = 0;         // largest |value| of the reference, at least 1; 1 for patterns
 };
 
-/// Compares a pass with a reference of the same sequences as it goes; what the reference leaves empty is left
-/// out.
+/// Compares the arrays of a forward pass with a reference of the same sequences while they are computed.
+/// Skips arrays that the reference does not have.
 class CompareObserver final : public Observer {
  public:
-  /// passes: one for each sequence of the batch; borrowed.
+  /// `passes` has one item per sequence of the batch, and is borrowed.
   explicit CompareObserver(const std::vector<ReferencePass>& passes) : passes_(passes) {}
 
   [[nodiscard]] Needs needs() const override;
@@ -36,7 +35,7 @@ class CompareObserver final : public Observer {
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
 
-  /// Largest differences by array and layer; `reference` names them.
+  /// Returns the largest difference per array and layer. `reference` becomes Comparison::reference.
   [[nodiscard]] std::vector<Comparison> finish(const std::string& reference) const;
 
  private:
@@ -45,7 +44,7 @@ class CompareObserver final : public Observer {
                std::size_t first_row);
 
   const std::vector<ReferencePass>& passes_;
-  std::mutex mutex_;  // heads come in parallel
+  std::mutex mutex_;  // heads are computed in parallel
   std::map<Key, Comparison> comparisons_;
 };
 

@@ -19,7 +19,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// Sizes given in the place of a model.
+/// Sizes that are given instead of a model.
 struct SizeOptions {
   std::optional<std::size_t> d, heads, kv_heads, layers, d_head, d_value;
 
@@ -41,7 +41,8 @@ struct InfoOptions {
 
 constexpr std::size_t kUsualLength = 512;
 
-/// True where there is something to account for; families may be asked for alone.
+/// Returns whether there is a subject to describe. --families needs none. Throws Error(usage) for
+/// contradictory options.
 bool check_subject(const InfoOptions& options) {
   const int given = (options.model.model.empty() ? 0 : 1) + (options.preset.empty() ? 0 : 1) +
                     (options.sizes.any() ? 1 : 0);
@@ -77,7 +78,7 @@ InfoSubject subject_of(const InfoOptions& options, Warnings& warnings) {
   return subject;
 }
 
-/// The single values of a record.
+/// Returns the single values of a record as a table.
 Table record_table(const InfoPart& part, const Record& record) {
   std::vector<std::vector<Cell>> rows;
   for (const auto& [name, value] : record.fields) {
@@ -87,9 +88,9 @@ Table record_table(const InfoPart& part, const Record& record) {
   return make_table(part.name, {what == "value" ? "property" : "part", what}, std::move(rows));
 }
 
-/// Variants side by side: a column each, with a mark at the model's own.
+/// Returns variants in columns, with a mark at the model's own variant.
 Table side_by_side(const Table& comparison) {
-  constexpr std::size_t labels = 2;  // variant and own
+  constexpr std::size_t labels = 2;  // columns "variant" and "own"
   std::vector<std::string> header = {"of a layer"};
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = labels; i < comparison.columns.size(); ++i) rows.push_back({comparison.columns[i]});

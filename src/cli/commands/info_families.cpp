@@ -15,12 +15,12 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// Words beside each other; nothing where there are none.
+/// Joins words with commas. Returns an empty cell if there are none.
 Cell joined(const Words& words) {
   return words.empty() ? Cell() : Cell(fmt::format("{}", fmt::join(words, ", ")));
 }
 
-/// A value that only some of a family's configurations have: of the row, or of a variant of it.
+/// Returns whether a family or one of its variants has a property.
 template <typename Property>
 bool may(const FamilySpec& row, const Property& property) {
   return property(row) || std::ranges::any_of(row.variants, [&](const Variant& variant) {

@@ -71,7 +71,7 @@ std::size_t values_of(const TensorInfo& tensor) {
   return checked_product(tensor.shape).value();
 }
 
-/// Dropout as configured, which inference leaves out.
+/// Returns the configured dropout rates. Inference does not apply them.
 Record dropout_record(const Model& model) {
   Record dropout;
   for (const auto& [key, value] : model.source().config.items()) {
@@ -94,7 +94,7 @@ Record subject_record(const InfoSubject& subject) {
   return record;
 }
 
-/// What the configuration says that is no size: how layers are built.
+/// Returns how layers are built: the properties of the configuration other than sizes.
 Record architecture_record(const InfoSubject& subject) {
   const ModelConfig& config = subject.config;
   const LayerConfig& layer = config.layers.front();

@@ -56,7 +56,8 @@ Record memory_record(const ModelConfig& config, std::size_t length) {
   return record;
 }
 
-/// The earlier layer whose weights these are.
+/// Returns the index of the earlier layer that shares its weights with this layer; an empty cell if there is
+/// none.
 Cell shared_with(const ModelConfig& config, std::size_t layer) {
   const auto first = std::ranges::find(config.layers, config.layers[layer].stored(), &LayerConfig::stored);
   const auto index = static_cast<std::size_t>(first - config.layers.begin());

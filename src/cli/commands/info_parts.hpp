@@ -13,7 +13,7 @@
 
 namespace attnctl::cli {
 
-/// What `info` is about: a model, or a configuration without weights.
+/// The subject of `info`: a model, or a configuration without weights.
 struct InfoSubject {
   std::optional<OpenModel> open;
   const Preset* preset = nullptr;
@@ -29,27 +29,28 @@ struct InfoAsked {
   bool tensors = false;
 };
 
-/// A part of the account: a record of single values, which is a field of the document and a table of two
-/// columns in text, or a table, which is a section.
+/// A section of the output of `info`. A record of single values is a field of the document, and a table with
+/// two columns in text. A table is a section of the document.
 struct InfoPart {
   std::string name;   // "flops"
-  std::string title;  // in text
+  std::string title;  // heading in text
   std::variant<Record, Table> content;
-  std::string record = {};     // what a row of the table is called in JSON Lines
-  const char* what = "value";  // heads the second column of a record
+  std::string record = {};     // name of a table row in JSON Lines
+  const char* what = "value";  // heading of the second column of a record
 };
 
-/// The account of a subject, in the order of the output.
+/// Returns the sections of a subject, in the order of the output.
 [[nodiscard]] std::vector<InfoPart> info_parts(const InfoSubject& subject, const InfoAsked& asked);
 
-/// "model" and "architecture" of it, and what a checkpoint holds besides its parameters.
+/// Return the records "model" and "architecture" of a subject, and what a checkpoint contains besides its
+/// parameters.
 [[nodiscard]] Record subject_record(const InfoSubject& subject);
 [[nodiscard]] Record architecture_record(const InfoSubject& subject);
 [[nodiscard]] Record stored_record(const Model& model);
 [[nodiscard]] Table tensors_apart(const Model& model);
 
-/// The families that attnctl knows by their properties, a row each; a word of a property that only some
-/// configurations of a family have counts.
+/// Returns the supported families, one row per family. A property that only some configurations of a family
+/// have is listed too.
 [[nodiscard]] Table families_table();
 
 }  // namespace attnctl::cli

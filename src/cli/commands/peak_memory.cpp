@@ -7,7 +7,7 @@
 namespace attnctl::cli {
 
 void restart_peak_memory() {
-  std::ofstream("/proc/self/clear_refs") << "5";  // proc(5): sets VmHWM to what is resident now
+  std::ofstream("/proc/self/clear_refs") << "5";  // proc(5): resets VmHWM to the resident memory
 }
 
 std::optional<double> peak_memory_mib() {

@@ -2,14 +2,15 @@
 
 #include <optional>
 
-// The largest memory of this process that was in RAM at a time, as the system counts it.
+// The peak resident memory of this process, as the system reports it.
 namespace attnctl::cli {
 
-/// From here on the peak is counted anew. Where the system cannot do so (Linux before 4.0, no /proc), the
-/// peak stays that of the whole process.
+/// Resets the peak to the current resident memory. If the system does not support it (Linux before 4.0, no
+/// /proc), the peak remains that of the whole process.
 void restart_peak_memory();
 
-/// In MiB, its program and libraries included; nullopt where the system does not tell.
+/// Returns the peak in MiB, including the program and its libraries; nullopt if the system does not report
+/// it.
 [[nodiscard]] std::optional<double> peak_memory_mib();
 
 }  // namespace attnctl::cli

@@ -60,7 +60,7 @@ class PlanCommand {
   Selection selection_;
   CorpusOptions corpus_;
   std::uint64_t corpus_bytes_ = 0;
-  TokenFrequencies frequencies_;  // of the corpus; those of a file cost no more to look up
+  TokenFrequencies frequencies_;  // of the corpus, also if --frequencies is given: the cost is the same
   StudyPlan plan_;
 };
 
@@ -96,7 +96,7 @@ Record PlanCommand::settings() const {
   return record;
 }
 
-/// What every shard does before its work.
+/// Hashes the weights and the corpus, as every shard does before its work.
 void PlanCommand::hash_all() {
   (void)weights_hash(open_.model, session_.pool);
   for (const CorpusFile& file : corpus_.files) {
@@ -118,11 +118,11 @@ void PlanCommand::survey(const StudyState& state) {
   frequencies_ = blocks.frequencies();
   const bool counts = !scope_.frequencies && std::ranges::any_of(measures_, &MeasureRow::needs_frequencies);
   plan_.cost.read = plan_.survey.read_seconds;
-  if (counts) plan_.cost.start += plan_.survey.read_seconds;  // once more, before all else
+  if (counts) plan_.cost.start += plan_.survey.read_seconds;  // counting reads the corpus once more
 }
 
 void PlanCommand::measure(StudyState& state) {
-  Warnings ignored;  // those of the model's own binding, again
+  Warnings ignored;  // random_twins() repeats the warnings of open_model()
   const std::vector<Model> null_models = random_twins(open_.model, scope_.null_models, scope_.seed, ignored);
   Pool pool(std::min(session_.pool.size(), available_threads()));
   const StudyRun run{.model = open_.model,

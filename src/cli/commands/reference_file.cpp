@@ -37,7 +37,7 @@ std::vector<std::int64_t> integers(const DoubleArray& array) {
   return values;
 }
 
-/// The last two axes of an array, item `index`.
+/// Returns item `index` of an array as a matrix of its last two axes.
 OwnedMatrix<double> matrix_of(const DoubleArray& array, std::size_t index) {
   const std::size_t rows = array.shape[array.shape.size() - 2];
   const std::size_t cols = array.shape.back();
@@ -47,13 +47,13 @@ OwnedMatrix<double> matrix_of(const DoubleArray& array, std::size_t index) {
   return matrix;
 }
 
-/// Layers that a stack of arrays is of, as the model counts them.
+/// The layers of the reference arrays of one component, as indices into the model's layers.
 struct ReferenceLayers {
-  std::string prefix;  // of the names of the arrays
+  std::string prefix;  // prefix of the array names
   std::vector<std::size_t> layers;
 };
 
-/// Those that `layers` names, else all of the component.
+/// Returns the layers of the array `layers`, or all layers of the component if there is none.
 ReferenceLayers layers_of(Checkpoint& file, const std::string& path, const ModelConfig& config,
                           Component component) {
   ReferenceLayers found{prefix_of(component), {}};
@@ -76,7 +76,7 @@ ReferenceLayers layers_of(Checkpoint& file, const std::string& path, const Model
   return found;
 }
 
-/// Reads one input's arrays into a pass.
+/// Reads the arrays of one input into a ReferencePass.
 class PassReader {
  public:
   PassReader(Checkpoint& file, std::string path, const ModelConfig& config)
@@ -86,7 +86,7 @@ class PassReader {
     for (const Component component : components) stacks_.push_back(layers_of(file, path_, config, component));
   }
 
-  /// nullopt where the file has nothing of that input.
+  /// Returns nullopt if the file has no arrays for that input.
   std::optional<ReferencePass> read(std::size_t input) {
     ReferencePass pass;
     pass.layers.resize(config_.layers.size());
@@ -110,7 +110,7 @@ class PassReader {
   }
 
  private:
-  /// `stack` is null of an array that has no axis of layers.
+  /// `stack` is null for arrays without a layer axis.
   std::optional<DoubleArray> read_checked(const std::string& name, std::size_t axes,
                                           const ReferenceLayers* stack) {
     auto array = read_array(file_, name);

@@ -50,14 +50,14 @@ Shard parse_shard(const std::string& text) {
   return {*index - 1, *count};
 }
 
-/// One run of `study`: everything is resolved and checked when it is made.
+/// One run of `study`. The constructor resolves and checks all options.
 class StudyCommand {
  public:
   explicit StudyCommand(const StudyOptions& options);
   void run();
 
  private:
-  /// What is found out before the first block.
+  /// The header and the token frequencies, computed before the first block.
   struct Beginning {
     StudyHeader header;
     std::optional<TokenFrequencies> frequencies;
@@ -79,7 +79,7 @@ class StudyCommand {
   Shard shard_;
   Session session_;
   std::vector<const MeasureRow*> measures_;
-  std::optional<Target> target_;  // none for a shard
+  std::optional<Target> target_;  // nullopt for a shard
   OpenModel open_;
   Selection selection_;
   CorpusOptions corpus_;
@@ -117,7 +117,7 @@ StudyCommand::StudyCommand(const StudyOptions& options)
   }
 }
 
-/// Of all files; nothing is known of standard input.
+/// Returns the size of all corpus files in bytes. Standard input counts as 0.
 std::uint64_t StudyCommand::corpus_bytes() const {
   std::uint64_t bytes = 0;
   for (const CorpusFile& file : corpus_.files)
@@ -125,7 +125,7 @@ std::uint64_t StudyCommand::corpus_bytes() const {
   return bytes;
 }
 
-/// The bytes of the files, not where they lie.
+/// Identifies the corpus by the size and the hash of each file, independent of its path.
 std::string StudyCommand::corpus_identity(Pool& pool) const {
   std::string text;
   for (const CorpusFile& file : corpus_.files) {
@@ -176,8 +176,8 @@ StudyHeader StudyCommand::header(Pool& pool) const {
   return header;
 }
 
-/// Returns the state in --checkpoint; nullopt if there is none. Throws Error if it cannot be read, or if it
-/// cannot be written later.
+/// Returns the state in --checkpoint; nullopt if the file does not exist. Throws Error if the file cannot be
+/// read, or if it cannot be written later.
 std::optional<StudyState> StudyCommand::open_checkpoint() const {
   if (!options_.checkpoint) return std::nullopt;
   std::optional<StudyState> state;
@@ -186,7 +186,7 @@ std::optional<StudyState> StudyCommand::open_checkpoint() const {
   return state;
 }
 
-/// Those of --frequencies, else of the corpus.
+/// Returns the frequencies of --frequencies, or counts those of the corpus.
 TokenFrequencies StudyCommand::frequencies() {
   if (scope_.frequencies) {
     const std::size_t ids = open_.model.config().embedding.vocabulary;
@@ -202,7 +202,7 @@ TokenFrequencies StudyCommand::frequencies() {
   return counted;
 }
 
-/// One worker hashes and loads the weights while another reads the corpus.
+/// Prepares the run. One worker hashes and loads the weights while another reads the corpus.
 StudyCommand::Beginning StudyCommand::prepare() {
   Beginning beginning;
   session_.pool.run(2, [&](std::size_t task, std::size_t /*worker*/) {
@@ -228,7 +228,7 @@ void StudyCommand::run() {
     require_same_study(resumed->header().identity, escaped(*options_.checkpoint), beginning.header.identity,
                        "this command");
   StudyState state = resumed ? std::move(*resumed) : StudyState(std::move(beginning.header));
-  Warnings ignored;  // those of the model's own binding, again
+  Warnings ignored;  // random_twins() repeats the warnings of open_model()
   const std::vector<Model> null_models = random_twins(open_.model, scope_.null_models, scope_.seed, ignored);
   session_.progress.begin("study", corpus_bytes());
   run_study({.model = open_.model,

@@ -11,15 +11,15 @@
 
 namespace attnctl::cli {
 
-/// Names of the formats of `study` and `merge`.
+/// Output formats of `study` and `merge`.
 inline const std::vector<std::string> study_formats = {"json", "jsonl", "csv", "svg", "text"};
 
-/// Returns where `study` and `merge` write their results.
+/// Returns the target of the results of `study` and `merge`.
 [[nodiscard]] Target study_target(const OutputOptions& options,
                                   const std::vector<std::filesystem::path>& inputs,
                                   std::vector<OutputPath> states);
 
-/// Returns the results of a study with the head of its document.
+/// Returns the results of a study, with the head of its document.
 [[nodiscard]] Results finished_study(const StudyState& state, Session& session);
 
 }  // namespace attnctl::cli

@@ -23,7 +23,7 @@ std::string_view token_of(const Tokenizer& tokenizer, std::int64_t id) {
   return tokenizer.vocabulary().token(id).value_or(std::string_view());
 }
 
-/// `"name": [` each(0), each(1), ... `]`, with a comma before where something stands before.
+/// Appends `, "name": [each(0), each(1), ...]`.
 template <typename Each>
 void append_list(std::string& text, std::string_view name, std::size_t count, Each&& each) {
   text += ", \"";
@@ -36,7 +36,7 @@ void append_list(std::string& text, std::string_view name, std::size_t count, Ea
   text += ']';
 }
 
-/// The text that a token covers.
+/// Returns the text that a token covers.
 std::string covered(const TokenizedText& tokenized, std::size_t token) {
   const bool second = tokenized.encoding.sequence[token] == 1 && tokenized.input.pair;
   std::string_view text = second ? *tokenized.input.pair : tokenized.input.text;
@@ -51,7 +51,7 @@ std::string covered(const TokenizedText& tokenized, std::size_t token) {
   return part;
 }
 
-/// A section of a tokenizer's file as a value of a document.
+/// Converts a section of a tokenizer file to a value of a document.
 Value value_of(const nlohmann::ordered_json& node) {
   if (node.is_object()) {
     Record record;

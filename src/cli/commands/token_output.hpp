@@ -13,22 +13,23 @@
 
 namespace attnctl::cli {
 
-/// One input and what the tokenizer made of it.
+/// One input and its encoding.
 struct TokenizedText {
   const TextInput& input;
   const Encoding& encoding;
 };
 
-/// Writes the output of `tokenize` input by input (docs/cli.md): nothing is held. Opened before any work; the
-/// first byte is written when the first inputs are done, so that a bad one among them leaves nothing behind.
+/// Writes the output of `tokenize` (docs/cli.md) input by input, without keeping it in memory. Opens the
+/// output before any work. Writes the first byte after the first inputs are tokenized, so that an error in
+/// one of them leaves no output.
 class TokenOutput {
  public:
-  /// `path` is MODEL as given.
+  /// `path` is MODEL, as given.
   TokenOutput(const Target& target, const Tokenizer& tokenizer, const std::string& path, Session& session);
 
-  /// Appends the text of an input; safe from several threads.
+  /// Appends the text of one input. Safe to call from several threads.
   void append(std::string& text, const TokenizedText& tokenized) const;
-  /// Takes texts of inputs in their order.
+  /// Writes the texts of inputs, in the order of the inputs.
   void write(std::string_view texts);
   void finish();
 

@@ -28,8 +28,8 @@
 namespace attnctl::cli {
 namespace {
 
-constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;  // of a .json file, which is read whole
-constexpr std::size_t kBlocksAWorker = 4;                     // held at a time
+constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;  // .json files are read as a whole
+constexpr std::size_t kBlocksAWorker = 4;                     // blocks in memory per worker
 constexpr std::size_t kInputsABlock = 256;
 
 struct TokenizeOptions {
@@ -39,22 +39,22 @@ struct TokenizeOptions {
   RunOptions run;
 };
 
-/// The weights' own tokenizer where MODEL is a file that has one; else the files of its directory.
+/// Returns the directory of MODEL and, if MODEL is a file that contains a tokenizer, that tokenizer.
 TokenizerOrigin tokenizer_origin(const std::string& model) {
   TokenizerOrigin origin{model_directory(model), nullptr};
   if (std::filesystem::is_regular_file(model)) origin.section = read_tokenizer_section(model);
   return origin;
 }
 
-/// Tokenizes the inputs of the command line in rounds of a few blocks a worker: blocks are read and written
-/// one after the other, understood and tokenized in parallel.
+/// Tokenizes the inputs of the command line in rounds of a few blocks per worker. Blocks are read and written
+/// sequentially, and parsed and tokenized in parallel.
 class TokenizeRun {
  public:
   explicit TokenizeRun(const TokenizeOptions& options);
   void run();
 
  private:
-  /// Inputs that are tokenized as one task.
+  /// Inputs that one task tokenizes.
   struct Batch {
     TextBlock block;
     std::vector<TextInput> inputs;

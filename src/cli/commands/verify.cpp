@@ -43,7 +43,8 @@ struct VerifyOptions {
 
 constexpr std::size_t kSeededIds = 64;
 
-/// As many ids as the model has positions for, at most 64. A target has half as many.
+/// Returns a seeded input of at most 64 ids and at most the model's number of positions. The target has half
+/// as many ids.
 Sequence choose_seeded(const ModelConfig& config) {
   if (config.embedding.vocabulary == 0 && !config.embedding.pixels.present()) {
     fail(Status::bad_input, "the model has no embedding table: give --embeddings");
@@ -52,13 +53,13 @@ Sequence choose_seeded(const ModelConfig& config) {
   return SeededInputs(config).next(length, (length + 1) / 2);
 }
 
-/// Whether the run has targets, so that heads of a decoder can be compared.
+/// Returns whether all inputs have targets, so that heads of a decoder can be compared.
 bool has_targets(const Batch& batch) {
   return std::ranges::all_of(batch.sequences,
                              [](const Sequence& sequence) { return sequence.target != nullptr; });
 }
 
-/// The inputs of the command line, else those of the reference, else seeded ones.
+/// Returns the inputs of the command line, or else those of the reference, or else a seeded input.
 Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
                     const std::optional<ReferenceFile>& reference, Warnings& warnings) {
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
@@ -83,7 +84,7 @@ Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
   return batch;
 }
 
-/// The pass in float64 of every sequence, one at a time, compared with the float32 pass of the same.
+/// Runs each sequence in float64 and compares the result with the float32 pass of the same sequence.
 std::vector<Comparison> compare_float64(const VerifyOptions& options, const OpenModel& open, Batch& batch,
                                         const std::optional<AxialGrid>& grid, Session& session) {
   const ModelConfig& config = open.model.config();
@@ -128,7 +129,7 @@ std::vector<Comparison> compare_file(const VerifyOptions& options, const OpenMod
   return observer.finish(*options.against);
 }
 
-/// Weights lie in 0..1; elsewhere the tolerance grows with the numbers.
+/// Returns the absolute tolerance. It is relative to the largest value, which is 1 for patterns.
 double tolerance_of(const Comparison& comparison, double tolerance) {
   return tolerance * comparison.largest;
 }

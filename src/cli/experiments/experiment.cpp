@@ -18,7 +18,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// An experiment is a row here, and a file of its own beside this one.
+/// The table of experiments. A new experiment is a row here and a file in this folder.
 constexpr std::array kExperiments = {
     ExperimentRow{"averaging", "one head returns an average: several values at once want several heads",
                   add_averaging},
@@ -39,7 +39,7 @@ constexpr std::array kExperiments = {
 
 struct ExperimentRequest {
   OutputOptions output;
-  bool show = false;  // charts in the text
+  bool show = false;  // draw charts in text output
   RunOptions run;
   Experiment experiment;
 };

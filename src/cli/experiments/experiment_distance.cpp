@@ -29,7 +29,7 @@ ExperimentResult run_distance(const DistanceRequest& request, Session& session) 
   return result;
 }
 
-/// The head that is built, and what it is compared with.
+/// Adds the options of the constructed head and of its comparison.
 void add_built_options(CLI::App& command, DistanceOptions& options, CLI::Option* model) {
   command.add_option("--n", options.n, "position of the query; the event is at 1")
       ->check(CLI::Range(2, 1 << 14))

@@ -28,10 +28,11 @@ struct DiversityRequest {
   std::string save;
 };
 
-/// The files that --save writes.
+/// Files that --save writes.
 constexpr std::array kSaved = {"random.npz", "specialised.npz", "config.json"};
 
-/// DIR/random.npz and DIR/specialised.npz, each a model of the family `attention` with DIR/config.json.
+/// Writes DIR/random.npz and DIR/specialised.npz, two models of the family `attention`, and their
+/// DIR/config.json.
 void save_weights(const DiversityRequest& request, Session& session) {
   const std::filesystem::path folder = request.save;
   std::error_code error;

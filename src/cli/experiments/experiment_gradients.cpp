@@ -17,9 +17,9 @@ namespace {
 struct GradientsRequest {
   GradientsOptions made;
   ModelExperimentOptions trained;
-  std::string heads;                    // how many; of a trained model: which
-  std::string target;                   // empty: the largest logit
-  std::optional<std::size_t> position;  // nullopt: the last
+  std::string heads;                    // number of heads; with --model, a list of heads
+  std::string target;                   // empty: the token with the largest logit
+  std::optional<std::size_t> position;  // nullopt: the last position
 };
 
 std::size_t head_count(const std::string& heads) {
@@ -31,7 +31,7 @@ std::size_t head_count(const std::string& heads) {
   return count;
 }
 
-/// The id of --target: a number, or a token as the vocabulary has it or as a person types it.
+/// Returns the id of --target: a number, a token of the vocabulary, or its text without the word mark.
 std::size_t target_id(const std::string& target, const OpenModel& open) {
   const Vocabulary& vocabulary = open.vocabulary;
   std::optional<std::int64_t> id;
@@ -89,7 +89,7 @@ ExperimentResult run_gradients(const GradientsRequest& request, Session& session
   return result;
 }
 
-/// The layer of random weights.
+/// Adds the options of the layer with random weights.
 void add_made_options(CLI::App& command, GradientsOptions& options, CLI::Option* model) {
   command.add_option("--n", options.n, "tokens")
       ->check(CLI::Range(1, 1024))

@@ -48,7 +48,7 @@ OwnedMatrix<double> matrix_of(const std::vector<std::vector<double>>& rows, Stat
   return keys;
 }
 
-/// [[10, 0], [0, 10]].
+/// Reads keys from a JSON file, for example [[10, 0], [0, 10]].
 OwnedMatrix<double> read_json_keys(const std::string& path) {
   const nlohmann::ordered_json document = parse_json(escaped(path), read_file(path, kKeysLimit));
   std::vector<std::vector<double>> rows;
@@ -79,7 +79,7 @@ double parse_component(std::string_view text) {
   return value;
 }
 
-/// "10,0;0,10".
+/// Parses keys of the form "10,0;0,10".
 OwnedMatrix<double> parse_keys(std::string_view text) {
   std::vector<std::vector<double>> rows;
   for (const std::string_view row : split(text, ';')) {

@@ -20,7 +20,7 @@ namespace attnctl::cli {
 namespace {
 
 struct KindsRequest {
-  ModelOptions model;  // none: a random layer
+  ModelOptions model;  // empty: a layer with random weights
   InputOptions inputs;
   std::vector<std::string> kinds = {"full", "window:8", "block:16", "strided:8", "linear"};
   std::string grid;

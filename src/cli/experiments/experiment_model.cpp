@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kSeededIds = 128;
 
-/// As many ids as the model has positions for, at most 128.
+/// Returns random ids: at most 128, and at most the model's number of positions.
 Sequence random_sequence(const ModelConfig& config, std::uint64_t seed) {
   if (config.embedding.vocabulary == 0) {
     fail(Status::bad_input, "the model has no embedding table: give {}",
@@ -40,7 +40,7 @@ Batch choose_inputs(const ModelExperimentOptions& options, std::uint64_t seed, O
   return batch;
 }
 
-/// All options that `add` adds need --model.
+/// Makes every option that `add` adds require --model.
 template <typename Add>
 void add_needing(CLI::App& command, CLI::Option* model, Add add) {
   const std::vector<CLI::Option*> before = command.get_options();

@@ -17,21 +17,22 @@ class Option;
 
 namespace attnctl::cli {
 
-/// An experiment on a trained model, in place of numbers that it makes itself.
+/// Options that run an experiment on a trained model instead of on generated numbers.
 struct ModelExperimentOptions {
-  ModelOptions model;  // empty: no --model
+  ModelOptions model;  // empty if --model is not given
   InputOptions inputs;
   SelectionOptions selection;
 
   [[nodiscard]] bool given() const { return !model.model.empty(); }
 };
 
-/// --model, and --config and the inputs, which need it. Returns --model.
+/// Adds --model, and the options that require it: --config and the inputs. Returns --model.
 CLI::Option* add_model_experiment(CLI::App& command, ModelExperimentOptions& options);
-/// --layers and --heads, which need --model.
+/// Adds --layers and --heads, which require --model.
 void add_model_heads(CLI::App& command, ModelExperimentOptions& options, CLI::Option* model);
 
-/// A model with its inputs: those of the command line, else one sequence of seeded random ids.
+/// A model with its inputs: those of the command line, or one sequence of seeded random ids if there are
+/// none.
 struct ModelRun {
   OpenModel open;
   Batch batch;
@@ -39,7 +40,7 @@ struct ModelRun {
 
   ModelRun(const ModelExperimentOptions& options, std::uint64_t seed, Session& session);
   void observe(Observer& observer, Session& session) const;
-  /// "model", "inputs", "tokens": for an experiment's parameters.
+  /// Adds "model", "inputs" and "tokens" to the parameters of an experiment.
   void describe(Record& parameters) const;
 };
 

@@ -13,7 +13,7 @@
 namespace attnctl::cli {
 namespace {
 
-constexpr std::size_t kMostOfAModel = 512;  // positions, unless asked for more
+constexpr std::size_t kMostOfAModel = 512;  // default limit of positions with --model
 
 struct Request {
   PositionsOptions options;

@@ -18,30 +18,30 @@ class App;
 
 namespace attnctl::cli {
 
-/// What an experiment's options leave to be run.
+/// The functions of one experiment, with its parsed options.
 struct Experiment {
   template <typename Run>
   requires(std::is_invocable_r_v<ExperimentResult, Run&, Session&>)
-      Experiment(Run what)  // NOLINT(google-explicit-constructor): a lambda is an experiment
+      Experiment(Run what)  // NOLINT(google-explicit-constructor): lambdas convert implicitly
       : run(std::move(what)) {}
   Experiment() = default;
 
   std::function<ExperimentResult(Session& session)> run;
-  /// Returns the files that it reads, for check_outputs(); empty: it reads none.
+  /// Returns the files that the experiment reads, for check_outputs(). Empty if it reads none.
   std::function<std::vector<std::filesystem::path>()> inputs;
-  /// Returns the files that it writes besides -o; empty: it writes none.
+  /// Returns the files that the experiment writes in addition to -o. Empty if it writes none.
   std::function<std::vector<OutputPath>()> outputs;
 };
 
-/// One experiment of the table in experiment.cpp: its name, what it shows, and its options, which are added
-/// to `command`; what it returns runs it.
+/// A row of the table in experiment.cpp: the name and description of an experiment. `add` adds its options to
+/// `command` and returns the experiment to run.
 struct ExperimentRow {
   const char* name;
   const char* about;
   Experiment (*add)(CLI::App& command);
 };
 
-/// --seed.
+/// Adds --seed.
 void add_seed(CLI::App& command, std::uint64_t& seed);
 
 Experiment add_averaging(CLI::App& command);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-/// One .npy file: its type and shape, and its values as float.
+/// The type, shape and values (as float) of one .npy file.
 struct FloatArray {
   std::string file;
   DType dtype = DType::f32;
@@ -45,7 +45,7 @@ FloatArray read_npy(const std::string& path) {
   fail(Status::bad_input, "{}: got shape {}, need {}", array.file, to_string(array.shape), need);
 }
 
-/// Turns 1 and 0 into 0 and -inf; float masks are added as they are.
+/// Turns integer masks (1 and 0) into added scores (0 and -inf). Leaves float masks unchanged.
 void to_added(FloatArray& array) {
   for (std::size_t i = 0; i < array.values.size(); ++i) {
     float& value = array.values[i];

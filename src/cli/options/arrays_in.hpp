@@ -8,22 +8,26 @@
 #include "base/patch_grid.hpp"
 #include "input/batch.hpp"
 
-// Arrays that the command line names: embeddings and masks, one .npy file each.
+// Readers for .npy files that the command line names: embeddings, images and masks.
 namespace attnctl::cli {
 
-/// [n, d] or [batch, n, d], of any numeric type. Throws Error(bad_input): another number of axes, no rows.
+/// Reads [n, d] or [batch, n, d] of any numeric type. Throws Error(bad_input) for any other number of axes,
+/// or for an array without rows.
 [[nodiscard]] std::vector<OwnedMatrix<float>> read_embeddings(const std::string& path);
 
-/// [channels, height, width] or [batch, channels, height, width], floating-point: a sequence for each image,
-/// cut as the grid says. Throws Error(bad_input): integers, another shape than the model's images have.
+/// Reads [channels, height, width] or [batch, channels, height, width] of a floating-point type. Returns one
+/// sequence per image, cut into the patches of `grid`. Throws Error(bad_input) for integers, or if the shape
+/// is not that of the model's images.
 [[nodiscard]] std::vector<Sequence> read_images(const std::string& path, const PatchGrid& grid);
 
-/// A mask over scores for each sequence of the batch: [n, m], [batch, n, m], [batch, 1, n, m] or [batch, h,
-/// n, m]; bool or integer (1 = may attend, 0 = hidden) or float (added to the scores, -inf allowed). Throws
-/// Error(bad_input): a shape that does not fit the batch, an integer other than 0 and 1, NaN or +inf.
+/// Reads a mask over the scores of each sequence of the batch: [n, m], [batch, n, m], [batch, 1, n, m] or
+/// [batch, h, n, m]. Bool and integer masks hold 1 (may attend) or 0 (hidden). Float masks are added to the
+/// scores and may hold -inf. Throws Error(bad_input) if the shape does not fit the batch, and for NaN, +inf
+/// and integers other than 0 and 1.
 void read_score_masks(const std::string& path, Batch& batch);
 
-/// [batch, m], bool or integer: 1 = this key is visible. Errors as above.
+/// Reads [batch, m], bool or integer: 1 means that the key is visible. Throws the same errors as
+/// read_score_masks().
 void read_key_masks(const std::string& path, Batch& batch);
 
 }  // namespace attnctl::cli

@@ -11,24 +11,25 @@ namespace CLI {
 class App;
 }
 
-// --attention KIND: what if a model attended in another way.
+// --attention KIND: replaces the attention of the selected layers.
 namespace attnctl::cli {
 
-/// Adds --attention to a command that runs a pass.
+/// Adds --attention to a command that runs a forward pass.
 void add_attention_option(CLI::App& command, SelectionOptions& options);
 
-/// A kind of attention as it is asked for; `axial` is no property of a layer but a way to run over a grid.
+/// A value of --attention. `axial` is not a property of a layer: it runs the layer over a grid.
 struct AttentionChoice {
   AttentionKind kind;
   bool axial = false;
 };
-/// Throws Error(usage) where the kind is not known; `option` is its name.
+/// Throws Error(usage) for an unknown kind. `option` is the name of the option, for the message.
 [[nodiscard]] AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind);
 
-/// Makes the layers of --layers attend as --attention says, where it is given.
+/// Replaces the attention of the layers of --layers, if --attention is given.
 void replace_attention(const SelectionOptions& options, Model& model);
 
-/// Where --attention is axial: the batch, read as one grid, becomes its columns and rows.
+/// If --attention is axial, replaces the batch, read as one grid, by its columns and rows, and returns the
+/// grid. Returns nullopt for any other kind.
 [[nodiscard]] std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,
                                                   const Model& model, Batch& batch);
 

@@ -12,7 +12,8 @@
 
 namespace attnctl::cli {
 
-/// A named value of an option, for `transform`: a name that is not known is told with those that are.
+/// Returns a validator that turns a name into the value of an enum, for CLI::Option::transform. The error for
+/// an unknown name lists the known names.
 template <typename Enum>
 CLI::Validator choice(std::vector<std::pair<std::string, Enum>> names) {
   return CLI::Validator(

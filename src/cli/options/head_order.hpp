@@ -14,24 +14,24 @@
 
 namespace attnctl::cli {
 
-/// Heads with a matrix of all pairs of them: within a layer, or across layers (nullopt).
+/// Heads with a matrix over all pairs of them, within one layer or across layers (`layer` is nullopt).
 struct HeadMatrix {
   std::optional<std::size_t> layer;
   std::vector<HeadId> heads;
-  OwnedMatrix<double> values;  // [heads, heads]; NaN: undefined
+  OwnedMatrix<double> values;  // [heads, heads]; NaN if undefined
 };
 
-/// The same in the order of the tree of average linkage: similar heads stand beside each other.
+/// Reorders the heads by the dendrogram of average linkage, so that similar heads are adjacent.
 [[nodiscard]] HeadMatrix in_cluster_order(HeadMatrix matrix);
 
-/// Both axes are heads: "Head i" within a layer, "L.H" across layers.
+/// Returns a heatmap with heads on both axes, labelled "Head i" within a layer and "L.H" across layers.
 [[nodiscard]] Heatmap head_heatmap(const ModelConfig& config, const std::string& title,
                                    const HeadMatrix& matrix);
 
-/// A name as formulas write it: "w_q" is W_Q, "qk" QK.
+/// Returns a name in the notation of formulas: "w_q" as W_Q, "qk" as QK.
 [[nodiscard]] std::string symbol_of(std::string_view name);
 
-/// Columns of a page of so many heatmaps: about as many as rows.
+/// Returns the number of columns for a roughly square page of `heatmaps` heatmaps.
 [[nodiscard]] std::size_t square_columns(std::size_t heatmaps);
 
 }  // namespace attnctl::cli

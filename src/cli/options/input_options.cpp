@@ -15,8 +15,8 @@ constexpr const char* kGroup = "Inputs (repeat freely; order is kept)";
 enum class ItemOption { text, pair, ids, file, embeddings, pixels, target_text, target_ids };
 using ItemOptions = std::map<const CLI::Option*, ItemOption>;
 
-/// Options run in the order of their definition, not of the command line: their values are put in order
-/// afterwards.
+/// Adds an option for inputs. CLI11 calls options in the order of their definition, so inputs are sorted
+/// by their order on the command line after parsing.
 void add_item(CLI::App& command, ItemOptions& items, ItemOption item, const std::string& name,
               const std::string& type, const std::string& description) {
   CLI::Option* option = command

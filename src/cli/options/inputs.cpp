@@ -54,7 +54,7 @@ Sequence text_sequence(const InputItem& item, OpenModel& open) {
   return open.encoder.encode({{}, item.value, item.pair, std::nullopt});
 }
 
-/// --truncate, and what it did.
+/// Applies --truncate, and adds a warning for each truncated input.
 void truncate_inputs(std::size_t most, Batch& batch, Warnings& warnings) {
   truncate_ids(batch, most);
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
@@ -65,7 +65,7 @@ void truncate_inputs(std::size_t most, Batch& batch, Warnings& warnings) {
   }
 }
 
-/// --embeddings with the --keys and --values that go with it: a sequence for each item of the batch axis.
+/// Reads --embeddings with its --keys and --values: one sequence per item of the batch axis.
 void read_embeddings_item(const std::string& path, const std::optional<std::string>& keys,
                           const std::optional<std::string>& values, Batch& batch) {
   std::vector<OwnedMatrix<float>> queries = read_embeddings(path);
@@ -95,7 +95,7 @@ void read_embeddings_item(const std::string& path, const std::optional<std::stri
   }
 }
 
-/// The k-th target goes with the k-th input.
+/// Adds the k-th target to the k-th input.
 void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
   if (options.targets.empty()) return;
   const std::optional<DecoderConfig>& decoder = open.model.config().decoder;
@@ -123,7 +123,7 @@ void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
   }
 }
 
-/// What a tokenizer says of types means nothing to a model without them.
+/// Removes the token types of the tokenizer if the model has no token type embedding.
 void drop_token_types(const ModelConfig& config, Batch& batch) {
   if (config.embedding.token_types > 0) return;
   for (Sequence& sequence : batch.sequences) {

@@ -12,21 +12,22 @@
 
 namespace attnctl::cli {
 
-/// The inputs of the command line in their order, read, tokenized and completed. Opens the model's tokenizer
-/// where there is text. Throws Error: usage (none at all, standard input twice, --keys that no --embeddings
-/// goes with), bad_input, environment.
+/// Returns the inputs of the command line in their order, read, tokenized and completed. Opens the model's
+/// tokenizer if there is text. Throws Error(usage) without inputs, if standard input is named twice,
+/// or if --keys has no --embeddings. Also throws Error(bad_input) and Error(environment).
 [[nodiscard]] Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnings);
 
-/// The format of an --input: by its extension, of "-" as --input-format says. Throws Error: usage, bad_input.
+/// Returns the format of an --input: by its extension, or from --input-format if the path is "-". Throws
+/// Error(usage) or Error(bad_input).
 [[nodiscard]] InputFormat input_format(const std::string& path, const InputOptions& options);
 
-/// Throws Error(usage) where there is no input, or standard input is to be read twice; `kinds` names what
-/// there might be.
+/// Throws Error(usage) without inputs, or if standard input is named twice. `kinds` lists the accepted
+/// kinds of input, for the message.
 void require_inputs(const InputOptions& options, const std::string& kinds);
 
-/// Returns the files that a command reads: --config, MODEL's weights, configuration and tokenizer, and the
-/// inputs, for check_outputs(). A name of the hub stands for its snapshot in the cache, "-" for /dev/stdin,
-/// which may be a file. Throws Error if there is no such model.
+/// Returns the files that a command reads, for check_outputs(): --config, the inputs, and the weights,
+/// configuration and tokenizer of MODEL. Replaces a hub name by its snapshot in the cache, and "-" by
+/// /dev/stdin, which may be a file. Throws Error if the model does not exist.
 [[nodiscard]] std::vector<std::filesystem::path> files_read(const ModelOptions& model,
                                                             const InputOptions& inputs = {});
 

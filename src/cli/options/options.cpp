@@ -18,7 +18,7 @@
 namespace attnctl::cli {
 namespace {
 
-/// "2G", "512M", "1048576": bytes, with binary suffixes.
+/// Parses a size in bytes with an optional binary suffix: "2G", "512M" or "1048576".
 std::uint64_t parse_bytes(const std::string& text) {
   std::uint64_t number = 0;
   const char* end = text.data() + text.size();
@@ -38,7 +38,7 @@ std::uint64_t parse_bytes(const std::string& text) {
   return *bytes;
 }
 
-/// One row for each thing that --include names.
+/// A name that --include accepts.
 struct IncludeName {
   std::string_view name;
   bool Includes::*member;
@@ -86,7 +86,7 @@ Includes parse_includes(const std::string& list) {
       includes.parts.push_back(&*part);
     }
   }
-  std::ranges::sort(includes.parts);  // rows of one table
+  std::ranges::sort(includes.parts);  // pointers into part_rows(): restores its order
   return includes;
 }
 

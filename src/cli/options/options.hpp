@@ -12,10 +12,11 @@ namespace CLI {
 class App;
 }
 
-// The options that several subcommands share: a struct each, and a function that adds them to a command.
+// The options that several subcommands share: one struct per group, and a function that adds them to a
+// command.
 namespace attnctl::cli {
 
-struct PartRow;  // cli/analysis_part.hpp
+struct PartRow;  // cli/analyses/analysis_part.hpp
 
 struct ModelOptions {
   std::string model;
@@ -23,19 +24,19 @@ struct ModelOptions {
 };
 void add_model_options(CLI::App& command, ModelOptions& options);
 
-/// One input as given, in the order of the command line.
+/// One input of the command line, in the order of the command line.
 struct InputItem {
   enum class Kind { text, ids, file, embeddings, pixels };
   Kind kind = Kind::ids;
   std::string value;
-  std::optional<std::string> pair = {};  // of a text: the second one
+  std::optional<std::string> pair = {};  // second text of a text input
 };
 
 struct InputOptions {
   std::vector<InputItem> items;
-  std::vector<InputItem> targets;  // of kinds text and ids; the k-th belongs to the k-th input
-  std::string input_format;        // of standard input: "json", "jsonl", "txt" or "conllu"
-  std::vector<std::string> keys;   // the k-th belongs to the k-th --embeddings
+  std::vector<InputItem> targets;  // of kind text or ids; the k-th target belongs to the k-th input
+  std::string input_format;        // format of standard input: "json", "jsonl", "txt" or "conllu"
+  std::vector<std::string> keys;   // the k-th file belongs to the k-th --embeddings
   std::vector<std::string> values;
   std::optional<std::string> mask;  // "causal", "none" or a file
   std::optional<std::string> key_mask;
@@ -43,72 +44,73 @@ struct InputOptions {
 
   [[nodiscard]] bool has_targets() const { return !targets.empty(); }
 };
-/// --text, --text-pair, --input and --input-format: the inputs that are text.
+/// Adds the options for text inputs: --text, --text-pair, --input and --input-format.
 void add_text_options(CLI::App& command, InputOptions& options);
-/// --input and --input-format alone.
+/// Adds only --input and --input-format.
 void add_file_options(CLI::App& command, InputOptions& options);
-/// Inputs of one sequence each, whose keys and values are their own: all but --keys, --values and the masks.
+/// Adds the options for inputs with one sequence each: all input options except --keys, --values and the
+/// masks.
 void add_sequence_options(CLI::App& command, InputOptions& options);
-/// All inputs.
+/// Adds all input options.
 void add_input_options(CLI::App& command, InputOptions& options);
 
-/// What to compute and show (cli.md, --include).
+/// The values of --include: what to compute and show (docs/cli.md).
 struct Includes {
   bool metrics = false, patterns = false, scores = false, queries = false, keys = false, values = false,
        z = false, output = false, logits = false, weights = false, directions = false, circuits = false;
-  std::vector<const PartRow*> parts;  // further analyses, in the order of their table
+  std::vector<const PartRow*> parts;  // further analyses, in the order of part_rows()
 
-  /// True where something needs a forward pass.
+  /// Returns whether any of them needs a forward pass.
   [[nodiscard]] bool of_inputs() const;
 };
 
-/// How heads stand in matrices of them: as in the model, or similar ones beside each other.
+/// Order of the heads in matrices over heads: as in the model, or with similar heads adjacent.
 enum class HeadOrder { model, cluster };
 
 struct SelectionOptions {
-  std::string component;  // --component; empty: all
+  std::string component;  // --component; empty: all components
   std::string layers;
   std::string heads;
-  std::string attention;  // --attention; empty: as the model says
+  std::string attention;  // --attention; empty: the model's own
   std::string include;
   std::size_t directions = 5;
   bool across_layers = false;
   bool fold_norm = false;
   bool per_input = false;
   HeadOrder order = HeadOrder::model;
-  std::string similarity = "qk,ov";  // of the map of heads
+  std::string similarity = "qk,ov";  // for the head map (--include map)
 };
-/// --component, --layers and --heads alone.
+/// Adds only --component, --layers and --heads.
 void add_head_options(CLI::App& command, SelectionOptions& options);
 void add_selection_options(CLI::App& command, SelectionOptions& options, const std::string& default_include);
-/// Parses a list for --include; Error(usage) names what is not known.
+/// Parses a list for --include. Throws Error(usage) that names the unknown word.
 [[nodiscard]] Includes parse_includes(const std::string& list);
 
 struct OutputOptions {
   std::string format;
   std::string path;
   std::string table;
-  std::string picture;  // name of a picture for SVG; empty: the first
+  std::string picture;  // picture to write as SVG; empty: the first
   std::optional<int> digits;
   bool compress = false;
   std::string sort;
   std::optional<std::size_t> top;
 };
-/// --format and -o alone.
+/// Adds only --format and -o.
 void add_target_options(CLI::App& command, OutputOptions& options, const std::vector<std::string>& formats);
-/// --format, -o and --digits: all that commands without tables take.
+/// Adds --format, -o and --digits: the output options of commands without tables.
 void add_document_options(CLI::App& command, OutputOptions& options, const std::vector<std::string>& formats);
 void add_output_options(CLI::App& command, OutputOptions& options);
 
 struct RunOptions {
-  std::size_t threads = 0;   // 0: as many cores as this process may use
-  std::uint64_t memory = 0;  // bytes; 0: no bound
+  std::size_t threads = 0;   // 0: all cores available to this process
+  std::uint64_t memory = 0;  // bytes; 0: no limit
   std::uint64_t limit = 50'000'000;
   bool strict = false;
   bool quiet = false;
   ProgressMode progress = ProgressMode::automatic;
 };
-/// --threads, --quiet and --progress alone.
+/// Adds only --threads, --quiet and --progress.
 void add_worker_options(CLI::App& command, RunOptions& options);
 void add_run_options(CLI::App& command, RunOptions& options);
 

@@ -12,14 +12,14 @@
 
 namespace attnctl::cli {
 
-/// Inputs of a model that are the same at every run and on every machine.
+/// Reproducible inputs for a model: the same in every run and on every machine.
 class SeededInputs {
  public:
   explicit SeededInputs(const ModelConfig& config) : config_(config) {}
 
-  /// Ids; an image where the model reads images, which has as many tokens as it has patches and one more;
-  /// embeddings from -1 to 1 where there is no embedding table. With a target of `target_length` ids where
-  /// the model has a decoder that reads an encoder.
+  /// Returns random ids, or an image if the model reads images, or embeddings in -1..1 if it has no embedding
+  /// table. An image ignores `length`: it has one token per patch plus one. Adds a target of `target_length`
+  /// ids if the model has a decoder that reads an encoder.
   [[nodiscard]] Sequence next(std::size_t length, std::size_t target_length);
 
  private:
@@ -28,7 +28,7 @@ class SeededInputs {
   OwnedMatrix<float> matrix(std::size_t rows, std::size_t columns);
 
   const ModelConfig& config_;
-  std::mt19937 random_{20170612};  // its sequence is fixed by the standard; distributions are not
+  std::mt19937 random_{20170612};  // the standard fixes its sequence, but not that of distributions
 };
 
 }  // namespace attnctl::cli

@@ -44,7 +44,7 @@ void require_target(bool targets, Component component, const std::string& option
   fail(Status::usage, "{}: heads of the decoder need a target: give --target-ids or --target-text", option);
 }
 
-/// The components that --component picks; all, or without targets the encoder.
+/// Returns the components of --component. Default: all components, or the encoder without targets.
 std::set<Component> select_components(const SelectionOptions& options, const ModelConfig& config,
                                       bool targets) {
   std::set<Component> picked;
@@ -69,7 +69,7 @@ std::set<Component> select_components(const SelectionOptions& options, const Mod
   return picked;
 }
 
-/// Layers of the picked components, as the model counts them.
+/// Returns the layers of --layers in the picked components, as indices into the model's layers.
 std::vector<std::size_t> select_layers(const SelectionOptions& options, const ModelConfig& config,
                                        const std::set<Component>& components) {
   std::size_t count = 0;
@@ -88,7 +88,7 @@ std::vector<std::size_t> select_layers(const SelectionOptions& options, const Mo
   return layers;
 }
 
-/// "0.1", or "enc.0.1" of a model with components.
+/// Parses a head: "0.1", or "enc.0.1" for a model with components.
 HeadId parse_head(std::string_view word, const ModelConfig& config, bool targets) {
   std::vector<std::string_view> parts = split(word, '.');
   Component component = Component::none;

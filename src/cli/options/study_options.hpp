@@ -21,7 +21,7 @@ class App;
 
 namespace attnctl::cli {
 
-/// What a study is of: all that decides what is computed, whichever machine computes how much of it.
+/// The options that determine what a study computes, independent of how shards divide the work.
 struct StudyScope {
   ModelOptions model;
   InputOptions inputs;
@@ -37,25 +37,26 @@ struct StudyScope {
   std::optional<std::string> frequencies;
 };
 
-/// MODEL, --input and what else makes a StudyScope.
+/// Adds MODEL, --input and the other options of StudyScope.
 void add_study_scope(CLI::App& command, StudyScope& scope);
-/// What the options exclude of each other. Throws Error(usage).
+/// Throws Error(usage) if options contradict each other.
 void require_study_scope(const StudyScope& scope);
-/// Whether the corpus comes from standard input, and cannot be read again.
+/// Returns whether the corpus comes from standard input, so that it can be read only once.
 [[nodiscard]] bool reads_standard_input(const StudyScope& scope);
 
-/// The measures of --measures. By default all, but those that would read standard input twice, with a
-/// warning. Throws Error(usage), also for --frequencies that no measure needs.
+/// Returns the measures of --measures. Default: all; measures that would read standard input twice are left
+/// out with a warning. Throws Error(usage), also if no measure needs the given --frequencies.
 [[nodiscard]] std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings);
 
 [[nodiscard]] CorpusOptions corpus_options(const StudyScope& scope,
                                            std::span<const MeasureRow* const> measures);
-/// What the options say of a study, apart from its identity and where things lie.
+/// Returns the header of a study as the options determine it. The caller adds the identity, the model and the
+/// paths.
 [[nodiscard]] StudyHeader study_header(const StudyScope& scope,
                                        const std::vector<const MeasureRow*>& measures, StudyShape shape);
 /// Returns the files of the corpus, of the model and of --frequencies, for check_outputs().
 [[nodiscard]] std::vector<std::filesystem::path> files_read(const StudyScope& scope);
-/// The catalogue of measures, for --help.
+/// Returns the list of measures, for --help.
 [[nodiscard]] std::string measures_footer();
 
 }  // namespace attnctl::cli

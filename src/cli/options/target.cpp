@@ -80,7 +80,7 @@ std::optional<FileId> file_id(const std::filesystem::path& path) {
   return FileId(found.st_dev, found.st_ino);
 }
 
-/// The output itself; of a folder, the tables that are in it.
+/// Returns the output path, or the tables in it if the output is a folder.
 std::vector<std::filesystem::path> files_of(const OutputPath& output) {
   if (!output.folder) return {output.path};
   std::vector<std::filesystem::path> files;
@@ -92,12 +92,12 @@ std::vector<std::filesystem::path> files_of(const OutputPath& output) {
   return files;
 }
 
-/// Whether two outputs, which need not exist, are one file or a folder and a table in it.
+/// Returns whether two outputs are the same file, or a folder and a table in it. The outputs need not exist.
 bool collide(const OutputPath& a, const OutputPath& b) {
   const auto id = file_id(a.path);
   if (id && id == file_id(b.path)) return true;
   std::error_code ignored;
-  if (std::filesystem::is_other(a.path, ignored)) return false;  // a device or FIFO can be written twice
+  if (std::filesystem::is_other(a.path, ignored)) return false;  // devices and FIFOs may be written twice
   const std::filesystem::path path = output_path(a.path);
   const std::filesystem::path other = output_path(b.path);
   const auto holds = [](const std::filesystem::path& folder, const std::filesystem::path& file) {
