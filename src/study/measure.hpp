@@ -27,7 +27,7 @@ namespace attnctl {
 struct StudyHead {
   HeadId id;
   std::string name;       // "0.1", "enc.0.1"
-  Cell component;         // "enc", or undefined if the model has one component
+  Cell component;         // "enc", "dec", "cross", or undefined
   std::size_t layer = 0;  // index in its component
   std::size_t kv_head = 0;
 };
@@ -132,12 +132,10 @@ struct MeasureRow {
   std::uint64_t version;  // version of the state; increase it when the state changes
   std::unique_ptr<Measure> (*make)(const StudyShape& shape);
   std::span<const Metric> (*metrics)();  // definitions of its numbers
-  bool of_probe = false;  // true: it processes only probe blocks; false: only blocks of the corpus
-  bool gives_evidence =
-      false;                   // it gives evidence for roles, so it also runs on random models (--null-model)
-  std::size_t most_heads = 0;  // largest number of heads; make() throws Error(limit) above it; 0: no limit
-  bool of_order =
-      false;  // it depends on token positions, so it also runs on shuffled tokens (--null-shuffle)
+  bool of_probe = false;        // true: it processes only probe blocks; false: only blocks of the corpus
+  bool gives_evidence = false;  // it gives evidence for roles; --null-model runs it on random models
+  std::size_t most_heads = 0;   // largest number of heads; make() throws Error(limit) above it; 0: no limit
+  bool of_order = false;        // it depends on token order; --null-shuffle runs it on shuffled tokens
   bool needs_frequencies = false;  // it needs StudyBlock::frequencies
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();

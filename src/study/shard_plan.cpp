@@ -80,8 +80,7 @@ NodesPlan ShardPlanner::nodes(std::size_t nodes) const {
     plan.cpu_seconds += shard.cpu_seconds;
     sum += shard.seconds;
   }
-  // The mean wait of the other shards for the slowest one: max / mean - 1. This form cannot become negative
-  // by rounding.
+  // Computes max / mean - 1 as total waiting time / total time, which rounding cannot make negative.
   double waiting = 0;
   for (const ShardPlan& shard : plans) waiting += plan.seconds - shard.seconds;
   plan.imbalance = waiting / sum;

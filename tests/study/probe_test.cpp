@@ -80,9 +80,8 @@ TEST_CASE("the probe says distinct tokens twice, and its control says others fir
   const auto sizes = [&](const ProbePlan& plan, const ProbeRoom& of) {
     return probe_sequences(plan, of, vocabulary).size();
   };
-  CHECK(sizes({.sequences = 3}, {{PlantedModel::kBegin}, 34, 8}) ==
-        0);                                           // too short for two copies of four tokens
-  CHECK(sizes({.sequences = 3}, {{}, 15, 20}) == 0);  // too few ordinary tokens
+  CHECK(sizes({.sequences = 3}, {{PlantedModel::kBegin}, 34, 8}) == 0);  // too short for two copies
+  CHECK(sizes({.sequences = 3}, {{}, 15, 20}) == 0);                     // too few ordinary tokens
   CHECK(sizes({.sequences = 0}, room) == 0);
   // A plan with more sequences begins with the same sequences.
   CHECK(probe_sequences({.sequences = 1, .seed = 5}, room, vocabulary)[0].sequence.ids ==

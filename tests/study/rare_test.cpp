@@ -82,8 +82,7 @@ TEST_CASE("every order of a few tokens is drawn about as often") {
   for (std::uint64_t repetition = 0; repetition < 6000; ++repetition)
     ++counts[shuffled_tokens(block, 0, repetition).sequences[0].ids];
   CHECK(counts.size() == 6);
-  for (const auto& [order, count] : counts)
-    CHECK(std::abs(count - 1000) < 150);  // within five standard deviations
+  for (const auto& [order, count] : counts) CHECK(std::abs(count - 1000) < 150);  // 5 standard deviations
 }
 
 TEST_CASE("files of frequencies are read by token or id") {

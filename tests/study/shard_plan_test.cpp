@@ -98,8 +98,7 @@ TEST_CASE("every shard starts and reads the whole corpus, one worker at a time")
   CHECK(one.shards(2)[1].seconds == doctest::Approx(5 + 2 + 2));
   CHECK(one.shards(2)[1].cpu_seconds == doctest::Approx(5 + 2 + 2));
   const ShardPlanner many(even.blocks, even.cost, 8);
-  CHECK(many.shards(1)[0].seconds ==
-        doctest::Approx(5 + 2 + 1));  // the last block has been read after 2 seconds
+  CHECK(many.shards(1)[0].seconds == doctest::Approx(5 + 2 + 1));  // the last block is read at second 2
 }
 
 TEST_CASE("shards that take the same time are in balance, to the last bit") {

@@ -177,8 +177,7 @@ TEST_CASE("a head that attends to each word's head is always right, and one to t
     }
     const auto trees = rows_of(results, "trees");
     CHECK(trees[0].at("accuracy") == Cell(1.0F));
-    CHECK(trees[1].at("hits") ==
-          trees[4].at("hits"));  // attention to the next word gives the chain of adjacent words
+    CHECK(trees[1].at("hits") == trees[4].at("hits"));  // the chain of adjacent words
     CHECK(trees[4].at("kind") == Cell(std::string("adjacent")));
   }
 }
@@ -199,8 +198,7 @@ TEST_CASE("blocks of syntax merge in any order, and through files, to the same b
     }
     StudyResults results;
     all->finish(results);
-    CHECK(std::get<std::string>(rows_of(results, "relations").front().at("relation")) ==
-          "r0");  // subtypes are folded
+    CHECK(std::get<std::string>(rows_of(results, "relations").front().at("relation")) == "r0");  // folded
     return saved(*all);
   };
   CHECK(joined({0, 1, 2, 3, 4, 5}) == joined({4, 1, 5, 0, 3, 2}));

@@ -25,8 +25,7 @@ class Trials {
   double seconds(const CorpusBlock& block) {
     const std::size_t workers = run_.pool.size();
     std::vector<CorpusBlock> blocks(workers, block);
-    for (CorpusBlock& each : blocks)
-      each.number = next_number_++;  // each copy gets its own number, since add() rejects duplicates
+    for (CorpusBlock& each : blocks) each.number = next_number_++;  // add() rejects duplicate numbers
     std::vector<double> seconds(workers);
     run_.pool.run(workers, [&](std::size_t task, std::size_t) {
       const double begin = thread_seconds();

@@ -37,9 +37,8 @@ constexpr std::array kMetrics = {
            "Kornblith et al. 2019; Song et al. 2012"},
 };
 
-constexpr std::size_t kPatternBytes = std::size_t{48}
-                                      << 20;  // largest size of the patterns that a block keeps until its end
-constexpr std::size_t kOutputBytes = std::size_t{16} << 20;  // largest size of the drawn output rows
+constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // largest size of the patterns of a block
+constexpr std::size_t kOutputBytes = std::size_t{16} << 20;   // largest size of the drawn output rows
 
 struct PairSums {
   BlockSum divergence, product;
@@ -80,7 +79,7 @@ OpenBlock open_block(const StudyBlock& block) {
   return open;
 }
 
-/// Sets rows that are absent for any head to zero in all heads. Returns the number of rows left.
+/// Sets a row to zero in all heads if any head lacks it. Returns the number of rows left.
 std::size_t drop_absent_patterns(OpenBlock& open, std::size_t heads) {
   std::size_t rows = open.pattern_rows.rows();
   const std::size_t room = open.pattern_rows.room();

@@ -25,7 +25,7 @@ constexpr std::array kMetrics = {
 
 struct HeadRare {
   RatioSums weight;
-  std::uint64_t peaks = 0;    // number of rows
+  std::uint64_t peaks = 0;    // rows whose largest weight is on the rarest token
   std::uint64_t without = 0;  // rows that see no rarest token, or nothing else
 
   void merge(const HeadRare& other) {

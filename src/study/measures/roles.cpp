@@ -163,8 +163,7 @@ void RolesMeasure::panel(const StudyPanel& panel) {
   for (std::size_t r = 0; r < panel.rows.size(); ++r) {
     const PatternRow& row = panel.rows[r];
     if (nulls.log_keys[r] == 0) continue;
-    const std::size_t peak =
-        row.argmax + kFarthest - row.query;  // wraps around if the key is far before the query
+    const std::size_t peak = row.argmax + kFarthest - row.query;  // wraps around for a far earlier key
     if (peak < offset_count && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
     if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
     if (has_near(row, panel.visible)) {

@@ -27,8 +27,8 @@ constexpr double kResidual = 0.5;  // A' = 0.5 A + 0.5 I
 /// Rollout R of the layers so far, from one sequence. Only sums over columns are needed: R T for the targets
 /// T, where each target is a column of zeros and ones. Since (A' R) T = A' (R T), no [n, n] matrix is stored.
 struct SequenceRollout {
-  std::vector<std::pair<std::int64_t, std::size_t>>
-      targets;  // target and column; targets at the same positions share a column
+  /// Targets and their columns. Targets at the same positions share a column.
+  std::vector<std::pair<std::int64_t, std::size_t>> targets;
   std::size_t columns = 0;
   std::vector<double> mass, uniform;  // [n, columns], R T of the layers below
   std::vector<double> sums;           // [n, columns], open layer: sums over heads of weights times mass

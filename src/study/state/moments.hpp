@@ -72,8 +72,8 @@ class Moments {
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] MomentsSummary summary() const;
-  /// Returns the value below which a share `q` of the observations lies. It is exact to one bin: observations
-  /// are taken as evenly spread within a bin. The result is always between minimum and maximum.
+  /// Returns the quantile `q`, exact to one bin: observations are taken as evenly spread within a bin. The
+  /// result is always between minimum and maximum. Returns nullopt if there are no observations.
   [[nodiscard]] std::optional<double> quantile(double q) const;
   [[nodiscard]] const std::vector<std::uint64_t>& histogram() const { return histogram_; }
 

@@ -49,8 +49,7 @@ class RatioSums {
 
  private:
   std::uint64_t sentences_ = 0, rows_ = 0, rows_squared_ = 0;
-  BlockSum sum_, null_, sum_squared_,
-      sum_rows_;  // over sentences: sums, squares of sums, and sums times rows
+  BlockSum sum_, null_, sum_squared_, sum_rows_;  // over sentences; sum_rows_: of sum * rows
 };
 
 /// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.

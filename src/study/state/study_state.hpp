@@ -29,11 +29,10 @@ struct StudyHeader {
   StudyIdentity identity;
   StudyShape shape;
   std::vector<const MeasureRow*> measures;
-  std::size_t null_models = 0;  // number of random models, for the measures that give evidence for roles
-  std::size_t null_shuffles =
-      0;                   // number of shuffles per sentence, for the measures that depend on token positions
-  Value model;             // record of the model in documents, without its path
-  std::string model_path;  // as given; after a merge, from the shard with the lowest block
+  std::size_t null_models = 0;     // number of random models, for the measures that give evidence for roles
+  std::size_t null_shuffles = 0;   // number of shuffles per sentence, for the measures that depend on order
+  Value model;                     // record of the model in documents, without its path
+  std::string model_path;          // as given; after a merge, from the shard with the lowest block
   std::vector<std::string> files;  // likewise
 
   /// Returns the measures that also run on random models.
@@ -49,8 +48,7 @@ using SkippedKey = std::pair<std::uint64_t, std::uint64_t>;
 /// the same bytes in any order of blocks.
 class StudyState {
  public:
-  static constexpr std::size_t kListed =
-      100;  // largest number of bad sentences that are listed; all are counted
+  static constexpr std::size_t kListed = 100;  // largest number of listed bad sentences; all are counted
 
   explicit StudyState(StudyHeader header);
 

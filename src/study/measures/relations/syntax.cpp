@@ -46,8 +46,7 @@ void SyntaxMeasure::begin(const StudyBlock& block) {
     plans_.emplace_back();
     const auto& annotation = corpus.annotations[i];
     if (patterns_.pieces(i).place_of.empty()) continue;
-    const bool again =
-        i > 0 && corpus.annotations[i - 1] == annotation;  // another window of the same sentence
+    const bool again = i > 0 && corpus.annotations[i - 1] == annotation;  // a further window
     if (!again) found = {std::vector<std::uint8_t>(annotation->words.size()), {}};
     if (!again) found.pairs = found.words;
     plan(*annotation, patterns_.pieces(i), group_of(corpus.number, i), plans_.back());

@@ -38,8 +38,8 @@ SyntaxResults::Question SyntaxResults::question(const std::string& relation, con
   question.first = to_head ? 0 : heads;
   question.best = scores.best(question.first, heads);
   std::optional<std::uint64_t> most;
-  for (const std::int64_t distance :
-       {1, 2, 3, 4, 5}) {  // on ties, the smaller distance, then the negative offset
+  // Ties go to the smaller distance, then to the negative offset.
+  for (const std::int64_t distance : {1, 2, 3, 4, 5}) {
     for (const std::int64_t offset : {-distance, distance}) {
       const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
       const std::uint64_t right = scores.right(answer);

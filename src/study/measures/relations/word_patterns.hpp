@@ -38,8 +38,8 @@ class WordPatterns {
     std::size_t places = 0;
     std::span<const double> weights;
     [[nodiscard]] std::span<const double> row(std::size_t place) const {
-      return weights.subspan(place * (places + 1),
-                             places);  // the row's last element is the weight on tokens without a word
+      // The next element is the weight on tokens without a word.
+      return weights.subspan(place * (places + 1), places);
     }
   };
 
