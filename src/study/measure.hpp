@@ -34,14 +34,14 @@ struct StudyHead {
 
 /// The heads and settings of a study. They are the same for all of its blocks and shards.
 struct StudyShape {
-  std::vector<StudyHead> heads;  // ascending
+  std::vector<StudyHead> heads;  // in ascending order
   std::uint64_t seed = 0;        // seed of the measures that draw random numbers
   bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
   /// Names and cells of the columns component, layer and head, which come first in every CSV table.
   [[nodiscard]] static std::vector<std::string> head_columns();
   [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const;
-  /// Returns one value per head as a text table with one row per layer and one column per head.
+  /// Returns a text table of one value per head, with one row per layer and one column per head index.
   [[nodiscard]] TextTable grid(std::string title, const std::vector<Cell>& cells) const;
 };
 [[nodiscard]] StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed);
@@ -85,7 +85,7 @@ struct StudyPanel {
   bool complete = true;   // true if `rows` has every row that may attend to a key
 };
 
-/// A measure: a small state per study that can be merged.
+/// Base class of the measures. A measure keeps a small state that can be merged.
 /// One instance processes at most one block. The state of a study is an instance into which others are
 /// merged. The order of merging must not change a byte: counts are integers, sums are BlockSum or ExactSum,
 /// and nothing depends on which block came first.
@@ -132,11 +132,11 @@ struct MeasureRow {
   std::uint64_t version;  // version of the state; increase it when the state changes
   std::unique_ptr<Measure> (*make)(const StudyShape& shape);
   std::span<const Metric> (*metrics)();  // definitions of its numbers
-  bool of_probe = false;        // true: it processes only probe blocks; false: only blocks of the corpus
-  bool gives_evidence = false;  // it gives evidence for roles; --null-model runs it on random models
+  bool of_probe = false;        // true: processes only probe blocks; false: only blocks of the corpus
+  bool gives_evidence = false;  // gives evidence for roles; --null-model runs it on random models
   std::size_t most_heads = 0;   // largest number of heads; make() throws Error(limit) above it; 0: no limit
-  bool of_order = false;        // it depends on token order; --null-shuffle runs it on shuffled tokens
-  bool needs_frequencies = false;  // it needs StudyBlock::frequencies
+  bool of_order = false;        // depends on token order; --null-shuffle runs it on shuffled tokens
+  bool needs_frequencies = false;  // needs StudyBlock::frequencies
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
 

@@ -106,7 +106,7 @@ constexpr std::array kRows = {
             .source = "Clark et al. 2019, section 3.3"},
 };
 
-constexpr double kRounding = 1e-6;  // rounding of float32 weights; a smaller difference is no evidence
+constexpr double kRounding = 1e-6;  // rounding of float32 weights; ignores smaller differences
 
 const RoleRow& row_of(std::string_view role) {
   const auto* const row = std::ranges::find(kRows, role, &RoleRow::name);

@@ -20,8 +20,8 @@ struct CorpusSurvey {
   std::uint64_t pass_bytes = 0;    // of one worker, without weights, in the largest block
   std::uint64_t weight_bytes = 0;  // all layers of the pass, and the embedding rows that are used
   /// Distinct blocks for trials: the one with the most pairs, the one with the fewest pairs per token, one of
-  /// the probe, the one with the fewest tokens, and the first one. There is at least one. At most this many
-  /// blocks are in memory at a time.
+  /// the probe, the one with the fewest tokens, and the first one. There is at least one. At most these
+  /// five blocks are kept in memory.
   std::vector<std::shared_ptr<const CorpusBlock>> samples;
 };
 

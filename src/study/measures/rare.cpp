@@ -26,7 +26,7 @@ constexpr std::array kMetrics = {
 struct HeadRare {
   RatioSums weight;
   std::uint64_t peaks = 0;    // rows whose largest weight is on the rarest token
-  std::uint64_t without = 0;  // rows that see no rarest token, or nothing else
+  std::uint64_t without = 0;  // rows that cannot attend to the rarest token, or only to it
 
   void merge(const HeadRare& other) {
     weight.merge(other.weight);

@@ -54,7 +54,8 @@ struct SequenceRollout {
 
   void add(const PatternRow& row) {
     totals[row.query] += row.total;
-    // The columns of one key are adjacent. Adds up to four columns at once, since most sequences have few.
+    // The columns of one key are adjacent. Adds up to four columns at once, because most sequences have few
+    // columns.
     std::size_t c = 0;
     for (; c + 4 <= columns; c += 4) add_columns<4>(row, c);
     if (columns - c == 3) return add_columns<3>(row, c);

@@ -60,8 +60,8 @@ class GroupScores {
   std::map<std::size_t, std::vector<std::uint64_t>> groups_;
 };
 
-/// Bootstrap over groups (Efron 1979). Each of kDraws draws takes as many groups as there are, with
-/// replacement. The interval is the middle 95 % of the draws.
+/// Bootstrap over groups (Efron 1979). Draws the groups with replacement kDraws times, as many groups
+/// per draw as have sentences. The interval is the middle 95 % of the draws.
 class Bootstrap {
  public:
   /// `occupied` has the indices of the groups that have sentences.
@@ -81,7 +81,7 @@ class Bootstrap {
   static constexpr std::size_t kFewest = 5;
 
  private:
-  using Draws = OwnedMatrix<double>;  // [kGroups, kDraws]: how often each draw has each group
+  using Draws = OwnedMatrix<double>;  // [kGroups, kDraws]: number of times that a draw contains a group
   [[nodiscard]] static Draws draw(std::uint64_t seed, const std::set<std::size_t>& occupied, Half half);
   Draws all_, odd_;
 };
