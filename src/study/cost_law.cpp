@@ -7,9 +7,10 @@
 namespace attnctl {
 namespace {
 
-/// Products of the columns of the fit over all trials: tokens and pairs by the second.
+/// Sums over all trials for the normal equations of the fit. `tokens` and `pairs` are divided by the trial's
+/// seconds.
 struct Normal {
-  double tokens = 0, pairs = 0;  // summed: the right side
+  double tokens = 0, pairs = 0;  // right-hand side
   double tokens_tokens = 0, tokens_pairs = 0, pairs_pairs = 0;
 };
 
@@ -31,7 +32,7 @@ Normal normal_of(std::span<const BlockTrial> trials) {
 void set_terms(const Normal& sums, CostLaw& law) {
   const double scale = sums.tokens_tokens * sums.pairs_pairs;
   const double determinant = scale - sums.tokens_pairs * sums.tokens_pairs;
-  constexpr double smallest = 1e-9;  // below, lengths are the same in all trials
+  constexpr double smallest = 1e-9;  // below this, all trials have sequences of the same length
   if (determinant > smallest * scale) {
     law.token = (sums.tokens * sums.pairs_pairs - sums.pairs * sums.tokens_pairs) / determinant;
     law.pair = (sums.pairs * sums.tokens_tokens - sums.tokens * sums.tokens_pairs) / determinant;

@@ -5,35 +5,36 @@
 
 namespace attnctl {
 
-/// What the cost of a block depends on.
+/// The properties of a block that its cost depends on.
 struct BlockSize {
   std::uint64_t number = 0;
-  std::uint64_t sentences = 0;  // of the corpus
-  std::uint64_t tokens = 0;     // of all its sequences
-  std::uint64_t pairs = 0;      // the sum of tokens^2 over its sequences
-  bool probe = false;           // of the probe: no sentences
+  std::uint64_t sentences = 0;  // sentences of the corpus
+  std::uint64_t tokens = 0;     // tokens of all sequences
+  std::uint64_t pairs = 0;      // sum of tokens^2 over the sequences
+  bool probe = false;           // true for a block of the probe; it has no sentences
 };
 
-/// A block, or the first of its sequences, that was computed to see how long it takes one worker.
+/// A timed block (or its first sequences), with the seconds that one worker needed.
 struct BlockTrial {
   BlockSize size;
   double seconds = 0;
 };
 
-/// seconds = token * tokens + pair * pairs: products with weights, and what is done with patterns. Blocks of
-/// the probe have their own, as other measures see them.
+/// A linear cost model: seconds = token * tokens + pair * pairs.
+/// `token` covers the products with weights, `pair` the work on patterns. Probe blocks have their own rate
+/// (`probe_token`), because other measures process them.
 struct CostLaw {
   double token = 0;
   double pair = 0;
   double probe_token = 0;
-  double deviation = 0;  // the largest of |law / trial - 1| over the trials of the corpus
+  double deviation = 0;  // largest |law / trial - 1| over the trials of the corpus
 
   [[nodiscard]] double seconds(const BlockSize& size) const;
 };
 
-/// The least squares of law / trial - 1; a term that would be negative, or that the trials cannot tell from
-/// the other one, is left out. At least one trial of the corpus; without one of the probe that costs as
-/// much.
+/// Returns the least-squares fit of law / trial - 1. A term is left out if it would be negative, or if the
+/// trials cannot separate it from the other term. The trials must include a block of the corpus; throws
+/// std::logic_error if there is none. If there is no probe trial, probe_token equals token.
 [[nodiscard]] CostLaw fit_cost_law(std::span<const BlockTrial> trials);
 
 }  // namespace attnctl

@@ -138,7 +138,7 @@ std::vector<const MeasureRow*> parse_measures(std::string_view list) {
     }
     rows.push_back(row);
   }
-  std::ranges::sort(rows);  // of one array
+  std::ranges::sort(rows);  // the pointers point into one array
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
 }

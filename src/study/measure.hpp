@@ -23,30 +23,30 @@
 
 namespace attnctl {
 
-/// A head of a study, with all that results say of it: states are merged without the model.
+/// A head of a study, with everything that results print about it. States are merged without the model.
 struct StudyHead {
   HeadId id;
   std::string name;       // "0.1", "enc.0.1"
-  Cell component;         // "enc", or undefined
-  std::size_t layer = 0;  // in its component
+  Cell component;         // "enc", "dec", "cross", or undefined
+  std::size_t layer = 0;  // index in its component
   std::size_t kv_head = 0;
 };
 
-/// What a study is of, the same for all of its blocks and shards.
+/// The heads and settings of a study. They are the same for all of its blocks and shards.
 struct StudyShape {
-  std::vector<StudyHead> heads;  // ascending
-  std::uint64_t seed = 0;        // of measures that draw
-  bool fold_subtypes = false;    // of relations: nsubj:pass as nsubj
+  std::vector<StudyHead> heads;  // in ascending order
+  std::uint64_t seed = 0;        // seed of the measures that draw random numbers
+  bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
 
-  /// Columns component, layer, head, which every table of CSV begins with, and their cells.
+  /// Names and cells of the columns component, layer and head, which come first in every CSV table.
   [[nodiscard]] static std::vector<std::string> head_columns();
   [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const;
-  /// A value a head as a table of the page: a row a layer, a column a head.
+  /// Returns a text table of one value per head, with one row per layer and one column per head index.
   [[nodiscard]] TextTable grid(std::string title, const std::vector<Cell>& cells) const;
 };
 [[nodiscard]] StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed);
 
-/// One block and what measures need to know of it. Only self-attention: queries and keys are one sequence.
+/// One block, with the data that measures need. Self-attention only: queries and keys come from one sequence.
 class StudyBlock {
  public:
   StudyBlock(const Model& model, const Vocabulary& vocabulary, const CorpusBlock& corpus,
@@ -56,14 +56,15 @@ class StudyBlock {
   const Vocabulary& vocabulary;
   const CorpusBlock& corpus;
   const StudyShape& shape;
-  const TokenFrequencies* frequencies = nullptr;  // of the corpus, where a measure needs them
+  const TokenFrequencies* frequencies = nullptr;  // of the corpus; set if a measure needs them
 
   [[nodiscard]] const SequenceMarks& marks(std::size_t sequence) const { return marks_[sequence]; }
-  /// The keys that queries of a sequence may attend to in a layer that has selected heads.
+  /// Returns the keys that each query of the sequence may attend to in this layer. The layer must have a
+  /// selected head.
   [[nodiscard]] const VisibleKeys& visible(std::size_t sequence, std::size_t layer) const {
     return visible_[rule_of_layer_.at(layer)][sequence];
   }
-  /// A number for that: the same for all layers whose queries may attend to the same keys.
+  /// Returns the index of visible(sequence, layer). Layers with the same visible keys have the same index.
   [[nodiscard]] std::size_t place(std::size_t sequence, std::size_t layer) const {
     return rule_of_layer_.at(layer) * marks_.size() + sequence;
   }
@@ -77,41 +78,44 @@ class StudyBlock {
 /// Consecutive rows of one head's pattern of one sequence.
 struct StudyPanel {
   const AttentionPanel& panel;
-  std::size_t head = 0;              // in StudyShape::heads
-  std::span<const PatternRow> rows;  // of the panel, without fully masked ones and those that are not finite
+  std::size_t head = 0;              // index into StudyShape::heads
+  std::span<const PatternRow> rows;  // rows of the panel, except fully masked and non-finite ones
   const VisibleKeys& visible;
-  std::size_t place = 0;  // of `visible` among those of the block
-  bool complete = true;   // every row that may attend to a key is there
+  std::size_t place = 0;  // StudyBlock::place() of `visible`
+  bool complete = true;   // true if `rows` has every row that may attend to a key
 };
 
-/// What a study keeps of its heads: a small state that merges. An instance sees one block at most; the state
-/// of a study is an instance that others are merged into, in any order with the same bytes. So: counts are
-/// integers, sums are BlockSum or ExactSum, and nothing depends on which block came first.
+/// Base class of the measures. A measure keeps a small state that can be merged.
+/// One instance processes at most one block. The state of a study is an instance into which others are
+/// merged. The order of merging must not change a byte: counts are integers, sums are BlockSum or ExactSum,
+/// and nothing depends on which block came first.
 class Measure {
  public:
   virtual ~Measure() = default;
   [[nodiscard]] virtual Needs needs() const { return {}; }
 
-  /// Before begin(), and while nothing else is done to it: what the study has so far, for what a block then
-  /// need not keep. What is merged must not depend on it.
+  /// Shows the measure the state of the study so far, so that it can skip data that the study no longer
+  /// needs. The caller calls this before begin(), while no other thread changes `so_far`. The merged result
+  /// must not depend on it.
   virtual void look_at(const Measure& /*so_far*/) {}
-  /// The block, before its pass. From one thread, as all that follows.
+  /// Starts a block, before its forward pass. All calls for one block come from one thread.
   virtual void begin(const StudyBlock& block) = 0;
-  /// Panels of one head come in order (by sequence, then rows), heads layer by layer in any order.
+  /// Processes a panel. The panels of one head come in order of sequence, then rows; layers come in order,
+  /// the heads of a layer in any order.
   virtual void panel(const StudyPanel& panel) = 0;
-  /// All panels have come.
+  /// Ends the block, after its last panel.
   virtual void end() {}
 
-  /// `other` is of the same kind and of the same study.
+  /// Adds the state of `other`, which must be the same measure of the same study.
   virtual void merge(const Measure& other) = 0;
   virtual void save(StateWriter& out) const = 0;
-  /// Throws Error(bad_input) where the bytes are not of such a state.
+  /// Reads a state. Throws Error(bad_input) if the bytes are not a valid state of this measure.
   virtual void load(StateReader& in) = 0;
 
-  /// The same measure of the same heads where tokens were in random order (--null-shuffle), for finish() to
-  /// compare with; outlives this. Null: none was asked for.
+  /// Sets the state of the same measure on shuffled tokens (--null-shuffle), which finish() uses as a null.
+  /// `shuffled` must outlive this measure; it is null if there are no shuffles.
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
-  /// Adds what it gives; everything is said of StudyShape::heads.
+  /// Adds the results, which cover all heads of StudyShape::heads.
   virtual void finish(StudyResults& results) const = 0;
 
  protected:
@@ -121,29 +125,30 @@ class Measure {
   const Measure* shuffled_twin_ = nullptr;
 };
 
-/// A row of the catalogue: `--measures` names it.
+/// A row of the catalogue of measures. `--measures` selects rows by name.
 struct MeasureRow {
   std::string_view name;
   std::string_view description;
-  std::uint64_t version;  // of its state: a new one where that changes
+  std::uint64_t version;  // version of the state; increase it when the state changes
   std::unique_ptr<Measure> (*make)(const StudyShape& shape);
-  std::span<const Metric> (*metrics)();  // what its numbers mean
-  bool of_probe = false;                 // it sees the blocks of the probe alone, others those of the corpus
-  bool gives_evidence = false;           // of roles: it is wanted of random models too (--null-model)
-  std::size_t most_heads = 0;            // that it takes, else make() throws Error(limit); 0: any number
-  bool of_order = false;           // it finds tokens where they stand: --null-shuffle shows it others there
-  bool needs_frequencies = false;  // StudyBlock::frequencies
+  std::span<const Metric> (*metrics)();  // definitions of its numbers
+  bool of_probe = false;        // true: processes only probe blocks; false: only blocks of the corpus
+  bool gives_evidence = false;  // gives evidence for roles; --null-model runs it on random models
+  std::size_t most_heads = 0;   // largest number of heads; make() throws Error(limit) above it; 0: no limit
+  bool of_order = false;        // depends on token order; --null-shuffle runs it on shuffled tokens
+  bool needs_frequencies = false;  // needs StudyBlock::frequencies
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
 
-/// "metrics,distance" as rows, in the order of the catalogue; empty: all. Throws Error(usage).
+/// Parses a list such as "metrics,distance". Returns rows in the order of the catalogue; all rows if the list
+/// is empty. Throws Error(usage) for an unknown name.
 [[nodiscard]] std::vector<const MeasureRow*> parse_measures(std::string_view list);
 
-/// Those of `rows` that take so many heads; each of the others is a warning.
+/// Returns the rows whose limit allows `heads` heads. Adds a warning for each of the other rows.
 [[nodiscard]] std::vector<const MeasureRow*> within_limit(const std::vector<const MeasureRow*>& rows,
                                                           std::size_t heads, Warnings& warnings);
 
-/// A measure whose state is one `State` a head: State has merge(const State&), save(StateWriter&) const and
+/// A measure whose state is one `State` per head. State has merge(const State&), save(StateWriter&) const and
 /// load(StateReader&).
 template <typename State>
 class PerHead : public Measure {

@@ -12,11 +12,11 @@
 
 namespace attnctl {
 
-/// Bytes that a node needs.
+/// Memory that one node needs, in bytes.
 struct NodeMemory {
   std::uint64_t process = 0;  // program, libraries, tokenizer
-  std::uint64_t weights = 0;  // and the pages of their files that were read
-  std::uint64_t worker = 0;   // a block and what is kept of it
+  std::uint64_t weights = 0;  // including the resident pages of the weight files
+  std::uint64_t worker = 0;   // per worker: a block and its measures
   std::size_t workers = 0;
 
   [[nodiscard]] std::uint64_t node() const { return process + weights + workers * worker; }
@@ -29,7 +29,7 @@ struct StudyPlan {
   Record settings;
   CorpusSurvey survey;
   std::vector<BlockTrial> trials;
-  std::size_t trial_workers = 0;  // that computed at once
+  std::size_t trial_workers = 0;  // number of workers that ran the trials
   StudyCost cost;
   NodeMemory memory;
   std::size_t nodes = 1;
@@ -39,7 +39,7 @@ struct StudyPlan {
   std::vector<NodesPlan> choices;
 };
 
-/// Returns the plan as tables, a document and text. Seconds have four digits; the rest is noise.
+/// Returns the plan as tables, a document and text. Seconds are rounded to four significant digits.
 [[nodiscard]] Results plan_results(const StudyPlan& plan);
 
 }  // namespace attnctl

@@ -11,7 +11,7 @@
 namespace attnctl {
 namespace {
 
-/// Ids that a sequence may have: of tokens that are not special.
+/// Returns the ids that a probe sequence may contain: those of tokens that are not special.
 std::vector<std::int64_t> ordinary_ids(const ProbeRoom& room, const Vocabulary& vocabulary) {
   std::vector<std::int64_t> ids;
   const std::set<std::int64_t> begins(room.prefix.begin(), room.prefix.end());
@@ -22,7 +22,7 @@ std::vector<std::int64_t> ordinary_ids(const ProbeRoom& room, const Vocabulary& 
   return ids;
 }
 
-/// Distinct ones of `ids`, of which there are at least twice as many.
+/// Draws `count` distinct ids. `ids` must have at least 2 * count elements.
 std::vector<std::int64_t> draw(std::span<const std::int64_t> ids, std::size_t count, Random& random) {
   std::vector<std::int64_t> drawn;
   std::set<std::int64_t> seen;

@@ -9,15 +9,17 @@
 
 namespace attnctl {
 
-/// The standard probe for induction: random tokens said twice (Olsson et al. 2022), and its control.
+/// Settings of the standard induction probe: a random sequence, repeated once (Olsson et al. 2022), and its
+/// control.
 struct ProbePlan {
-  std::size_t sequences = 0;  // repeated ones, and as many controls; 0: no probe
-  std::size_t length = 32;    // tokens of one copy, fewer where the model or its vocabulary has no room
+  std::size_t sequences = 0;  // number of repeated sequences, each with one control; 0: no probe
+  std::size_t length = 32;    // tokens of one copy; fewer if the model or its vocabulary is too small
   std::uint64_t seed = 0;
 };
 
-/// Where the copies stand in a sequence of the probe: tokens [first, first + length) and, to its end, the
-/// same again; in a control other tokens come first, and the second half is that of its repeated twin.
+/// Positions of the copies in a probe sequence. The first copy is tokens [first, first + length); the second
+/// copy follows it and ends the sequence. In a control, the first copy has other tokens, and the second copy
+/// equals that of its repeated sequence.
 struct ProbeMarks {
   std::size_t first = 0;
   std::size_t length = 0;
@@ -29,16 +31,16 @@ struct ProbeSequence {
   ProbeMarks marks;
 };
 
-/// What sequences are made of.
+/// Limits of the model for probe sequences.
 struct ProbeRoom {
-  std::vector<std::int64_t> prefix;  // begins every sequence: BOS or [CLS]
-  std::size_t ids = 0;               // of the model, from 0
-  std::size_t positions = 0;         // tokens of a sequence, at most
+  std::vector<std::int64_t> prefix;  // first tokens of every sequence, for example BOS or [CLS]
+  std::size_t ids = 0;               // size of the model's vocabulary
+  std::size_t positions = 0;         // largest number of tokens of a sequence
 };
 
-/// The sequences of a plan, each repeated one before its control: the same for the same arguments, whatever
-/// else is computed. Tokens of a sequence are distinct and not special. None where two copies of at least
-/// four tokens find no room, or there are not twice as many tokens to choose from as a pair needs.
+/// Returns the sequences of a plan: each repeated sequence, followed by its control. The result depends only
+/// on the arguments. The tokens of a copy are distinct and not special. Returns no sequences if two copies of
+/// four tokens do not fit, or if the vocabulary has too few ordinary tokens.
 [[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeRoom& room,
                                                          const Vocabulary& vocabulary);
 

@@ -10,21 +10,21 @@
 
 namespace attnctl {
 
-/// What a measure found that speaks for a role of a head, or against it: the rules of roles.hpp decide. Any
-/// measure may give some; a role that no measure gives evidence for is not told.
+/// Evidence for or against a role of a head. Any measure may give evidence; the rules of roles.hpp decide. A
+/// role without evidence is not reported.
 struct RoleEvidence {
-  std::size_t head = 0;         // in StudyShape::heads
+  std::size_t head = 0;         // index into StudyShape::heads
   std::string_view role;        // RoleRow::name
   std::string detail;           // "-1", "[SEP]", "nsubj to_head"; may be empty
-  std::optional<double> score;  // evidence without one is none
-  std::optional<double> null;   // what the score is where nothing was learned
+  std::optional<double> score;  // nullopt: there is no evidence
+  std::optional<double> null;   // expected score of a head that learned nothing
   std::optional<ConfidenceInterval> interval;
-  std::uint64_t count = 0;  // rows, or pairs of words
-  /// What the best head of random models of the same shape would score here: this null, and by how much that
-  /// head's score is above its own. nullopt: none was asked for.
+  std::uint64_t count = 0;  // number of rows, or of pairs of words
+  /// Score of the best head of random models with the same shape: the null of this evidence plus the largest
+  /// difference between score and null over the heads of those models. nullopt if there are no random models.
   std::optional<double> random = {};
-  /// What the same head scores where the tokens of every sentence are in random order, and the places that
-  /// are looked for stay. nullopt: that was not asked for, or is no null of this role.
+  /// Score of the same head on sentences whose tokens are in random order; the positions that are scored stay
+  /// the same. nullopt if there are no shuffles, or if shuffling gives no null for this role.
   std::optional<double> shuffled = {};
 };
 

@@ -106,7 +106,7 @@ constexpr std::array kRows = {
             .source = "Clark et al. 2019, section 3.3"},
 };
 
-constexpr double kRounding = 1e-6;  // of float32 weights: no evidence that something is above its null
+constexpr double kRounding = 1e-6;  // rounding of float32 weights; ignores smaller differences
 
 const RoleRow& row_of(std::string_view role) {
   const auto* const row = std::ranges::find(kRows, role, &RoleRow::name);
@@ -141,7 +141,7 @@ bool meets(const RoleRow& row, const RoleEvidence& evidence) {
 }
 
 void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random) {
-  std::map<std::string_view, double> most;  // above the null
+  std::map<std::string_view, double> most;  // largest score minus null, by role
   for (const RoleEvidence& each : of_random) {
     if (!each.score || !each.null) continue;
     const double above = *each.score - *each.null;

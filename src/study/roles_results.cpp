@@ -9,11 +9,11 @@
 #include "base/undefined.hpp"
 #include "study/roles.hpp"
 
-// What results say of roles.
+// Output of the roles: document, CSV, grid and text.
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kShown = 5;  // heads of a role on the page
+constexpr std::size_t kShown = 5;  // number of heads shown per role
 
 Cell text_or_nothing(std::string_view text) {
   return text.empty() ? Cell() : Cell(std::string(text));
@@ -24,7 +24,7 @@ Value interval_value(const std::optional<ConfidenceInterval>& interval) {
   return List{Value(real_cell(interval->low)), Value(real_cell(interval->high))};
 }
 
-/// What was asked of a role; beside shuffled tokens and random models more than without.
+/// Returns the rule that the evidence met, including the conditions for shuffled tokens and random models.
 std::string rule_of(const Role& role) {
   std::string rule = attnctl::rule_of(*role.row);
   if (role.row->above_null && role.evidence.shuffled) rule += "; interval above shuffled";
@@ -32,7 +32,7 @@ std::string rule_of(const Role& role) {
   return rule;
 }
 
-/// The roles of each head; empty for a head without any.
+/// Returns the roles of each head, [heads]; empty for a head without roles.
 std::vector<std::vector<const Role*>> by_head(const std::vector<Role>& roles, std::size_t heads) {
   std::vector<std::vector<const Role*>> sorted(heads);
   for (const Role& role : roles) sorted.at(role.evidence.head).push_back(&role);
@@ -72,7 +72,7 @@ Section roles_section(const std::vector<Role>& roles, const StudyShape& shape,
   return {"roles", "role", std::move(items)};
 }
 
-/// Cells of one role behind its name.
+/// Returns the cells of a role, without its name.
 std::vector<Cell> evidence_cells(const Role& role) {
   const RoleEvidence& evidence = role.evidence;
   const auto& interval = evidence.interval;
@@ -109,7 +109,7 @@ Table roles_table(const std::vector<Role>& roles, const StudyShape& shape, const
   return make_table("roles", std::move(columns), std::move(rows));
 }
 
-/// The heads with the largest scores, role by role.
+/// Returns the heads with the largest scores of each role.
 Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
   std::vector<std::vector<Cell>> rows;
   for (const RoleRow& row : role_rows()) {
@@ -135,7 +135,7 @@ Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
       std::move(rows));
 }
 
-/// "none of induction, sink": the roles that there was evidence for or against.
+/// Returns the roles that have evidence, as text: "none of induction, sink".
 std::string none_of(const std::vector<RoleEvidence>& evidence) {
   std::string text;
   for (const RoleRow& row : role_rows()) {
@@ -145,7 +145,7 @@ std::string none_of(const std::vector<RoleEvidence>& evidence) {
   return text;
 }
 
-/// The letters of a head's roles, each once.
+/// Returns the letters of a head's roles, without repetitions.
 std::string letters_of(const std::vector<const Role*>& roles) {
   std::string letters;
   for (const Role* const role : roles) {
@@ -154,7 +154,8 @@ std::string letters_of(const std::vector<const Role*>& roles) {
   return letters.empty() ? "." : letters;
 }
 
-/// Layers by heads: the letters of each head's roles, the score of the first of them.
+/// Returns a heatmap [layers, heads] of the score of each head's first role. `texts` gets the letters of the
+/// roles.
 Heatmap make_grid(const std::vector<Role>& roles, const StudyShape& shape, std::vector<std::string>& texts) {
   Heatmap grid{.title = "Roles of heads",
                .x_axis = "head",
@@ -183,7 +184,7 @@ Heatmap make_grid(const std::vector<Role>& roles, const StudyShape& shape, std::
   return grid;
 }
 
-/// "I induction, P positional", of the roles that heads have.
+/// Returns the legend of the roles that occur: "I induction, P positional".
 std::string legend_of(const std::vector<Role>& roles) {
   std::string text;
   for (const RoleRow& row : role_rows()) {

@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Hands the pass of one block to the measures of a study, rows of patterns computed once for all of them.
+/// Passes the patterns of one block to the measures of a study. The rows are computed once for all measures.
 class StudyPass final : public Observer {
  public:
   StudyPass(const StudyBlock& block, std::vector<Measure*> measures)
@@ -62,7 +62,7 @@ class StudyPass final : public Observer {
   std::vector<PatternRow> rows_;
 };
 
-/// Those of a study that blocks of this kind are for.
+/// Returns the measures that process blocks of this kind (corpus or probe).
 std::vector<Measure*> measures_for(const CorpusBlock& block, const std::vector<const MeasureRow*>& rows,
                                    const std::vector<std::unique_ptr<Measure>>& measures) {
   std::vector<Measure*> wanted;
@@ -72,7 +72,7 @@ std::vector<Measure*> measures_for(const CorpusBlock& block, const std::vector<c
   return wanted;
 }
 
-/// The pass of a block over a model, and whom its patterns are shown to.
+/// Runs the forward pass of one block and gives its patterns to measures.
 class BlockPass {
  public:
   BlockPass(const StudyRun& run, const StudyShape& shape, const CorpusBlock& corpus)
@@ -81,7 +81,7 @@ class BlockPass {
   void show(const Model& model, const std::vector<Measure*>& measures, Warnings& warnings) const {
     show(model, corpus_.batch, measures, warnings);
   }
-  /// `batch` stands in the place of the block's own: measures look where they look there.
+  /// Runs `batch` instead of the batch of the block. The measures score the positions that the block defines.
   void show(const Model& model, const Batch& batch, const std::vector<Measure*>& measures,
             Warnings& warnings) const {
     if (batch.sequences.empty() || measures.empty()) return;
@@ -101,7 +101,8 @@ class BlockPass {
   const CorpusBlock& corpus_;
 };
 
-/// What measures find where the block has them look, the tokens being others: of all repetitions together.
+/// Runs the order-dependent measures on shuffled tokens of the block. Returns their states, merged over all
+/// repetitions.
 std::vector<std::unique_ptr<Measure>> compute_shuffled(const StudyRun& run, const CorpusBlock& corpus,
                                                        const StudyState& state) {
   const StudyHeader& header = state.header();
@@ -109,7 +110,7 @@ std::vector<std::unique_ptr<Measure>> compute_shuffled(const StudyRun& run, cons
   if (all.empty() || !corpus.probes.empty()) return all;
   const BlockPass pass(run, header.shape, corpus);
   for (std::size_t i = 0; i < header.null_shuffles; ++i) {
-    Warnings ignored;  // of text that nobody wrote
+    Warnings ignored;  // shuffled text is expected to be unusual
     const auto once = state.make_shuffled_measures();
     pass.show(run.model, shuffled_tokens(corpus, header.shape.seed, i),
               measures_for(corpus, header.shuffled_measures(), once), ignored);
@@ -118,7 +119,7 @@ std::vector<std::unique_ptr<Measure>> compute_shuffled(const StudyRun& run, cons
   return all;
 }
 
-/// What workers share: the corpus is read by whoever is free, and so is the state added to.
+/// State that all workers share. One worker at a time reads the corpus or changes the study state.
 class Runner {
  public:
   Runner(const StudyRun& run, StudyState& state)
@@ -127,7 +128,7 @@ class Runner {
         blocks_(run.corpus, run.model, run.vocabulary, run.encoder),
         next_checkpoint_(Clock::now() + between()) {}
 
-  /// Blocks until there is none. When one worker fails the others take no more.
+  /// Computes blocks until there are none left. If a worker throws, the others take no more blocks.
   void work() {
     try {
       while (const auto block = take()) compute(*block);
@@ -153,7 +154,7 @@ class Runner {
         std::chrono::duration<double>(run_.checkpoint.seconds));
   }
 
-  /// The next block that is this shard's and not done yet.
+  /// Returns the next block of this shard that is not done yet.
   std::optional<CorpusBlock> take() {
     const std::lock_guard lock(reading_);
     while (!ended_) {
@@ -170,7 +171,7 @@ class Runner {
     }
     return std::nullopt;
   }
-  /// Behind an error there is nothing: who comes next must not read on in what is left.
+  /// Reads the next block. After an error, `ended_` stops the other workers from reading on.
   std::optional<CorpusBlock> read() {
     try {
       return blocks_.next();
@@ -194,12 +195,12 @@ class Runner {
 
   const StudyRun& run_;
   StudyState& state_;
-  std::mutex reading_;  // of what follows
+  std::mutex reading_;  // guards the members up to ended_
   CorpusBlocks blocks_;
-  std::uint64_t read_ = 0;  // blocks
+  std::uint64_t read_ = 0;  // number of blocks read
   std::uint64_t position_ = 0;
   bool ended_ = false;
-  std::mutex adding_;  // of the state and what follows
+  std::mutex adding_;  // guards the state and next_checkpoint_
   Clock::time_point next_checkpoint_;
 };
 
@@ -240,7 +241,7 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
   const auto shuffled = compute_shuffled(run, corpus, state);
   std::vector<std::vector<std::unique_ptr<Measure>>> nulls;
   for (const Model& model : run.null_models) {
-    Warnings ignored;  // of random numbers
+    Warnings ignored;  // warnings about random weights
     nulls.push_back(state.make_null_measures());
     pass.show(model, measures_for(corpus, header.null_measures(), nulls.back()), ignored);
   }

@@ -15,7 +15,7 @@
 
 namespace attnctl {
 
-/// Blocks whose number leaves this remainder.
+/// A shard: the blocks whose number modulo `count` is `index`.
 struct Shard {
   std::uint64_t index = 0;  // from 0
   std::uint64_t count = 1;
@@ -23,42 +23,43 @@ struct Shard {
   [[nodiscard]] bool has(std::uint64_t block) const { return block % count == index; }
 };
 
-/// Where the state goes while a study runs.
+/// Settings for writing the state while a study runs.
 struct CheckpointPlan {
   std::optional<std::filesystem::path> path;
-  double seconds = 60;  // between two; 0: after every block
+  double seconds = 60;  // seconds between two checkpoints; 0: after every block
 };
 
-/// What a study runs on. Everything is borrowed.
+/// The inputs of a study. All members are borrowed.
 struct StudyRun {
   const Model& model;
   const Vocabulary& vocabulary;
   TextEncoder& encoder;
-  const Selection& selection;  // of StudyShape::heads
+  const Selection& selection;  // heads of StudyShape::heads
   const CorpusOptions& corpus;
   Shard shard;
   CheckpointPlan checkpoint;
-  std::string kernel;  // of BLAS
+  std::string kernel;  // name of the BLAS kernel
   Pool& pool;
   Progress& progress;
-  std::span<const Model> null_models = {};        // as many as StudyHeader says, of the same shape
-  const TokenFrequencies* frequencies = nullptr;  // of the corpus, where a measure needs them
+  std::span<const Model> null_models = {};        // StudyHeader::null_models models of the same shape
+  const TokenFrequencies* frequencies = nullptr;  // of the corpus; set if a measure needs them
 };
 
-/// Runs all blocks of the shard that the state does not have. Each is computed whole by one worker of the
-/// pool, single-threaded, so that neither their number nor their order changes a bit; memory does not grow
-/// with the corpus. On an interrupt the checkpoint is written before Error(interrupted) goes on.
+/// Runs all blocks of the shard that the state does not have.
+/// Each block is computed by one worker of the pool, single-threaded, so the number of workers and the order
+/// of blocks do not change a bit of the result. Memory does not grow with the corpus. On an interrupt, writes
+/// the checkpoint, then rethrows Error(interrupted).
 void run_study(const StudyRun& run, StudyState& state);
 
-/// What run_study does with each block: computes it and adds it to the state, which is changed under
-/// `adding`. The weights have been loaded.
+/// Computes one block and adds it to the state; changes the state only while it holds `adding`. Call
+/// load_weights() first.
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding);
-/// Converts all weights that passes need, which is for one thread: of all models of a run, or of one.
+/// Converts all weights that the passes need: of all models of a run, or of one model. Call this from one
+/// thread.
 void load_weights(const StudyRun& run);
 void load_weights(const Model& model, const Selection& selection);
 
-/// How often each token comes in a corpus, of all of its blocks: a pass that reads and does not compute.
-/// Everything is borrowed. Throws Error as CorpusBlocks.
+/// The inputs of count_tokens(). All members are borrowed.
 struct CountRun {
   const Model& model;
   const Vocabulary& vocabulary;
@@ -66,13 +67,16 @@ struct CountRun {
   const CorpusOptions& corpus;
   Progress& progress;
 };
+/// Counts the occurrences of each token in all blocks of a corpus. Runs no forward pass. Throws the errors of
+/// CorpusBlocks.
 [[nodiscard]] TokenFrequencies count_tokens(const CountRun& run);
 
-/// A hash of what the model computes with: name, type, shape and bytes of every tensor that is bound, by
-/// name, whatever the files are. Others (poolers, buffers, copies) are left out.
+/// Returns a hash of the parameters that the model uses: name, type, shape and bytes of each tensor, in order
+/// of name. The result does not depend on how the tensors are divided into files. Tensors that the model does
+/// not use (poolers, buffers, copies) are left out.
 [[nodiscard]] std::uint64_t weights_hash(const Model& model, Pool& pool);
 
-/// A hash of a file's bytes.
+/// Returns a hash of the bytes of a file.
 [[nodiscard]] std::uint64_t file_hash(const std::filesystem::path& path, Pool& pool);
 
 }  // namespace attnctl

@@ -5,7 +5,8 @@
 namespace attnctl {
 namespace {
 
-/// By the tokens of the corpus.
+/// Returns the time in seconds at which the reading of each block ends, [blocks]. The time `read` is divided
+/// in proportion to tokens.
 std::vector<double> reading(std::span<const BlockSize> blocks, double read) {
   std::vector<double> until;
   double tokens = 0;
@@ -17,7 +18,8 @@ std::vector<double> reading(std::span<const BlockSize> blocks, double read) {
   return until;
 }
 
-/// When each is free: who is first takes the next block.
+/// The time at which each worker is free. The first free worker takes the next block; one worker reads at a
+/// time.
 class Workers {
  public:
   explicit Workers(std::size_t count) : free_at_(count, 0.0) {}
@@ -78,7 +80,7 @@ NodesPlan ShardPlanner::nodes(std::size_t nodes) const {
     plan.cpu_seconds += shard.cpu_seconds;
     sum += shard.seconds;
   }
-  // The slowest over the mean, less 1, as the time that the others wait: never below 0 by rounding.
+  // Computes max / mean - 1 as total waiting time / total time, which rounding cannot make negative.
   double waiting = 0;
   for (const ShardPlan& shard : plans) waiting += plan.seconds - shard.seconds;
   plan.imbalance = waiting / sum;
@@ -89,7 +91,7 @@ NodesPlan ShardPlanner::nodes(std::size_t nodes) const {
 
 std::size_t ShardPlanner::suggested_nodes() const {
   constexpr std::size_t all_up_to = 64;
-  constexpr std::size_t further = 10;  // a tenth
+  constexpr std::size_t further = 10;  // increase the number of nodes by 10 %
   std::size_t best = 1;
   const auto offer = [&](std::size_t n) {
     if (nodes(n).efficiency >= least_efficiency) best = n;

@@ -8,13 +8,13 @@
 
 namespace attnctl {
 
-/// How much of their weight rows put on some keys, beside what even weights would: sums over rows that have
-/// such a key.
+/// The share of attention weight on target keys, with the share under uniform attention. The sums cover the
+/// rows that have a target.
 struct TargetShare {
-  std::uint64_t rows = 0;     // with a target
-  std::uint64_t without = 0;  // rows left out, that have none
-  BlockSum weight;            // on targets
-  BlockSum total;             // of all weights of those rows: 1 each, less where a head has a sink
+  std::uint64_t rows = 0;     // rows with a target
+  std::uint64_t without = 0;  // rows left out because they have no target
+  BlockSum weight;            // weight on targets
+  BlockSum total;             // all weights of those rows: 1 per row, or less if the head has a sink
   BlockSum uniform;           // targets / visible keys
 
   void merge(const TargetShare& other);
@@ -22,7 +22,7 @@ struct TargetShare {
   void load(StateReader& in);
 
   [[nodiscard]] std::optional<double> value() const;  // weight / total
-  [[nodiscard]] Cell share() const;                   // the same
+  [[nodiscard]] Cell share() const;                   // value() as a cell
   [[nodiscard]] Cell uniform_share() const;           // uniform / rows
 };
 

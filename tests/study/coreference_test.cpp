@@ -22,7 +22,8 @@ RunResult study(const std::string& file, const std::vector<std::string>& more = 
   return run_attnctl(words);
 }
 
-/// A sentence in two formats. "Ann" and "dog" are words of their own though no space parts them from "'s" and
+/// The same sentence in CoNLL-U and JSON. "Ann" and "dog" are separate words, although no space separates
+/// them from "'s" and ".".
 /// ".".
 const char* const kConllu =
     "1\tAnn\t_\tPROPN\t_\t_\t3\tnmod\t_\tEntity=(e2(e1)|SpaceAfter=No\n"
@@ -51,7 +52,8 @@ TEST_CASE("mentions of JSON give what the same ones of CoNLL-U do, beside baseli
   CHECK(of_conllu["summary"]["coreference"] ==
         json::parse(R"({"mentions": 5, "anaphoric": 2, "left_out": 0})"));
   CHECK(of_json["summary"]["coreference"] == of_conllu["summary"]["coreference"]);
-  // "her" chooses of Ann and dog, of which dog is nearer; the last Ann of Ann, dog, her, dog.
+  // "her" has the candidates Ann and dog; dog is nearer. The last Ann has the candidates Ann, dog, her and
+  // dog.
   for (const json& row : of_conllu["coreference"]) {
     const std::string type = row["mention_type"];
     CAPTURE(type);

@@ -13,13 +13,13 @@
 namespace attnctl {
 namespace {
 
-/// Whether a block knows what was drawn before it, and how many rows were kept for it.
+/// Whether a block knows the rows drawn so far, and the number of rows that all blocks kept.
 struct Looks {
   bool ahead = false;
   std::size_t kept = 0;
 };
 
-/// What a study that saw these blocks, of 50 rows each, has drawn.
+/// Returns the sample of a study with these blocks, 50 rows per block.
 DrawnRows drawn_from(const std::vector<std::uint64_t>& blocks, std::size_t most, Looks* looks = nullptr) {
   DrawnRows all;
   all.set_most(most);
@@ -77,13 +77,13 @@ TEST_CASE("each row is drawn about as often as any other") {
   std::vector<std::uint64_t> blocks;
   for (std::uint64_t block = 0; block < 400; ++block) blocks.push_back(block);
   std::vector<std::size_t> of_place(50), of_part(4);
-  const DrawnRows drawn = drawn_from(blocks, 4000);  // of 20000: 80 a place, 1000 a part
+  const DrawnRows drawn = drawn_from(blocks, 4000);  // of 20000 rows: 80 per row index, 1000 per part
   for (const auto& [key, row] : drawn.rows()) {
     ++of_place[key.row];
     ++of_part[key.block / 100];
   }
   for (const std::size_t count : of_place) {
-    CHECK(count > 40);  // 5 standard deviations
+    CHECK(count > 40);  // within 5 standard deviations
     CHECK(count < 120);
   }
   for (const std::size_t count : of_part) {

@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-/// The first place where `found` is not what is wanted: whole numbers, texts and lengths exactly, reals to
-/// the tolerance. Fields that are not wanted are not looked at.
+/// Returns a description of the first difference, or "" if there is none. Integers, strings and lengths must
+/// be equal; floats must agree within the tolerance. Ignores members of `found` that `wanted` does not have.
 std::string difference(const json& wanted, const json& found, const std::string& at, double tolerance) {
   const auto differ = [&] { return at + ": got " + found.dump() + ", need " + wanted.dump(); };
   if (wanted.is_object()) {
@@ -44,7 +44,7 @@ std::string difference(const json& wanted, const json& found, const std::string&
 
 const std::string kFolder = ATTNCTL_SOURCE_DIR "/tests/golden/study/";
 
-/// A study of a bundled model, and the golden that it is held against.
+/// The results of a study of a bundled model, with the golden results.
 struct Held {
   json found, wanted;
 };
@@ -64,7 +64,7 @@ TEST_CASE("a study of 200 sentences gives what NumPy finds by the definitions") 
     const auto [found, wanted] = held(name, "", {"--batch-tokens", "300"});
     CHECK(wanted.size() == 7);
     for (const auto& [section, items] : wanted.items()) {
-      // Extremes are of single rows, with all that a float32 pass errs in one.
+      // Extremes come from single rows, so they have the full rounding error of a float32 pass.
       const double tolerance = section == "distributions" ? 1e-5 : 1e-6;
       CHECK(difference(items, found.at(section), section, tolerance) == "");
     }
@@ -113,7 +113,7 @@ TEST_CASE("the rarest tokens, and what shuffled ones give, are what NumPy finds 
     auto [found, wanted] =
         held(name, "rare-", {"--measures", "rare,repeats", "--null-shuffle", "2", "--batch-tokens", "500"});
     CHECK(wanted.size() == 2);
-    // Ends of intervals are to the four decimals of Student's t.
+    // The ends of intervals use Student's t with four decimals.
     CHECK(difference(wanted["rare"], found["rare"], "rare", 1e-5) == "");
     for (json& row : wanted["rare"]) {
       row.erase("low");
@@ -129,7 +129,7 @@ TEST_CASE("the probe and the roles over 200 sentences are what NumPy finds by th
     CAPTURE(name);
     auto [found, wanted] = held(name, "roles-", {"--measures", "probe,roles", "--batch-tokens", "500"});
     for (const char* const section : {"probe", "roles"}) {
-      // Ends of intervals are to the four decimals of Student's t.
+      // The ends of intervals use Student's t with four decimals.
       CHECK(difference(wanted.at(section), found.at(section), section, 1e-5) == "");
       for (json& row : wanted.at(section)) {
         for (const char* const end : {"low", "high", "interval"}) row.erase(end);

@@ -29,7 +29,7 @@ std::set<std::size_t> all_groups() {
   return groups;
 }
 
-/// `asked` questions in every group, answers right with the given probabilities.
+/// Returns scores with `asked` questions in every group. Each answer is right with the given probability.
 GroupScores drawn(std::uint64_t asked, const std::vector<double>& shares, std::uint64_t seed) {
   GroupScores scores(shares.size());
   Random random(seed);
@@ -55,7 +55,7 @@ TEST_CASE("groups keep to the half of their block, and fill it evenly") {
     }
   }
   const auto [least, most] = std::ranges::minmax(sizes);
-  CHECK(least > 300);  // 500 each; a standard deviation is 63
+  CHECK(least > 300);  // expected: 500; standard deviation: 63
   CHECK(most < 750);
 }
 
@@ -71,7 +71,7 @@ TEST_CASE(
     covered += interval->low <= 0.3 && 0.3 <= interval->high ? 1 : 0;
     width += (interval->high - interval->low) / 200;
   }
-  CHECK(covered >= 180);  // of 190 expected
+  CHECK(covered >= 180);  // expected: 190
   CHECK(covered <= 198);
   CHECK(width == doctest::Approx(2 * 1.96 * std::sqrt(0.3 * 0.7 / (50.0 * kGroups))).epsilon(0.05));
 }
@@ -145,7 +145,8 @@ TEST_CASE("scores merge in any order to the same bytes, and damaged ones are ref
   CHECK_THROWS_WITH_AS(read.load(in), doctest::Contains("groups of sentences"), Error);
 }
 
-/// Kruskal 1956: the heaviest edges that close no circle.
+/// Returns the weight of the maximum spanning tree (Kruskal 1956): the heaviest edges that do not form a
+/// cycle.
 double kruskal(const std::vector<double>& weights, std::size_t n) {
   std::vector<std::tuple<double, std::size_t, std::size_t>> edges;
   for (std::size_t a = 0; a < n; ++a) {

@@ -71,7 +71,7 @@ TEST_CASE("bins hold what lies between their edges") {
     for (const double value : values) {
       moments.add(value);
       for (std::size_t bin = 0; bin < naive.size(); ++bin) {
-        // Of octaves the negative bins end, and the others begin, with their edge.
+        // Octaves: a negative bin includes its upper edge; the other bins include their lower edge.
         const bool negative = each.bins.edge(bin) < 0 && each.bins.kind == Bins::Kind::octaves;
         const bool zero = negative && each.bins.edge(bin + 1) > 0;
         const bool above = negative && !zero ? value > each.bins.edge(bin) : value >= each.bins.edge(bin);
@@ -161,7 +161,7 @@ TEST_CASE("values go through a state as they were") {
   CHECK(out.bytes().starts_with(again.bytes()));
 }
 
-/// Of the specification of xxHash, and of its own sanity checks.
+/// Values from the xxHash specification and its sanity checks.
 TEST_CASE("the content hash is XXH64") {
   CHECK(hash_text(content_hash(std::string_view())) == "ef46db3751d8e999");
   CHECK(hash_text(content_hash(std::string_view("a"))) == "d24ec4f1a98c6e5b");

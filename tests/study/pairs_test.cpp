@@ -34,7 +34,7 @@ json study(const std::string& input, const std::vector<std::string>& more) {
   return json::parse(result.out);
 }
 
-/// [heads, rows * keys], rows that sum to 1.
+/// Returns random patterns, [heads, rows * keys]. Each row sums to 1.
 std::vector<float> random_patterns(std::size_t heads, std::size_t rows, std::size_t keys) {
   Random random(5);
   std::vector<float> values(heads * rows * keys);
@@ -56,7 +56,7 @@ double entropy_term(double p) {
 
 TEST_CASE("divergences and products of patterns are those of naive sums") {
   const std::size_t heads = 5;
-  const std::size_t weights = 130 * 17;  // more than are summed at a time
+  const std::size_t weights = 130 * 17;  // more than one chunk of the summation
   const std::vector<float> patterns = random_patterns(heads, 130, 17);
   const PatternPairs pairs = pattern_pairs(patterns, heads);
   for (std::size_t a = 0; a < heads; ++a) {
@@ -112,8 +112,8 @@ TEST_CASE("pairs follow their heads to other places") {
   }
 }
 
-/// Two heads of 3 and 5 columns, the second partly the first; and a third: the first turned, scaled and
-/// shifted.
+/// Returns outputs of three heads with 3, 5 and 3 columns. The second head is partly a copy of the first; the
+/// third is the first rotated, scaled and shifted.
 std::vector<std::vector<float>> some_outputs(std::size_t rows) {
   Random random(7);
   std::vector<std::vector<float>> outputs(rows);
@@ -129,7 +129,7 @@ std::vector<std::vector<float>> some_outputs(std::size_t rows) {
   return outputs;
 }
 
-/// Song et al. 2012, equation 5, from whole matrices.
+/// Returns HSIC by equation 5 of Song et al. 2012, computed from full kernel matrices.
 double naive_hsic(const HeadOutputs& outputs, std::size_t a, std::size_t b) {
   const std::size_t n = outputs.rows.size();
   const auto kernel = [&](std::size_t head, std::size_t i, std::size_t j) {
@@ -183,7 +183,7 @@ TEST_CASE("rows that are kept are evenly spaced and fit") {
   const std::vector<Row> rows = {
       {{3, 3, 3}, 9, {0, 1, 2}},
       {{3, 3, 3, 3}, 11, {1, 3}},
-      {{1, 2, 3, 4, 5, 6}, 11, {1, 4}},  // every second one, from the second, has 12
+      {{1, 2, 3, 4, 5, 6}, 11, {1, 4}},  // rows 1, 3 and 5 together have 12 elements
       {{5, 5, 5}, 5, {1}},
       {{9, 1, 9}, 8, {1}},
       {{5, 5, 5}, 4, {}},
@@ -262,7 +262,7 @@ TEST_CASE("long blocks are compared by evenly spaced rows, to about the same val
   CHECK(rows >= 10000);
   CHECK(sampled[0]["rows"].get<std::size_t>() <= rows / 2 + 1);
   CHECK(sampled[0]["rows"].get<std::size_t>() >= rows / 3);
-  CHECK(sampled[2]["rows"] == 8192);  // of 512 floats: 16 MiB
+  CHECK(sampled[2]["rows"] == 8192);  // 512 floats per row: 16 MiB
   for (std::size_t a = 0; a < 16; ++a) {
     for (std::size_t b = 0; b < 16; ++b) {
       const double want = whole[0]["values"][a][b];
@@ -301,13 +301,13 @@ TEST_CASE("rollout of the last layer is what analyze finds, and ends where heads
   const RunResult analyze =
       run_attnctl({"analyze", kLlama, "--text", text, "--include", "rollout", "--format", "json"});
   REQUIRE(analyze.status == 0);
-  const json rolled = json::parse(analyze.out)["rollout"];  // a record a position
+  const json rolled = json::parse(analyze.out)["rollout"];  // one record per position
   double mean = 0;
   for (const json& row : rolled) mean += row["values"][0].get<double>() / static_cast<double>(rolled.size());
   for (const json& row : all) {
     if (row["layer"] == 3) CHECK(row["mass"].get<double>() == doctest::Approx(mean).epsilon(1e-5));
   }
-  CHECK(all.size() == 8);  // position 0 and <s>, of four layers
+  CHECK(all.size() == 8);  // position 0 and <s> in each of four layers
   CHECK(study(input, {"--measures", "rollout", "--layers", "0-1"})["rollout"] ==
         json(std::vector<json>(all.begin(), all.begin() + 4)));
   CHECK(study(input, {"--measures", "rollout", "--layers", "1-3"})["rollout"].empty());

@@ -13,7 +13,7 @@
 namespace attnctl::test {
 namespace {
 
-/// By NumPy and SciPy: a, b of four sentences; r = sum a / sum b; scipy.stats.t.ppf(0.975, 3).
+/// Reference: NumPy and SciPy, with r = sum a / sum b over four sentences and scipy.stats.t.ppf(0.975, 3).
 TEST_CASE("an interval is that of a ratio over sentences") {
   RatioSums sums;
   CHECK_FALSE(sums.mean().has_value());
@@ -36,9 +36,9 @@ TEST_CASE("an interval is that of a ratio over sentences") {
   CHECK(read.interval()->low == rest.interval()->low);
   CHECK_FALSE(sums.interval().has_value());
   sums.add({5, 1, 5});
-  CHECK_FALSE(sums.interval().has_value());  // one sentence
+  CHECK_FALSE(sums.interval().has_value());  // only one sentence
   sums.add({1, 1, 5});
-  CHECK(sums.interval()->low == 0);  // cut
+  CHECK(sums.interval()->low == 0);  // clipped to 0
   CHECK(sums.interval()->high == 1);
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("the probe says distinct tokens twice, and its control says others fir
     CHECK(marks.repeated == (i % 2 == 0));
     REQUIRE(ids.size() == 17);
     CHECK(ids[0] == PlantedModel::kBegin);
-    CHECK(std::ranges::max(ids) == PlantedModel::kBegin);  // and no other special token
+    CHECK(std::ranges::max(ids) == PlantedModel::kBegin);  // there is no other special token
     const std::set<std::int64_t> said(ids.begin() + 1, ids.end());
     CHECK(said.size() == (marks.repeated ? 8 : 16));
     if (marks.repeated) CHECK(std::equal(ids.begin() + 1, ids.begin() + 9, ids.begin() + 9));
@@ -80,10 +80,10 @@ TEST_CASE("the probe says distinct tokens twice, and its control says others fir
   const auto sizes = [&](const ProbePlan& plan, const ProbeRoom& of) {
     return probe_sequences(plan, of, vocabulary).size();
   };
-  CHECK(sizes({.sequences = 3}, {{PlantedModel::kBegin}, 34, 8}) == 0);  // no room for two copies of four
-  CHECK(sizes({.sequences = 3}, {{}, 15, 20}) == 0);                     // nor tokens to choose from
+  CHECK(sizes({.sequences = 3}, {{PlantedModel::kBegin}, 34, 8}) == 0);  // too short for two copies
+  CHECK(sizes({.sequences = 3}, {{}, 15, 20}) == 0);                     // too few ordinary tokens
   CHECK(sizes({.sequences = 0}, room) == 0);
-  // A plan with more sequences begins with the same ones.
+  // A plan with more sequences begins with the same sequences.
   CHECK(probe_sequences({.sequences = 1, .seed = 5}, room, vocabulary)[0].sequence.ids ==
         probes[0].sequence.ids);
 }

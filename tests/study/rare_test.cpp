@@ -37,7 +37,7 @@ TEST_CASE("the rarest tokens of a sentence are all that are equally rare, specia
   CHECK(frequencies.of(1) == 3);
   CHECK(frequencies.of(4) == 1);
   CHECK(frequencies.of(90) == 0);  // special
-  CHECK(frequencies.of(77) == 0);  // never came
+  CHECK(frequencies.of(77) == 0);  // does not occur
   CHECK(rarest_tokens(sequence_of({90, 1, 2, 3, 1, 91}), frequencies) == Places{2, 3});
   CHECK(rarest_tokens(sequence_of({90, 4, 2, 4, 91}), frequencies) == Places{1, 3});
   CHECK(rarest_tokens(sequence_of({90, 4, 77, 91}), frequencies) == Places{2});
@@ -82,7 +82,7 @@ TEST_CASE("every order of a few tokens is drawn about as often") {
   for (std::uint64_t repetition = 0; repetition < 6000; ++repetition)
     ++counts[shuffled_tokens(block, 0, repetition).sequences[0].ids];
   CHECK(counts.size() == 6);
-  for (const auto& [order, count] : counts) CHECK(std::abs(count - 1000) < 150);  // five standard deviations
+  for (const auto& [order, count] : counts) CHECK(std::abs(count - 1000) < 150);  // 5 standard deviations
 }
 
 TEST_CASE("files of frequencies are read by token or id") {
@@ -129,7 +129,7 @@ RunResult study(Words more, const RunOptions& options = {}) {
   return run_attnctl(words, options);
 }
 
-/// TOKEN<TAB>COUNT of the corpus, by what `tokenize` says.
+/// Returns lines TOKEN<TAB>COUNT for the corpus, counted from the output of `tokenize`.
 std::string counted() {
   const json document =
       json::parse(run_attnctl({"tokenize", kBert, "--input", kCorpus, "--format", "json"}).out);
@@ -162,7 +162,7 @@ TEST_CASE("frequencies are those of the corpus unless they are given") {
   CHECK(piped["rare"] == own["rare"]);
   const json other = run({"--input", kCorpus, "--frequencies", folder.write("one.tsv", "the\t5\n").string()});
   CHECK(other["rare"] != own["rare"]);
-  // Windows that overlap do not count a token twice.
+  // Tokens in overlapping windows count once.
   const json windows = run({"--input", kCorpus, "--max-length", "9", "--stride", "3", "--frequencies", file});
   CHECK(windows["rare"] == run({"--input", kCorpus, "--max-length", "9", "--stride", "3"})["rare"]);
 }

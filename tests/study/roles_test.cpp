@@ -24,14 +24,14 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// What roles are asked of.
+/// The corpus and settings of a study.
 struct Asked {
   std::uint64_t seed = 0;
   std::size_t shuffles = 0;
   std::string text = PlantedModel::corpus(seed, 30);  // JSON Lines
 };
 
-/// "0.0 positional -1", ..., of a model over a corpus of the planted model's tokens.
+/// Returns the roles ("0.0 positional -1", ...) of a model on a corpus of the planted model's tokens.
 std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked) {
   const Model model = memory.bound();
   const TempDir folder;
@@ -86,7 +86,7 @@ TEST_CASE("planted heads have the roles that they were built for, and no others"
 
 TEST_CASE("a head that stands where rare tokens stand is no rare-token head beside shuffled tokens") {
   const PlantedModel planted = PlantedModel::make(0);
-  // The rarest token is the first one of each sentence, and head 0.2 looks at the first position.
+  // The rarest token is the first token of each sentence. Head 0.2 attends to the first position.
   std::string text;
   for (int line = 0; line < 20; ++line) {
     text += "{\"ids\": [31";
@@ -132,7 +132,7 @@ TEST_CASE("the heads of tiny-llama are found to be what data/README.md says") {
   CHECK(previous == Heads{"1.0", "1.1", "2.2", "2.3"});
   CHECK(duplicate.empty());
   CHECK(sink == Heads{"3.2"});
-  CHECK(all.size() == 16);  // those without a role too
+  CHECK(all.size() == 16);  // including heads without a role
 }
 
 TEST_CASE("the picture of roles has the letters of their grid") {
@@ -151,7 +151,7 @@ TEST_CASE("the picture of roles has the letters of their grid") {
   CHECK(refused.err.find("--measures roles") != std::string::npos);
 }
 
-/// A row as docs/roles.md shows it.
+/// Returns a rule as a table row of docs/roles.md.
 std::string documented(const RoleRow& row) {
   std::ostringstream line;
   line << "| `" << row.name << "` | " << row.letter << " | `" << row.measure << "` | " << row.score << " | "
@@ -182,14 +182,14 @@ TEST_CASE("a rule needs its score, its margin and an interval above the null") {
   };
   const std::vector<Case> cases = {
       {"induction", 0.5, 0.1, ConfidenceInterval{0.4, 0.6}, true},
-      {"induction", 0.29, 0.1, ConfidenceInterval{0.2, 0.38}, false},    // too little
-      {"induction", 0.5, 0.1, ConfidenceInterval{0.05, 0.95}, false},    // too unsure
-      {"induction", 0.5, 0.1, std::nullopt, false},                      // one sentence
-      {"induction", 0.5, 0.5, ConfidenceInterval{0.5, 0.5}, false},      // its control, exactly
-      {"rare-token", 0.7, 0.65, ConfidenceInterval{0.66, 0.74}, false},  // nearly all tokens are rare
-      {"syntactic", 0.45, 0.3, ConfidenceInterval{0.4, 0.5}, true},      // any score
-      {"syntactic", 0.39, 0.3, ConfidenceInterval{0.35, 0.43}, false},   // not ten points
-      {"broad", 0.97, 1, ConfidenceInterval{0.96, 0.98}, true},          // never above its null
+      {"induction", 0.29, 0.1, ConfidenceInterval{0.2, 0.38}, false},    // score below 0.3
+      {"induction", 0.5, 0.1, ConfidenceInterval{0.05, 0.95}, false},    // interval includes the null
+      {"induction", 0.5, 0.1, std::nullopt, false},                      // no interval: only one sentence
+      {"induction", 0.5, 0.5, ConfidenceInterval{0.5, 0.5}, false},      // score equal to the null
+      {"rare-token", 0.7, 0.65, ConfidenceInterval{0.66, 0.74}, false},  // margin too small
+      {"syntactic", 0.45, 0.3, ConfidenceInterval{0.4, 0.5}, true},      // the rule has no smallest score
+      {"syntactic", 0.39, 0.3, ConfidenceInterval{0.35, 0.43}, false},   // margin below 0.1
+      {"broad", 0.97, 1, ConfidenceInterval{0.96, 0.98}, true},          // may be below the null
       {"broad", 0.8, 1, ConfidenceInterval{0.7, 0.9}, false},
   };
   for (const Case& each : cases) {
@@ -208,7 +208,7 @@ TEST_CASE("evidence must exceed that of the best random head, above its own null
                                         {0, "broad", "", 0.95, 1, ConfidenceInterval{0.9, 1}, 9, {}}};
   CHECK(decide_roles(evidence).size() == 3);
   set_random(evidence, {{3, "sink", "", 0.5, 0.3, sure, 9, {}},
-                        {1, "sink", "", 0.9, 0.1, sure, 9, {}},  // the best: 0.8 above
+                        {1, "sink", "", 0.9, 0.1, sure, 9, {}},  // largest difference from the null: 0.8
                         {2, "sink", "", std::nullopt, 0.3, std::nullopt, 0, {}},
                         {1, "induction", "", 0.15, 0.1, sure, 9, {}},
                         {1, "broad", "", 0.99, 1, sure, 9, {}}});
@@ -217,7 +217,7 @@ TEST_CASE("evidence must exceed that of the best random head, above its own null
   const std::vector<Role> roles = decide_roles(evidence);
   REQUIRE(roles.size() == 2);
   CHECK(roles[0].row->name == "induction");
-  CHECK(roles[1].row->name == "broad");  // not asked to exceed its null, nor a random head
+  CHECK(roles[1].row->name == "broad");  // needs to exceed neither its null nor random heads
 }
 
 TEST_CASE("random models change no byte with threads, or shards, and have no induction heads") {

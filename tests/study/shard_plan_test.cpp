@@ -59,7 +59,7 @@ TEST_CASE("blocks of the probe have a cost of their own, and a law needs others"
   CHECK_THROWS_AS((void)fit_cost_law(std::vector<BlockTrial>{{probe, 5.0}}), std::logic_error);
 }
 
-/// Of so many blocks of 10 tokens, each of which takes one second.
+/// `count` blocks of 10 tokens, each of which takes one second.
 struct Even {
   std::vector<BlockSize> blocks;
   StudyCost cost{.law = {.token = 0.1}};
@@ -78,34 +78,34 @@ TEST_CASE("shards take the blocks of their number, in turn by free workers") {
   CHECK(shards[1].blocks == 2);
   CHECK(shards[0].tokens == 30);
   CHECK(shards[0].pairs == 300);
-  CHECK(shards[0].seconds == doctest::Approx(2));  // two workers, three blocks
+  CHECK(shards[0].seconds == doctest::Approx(2));  // three blocks on two workers
   CHECK(shards[1].seconds == doctest::Approx(1));
   CHECK(shards[0].cpu_seconds == doctest::Approx(3));
   const NodesPlan nodes = planner.nodes(3);
   CHECK(nodes.seconds == doctest::Approx(2));
   CHECK(nodes.cpu_seconds == doctest::Approx(7));
-  CHECK(nodes.imbalance == doctest::Approx(0.5));       // 2 over 4/3
-  CHECK(nodes.efficiency == doctest::Approx(4.0 / 6));  // one node: 4 seconds
+  CHECK(nodes.imbalance == doctest::Approx(0.5));       // slowest: 2; mean: 4/3
+  CHECK(nodes.efficiency == doctest::Approx(4.0 / 6));  // with one node: 4 seconds
   CHECK(planner.nodes(1).efficiency == doctest::Approx(1));
 }
 
 TEST_CASE("every shard starts and reads the whole corpus, one worker at a time") {
   Even even(4);
   even.cost.start = 5;
-  even.cost.read = 2;  // half a second a block
+  even.cost.read = 2;  // 0.5 seconds per block
   const ShardPlanner one(even.blocks, even.cost, 1);
   CHECK(one.shards(1)[0].seconds == doctest::Approx(5 + 2 + 4));
   CHECK(one.shards(2)[1].seconds == doctest::Approx(5 + 2 + 2));
   CHECK(one.shards(2)[1].cpu_seconds == doctest::Approx(5 + 2 + 2));
   const ShardPlanner many(even.blocks, even.cost, 8);
-  CHECK(many.shards(1)[0].seconds == doctest::Approx(5 + 2 + 1));  // the last block is read after 2 seconds
+  CHECK(many.shards(1)[0].seconds == doctest::Approx(5 + 2 + 1));  // the last block is read at second 2
 }
 
 TEST_CASE("shards that take the same time are in balance, to the last bit") {
   for (std::uint64_t nodes = 1; nodes <= 64; ++nodes) {
     CAPTURE(nodes);
     Even even(nodes);
-    even.cost.start = 0.0372;  // a sum of equal numbers rounds: 3 * 0.1 / 3 is over 0.1
+    even.cost.start = 0.0372;  // sums of equal numbers are rounded: 3 * 0.1 / 3 > 0.1
     CHECK(ShardPlanner(even.blocks, even.cost, 1).nodes(nodes).imbalance == 0);
   }
 }
@@ -115,7 +115,7 @@ TEST_CASE("nodes are suggested as long as they are of use") {
   CHECK(ShardPlanner(even.blocks, even.cost, 1).suggested_nodes() == 100);
   CHECK(ShardPlanner(even.blocks, even.cost, 100).suggested_nodes() == 1);
   Even slow(100);
-  slow.cost.read = 1000;  // far more than all computing
+  slow.cost.read = 1000;  // far longer than the computation
   CHECK(ShardPlanner(slow.blocks, slow.cost, 1).suggested_nodes() == 1);
 }
 

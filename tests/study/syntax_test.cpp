@@ -18,7 +18,7 @@
 namespace attnctl::test {
 namespace {
 
-/// A sentence whose word w has pieces tokens[w], between two special tokens.
+/// A sentence between two special tokens. The pieces of word w are tokens[w].
 struct Planted {
   Sequence sequence;
   std::shared_ptr<ConlluSentence> annotation = std::make_shared<ConlluSentence>();
@@ -26,7 +26,7 @@ struct Planted {
   [[nodiscard]] std::size_t n() const { return sequence.ids.size(); }
 };
 
-/// A random tree of relations r0..r2, words of one to three pieces.
+/// Returns a sentence with a random dependency tree, relations r0 to r2, and one to three pieces per word.
 Planted planted(std::uint64_t seed) {
   Random random(7, seed);
   const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random.next() % limit); };
@@ -40,7 +40,7 @@ Planted planted(std::uint64_t seed) {
       made.tokens.back().push_back(made.sequence.words.size());
       made.sequence.words.emplace_back(word);
     }
-    // A tree: words left of the root hang on one to their right, words right of it on one to their left.
+    // Builds a tree: the head of a word left of the root is to the word's right, and vice versa.
     const std::size_t head =
         word < root ? word + 1 + below(root - word) : root + below(std::max<std::size_t>(word - root, 1));
     ConlluWord& annotated = made.annotation->words.emplace_back();
@@ -55,7 +55,7 @@ Planted planted(std::uint64_t seed) {
   return made;
 }
 
-/// What a token of a word attends to: a token, or the first one (special).
+/// Returns the token to which all pieces of a word attend; 0 is the first special token.
 using Target = std::size_t (*)(const Planted& in, std::size_t word);
 
 std::size_t at_head(const Planted& in, std::size_t word) {
@@ -127,7 +127,7 @@ std::vector<Planted> sentences(std::uint64_t first, std::uint64_t count) {
   return made;
 }
 
-/// Rows of a table of results as "column": cell.
+/// Returns the rows of a result table as maps from column to cell.
 std::vector<std::map<std::string, Cell>> rows_of(const StudyResults& results, const std::string& name) {
   const auto table = std::ranges::find(results.tables, name, &Table::name);
   REQUIRE(table != results.tables.end());
@@ -168,7 +168,7 @@ TEST_CASE("a head that attends to each word's head is always right, and one to t
         CHECK(row.at("best") == Cell(true));
         CHECK(row.at("interval_low") == Cell(1.0F));
       }
-      // An only word between looks at itself alone: it points nowhere.
+      // Head 2 attends only from each word to itself, so it never has a hit.
       if (head == 2) CHECK(row.at("hits") == Cell(std::int64_t{0}));
       if (head == 1 && row.at("baseline_offset") == Cell(std::int64_t{1})) {
         CHECK(row.at("accuracy") == row.at("baseline"));
@@ -177,7 +177,7 @@ TEST_CASE("a head that attends to each word's head is always right, and one to t
     }
     const auto trees = rows_of(results, "trees");
     CHECK(trees[0].at("accuracy") == Cell(1.0F));
-    CHECK(trees[1].at("hits") == trees[4].at("hits"));  // the next word: the chain
+    CHECK(trees[1].at("hits") == trees[4].at("hits"));  // the chain of adjacent words
     CHECK(trees[4].at("kind") == Cell(std::string("adjacent")));
   }
 }
@@ -208,8 +208,8 @@ TEST_CASE("windows of one sentence count its words once, and only pairs that one
   const Fixture fixture;
   Planted whole = planted(3);
   REQUIRE(whole.tokens.size() > 3);
-  Planted first = whole;   // without the last word's tokens
-  Planted second = whole;  // without the first word's
+  Planted first = whole;   // without the tokens of the last word
+  Planted second = whole;  // without the tokens of the first word
   for (const std::size_t token : whole.tokens.back()) first.sequence.words[token].reset();
   for (const std::size_t token : whole.tokens.front()) second.sequence.words[token].reset();
   const auto measure = fixture.measured({first, second}, 0, 100);
@@ -219,7 +219,7 @@ TEST_CASE("windows of one sentence count its words once, and only pairs that one
   std::map<std::string, std::int64_t> found;
   for (const auto& [name, value] : counts.fields)
     found[name] = std::get<std::int64_t>(std::get<Cell>(value.data));
-  std::int64_t lost = 0;  // between the first word and the last
+  std::int64_t lost = 0;  // pairs of the first and the last word
   const auto& words = whole.annotation->words;
   lost += *words.front().head == words.size() ? 1 : 0;
   lost += *words.back().head == 1 ? 1 : 0;

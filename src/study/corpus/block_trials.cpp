@@ -21,11 +21,11 @@ class Trials {
  public:
   Trials(const StudyRun& run, StudyState& state) : run_(run), state_(state) {}
 
-  /// Processor time of one worker, while all compute the same.
+  /// Returns the processor time of one worker in seconds, while all workers compute copies of the block.
   double seconds(const CorpusBlock& block) {
     const std::size_t workers = run_.pool.size();
     std::vector<CorpusBlock> blocks(workers, block);
-    for (CorpusBlock& each : blocks) each.number = next_number_++;  // none is added twice
+    for (CorpusBlock& each : blocks) each.number = next_number_++;  // add() rejects duplicate numbers
     std::vector<double> seconds(workers);
     run_.pool.run(workers, [&](std::size_t task, std::size_t) {
       const double begin = thread_seconds();
@@ -60,7 +60,7 @@ std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
     const double left = std::max(seconds - since(begin), 0.0);
     if (i > 0 && left == 0) break;
     const double share = left / static_cast<double>(blocks.size() - i);
-    constexpr double most_tokens = 1e15;  // a number that 64 bits hold
+    constexpr double most_tokens = 1e15;  // upper bound, so that the value fits in 64 bits
     const CorpusBlock piece =
         first_of(*blocks[i], static_cast<std::uint64_t>(std::min(share * tokens_per_second, most_tokens)));
     done.push_back({size_of(piece), trials.seconds(piece)});

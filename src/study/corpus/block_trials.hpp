@@ -11,10 +11,12 @@
 
 namespace attnctl {
 
-/// Computes blocks as a study does, each once behind a warm-up and on all workers at once, which then slow
-/// each other down as they do in a study, and adds them to a state that is of no use after. Takes about so
-/// many seconds: where blocks take longer, the first of their sequences are computed, one at least; what
-/// finds no time at all is left out, but not the first block. A trial's seconds are the mean over workers.
+/// Times blocks the way a study computes them: after a warm-up, once per block, on all workers at once, so
+/// that the workers slow each other down as in a study. The results are added to `state`, which must not be
+/// used afterwards.
+/// `seconds` is the approximate total time. If the blocks need longer, only the first sequences of each block
+/// (at least one) are computed. Blocks for which no time is left are skipped, except the first.
+/// BlockTrial::seconds is the mean over workers.
 [[nodiscard]] std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
                                                  std::span<const std::shared_ptr<const CorpusBlock>> blocks,
                                                  double seconds);

@@ -12,8 +12,8 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kProbeBlock = 16;    // sequences of a block of the probe, at most
-constexpr std::size_t kProbeTokens = 256;  // of these, where blocks of the corpus have no more
+constexpr std::size_t kProbeBlock = 16;    // largest number of sequences of a probe block
+constexpr std::size_t kProbeTokens = 256;  // tokens per probe block, if batch_tokens is smaller
 
 }  // namespace
 
@@ -36,7 +36,7 @@ std::uint64_t CorpusBlocks::position() const {
   return finished_bytes_ + (stream_ ? stream_->position() : 0);
 }
 
-/// Of the file that is open, else of the next one.
+/// Returns the next sentence of the open file, or of the next file.
 std::optional<CorpusSentence> CorpusBlocks::next_sentence() {
   while (true) {
     if (!stream_) {

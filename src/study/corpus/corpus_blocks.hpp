@@ -25,55 +25,55 @@ struct CorpusFile {
   InputFormat format = InputFormat::txt;
 };
 
-/// What blocks a corpus is cut into: these and the corpus alone decide.
+/// Settings that, together with the corpus, determine its blocks.
 struct CorpusOptions {
   std::vector<CorpusFile> files;
-  std::size_t batch_tokens = 256;         // of a block, at most, unless one sentence has more
-  std::optional<std::size_t> max_length;  // tokens of a sequence; nullopt: what the model takes
-  std::optional<std::size_t> stride;      // longer sentences become windows that begin so far apart
-  bool skip_bad = false;                  // else a bad sentence throws
-  ProbePlan probe = {};                   // what follows the corpus in blocks of its own
+  std::size_t batch_tokens = 256;         // largest number of tokens per block, unless one sentence is longer
+  std::optional<std::size_t> max_length;  // tokens per sequence; nullopt: the model's limit
+  std::optional<std::size_t> stride;      // cut longer sentences into windows whose starts are this far apart
+  bool skip_bad = false;                  // skip bad sentences instead of throwing
+  ProbePlan probe = {};                   // the probe; its blocks come after the corpus
 };
 
 struct CorpusCounts {
   std::uint64_t sentences = 0;
-  std::uint64_t words = 0;  // of texts
+  std::uint64_t words = 0;  // words of the texts
   std::uint64_t tokens = 0;
   std::uint64_t skipped = 0;  // bad sentences
 
   CorpusCounts& operator+=(const CorpusCounts& other);
 };
 
-/// Consecutive sentences, the unit of work: computed whole by one worker.
+/// A block of consecutive sentences. One worker computes the whole block.
 struct CorpusBlock {
   std::uint64_t number = 0;  // from 0
   Batch batch;
-  /// [batch.sequences], the annotation of a treebank's sentence, or of a text with mentions; else null.
-  /// Windows of one sentence share it; their Sequence::words are of the whole sentence.
+  /// Annotation of each sequence, [batch.sequences]: from a treebank or a text with mentions; otherwise null.
+  /// Windows of one sentence share it; their Sequence::words refer to the whole sentence.
   std::vector<std::shared_ptr<const ConlluSentence>> annotations;
   CorpusCounts counts;
-  std::vector<std::string> skipped;  // what was wrong with bad sentences, in their order
-  std::vector<ProbeMarks> probes;    // [batch.sequences] of a block of the probe; empty elsewhere
+  std::vector<std::string> skipped;  // errors of the bad sentences, in order
+  std::vector<ProbeMarks> probes;    // [batch.sequences] in a probe block; empty in other blocks
 };
 
-/// Cuts a corpus into blocks, one at a time and in order; behind them come those of the probe, whose
-/// sequences begin with the special tokens that the first sentence begins with. Sequences are complete (as
-/// finish_batch leaves them) and fit the model; a sequence's id is where it stands, "FILE: line 12".
+/// Cuts a corpus into blocks, one at a time and in order. The probe blocks come after the corpus; their
+/// sequences begin with the same special tokens as the first sentence. Sequences are complete (see
+/// finish_batch) and fit the model. The id of a sequence is its source, for example "FILE: line 12".
 class CorpusBlocks {
  public:
   /// All arguments are borrowed.
   CorpusBlocks(const CorpusOptions& options, const Model& model, const Vocabulary& vocabulary,
                TextEncoder& encoder);
 
-  /// The next block; nullopt at the end. Throws Error: environment where a file cannot be read, bad_input for
-  /// a bad sentence (unless they are skipped) and for a corpus without any sentence.
+  /// Returns the next block, or nullopt at the end. Throws Error(environment) if a file cannot be read, and
+  /// Error(bad_input) for a bad sentence (unless `skip_bad` is set) or a corpus without sentences.
   [[nodiscard]] std::optional<CorpusBlock> next();
 
-  /// Bytes read so far, of all files.
+  /// Returns the number of bytes read so far, from all files.
   [[nodiscard]] std::uint64_t position() const;
-  /// A hash of all tokens so far; at the end that of the corpus as the tokenizer sees it.
+  /// Returns a hash of all tokens so far. At the end, this identifies the corpus as the tokenizer sees it.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
-  /// Those of the sentences so far; tokens of several windows count once.
+  /// Returns the token frequencies of the sentences so far. Tokens in several windows count once.
   [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
 
  private:
@@ -87,23 +87,23 @@ class CorpusBlocks {
   const Model& model_;
   const Vocabulary& vocabulary_;
   TextEncoder& encoder_;
-  std::size_t limit_ = 0;  // tokens of a sequence
+  std::size_t limit_ = 0;  // largest number of tokens of a sequence
   std::optional<SentenceStream> stream_;
   std::size_t next_file_ = 0;
-  std::uint64_t finished_bytes_ = 0;  // of the files before
+  std::uint64_t finished_bytes_ = 0;  // bytes of the files before the open one
   std::optional<CorpusSentence> pending_;
   std::uint64_t number_ = 0;
   std::uint64_t tokens_hash_ = 0;
   TokenFrequencies frequencies_;
   bool any_ = false;
-  std::vector<std::int64_t> prefix_;                 // special tokens that the first sentence begins with
-  std::optional<std::vector<ProbeSequence>> probe_;  // made when the corpus has ended
+  std::vector<std::int64_t> prefix_;                 // special tokens at the start of the first sentence
+  std::optional<std::vector<ProbeSequence>> probe_;  // created at the end of the corpus
   std::size_t next_probe_ = 0;
 };
 
-/// A sequence of ids cut to windows of at most `most` tokens that begin `stride` tokens of the text apart;
-/// what the tokenizer added at either end stands in every window. Throws Error(bad_input) where that leaves
-/// no room, and for a pair of texts.
+/// Cuts a sequence into windows of at most `most` tokens. Their starts are `stride` tokens of the text apart.
+/// Each window contains the special tokens that the tokenizer added at both ends. Throws Error(bad_input) if
+/// a window has no room for text, and for a pair of texts.
 [[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t most,
                                                std::size_t stride);
 

@@ -11,7 +11,7 @@
 namespace attnctl {
 namespace {
 
-/// Keeps the blocks that are furthest out in some way.
+/// Keeps the blocks with the most extreme sizes, for use as trials.
 class Samples {
  public:
   void offer(const std::shared_ptr<const CorpusBlock>& block) {

@@ -12,33 +12,34 @@
 
 namespace attnctl {
 
-/// What a corpus comes to, block by block, before anything of it is computed.
+/// The size of a corpus, per block, before any block is computed.
 struct CorpusSurvey {
   std::vector<BlockSize> blocks;
   CorpusCounts counts;
   double read_seconds = 0;         // processor time of reading and tokenizing
-  std::uint64_t pass_bytes = 0;    // of one worker in the block that takes most, weights apart
-  std::uint64_t weight_bytes = 0;  // of all layers that are gone through, and the embeddings looked up
-  /// Blocks that are unlike: with the most pairs, with the fewest for its tokens, one of the probe, with the
-  /// fewest tokens, the first one. None twice; at least one, and no more than these are in memory at a time.
+  std::uint64_t pass_bytes = 0;    // of one worker, without weights, in the largest block
+  std::uint64_t weight_bytes = 0;  // all layers of the pass, and the embedding rows that are used
+  /// Distinct blocks for trials: the one with the most pairs, the one with the fewest pairs per token, one of
+  /// the probe, the one with the fewest tokens, and the first one. There is at least one. At most these
+  /// five blocks are kept in memory.
   std::vector<std::shared_ptr<const CorpusBlock>> samples;
 };
 
 [[nodiscard]] BlockSize size_of(const CorpusBlock& block);
 
-/// What is asked of the pass, for its memory.
+/// The parts of a pass that determine its memory.
 struct SurveyPass {
   const Model& model;
   const Selection& selection;
   Needs needs;
 };
 
-/// Reads a corpus to its end. `advance` is told the bytes that were read of the files since it was last
-/// called. Throws as CorpusBlocks::next().
+/// Reads a corpus to its end. Calls `advance` with the number of bytes read since the last call. Throws the
+/// errors of CorpusBlocks::next().
 [[nodiscard]] CorpusSurvey survey_corpus(CorpusBlocks& corpus, const SurveyPass& pass,
                                          const std::function<void(std::uint64_t bytes)>& advance);
 
-/// The first sequences of a block, with at most so many tokens; one at least. All of it where they fit.
+/// Returns the first sequences of a block, with at most `tokens` tokens in total, but at least one sequence.
 [[nodiscard]] CorpusBlock first_of(const CorpusBlock& block, std::uint64_t tokens);
 
 }  // namespace attnctl

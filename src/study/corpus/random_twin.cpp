@@ -13,7 +13,7 @@
 namespace attnctl {
 namespace {
 
-/// Elements of `size` bytes each, in random order (Fisher and Yates).
+/// Shuffles elements of `size` bytes each (Fisher and Yates).
 void shuffle(std::span<std::byte> bytes, std::size_t size, Random& random) {
   for (std::size_t left = bytes.size() / size; left > 1; --left) {
     const std::size_t other = random.next() % left;
@@ -22,7 +22,7 @@ void shuffle(std::span<std::byte> bytes, std::size_t size, Random& random) {
   }
 }
 
-/// The tensors of another checkpoint, matrices shuffled at their first use.
+/// The tensors of another checkpoint, with the values of each matrix shuffled at its first use.
 class ShuffledCheckpoint final : public Checkpoint {
  public:
   ShuffledCheckpoint(Checkpoint& original, std::uint64_t seed) : original_(original), seed_(seed) {}

@@ -9,12 +9,11 @@
 
 namespace attnctl {
 
-/// A model of the same shape that has learned nothing: the numbers of every matrix are put in random order,
-/// each matrix by itself, so that their distribution stays what it was. Vectors (gains and biases) stay as
-/// they are. The same for the same seed. Its matrices are copies, those of `model` apart; `model` and
-/// `warnings` must outlive it.
+/// Returns an untrained model of the same shape: the values of each matrix are shuffled within the matrix,
+/// which keeps their distribution. Vectors (gains and biases) stay unchanged. The result depends only on the
+/// model and the seed. The matrices are copies; `model` and `warnings` must outlive the result.
 [[nodiscard]] Model random_twin(const Model& model, std::uint64_t seed, Warnings& warnings);
-/// So many of them, of the seeds from `seed` on.
+/// Returns `count` random twins, with the seeds `seed`, `seed` + 1, and so on.
 [[nodiscard]] std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
                                               Warnings& warnings);
 

@@ -6,9 +6,9 @@
 
 namespace attnctl {
 
-/// The sequences of a block with their ordinary tokens in random order, all others where they stood: the ids
-/// alone, which is what a pass reads. Drawn from the seed, the repetition, the block's number and the
-/// sequence's place in it, and from nothing else.
+/// Returns the batch of a block with the ordinary tokens of each sequence in random order; all other tokens
+/// keep their positions. Only the ids change, because a pass reads only them. The order depends only on the
+/// seed, the repetition, the number of the block and the index of the sequence.
 [[nodiscard]] Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_t repetition);
 
 }  // namespace attnctl

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kLargestFile = std::size_t{1} << 30;
 
-/// What the lines of one file say.
+/// Parser of the lines of a frequency file.
 class FrequencyLines {
  public:
   FrequencyLines(std::string name, const Vocabulary& vocabulary, std::size_t ids)
@@ -74,7 +74,7 @@ class FrequencyLines {
   std::size_t ids_;
   bool by_id_ = false;
   std::size_t line_ = 0;
-  std::map<std::int64_t, std::size_t> lines_;  // by id
+  std::map<std::int64_t, std::size_t> lines_;  // line of each id
   TokenFrequencies frequencies_;
 };
 

@@ -10,31 +10,31 @@
 
 namespace attnctl {
 
-/// Whether a token is of the text itself: not special, and not hidden from attention.
+/// Checks whether a token belongs to the text: it is neither special nor hidden from attention.
 [[nodiscard]] bool is_ordinary(const Sequence& sequence, std::size_t token);
 
-/// How often each token comes in a corpus, by id: ordinary tokens alone.
+/// The number of occurrences of each ordinary token in a corpus, by id.
 class TokenFrequencies {
  public:
-  /// Counts the ordinary tokens of a sequence, whose ids are those of a model.
+  /// Counts the ordinary tokens of a sequence. The ids must be valid ids of the model.
   void add(const Sequence& sequence);
   void set(std::int64_t id, std::uint64_t count);
-  /// 0 for a token that never came.
+  /// Returns 0 for a token that does not occur.
   [[nodiscard]] std::uint64_t of(std::int64_t id) const;
 
  private:
   std::vector<std::uint64_t> counts_;  // by id
 };
 
-/// The places of a sequence's rarest ordinary tokens, ascending: one token that comes several times, or
-/// several that are equally rare. Empty where no token is ordinary.
+/// Returns the positions of the rarest ordinary tokens of a sequence, ascending. There are several if a token
+/// occurs several times or if tokens are equally rare. The result is empty if no token is ordinary.
 [[nodiscard]] std::vector<std::size_t> rarest_tokens(const Sequence& sequence,
                                                      const TokenFrequencies& frequencies);
 
-/// Reads lines TOKEN<TAB>COUNT. The first line may name the columns, "token<TAB>count" or "id<TAB>count";
-/// under the latter ids stand in the place of tokens, 0 to `ids` - 1. A token that no line has comes 0 times.
-/// Throws Error: environment where the file cannot be read, bad_input with its line where one is no such
-/// line, names a token that the vocabulary has not, or one that was named before.
+/// Reads lines TOKEN<TAB>COUNT. The first line may be a header, "token<TAB>count" or "id<TAB>count". With the
+/// latter, the lines have ids from 0 to `ids` - 1 instead of tokens. A token without a line has the count 0.
+/// Throws Error(environment) if the file cannot be read, and Error(bad_input) with the line number if a line
+/// is malformed or names an unknown or repeated token.
 [[nodiscard]] TokenFrequencies read_frequencies(const std::filesystem::path& path,
                                                 const Vocabulary& vocabulary, std::size_t ids);
 

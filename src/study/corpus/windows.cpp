@@ -6,13 +6,13 @@
 namespace attnctl {
 namespace {
 
-/// Places [first, last) of the text's own tokens, between what the tokenizer put before and behind them.
+/// A window: the text tokens [first, last), with the special tokens [0, before) and [end, n) at both ends.
 struct Window {
   std::size_t before = 0, first = 0, last = 0, end = 0, n = 0;
 
   template <typename T>
   void cut(std::vector<T>& values) const {
-    if (values.size() != n) return;  // empty
+    if (values.size() != n) return;  // the vector is empty
     std::vector<T> kept(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(before));
     const auto at = [&](std::size_t place) { return values.begin() + static_cast<std::ptrdiff_t>(place); };
     kept.insert(kept.end(), at(first), at(last));

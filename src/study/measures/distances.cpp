@@ -17,22 +17,22 @@ constexpr std::array kMetrics = {
            "Vig and Belinkov 2019"},
 };
 
-constexpr std::size_t kLongest = std::size_t{1} << 40;  // of a sequence
+constexpr std::size_t kLongest = std::size_t{1} << 40;  // upper bound of the length of a sequence
 
 const std::vector<DistanceBin>& all_bins() {
   static const std::vector<DistanceBin> bins = distance_bins(kLongest);
   return bins;
 }
 
-/// Sums over all rows.
+/// Sums of one distance bin over all rows.
 struct BinSums {
-  std::uint64_t pairs = 0;  // of a query and a key that it may attend to
+  std::uint64_t pairs = 0;  // pairs of a query and a visible key
   BlockSum weight, uniform;
 };
 
 struct HeadDistanceSums {
   std::uint64_t rows = 0;
-  std::vector<BinSums> bins;  // up to the last one that a pair fell into
+  std::vector<BinSums> bins;  // up to the last bin with a pair
 
   void merge(const HeadDistanceSums& other) {
     rows += other.rows;
@@ -64,13 +64,13 @@ struct HeadDistanceSums {
   }
 };
 
-/// What rows have of each bin, whatever their weights.
+/// Pairs and uniform attention of one bin, for the rows of a panel.
 struct BinNull {
   std::uint64_t pairs = 0;
   double uniform = 0;
 };
 
-/// Up to the last bin that a pair falls into.
+/// Returns the uniform baseline of each bin, up to the last bin with a pair.
 std::vector<BinNull> bin_nulls(const StudyPanel& panel) {
   std::vector<BinNull> nulls;
   const std::vector<DistanceBin>& bins = all_bins();
@@ -105,7 +105,7 @@ class DistanceMeasure final : public PerHead<HeadDistanceSums> {
 
  private:
   PerPanel<std::vector<BinNull>> nulls_;
-  std::vector<double> diagonals_;  // of a panel: sums of weights by j - i, the lowest first
+  std::vector<double> diagonals_;  // of a panel: sums of weights by j - i, starting at 1 - n
 };
 
 void DistanceMeasure::panel(const StudyPanel& panel) {

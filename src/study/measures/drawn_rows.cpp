@@ -27,7 +27,7 @@ void DrawnRows::add(const DrawnKey& key, std::vector<float> row) {
 void DrawnRows::merge(const DrawnRows& other) {
   most_ = std::max(most_, other.most_);
   for (const auto& [key, row] : other.rows_) {
-    if (!takes(key)) return;  // nor any that follows
+    if (!takes(key)) return;  // the rows that follow have larger keys
     add(key, row);
   }
 }

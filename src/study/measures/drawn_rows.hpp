@@ -11,7 +11,7 @@
 
 namespace attnctl {
 
-/// A row of a corpus, behind the random number that decides whether it is drawn.
+/// The key of a corpus row: the random number that decides whether the row is drawn, then its position.
 struct DrawnKey {
   std::uint64_t drawn = 0, block = 0, row = 0;
 
@@ -20,22 +20,22 @@ struct DrawnKey {
   }
 };
 
-/// So many rows of a whole corpus, each set of them as likely as any other: those with the smallest random
-/// numbers, which follow from the seed, the block and the row. So neither shards nor the order of merging
-/// change what is drawn (bottom-k sampling: Cohen and Kaplan 2007).
+/// A uniform random sample of rows from the whole corpus. It keeps the rows with the smallest random numbers,
+/// which depend only on the seed, the block and the row. Shards and the order of merging therefore do not
+/// change the sample (bottom-k sampling: Cohen and Kaplan 2007).
 class DrawnRows {
  public:
   using Rows = std::map<DrawnKey, std::vector<float>>;
 
   void set_most(std::size_t rows) { most_ = rows; }
   [[nodiscard]] const Rows& rows() const { return rows_; }
-  /// A row from this key on cannot be drawn any more; nullopt: any can.
+  /// Returns the first key that can no longer be drawn, or nullopt if any row can still be drawn.
   [[nodiscard]] std::optional<DrawnKey> end() const;
   void add(const DrawnKey& key, std::vector<float> row);
   void merge(const DrawnRows& other);
 
   void save(StateWriter& out) const;
-  /// `width`: floats of a row.
+  /// Reads a state. `width` is the number of floats per row.
   void load(StateReader& in, std::size_t width);
 
  private:
@@ -45,15 +45,16 @@ class DrawnRows {
   Rows rows_;
 };
 
-/// Those of one block's rows that may be drawn: no more than can be, chosen before the rows are known.
+/// The rows of one block that may enter the sample. They are chosen before their values are known.
 class BlockDraw {
  public:
   BlockDraw() = default;
-  /// `end`: DrawnRows::end() of a sample that the block is to be merged into.
+  /// `most` is the size of the sample. `end` is DrawnRows::end() of the sample into which the block will be
+  /// merged.
   BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, std::size_t most,
             const std::optional<DrawnKey>& end);
 
-  /// [rows]; nullopt: the row is not drawn.
+  /// Returns the keys of the rows, [rows]; nullopt: the row is not drawn.
   [[nodiscard]] const std::vector<std::optional<DrawnKey>>& keys() const { return keys_; }
 
  private:

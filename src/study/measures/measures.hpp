@@ -6,7 +6,7 @@
 
 #include "study/measure.hpp"
 
-// The measures, a file each; measure.cpp has their catalogue.
+// The factories of the measures, one source file per measure. The catalogue is in measure.cpp.
 namespace attnctl {
 
 [[nodiscard]] std::unique_ptr<Measure> make_metrics_measure(const StudyShape& shape);
@@ -33,7 +33,7 @@ namespace attnctl {
 [[nodiscard]] std::span<const Metric> rare_metrics();
 [[nodiscard]] std::unique_ptr<Measure> make_roles_measure(const StudyShape& shape);
 [[nodiscard]] std::span<const Metric> roles_metrics();
-/// Of `pairs`: half a million pairs, a state of 25 MB.
+/// Largest number of heads for the measure `pairs`: half a million pairs, a state of 25 MB.
 constexpr std::size_t kMostPairedHeads = 1024;
 [[nodiscard]] std::unique_ptr<Measure> make_pairs_measure(const StudyShape& shape);
 [[nodiscard]] std::span<const Metric> pairs_metrics();

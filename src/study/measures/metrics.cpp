@@ -12,7 +12,7 @@
 namespace attnctl {
 namespace {
 
-/// The bins of a metric follow from its unit.
+/// Returns the histogram bins for the unit of a metric.
 Bins bins_of(const Metric& metric) {
   if (metric.unit == "tokens") return {.kind = Bins::Kind::octaves, .highest = 0, .count = 0};
   if (metric.unit == "nats") return {.kind = Bins::Kind::linear, .highest = 12.8, .count = 256};
@@ -67,10 +67,10 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
   void finish(StudyResults& results) const override;
 
  private:
-  /// Extremes and quantiles, a row a head and metric.
+  /// Returns the extremes and quantiles, one row per head and metric.
   [[nodiscard]] std::vector<ResultRow> distributions() const;
 
-  std::vector<double> values_;  // of one metric in one panel
+  std::vector<double> values_;  // values of one metric in one panel
 };
 
 std::vector<ResultRow> MetricsMeasure::distributions() const {

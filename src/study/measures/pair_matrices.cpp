@@ -11,14 +11,14 @@
 namespace attnctl {
 namespace {
 
-/// Pairs of unlike heads, in the order (0, 1), (0, 2), ..., (1, 2), ...
+/// Pairs of distinct heads, in the order (0, 1), (0, 2), ..., (1, 2), ...
 class UnlikePairs {
  public:
   explicit UnlikePairs(std::size_t heads) : heads_(heads) {}
 
   [[nodiscard]] std::size_t size() const { return heads_ * (heads_ - 1) / 2; }
   [[nodiscard]] std::pair<std::size_t, std::size_t> operator[](std::size_t index) const {
-    std::size_t low = 0;  // the last head whose pairs begin at `index` or before
+    std::size_t low = 0;  // the last head whose first pair is at or before `index`
     for (std::size_t high = heads_ - 1; high - low > 1;) {
       const std::size_t middle = (low + high) / 2;
       (begin(middle) <= index ? low : high) = middle;
@@ -31,7 +31,8 @@ class UnlikePairs {
   std::size_t heads_;
 };
 
-/// A row a measure and pair, made when it is written: there may be millions.
+/// Returns a table with one row per measure and pair. The rows are generated when they are written, because
+/// there may be millions.
 Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
   std::vector<std::string> columns = {"measure"};
   for (const char* const side : {"_a", "_b"}) {
@@ -52,7 +53,7 @@ Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
   return {"pairs", std::move(columns), rows, fill};
 }
 
-/// The pairs of each measure that are most alike, and those that are least.
+/// Returns the most similar and the least similar pairs of each measure.
 Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& matrices) {
   constexpr std::size_t most = 3;
   const std::size_t heads = shape.heads.size();

@@ -8,7 +8,7 @@
 
 namespace attnctl {
 
-/// A measure of all pairs, as results have it.
+/// The values of one measure for all pairs of heads.
 struct PairMatrix {
   const char* name;
   bool low_is_alike;
@@ -16,7 +16,7 @@ struct PairMatrix {
   std::vector<float> values;  // [heads, heads]; NaN: undefined
 };
 
-/// Adds the section and the table of all pairs, and to the page those that are most alike and least.
+/// Adds the section and table of all pairs, and the most and least similar pairs to the text.
 void add_pair_matrices(StudyResults& results, const StudyShape& shape, std::vector<PairMatrix> matrices);
 
 }  // namespace attnctl

@@ -37,22 +37,22 @@ constexpr std::array kMetrics = {
            "Kornblith et al. 2019; Song et al. 2012"},
 };
 
-constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // that a block keeps until its end
-constexpr std::size_t kOutputBytes = std::size_t{16} << 20;   // of rows that are drawn
+constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // largest size of the patterns of a block
+constexpr std::size_t kOutputBytes = std::size_t{16} << 20;   // largest size of the drawn output rows
 
 struct PairSums {
   BlockSum divergence, product;
 };
 
-/// What a block keeps until all of its heads are there.
+/// Data of a block that is kept until all heads have been processed.
 struct OpenBlock {
-  std::vector<std::size_t> first_row;  // [sequences], in the block
-  std::vector<std::uint8_t> absent;    // [rows], 1: some head does not have the row
+  std::vector<std::size_t> first_row;  // [sequences], index of the first row in the block
+  std::vector<std::uint8_t> absent;    // [rows], 1: at least one head does not have the row
   RowSample pattern_rows;
-  std::vector<std::size_t> widths;  // [rows] of patterns
-  std::shared_ptr<float> patterns;  // [heads, pattern_rows.room()], all of it written before it is read
+  std::vector<std::size_t> widths;  // [rows], elements per pattern row
+  std::shared_ptr<float> patterns;  // [heads, pattern_rows.room()]; fully written before it is read
   BlockDraw drawn;
-  std::vector<std::vector<float>> outputs;  // [rows], empty where none is drawn
+  std::vector<std::vector<float>> outputs;  // [rows]; empty if the row is not drawn
 };
 
 std::vector<std::size_t> output_columns(const StudyBlock& block) {
@@ -79,7 +79,7 @@ OpenBlock open_block(const StudyBlock& block) {
   return open;
 }
 
-/// Takes rows that some head does not have out of all heads; how many stay.
+/// Sets a row to zero in all heads if any head lacks it. Returns the number of rows left.
 std::size_t drop_absent_patterns(OpenBlock& open, std::size_t heads) {
   std::size_t rows = open.pattern_rows.rows();
   const std::size_t room = open.pattern_rows.room();
@@ -129,15 +129,16 @@ class PairsMeasure final : public Measure {
   const StudyShape& shape_;
   std::uint64_t pattern_rows_ = 0;
   std::vector<PairSums> sums_;
-  std::vector<std::size_t> columns_;  // [heads + 1], of outputs; empty before any block, or without values
+  std::vector<std::size_t> columns_;  // [heads + 1], first column of each head's outputs; empty before the
+                                      // first block, or if a head has no values
   DrawnRows outputs_;
-  std::optional<DrawnKey> outputs_end_;  // of those drawn before
+  std::optional<DrawnKey> outputs_end_;  // DrawnRows::end() of the study so far
   std::optional<OpenBlock> open_;
 };
 
 void PairsMeasure::draw_outputs(const StudyBlock& block) {
   columns_ = output_columns(block);
-  if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head without values
+  if (std::ranges::adjacent_find(columns_) != columns_.end()) {  // a head has no values
     columns_.clear();
     return;
   }
@@ -162,7 +163,8 @@ void PairsMeasure::panel(const StudyPanel& panel) {
   }
 }
 
-/// Where all rows are sampled and as wide as they are stored.
+/// Copies the whole panel at once if all its rows are sampled and stored at full width. Returns false
+/// otherwise.
 bool PairsMeasure::copy_whole(const StudyPanel& panel) {
   OpenBlock& open = *open_;
   const MatrixView<const float> pattern = panel.panel.pattern;
@@ -272,7 +274,7 @@ std::vector<float> matrix_of(std::size_t heads, const PairValue& value) {
   return values;
 }
 
-/// sum(a, b) / sqrt(sum(a, a) sum(b, b))
+/// Returns sum(a, b) / sqrt(sum(a, a) * sum(b, b)).
 PairValue cosine_of(std::size_t heads, const std::function<double(std::size_t pair)>& sum) {
   return [=](std::size_t a, std::size_t b) -> std::optional<double> {
     const double own_a = sum(pair_index(heads, a, a));

@@ -8,12 +8,13 @@
 
 namespace attnctl {
 
-/// What depends on the rows of a panel and on the keys that they may attend to alone, such as what even
-/// weights would give: made once and kept for the heads that have the same rows.
+/// A cache of values that depend only on the rows of a panel and their visible keys, such as uniform
+/// baselines. Heads with the same rows share a value.
 template <typename T>
 class PerPanel {
  public:
-  /// `make` gives what belongs to the panel's rows. Valid until the next call.
+  /// Returns the value for the rows of a panel; calls `make` if it is not cached. The reference is valid
+  /// until the next call.
   template <typename Make>
   const T& of(const StudyPanel& panel, const Make& make) {
     if (!panel.complete) return other_ = make();
@@ -33,7 +34,7 @@ class PerPanel {
     T value;
   };
   std::vector<std::vector<Kept>> kept_;  // by StudyPanel::place
-  T other_;                              // of a panel that lacks rows
+  T other_;                              // for a panel with missing rows; not cached
 };
 
 }  // namespace attnctl

@@ -20,11 +20,11 @@ constexpr std::array kMetrics = {
            "Voita et al. 2019: 0.9 at one offset makes a positional head"},
 };
 
-constexpr std::size_t kFarthest = largest_offset;  // before and behind
+constexpr std::size_t kFarthest = largest_offset;  // largest offset in each direction
 
-/// What is seen of one offset of key and query.
+/// Sums for one offset of key and query.
 struct OffsetSums {
-  std::uint64_t rows = 0;  // that may attend to the key there
+  std::uint64_t rows = 0;  // rows for which the key at this offset is visible
   BlockSum weight, uniform;
 };
 
@@ -61,7 +61,7 @@ struct HeadOffsets {
     }
   }
 
-  /// A sum over rows, divided by those of that offset.
+  /// Returns a sum divided by the number of rows of that offset.
   [[nodiscard]] Cell mean(std::size_t offset, const BlockSum OffsetSums::*sum) const {
     const OffsetSums& at = offsets[offset];
     return at.rows == 0 ? Cell() : real_cell((at.*sum).value() / static_cast<double>(at.rows));
@@ -76,7 +76,7 @@ std::int64_t offset_at(std::size_t place) {
   return static_cast<std::int64_t>(place) - largest_offset;
 }
 
-/// What rows have of each offset, whatever their weights.
+/// Number of rows and uniform baseline of each offset, for the rows of a panel.
 struct OffsetNulls {
   std::array<std::uint64_t, offset_count> rows{};
   std::array<double, offset_count> uniform{};

@@ -23,11 +23,11 @@ constexpr std::array kMetrics = {
            "Olsson et al. 2022; TransformerLens"},
 };
 
-/// A place that queries of the second copy may look at.
+/// A target of the queries of the second copy.
 struct Kind {
   const char* name;
   std::ptrdiff_t (*offset)(std::size_t length);
-  const char* role;  // that it is evidence for, the control being the null; empty: none
+  const char* role;  // role for which it is evidence, with the control as null; empty: none
 };
 constexpr std::array kKinds = {
     Kind{"induction", [](std::size_t length) { return 1 - static_cast<std::ptrdiff_t>(length); },

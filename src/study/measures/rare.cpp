@@ -25,8 +25,8 @@ constexpr std::array kMetrics = {
 
 struct HeadRare {
   RatioSums weight;
-  std::uint64_t peaks = 0;    // rows
-  std::uint64_t without = 0;  // rows that may attend to no such key, or to no other
+  std::uint64_t peaks = 0;    // rows whose largest weight is on the rarest token
+  std::uint64_t without = 0;  // rows that cannot attend to the rarest token, or only to it
 
   void merge(const HeadRare& other) {
     weight.merge(other.weight);
@@ -54,7 +54,7 @@ class RareMeasure final : public PerHead<HeadRare> {
   explicit RareMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
 
   void begin(const StudyBlock& block) override {
-    const TokenFrequencies unknown;  // all are equally rare
+    const TokenFrequencies unknown;  // without frequencies, all tokens are equally rare
     const TokenFrequencies& frequencies = block.frequencies == nullptr ? unknown : *block.frequencies;
     for (const Sequence& sequence : block.corpus.batch.sequences)
       rarest_.push_back(rarest_tokens(sequence, frequencies));
@@ -73,7 +73,7 @@ class RareMeasure final : public PerHead<HeadRare> {
   [[nodiscard]] std::optional<double> shuffled(std::size_t head) const;
   [[nodiscard]] std::vector<ResultRow> rows() const;
 
-  std::vector<std::vector<std::size_t>> rarest_;  // [sequences] of the block, keys
+  std::vector<std::vector<std::size_t>> rarest_;  // [sequences] of the block: positions of the rarest tokens
   std::vector<std::vector<SentenceTerm>> terms_;  // [heads, sequences]
 };
 
@@ -101,7 +101,7 @@ void RareMeasure::panel(const StudyPanel& panel) {
   }
 }
 
-/// What the same head puts on these places where the tokens are in random order.
+/// Returns the score of the same head on shuffled tokens, at the same positions.
 std::optional<double> RareMeasure::shuffled(std::size_t head) const {
   const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin());
   return twin == nullptr ? std::nullopt : twin->states_[head].weight.mean();

@@ -37,7 +37,7 @@ struct HeadRepeats {
   }
 };
 
-/// The earlier places of each token's own id, ascending; what is not there is of tokens that come once.
+/// Earlier positions of each token's id, [tokens], ascending; empty for the first occurrence.
 using Earlier = std::vector<std::vector<std::size_t>>;
 
 Earlier earlier_places(const Sequence& sequence) {

@@ -64,7 +64,7 @@ Section section_of(std::string name, std::string record, const StudyShape& shape
   return {std::move(name), std::move(record), std::move(items)};
 }
 
-/// Its cells are made when they are written, if ever.
+/// Returns a table whose cells are generated when they are written.
 Table table_of(std::string name, const StudyShape& shape, std::vector<ResultRow> rows) {
   std::vector<std::string> columns = rows.empty() ? std::vector<std::string>{} : columns_of(rows.front());
   const auto shared = std::make_shared<const std::vector<ResultRow>>(std::move(rows));

@@ -13,21 +13,21 @@
 
 namespace attnctl {
 
-/// A head of the study by its number, or none: its name in JSON, component, layer and head in CSV.
+/// A head of the study by its index, or no head. JSON has its name; CSV has component, layer and head.
 struct RowHead {
   std::optional<std::size_t> number;
 };
 
-/// A row of results for every format: a record of JSON, a row of CSV. An interval is a pair in JSON, and
-/// NAME_low and NAME_high in CSV.
+/// A row of results for all formats: a record in JSON, a row in CSV. An interval is a pair in JSON, and the
+/// columns NAME_low and NAME_high in CSV.
 using ResultField = std::pair<std::string, std::variant<Cell, std::optional<ConfidenceInterval>, RowHead>>;
 using ResultRow = std::vector<ResultField>;
 
-/// Adds them as a section of the document and as a table of CSV, which borrows the shape.
+/// Adds the rows as a section of the document and as a CSV table. `shape` is borrowed.
 void add_rows(StudyResults& results, const StudyShape& shape, const std::string& name, std::string record,
               std::vector<ResultRow> rows);
 
-/// "0.71", or "0.71 (0.66 to 0.75)", for people; undefined where there is nothing.
+/// Returns a score as text: "0.710", or "0.710 (0.660 to 0.750)". Undefined if `share` is missing.
 [[nodiscard]] Cell score_text(const std::optional<double>& share,
                               const std::optional<ConfidenceInterval>& interval = {});
 

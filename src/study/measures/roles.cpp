@@ -12,13 +12,13 @@
 #include "study/measures/token_names.hpp"
 #include "study/state/ratio_sums.hpp"
 
-// What roles are told by that show in the corpus itself: sums over sentences. Which of it makes a role, and
-// why: study/roles.cpp.
+// Evidence for the roles that are visible in the patterns of the corpus, as sums over sentences.
+// study/roles.cpp has the rules of the roles and their sources.
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kFarthest = largest_offset;  // of positions, before and behind
-constexpr std::size_t kNear = 2;                   // tokens to either side that are local
+constexpr std::size_t kFarthest = largest_offset;  // largest offset in each direction
+constexpr std::size_t kNear = 2;                   // largest distance of a local key, in tokens
 
 constexpr std::array kMetrics = {
     Metric{"roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: peaks that fall anywhere",
@@ -37,7 +37,7 @@ constexpr std::array kMetrics = {
            "Clark et al. 2019, section 3.3"},
 };
 
-/// Of one sentence, or of all of them.
+/// Sums for the roles, of one sentence (SentenceTerm) or of all sentences (RatioSums).
 template <typename Sums>
 struct Habits {
   std::array<Sums, offset_count> offsets;  // -8 to 8
@@ -80,10 +80,10 @@ struct HeadHabits : Habits<RatioSums> {
   }
 };
 
-/// What the rows of a panel that see more than one key have, whatever their weights: terms whose sums are 0.
+/// Row counts and nulls for the rows of a panel that see more than one key. The sums of the terms are 0.
 struct HabitNulls {
   Habits<SentenceTerm> terms;
-  std::vector<double> log_keys;  // [rows of the panel], of the visible ones; 0: of one
+  std::vector<double> log_keys;  // [rows of the panel], ln(visible keys); 0 if one key is visible
 
   void add_to(Habits<SentenceTerm>& sentence) const {
     const auto add = [](const SentenceTerm& from, SentenceTerm& to) {
@@ -98,7 +98,7 @@ struct HabitNulls {
   }
 };
 
-/// Some keys near, and some that are not.
+/// Checks whether the query sees at least one key that is not near.
 bool has_near(const PatternRow& row, const VisibleKeys& visible) {
   const KeyRange near = keys_near(row, kNear);
   return visible.count(row.query, near.first, near.last) < visible.count(row.query);
@@ -117,9 +117,9 @@ class RolesMeasure final : public PerHeadOfTokens<HeadHabits> {
   void finish(StudyResults& results) const override;
 
  private:
-  using Places = std::map<std::int64_t, std::vector<std::size_t>>;  // keys by id
+  using Places = std::map<std::int64_t, std::vector<std::size_t>>;  // positions by id
 
-  /// The sentence that a head is at, all its panels seen.
+  /// The sentence that a head is processing. It ends when a panel of another sequence comes.
   struct Open {
     std::size_t sequence = 0;
     Habits<SentenceTerm> terms;
@@ -163,7 +163,7 @@ void RolesMeasure::panel(const StudyPanel& panel) {
   for (std::size_t r = 0; r < panel.rows.size(); ++r) {
     const PatternRow& row = panel.rows[r];
     if (nulls.log_keys[r] == 0) continue;
-    const std::size_t peak = row.argmax + kFarthest - row.query;  // wraps where it is far before
+    const std::size_t peak = row.argmax + kFarthest - row.query;  // wraps around for a far earlier key
     if (peak < offset_count && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
     if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
     if (has_near(row, panel.visible)) {
@@ -208,7 +208,7 @@ HabitNulls RolesMeasure::nulls(const StudyPanel& panel) const {
   return result;
 }
 
-/// Of equal ones the nearer, then the one before.
+/// Returns the offset with the largest share of rows. Prefers the smaller distance, then the negative offset.
 std::optional<std::size_t> RolesMeasure::best_offset(const HeadHabits& head) const {
   std::optional<std::size_t> best;
   for (std::size_t distance = 0; distance <= kFarthest; ++distance) {

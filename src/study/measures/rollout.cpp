@@ -24,16 +24,17 @@ constexpr std::array kMetrics = {
 
 constexpr double kResidual = 0.5;  // A' = 0.5 A + 0.5 I
 
-/// Rollout R of the layers so far, of which only sums over columns are needed: R T for the targets T, each a
-/// column of zeros and ones. (A' R) T is A' (R T), so no matrix of queries and keys is ever held.
+/// Rollout R of the layers so far, from one sequence. Only sums over columns are needed: R T for the targets
+/// T, where each target is a column of zeros and ones. Since (A' R) T = A' (R T), no [n, n] matrix is stored.
 struct SequenceRollout {
-  std::vector<std::pair<std::int64_t, std::size_t>> targets;  // and their columns: some are of the same keys
+  /// Targets and their columns. Targets at the same positions share a column.
+  std::vector<std::pair<std::int64_t, std::size_t>> targets;
   std::size_t columns = 0;
-  std::vector<double> mass, uniform;  // [n, columns], of the layers below
-  std::vector<double> sums;           // [n, columns], of the open layer: heads' weights times mass
-  std::vector<double> totals;         // [n], of the open layer: heads' weights
-  std::size_t layer = 0;              // the open one
-  bool whole = true;                  // every row was there
+  std::vector<double> mass, uniform;  // [n, columns], R T of the layers below
+  std::vector<double> sums;           // [n, columns], open layer: sums over heads of weights times mass
+  std::vector<double> totals;         // [n], open layer: sums of the heads' weights
+  std::size_t layer = 0;              // index of the open layer
+  bool whole = true;                  // true if no row was missing
 
   SequenceRollout(const std::map<std::int64_t, std::vector<std::size_t>>& keys, std::size_t n) : totals(n) {
     std::vector<std::vector<std::size_t>> unlike;
@@ -53,7 +54,8 @@ struct SequenceRollout {
 
   void add(const PatternRow& row) {
     totals[row.query] += row.total;
-    // The columns of one key lie side by side, and most sequences have few: those are summed together.
+    // The columns of one key are adjacent. Adds up to four columns at once, because most sequences have few
+    // columns.
     std::size_t c = 0;
     for (; c + 4 <= columns; c += 4) add_columns<4>(row, c);
     if (columns - c == 3) return add_columns<3>(row, c);
@@ -72,7 +74,7 @@ struct SequenceRollout {
   }
 
  private:
-  /// Columns [first, first + together).
+  /// Adds the columns [first, first + together).
   template <std::size_t together>
   void add_columns(const PatternRow& row, std::size_t first) {
     std::array<double, together> sum{};
@@ -90,9 +92,9 @@ struct SequenceRollout {
     const std::size_t n = totals.size();
     std::vector<double> next = uniform;
     std::vector<double> sum(columns);
-    bool of_all = false;  // `sum` is of all keys, as many rows see them
+    bool of_all = false;  // `sum` covers all keys; rows that see all keys reuse it
     for (std::size_t i = 0; i < n; ++i) {
-      if (visible.count(i) == 0) continue;  // the row keeps to itself
+      if (visible.count(i) == 0) continue;  // the row keeps its own mass
       if (!of_all || visible.count(i) < n) {
         std::ranges::fill(sum, 0);
         for (std::size_t j = 0; j < n; ++j) {
@@ -115,10 +117,10 @@ struct MassSums {
   BlockSum mass, uniform;
 };
 
-/// All heads of the lowest layers of a model: what rollout can be told of.
+/// A layer with all its heads selected. Rollout needs all layers up to each layer.
 struct WholeLayer {
-  std::size_t index = 0;   // in the model
-  std::size_t number = 0;  // in its component
+  std::size_t index = 0;   // index in the model
+  std::size_t number = 0;  // index in its component
   std::size_t heads = 0;
 };
 
@@ -151,7 +153,7 @@ class RolloutMeasure final : public Measure {
   void finish(StudyResults& results) const override;
 
  private:
-  using Key = std::pair<std::size_t, std::int64_t>;  // layer, target
+  using Key = std::pair<std::size_t, std::int64_t>;  // layer and target
   struct OpenBlock {
     const StudyBlock& block;
     std::vector<WholeLayer> layers;
@@ -183,7 +185,7 @@ void RolloutMeasure::panel(const StudyPanel& panel) {
   for (const PatternRow& row : panel.rows) sequence.add(row);
 }
 
-/// All panels of these layers have come: those of the next one begin, or the block has ended.
+/// Closes the layers below `before`, whose panels have all been processed.
 void RolloutMeasure::close_layers(std::size_t sequence, std::size_t before) {
   SequenceRollout& of = open_->sequences[sequence];
   while (of.layer < before) {
@@ -247,7 +249,7 @@ Cell mean_cell(const BlockSum& sum, std::uint64_t rows) {
   return rows == 0 ? Cell() : real_cell(sum.value() / static_cast<double>(rows));
 }
 
-/// A row a layer: what reaches each target, and in brackets what even weights would bring there.
+/// Returns a table with one row per layer: the mass that reaches each target, next to its uniform baseline.
 TextTable RolloutMeasure::page() const {
   std::vector<std::int64_t> targets;
   std::vector<std::string> columns = {"layer"};

@@ -47,12 +47,12 @@ struct HeadTargets {
   }
 };
 
-/// Keys of a sequence by what they are.
+/// Positions of each target in a sequence.
 using Targets = std::map<std::int64_t, std::vector<std::size_t>>;
 
-/// What rows have of a target, whatever their weights.
+/// Rows and uniform baseline of a target, for the rows of a panel.
 struct TargetNull {
-  std::vector<std::size_t> rows;  // of the panel, that may attend to one
+  std::vector<std::size_t> rows;  // rows of the panel that may attend to the target
   double uniform = 0;
 };
 

@@ -10,11 +10,11 @@
 
 namespace attnctl {
 
-/// What the tokens that a measure tells apart by their ids are called; part of its state, as results are
-/// written without the model.
+/// Names of the token ids that a measure uses. They are part of its state, because results are written
+/// without the model.
 class TokenNames {
  public:
-  /// The token at a place of a sequence; "#id" where the input gives ids alone.
+  /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
   void add(const Sequence& sequence, std::size_t place);
   [[nodiscard]] std::string of(std::int64_t id) const;
 
@@ -26,7 +26,7 @@ class TokenNames {
   std::map<std::int64_t, std::string> names_;
 };
 
-/// PerHead with the names of the tokens that the states are of.
+/// PerHead with the names of the tokens in its states.
 template <typename State>
 class PerHeadOfTokens : public PerHead<State> {
  public:

@@ -10,7 +10,7 @@
 namespace attnctl {
 namespace {
 
-// Octaves: the exponent and the first three bits of the mantissa number the bins of a magnitude.
+// Bins of Kind::octaves: the exponent and the first three bits of the mantissa give the bin of a magnitude.
 constexpr unsigned kStepBits = 3;
 constexpr unsigned kShift = 52 - kStepBits;
 constexpr double kSmallest = 0x1p-6;
@@ -85,7 +85,7 @@ double Bins::edge(std::size_t index) const {
 
 void Moments::add(std::span<const double> values) {
   count_ += values.size();
-  BlockSum sum = sum_;  // here, where nothing else can write to it, it stays in registers
+  BlockSum sum = sum_;  // local copies stay in registers, because nothing else can write to them
   BlockSum squares = squares_;
   double minimum = minimum_;
   double maximum = maximum_;
@@ -145,7 +145,7 @@ void Moments::save(StateWriter& out) const {
   out.real(minimum_);
   out.real(maximum_);
   out.number(histogram_.size());
-  // Runs of bins: how many are empty, how many follow that are not, and those.
+  // Writes runs of bins: the number of empty bins, the number of non-empty bins after them, and their counts.
   for (std::size_t i = 0; i < histogram_.size();) {
     const auto first = std::find_if(histogram_.begin() + static_cast<std::ptrdiff_t>(i), histogram_.end(),
                                     [](std::uint64_t n) { return n != 0; });

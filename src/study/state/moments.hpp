@@ -14,8 +14,8 @@ namespace attnctl {
 class StateReader;
 class StateWriter;
 
-/// A sum over the rows of a corpus. Within one block, whose rows come in one order, it is a double; over
-/// blocks it is exact, so that no order of merging changes a bit. Terms are finite.
+/// A sum over the rows of a corpus. Within one block, whose rows come in a fixed order, it is a double.
+/// Across blocks it is exact, so that the order of merging does not change a bit. Terms must be finite.
 class BlockSum {
  public:
   BlockSum() = default;
@@ -30,50 +30,50 @@ class BlockSum {
   void load(StateReader& in);
 
  private:
-  double open_ = 0;  // of the one block that this instance sees
+  double open_ = 0;  // sum of the block that this instance processes
   ExactSum merged_;
 };
 
 /// Fixed bins, the same for every instance. `linear`: equal widths over [0, highest). `octaves`: eight bins
-/// an octave of the magnitude from 2^-6 up, either sign its own, what is smaller in the bin of 0.
+/// per octave of the magnitude from 2^-6 up, separate for each sign; smaller magnitudes share the bin of 0.
 struct Bins {
   enum class Kind { linear, octaves };
   Kind kind = Kind::linear;
-  double highest = 1;       // of linear
-  std::size_t count = 128;  // of linear
+  double highest = 1;       // for linear
+  std::size_t count = 128;  // for linear
 
   [[nodiscard]] std::size_t size() const;
-  /// What lies outside goes to the outermost bin.
+  /// Returns the bin of a value. Values outside the range belong to the first or last bin.
   [[nodiscard]] std::size_t index(double value) const;
-  /// Adds one to the count of the bin of each value; counts: [size()].
+  /// Adds 1 to the count of each value's bin. counts: [size()].
   void fill(std::span<const double> values, std::span<std::uint64_t> counts) const;
-  /// Where bin `index` begins; that of size() is where the last one ends.
+  /// Returns the lower edge of a bin. edge(size()) is the upper edge of the last bin.
   [[nodiscard]] double edge(std::size_t index) const;
 };
 
-/// What is known of a quantity over all its observations; undefined without any.
+/// Summary of a quantity over all observations. The values are undefined if there are none.
 struct MomentsSummary {
   std::uint64_t count = 0;
   std::optional<double> mean;
-  std::optional<double> variance;  // the mean square of what differs from the mean
+  std::optional<double> variance;  // mean squared difference from the mean
   std::optional<double> minimum, maximum;
 };
 
-/// Count, mean, variance, extremes and a histogram of one quantity; mergeable, any order gives the same
+/// Count, mean, variance, extremes and a histogram of one quantity. Merging in any order gives the same
 /// bytes.
 class Moments {
  public:
   explicit Moments(const Bins& bins) : bins_(bins), histogram_(bins.size()) {}
 
   void add(double value) { add(std::span(&value, 1)); }
-  /// One after the other, in their order.
+  /// Adds the values one after another, in order.
   void add(std::span<const double> values);
   void merge(const Moments& other);
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] MomentsSummary summary() const;
-  /// The value below which a share `q` of the observations lies: exact to a bin, within which observations
-  /// are taken as evenly spread, and never outside the extremes.
+  /// Returns the quantile `q`, exact to one bin: observations are taken as evenly spread within a bin. The
+  /// result is always between minimum and maximum. Returns nullopt if there are no observations.
   [[nodiscard]] std::optional<double> quantile(double q) const;
   [[nodiscard]] const std::vector<std::uint64_t>& histogram() const { return histogram_; }
 

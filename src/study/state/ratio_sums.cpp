@@ -7,7 +7,7 @@
 namespace attnctl {
 namespace {
 
-/// Sums of whole numbers, which counts give, take fewer bytes.
+/// Writes a sum. Sums of integers, such as counts, take fewer bytes.
 void save_sum(StateWriter& out, const BlockSum& sum) {
   const auto [fraction, whole] = sum.total().words();
   out.flag(fraction == 0);
@@ -60,7 +60,7 @@ std::optional<ConfidenceInterval> RatioSums::interval() const {
   if (sentences_ < 2) return std::nullopt;
   const auto n = static_cast<double>(sentences_);
   const double ratio = *mean();
-  // The sum over sentences of (sum - ratio rows)^2.
+  // Sum of (sum - ratio * rows)^2 over sentences.
   const double residual = sum_squared_.value() - 2 * ratio * sum_rows_.value() +
                           ratio * ratio * static_cast<double>(rows_squared_);
   const double error = std::sqrt(std::max(0.0, residual) * n / (n - 1)) / static_cast<double>(rows_);
@@ -85,7 +85,7 @@ double student_quantile(std::uint64_t degrees) {
                                 2.1098,  2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639,
                                 2.0595,  2.0555, 2.0518, 2.0484, 2.0452, 2.0423};
   if (degrees <= table.size()) return table[degrees - 1];
-  // Abramowitz and Stegun 1964, 26.7.5: to 1e-4 from here on.
+  // Abramowitz and Stegun 1964, 26.7.5; accurate to 1e-4 for these degrees of freedom.
   constexpr double x = 1.959964;
   const auto v = static_cast<double>(degrees);
   const double first = (x * x * x + x) / 4;

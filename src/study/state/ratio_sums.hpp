@@ -14,10 +14,10 @@ struct ConfidenceInterval {
   [[nodiscard]] bool operator==(const ConfidenceInterval&) const = default;
 };
 
-/// What one sentence adds to a mean over rows.
+/// The contribution of one sentence to a mean over rows.
 struct SentenceTerm {
   double sum = 0;
-  double null = 0;  // what the rows would give where nothing was learned
+  double null = 0;  // expected sum if nothing was learned
   std::uint64_t rows = 0;
 
   void add(double value, double null_value) {
@@ -27,12 +27,12 @@ struct SentenceTerm {
   }
 };
 
-/// The mean of a share (0 to 1) over the rows of all sentences, with an interval over sentences: rows of one
-/// sentence are not independent of each other, so sentences are what is sampled (ratio estimator of clusters,
-/// Cochran 1977, section 6.4). Of one block, whose sentences come in one order, or merged in any.
+/// The mean of a share (0 to 1) over the rows of all sentences, with a confidence interval. Rows of one
+/// sentence are not independent, so the sentence is the sampling unit (ratio estimator for clusters, Cochran
+/// 1977, section 6.4). One instance adds the sentences of one block; instances can be merged in any order.
 class RatioSums {
  public:
-  /// A sentence without rows adds nothing.
+  /// Adds a sentence. A sentence without rows changes nothing.
   void add(const SentenceTerm& term);
   void merge(const RatioSums& other);
 
@@ -40,8 +40,8 @@ class RatioSums {
   [[nodiscard]] std::uint64_t sentences() const { return sentences_; }
   [[nodiscard]] std::optional<double> mean() const;
   [[nodiscard]] std::optional<double> null() const;
-  /// 95 %, by Student's t with a degree of freedom fewer than sentences; nullopt for fewer than two. Cut to
-  /// 0 to 1.
+  /// Returns the 95 % confidence interval, clipped to [0, 1]. It uses Student's t with sentences() - 1
+  /// degrees of freedom. Returns nullopt if there are fewer than two sentences.
   [[nodiscard]] std::optional<ConfidenceInterval> interval() const;
 
   void save(StateWriter& out) const;
@@ -49,10 +49,10 @@ class RatioSums {
 
  private:
   std::uint64_t sentences_ = 0, rows_ = 0, rows_squared_ = 0;
-  BlockSum sum_, null_, sum_squared_, sum_rows_;  // of sentences: sums, their squares, and times their rows
+  BlockSum sum_, null_, sum_squared_, sum_rows_;  // over sentences; sum_rows_: of sum * rows
 };
 
-/// The 97.5 % quantile of Student's t, for at least one degree of freedom.
+/// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.
 [[nodiscard]] double student_quantile(std::uint64_t degrees);
 
 }  // namespace attnctl

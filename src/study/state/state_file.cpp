@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "study/state/study_state.hpp"
 
-// What a state's file holds: docs/study.md.
+// The file format of a study state: see docs/study.md.
 namespace attnctl {
 namespace {
 
@@ -93,9 +93,9 @@ void save_counts(StateWriter& out, const CorpusCounts& counts) {
     out.number(count);
 }
 
-/// Runs of consecutive blocks: the gap before each, and how long it is.
+/// Writes runs of consecutive blocks: the gap before each run and its length.
 void save_blocks(StateWriter& out, const std::set<std::uint64_t>& blocks) {
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;  // first, behind the last
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;  // first block, and the one after the last
   for (const std::uint64_t block : blocks) {
     if (runs.empty() || runs.back().second != block) runs.emplace_back(block, block);
     runs.back().second = block + 1;

@@ -14,7 +14,7 @@
 namespace attnctl {
 namespace {
 
-/// What a value is, by a number that stays: places in Cell, then lists and records.
+/// The type of a value in the file. The numbers must not change: indices of Cell, then list and record.
 enum : std::uint64_t { kUndefined, kBool, kInteger, kFloat, kDouble, kText, kList, kRecord };
 constexpr int kDeepest = 16;
 

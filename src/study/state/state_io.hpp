@@ -12,18 +12,18 @@
 
 namespace attnctl {
 
-/// Bytes of a study's state: little-endian; whole numbers in as few bytes as they need (LEB128), so that
-/// histograms, which are mostly zeros, stay small.
+/// Writer of a study state. The bytes are little-endian. Integers have variable length (LEB128), which keeps
+/// histograms with many zeros small.
 class StateWriter {
  public:
   void number(std::uint64_t value);
   void signed_number(std::int64_t value);
   void flag(bool value) { number(value ? 1 : 0); }
-  void real(double value);  // its eight bytes
+  void real(double value);  // eight bytes
   void floats(std::span<const float> values);
   void sum(const ExactSum& value);
   void text(std::string_view value);
-  /// A cell, a list or a record; arrays and tables are no part of a state.
+  /// Writes a cell, a list or a record. Throws std::invalid_argument for arrays and tables.
   void value(const Value& value);
 
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
@@ -33,17 +33,17 @@ class StateWriter {
   std::string bytes_;
 };
 
-/// Reads what StateWriter wrote. Everything throws Error(bad_input) at bytes that are no such state.
+/// Reader of the bytes of a StateWriter. All functions throw Error(bad_input) if the bytes are damaged.
 class StateReader {
  public:
-  /// `name` is the file, for errors. The bytes are borrowed.
+  /// `name` is the file name for errors. The bytes are borrowed.
   StateReader(std::string_view bytes, std::string name) : rest_(bytes), name_(std::move(name)) {}
 
   [[nodiscard]] std::uint64_t number();
-  /// A count of things that take at least a byte each: never more than there are bytes left, so that it may
-  /// be allocated.
+  /// Reads the number of items that follow. Each takes at least one byte, so the result is at most the number
+  /// of bytes left and is safe to allocate.
   [[nodiscard]] std::size_t count();
-  /// A number that must be this one; `what` is for the error.
+  /// Reads a number and throws if it is not `wanted`. `what` is its name in the error.
   void expect(std::uint64_t wanted, std::string_view what);
   [[nodiscard]] std::int64_t signed_number();
   [[nodiscard]] bool flag() { return number() != 0; }

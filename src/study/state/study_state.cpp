@@ -25,7 +25,7 @@ void merge_measures(Measures& measures, const Measures& others) {
   for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
 }
 
-/// In their order, each on one thread.
+/// Finishes each measure on one thread. Returns their results in the order of the measures.
 StudyResults finish_all(const Measures& measures, Pool& pool) {
   std::vector<StudyResults> parts(measures.size());
   pool.run(parts.size(), [&](std::size_t i, std::size_t /*worker*/) { measures[i]->finish(parts[i]); });

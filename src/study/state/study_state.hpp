@@ -20,82 +20,83 @@
 
 namespace attnctl {
 
-/// What must agree for states to be parts of one study: names and values in their order ("weights": a hash,
-/// "batch-tokens": "4096", ...). The first that differs is what a refusal names.
+/// Names and values that must agree between the states of one study ("weights": a hash, "batch-tokens":
+/// "4096", ...). An error names the first field that differs.
 using StudyIdentity = std::vector<std::pair<std::string, std::string>>;
 
-/// What a study is of, apart from its numbers.
+/// The description of a study, without its numbers.
 struct StudyHeader {
   StudyIdentity identity;
   StudyShape shape;
   std::vector<const MeasureRow*> measures;
-  std::size_t null_models = 0;     // random ones, for the measures that roles are told by
-  std::size_t null_shuffles = 0;   // of every sentence, for the measures that look where tokens stand
-  Value model;                     // the record of documents, without where the model lies
-  std::string model_path;          // as given; of several shards the one with the lowest block
+  std::size_t null_models = 0;     // number of random models, for the measures that give evidence for roles
+  std::size_t null_shuffles = 0;   // number of shuffles per sentence, for the measures that depend on order
+  Value model;                     // record of the model in documents, without its path
+  std::string model_path;          // as given; after a merge, from the shard with the lowest block
   std::vector<std::string> files;  // likewise
 
-  /// Those of `measures` that random models are shown to.
+  /// Returns the measures that also run on random models.
   [[nodiscard]] std::vector<const MeasureRow*> null_measures() const;
-  /// Those that shuffled sentences are shown to; none where there are no such.
+  /// Returns the measures that also run on shuffled sentences; empty if there are no shuffles.
   [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const;
 };
 
-/// A bad sentence that was left out, by its block and place there.
+/// Key of a bad sentence that was skipped: the block and the index within the block.
 using SkippedKey = std::pair<std::uint64_t, std::uint64_t>;
 
-/// The state of a study: what the blocks done so far came to. Not copyable; merges and files give the same
-/// bytes whatever the order.
+/// The state of a study: the merged results of the blocks done so far. Not copyable. Merges and files have
+/// the same bytes in any order of blocks.
 class StudyState {
  public:
-  static constexpr std::size_t kListed = 100;  // bad sentences that are listed; all are counted
+  static constexpr std::size_t kListed = 100;  // largest number of listed bad sentences; all are counted
 
   explicit StudyState(StudyHeader header);
 
   [[nodiscard]] const StudyHeader& header() const { return *header_; }
   [[nodiscard]] bool has(std::uint64_t block) const { return done_.contains(block); }
   [[nodiscard]] std::size_t blocks_done() const { return done_.size(); }
-  /// How many blocks the corpus has; known once somebody has read it to its end.
+  /// Returns the number of blocks of the corpus, or nullopt if no worker has read the corpus to its end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
-  /// The lowest blocks that are missing, at most `most`.
+  /// Returns the lowest missing blocks, at most `most`.
   [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t most) const;
   [[nodiscard]] const CorpusCounts& counts() const { return counts_; }
   [[nodiscard]] const std::map<SkippedKey, std::string>& skipped() const { return skipped_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
   [[nodiscard]] std::vector<Warning> warnings() const;
 
-  /// New empty measures of this study, for one block.
+  /// Returns new, empty measures for one block.
   [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_measures() const;
-  /// For the next block, when they have looked at what there is.
+  /// Returns measures for the next block, after look_at() with the current state.
   [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_block_measures() const;
   [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_null_measures() const;
   [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_shuffled_measures() const;
-  /// Takes in what the block that is added next gave on a random model.
+  /// Adds the results of a random model for the block that is added next.
   void add_null(std::size_t model, const std::vector<std::unique_ptr<Measure>>& measures);
-  /// The same of its shuffled sentences, all repetitions together.
+  /// Adds the results on shuffled sentences for the block that is added next, merged over all repetitions.
   void add_shuffled(const std::vector<std::unique_ptr<Measure>>& measures);
-  /// Takes in what one block gave. Throws std::logic_error where it was done before.
+  /// Adds the results of a block. Throws std::logic_error if the block was already added.
   void add(const CorpusBlock& block, const std::vector<std::unique_ptr<Measure>>& measures,
            const std::vector<Warning>& warnings, const std::string& kernel);
-  /// The corpus ended: so many blocks, and what its tokens hash to.
+  /// Sets the number of blocks and the hash of the tokens at the end of the corpus.
   void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash);
 
-  /// Throws Error(bad_input) where the states are of unlike studies, have a block in common, or disagree on
-  /// the corpus; `name` and `other_name` are their files.
+  /// Adds another state. `name` and `other_name` are the files of this state and of `other`. Throws
+  /// Error(bad_input) if the states belong to different studies, have a block in common, or disagree on the
+  /// corpus.
   void merge(const StudyState& other, const std::string& name, const std::string& other_name);
 
-  /// Measures in their order, each finished by one thread of the pool.
+  /// Finishes each measure on one thread of the pool. Returns their results in the order of the measures.
   [[nodiscard]] StudyResults finish(Pool& pool) const;
 
-  /// Writes magic, version, length, content and the XXH64 of the content, little-endian, and commits the
+  /// Writes magic, version, length, content and the XXH64 of the content (little-endian), then commits the
   /// file.
   void write(OutputFile& out) const;
   void write(const std::filesystem::path& path) const;
   [[nodiscard]] static StudyState read(const std::filesystem::path& path);
 
  private:
-  /// A warning of the pass: its count, and the message of its lowest block.
+  /// A warning of the forward pass: its count, and the message of the lowest block that has it.
   struct Told {
     std::uint64_t block = 0;
     std::string message;
@@ -112,14 +113,14 @@ class StudyState {
   std::vector<std::unique_ptr<Measure>> shuffled_;            // [shuffled_measures()]
   std::set<std::uint64_t> done_;
   std::optional<std::uint64_t> blocks_;
-  std::uint64_t tokens_hash_ = 0;  // where blocks_ is known
+  std::uint64_t tokens_hash_ = 0;  // valid if blocks_ is known
   CorpusCounts counts_;
   std::map<SkippedKey, std::string> skipped_;
   std::map<std::string, Told> warnings_;
   std::set<std::string> kernels_;
 };
 
-/// Throws Error(bad_input) at the first field that differs: "FILE: weights: got A, need B as in OTHER".
+/// Throws Error(bad_input) if a field differs: "FILE: weights: got A, need B as in OTHER".
 void require_same_study(const StudyIdentity& identity, const std::string& name, const StudyIdentity& wanted,
                         const std::string& wanted_name);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{4} << 20;
 
-/// The hash of the hashes of pieces, which are made in parallel.
+/// Returns the hash of the hashes of all pieces. The pieces are hashed in parallel.
 std::uint64_t pieces_hash(std::span<const std::byte> bytes, Pool& pool) {
   std::vector<std::uint64_t> hashes((bytes.size() + kPiece - 1) / kPiece);
   pool.run(hashes.size(), [&](std::size_t piece, std::size_t /*worker*/) {

@@ -12,7 +12,7 @@ namespace attnctl {
 namespace {
 
 constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
-/// Random choice is right in a fraction of a mention, which is counted in this many parts.
+/// Fixed-point scale of the random baseline, which is correct for a fraction of a mention.
 constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 
 constexpr std::array kMetrics = {
@@ -22,7 +22,7 @@ constexpr std::array kMetrics = {
            "Clark et al. 2019"},
 };
 
-/// The forms of a mention's words, letters of ASCII small.
+/// Returns the word forms of a mention, with ASCII letters in lower case.
 std::string string_of(const Mention& mention, const ConlluSentence& sentence) {
   std::string text;
   for (const std::size_t word : mention.words)
@@ -40,7 +40,7 @@ CoreferenceMeasure::CoreferenceMeasure(const StudyShape& shape)
 void CoreferenceMeasure::begin(const StudyBlock& block) {
   const CorpusBlock& corpus = block.corpus;
   patterns_.begin(block, [&](std::size_t i) { return !corpus.annotations[i]->mentions.empty(); });
-  std::set<std::size_t> asked;  // mentions of one sentence, in any of its windows
+  std::set<std::size_t> asked;  // mentions with a question in at least one window of the sentence
   for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
     plans_.emplace_back();
     const auto& annotation = corpus.annotations[i];
@@ -66,7 +66,7 @@ bool CoreferenceMeasure::is_anaphoric(const ConlluSentence& sentence, std::size_
   });
 }
 
-/// Adds the question of one mention; false where it is none: no antecedent, or no token.
+/// Adds the question of a mention. Returns false if the mention has no antecedent or no token.
 bool CoreferenceMeasure::ask(const ConlluSentence& sentence, std::size_t number, const WordPieces& pieces,
                              std::size_t group, Plan& plan) {
   const Mention& mention = sentence.mentions[number];
@@ -76,7 +76,7 @@ bool CoreferenceMeasure::ask(const ConlluSentence& sentence, std::size_t number,
   struct Candidate {
     bool antecedent = false, same_string = false;
   };
-  std::map<std::size_t, Candidate> candidates;  // by place
+  std::map<std::size_t, Candidate> candidates;  // by word position
   for (const Mention& other : sentence.mentions) {
     const std::size_t other_place = pieces.place_of[other.head];
     if (other_place == WordPieces::kNone || other_place >= place) continue;
@@ -151,7 +151,7 @@ Cell CoreferenceMeasure::baseline(const GroupScores& scores, Baseline which, Hal
   return real_cell(which == kRandom ? *share / static_cast<double>(kParts) : *share);
 }
 
-/// What the same head scores in odd blocks where the tokens are in random order.
+/// Returns the accuracy of the same head on shuffled tokens, in odd blocks.
 std::optional<double> CoreferenceMeasure::shuffled(std::size_t type, std::size_t head) const {
   const auto* const twin = dynamic_cast<const CoreferenceMeasure*>(shuffled_twin());
   return twin == nullptr ? std::nullopt : twin->scores_[type].accuracy(head, kOddBlocks);
@@ -175,7 +175,7 @@ ResultRow CoreferenceMeasure::row(std::size_t type, std::size_t head,
           {"shuffled_held_out", real_cell(shuffled(type, head))}};
 }
 
-/// Of each type of mention the best head.
+/// Returns the best head per type of mention (chosen on even blocks, scored on odd ones).
 TextTable CoreferenceMeasure::text(const Bootstrap& bootstrap) const {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t type = 0; type < kTypes.size(); ++type) {
@@ -194,7 +194,7 @@ TextTable CoreferenceMeasure::text(const Bootstrap& bootstrap) const {
                  std::move(rows))};
 }
 
-/// Of each type of mention the best head of even blocks, in odd ones.
+/// Adds evidence for the best head per type of mention (chosen on even blocks, scored on odd ones).
 void CoreferenceMeasure::add_evidence(StudyResults& results, const Bootstrap& bootstrap) const {
   const std::size_t heads = shape_.heads.size();
   for (std::size_t type = 0; type < kTypes.size(); ++type) {

@@ -13,9 +13,9 @@
 
 namespace attnctl {
 
-/// Which heads send anaphoric mentions to their antecedents. A mention is anaphoric where a mention of the
-/// same entity has its head word before it in the sequence; candidates are the head words of all mentions
-/// before it, and any antecedent will do.
+/// Measures how often a head attends from an anaphoric mention to an antecedent. A mention is anaphoric if
+/// the head word of another mention of the same entity comes before its own head word. The candidates are the
+/// head words of all earlier mentions; any antecedent counts as correct.
 class CoreferenceMeasure final : public Measure {
  public:
   explicit CoreferenceMeasure(const StudyShape& shape);
@@ -28,12 +28,12 @@ class CoreferenceMeasure final : public Measure {
   void finish(StudyResults& results) const override;
 
  private:
-  /// Answers behind the heads.
+  /// Baselines: the answers after those of the heads.
   enum Baseline : std::size_t { kNearest, kSameString, kRandom, kBaselines };
-  /// Where one mention looks, of words before it, and where that is counted.
+  /// One anaphoric mention, its candidates, and the counts to which its answers are added.
   struct Question {
     std::size_t place = 0;
-    std::vector<std::pair<std::size_t, bool>> candidates = {};  // place, whether it is an antecedent
+    std::vector<std::pair<std::size_t, bool>> candidates = {};  // position; true for an antecedent
     std::vector<std::vector<std::uint64_t>*> counts = {};
   };
   using Plan = std::vector<Question>;
@@ -51,7 +51,7 @@ class CoreferenceMeasure final : public Measure {
   const StudyShape& shape_;
   std::vector<GroupScores> scores_;  // by type: all, pronoun, proper, nominal
   std::uint64_t mentions_ = 0;
-  std::uint64_t left_out_ = 0;  // anaphoric ones, of which a head has no token
+  std::uint64_t left_out_ = 0;  // anaphoric mentions left out because a head word has no token
   WordPatterns patterns_;
   std::vector<Plan> plans_;  // [sequences]
 };

@@ -10,14 +10,15 @@
 namespace attnctl {
 namespace {
 
-/// The value of this rank, from 1, by `before`; for ranks that are few beside the values.
+/// Returns the value of a rank (from 1) in the order `before`. Fast if the rank is small compared to the
+/// number of values.
 template <typename Before>
 double ranked(std::span<const double> values, std::size_t rank, const Before& before) {
-  std::vector<double> first;  // in order: few values come before its last
+  std::vector<double> first;  // sorted; after the start, few values are inserted
   first.reserve(rank + 1);
   for (const double value : values) {
     if (first.size() == rank && !before(value, first.back())) continue;
-    // Counted, not searched for: branches on random numbers cost more.
+    // Counting is faster than a binary search, whose branches would be unpredictable.
     const auto place = std::ranges::count_if(first, [&](double each) { return !before(value, each); });
     first.insert(first.begin() + place, value);
     if (first.size() > rank) first.pop_back();
@@ -25,7 +26,7 @@ double ranked(std::span<const double> values, std::size_t rank, const Before& be
   return first.back();
 }
 
-/// The middle 95 % of right / asked over draws in which something was asked.
+/// Returns the middle 95 % of right / asked over the draws with asked > 0.
 std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::span<const double> right) {
   std::vector<double> shares(asked.size());
   std::size_t draws = 0;
@@ -35,19 +36,20 @@ std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::spa
   }
   if (draws == 0) return std::nullopt;
   shares.resize(draws);
-  const std::size_t rank = shares.size() / 40 + 1;  // 2.5 % on either side lie outside
+  const std::size_t rank = shares.size() / 40 + 1;  // leaves out 2.5 % on each side
   return ConfidenceInterval{ranked(shares, rank, std::ranges::less()),
                             ranked(shares, rank, std::ranges::greater())};
 }
 
-/// Of counts [1 + answers, kGroups], asked and then right.
+/// Returns the interval of each answer. counts: [1 + answers, kGroups], asked, then right. draws: [kGroups,
+/// kDraws].
 std::vector<std::optional<ConfidenceInterval>> intervals_of(const OwnedMatrix<double>& counts,
                                                             const OwnedMatrix<double>& draws) {
   std::vector<std::optional<ConfidenceInterval>> intervals(counts.rows() - 1);
   const auto asked = counts.view().row(0);
   const auto groups = std::ranges::count_if(asked, [](double count) { return count > 0; });
   if (static_cast<std::size_t>(groups) < Bootstrap::kFewest) return intervals;
-  OwnedMatrix<double> sums(counts.rows(), draws.cols());  // of whole numbers: exact
+  OwnedMatrix<double> sums(counts.rows(), draws.cols());  // sums of integers, therefore exact
   gemm_nn(counts.view(), draws.view(), sums.view());
   for (std::size_t i = 0; i < intervals.size(); ++i)
     intervals[i] = middle(sums.view().row(0), sums.view().row(1 + i));

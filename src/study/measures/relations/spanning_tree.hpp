@@ -6,18 +6,18 @@
 
 namespace attnctl {
 
-/// The maximum spanning tree (Prim 1957) of a complete graph with symmetric weights [n, n]. One instance
-/// finds many, in the room of the first.
+/// Maximum spanning tree (Prim 1957) of a complete graph with symmetric weights [n, n]. An instance reuses
+/// its memory for further trees.
 class MaximumSpanningTree {
  public:
-  /// The other end of the edge by which each node but the first was joined [n], valid until the next. Of
-  /// equal weights the lower node comes first.
+  /// Returns the parent of each node [n]: the tree node to which it was joined. The entry of node 0, the
+  /// root, is unused. The result is valid until the next call. On ties, the lower node is joined first.
   [[nodiscard]] std::span<const std::size_t> find(std::span<const double> weights, std::size_t n);
 
  private:
   std::vector<std::size_t> parent_;
-  std::vector<double> reach_;      // [n], of the best edge to the tree
-  std::vector<std::size_t> left_;  // nodes that are not in it, ascending
+  std::vector<double> reach_;      // [n], weight of the best edge to the tree
+  std::vector<std::size_t> left_;  // nodes outside the tree, ascending
 };
 
 }  // namespace attnctl

@@ -13,9 +13,9 @@ std::string_view without_subtype(std::string_view relation) {
   return relation.substr(0, relation.find(':'));
 }
 
-/// What is known of the words of one sentence: its windows may have them all, and each pair, or not.
+/// Words and pairs of a sentence that at least one of its windows contains.
 struct Found {
-  std::vector<std::uint8_t> words, pairs;  // [words], of pairs by the dependent
+  std::vector<std::uint8_t> words, pairs;  // [words]; `pairs` is indexed by the dependent
 };
 
 constexpr std::array kMetrics = {
@@ -46,7 +46,7 @@ void SyntaxMeasure::begin(const StudyBlock& block) {
     plans_.emplace_back();
     const auto& annotation = corpus.annotations[i];
     if (patterns_.pieces(i).place_of.empty()) continue;
-    const bool again = i > 0 && corpus.annotations[i - 1] == annotation;  // another window of it
+    const bool again = i > 0 && corpus.annotations[i - 1] == annotation;  // a further window
     if (!again) found = {std::vector<std::uint8_t>(annotation->words.size()), {}};
     if (!again) found.pairs = found.words;
     plan(*annotation, patterns_.pieces(i), group_of(corpus.number, i), plans_.back());
@@ -132,7 +132,7 @@ void SyntaxMeasure::panel(const StudyPanel& panel) {
   (*plan.trees)[1 + panel.head] += hits(plan, edges_);
 }
 
-/// Edges of the annotation that are in the maximum spanning tree.
+/// Returns the number of annotated edges in the maximum spanning tree.
 std::uint64_t SyntaxMeasure::hits(const Plan& plan, std::span<const double> weights) {
   const std::span<const std::size_t> parent = tree_.find(weights, plan.nodes.size());
   std::uint64_t hits = 0;

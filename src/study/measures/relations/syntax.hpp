@@ -21,29 +21,29 @@ namespace attnctl {
 struct SyntaxCounts {
   std::uint64_t sentences = 0;
   std::uint64_t words = 0;
-  std::uint64_t words_without_piece = 0;  // the tokenizer dropped all of their characters
-  std::uint64_t pairs_left_out = 0;       // of a word and its head that no sequence has both of
+  std::uint64_t words_without_piece = 0;  // all of their characters were dropped by the tokenizer
+  std::uint64_t pairs_left_out = 0;       // a word and its head that no window contains together
 };
 
-/// Scores by relation. The answers of a relation: each head from the dependent, each head from the head word,
-/// then offsets -5..-1, 1..5 from the dependent to its head.
+/// Scores by relation. The answers are: each head, from the dependent to the head word; each head, from the
+/// head word to the dependent; then the offsets -5..-1, 1..5 from the dependent to the head word.
 using RelationScores = std::map<std::string, GroupScores>;
 
-/// What scores come to.
+/// Results of the syntax measure, from its scores.
 class SyntaxResults {
  public:
   static constexpr std::int64_t kFarthest = 5;
   static constexpr std::size_t kOffsets = 10;
-  /// Answers of trees, behind the heads.
+  /// Baselines of the trees: the answers after those of the heads.
   enum Tree : std::size_t { kCombined, kAdjacent, kTreeBaselines };
 
-  /// The place of an offset among the answers that are offsets; nullopt for others.
+  /// Returns the index of an offset among the offset answers, or nullopt for other offsets.
   [[nodiscard]] static std::optional<std::size_t> offset_answer(std::int64_t offset);
 
-  /// Everything is borrowed.
+  /// All arguments are borrowed.
   SyntaxResults(const StudyShape& shape, const RelationScores& relations, const GroupScores& trees,
                 const SyntaxCounts& counts);
-  /// The scores of the same heads where tokens were in random order; borrowed.
+  /// Sets the scores of the same heads on shuffled tokens. Both arguments are borrowed.
   void compare_with(const RelationScores& relations, const GroupScores& trees) {
     shuffled_relations_ = &relations;
     shuffled_trees_ = &trees;
@@ -51,15 +51,15 @@ class SyntaxResults {
   void add_to(StudyResults& results) const;
 
  private:
-  /// A relation in one direction.
+  /// One relation in one direction.
   struct Question {
     const std::string* relation = nullptr;
     const GroupScores* scores = nullptr;
     bool to_head = true;
-    std::size_t first = 0;             // answer of the first head
-    std::optional<std::size_t> best;   // answer
-    std::size_t baseline = 0;          // answer
-    std::int64_t baseline_offset = 0;  // from the row's word to the wanted one
+    std::size_t first = 0;             // answer of head 0
+    std::optional<std::size_t> best;   // best head, as an answer
+    std::size_t baseline = 0;          // best offset, as an answer
+    std::int64_t baseline_offset = 0;  // from the word of the row to the target word
   };
   [[nodiscard]] std::vector<Question> questions() const;
   [[nodiscard]] Question question(const std::string& relation, const GroupScores& scores, bool to_head) const;
@@ -80,7 +80,7 @@ class SyntaxResults {
   Bootstrap bootstrap_;
 };
 
-/// How well heads' patterns over words agree with the dependencies of a treebank.
+/// Measures how well the heads' patterns over words match the dependencies of a treebank.
 class SyntaxMeasure final : public Measure {
  public:
   explicit SyntaxMeasure(const StudyShape& shape);
@@ -94,18 +94,18 @@ class SyntaxMeasure final : public Measure {
   void finish(StudyResults& results) const override;
 
  private:
-  /// Places of a word and its head, and where its relation is counted.
+  /// Positions of a word and its head word, and the counts of their relation.
   struct Pair {
     std::size_t dependent = 0, head = 0;
     std::vector<std::uint64_t>* counts = nullptr;
   };
-  /// What is asked of one sequence.
+  /// The questions of one sequence.
   struct Plan {
     std::vector<Pair> pairs;
-    std::vector<std::size_t> nodes;               // of the tree: places
-    std::vector<std::size_t> gold;                // [nodes], the node of its head; kNone: none
-    std::vector<std::uint64_t>* trees = nullptr;  // null: no edge
-    std::vector<double> together;                 // [nodes, nodes], edges of all heads
+    std::vector<std::size_t> nodes;               // nodes of the tree: word positions
+    std::vector<std::size_t> gold;                // [nodes], node of the head word; kNone: no head word
+    std::vector<std::uint64_t>* trees = nullptr;  // null if there is no edge
+    std::vector<double> together;                 // [nodes, nodes], edge weights summed over all heads
   };
   [[nodiscard]] GroupScores& relation(std::string_view name);
   void plan(const ConlluSentence& sentence, const WordPieces& pieces, std::size_t group, Plan& plan);

@@ -38,7 +38,8 @@ SyntaxResults::Question SyntaxResults::question(const std::string& relation, con
   question.first = to_head ? 0 : heads;
   question.best = scores.best(question.first, heads);
   std::optional<std::uint64_t> most;
-  for (const std::int64_t distance : {1, 2, 3, 4, 5}) {  // of equal ones the smaller, then the negative
+  // Ties go to the smaller distance, then to the negative offset.
+  for (const std::int64_t distance : {1, 2, 3, 4, 5}) {
     for (const std::int64_t offset : {-distance, distance}) {
       const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
       const std::uint64_t right = scores.right(answer);
@@ -59,7 +60,7 @@ std::vector<SyntaxResults::Question> SyntaxResults::questions() const {
   return questions;
 }
 
-/// In odd blocks.
+/// Returns the accuracy on shuffled tokens, in odd blocks.
 std::optional<double> SyntaxResults::shuffled(const Question& question, std::size_t answer) const {
   if (shuffled_relations_ == nullptr) return std::nullopt;
   const auto found = shuffled_relations_->find(*question.relation);
@@ -113,7 +114,8 @@ std::vector<ResultRow> SyntaxResults::tree_rows() const {
   return rows;
 }
 
-/// Of each relation the direction that gains more over its baseline, the most frequent relations first.
+/// Returns a table of the relations, most frequent first. Each row has the direction with the larger gain
+/// over its baseline.
 TextTable SyntaxResults::relations_text(const std::vector<Question>& questions) const {
   constexpr std::size_t most = 20;
   const auto gain = [](const Question& question) {

@@ -7,9 +7,9 @@
 namespace attnctl {
 namespace {
 
-/// 0 where there is none above.
+/// Returns the largest value, or 0 if no value is positive.
 double largest_of(std::span<const double> values) {
-  std::array<double, 4> largest{};  // that do not wait for each other
+  std::array<double, 4> largest{};  // independent lanes, which the CPU can update in parallel
   std::size_t i = 0;
   for (; i + largest.size() <= values.size(); i += largest.size()) {
     for (std::size_t lane = 0; lane < largest.size(); ++lane)
@@ -73,7 +73,7 @@ std::optional<WordPatterns::Matrix> WordPatterns::add(const StudyPanel& panel) {
   if (places == 0) return std::nullopt;
   Open& open = open_[panel.head];
   if (panel.panel.first_query == 0) {
-    std::swap(open.weights, closed_.weights);  // which has room
+    std::swap(open.weights, closed_.weights);  // reuses the memory
     open.weights.assign(places * (places + 1), 0.0);
     open.rows.assign(places, 0);
   }
