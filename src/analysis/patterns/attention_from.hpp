@@ -25,7 +25,7 @@ struct KeyWeight {
   float weight = 0;
 };
 
-/// One head's answer.
+/// The answer of one head.
 struct AttentionAnswer {
   std::size_t question = 0;
   HeadId head;
