@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 
-// Our own simplex method: all exact LP libraries of Debian 12 (GLPK, QSopt_ex, cddlib, lrslib, PPL, the
+// A custom simplex method. All exact LP libraries of Debian 12 (GLPK, QSopt_ex, cddlib, lrslib, PPL, the
 // solver of CGAL) are under the GPL, and attnctl is under the Apache License 2.0.
 
 namespace attnctl {
@@ -205,7 +205,7 @@ void make_primitive(RationalVector& values) {
   for (Rational& value : values) value /= divisor;
 }
 
-/// The points as doubles, and exactly as multiples of 2^-bits.
+/// The points in double, and exactly as integer multiples of 2^-bits.
 struct Points {
   explicit Points(MatrixView<const double> points) : values(points), exact(points.rows, points.cols) {
     for (std::size_t j = 0; j < points.rows; ++j) {
@@ -241,7 +241,7 @@ class Decision {
         largest = std::max(largest, std::abs(differences_(o, i)));
       }
     }
-    // A power of two brings them to the order of 1 without rounding.
+    // Scaling by a power of two makes the differences about 1 without rounding.
     const int exponent = largest > 0 && std::isfinite(largest) ? -std::ilogb(largest) : 0;
     for (double& value : differences_.values()) value = std::ldexp(value, exponent);
   }
@@ -315,8 +315,8 @@ class Decision {
     return accept_witness({query, {}}, RationalVector(query.begin(), query.end()), result);
   }
 
-  /// Finds a witness in double. If that fails, solves the exact program: on the columns that the one in
-  /// double ended with, then on all.
+  /// Finds a witness in double. If that fails, solves the exact program: first on the columns of the final
+  /// basis in double, then on all columns.
   void separate_or_combine(HullPoint& result) const {
     const std::vector<double> origin(points_.values.cols);
     auto guess = Simplex<double>(differences_.view(), origin, true).solve();

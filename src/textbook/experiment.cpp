@@ -8,7 +8,8 @@
 namespace attnctl {
 namespace {
 
-/// The single values of the summary. The values share no unit, so that small ones get digits of their own.
+/// Returns the scalar values of the summary as a table. The values have different units, so each one gets
+/// its own precision.
 Table summary_table(const Record& summary) {
   std::vector<std::vector<Cell>> rows;
   for (const auto& [name, value] : summary.fields) {

@@ -174,7 +174,7 @@ SubspaceSimilarity similarity_of(const PlannedSimilarity& plan, const OwnedMatri
   return similarity;
 }
 
-/// Every source of both circuits decomposed, as one run of the pool.
+/// Decomposes every source of both circuits in a single pool run.
 void analyze_sources(std::span<CircuitWork> works, std::size_t directions, Pool& pool) {
   std::vector<SourceHead*> sources;
   for (CircuitWork& work : works) {
