@@ -35,8 +35,8 @@ void check_row(const Sequence& row, std::size_t length) {
   if (row.mask || !row.key_visible.empty()) refuse("has a mask");
 }
 
-/// Forwards the events of a run over part of a batch to observers of the whole batch, with sequence indices
-/// shifted.
+/// Forwards the events of a run over part of a batch to observers of the whole batch. Shifts sequence
+/// indices.
 class PartObserver final : public Observer {
  public:
   PartObserver(std::span<Observer* const> observers, std::size_t first)

@@ -23,8 +23,8 @@ struct AxialGrid {
 
 /// Converts the rows of a grid, N sequences of L embeddings each, to the inputs of axial attention: "column
 /// 0" to "column L-1", then "row 0" to "row N-1". Throws Error(bad_input) if the model is not a single bare
-/// layer with equal input and output width, if the rows have different lengths, or if they have separate
-/// keys or masks.
+/// layer with equal input and output width, if the rows have different lengths, or if a row has separate
+/// keys or a mask.
 [[nodiscard]] AxialGrid make_axial(const Model& model, Batch& batch);
 
 /// Calls run_forward over the columns, then over the rows, whose embeddings are x1. Calls each observer's
@@ -32,8 +32,7 @@ struct AxialGrid {
 void run_axial(const Model& model, Batch& batch, const AxialGrid& grid, const Selection& selection,
                std::span<Observer* const> observers, RunContext& context);
 
-/// Computes the same with run_reference. Returns one pass per sequence of the batch. x1 is rounded to
-/// float32.
+/// Does the same with run_reference. Returns one pass per sequence of the batch. x1 is rounded to float32.
 [[nodiscard]] std::vector<ReferencePass> run_axial_reference(const Model& model, Batch batch,
                                                              const AxialGrid& grid, Pool& pool);
 

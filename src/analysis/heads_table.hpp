@@ -26,8 +26,8 @@ struct HeadsTableParts {
 };
 
 /// Returns a table with one row per selected head, or per head and input (`input` is then the first column).
-/// Each row holds the head's identity, `rows`, and every metric of the catalogue. The set of columns is
-/// fixed.
+/// Each row holds the identity of the head, `rows`, and every metric of the catalogue. The columns are
+/// always the same.
 [[nodiscard]] Table heads_table(const HeadsTableParts& parts, HeadColumns columns);
 
 }  // namespace attnctl

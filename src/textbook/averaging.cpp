@@ -144,8 +144,7 @@ Errors errors_of(const Tokens& tokens, const AveragingOptions& options, std::siz
           .all_least = std::sqrt(missing)};
 }
 
-/// Returns the map of errors by targets (rows) and heads (columns). Undefined if there are more heads than
-/// targets.
+/// Returns the map of errors by targets (rows) and heads (columns). Undefined for more heads than targets.
 Heatmap map_of(const std::vector<std::pair<std::size_t, std::size_t>>& cases,
                const std::vector<Errors>& errors, std::size_t most, double Errors::*field,
                const char* title) {

@@ -81,8 +81,7 @@ double influence_of_first(const std::vector<double>& row, Projected& projected) 
   return std::sqrt(squares);
 }
 
-/// Layers of uniform attention to the last `window` tokens. Tracks the share of the first token in each
-/// token.
+/// Layers of uniform attention to the last `window` tokens. Tracks each token's share of the first token.
 class LocalStack {
  public:
   LocalStack(std::size_t n, std::size_t window) : window_(window), held_(n) { held_[0] = 1; }
@@ -91,8 +90,7 @@ class LocalStack {
   [[nodiscard]] std::size_t layers_to(std::size_t distance) const {
     return (distance + window_ - 2) / (window_ - 1);
   }
-  /// Returns the share in the token at `distance` after that number of layers. Call with ascending
-  /// distances.
+  /// Returns the share of the token at `distance` after that number of layers. Distances must be ascending.
   double held_at(std::size_t distance) {
     for (; layers_ < layers_to(distance); ++layers_) add_layer();
     return held_[distance];

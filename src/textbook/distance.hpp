@@ -10,8 +10,7 @@
 
 namespace attnctl {
 
-/// Options of the distance experiment: an event at position 1, and a head constructed to attend to it from
-/// position n.
+/// Options of the distance experiment: an event at position 1, and a head constructed to attend to it.
 struct DistanceOptions {
   std::size_t n = 512;  // at least 2
   std::size_t d = 64;   // at least 2

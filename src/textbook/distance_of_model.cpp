@@ -103,8 +103,8 @@ Table drawn_table(std::span<const Line> lines, std::span<const DistanceBin> bins
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
-/// Returns charts of weight and influence side by side: one pair for all layers, or one pair per layer for
-/// its heads.
+/// Returns pairs of charts for weight and influence: one pair for all layers, or one pair per layer for its
+/// heads.
 std::vector<Chart> charts_of(std::span<const Line> lines) {
   std::vector<Chart> charts;
   const auto chart = [](std::string title, std::string y_axis) {

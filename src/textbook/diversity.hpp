@@ -13,8 +13,7 @@
 
 namespace attnctl {
 
-/// Options of the diversity experiment, which compares random heads with heads specialised to separate
-/// dimensions.
+/// Options of the diversity experiment: random heads and heads specialised to separate dimensions.
 struct DiversityOptions {
   std::size_t d = 512;
   std::size_t heads = 8;

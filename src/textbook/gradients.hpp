@@ -72,8 +72,7 @@ struct LogitAttribution {
   std::vector<std::pair<HeadId, Attribution>> heads;  // the selected heads
   std::vector<Attribution> embeddings;                // [n]
 };
-/// Returns the attributions of a gradient to the given heads and to all tokens. The caller fills in the
-/// texts.
+/// Returns the attributions of a gradient to the given heads and to all tokens, without the texts.
 [[nodiscard]] LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId> heads);
 
 /// Returns one row per token and then one per head, for each input.

@@ -16,8 +16,8 @@ std::size_t column_of(const std::string& name) {
   return static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
 }
 
-/// Returns a row of the chart table: a label, then each column of `names` from the unscaled and from the
-/// scaled row.
+/// Returns a row of the chart table: a label, then the unscaled and the scaled value of each column of
+/// `names`.
 std::vector<Cell> side_by_side(const Cell& label, std::span<const std::string> names,
                                const std::vector<Cell>& unscaled, const std::vector<Cell>& scaled) {
   std::vector<Cell> line = {label};

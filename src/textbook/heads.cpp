@@ -24,8 +24,8 @@ struct HeadFigures {
   OwnedMatrix<double> pattern;
 };
 
-/// Returns the number of values above size * eps(float64) * the largest value. The weights are generated in
-/// float64.
+/// Returns the number of values above size * eps(float64) * the largest value. Uses float64 because the
+/// weights are not rounded to float32.
 std::size_t rank_of(std::span<const double> singular_values, std::size_t size) {
   const double largest = *std::ranges::max_element(singular_values);
   const double least = static_cast<double>(size) * std::numeric_limits<double>::epsilon() * largest;

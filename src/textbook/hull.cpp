@@ -41,7 +41,7 @@ Cell text_of(const HullQuery& query) {
 /// Formats a combination as "1/2 [0] + 1/2 [1]".
 Cell text_of(const std::vector<HullWeight>& combination) {
   constexpr std::size_t most = 4;
-  constexpr std::size_t longest = 9;  // longest fraction
+  constexpr std::size_t longest = 9;  // characters of a fraction
   if (combination.empty()) return {};
   std::string text;
   for (std::size_t i = 0; i < std::min(combination.size(), most); ++i) {

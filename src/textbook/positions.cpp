@@ -75,8 +75,7 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
   return std::sqrt(*std::ranges::min_element(least));
 }
 
-/// Returns the positions that a model adds to its embeddings, as stored, [count, width]. Empty if it has no
-/// table.
+/// Returns the stored positions that a model adds to its embeddings, [count, width]. Empty without a table.
 OwnedMatrix<double> position_table(const Model& model, std::size_t count) {
   const EmbeddingConfig& embedding = model.config().embedding;
   if (embedding.position != PositionKind::learned) return {};
@@ -122,7 +121,8 @@ void check(const PositionsOptions& options) {
   }
 }
 
-/// Returns the error of permutation equivariance of a random layer.
+/// Returns the largest change of a random layer's outputs, relative to the largest output, if its inputs are
+/// permuted and the outputs put back in order.
 double permutation_error(const PositionsOptions& options, bool with_positions) {
   Random random(options.seed);
   const BareLayer layer = random_bare_layer(options.d, options.heads, random);

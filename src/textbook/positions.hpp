@@ -10,8 +10,7 @@
 
 namespace attnctl {
 
-/// Options of the positions experiment (Vaswani et al. 2017, 3.5): sinusoidal positions and those of a
-/// model.
+/// Options of the positions experiment (Vaswani et al. 2017, 3.5) for sinusoidal and model positions.
 struct PositionsOptions {
   std::size_t positions = 64;
   std::size_t d = 64;  // even

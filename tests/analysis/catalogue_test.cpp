@@ -113,8 +113,7 @@ TEST_CASE("without inputs the heads table has the metrics of weights alone") {
   CHECK(cells[12] == Cell());
 }
 
-/// Returns the line of a metric in docs/metrics.md: "| `name` | unit | range | null | definition | source
-/// |".
+/// Returns the table row of a metric in docs/metrics.md: `name`, unit, range, null, definition, source.
 std::string documented(const Metric& metric) {
   std::ostringstream line;
   line << "| `" << metric.name << "` | " << metric.unit << " | " << metric.range << " | " << metric.null

@@ -28,8 +28,7 @@ TEST_CASE("the entropy of rows of normal scores is that of scipy's integrals, an
     CAPTURE(row[1]);
     CHECK(std::abs(normal_score_entropy(row[1], rows_of(static_cast<std::size_t>(row[0]))) - row[2]) < 1e-8);
   }
-  const test::GoldenArray sampled =
-      golden.array("entropy_sampled");  // [cases][keys, tau, mean, standard error]
+  const test::GoldenArray sampled = golden.array("entropy_sampled");  // [cases][keys, tau, mean, std error]
   for (std::size_t i = 0; i < sampled.shape[0]; ++i) {
     const double* row = sampled.values.data() + i * 4;
     CAPTURE(row[0]);

@@ -95,9 +95,8 @@ struct Contributions::State {
   std::vector<std::size_t> layers;
   const Model* model = nullptr;
   HeadsSideBySide z;
-  std::vector<std::map<HeadId, std::uint64_t>>
-      seen;                    // [sequences]: number of positions that see a key, per head
-  std::vector<double> stream;  // [sequences]: sum of |x_i| in the current layer
+  std::vector<std::map<HeadId, std::uint64_t>> seen;  // [sequences]: positions that see a key, per head
+  std::vector<double> stream;                         // [sequences]: sum of |x_i| in the current layer
   std::optional<LayerMatrices> matrices;
   std::map<std::pair<std::size_t, HeadId>, HeadContribution> found;
 

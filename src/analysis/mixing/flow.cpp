@@ -73,8 +73,7 @@ AttentionFlow::AttentionFlow(RolloutOptions options) : options_(options) {}
 AttentionFlow::~AttentionFlow() = default;
 
 std::uint64_t AttentionFlow::memory(const Model& model, const Batch& batch) const {
-  const std::uint64_t matrices =
-      3 * model.config().layers.size() + 4;  // patterns, capacities, residual capacities
+  const std::uint64_t matrices = 3 * model.config().layers.size() + 4;  // patterns, capacities, residuals
   std::uint64_t bytes = 0;
   for (const Sequence& sequence : batch.sequences)
     bytes += matrices * sequence.queries() * sequence.queries() * sizeof(double);

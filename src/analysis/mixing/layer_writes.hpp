@@ -56,8 +56,9 @@ class HeadsSideBySide {
 /// Copies `from` to `to`, converting float to double.
 void copy_rows(MatrixView<const float> from, MatrixView<double> to);
 
-/// Bytes kept by an analysis of what the layers write. Counts matrices [n, heads v] and [n, d_model] in
-/// double for all inputs, and the weights and W_O of each layer in double, including during a decomposition.
+/// Number of matrices in double that an analysis of layer writes keeps: `of_heads` [n, heads v] and
+/// `of_stream` [n, d_model] for all inputs, and `of_output` copies of W_O for each layer. writes_bytes
+/// returns their size plus the size of the layers' weights.
 struct WritesKept {
   std::uint64_t of_heads = 0;
   std::uint64_t of_stream = 0;

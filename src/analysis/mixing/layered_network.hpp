@@ -36,8 +36,8 @@ class LayeredNetwork {
   /// @param layers  capacities [n above, n below], at least 0, lowest layer first
   explicit LayeredNetwork(std::span<const OwnedMatrix<std::int64_t>> layers);
 
-  /// Returns the maximum flow from node `from` of the last level to node `to` of level 0. Restores the
-  /// graph.
+  /// Returns the maximum flow from node `from` of the last level to node `to` of level 0, and restores the
+  /// graph to its state before the call.
   [[nodiscard]] std::int64_t max_flow(std::size_t from, std::size_t to);
 
  private:

@@ -11,8 +11,7 @@
 
 namespace attnctl {
 
-/// How much the attention block of a layer mixes other positions into one position, and how much it
-/// preserves.
+/// How much a layer's attention block mixes other positions into one position, and how much it preserves.
 struct PositionMixing {
   double mix = 0;   // norm of the part from all other positions
   double keep = 0;  // norm of the preserved part: the stream and the heads' weight on it

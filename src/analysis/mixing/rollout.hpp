@@ -24,9 +24,9 @@ struct RolloutOptions {
 /// much of each input token reaches position i of the last layer, if residual and feed-forward parts act on
 /// each token separately. Rows sum to 1.
 ///
-/// The pass must show every head of every layer (Selection::all), for any selection of the user. Sums over
-/// heads are exact, so results do not depend on the number of threads. Keeps three [n, n] matrices in double
-/// per sequence.
+/// The pass must show every head of every layer (Selection::all), even if the user selected fewer. Sums over
+/// heads are exact, so results do not depend on the number of threads. Keeps three [n, n] matrices per
+/// sequence in double.
 class Rollout final : public Observer {
  public:
   explicit Rollout(RolloutOptions options = {});

@@ -24,8 +24,8 @@ inline constexpr std::size_t offset_count = 2 * largest_offset + 1;
 struct OffsetPeaks {
   std::array<std::uint64_t, offset_count> counts{};  // [offset + largest_offset]
 
-  /// Counts the peak of a row. Skips rows whose keys are tokens of another sequence, and peaks beyond
-  /// largest_offset.
+  /// Counts the peak of a row. Skips rows whose keys are tokens of another sequence, and offsets beyond
+  /// +-largest_offset.
   void add(const PatternRow& row) {
     if (row.marks->over_another) return;
     const auto peak = static_cast<std::ptrdiff_t>(row.argmax) - static_cast<std::ptrdiff_t>(row.query);

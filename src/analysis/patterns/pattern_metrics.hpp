@@ -22,7 +22,7 @@ struct HeadPatternMetrics {
   std::uint64_t rows = 0;                    // number of query rows averaged, without fully masked ones
   std::vector<std::optional<double>> means;  // [row_metrics()]; nullopt: no row has a value
   std::optional<std::int64_t> best_offset;   // most frequent peak offset; nullopt: no peaks counted
-  std::optional<double> best_offset_share;   // share of all rows
+  std::optional<double> best_offset_share;   // share of rows with best_offset
 };
 
 /// Computes pattern metrics, updated with every panel. A metric is the mean over query rows. Sums are exact,

@@ -11,8 +11,7 @@
 
 namespace attnctl {
 
-/// The sharpness of a head. Only rows with at least two visible keys count, because rows with one key are
-/// always sharp.
+/// The sharpness of a head, over rows with at least two visible keys. Rows with one key are always sharp.
 struct HeadTemperature {
   HeadId head;
   std::uint64_t rows = 0;

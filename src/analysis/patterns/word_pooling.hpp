@@ -18,7 +18,7 @@ enum class PoolFrom { mean, first };
 
 /// Shows observers patterns over words instead of tokens (Clark et al. 2019). Attention to a word is the sum
 /// over its pieces. Attention from a word is the mean over its pieces without fully masked ones, so row sums
-/// are preserved. Only patterns can be pooled, so observers receive nothing else.
+/// are preserved. Observers receive only patterns, because other quantities cannot be pooled.
 class WordPooling final : public Observer {
  public:
   /// @param units, words  one entry per sequence of the batch; must outlive this object, like the observers

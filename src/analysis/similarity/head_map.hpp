@@ -11,7 +11,7 @@
 
 namespace attnctl {
 
-/// A map of similar heads: a cluster tree and a position in the plane, both from the distances 1 -
+/// Similar heads, shown by a cluster tree and by positions in the plane. Both use the distances 1 -
 /// similarity.
 struct HeadMap {
   std::vector<HeadId> heads;      // heads with a similarity, in the given order

@@ -154,8 +154,8 @@ PatternPairs pattern_pairs(std::span<const float> patterns, std::size_t heads) {
   return sums;
 }
 
-// The kernels are K = Z Z^T with a zero diagonal, and the rows of Z have mean zero. Then the sum of row t of
-// K is -|z_t|^2, and tr(K L) = |Z_a^T Z_b|_F^2 - sum |z_at|^2 |z_bt|^2.
+// The columns of Z are centred, and the kernels K = Z Z^T have their diagonals set to zero. Then the sum of
+// row t of K is -|z_t|^2, and tr(K L) = |Z_a^T Z_b|_F^2 - sum |z_at|^2 |z_bt|^2.
 std::vector<double> output_pairs(const HeadOutputs& outputs) {
   const OwnedMatrix<float> columns = centred_columns(outputs);
   const std::size_t heads = outputs.columns.size() - 1;

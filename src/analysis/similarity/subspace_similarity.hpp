@@ -23,8 +23,7 @@ struct ComparedHead {
 };
 
 /// Returns sum |l_c| |r_c| over the columns of both factors of a circuit. This is the norm of the circuit
-/// sum l_c r_c^T if nothing cancelled. Infinite if products of a column exceed or underflow the float32
-/// range.
+/// sum l_c r_c^T if nothing cancelled. Infinite if products of a column overflow or underflow in float32.
 ///
 /// @param left_columns, right_columns  transposed factors [width, dimension]
 [[nodiscard]] double circuit_mass(MatrixView<const double> left_columns,

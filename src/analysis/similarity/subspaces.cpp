@@ -75,8 +75,7 @@ void decompose(Slice& slice) {
   spectrum.singular_values = svd.values;
 }
 
-/// Returns the cosines of the principal angles between two slices, descending. Empty if a slice is
-/// undefined.
+/// Returns the cosines of the principal angles of two slices, descending. Empty if a slice is undefined.
 std::vector<double> cosines_between(const Slice& a, const Slice& b) {
   if (a.basis.rows() == 0 || b.basis.rows() == 0) return {};
   OwnedMatrix<float> product(a.basis.rows(), b.basis.rows());

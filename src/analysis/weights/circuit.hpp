@@ -13,7 +13,7 @@
 
 namespace attnctl {
 
-/// The two bilinear maps of a head (Elhage et al. 2021): QK decides where it attends, OV what it moves.
+/// The two bilinear maps of a head (Elhage et al. 2021). QK determines the attention scores, OV the output.
 enum class Circuit { qk, ov };
 
 /// Returns "qk" or "ov".
@@ -50,8 +50,7 @@ class CircuitFactor {
   /// [dimension, count width], or the transpose if by_rows().
   [[nodiscard]] MatrixView<const float> stored(std::size_t head, std::size_t count = 1) const;
   [[nodiscard]] bool by_rows() const { return by_rows_; }
-  /// Checks whether the model stores the slices directly: no gain is folded in and the projection is not
-  /// factorised.
+  /// Checks whether the model stores the slices directly: no gain is folded in, no factorised projection.
   [[nodiscard]] bool in_place() const { return gain_.empty() && other_.data == nullptr; }
 
  private:
@@ -79,8 +78,8 @@ struct CircuitFactors {
   CircuitFactor right;
 };
 
-/// The four projections of a head. W_Q, W_K and W_V read the stream (column spaces), and W_O writes to it
-/// (row space).
+/// The four projections of a head. W_Q, W_K and W_V read from the stream, and W_O writes to it. The subspace
+/// of a projection is the column space of W_Q, W_K or W_V, or the row space of W_O.
 enum class Projection { query, key, value, output };
 inline constexpr std::array all_projections{Projection::query, Projection::key, Projection::value,
                                             Projection::output};
@@ -110,8 +109,7 @@ inline constexpr std::array all_projections{Projection::query, Projection::key, 
 /// Returns the gain for the keys and values of cross-attention, from the final norm of the encoder.
 [[nodiscard]] std::span<const float> memory_gain(const Model& model);
 
-/// Returns the circuit of a head, [dimension of left, dimension of right]. This is large; compute it only on
-/// request.
+/// Returns the circuit of a head, [dimension of left, dimension of right]. The matrix is large.
 [[nodiscard]] OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head);
 
 }  // namespace attnctl

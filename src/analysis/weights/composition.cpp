@@ -126,7 +126,7 @@ class Composer {
   std::vector<Composition> run() {
     writing_.resize(heads_.size());
     pool_.run(heads_.size(), [&](std::size_t i, std::size_t) {
-      // As the earlier head, a head takes part with its output side.
+      // The output side of the head, used in pairs in which it is the earlier head.
       writing_[i] = half_of_written(i);
     });
     for (std::size_t first = 0, last = 0; first < heads_.size(); first = last) {

@@ -10,8 +10,7 @@
 namespace attnctl {
 namespace {
 
-/// Rounds a weight to a multiple of 2^-40. Sums of up to 4096 rounded weights are exact in double in any
-/// order.
+/// Rounds a weight to a multiple of 2^-40. Sums of up to 4096 such weights are exact in double in any order.
 double rounded(float weight) {
   constexpr double shift = 6144;  // 1.5 * 2^12; the last bit of a double of this size is 2^-40
   return (static_cast<double>(weight) + shift) - shift;

@@ -9,8 +9,8 @@
 namespace attnctl {
 namespace {
 
-// The error of the trapezoidal rule is about exp(-pi^2 / step) for analytic functions that decay at both
-// ends.
+// The trapezoidal rule has an error of about exp(-pi^2 / step) for analytic functions that decay at both
+// ends of the range.
 constexpr double kStep = 0.25;
 constexpr double kDeviations = 9;  // range of a normal variable
 constexpr int kSteps = static_cast<int>(2 * kDeviations / kStep);

@@ -67,8 +67,7 @@ struct OutputRank::State {
   const Model* model = nullptr;
   HeadsSideBySide z;
   Pool* pool = nullptr;
-  std::map<std::size_t, ProductSvd>
-      decomposed;  // by layer; for layers that share weights, by the first of them
+  std::map<std::size_t, ProductSvd> decomposed;  // by layer; shared weights: by the first layer
   std::map<std::pair<std::size_t, std::size_t>, LayerOutputRank> found;
 
   [[nodiscard]] bool wants(std::size_t layer) const {

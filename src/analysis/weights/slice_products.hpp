@@ -32,7 +32,7 @@ class PairProduct {
   double inner(const ComparedHead& a, const ComparedHead& b);
 
  private:
-  /// A transposed slice. read() keeps the values if the same slice is requested again.
+  /// A transposed slice. read() reuses the values if the same slice is requested again.
   struct Columns {
     Slice slice;
     OwnedMatrix<double> values;

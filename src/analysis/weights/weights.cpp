@@ -195,7 +195,7 @@ std::vector<HeadSpectrum> spectra_of(const CircuitWork& work, std::span<const He
   return spectra;
 }
 
-using FoundCircuits = std::array<FoundCircuit, 2>;  // indexed by circuit: QK, OV
+using FoundCircuits = std::array<FoundCircuit, 2>;  // QK, OV
 
 /// Analyzes heads with all their weights in memory at the same time.
 FoundCircuits analyze_together(const Model& model, const Selection& selection, const WeightsOptions& options,

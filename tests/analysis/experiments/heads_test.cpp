@@ -52,8 +52,7 @@ TEST_CASE("heads: neither parameters nor multiply-adds depend on their number, r
     CHECK(count(result.rows, i, "distinct_patterns") == h);
   }
   std::vector<Cell> eight = cells(result.rows, 3);
-  CHECK(std::abs(*number(eight, result.rows, "qk_effective_rank") - 61.9) <
-        0.1);  // the example of the textbook
+  CHECK(std::abs(*number(eight, result.rows, "qk_effective_rank") - 61.9) < 0.1);  // the textbook's example
   std::vector<Cell> one = cells(result.rows, 0);
   CHECK(number(one, result.rows, "pattern_distance") == nullptr);  // undefined for one head
 }
