@@ -10,7 +10,7 @@
 
 namespace attnctl {
 
-/// How a row identifies its head.
+/// Columns that identify the head of a row.
 enum class HeadColumns {
   named,     // head ("L.H"), component, layer, index, kv_head: JSON and text
   integers,  // component, layer, head, kv_head: CSV

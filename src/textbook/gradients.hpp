@@ -48,7 +48,7 @@ struct HeadGradient {
 
 /// Measures gradients for each d_k, with unscaled scores and scores divided by sqrt(d_k). Each head has a
 /// row, and a row without a head is for the layer. Columns: the Frobenius norms of the path and its three
-/// routes (for the layer: of their sums over heads); the path's share of the whole gradient (<path, whole> /
+/// routes (for the layer: sums over heads); the path's share of the whole gradient (<path, whole> /
 /// <whole, whole>, sums to 1); the median over tokens of |dL/dx_i| through the query (for the layer: over
 /// tokens and heads); the mean largest weight; and `error`. Every path is checked against fourth-order
 /// central differences. `error` is the largest difference divided by the largest entry of the route. Throws

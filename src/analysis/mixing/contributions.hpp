@@ -12,7 +12,7 @@
 
 namespace attnctl {
 
-/// What a head contributes to the output of its layer for one input. Compares its write w = z W_O^h [n, d]
+/// The contribution of a head to the output of its layer for one input. Compares its write w = z W_O^h [n, d]
 /// with the whole write t, the sum over all heads of the layer. b_O belongs to no head and is in neither of
 /// them. Without W_O, the output is the concatenation of the heads and W_O counts as the identity. A value
 /// is undefined (nullopt) if a divisor is 0 or a term is not finite.

@@ -11,7 +11,7 @@
 
 namespace attnctl {
 
-/// How much a layer's attention block mixes other positions into one position, and how much it preserves.
+/// Amounts that a layer's attention block mixes into one position from others, and preserves at it.
 struct PositionMixing {
   double mix = 0;   // norm of the part from all other positions
   double keep = 0;  // norm of the preserved part: the stream and the heads' weight on it

@@ -15,7 +15,7 @@ namespace attnctl {
 inline constexpr std::ptrdiff_t largest_offset = 8;
 inline constexpr std::size_t offset_count = 2 * largest_offset + 1;
 
-/// Returns the keys of a row [m] at most `farthest` tokens before or after its query.
+/// Returns the keys of a row [m] that are up to `farthest` tokens before or after its query.
 [[nodiscard]] inline KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
   return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
 }

@@ -13,7 +13,7 @@
 
 namespace attnctl {
 
-/// What the metrics know about an input in addition to its patterns.
+/// Token information of an input that the metrics use in addition to its patterns.
 struct SequenceMarks {
   std::vector<std::uint8_t> end_queries;  // [n], 1: EOS or [SEP]; empty: no such query
   std::vector<std::size_t> special_keys;  // positions, ascending

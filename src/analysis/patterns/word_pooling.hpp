@@ -13,7 +13,7 @@
 
 namespace attnctl {
 
-/// How the rows of a word's pieces are pooled: their mean, or the row of the first piece.
+/// Pooling of the rows of a word's pieces: their mean, or the row of the first piece.
 enum class PoolFrom { mean, first };
 
 /// Shows observers patterns over words instead of tokens (Clark et al. 2019). Attention to a word is the sum

@@ -40,7 +40,7 @@ struct ComparedHead {
 [[nodiscard]] std::vector<OwnedMatrix<double>> frobenius_cosines(
     std::span<const std::vector<ComparedHead>> sets, Pool& pool);
 
-/// Means over the pairs of different heads with a defined similarity. nullopt if there is no such pair.
+/// Means over the pairs of different heads with a defined similarity. nullopt without such pairs.
 struct OffDiagonal {
   std::optional<double> mean;
   std::optional<double> mean_abs;

@@ -48,7 +48,7 @@ struct SubspaceAngles {
   std::vector<double> cosines;
   std::size_t angles = 0;  // the largest rank
   OffDiagonal off_diagonal;
-  std::optional<RandomNull> null;  // null of one pair, over the same pairs; nullopt if there are no pairs
+  std::optional<RandomNull> null;  // null of one pair, over the same pairs; nullopt: no pairs
 
   [[nodiscard]] std::span<const double> cosines_of(std::size_t a, std::size_t b) const {
     return std::span(cosines).subspan((a * heads.size() + b) * angles, angles);
