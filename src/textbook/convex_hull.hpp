@@ -44,10 +44,10 @@ struct HullPoint {
   std::vector<std::size_t> ties;  // other points with q.x = q.p
 };
 
-/// Decides for each point of [m, d] whether it is a vertex of their convex hull, which means that some
-/// linear function has its only maximum there. A linear program in double proposes each answer, and exact
-/// arithmetic proves it. Where rounding misled, an exact linear program decides. Throws Error(bad_input) if a
-/// point is not finite.
+/// Decides which points [m, d] are vertices of their convex hull. At a vertex, some linear function has its
+/// only maximum. A linear program in double proposes each answer, and exact arithmetic proves it. If rounding
+/// errors made the proposal wrong, an exact linear program decides. Throws Error(bad_input) if a point is not
+/// finite.
 [[nodiscard]] std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool);
 
 }  // namespace attnctl
