@@ -35,7 +35,8 @@ void check_row(const Sequence& row, std::size_t length) {
   if (row.mask || !row.key_visible.empty()) refuse("has a mask");
 }
 
-/// What observers of the whole batch see of a run over a part of it.
+/// Forwards the events of a run over part of a batch to observers of the whole batch. Shifts sequence
+/// indices.
 class PartObserver final : public Observer {
  public:
   PartObserver(std::span<Observer* const> observers, std::size_t first)
@@ -63,7 +64,7 @@ class PartObserver final : public Observer {
   std::size_t first_;
 };
 
-/// Adds the output of columns to the rows.
+/// Adds the attention output of each column to the rows.
 class AddToRows final : public Observer {
  public:
   explicit AddToRows(std::span<Sequence> rows) : rows_(rows) {}
@@ -86,7 +87,7 @@ class AddToRows final : public Observer {
   std::span<Sequence> rows_;
 };
 
-/// Sequences [first, first + count), moved.
+/// Moves the sequences [first, first + count) out of `from`.
 Batch taken(Batch& from, std::size_t first, std::size_t count) {
   const auto begin = from.sequences.begin() + static_cast<std::ptrdiff_t>(first);
   const auto end = begin + static_cast<std::ptrdiff_t>(count);

@@ -16,7 +16,7 @@ Cell cell(const std::optional<std::size_t>& value) {
   return value ? Cell(static_cast<std::int64_t>(*value)) : Cell();
 }
 
-/// A metric of one circuit's spectrum, once for QK and once for OV.
+/// A metric of a spectrum, listed once for the QK circuit and once for the OV circuit.
 struct SpectrumMetric {
   std::array<std::string_view, 2> names;
   std::string_view range, null, definition, source;

@@ -10,23 +10,23 @@
 
 namespace attnctl {
 
-/// What was computed for one head; null where it was not, or is undefined.
+/// The results of one head. A pointer is null if the result was not computed or is undefined.
 struct HeadResults {
   const HeadSpectrum* qk = nullptr;
   const HeadSpectrum* ov = nullptr;
   const HeadPatternMetrics* pattern = nullptr;
 };
 
-/// A metric and where its value is found.
+/// A metric and the function that reads its value from the results.
 struct CatalogueRow {
   Metric about;
-  std::function<Cell(const HeadResults&)> value;  // monostate: undefined; real numbers as float
+  std::function<Cell(const HeadResults&)> value;  // returns monostate if undefined, float for real numbers
 };
 
-/// Every metric of the heads table in the order of its columns. docs/metrics.md shows it to people.
+/// Returns every metric of the heads table in column order. docs/metrics.md documents them.
 [[nodiscard]] std::span<const CatalogueRow> metric_catalogue();
 
-/// The catalogue as a table: name, unit, range, null, source.
+/// Returns the catalogue as a table: name, unit, range, null, source.
 [[nodiscard]] Table metrics_table();
 
 }  // namespace attnctl

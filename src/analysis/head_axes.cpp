@@ -15,7 +15,7 @@ HeadAxes::HeadAxes(std::span<const HeadId> heads) : heads_(heads.begin(), heads.
   }
   const std::size_t width = layers_.empty() ? 0 : heads_.size() / layers_.size();
   for (std::size_t i = 0; i < heads_.size(); ++i) {
-    // Layer and head as they would stand in a rectangle whose first row is the first layer's.
+    // Layer and head that a rectangular selection, shaped like its first layer, would have at index i.
     const bool fits = width > 0 && width * layers_.size() == heads_.size() &&
                       heads_[i].layer == layers_[i / width] && heads_[i].head == heads_[i % width].head;
     regular_ = regular_ && fits;
@@ -27,7 +27,7 @@ HeadAxes HeadAxes::of_kv_heads(std::span<const HeadId> heads, const ModelConfig&
   for (const HeadId head : heads) {
     read.push_back({head.layer, kv_head_of(config, head)});
   }
-  std::ranges::sort(read);  // tied heads read them in any order
+  std::ranges::sort(read);  // tied heads can list them out of order
   read.erase(std::unique(read.begin(), read.end()), read.end());
   return HeadAxes(read);
 }

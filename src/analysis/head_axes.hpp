@@ -13,22 +13,22 @@
 
 namespace attnctl {
 
-/// Selected heads as leading axes of an array: [layers, heads] where every layer has the same heads, else one
-/// axis [selected]. Either way a head's place, counted over both axes, is its place among the selected.
+/// Selected heads as leading axes of an array: [layers, heads] if every layer has the same selected heads,
+/// otherwise one axis [selected]. In both cases the flat index of a head is its index in the selection.
 class HeadAxes {
  public:
-  /// heads: ascending.
+  /// @param heads  in ascending order
   explicit HeadAxes(std::span<const HeadId> heads);
 
-  /// The key/value heads that the selected heads read, each once.
+  /// Returns the axes of the key/value heads that the selected heads read, each listed once.
   [[nodiscard]] static HeadAxes of_kv_heads(std::span<const HeadId> heads, const ModelConfig& config);
 
   [[nodiscard]] bool regular() const { return regular_; }
   [[nodiscard]] const std::vector<HeadId>& heads() const { return heads_; }
   [[nodiscard]] const std::vector<std::size_t>& layers() const { return layers_; }
-  /// The leading axes, then `rest`.
+  /// Returns the leading axes followed by `rest`.
   [[nodiscard]] Shape shape(std::span<const std::size_t> rest) const;
-  /// nullopt where the head is not selected.
+  /// Returns the flat index of a head, or nullopt if the head is not selected.
   [[nodiscard]] std::optional<std::size_t> place(HeadId head) const;
 
  private:
@@ -37,10 +37,10 @@ class HeadAxes {
   bool regular_ = true;
 };
 
-/// The component of a layer as tables have it: "enc", "dec", "cross", or undefined.
+/// Returns the table cell for the component of a layer: "enc", "dec", "cross", or undefined.
 [[nodiscard]] Cell component_cell(const ModelConfig& config, std::size_t layer);
 
-/// The heads of a selection that are of one component.
+/// The selected heads of one component.
 struct ComponentHeads {
   Component component = Component::none;
   Selection selection;
@@ -48,7 +48,7 @@ struct ComponentHeads {
 [[nodiscard]] std::vector<ComponentHeads> split_by_component(const Selection& selection,
                                                              const ModelConfig& config);
 
-/// The key/value head that a head reads.
+/// Returns the key/value head that a head reads.
 [[nodiscard]] std::size_t kv_head_of(const ModelConfig& config, HeadId head);
 
 }  // namespace attnctl

@@ -9,7 +9,7 @@
 
 namespace attnctl {
 
-/// Where a head is among ascending heads; nullopt where it is not.
+/// Returns the index of a head in an ascending list of heads, or nullopt if it is missing.
 [[nodiscard]] inline std::optional<std::size_t> head_index(std::span<const HeadId> heads, HeadId head) {
   const auto found = std::lower_bound(heads.begin(), heads.end(), head);
   if (found == heads.end() || *found != head) return std::nullopt;

@@ -10,23 +10,24 @@
 
 namespace attnctl {
 
-/// How a row says which head it is of.
+/// Columns that identify the head of a row.
 enum class HeadColumns {
   named,     // head ("L.H"), component, layer, index, kv_head: JSON and text
   integers,  // component, layer, head, kv_head: CSV
 };
 
-/// What the heads table is made of; null what was not computed, its columns are then undefined.
+/// The inputs of the heads table. Columns whose input is null are undefined.
 struct HeadsTableParts {
   const ModelConfig& config;
   const Selection& selection;
   const WeightsAnalysis* weights = nullptr;
-  std::span<const HeadPatternMetrics> patterns;  // of all selected heads, for each input in turn or pooled
-  const Batch* batch = nullptr;                  // names the inputs of metrics that are per input
+  std::span<const HeadPatternMetrics> patterns;  // all selected heads, per input in turn or pooled
+  const Batch* batch = nullptr;                  // gives the input names of per-input metrics
 };
 
-/// One row a selected head, or a head and input (`input` is then the first column): which head, `rows`, then
-/// every metric of the catalogue. Always the same columns.
+/// Returns a table with one row per selected head, or per head and input (`input` is then the first column).
+/// Each row holds the identity of the head, `rows`, and every metric of the catalogue. The columns are
+/// always the same.
 [[nodiscard]] Table heads_table(const HeadsTableParts& parts, HeadColumns columns);
 
 }  // namespace attnctl

@@ -20,7 +20,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-/// Random orthonormal rows (Gram and Schmidt, twice).
+/// Returns random orthonormal rows (Gram-Schmidt, applied twice).
 OwnedMatrix<double> orthonormal_rows(std::size_t rows, std::size_t width, Random& random) {
   OwnedMatrix<double> matrix(rows, width);
   for (double& value : matrix.values()) value = random.normal();
@@ -46,13 +46,13 @@ void softmax(std::span<double> row) {
   for (double& value : row) value /= sum;
 }
 
-/// Tokens of which the first are targets: orthonormal keys and values.
+/// Tokens with orthonormal keys and values. The targets come first.
 struct Tokens {
   OwnedMatrix<double> keys;
   OwnedMatrix<double> values;
 };
 
-/// z of one head: its query's weights over all tokens, times their values.
+/// Returns z of one head: the values of all tokens, weighted by the attention of its query.
 std::vector<double> attend(const Tokens& tokens, std::span<const double> query) {
   std::vector<double> weights(tokens.keys.rows());
   for (std::size_t j = 0; j < weights.size(); ++j) weights[j] = dot(query, tokens.keys.view().row(j));
@@ -65,7 +65,7 @@ std::vector<double> attend(const Tokens& tokens, std::span<const double> query) 
   return z;
 }
 
-/// A query that looks for some tokens alike.
+/// Returns a query that matches `count` tokens equally, from token `first` on.
 std::vector<double> query_for(const Tokens& tokens, std::size_t first, std::size_t count, double sharpness) {
   std::vector<double> query(tokens.keys.cols());
   for (std::size_t j = first; j < first + count; ++j) {
@@ -74,7 +74,8 @@ std::vector<double> query_for(const Tokens& tokens, std::size_t first, std::size
   return query;
 }
 
-/// Every head looks at all targets alike, the outputs are added: distance to the sum of the targets' values.
+/// Returns the distance between the sum of the heads' outputs and the sum of the targets' values, if every
+/// head attends equally to all targets.
 double error_of_sum(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
   const std::vector<double> z = attend(tokens, query_for(tokens, 0, targets, sharpness));
   double squares = 0;
@@ -87,7 +88,8 @@ double error_of_sum(const Tokens& tokens, std::size_t targets, std::size_t heads
   return std::sqrt(squares);
 }
 
-/// Head i looks at target i, W_O puts its output into slot i: distance to every target's value in its slot.
+/// Returns the distance to the targets' values in separate slots, if head i attends to target i and W_O
+/// writes its output to slot i.
 double error_of_all(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
   double squares = 0;
   for (std::size_t j = 0; j < targets; ++j) {
@@ -101,9 +103,10 @@ double error_of_all(const Tokens& tokens, std::size_t targets, std::size_t heads
   return std::sqrt(squares);
 }
 
-/// The error of the sum after descent on the heads' scores from a random start. With orthonormal values the
-/// error is that of the heads' summed weights against 1 for targets and 0 for others. Scores move by the
-/// gradient to the weights (mirror descent), which no saturation of softmax stops.
+/// Returns the error of the sum after gradient descent on the heads' scores from a random start. With
+/// orthonormal values, this is the distance of the heads' summed weights from 1 for targets and 0 for other
+/// tokens. Scores move along the gradient with respect to the weights (mirror descent), so saturation of the
+/// softmax does not stop them.
 double error_by_descent(const AveragingOptions& options, std::size_t targets, std::size_t heads,
                         Random& random) {
   const std::size_t tokens = options.targets + options.others;
@@ -141,7 +144,7 @@ Errors errors_of(const Tokens& tokens, const AveragingOptions& options, std::siz
           .all_least = std::sqrt(missing)};
 }
 
-/// Errors over targets (rows) and heads (columns), undefined where there are more heads than targets.
+/// Returns the map of errors by targets (rows) and heads (columns). Undefined for more heads than targets.
 Heatmap map_of(const std::vector<std::pair<std::size_t, std::size_t>>& cases,
                const std::vector<Errors>& errors, std::size_t most, double Errors::*field,
                const char* title) {

@@ -8,7 +8,7 @@
 namespace attnctl {
 namespace {
 
-/// x W of a head: [n, k].
+/// Returns x W of a head, [n, k].
 OwnedMatrix<double> projected(const OwnedMatrix<double>& weight, std::size_t head, std::size_t d_head,
                               MatrixView<const double> x) {
   OwnedMatrix<double> result(x.rows, d_head);

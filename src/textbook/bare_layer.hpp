@@ -7,8 +7,8 @@
 
 namespace attnctl {
 
-/// A bare layer of full attention in float64, without biases. Weights are [out, in]: rows [h k, (h + 1) k)
-/// are head h's.
+/// A bare layer of full attention in float64, without biases. Weights are [out, in]. Rows [h k, (h + 1) k)
+/// belong to head h.
 struct BareLayer {
   std::size_t heads = 1;
   OwnedMatrix<double> query, key, value, output;  // [d, d] each
@@ -16,22 +16,22 @@ struct BareLayer {
   [[nodiscard]] std::size_t d_head() const { return query.rows() / heads; }
 };
 
-/// Independent normal entries.
+/// Returns a matrix with independent normal entries.
 [[nodiscard]] OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double deviation,
                                                 Random& random);
 
-/// Weights of deviation 1/sqrt(d), so that inputs of unit variance have queries, keys and values of unit
-/// variance. `heads` divides d.
+/// Returns a layer with weights of deviation 1/sqrt(d). For inputs of unit variance, queries, keys and
+/// values then have unit variance. `heads` must divide d.
 [[nodiscard]] BareLayer random_bare_layer(std::size_t d, std::size_t heads, Random& random);
 
-/// q k^T / sqrt(k) of a head for x [n, d]: [n, n].
+/// Returns q k^T / sqrt(k) of a head for x [n, d], as [n, n].
 [[nodiscard]] OwnedMatrix<double> scores_of(const BareLayer& layer, std::size_t head,
                                             MatrixView<const double> x);
 
-/// Softmax of each row, in place.
+/// Replaces each row by its softmax.
 void softmax_rows(MatrixView<double> scores);
 
-/// The layer's output [n, d].
+/// Returns the output of the layer, [n, d].
 [[nodiscard]] OwnedMatrix<double> output_of(const BareLayer& layer, MatrixView<const double> x);
 
 }  // namespace attnctl

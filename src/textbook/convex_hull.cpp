@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 
-// Our own simplex method: all exact LP libraries of Debian 12 (GLPK, QSopt_ex, cddlib, lrslib, PPL, the
+// A custom simplex method. All exact LP libraries of Debian 12 (GLPK, QSopt_ex, cddlib, lrslib, PPL, the
 // solver of CGAL) are under the GPL, and attnctl is under the Apache License 2.0.
 
 namespace attnctl {
@@ -108,7 +108,8 @@ class Simplex {
     return best;
   }
 
-  /// The row whose variable reaches 0 first as the column's variable grows; ties go to the lowest variable.
+  /// Returns the row whose variable reaches 0 first as the column's variable grows. Ties go to the lowest
+  /// variable.
   [[nodiscard]] std::optional<std::size_t> leaving_row(std::size_t column) const {
     std::optional<std::size_t> best;
     for (std::size_t r = 0; r < rows_; ++r) {
@@ -124,7 +125,8 @@ class Simplex {
     return best;
   }
 
-  /// Exact cells are numerators over denominator_, which is the last pivot; a row in double is over 1.
+  /// Pivots on one cell. Exact cells are numerators over denominator_, which is the last pivot. In double,
+  /// the denominator is 1.
   void pivot(std::size_t row, std::size_t column) {
     const Number divisor = cells_(row, column);
     for (std::size_t r = 0; r <= rows_; ++r) {
@@ -194,7 +196,7 @@ HullQuery query_of(const RationalVector& values) {
   return query;
 }
 
-/// Scales to integers without a common divisor.
+/// Scales the values to integers without a common divisor.
 void make_primitive(RationalVector& values) {
   mpz_class denominator(1);
   for (const Rational& value : values) denominator = lcm(denominator, value.get_den());
@@ -205,7 +207,7 @@ void make_primitive(RationalVector& values) {
   for (Rational& value : values) value /= divisor;
 }
 
-/// The points as doubles, and exactly as multiples of 2^-bits.
+/// The points in double, and exactly as integer multiples of 2^-bits.
 struct Points {
   explicit Points(MatrixView<const double> points) : values(points), exact(points.rows, points.cols) {
     for (std::size_t j = 0; j < points.rows; ++j) {
@@ -226,7 +228,7 @@ struct Points {
   std::size_t bits = 0;
 };
 
-/// Decides one point p of the set against the others.
+/// Decides whether one point p of the set is a vertex, compared with the other points.
 class Decision {
  public:
   Decision(const Points& points, std::size_t index) : points_(points), index_(index) {
@@ -241,7 +243,7 @@ class Decision {
         largest = std::max(largest, std::abs(differences_(o, i)));
       }
     }
-    // A power of two brings them to the order of 1 without rounding.
+    // Scaling by a power of two makes the differences about 1 without rounding.
     const int exponent = largest > 0 && std::isfinite(largest) ? -std::ilogb(largest) : 0;
     for (double& value : differences_.values()) value = std::ldexp(value, exponent);
   }
@@ -277,7 +279,7 @@ class Decision {
     return which;
   }
 
-  /// x - p, exactly, for each x given by its index in others_.
+  /// Returns the exact differences x - p. `which` holds the indices of the points x in others_.
   [[nodiscard]] OwnedMatrix<mpz_class> exact_differences(const Indices& which) const {
     OwnedMatrix<mpz_class> differences(which.size(), points_.values.cols);
     for (std::size_t c = 0; c < which.size(); ++c) {
@@ -287,13 +289,13 @@ class Decision {
     return differences;
   }
 
-  /// q (p - x) for one x of others_.
+  /// Returns q (p - x) for one x of others_.
   [[nodiscard]] Rational lead(const RationalVector& query, std::size_t other) const {
     return dot(query, points_.exact.view().row(index_)) -
            dot(query, points_.exact.view().row(others_[other]));
   }
 
-  /// The least lead over all others: positive if the query proves a vertex.
+  /// Returns the smallest lead over all others. The query proves a vertex if it is positive.
   [[nodiscard]] Rational margin(const RationalVector& query) const {
     Rational least = lead(query, 0);
     for (std::size_t o = 1; o < others_.size(); ++o) least = std::min(least, lead(query, o));
@@ -315,8 +317,8 @@ class Decision {
     return accept_witness({query, {}}, RationalVector(query.begin(), query.end()), result);
   }
 
-  /// Finds a witness in double. If that fails, solves the exact program: on the columns that the one in
-  /// double ended with, then on all.
+  /// Finds a witness in double. If that fails, solves the exact program: first on the columns of the final
+  /// basis in double, then on all columns.
   void separate_or_combine(HullPoint& result) const {
     const std::vector<double> origin(points_.values.cols);
     auto guess = Simplex<double>(differences_.view(), origin, true).solve();
@@ -343,8 +345,8 @@ class Decision {
     }
   }
 
-  /// Adds up queries that have p among their maxima until no query lowers one more of the tied points. The
-  /// points that still tie are those of the smallest face that contains p.
+  /// Adds up queries that have p among their maxima until no query lowers another tied point. The remaining
+  /// tied points are those of the smallest face that contains p.
   void find_support(HullPoint& result) const {
     Indices tied = all();
     RationalVector query(points_.values.cols);

@@ -32,7 +32,7 @@ struct HullPoint {
   // For a vertex: q with q.p > q.x for every other point x.
   HullQuery witness;
   /// q.p - max q.x. With |q_i| <= 1 about the largest possible value, which is the L1 distance from p to the
-  /// hull of the others. nullopt if there are no others.
+  /// hull of the others. nullopt without other points.
   std::optional<double> margin;
 
   // For any other point: p = sum of weight x over at most d + 1 other points. Weights are positive and sum
@@ -44,10 +44,10 @@ struct HullPoint {
   std::vector<std::size_t> ties;  // other points with q.x = q.p
 };
 
-/// Decides for each of the points [m, d] whether it is a vertex of their convex hull, which means that some
-/// linear function has its only maximum there. A linear program in double proposes each answer, and exact
-/// arithmetic proves it. Where rounding misled, an exact linear program decides. Throws Error(bad_input) if a
-/// point is not finite.
+/// Decides which points [m, d] are vertices of their convex hull. At a vertex, some linear function has its
+/// only maximum. A linear program in double proposes each answer, and exact arithmetic proves it. If rounding
+/// errors made the proposal wrong, an exact linear program decides. Throws Error(bad_input) if a point is not
+/// finite.
 [[nodiscard]] std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool);
 
 }  // namespace attnctl

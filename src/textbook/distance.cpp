@@ -25,7 +25,7 @@ void make_unit(std::vector<double>& values) {
   for (double& value : values) value /= std::sqrt(squares);
 }
 
-/// A unit vector at a right angle to the unit vector `to`.
+/// Returns a random unit vector orthogonal to the unit vector `to`.
 std::vector<double> orthogonal_unit(Random& random, const std::vector<double>& to) {
   std::vector<double> values = normal_vector(random, to.size());
   double along = 0;
@@ -35,7 +35,7 @@ std::vector<double> orthogonal_unit(Random& random, const std::vector<double>& t
   return values;
 }
 
-/// gain a b^T
+/// Returns gain a b^T.
 OwnedMatrix<double> outer(double gain, const std::vector<double>& a, const std::vector<double>& b) {
   OwnedMatrix<double> matrix(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -44,12 +44,12 @@ OwnedMatrix<double> outer(double gain, const std::vector<double>& a, const std::
   return matrix;
 }
 
-/// The built head's projections of all tokens.
+/// The projections of all tokens by the constructed head.
 struct Projected {
   OwnedMatrix<double> q, k, v;  // [n, k]
 };
 
-/// The causal row of weights of token `query`.
+/// Returns the causal attention weights of token `query`.
 std::vector<double> causal_row(const Projected& projected, std::size_t query) {
   const double scale = 1 / std::sqrt(static_cast<double>(projected.q.cols()));
   std::vector<double> row(query + 1);
@@ -69,7 +69,7 @@ std::vector<double> mixed(const std::vector<double>& row, const OwnedMatrix<doub
   return z;
 }
 
-/// How far z moves when the first value moves by a unit vector.
+/// Returns the norm of the change of z if the first value changes by a unit vector.
 double influence_of_first(const std::vector<double>& row, Projected& projected) {
   const std::vector<double> before = mixed(row, projected.v);
   const double kept = projected.v(0, 0);
@@ -81,16 +81,16 @@ double influence_of_first(const std::vector<double>& row, Projected& projected) 
   return std::sqrt(squares);
 }
 
-/// Layers of even attention to the last `window` tokens: how much of the first token each token holds.
+/// Layers of uniform attention to the last `window` tokens. Tracks each token's share of the first token.
 class LocalStack {
  public:
   LocalStack(std::size_t n, std::size_t window) : window_(window), held_(n) { held_[0] = 1; }
 
-  /// The fewest layers that reach `distance`.
+  /// Returns the smallest number of layers that reach `distance`.
   [[nodiscard]] std::size_t layers_to(std::size_t distance) const {
     return (distance + window_ - 2) / (window_ - 1);
   }
-  /// What the token at `distance` holds after these layers; distances ascending.
+  /// Returns the share of the token at `distance` after that number of layers. Distances must be ascending.
   double held_at(std::size_t distance) {
     for (; layers_ < layers_to(distance); ++layers_) add_layer();
     return held_[distance];

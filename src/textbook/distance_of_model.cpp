@@ -9,7 +9,7 @@
 namespace attnctl {
 namespace {
 
-/// A head, or the heads of a layer together: what a line of a chart shows.
+/// The series of one chart line: a head, or all heads of a layer together.
 struct Line {
   std::size_t layer = 0;
   std::optional<std::size_t> head;
@@ -43,7 +43,7 @@ std::vector<Line> lines_of(std::span<const HeadDistances> heads, bool by_head) {
   return lines;
 }
 
-/// What the table shows of a line's bin.
+/// The table cells of one bin of a line.
 struct Means {
   Cell weight, uniform, share, uniform_share, influence, influence_share;
 };
@@ -88,7 +88,7 @@ Table table_of(std::span<const Line> lines, std::span<const DistanceBin> bins) {
                     std::move(rows));
 }
 
-/// A column a line and quantity over the bins' ends.
+/// Returns the table of the charts, with one column per line and quantity. Rows are the ends of the bins.
 Table drawn_table(std::span<const Line> lines, std::span<const DistanceBin> bins) {
   std::vector<std::string> columns = {"distance"};
   for (const Line& line : lines) columns.push_back(line.name());
@@ -103,7 +103,8 @@ Table drawn_table(std::span<const Line> lines, std::span<const DistanceBin> bins
   return make_table("lines", std::move(columns), std::move(rows));
 }
 
-/// Weight and influence beside each other: of all layers, or a pair of charts for the heads of each layer.
+/// Returns pairs of charts for weight and influence: one pair for all layers, or one pair per layer for its
+/// heads.
 std::vector<Chart> charts_of(std::span<const Line> lines) {
   std::vector<Chart> charts;
   const auto chart = [](std::string title, std::string y_axis) {

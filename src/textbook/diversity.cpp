@@ -34,7 +34,7 @@ struct Kind {
   std::string name;
   std::vector<HeadDiversity> draws;
 
-  /// The mean over draws of what `of` gives.
+  /// Returns the mean and deviation over draws of the values that `of` returns.
   template <typename Function>
   [[nodiscard]] Spread spread(const Function& of) const {
     std::vector<double> values;
@@ -50,7 +50,7 @@ Cell cell_of(const std::optional<double>& value) {
   return value ? Cell(*value) : Cell();
 }
 
-/// Mean of a head's similarity to the others, or of its magnitude.
+/// Returns the mean of a head's similarity to the other heads, or of its magnitude.
 std::optional<double> mean_to_others(const HeadDiversity& draw, std::size_t head, bool magnitude) {
   const std::size_t heads = draw.similarity.rows();
   if (heads < 2) return std::nullopt;

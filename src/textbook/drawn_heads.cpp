@@ -16,7 +16,7 @@ std::size_t count_of(std::span<const std::size_t> slices) {
   return *std::ranges::max_element(slices) + 1;
 }
 
-/// A stream of random numbers for each slice.
+/// Draws random slices, with one random stream per slice.
 OwnedMatrix<float> draw_slices(std::size_t slices, std::size_t width, std::size_t dimension,
                                std::uint64_t seed, std::uint64_t first_stream, Pool& pool) {
   const double deviation = std::sqrt(2 / static_cast<double>(dimension + width));

@@ -13,29 +13,30 @@
 
 namespace attnctl {
 
-/// The sizes of a circuit's two factors, of all heads of a layer.
+/// The shapes of a circuit's two factors for all heads of a layer.
 struct CircuitShape {
   std::size_t heads = 0;
   std::size_t width = 0;
   std::size_t left_dimension = 0, right_dimension = 0;
-  std::vector<std::size_t> left_slices, right_slices;  // [heads]: the one that each head reads
+  std::vector<std::size_t> left_slices, right_slices;  // [heads]: the slice that each head reads
 
   auto operator<=>(const CircuitShape&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
 };
 
 [[nodiscard]] CircuitShape shape_of(const CircuitFactors& factors, std::size_t heads);
 
-/// Factors of independent normal components of deviation sqrt(2 / (dimension + width)), the same for a seed
-/// and draw whatever the threads.
+/// Random factors with independent normal entries of deviation sqrt(2 / (dimension + width)). They depend
+/// only on the seed and the draw, not on the number of threads.
 class DrawnHeads {
  public:
   DrawnHeads(const CircuitShape& shape, std::uint64_t seed, std::uint64_t draw, Pool& pool);
 
-  /// Multiplies rows i d/h .. (i+1) d/h of head i by the gain on both sides; slices are not shared.
+  /// Multiplies rows i d/h .. (i+1) d/h of head i by the gain on both sides. The heads must not share
+  /// slices.
   void specialise(double gain);
 
   [[nodiscard]] CircuitFactors factors() const;
-  /// [slices, dimension, width].
+  /// Returns the slices [slices, dimension, width].
   [[nodiscard]] std::vector<float> left() const;
   [[nodiscard]] std::vector<float> right() const;
 
@@ -44,7 +45,7 @@ class DrawnHeads {
   OwnedMatrix<float> left_, right_;  // [slices width, dimension]
 };
 
-/// Effective rank of every head's circuit, and their similarity.
+/// Effective ranks of the heads' circuits and their similarities.
 struct HeadDiversity {
   std::vector<double> effective_ranks;
   OwnedMatrix<double> similarity;
@@ -53,7 +54,7 @@ struct HeadDiversity {
 };
 [[nodiscard]] HeadDiversity measure(const DrawnHeads& drawn, std::size_t heads, Pool& pool);
 
-/// Mean, and the deviation (n - 1) where there are several.
+/// Mean and sample standard deviation (n - 1). The deviation needs at least two values.
 struct Spread {
   std::optional<double> mean;
   std::optional<double> deviation;

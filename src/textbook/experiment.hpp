@@ -14,8 +14,8 @@ struct NamedHeatmaps {
   HeatmapPage page;
 };
 
-/// Rows of numbers, a summary and pictures of one experiment of the textbook. The same seed and parameters
-/// give the same numbers for any number of threads.
+/// The rows, summary and pictures of one textbook experiment. The same seed and parameters give the same
+/// numbers for any number of threads.
 struct ExperimentResult {
   std::string name;
   std::uint64_t seed = 0;
@@ -23,11 +23,11 @@ struct ExperimentResult {
   Table rows;
   Record summary;
   std::vector<Chart> charts;
-  Table drawn;                          // the table of the charts; without columns: the rows
-  std::vector<NamedHeatmaps> heatmaps;  // pictures after the charts
+  Table drawn;                          // the table of the charts; no columns: use the rows
+  std::vector<NamedHeatmaps> heatmaps;  // shown after the charts
 };
 
-/// Returns the result in the terms of the writers. `with_charts` draws the charts in the text too.
+/// Converts the result to the types of the writers. `with_charts` also draws the charts in text output.
 [[nodiscard]] Results results_of(const ExperimentResult& result, bool with_charts);
 
 }  // namespace attnctl

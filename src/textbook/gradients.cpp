@@ -26,7 +26,7 @@ OwnedMatrix<double> normal_matrix(Random& random, std::size_t rows, std::size_t 
   return matrix;
 }
 
-/// A layer with one scale.
+/// A layer with one scale of the scores.
 struct Layer {
   const std::vector<HeadMatrices>& heads;
   const OwnedMatrix<double>& x;         // [n, d]
@@ -56,18 +56,18 @@ OwnedMatrix<double> path_of(const HeadGradient& gradient) {
   return path;
 }
 
-/// The part of L that one head makes.
+/// Returns the contribution of one head to L.
 double head_loss(const Layer& layer, const HeadMatrices& head, const RouteInputs& x) {
   const HeadForward pass = head_forward(head, x, layer.scale);
   const OwnedMatrix<double> z = product(pass.pattern.view(), pass.value.view());
   return dot(product(z.view(), head.output.view()), layer.d_output);
 }
 
-/// Where x is disturbed: on its way into one projection, or into all of them.
+/// The projection whose input is perturbed, or all of them.
 enum class Route { query, key, value, all };
 
-/// The largest difference of `gradient` from central differences of fourth order of `loss`, which is given
-/// what enters the projections; over the largest entry of the gradient.
+/// Returns the largest error of `gradient` compared with fourth-order central differences of `loss`, divided
+/// by the largest entry of the gradient. `loss` takes the inputs of the projections.
 template <typename Loss>
 double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Route route, Loss loss) {
   constexpr double step = 1e-4;
@@ -102,7 +102,7 @@ double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradie
                    worst_error(layer, gradient.value, Route::value, loss)});
 }
 
-/// The loss of the whole layer, from its output.
+/// Returns the error of the gradient of the whole layer, with the loss computed from the layer's output.
 double check_sum(const Layer& layer, const OwnedMatrix<double>& gradient) {
   return worst_error(layer, gradient, Route::all, [&](const RouteInputs& x) {
     OwnedMatrix<double> output(layer.x.rows(), layer.x.cols());
@@ -124,7 +124,7 @@ double mean_largest_weight(const OwnedMatrix<double>& pattern) {
   return sum / static_cast<double>(pattern.rows());
 }
 
-/// |dL/dx_i| of each token i.
+/// Returns |dL/dx_i| of each token i.
 std::vector<double> token_norms(const OwnedMatrix<double>& gradient) {
   std::vector<double> norms;
   for (std::size_t i = 0; i < gradient.rows(); ++i) {
@@ -140,15 +140,15 @@ double median(std::vector<double> values) {
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
-/// What a row says of a head, or of the layer.
+/// The quantities of one row, for a head or for the layer.
 struct Report {
   HeadGradient gradient;
-  std::vector<double> query_norms;  // of each token, through its query; of the layer: in each head
+  std::vector<double> query_norms;  // per token, through its query; for the layer: per token and head
   double largest_weight = 0;
   double error = 0;
 };
 
-/// The sum of all paths, checked against the whole layer.
+/// Returns the sum of all paths, checked against the gradient of the whole layer.
 Report sum_of(const Layer& layer, const std::vector<Report>& heads) {
   Report sum;
   sum.gradient = heads.front().gradient;
@@ -182,7 +182,7 @@ std::vector<Cell> row_of(std::size_t d_k, double scale, std::optional<std::size_
           report.error};
 }
 
-/// The rows of one d_k and scale: the heads, then their sum.
+/// Appends the rows of one d_k and scale: the heads, then their sum.
 void append_rows(const Layer& layer, std::size_t d_k, Pool& pool, std::vector<std::vector<Cell>>& rows) {
   std::vector<Report> heads(layer.heads.size());
   pool.run(heads.size(), [&](std::size_t h, std::size_t /*worker*/) {

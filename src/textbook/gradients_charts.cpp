@@ -16,7 +16,8 @@ std::size_t column_of(const std::string& name) {
   return static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
 }
 
-/// A row of the drawn table: a label, then the columns `names` of a row unscaled and of the same one scaled.
+/// Returns a row of the chart table: a label, then the unscaled and the scaled value of each column of
+/// `names`.
 std::vector<Cell> side_by_side(const Cell& label, std::span<const std::string> names,
                                const std::vector<Cell>& unscaled, const std::vector<Cell>& scaled) {
   std::vector<Cell> line = {label};
@@ -69,7 +70,7 @@ std::vector<std::string> gradient_columns() {
 
 void draw_gradients(std::span<const std::vector<Cell>> rows, std::size_t sizes, ExperimentResult& result) {
   const std::vector<std::string> names = {kRoutes[0], kRoutes[1], kRoutes[2], kMedian};
-  const std::size_t half = rows.size() / sizes / 2;  // the heads and the layer
+  const std::size_t half = rows.size() / sizes / 2;  // rows of one d_k and scale: the heads and the layer
   std::vector<std::vector<Cell>> lines;
   if (sizes == 1) {
     for (std::size_t h = 0; h + 1 < half; ++h)

@@ -10,11 +10,13 @@
 
 namespace attnctl::experiments {
 
-/// Of the rows of gradients.
+/// Returns the column names of the gradients table.
 [[nodiscard]] std::vector<std::string> gradient_columns();
 
-/// Fills in the charts and what they show: of one d_k the heads as bars, of several the layer over d_k. The
-/// rows of a d_k: unscaled the heads and the layer, then scaled.
+/// Fills in the charts and their table. With one d_k, draws the heads as bars. With several, draws the layer
+/// over d_k. The rows of each d_k are the heads and the layer unscaled, then scaled.
+///
+/// @param sizes  number of values of d_k
 void draw_gradients(std::span<const std::vector<Cell>> rows, std::size_t sizes, ExperimentResult& result);
 
 }  // namespace attnctl::experiments

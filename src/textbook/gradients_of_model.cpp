@@ -45,7 +45,7 @@ Record target_of(const LogitAttribution& input) {
   return record;
 }
 
-/// The tokens of the first input as bars.
+/// Draws the tokens of the first input as bars.
 void draw_tokens(const LogitAttribution& input, ExperimentResult& result) {
   std::vector<std::vector<Cell>> bars;
   for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
@@ -61,7 +61,7 @@ void draw_tokens(const LogitAttribution& input, ExperimentResult& result) {
                     .bars = true}};
 }
 
-/// The heads of every input, layers from the top down.
+/// Draws the heads of every input, with layers from top to bottom.
 void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& result) {
   std::set<std::size_t> layers;
   std::size_t heads = 0;

@@ -9,7 +9,7 @@
 
 namespace attnctl::experiments {
 
-/// What enters the three projections: the same x, unless one route alone is disturbed.
+/// The inputs of the three projections. They are all x, except when one route is perturbed separately.
 struct RouteInputs {
   MatrixView<const double> query, key, value;  // [n, d]
 };
@@ -21,11 +21,11 @@ struct HeadForward {
 
 [[nodiscard]] HeadForward head_forward(const HeadMatrices& head, const RouteInputs& x, double scale);
 
-/// scale a b
+/// Returns scale a b.
 [[nodiscard]] OwnedMatrix<double> product(MatrixView<const double> a, MatrixView<const double> b,
                                           double scale = 1);
 
-/// In place; not empty.
+/// Replaces a non-empty row by its softmax.
 void softmax(std::span<double> row);
 
 }  // namespace attnctl::experiments

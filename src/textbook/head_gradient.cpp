@@ -10,7 +10,7 @@ namespace {
 using experiments::HeadForward;
 using experiments::product;
 
-/// dL/dscores from dL/dpattern, in place: a_ij (g_ij - sum_j a_ij g_ij).
+/// Replaces dL/dpattern by dL/dscores: a_ij (g_ij - sum_j a_ij g_ij).
 void through_softmax(const OwnedMatrix<double>& pattern, OwnedMatrix<double>& gradient) {
   for (std::size_t i = 0; i < pattern.rows(); ++i) {
     double mean = 0;
@@ -19,14 +19,14 @@ void through_softmax(const OwnedMatrix<double>& pattern, OwnedMatrix<double>& gr
   }
 }
 
-/// scale a^T b
+/// Returns scale a^T b.
 OwnedMatrix<double> product_tn(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b, double scale = 1) {
   OwnedMatrix<double> c(a.cols(), b.cols());
   gemm_tn(a.view(), b.view(), c.view(), scale);
   return c;
 }
 
-/// a b^T
+/// Returns a b^T.
 OwnedMatrix<double> product_nt(MatrixView<const double> a, const OwnedMatrix<double>& b) {
   OwnedMatrix<double> c(a.rows, b.rows());
   gemm_nt(a, b.view(), c.view());

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kSamePattern = 1e-6;
 
-/// What one head shows.
+/// The measurements of one head.
 struct HeadFigures {
   std::size_t score_rank = 0;
   std::size_t qk_rank = 0;
@@ -24,7 +24,8 @@ struct HeadFigures {
   OwnedMatrix<double> pattern;
 };
 
-/// Values above size * eps * the largest, in float64, which these weights are made in.
+/// Returns the number of values above size * eps(float64) * the largest value. Uses float64 because the
+/// weights are not rounded to float32.
 std::size_t rank_of(std::span<const double> singular_values, std::size_t size) {
   const double largest = *std::ranges::max_element(singular_values);
   const double least = static_cast<double>(size) * std::numeric_limits<double>::epsilon() * largest;
@@ -53,7 +54,7 @@ HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<co
   return figures;
 }
 
-/// Mean over rows of the total variation, half of the summed differences.
+/// Returns the mean over rows of the total variation, half the sum of absolute differences.
 double distance(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.values().size(); ++i) sum += std::abs(a.values()[i] - b.values()[i]);
@@ -75,7 +76,7 @@ std::size_t count_distinct(const std::vector<HeadFigures>& heads) {
   return kept.size();
 }
 
-/// Mean over pairs of heads; undefined for one.
+/// Returns the mean over pairs of heads. Undefined for one head.
 Cell mean_distance(const std::vector<HeadFigures>& heads, Pool& pool) {
   if (heads.size() < 2) return {};
   std::vector<double> sums(heads.size());
@@ -147,7 +148,7 @@ std::vector<Chart> charts() {
 }  // namespace
 
 ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
-  // Refused before any work.
+  // Checks the options before computing.
   for (const std::size_t h : options.heads)
     static_cast<void>(bare_config({.d_model = options.d, .heads = h}));
   ExperimentResult result;

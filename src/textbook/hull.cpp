@@ -23,7 +23,7 @@ std::string place_of(const HullPoint& key) {
   return key.support.values.empty() ? "inside" : "boundary";
 }
 
-/// "(10, 0)"; long ones are cut.
+/// Formats a vector as "(10, 0)". Truncates long vectors.
 std::string text_of(std::span<const double> vector) {
   constexpr std::size_t most = 4;
   std::string text = "(";
@@ -38,10 +38,10 @@ Cell text_of(const HullQuery& query) {
   return text_of(std::span<const double>(query.values));
 }
 
-/// "1/2 [0] + 1/2 [1]".
+/// Formats a combination as "1/2 [0] + 1/2 [1]".
 Cell text_of(const std::vector<HullWeight>& combination) {
   constexpr std::size_t most = 4;
-  constexpr std::size_t longest = 9;  // of a fraction
+  constexpr std::size_t longest = 9;  // characters of a fraction
   if (combination.empty()) return {};
   std::string text;
   for (std::size_t i = 0; i < std::min(combination.size(), most); ++i) {
@@ -81,7 +81,7 @@ Value record_of(const std::vector<HullWeight>& combination) {
   return parts;
 }
 
-/// A key's proof in full.
+/// Returns the complete proof of a key.
 Record proof_of(std::size_t index, const HullPoint& key) {
   Record record;
   record.set("key", index).set("place", place_of(key)).set("reachable", key.vertex);
@@ -94,7 +94,8 @@ Record proof_of(std::size_t index, const HullPoint& key) {
   return record;
 }
 
-/// What a head a coordinate gives each key, the lowest of its scores, and the key that is highest alone.
+/// Results of a construction with one head per coordinate: each key's lowest score over the heads, and the
+/// only key with the highest such score, if there is one.
 struct AxisHeads {
   std::vector<double> lowest;
   std::optional<std::size_t> picked;
@@ -127,7 +128,7 @@ Table rows_of(MatrixView<const double> keys, const std::vector<HullPoint>& place
                     std::move(rows));
 }
 
-/// Keys in the plane, by whether a head can pick them.
+/// Draws keys in the plane, grouped by whether a head can select them.
 void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& places,
                 ExperimentResult& result) {
   std::vector<std::vector<Cell>> rows;
@@ -146,7 +147,7 @@ void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& pla
                     .labels = "key"}};
 }
 
-/// In other dimensions: by how much a query can prefer each key.
+/// Draws the largest margin of each key, for dimensions other than 2.
 void draw_margins(ExperimentResult& result) {
   result.charts = {{.title = "Largest margin of a key over all others",
                     .x = "key",

@@ -12,13 +12,13 @@ namespace {
 
 using Rule = AttentionKind::Rule;
 
-/// What full attention gave, kept.
+/// The stored results of full attention.
 struct Full {
   std::vector<std::vector<OwnedMatrix<float>>> pattern;  // [sequences][heads]
   std::vector<OwnedMatrix<float>> output;                // [sequences]; empty without W_v
 };
 
-/// Watches one layer: keeps what it gives, or compares that with what full attention gave.
+/// Observes one layer. Stores its results, or compares them with those of full attention.
 class LayerWatch final : public Observer {
  public:
   LayerWatch(std::size_t layer, const Full* full) : layer_(layer), full_(full) {}
@@ -64,8 +64,8 @@ class LayerWatch final : public Observer {
 
  private:
   std::size_t layer_;
-  const Full* full_;                           // null: keep
-  std::vector<std::uint64_t> visible_, rows_;  // of each head; heads come in parallel
+  const Full* full_;                           // null: store the results
+  std::vector<std::uint64_t> visible_, rows_;  // per head; heads arrive in parallel
   std::vector<double> variation_;
   double squares_ = 0, full_squares_ = 0;
 };
@@ -118,20 +118,20 @@ Cell count(std::uint64_t number) {
   return static_cast<std::int64_t>(number);
 }
 
-/// Sizes that costs follow from.
+/// The sizes that determine the costs.
 struct Costs {
   const AttentionConfig& layer;
-  std::uint64_t queries = 0, keys = 0;  // of all inputs
+  std::uint64_t queries = 0, keys = 0;  // over all inputs
 
   [[nodiscard]] std::uint64_t state() const {
     return layer.kv_heads * (layer.d_head * layer.d_value + layer.d_head);
   }
   [[nodiscard]] std::uint64_t cache() const { return layer.kv_heads * (layer.d_head + layer.d_value); }
-  /// FLOPs of scores and values over as many visible pairs of query and key, all heads counted.
+  /// Returns the FLOPs of scores and values of all heads for a number of visible query-key pairs.
   [[nodiscard]] std::uint64_t pairs(std::uint64_t visible) const {
     return 2 * visible * (layer.d_head + layer.d_value);
   }
-  /// Each key into the sums, each query out of them.
+  /// Returns the FLOPs of linear attention: adding each key to the sums and reading them for each query.
   [[nodiscard]] std::uint64_t linear() const {
     return 2 * (keys * state() + queries * layer.heads * (layer.d_head * layer.d_value + layer.d_head));
   }
@@ -149,7 +149,7 @@ std::vector<Cell> kind_row(const AttentionKind& kind, const Costs& costs, const 
           watch.output_error()};
 }
 
-/// Pairs that n tokens have among themselves.
+/// Returns the number of query-key pairs among n tokens.
 std::uint64_t pairs_of(std::uint64_t n, bool causal) {
   return causal ? n * (n + 1) / 2 : n * n;
 }

@@ -13,7 +13,7 @@
 namespace attnctl {
 namespace {
 
-/// What is told of a layer's heads, trained or random.
+/// Mean measures of a layer's heads, trained or random.
 struct Means {
   std::optional<double> effective_rank, similarity, absolute_similarity;
 
@@ -23,10 +23,10 @@ struct Means {
 };
 constexpr std::array kNames{"effective_rank", "similarity", "absolute_similarity"};
 
-/// Random heads of one shape over the draws.
+/// Random heads of one shape, over the draws.
 struct RandomHeads {
   std::array<Spread, 3> spreads;
-  OwnedMatrix<double> similarity;  // of the first draw
+  OwnedMatrix<double> similarity;  // first draw only
 };
 
 RandomHeads draw_heads(const CircuitShape& shape, std::uint64_t number, const DiversityOptions& options,
@@ -46,7 +46,7 @@ RandomHeads draw_heads(const CircuitShape& shape, std::uint64_t number, const Di
   return heads;
 }
 
-/// A layer of the model, and the random heads that it is put beside.
+/// A layer of the model and the random heads that it is compared with.
 struct Layer {
   std::size_t index = 0;
   Means means;
@@ -86,7 +86,7 @@ Table rows_of(const std::vector<Layer>& layers) {
   return make_table("rows", std::move(columns), std::move(rows));
 }
 
-/// Means over the layers.
+/// Returns the means over the layers.
 Record summary_of(const std::vector<Layer>& layers) {
   Record summary;
   for (std::size_t i = 0; i < kNames.size(); ++i) {

@@ -28,7 +28,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
 struct AtDistance {
   double mean = 0;
   double deviation = 0;  // standard deviation
-  double farthest = 0;   // from the mean
+  double farthest = 0;   // largest difference from the mean
 };
 
 AtDistance dots_at(MatrixView<const double> rows, std::size_t distance) {
@@ -46,8 +46,8 @@ AtDistance dots_at(MatrixView<const double> rows, std::size_t distance) {
   return result;
 }
 
-/// Largest entry of |PE(p) R(distance) - PE(p + distance)| for the first half of `rows`, which are positions
-/// in a row.
+/// Returns the largest entry of |PE(p) R(distance) - PE(p + distance)| for the first half of `rows`, which
+/// are consecutive positions.
 double rotation_residual(const OwnedMatrix<double>& rows, std::size_t distance) {
   OwnedMatrix<double> turned(rows.rows() / 2, rows.cols());
   std::ranges::copy(rows.values().first(turned.values().size()), turned.values().begin());
@@ -59,7 +59,7 @@ double rotation_residual(const OwnedMatrix<double>& rows, std::size_t distance) 
   return worst;
 }
 
-/// Euclidean, between any two rows.
+/// Returns the smallest Euclidean distance between two rows.
 double smallest_distance(MatrixView<const double> rows, Pool& pool) {
   std::vector<double> least(rows.rows, std::numeric_limits<double>::infinity());
   pool.run(rows.rows, [&](std::size_t a, std::size_t /*worker*/) {
@@ -75,7 +75,7 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
   return std::sqrt(*std::ranges::min_element(least));
 }
 
-/// The positions that a model adds to its embeddings, as stored: [count, width]; empty without a table.
+/// Returns the stored positions that a model adds to its embeddings, [count, width]. Empty without a table.
 OwnedMatrix<double> position_table(const Model& model, std::size_t count) {
   const EmbeddingConfig& embedding = model.config().embedding;
   if (embedding.position != PositionKind::learned) return {};
@@ -121,7 +121,8 @@ void check(const PositionsOptions& options) {
   }
 }
 
-/// What permuting the inputs of a random layer changes besides the order of its outputs.
+/// Returns the largest change of a random layer's outputs, relative to the largest output, if its inputs are
+/// permuted and the outputs put back in order.
 double permutation_error(const PositionsOptions& options, bool with_positions) {
   Random random(options.seed);
   const BareLayer layer = random_bare_layer(options.d, options.heads, random);
@@ -153,11 +154,11 @@ double permutation_error(const PositionsOptions& options, bool with_positions) {
   return worst / largest;
 }
 
-/// The positions that the rows are made of.
+/// The positions to compare.
 struct Positions {
-  OwnedMatrix<double> sinusoidal;  // [2 n, d]: the second half is where offsets lead to
-  OwnedMatrix<double> far;         // the same from a far position on
-  OwnedMatrix<double> learned;     // [n, width] or empty
+  OwnedMatrix<double> sinusoidal;  // [2 n, d]; the second half is for rows p + distance
+  OwnedMatrix<double> far;         // the same, from a far position on
+  OwnedMatrix<double> learned;     // [n, width]; empty if none
   const RotaryConfig* rotary = nullptr;
 };
 
@@ -198,7 +199,7 @@ std::vector<Chart> charts_of(const Positions& positions) {
   return charts;
 }
 
-/// The first rows and columns of the matrix itself.
+/// Draws the first rows and columns of the matrix.
 HeatmapPage matrix_page(MatrixView<const double> rows) {
   const std::size_t count = std::min(rows.rows, kDrawnPositions);
   const std::size_t columns = std::min(rows.cols, kDrawnColumns);
@@ -218,7 +219,7 @@ HeatmapPage matrix_page(MatrixView<const double> rows) {
   return page;
 }
 
-/// Cosines between the first rows.
+/// Draws the cosines between the first rows.
 HeatmapPage similarity_page(const std::string& title, MatrixView<const double> rows) {
   const std::size_t count = std::min(rows.rows, kDrawnPositions);
   std::vector<double> values;

@@ -10,10 +10,10 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kQueriesABlock = 16;    // share their keys
-constexpr std::size_t kFewestQueries = 2048;  // the variance of their scores is right to 2 % at every d_k
+constexpr std::size_t kQueriesABlock = 16;    // queries per block; they share their keys
+constexpr std::size_t kFewestQueries = 2048;  // gives the variance of scores to 2 % at every d_k
 
-/// Sums over query rows, of one d_k and one scale.
+/// Sums over query rows for one d_k and one scale.
 struct Sums {
   double score = 0, score_squared = 0;
   double largest = 0, entropy = 0, jacobian = 0;
@@ -27,7 +27,7 @@ struct Sums {
   }
 };
 
-/// Unscaled and scaled.
+/// Sums with unscaled and with scaled scores.
 using Both = std::array<Sums, 2>;
 
 void softmax(std::vector<double>& row) {

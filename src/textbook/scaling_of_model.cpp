@@ -12,7 +12,7 @@ Cell cell_of(const std::optional<double>& value) {
   return value ? Cell(*value) : Cell();
 }
 
-/// The lowest, the mean and the highest temperature of each layer's heads: what the chart shows.
+/// Returns the chart table: the lowest, mean and highest temperature of the heads of each layer.
 Table by_layer(std::span<const HeadTemperature> heads) {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < heads.size();) {

@@ -6,7 +6,7 @@
 namespace attnctl {
 namespace {
 
-/// 10000^(2i/d) of each pair i.
+/// Returns 10000^(2i/d) of each pair i.
 std::vector<double> wavelengths(std::size_t d) {
   std::vector<double> lengths(d / 2);
   for (std::size_t i = 0; i < lengths.size(); ++i)

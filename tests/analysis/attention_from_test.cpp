@@ -70,11 +70,11 @@ TEST_CASE("attention from a word is the mean of its rows, to a word the sum of i
   CHECK(answers[2].weights == std::vector<float>{0.25F, 0.25F, 0.125F, 0.375F});
   CHECK(answers[2].to == std::vector<std::optional<float>>{0.375F});
 
-  // Of the pieces 0 and 1 the row of 0 sees no key: it does not count.
+  // The mean over pieces 0 and 1 excludes piece 0, whose row is fully masked.
   CHECK(answers[4].weights == std::vector<float>{0, 1, 0, 0});
   CHECK(answers[4].to == std::vector<std::optional<float>>{1.0F});
 
-  // Head 1.0 was never shown.
+  // No panel of head 1.0 was shown.
   CHECK(answers[1].weights.empty());
   CHECK(answers[1].top.empty());
   CHECK(answers[1].to == std::vector<std::optional<float>>{std::nullopt, std::nullopt});

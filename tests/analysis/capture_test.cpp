@@ -13,7 +13,7 @@
 namespace attnctl {
 namespace {
 
-/// Layers of 6 heads on 2 key/value heads, d_head 10 (the golden model `llama`).
+/// Returns a model with 6 heads on 2 key/value heads per layer and d_head 10 (the golden model `llama`).
 const Model& llama() {
   static const Model model = test::open_golden("llama");
   return model;
@@ -38,14 +38,14 @@ TEST_CASE("head axes are two where every layer has the same heads, else one") {
   }
 }
 
-/// Values that tell where they come from.
+/// Returns a matrix of consecutive numbers, so that each value identifies its source.
 OwnedMatrix<float> numbered(std::size_t rows, std::size_t cols, float first) {
   OwnedMatrix<float> matrix(rows, cols);
   std::iota(matrix.values().begin(), matrix.values().end(), first);
   return matrix;
 }
 
-/// Refuses an element that is written twice.
+/// A sink that fails if an element is written twice.
 class OnceSink final : public ArraySink {
  public:
   explicit OnceSink(const Shape& shape)
@@ -94,7 +94,7 @@ TEST_CASE("every captured element lands in its place once") {
       const auto scores = numbered(n, n, base + 100);
       const auto q = numbered(n, 10, base + 200);
       const auto z = numbered(n, 10, base + 300);
-      const auto kv = numbered(n, 24, base + 400);  // wider than a head: its keys and values are strided
+      const auto kv = numbered(n, 24, base + 400);  // wider than one head, so its keys and values are strided
       const auto shared = numbered(n, 24, static_cast<float>(1000 * (layer * 6 + where.kv_head * 3)));
       where.scores = scores.view();
       where.q = q.view();
@@ -107,7 +107,7 @@ TEST_CASE("every captured element lands in its place once") {
       expect(Captured::scores, scores);
       expect(Captured::queries, q);
       expect(Captured::z, z);
-      if (head == 2) continue;  // reads what head 1 reads
+      if (head == 2) continue;  // shares the key/value head of head 1
       for (std::size_t r = 0; r < n; ++r) {
         for (std::size_t c = 0; c < 10; ++c) {
           want[Captured::keys].push_back(shared(r, 2 + c));

@@ -33,7 +33,7 @@ std::vector<Cell> row_of(const Table& table, std::size_t index) {
   return cells;
 }
 
-/// Metrics of every head as if all rows had the same value, its number.
+/// Returns metrics in which all rows of a head have the same value, the head's number.
 std::vector<HeadPatternMetrics> made_metrics(const Selection& selection, std::size_t inputs, bool per_input) {
   std::vector<HeadPatternMetrics> all;
   for (std::size_t input = 0; input < inputs; ++input) {
@@ -68,7 +68,7 @@ TEST_CASE("the heads table has the promised columns in their order") {
   CHECK(cells[3] == Cell(std::int64_t{4}));
   CHECK(cells[4] == Cell(std::int64_t{1}));
   CHECK(cells[5] == Cell(std::int64_t{10}));
-  for (std::size_t i = 6; i < 12; ++i) CHECK(cells[i] == Cell());  // weights were not analysed
+  for (std::size_t i = 6; i < 12; ++i) CHECK(cells[i] == Cell());  // no weight analysis
   CHECK(cells[12] == Cell(0.25F));
   CHECK(cells[13] == Cell());  // undefined
   CHECK(cells[22] == Cell(std::int64_t{-1}));
@@ -106,14 +106,14 @@ TEST_CASE("without inputs the heads table has the metrics of weights alone") {
   const Table table = heads_table({model.config(), selection, &weights, {}, nullptr}, HeadColumns::named);
   REQUIRE(table.rows == selection.heads.size());
   const auto cells = row_of(table, 0);
-  CHECK(cells[5] == Cell());  // rows
+  CHECK(cells[5] == Cell());  // number of rows
   CHECK(cells[6] == Cell(static_cast<float>(weights.qk.heads[0].effective_rank.value())));
-  CHECK(cells[7] == Cell());  // no W_V: no OV
+  CHECK(cells[7] == Cell());  // no OV without W_V
   CHECK(cells[10] == Cell(static_cast<std::int64_t>(weights.qk.heads[0].numerical_rank.value())));
   CHECK(cells[12] == Cell());
 }
 
-/// "| `name` | unit | range | null | definition | source |", as docs/metrics.md shows a metric.
+/// Returns the table row of a metric in docs/metrics.md: `name`, unit, range, null, definition, source.
 std::string documented(const Metric& metric) {
   std::ostringstream line;
   line << "| `" << metric.name << "` | " << metric.unit << " | " << metric.range << " | " << metric.null

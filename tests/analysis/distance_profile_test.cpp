@@ -32,7 +32,7 @@ TEST_CASE("bins of distances: 0, 1, 2, 3-4, 5-8, ... cover every distance once")
   }
 }
 
-/// |v_j W_O^h| by its definition.
+/// Returns |v_j W_O^h|, computed from its definition.
 double length_of(const test::CapturedHead& head, const Linear& output, std::size_t index, std::size_t key) {
   double squares = 0;
   const std::size_t width = head.v.cols();
@@ -68,7 +68,7 @@ DistanceSums sums_the_long_way(const std::vector<test::CapturedSequence>& captur
   return sums;
 }
 
-/// bert: hidden keys and biases; llama: causal, six heads on two key/value heads.
+/// bert has hidden keys and biases; llama is causal, with six heads on two key/value heads.
 TEST_CASE("weight and influence by distance equal their definition") {
   for (const std::string name : {"bert", "llama"}) {
     CAPTURE(name);
@@ -95,7 +95,7 @@ TEST_CASE("weight and influence by distance equal their definition") {
       for (std::size_t b = 0; b < profile.bins().size(); ++b) {
         const DistanceSums want = sums_the_long_way(captured, model, head.head, profile.bins()[b]);
         CHECK(head.bins[b].pairs == want.pairs);
-        // The long way's pass is another one: sums in another order on some processors.
+        // The expected values come from a second pass, which sums in a different order on some processors.
         CHECK(head.bins[b].weight == doctest::Approx(want.weight).epsilon(1e-5));
         CHECK(head.bins[b].uniform == doctest::Approx(want.uniform).epsilon(1e-9));
         CHECK(head.bins[b].influence == doctest::Approx(want.influence).epsilon(1e-6));

@@ -53,12 +53,12 @@ TEST_CASE("maximum flows are those of networkx, exactly") {
   }
 }
 
-/// A path that takes the wrong way first has to be sent back.
+/// A greedy first path must be undone to reach the maximum flow.
 TEST_CASE("a flow is rerouted where the first way was the wrong one") {
   Layers layers(3, OwnedMatrix<double>(2, 2));
-  layers[2](0, 0) = 1;  // from 0 above to both
+  layers[2](0, 0) = 1;  // from node 0 to both nodes below
   layers[2](0, 1) = 1;
-  layers[1](0, 0) = 1;  // 0 may go both ways, 1 only to 0
+  layers[1](0, 0) = 1;  // node 0 leads to both nodes, node 1 only to node 0
   layers[1](0, 1) = 1;
   layers[1](1, 0) = 1;
   layers[0](0, 0) = 1;
@@ -70,7 +70,7 @@ TEST_CASE("a flow is rerouted where the first way was the wrong one") {
   CHECK(flows(1, 0) == 0);
 }
 
-/// The largest capacity that a single path from each node above to each one below has all along.
+/// Returns the largest capacity of a single path from each node above to each node below.
 OwnedMatrix<double> widest_paths(const Layers& layers) {
   const std::size_t n = layers[0].rows();
   OwnedMatrix<double> widest = layers[0];

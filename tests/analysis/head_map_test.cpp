@@ -28,7 +28,7 @@ Matrix square(const GoldenArray& array) {
   return matrix;
 }
 
-/// Rows of SciPy's linkage matrix: first, second, distance, size.
+/// Checks the linkage against the rows of SciPy's linkage matrix: first, second, distance, size.
 void check_linkage(const Linkage& linkage, const GoldenArray& rows, const std::vector<std::int64_t>& leaves) {
   REQUIRE(linkage.merges.size() == rows.shape.at(0));
   for (std::size_t i = 0; i < linkage.merges.size(); ++i) {
@@ -78,7 +78,7 @@ TEST_CASE("trees and maps of heads equal those of SciPy and NumPy") {
   }
 }
 
-/// Corners of a rectangle 3 by 4: 0, 1, 3, 2 in turn.
+/// Returns the distances between the corners of a rectangle 3 by 4, in the order 0, 1, 3, 2 around it.
 Matrix rectangle() {
   Matrix distances(4, 4);
   const double x[] = {0, 3, 0, 3};
@@ -94,7 +94,7 @@ TEST_CASE("distances of points in a plane are drawn without stress") {
   const PlanarMap map = classical_mds(distances.view());
   CHECK(map.stress.value() < 1e-12);
   CHECK(map.share.value() == doctest::Approx(1));
-  // The long side comes first.
+  // The longer side is the first coordinate.
   for (std::size_t i = 0; i < 4; ++i) {
     CHECK(map.points(i, 0) == doctest::Approx(i < 2 ? map.points(0, 0) : -map.points(0, 0)));
     CHECK(std::abs(map.points(i, 0)) == doctest::Approx(2));

@@ -21,7 +21,7 @@
 namespace attnctl {
 namespace {
 
-/// A model of tests/golden/make_mixing.py and what it expects of its one input.
+/// A model of tests/golden/make_mixing.py and the expected results for its input.
 struct Case {
   const char* name;
   const char* model;
@@ -32,7 +32,7 @@ constexpr Case kCases[] = {{"tiny-bert", "data/tiny-bert"},
                            {"llama", "tests/golden/llama"}};
 
 Model open(const Case& of) {
-  static Warnings warnings;  // a model adds to them for as long as it lives
+  static Warnings warnings;  // must outlive the model, which adds to it
   return test::bind_model(std::string(ATTNCTL_SOURCE_DIR "/") + of.model, warnings);
 }
 
@@ -55,7 +55,8 @@ void run(const Model& model, const Batch& batch, std::vector<Observer*> observer
   run_forward(model, batch, Selection::all(model.config()), observers, context);
 }
 
-/// Relative to the largest that is expected: both are float32 passes of another program's weights.
+/// Compares values relative to the largest expected value. Both sides are float32 passes of different
+/// programs.
 void check_close(const std::vector<double>& got, const std::vector<double>& want, const std::string& what) {
   REQUIRE_MESSAGE(got.size() == want.size(), what);
   double largest = 0;
@@ -100,7 +101,7 @@ TEST_CASE("contributions of heads and cuts of W_O are those of NumPy") {
     const std::vector<LayerOutputRank> layers = cuts.finish();
     for (std::size_t l = 0; l < layers.size(); ++l) {
       for (const OutputRankChange& cut : layers[l].cuts) changes.push_back(cut.change.value());
-      CHECK(layers[l].removed.has_value() == !std::isnan(removed[l]));  // heads v is not d
+      CHECK(layers[l].removed.has_value() == !std::isnan(removed[l]));  // undefined if heads v differs from d
       if (layers[l].removed) CHECK(*layers[l].removed == doctest::Approx(removed[l]).epsilon(1e-5));
     }
     check_close(changes, golden.array("rank_change").values, "rank_change");
@@ -138,7 +139,7 @@ TEST_CASE("shares of the heads of a layer sum to 1, whichever panels and heads a
   REQUIRE(alone.size() == 2);
   CHECK(alone[0].head == HeadId{1, 2});
   CHECK(alone[0].share == found[heads + 2].share);
-  // The default ranks of a matrix of full rank r are the powers of two below it, and each keeps more.
+  // The default ranks are the powers of two below the full rank r. The error decreases with the rank.
   const std::vector<LayerOutputRank> layers = cuts.finish();
   REQUIRE(layers.size() == 2);
   CHECK(layers[0].layer == 1);
@@ -253,7 +254,7 @@ TEST_CASE("without W_O heads write side by side: each explains its own columns")
   CHECK(cuts.finish().empty());
   double explained = 0;
   for (const HeadContribution& each : contributions.finish()) {
-    CHECK(each.explained.value() == doctest::Approx(each.share.value()));  // orthogonal writes
+    CHECK(each.explained.value() == doctest::Approx(each.share.value()));  // writes are orthogonal
     CHECK(each.cosine.value() == doctest::Approx(std::sqrt(each.share.value())));
     explained += *each.explained;
   }

@@ -12,7 +12,7 @@
 namespace attnctl {
 namespace {
 
-/// `rows` rows of `keys` keys.
+/// Returns the counts for `rows` rows with `keys` keys.
 std::vector<std::uint64_t> rows_of(std::size_t keys, std::uint64_t rows = 1) {
   std::vector<std::uint64_t> counts(keys + 1);
   counts[keys] = rows;
@@ -28,7 +28,7 @@ TEST_CASE("the entropy of rows of normal scores is that of scipy's integrals, an
     CAPTURE(row[1]);
     CHECK(std::abs(normal_score_entropy(row[1], rows_of(static_cast<std::size_t>(row[0]))) - row[2]) < 1e-8);
   }
-  const test::GoldenArray sampled = golden.array("entropy_sampled");  // [cases][keys, tau, mean, error of it]
+  const test::GoldenArray sampled = golden.array("entropy_sampled");  // [cases][keys, tau, mean, std error]
   for (std::size_t i = 0; i < sampled.shape[0]; ++i) {
     const double* row = sampled.values.data() + i * 4;
     CAPTURE(row[0]);

@@ -69,7 +69,7 @@ std::vector<HeadPatternMetrics> measure(const std::vector<Given>& inputs, bool p
   return metrics.finish();
 }
 
-/// NaN in a golden stands for undefined.
+/// Compares a value with a golden value, where NaN means undefined.
 void check_value(const std::optional<double>& got, double want) {
   CHECK(got.has_value() == !std::isnan(want));
   if (got) CHECK(std::abs(*got - want) < 1e-6 * std::max(1.0, std::abs(want)));
@@ -118,7 +118,7 @@ std::optional<double> value_of(const HeadPatternMetrics& metrics, std::string_vi
   return std::nullopt;
 }
 
-/// One head of n queries and m keys with the same weight everywhere.
+/// Returns one head with n queries, m keys and uniform weights.
 Given even_weights(std::size_t n, std::size_t m) {
   Given given;
   given.sequence.ids.assign(n, 1);
@@ -143,10 +143,10 @@ TEST_CASE("even weights give every metric its null") {
     CHECK(std::abs(value_of(head, "signed_distance").value()) < 1e-5 * size);
     CHECK(value_of(head, "self").value() == doctest::Approx(1 / size));
     CHECK(value_of(head, "special_token") == 0);
-    // A single row has neither a previous nor a next key: undefined, not 0.
+    // For a single row, the previous and next token are undefined instead of 0.
     CHECK(value_of(head, "previous_token").has_value() == (n > 1));
     CHECK(value_of(head, "next_token").has_value() == (n > 1));
-    // All keys tie, so the first counts: offset 0, -1, -2, ... a row each.
+    // All keys tie, so the first one counts. The offsets of the rows are 0, -1, -2, ...
     CHECK(head.best_offset == 0);
     CHECK(head.best_offset_share.value() == doctest::Approx(1 / size));
   }
@@ -182,7 +182,8 @@ TEST_CASE("a peak beyond eight keys is at no offset") {
     pattern(i, 0) = 0;
     pattern(i, i - 3) = 1;
   }
-  // Rows 0, 1, 2 look 11, 10, 9 ahead, rows 3 to 8 three back, rows 9, 10, 11 as far back.
+  // Rows 0, 1, 2 have offsets 11, 10, 9. Rows 3 to 8 have offset -3. Rows 9, 10, 11 have offsets -9, -10,
+  // -11.
   const HeadPatternMetrics head = measure({given}, false, 128)[0];
   CHECK(head.best_offset == -3);
   CHECK(head.best_offset_share.value() == doctest::Approx(0.5));
@@ -208,7 +209,7 @@ TEST_CASE("the order of inputs does not change a bit") {
 }
 
 TEST_CASE("long rows lose nothing in float lanes") {
-  // Row 0 of 100,000 keys: distances up to 99,999, summed against double.
+  // A row of 100,000 keys has distances up to 99,999. The expected sum is in double.
   constexpr std::size_t m = 100000;
   long_way::Normal normal(6);
   OwnedMatrix<float> row(1, m);

@@ -16,7 +16,7 @@ namespace {
 
 using long_way::Dense;
 
-/// Random causal patterns [layers][heads] whose rows sum to 1; row 2 of every head sees no key.
+/// Returns random causal patterns [layers][heads] whose rows sum to 1. Row 2 of every head sees no key.
 std::vector<std::vector<OwnedMatrix<float>>> random_patterns(std::size_t layers, std::size_t heads,
                                                              std::size_t n) {
   long_way::Normal normal(12);
@@ -37,7 +37,8 @@ std::vector<std::vector<OwnedMatrix<float>>> random_patterns(std::size_t layers,
   return patterns;
 }
 
-/// The definition: 0.5 A + 0.5 I a layer, multiplied from the left.
+/// Returns the rollout computed from its definition: the product of 0.5 A + 0.5 I of the layers, from the
+/// left.
 Dense roll_the_long_way(const std::vector<std::vector<OwnedMatrix<float>>>& patterns) {
   const std::size_t n = patterns[0][0].rows();
   Dense rolled(n, n);
@@ -49,7 +50,7 @@ Dense roll_the_long_way(const std::vector<std::vector<OwnedMatrix<float>>>& patt
         double mean = 0;
         for (const auto& head : layer)
           mean += static_cast<double>(head(i, j)) / static_cast<double>(layer.size());
-        // A row that sees no key keeps to itself.
+        // A fully masked row becomes a row of the identity.
         const double residual = i == j ? (i == 2 ? 1 : 0.5) : 0;
         for (std::size_t c = 0; c < n; ++c) next(i, c) += (0.5 * mean + residual) * rolled(j, c);
       }

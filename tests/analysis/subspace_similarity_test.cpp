@@ -16,7 +16,7 @@ namespace {
 
 using long_way::Dense;
 
-/// Weights in float32 as a checkpoint has them, in either orientation.
+/// Float32 weights of a checkpoint, in either orientation.
 struct StoredWeight {
   std::vector<float> values;
   Linear linear;
@@ -57,7 +57,7 @@ double norm_of(const Dense& matrix) {
 }
 
 struct Formed {
-  std::vector<ComparedHead> heads;  // to be compared in double
+  std::vector<ComparedHead> heads;  // compared in double
   std::vector<Dense> circuits;
 };
 
@@ -70,7 +70,8 @@ Formed form(const CircuitFactors& factors, std::size_t heads) {
   return formed;
 }
 
-/// The heads as the analysis of weights has them, to be compared in float32 where that serves.
+/// Sets the cancellation of the heads as the weight analysis does, so that float32 is used where it is
+/// accurate.
 std::vector<ComparedHead> with_cancellation(std::vector<ComparedHead> heads) {
   for (ComparedHead& head : heads) {
     head.cancellation = circuit_mass(read_columns(head.factors->left, head.head).view(),
@@ -86,7 +87,7 @@ Dense cosines_of(const std::vector<ComparedHead>& heads, std::size_t threads = 3
   return frobenius_cosines(sets, pool).at(0);
 }
 
-/// The largest difference from the circuits flattened.
+/// Returns the largest difference from the cosines of the flattened circuits.
 double largest_error(const Dense& cosines, const std::vector<Dense>& circuits) {
   double largest = 0;
   for (std::size_t i = 0; i < circuits.size(); ++i) {
@@ -101,7 +102,7 @@ struct HeadShape {
   std::size_t heads, kv_heads, d, kdim, k;
 };
 
-/// Compares every pair with the circuits formed and flattened.
+/// Compares every pair with the cosine of the flattened circuits.
 void check_cosines(const HeadShape& shape, Orientation orientation, bool ov) {
   long_way::Normal normal(shape.heads * 100 + shape.d);
   const StoredWeight left(normal.matrix(shape.d, (ov ? shape.kv_heads : shape.heads) * shape.k), orientation);
@@ -141,7 +142,7 @@ TEST_CASE("cosines equal those of the circuits formed") {
   }
 }
 
-/// Four heads of width 40 from a matrix for each side [60, 160].
+/// Four heads of width 40 with one matrix [60, 160] per side.
 struct WideHeads {
   StoredWeight left, right;
   CircuitFactors factors;
@@ -160,7 +161,7 @@ TEST_CASE("where nothing stands against it the products are made in float32") {
   const Formed formed = form(wide.factors, 4);
   const Dense in_double = cosines_of(formed.heads);
   const Dense in_place = cosines_of(with_cancellation(formed.heads));
-  CHECK(in_place(0, 1) != in_double(0, 1));  // or the other cases of this file say nothing of float32
+  CHECK(in_place(0, 1) != in_double(0, 1));  // otherwise the other cases of this file do not test float32
   CHECK(std::abs(in_place(0, 1) - in_double(0, 1)) < 1e-7);
 }
 
@@ -178,7 +179,8 @@ TEST_CASE("weights that float32 products cannot serve are compared in double") {
     long_way::Normal normal(32);
     Dense left = normal.matrix(60, 160, row.left_scale);
     Dense right = normal.matrix(60, 160, row.right_scale);
-    // Columns of one side nearly alike, of the other alike with alternate signs.
+    // On one side, the columns are nearly equal. On the other side, they are nearly equal with alternating
+    // signs.
     for (std::size_t r = 0; row.cancel && r < 60; ++r) {
       const double base = normal();
       for (std::size_t c = 0; c < 160; ++c) {
@@ -207,7 +209,7 @@ TEST_CASE("heads whose weights lie in unlike orientations, and sets of several s
   const Dense whole = cosines_of(all);
   CHECK(largest_error(whole, formed.circuits) < 1e-7);
 
-  // A pair is the same in any set and with any number of threads.
+  // The cosine of a pair does not depend on its set or the number of threads.
   const std::vector<std::vector<ComparedHead>> sets{{}, {all[6], all[2]}, {all[3]}, {all[5], all[0], all[4]}};
   for (const std::size_t threads : {std::size_t{1}, std::size_t{4}}) {
     Pool pool(threads);
@@ -270,7 +272,8 @@ TEST_CASE("a folded gain multiplies the rows of the factor") {
   }
 }
 
-/// d 512, 8 heads of 64. The specialised set has rows i d/h .. (i+1) d/h of head i times 3 in W_Q and W_K.
+/// d 512, 8 heads of width 64. In the specialised set, rows i d/h .. (i+1) d/h of head i are multiplied by 3
+/// in W_Q and W_K.
 constexpr std::size_t text_d = 512;
 constexpr std::size_t text_h = 8;
 constexpr std::size_t text_k = text_d / text_h;
@@ -319,7 +322,8 @@ TEST_CASE("random heads and heads specialised by rows, as the texts draw them") 
     bool specialised;
     double rank, rank_within, mean_abs;
   };
-  // The mean |similarity| of one draw's 28 pairs itself spreads by 0.0002, so several are averaged.
+  // The mean |similarity| over the 28 pairs of one draw has a deviation of 0.0002, so the test averages
+  // draws.
   constexpr int draws = 6;
   long_way::Normal normal(2024);
   for (const Row& row : {Row{false, 61.9, 0.1, 0.0016}, Row{true, 58.7, 0.2, 0.0012}}) {

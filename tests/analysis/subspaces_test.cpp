@@ -37,7 +37,7 @@ const Case kCases[] = {{"tiny-llama", kSource / "data/tiny-llama"},
                        {"albert", kSource / "tests/golden/albert"},
                        {"gpt2", kSource / "tests/golden/gpt2"}};
 
-/// Equal within, NaN where NaN is wanted.
+/// Checks |got - want| <= within. NaN must match NaN.
 void check_near(double got, double want, double within) {
   if (std::isnan(want)) {
     CHECK(std::isnan(got));
@@ -64,7 +64,7 @@ void check_projection(const ProjectionAnalysis& across, const ProjectionAnalysis
   REQUIRE(across.angles.size() == 1);
   CHECK_FALSE(across.angles[0].layer.has_value());
   check_matrix(across.angles[0].kernel, kernel, 1e-6);
-  // The first layer's block of the same matrix, and its angles.
+  // The first layer's block of the kernel matrix, and its angles.
   const SubspaceAngles& first = within.angles.at(0);
   const std::size_t heads = first.heads.size();
   CHECK(first.layer == 0);
@@ -159,7 +159,7 @@ std::vector<float> normal_values(std::size_t count, std::uint64_t seed) {
   return {drawn.values().begin(), drawn.values().end()};
 }
 
-/// Layers of bare attention with normal weights.
+/// Returns a model of bare attention layers with normal weights.
 MemoryModel random_model(std::size_t d, std::size_t heads, std::size_t layers) {
   MemoryModel model;
   model.config = {{"model_type", "attention"}, {"heads", heads}, {"layers", layers}};
@@ -194,14 +194,14 @@ TEST_CASE("random weights show the nulls that are stated") {
   CHECK(std::sqrt(squares / pairs) == doctest::Approx(null.deviation).epsilon(0.1));
 
   for (const Composition& composition : analyze_composition(model, all, {}, pool)) {
-    // The squared score of independent normal weights is 1/d on average.
+    // The expected squared score of independent normal weights is 1/d.
     CHECK(composition.null->mean == doctest::Approx(1 / std::sqrt(96.0)).epsilon(0.03));
     CHECK(composition.mean.value() == doctest::Approx(composition.null->mean).epsilon(0.03));
   }
 }
 
 TEST_CASE("the null of a projection kernel") {
-  // Measured on 20,000 random pairs of 64 of 768 dimensions: 5.333 +- 0.108, over 64.
+  // Measured on 20,000 pairs of random subspaces of 64 of 768 dimensions: (5.333 +- 0.108) / 64.
   const RandomNull null = projection_kernel_null(768, 64, 64);
   CHECK(null.mean == doctest::Approx(5.3333 / 64).epsilon(1e-4));
   CHECK(null.deviation == doctest::Approx(0.108 / 64).epsilon(5e-3));
@@ -211,7 +211,8 @@ TEST_CASE("the null of a projection kernel") {
 
 TEST_CASE("a later head that reads exactly what an earlier one writes composes most, others not at all") {
   MemoryModel model = random_model(8, 2, 2);
-  // Head 0.0 writes dimensions 0..3; of layer 1, W_q of head 0 reads these, that of head 1 the others.
+  // Head 0.0 writes dimensions 0..3. In layer 1, W_q of head 0 reads these dimensions and W_q of head 1
+  // reads the others.
   std::vector<float> w_o(64, 0);
   std::vector<float> w_q(64, 0);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -227,9 +228,9 @@ TEST_CASE("a later head that reads exactly what an earlier one writes composes m
   const auto found = analyze_composition(bound, all, {.draws = 2}, pool);
   CHECK(found[0].scores(0, 2) > 0.3);
   CHECK(found[0].scores(0, 3) == 0);
-  CHECK(std::isnan(found[0].scores(1, 2)));  // head 0.1 writes nothing
-  CHECK(std::isnan(found[0].scores(0, 1)));  // one layer
-  CHECK(std::isnan(found[0].scores(2, 0)));  // later with earlier
+  CHECK(std::isnan(found[0].scores(1, 2)));  // the output of head 0.1 is zero
+  CHECK(std::isnan(found[0].scores(0, 1)));  // same layer
+  CHECK(std::isnan(found[0].scores(2, 0)));  // row in a later layer than the column
 }
 
 TEST_CASE("projections that are zero or not finite are undefined and counted") {

@@ -26,7 +26,7 @@ std::vector<HeadTemperature> temperatures_of(const Model& model, const Batch& ba
   return temperatures.finish(pool);
 }
 
-/// Heads of scores of standard deviation s = 0.5, 1, 3: q = s g, k = g', with independent normal g, g'.
+/// Uses scores of standard deviation s = 0.5, 1, 3: q = s g, k = g' with independent normal g, g'.
 TEST_CASE("normal scores of deviation s are of temperature 1 / s and variance s^2") {
   constexpr std::size_t width = 512;
   const std::vector<double> deviations = {0.5, 1, 3};

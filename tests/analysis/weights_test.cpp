@@ -22,7 +22,7 @@ namespace {
 using test::Golden;
 using test::GoldenArray;
 
-/// |got - want| <= within, where undefined never is.
+/// Checks |got - want| <= within. Fails for NaN.
 void check_near(double got, double want, double within) {
   CHECK(std::abs(got - want) <= within);
 }
@@ -53,7 +53,7 @@ void check_similarity(const CircuitAnalysis& analysis, const GoldenArray& want) 
   CHECK(at == want.values.size());
 }
 
-/// All heads of one component, against the arrays whose names end so.
+/// Compares all heads of one component with the golden arrays whose names end with `suffix`.
 void check_golden(const Model& model, const Golden& golden, const Selection& all, const std::string& suffix) {
   CAPTURE(suffix);
   Pool pool(2);
@@ -92,7 +92,7 @@ TEST_CASE("weights analyses equal the long way in NumPy float64") {
 using long_way::Dense;
 using test::MemoryModel;
 
-/// A weight in float32 as a checkpoint has it.
+/// A float32 weight of a checkpoint.
 struct Weight {
   std::size_t rows, cols;
   std::vector<float> values;
@@ -115,7 +115,8 @@ Dense columns(const Weight& weight, std::size_t first, std::size_t count) {
   return part;
 }
 
-/// A bare mechanism of 4 heads on 2 key/value heads: d 12, kdim 9, vdim 7, d_head 3, d_value 5, d_out 8.
+/// Returns the weights of a bare layer with 4 heads on 2 key/value heads: d 12, kdim 9, vdim 7, d_head 3,
+/// d_value 5, d_out 8.
 Weights odd_weights() {
   long_way::Normal normal(21);
   return {{"W_q", weight_of(normal.matrix(12, 12))},
@@ -158,7 +159,7 @@ TEST_CASE("keys and values of other widths than the model's") {
     CHECK(analysis.ov->heads[h].left.cols() == 7);
     CHECK(analysis.ov->heads[h].right.cols() == 8);
     CHECK(analysis.ov->heads[h].singular_values.size() == 5);
-    // QK v = s u for the directions that were kept.
+    // Checks QK v = s u for the stored directions.
     for (std::size_t t = 0; t < 2; ++t) {
       for (std::size_t r = 0; r < 12; ++r) {
         double product = 0;
@@ -179,9 +180,9 @@ TEST_CASE("a circuit that is zero or not finite is undefined and counted, the ot
   Weights weights = odd_weights();
   std::vector<float>& w_q = weights.at("W_q").values;
   for (std::size_t r = 0; r < 12; ++r) {
-    for (std::size_t c = 3; c < 6; ++c) w_q[r * 12 + c] = 0;  // W_Q of head 1
+    for (std::size_t c = 3; c < 6; ++c) w_q[r * 12 + c] = 0;  // W_Q of head 1 is zero
   }
-  w_q[5 * 12 + 7] = std::numeric_limits<float>::infinity();  // of head 2
+  w_q[5 * 12 + 7] = std::numeric_limits<float>::infinity();  // in head 2
   Warnings warnings;
   const Model model = bind_odd(weights, warnings);
   const WeightsAnalysis analysis = analyze(model, {.directions = 1}, warnings);
@@ -198,7 +199,7 @@ TEST_CASE("a circuit that is zero or not finite is undefined and counted, the ot
   for (const HeadSpectrum& head : analysis.ov->heads) CHECK(head.effective_rank.has_value());
   const auto list = warnings.list();
   REQUIRE(list.size() == 2);
-  CHECK(list[0].code == "non_finite_weight");  // the model's own, which names the tensor
+  CHECK(list[0].code == "non_finite_weight");  // warning of the model, which names the tensor
   CHECK(list[1].code == "undefined_circuit");
   CHECK(list[1].count == 2);
 }
@@ -236,7 +237,7 @@ TEST_CASE("a part of the heads, unlike in unlike layers") {
   }
 }
 
-/// The slice of a head [dimension, width].
+/// Returns the slice of a head, [dimension, width].
 Dense by_rows(const CircuitFactor& factor, std::size_t head) {
   Dense columns(factor.width(), factor.dimension());
   factor.read_columns(head, columns.view());

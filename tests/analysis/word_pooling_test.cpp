@@ -12,7 +12,7 @@
 namespace attnctl {
 namespace {
 
-/// Puts the rows that it is shown together again.
+/// Reassembles the rows of the panels that it receives.
 class Rows final : public Observer {
  public:
   void begin(const Model& /*model*/, const Batch& batch) override {
@@ -32,7 +32,7 @@ class Rows final : public Observer {
   std::vector<bool> masked;
 };
 
-/// Seven tokens of four units; rows that sum to 1, but for a fully masked one.
+/// Seven tokens in four words. The rows sum to 1, except one fully masked row.
 const WordUnits kUnits{{0, 1, 1, 1, 2, 3, 3}, 4};
 
 OwnedMatrix<float> random_pattern(std::size_t masked_row) {
@@ -46,7 +46,7 @@ OwnedMatrix<float> random_pattern(std::size_t masked_row) {
   return pattern;
 }
 
-/// The definition, the long way.
+/// Returns the pooled pattern, computed from the definition.
 std::vector<std::vector<double>> pooled(const OwnedMatrix<float>& pattern, std::size_t masked_row,
                                         PoolFrom from) {
   std::vector<std::vector<double>> words(4, std::vector<double>(4, 0.0));

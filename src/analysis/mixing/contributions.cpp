@@ -17,24 +17,24 @@ std::optional<double> ratio(double value, double by) {
 
 /// Sums over the positions of one input.
 struct HeadSums {
-  std::uint64_t rows = 0;  // that see a key
-  double norms = 0;        // of |w_i|
+  std::uint64_t rows = 0;  // positions that see a key
+  double norms = 0;        // sum of |w_i|
   double squares = 0;      // |w|^2
   double inner = 0;        // <w, t>
 };
 
 struct WholeSums {
   std::size_t rows = 0;
-  double norms = 0;    // of |t_i|
+  double norms = 0;    // sum of |t_i|
   double squares = 0;  // |t|^2
-  double stream = 0;   // of |x_i|
+  double stream = 0;   // sum of |x_i|
 };
 
-/// What the layer multiplies with.
+/// Output matrices of one layer.
 struct LayerMatrices {
   std::size_t layer = 0;
   OwnedMatrix<double> output;              // W_O
-  std::vector<OwnedMatrix<double>> grams;  // W_O^h W_O^h^T of each head
+  std::vector<OwnedMatrix<double>> grams;  // W_O^h W_O^h^T per head
 };
 
 LayerMatrices matrices_of(const Model& model, std::size_t layer) {
@@ -56,7 +56,8 @@ WholeSums whole_sums(const OwnedMatrix<double>& whole, double stream) {
   return sums;
 }
 
-/// `back` is the whole write taken back to the head's values, t W_O^h^T, so that <w, t> = <z, back>.
+/// Returns the sums of one head. `back` is t W_O^h^T, the whole write projected onto the head's values, so
+/// that <w, t> = <z, back>.
 HeadSums head_sums(MatrixView<const double> z, MatrixView<const double> back, const OwnedMatrix<double>& gram,
                    std::uint64_t rows) {
   HeadSums sums;
@@ -94,8 +95,8 @@ struct Contributions::State {
   std::vector<std::size_t> layers;
   const Model* model = nullptr;
   HeadsSideBySide z;
-  std::vector<std::map<HeadId, std::uint64_t>> seen;  // [sequences]: positions that see a key
-  std::vector<double> stream;                         // [sequences]: of the layer under way
+  std::vector<std::map<HeadId, std::uint64_t>> seen;  // [sequences]: positions that see a key, per head
+  std::vector<double> stream;                         // [sequences]: sum of |x_i| in the current layer
   std::optional<LayerMatrices> matrices;
   std::map<std::pair<std::size_t, HeadId>, HeadContribution> found;
 

@@ -47,7 +47,7 @@ OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
     return flows;
   }
   const std::vector<OwnedMatrix<std::int64_t>> capacities = in_units(layers);
-  std::vector<std::optional<LayeredNetwork>> networks(pool.size());  // one a worker
+  std::vector<std::optional<LayeredNetwork>> networks(pool.size());  // one per worker
   pool.run(from.size(), [&](std::size_t task, std::size_t worker) {
     if (!networks[worker]) networks[worker].emplace(capacities);
     for (std::size_t to = 0; to < n; ++to) {
@@ -57,7 +57,7 @@ OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
   return flows;
 }
 
-/// One sequence.
+/// The state of one sequence.
 struct AttentionFlow::State {
   State(std::size_t n, const ModelConfig& config, const RolloutOptions& options)
       : fusion(n, config, options.fusion, [this, residual = options.residual](OwnedMatrix<double>& fused) {
@@ -73,7 +73,7 @@ AttentionFlow::AttentionFlow(RolloutOptions options) : options_(options) {}
 AttentionFlow::~AttentionFlow() = default;
 
 std::uint64_t AttentionFlow::memory(const Model& model, const Batch& batch) const {
-  const std::uint64_t matrices = 3 * model.config().layers.size() + 4;  // patterns, capacities, what is left
+  const std::uint64_t matrices = 3 * model.config().layers.size() + 4;  // patterns, capacities, residuals
   std::uint64_t bytes = 0;
   for (const Sequence& sequence : batch.sequences)
     bytes += matrices * sequence.queries() * sequence.queries() * sizeof(double);

@@ -13,37 +13,39 @@
 
 namespace attnctl {
 
-/// The longest sequence of which flows are computed: one maximum flow for each pair of positions.
+/// Maximum sequence length for flows. A sequence needs one maximum flow per pair of positions.
 inline constexpr std::size_t largest_flow = 128;
 
-/// Throws Error(limit) for a sequence longer than that.
+/// Throws Error(limit) if the sequence is longer than largest_flow.
 void require_flow_length(const Sequence& sequence);
 
-/// Maximum flows through layers of arcs: layers[l](u, v) is the capacity, at least 0 and at most 1, from node
-/// u above the layer to node v below it. Result [from, n]: from node from[r] above the last layer to each
-/// node below the first one, each flow alone in the graph. Capacities count in whole units of 2^-50, so that
-/// flows are exact in them, whatever the order of work. NaN where a capacity is not finite.
+/// Returns maximum flows through layers of arcs, [from, n]. layers[l](u, v) is the capacity, 0..1, from node
+/// u above the layer to node v below it. Entry (i, v) is the maximum flow from node from[i] above the last
+/// layer to node v below the first layer. Each flow is computed separately. Capacities are rounded to
+/// multiples of 2^-50, so flows are exact and do not depend on the order of work. A flow is NaN if a
+/// capacity is not finite.
 [[nodiscard]] OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
                                                 std::span<const std::size_t> from, Pool& pool);
 
 /// Attention flow (Abnar and Zuidema 2020): the maximum flow from positions of the last layer to each input
-/// token through the layers' A' of rollout (residual included) as capacities, 0..1. Not divided by its sum
-/// over tokens.
+/// token. The capacities are the A' of rollout (residual included) of every layer, 0..1. Flows are not
+/// normalised over tokens.
 ///
-/// The pass must show every head of every layer. Keeps a matrix [n, n] for each layer and sequence.
+/// The pass must show every head of every layer. Keeps one [n, n] matrix per layer and sequence.
 class AttentionFlow final : public Observer {
  public:
   explicit AttentionFlow(RolloutOptions options = {});
   ~AttentionFlow() override;
 
   [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
-  /// Throws Error(limit) for a sequence longer than largest_flow, Error(bad_input) where queries and keys are
-  /// not the same tokens.
+  /// Throws Error(limit) if a sequence is longer than largest_flow, and Error(bad_input) if queries and keys
+  /// are different tokens.
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;
 
-  /// [from, n] of each sequence; from: the positions of each sequence that flows start at. Once, after the
-  /// pass.
+  /// Returns the flows [from, n] of each sequence. Call once, after the pass.
+  ///
+  /// @param from  start positions of the flows, per sequence
   [[nodiscard]] std::vector<OwnedMatrix<double>> finish(std::span<const std::vector<std::size_t>> from,
                                                         Pool& pool);
 

@@ -21,7 +21,7 @@ bool has(std::span<const std::uint64_t> bits, std::size_t index) {
   return (bits[index / 64] >> (index % 64) & 1U) != 0;
 }
 
-/// The lowest node of both sets.
+/// Returns the lowest node that is in both sets, or nullopt if there is none.
 std::optional<std::size_t> first_of_both(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
   for (std::size_t w = 0; w < a.size(); ++w) {
     const std::uint64_t both = a[w] & b[w];
@@ -39,7 +39,7 @@ void for_each(std::span<const std::uint64_t> bits, Visit&& visit) {
   }
 }
 
-/// to |= from less what was seen; those are seen then. True where there was any.
+/// Adds the unseen nodes of `from` to `to` and marks them as seen. Returns true if it added any.
 bool add_unseen(std::span<const std::uint64_t> from, std::span<std::uint64_t> seen,
                 std::span<std::uint64_t> to) {
   std::uint64_t any = 0;
@@ -86,11 +86,11 @@ NodeSets& LayeredNetwork::sets_at(std::size_t distance) {
   return by_distance_[distance];
 }
 
-/// Sorts nodes by their distance to the sink; false where the source does not reach it.
+/// Groups nodes by their distance to the sink. Returns false if the source does not reach the sink.
 bool LayeredNetwork::label(std::size_t from, std::size_t to) {
   const std::size_t top = capacity_.size();
   seen_.clear();
-  seen_.fill(top);  // of the last level the source alone is of use
+  seen_.fill(top);  // only the source matters in the last level
   set(seen_.of(top), from, false);
   set(seen_.of(0), to, true);
   set(sets_at(0).of(0), to, true);
@@ -114,7 +114,7 @@ bool LayeredNetwork::label(std::size_t from, std::size_t to) {
   }
 }
 
-/// One step from `at` towards the sink; false where there is none.
+/// Takes one step from `at` towards the sink. Returns false if there is none.
 bool LayeredNetwork::step_on(std::vector<Step>& path, Node& at) {
   const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
   const auto [level, index] = at;
@@ -135,7 +135,7 @@ bool LayeredNetwork::step_on(std::vector<Step>& path, Node& at) {
   return false;
 }
 
-/// Sends what the path takes, and goes back to before its first full arc.
+/// Sends as much flow as the path can take, then shortens the path to end before its first full arc.
 std::int64_t LayeredNetwork::augment(std::vector<Step>& path, Node& at) {
   const auto room_of = [&](const Step& step) {
     const auto [level, index] = step.node;
@@ -159,7 +159,7 @@ std::int64_t LayeredNetwork::augment(std::vector<Step>& path, Node& at) {
   return amount;
 }
 
-/// A blocking flow along shortest paths.
+/// Returns the value of a blocking flow along shortest paths.
 std::int64_t LayeredNetwork::block(std::size_t from) {
   std::int64_t total = 0;
   std::vector<Step> path;
@@ -168,7 +168,7 @@ std::int64_t LayeredNetwork::block(std::size_t from) {
     if (path.size() == source_distance_) total += augment(path, at);
     if (step_on(path, at)) continue;
     if (path.empty()) return total;
-    set(by_distance_[source_distance_ - path.size()].of(at.level), at.index, false);  // a dead end
+    set(by_distance_[source_distance_ - path.size()].of(at.level), at.index, false);  // remove a dead end
     at = path.back().node;
     path.pop_back();
   }

@@ -9,7 +9,7 @@
 
 namespace attnctl {
 
-/// Sets of the n nodes of every level of a layered graph, as bits.
+/// A set of nodes for each level of a layered graph with n nodes per level, stored as bits.
 class NodeSets {
  public:
   NodeSets() = default;
@@ -28,25 +28,26 @@ class NodeSets {
   std::vector<std::uint64_t> bits_;
 };
 
-/// The residual graph of one flow through layers of arcs, and Dinic's algorithm on it. Level 0 lies below the
-/// first layer, arcs lead from level l + 1 to level l. Which arcs have room is kept as bits beside the
-/// capacities, so that a search looks at 64 arcs at once.
+/// The residual graph of one flow through layers of arcs, with Dinic's algorithm. Level 0 is below the first
+/// layer. Arcs go from level l + 1 to level l. Bit sets mark the arcs with residual capacity, so a search
+/// checks 64 arcs at a time.
 class LayeredNetwork {
  public:
-  /// Capacities, at least 0, lowest layer first: [n above, n below].
+  /// @param layers  capacities [n above, n below], at least 0, lowest layer first
   explicit LayeredNetwork(std::span<const OwnedMatrix<std::int64_t>> layers);
 
-  /// The maximum flow from a node of the last level to one of level 0; leaves the graph as it was.
+  /// Returns the maximum flow from node `from` of the last level to node `to` of level 0, and restores the
+  /// graph to its state before the call.
   [[nodiscard]] std::int64_t max_flow(std::size_t from, std::size_t to);
 
  private:
   struct Node {
     std::size_t level = 0, index = 0;
   };
-  /// An arc of the path that is being searched, by its ends above and below.
+  /// An arc of the current search path.
   struct Step {
-    Node node;          // where it begins
-    bool down = false;  // with the arc, else against its flow
+    Node node;          // start node
+    bool down = false;  // true: along the arc; false: against its flow
     std::size_t next = 0;
   };
 
@@ -62,13 +63,14 @@ class LayeredNetwork {
   std::size_t n_;
   std::span<const OwnedMatrix<std::int64_t>> capacity_;
   std::vector<OwnedMatrix<std::int64_t>> room_;  // capacity - flow
-  /// One set for each node of a layer's upper or lower side, "level" being that node.
-  std::vector<NodeSets> room_below_;  // [layer] of node above: nodes below with room
-  std::vector<NodeSets> room_above_;  // [layer] of node below: nodes above with room towards it
-  std::vector<NodeSets> flow_above_;  // [layer] of node below: nodes above with flow towards it
-  std::vector<NodeSets> flow_below_;  // [layer] of node above: nodes below with flow from it
+  /// Arc bit sets, one NodeSets per layer. Its "level" index is a node on one side of the layer; the set
+  /// holds nodes on the other side.
+  std::vector<NodeSets> room_below_;  // [layer], by node above: nodes below with residual capacity
+  std::vector<NodeSets> room_above_;  // [layer], by node below: nodes above with residual capacity towards it
+  std::vector<NodeSets> flow_above_;  // [layer], by node below: nodes above with flow towards it
+  std::vector<NodeSets> flow_below_;  // [layer], by node above: nodes below with flow from it
 
-  std::vector<NodeSets> by_distance_;  // from the sink, those of the current search
+  std::vector<NodeSets> by_distance_;  // [distance to the sink]: nodes of the current search
   std::size_t source_distance_ = 0;
   NodeSets seen_;
   struct Touched {

@@ -17,7 +17,7 @@ double mean_of(std::span<const double> row) {
   return std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size());
 }
 
-/// The linear part of a norm, its scale frozen at that of one row.
+/// The linear part of a norm, with the scale fixed to that of one row.
 class FrozenNorm {
  public:
   FrozenNorm(const NormConfig& config, const NormWeights& weights) : config_(config), weights_(weights) {}
@@ -54,9 +54,9 @@ struct Mixing::State {
   const Model* model = nullptr;
   HeadsSideBySide others;                   // sum over j != i of alpha_ij v_j
   HeadsSideBySide own;                      // alpha_ii v_i
-  std::vector<OwnedMatrix<double>> stream;  // [sequences], of the layer under way
+  std::vector<OwnedMatrix<double>> stream;  // [sequences], of the current layer
   std::size_t output_layer = 0;
-  OwnedMatrix<double> output;  // W_O of that layer
+  OwnedMatrix<double> output;  // W_O of the current layer
   std::map<std::pair<std::size_t, std::size_t>, LayerMixing> found;
 };
 
@@ -112,7 +112,7 @@ void Mixing::panel(const AttentionPanel& panel) {
     const std::size_t i = panel.first_query + r;
     const double weight = panel.pattern(r, i);
     for (std::size_t c = 0; c < panel.z.cols; ++c) {
-      own(r, c) = weight == 0 ? 0 : weight * double{panel.v(i, c)};  // a hidden value may be NaN
+      own(r, c) = weight == 0 ? 0 : weight * double{panel.v(i, c)};  // the value of a hidden key can be NaN
       others(r, c) = double{panel.z(r, c)} - own(r, c);
     }
   }

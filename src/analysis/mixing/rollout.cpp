@@ -7,7 +7,7 @@
 
 namespace attnctl {
 
-/// One sequence.
+/// The state of one sequence.
 struct Rollout::State {
   State(std::size_t n, const ModelConfig& config, const RolloutOptions& options)
       : fusion(n, config, options.fusion,
@@ -25,15 +25,15 @@ struct Rollout::State {
   }
 
   LayerFusion fusion;
-  OwnedMatrix<double> rolled;      // of the layers below
-  OwnedMatrix<double> last_layer;  // joined heads of the last complete one
+  OwnedMatrix<double> rolled;      // rollout of the layers below
+  OwnedMatrix<double> last_layer;  // fused heads of the last complete layer
 };
 
 Rollout::Rollout(RolloutOptions options) : options_(options) {}
 Rollout::~Rollout() = default;
 
 std::uint64_t Rollout::memory(const Model& /*model*/, const Batch& batch) const {
-  constexpr std::uint64_t matrices = 4;  // fused, rolled, its next, of the last layer
+  constexpr std::uint64_t matrices = 4;  // fused, rolled, next rolled, last layer
   std::uint64_t bytes = 0;
   for (const Sequence& sequence : batch.sequences)
     bytes += matrices * sequence.queries() * sequence.queries() * sizeof(double);

@@ -11,12 +11,13 @@
 
 namespace attnctl {
 
-/// What does this word look at? Words are the positions of their pieces (input/token_query.hpp).
+/// A question about the attention from one word. A word is the list of its token positions
+/// (input/token_query.hpp).
 struct AttentionQuestion {
-  std::size_t sequence = 0;                  // in the batch
-  std::vector<std::size_t> from;             // the query word: rows of its pieces are averaged
-  std::vector<std::vector<std::size_t>> to;  // named key words: weights of a word's pieces are summed
-  std::size_t top = 5;                       // how many of the strongest keys
+  std::size_t sequence = 0;                  // index in the batch
+  std::vector<std::size_t> from;             // the query word; rows of its pieces are averaged
+  std::vector<std::vector<std::size_t>> to;  // named key words; weights of a word's pieces are summed
+  std::size_t top = 5;                       // number of strongest keys to return
 };
 
 struct KeyWeight {
@@ -24,21 +25,21 @@ struct KeyWeight {
   float weight = 0;
 };
 
-/// One head's answer.
+/// The answer of one head.
 struct AttentionAnswer {
   std::size_t question = 0;
   HeadId head;
-  std::vector<float> weights;            // [m] of the query word; empty: undefined, it sees no key
-  std::vector<KeyWeight> top;            // strongest first, of equal ones the lower key
-  std::vector<std::optional<float>> to;  // one a named word
+  std::vector<float> weights;            // [m], for the query word; empty if it sees no key
+  std::vector<KeyWeight> top;            // strongest first; ties: lower key first
+  std::vector<std::optional<float>> to;  // one per named word
 };
 
-/// The strongest `count` keys of a row, strongest first, of equal ones the lower key; NaN is never strong.
+/// Returns the `count` strongest keys of a row, strongest first. Ties are sorted by key. Skips NaN.
 [[nodiscard]] std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t count);
 
-/// Collects the rows of the queries that were asked about (Clark et al. 2019: attention from a
-/// word is the mean over its pieces, attention to a word the sum over its pieces). Pieces whose row is fully
-/// masked are left out of the mean.
+/// Collects the pattern rows of the queries in the questions. Attention from a word is the mean over its
+/// pieces, and attention to a word is the sum over its pieces (Clark et al. 2019). Fully masked pieces are
+/// excluded from the mean.
 class AttentionFrom final : public Observer {
  public:
   AttentionFrom(const Selection& selection, std::vector<AttentionQuestion> questions);
@@ -47,7 +48,7 @@ class AttentionFrom final : public Observer {
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;
 
-  /// By question, then in the order of the selection.
+  /// Returns the answers sorted by question, then in selection order.
   [[nodiscard]] std::vector<AttentionAnswer> finish() const;
 
  private:
@@ -60,8 +61,8 @@ class AttentionFrom final : public Observer {
   std::vector<Row> rows_;  // [questions, heads]
 };
 
-/// The mean of the answers of a layer's heads: what one head in their place would show. All of one question;
-/// heads without weights are left out.
+/// Returns the mean of the answers of a layer's heads. All answers must belong to `question`. Heads without
+/// weights are excluded.
 [[nodiscard]] AttentionAnswer mean_of(std::span<const AttentionAnswer> answers,
                                       const AttentionQuestion& question);
 

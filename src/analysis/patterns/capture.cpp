@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<std::string_view, all_captured.size()> names{"pattern", "scores", "queries", "keys",
                                                                   "values",  "z",      "output",  "logits"};
 
-/// Rows of a view to consecutive places of an array.
+/// Writes the rows of a view to consecutive positions of an array.
 void write_rows(ArraySink& sink, std::size_t offset, MatrixView<const float> rows) {
   if (rows.stride == rows.cols) {
     sink.write(offset, {rows.data, rows.rows * rows.cols});

@@ -15,26 +15,27 @@
 
 namespace attnctl {
 
-/// What of a forward pass can be kept whole.
+/// The arrays of a forward pass that can be captured.
 enum class Captured { pattern, scores, queries, keys, values, z, output, logits };
 inline constexpr std::array all_captured{Captured::pattern, Captured::scores, Captured::queries,
                                          Captured::keys,    Captured::values, Captured::z,
                                          Captured::output,  Captured::logits};
 
-/// "pattern", "scores", ...: as arrays are named.
+/// Returns the name of the array: "pattern", "scores", ...
 [[nodiscard]] std::string_view name_of(Captured what);
 
-/// Where the parts of the captured arrays stand. Shapes of one sequence with n queries and m keys:
-///   pattern, scores [layers, heads, n, m];  queries [layers, heads, n, k];  keys [layers, kv_heads, m, k];
-///   values [layers, kv_heads, m, v];  z [layers, heads, n, v];  output [layers, n, d_out];  logits [n, V].
-/// Only selected layers, heads, and key/value heads that a selected head reads; where layers have unlike
-/// heads selected, [layers, heads] is one axis [selected]. The selection is of one component of the model,
-/// which says what queries and keys are of; logits are the target's where there is one.
+/// The layout of the captured arrays. Shapes for one sequence with n queries and m keys:
+///    pattern, scores [layers, heads, n, m];  queries [layers, heads, n, k];  keys [layers, kv_heads, m, k];
+///    values [layers, kv_heads, m, v];  z [layers, heads, n, v];  output [layers, n, d_out];  logits [n, V].
+/// Arrays hold the selected layers and heads, and the key/value heads that a selected head reads. If the
+/// selected heads differ between layers, [layers, heads] is one axis [selected]. The selection belongs to
+/// one component of the model, which determines the sequences of queries and keys. In an encoder-decoder,
+/// logits are those of the target.
 class CaptureLayout {
  public:
   CaptureLayout(const Selection& selection, const ModelConfig& config);
 
-  /// False where the model has no such thing: values, z and output without W_V, logits without a head.
+  /// Checks whether the model has this array. Values, z and output need W_V; logits need an output head.
   [[nodiscard]] bool available(Captured what) const;
   [[nodiscard]] Shape shape(Captured what, const Sequence& sequence) const;
   [[nodiscard]] Component component() const { return component_; }
@@ -45,18 +46,18 @@ class CaptureLayout {
   HeadAxes heads_;
   HeadAxes kv_heads_;
   Component component_ = Component::none;
-  AttentionConfig attention_;  // of the selected layers
+  AttentionConfig attention_;  // config of the selected layers
   std::size_t d_output_ = 0;
   std::size_t vocabulary_ = 0;  // 0: no output head
 };
 
-/// An array in memory, undefined where nothing was written.
+/// An array in memory. Elements that were not written are undefined.
 class MemorySink final : public ArraySink {
  public:
-  /// With `hidden_is_minus_infinity` (scores) -inf marks a hidden key, and becomes kUndefined.
+  /// @param hidden_is_minus_infinity  for scores: store -inf, which marks a hidden key, as kUndefined
   explicit MemorySink(Shape shape, bool hidden_is_minus_infinity = false);
   void write(std::size_t offset, std::span<const float> values) override;
-  /// The array, which the sink then no longer has.
+  /// Returns the array and leaves the sink empty.
   [[nodiscard]] Array take();
 
  private:
@@ -66,15 +67,16 @@ class MemorySink final : public ArraySink {
   std::shared_ptr<float> values_;
 };
 
-/// One array to fill: what, of which sequence of the batch, into which sink (of layout.shape(...)).
+/// One array to fill: its kind, its sequence in the batch, and its sink (of shape layout.shape(...)).
 struct CaptureTarget {
   Captured what = Captured::pattern;
   std::size_t sequence = 0;
   ArraySink* sink = nullptr;
 };
 
-/// Writes what a pass computes to sinks as it comes, every element once; keeps nothing itself. Queries and
-/// keys are those that enter the product, after rotary; keys and values are written once a key/value head.
+/// Writes the arrays of a pass to sinks as they arrive, each element once, without buffering them. Queries
+/// and keys are those of the q k^T product, after rotary embedding. Keys and values are written once per
+/// key/value head.
 class Capture final : public Observer {
  public:
   Capture(CaptureLayout layout, std::span<const CaptureTarget> targets);
@@ -93,7 +95,7 @@ class Capture final : public Observer {
   std::vector<CaptureTarget> targets_;
   std::vector<Sinks> sinks_;          // [sequences]
   std::vector<std::size_t> queries_;  // [sequences]
-  std::vector<bool> reads_kv_first_;  // [selected heads]: the first that reads its key/value head
+  std::vector<bool> reads_kv_first_;  // [selected heads]: first reader of its key/value head
 };
 
 }  // namespace attnctl

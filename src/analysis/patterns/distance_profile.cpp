@@ -18,7 +18,7 @@ std::size_t bin_index(std::size_t distance) {
   return distance == 0 ? 0 : 1 + static_cast<std::size_t>(std::bit_width(distance - 1));
 }
 
-/// W_O^h W_O^h^T, of which the norms of f(x_j) are made; empty where the layer has no W_O.
+/// Returns W_O^h W_O^h^T, used for the norms of f(x_j). Empty if the layer has no W_O.
 OwnedMatrix<double> output_gram(const Model& model, HeadId head) {
   const Linear& output = model.attention(head.layer).output;
   if (!output.present()) return {};

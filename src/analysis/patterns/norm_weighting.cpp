@@ -70,7 +70,7 @@ void NormWeighting::panel(const AttentionPanel& panel) {
     double total = 0;
     for (std::size_t j = 0; j < row.size(); ++j) {
       const double weight = panel.pattern(r, j);
-      row[j] = weight == 0 ? 0 : weight * head.values[j];  // a hidden value may be NaN
+      row[j] = weight == 0 ? 0 : weight * head.values[j];  // the value of a hidden key can be NaN
       total += row[j];
     }
     const double by = weighting_ == Weighting::norm_row && total != 0 ? total : 1;

@@ -11,20 +11,21 @@
 
 namespace attnctl {
 
-/// Offsets of key and query, key - query, whose peaks are counted: -8..8.
+/// The largest offset, key - query, that is counted. Offsets are -8..8.
 inline constexpr std::ptrdiff_t largest_offset = 8;
 inline constexpr std::size_t offset_count = 2 * largest_offset + 1;
 
-/// The keys of a row [m] that stand at most `farthest` tokens before or behind its query.
+/// Returns the keys of a row [m] that are up to `farthest` tokens before or after its query.
 [[nodiscard]] inline KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
   return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
 }
 
-/// Where rows have their largest weight, by offset.
+/// Counts of the offsets of the largest weight in each row.
 struct OffsetPeaks {
   std::array<std::uint64_t, offset_count> counts{};  // [offset + largest_offset]
 
-  /// A row whose keys are tokens of another sequence has no offset; one further off is not counted.
+  /// Counts the peak of a row. Skips rows whose keys are tokens of another sequence, and offsets beyond
+  /// +-largest_offset.
   void add(const PatternRow& row) {
     if (row.marks->over_another) return;
     const auto peak = static_cast<std::ptrdiff_t>(row.argmax) - static_cast<std::ptrdiff_t>(row.query);
@@ -33,7 +34,8 @@ struct OffsetPeaks {
   [[nodiscard]] std::uint64_t at(std::ptrdiff_t offset) const {
     return counts[static_cast<std::size_t>(offset + largest_offset)];
   }
-  /// The offset with the most peaks; on ties the smaller, then the negative one. nullopt where there is none.
+  /// Returns the most frequent offset, or nullopt if nothing was counted. Ties go to the smaller distance,
+  /// then to the negative offset.
   [[nodiscard]] std::optional<std::ptrdiff_t> best() const {
     std::ptrdiff_t best = 0;
     for (std::ptrdiff_t size = 1; size <= largest_offset; ++size) {

@@ -15,29 +15,29 @@
 
 namespace attnctl {
 
-/// The metrics of one head over all inputs, or over one.
+/// The metrics of one head over all inputs, or over one input.
 struct HeadPatternMetrics {
   HeadId head;
-  std::optional<std::size_t> input;          // in the batch; nullopt: all inputs pooled
-  std::uint64_t rows = 0;                    // query rows that were averaged: fully masked ones are left out
+  std::optional<std::size_t> input;          // index in the batch; nullopt: all inputs pooled
+  std::uint64_t rows = 0;                    // number of query rows averaged, without fully masked ones
   std::vector<std::optional<double>> means;  // [row_metrics()]; nullopt: no row has a value
-  std::optional<std::int64_t> best_offset;   // where most rows have their largest weight; nullopt: nowhere
-  std::optional<double> best_offset_share;   // of all rows
+  std::optional<std::int64_t> best_offset;   // most frequent peak offset; nullopt: no peaks counted
+  std::optional<double> best_offset_share;   // share of rows with best_offset
 };
 
-/// Computes pattern metrics panel by panel. A metric is the sum over all query rows divided by their number;
-/// sums are exact, so that neither threads nor panels nor the order of inputs change a bit. A head with a
-/// weight that is not finite has undefined metrics (the pass warns of such patterns).
+/// Computes pattern metrics, updated with every panel. A metric is the mean over query rows. Sums are exact,
+/// so results do not depend on threads, panel size or input order. If a weight of a head is not finite, its
+/// metrics are undefined (the pass warns about such patterns).
 class PatternMetrics final : public Observer {
  public:
-  /// per_input: one record for each head and input, in place of one a head.
+  /// @param per_input  true: one record per head and input; false: one record per head
   PatternMetrics(const Selection& selection, bool per_input);
 
   [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;
 
-  /// By input, then in the order of the selection.
+  /// Returns the metrics sorted by input, then in selection order.
   [[nodiscard]] std::vector<HeadPatternMetrics> finish() const;
 
  private:
@@ -60,7 +60,7 @@ class PatternMetrics final : public Observer {
   std::vector<HeadId> heads_;
   bool per_input_ = false;
   std::vector<Component> components_;                                 // [layers]
-  std::map<std::pair<std::size_t, Component>, SequenceMarks> marks_;  // of a sequence in a selected component
+  std::map<std::pair<std::size_t, Component>, SequenceMarks> marks_;  // key: sequence, selected component
   std::vector<State> states_;                                         // [records, heads]
 };
 

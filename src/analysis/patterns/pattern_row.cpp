@@ -18,7 +18,7 @@ std::vector<std::size_t> positions(std::span<const std::uint8_t> flags) {
   return result;
 }
 
-/// Weights up to the last that is not zero: a causal row is zero from its diagonal on.
+/// Returns the weights up to the last nonzero one. Causal rows are zero after the diagonal.
 std::span<const float> without_trailing_zeros(std::span<const float> weights) {
   std::size_t end = weights.size();
   constexpr std::size_t step = 32;

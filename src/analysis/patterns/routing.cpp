@@ -10,7 +10,7 @@ std::uint64_t Routing::memory(const Model& model, const Batch& batch) const {
   std::uint64_t token = 0;
   for (const LayerConfig& layer : model.config().layers) {
     constexpr std::size_t of_route = sizeof(std::size_t) + sizeof(float);
-    constexpr std::size_t of_memory = 64;  // of two small allocations
+    constexpr std::size_t of_memory = 64;  // bytes of two small allocations
     if (layer.experts.count > 0)
       token += sizeof(ExpertRoute) + of_memory + layer.experts.per_token * of_route;
   }

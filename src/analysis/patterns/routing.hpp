@@ -9,14 +9,14 @@
 
 namespace attnctl {
 
-/// The experts that the tokens of one input go through in one layer.
+/// The experts that process the tokens of one input in one layer.
 struct LayerRouting {
-  std::size_t input = 0;  // in the batch
+  std::size_t input = 0;  // index in the batch
   std::size_t layer = 0;
   std::vector<ExpertRoute> tokens;  // [n]
 };
 
-/// Collects the routes of the selected layers that have experts.
+/// Collects the routes of the selected layers with experts.
 class Routing final : public Observer {
  public:
   [[nodiscard]] Needs needs() const override { return {.patterns = false, .routing = true}; }
@@ -25,7 +25,7 @@ class Routing final : public Observer {
   void panel(const AttentionPanel& /*panel*/) override {}
   void routing(std::size_t sequence, std::size_t layer, std::span<const ExpertRoute> routes) override;
 
-  /// By input, then layer. Once, after the pass.
+  /// Returns the routes sorted by input, then layer. Call once, after the pass.
   [[nodiscard]] std::vector<LayerRouting> finish();
 
  private:

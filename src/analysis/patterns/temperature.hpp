@@ -11,21 +11,20 @@
 
 namespace attnctl {
 
-/// How sharp a head is, over its rows of at least two visible keys: rows of one key are sharp whatever the
-/// head does.
+/// The sharpness of a head, over rows with at least two visible keys. Rows with one key are always sharp.
 struct HeadTemperature {
   HeadId head;
   std::uint64_t rows = 0;
-  /// Within rows, since softmax does not see what all keys of a row have in common: the sum of the squared
-  /// deviations of visible scores from their row's mean, over the sum of (keys - 1).
+  /// Variance of the visible scores within rows: the sum of squared deviations from the row mean, divided by
+  /// the sum of (keys - 1). Row means are removed because softmax does not depend on them.
   std::optional<double> score_variance;
-  std::optional<double> entropy;      // mean over rows, nats
+  std::optional<double> entropy;      // mean over rows, in nats
   std::optional<double> temperature;  // temperature_of_entropy (analysis/normal_scores.hpp)
-  std::optional<double> saturated;    // share of the rows whose largest weight is over the threshold
+  std::optional<double> saturated;    // share of rows whose largest weight exceeds the threshold
 };
 
-/// Effective temperature of every selected head, panel by panel. A head with a score that is neither finite
-/// nor hidden has undefined values.
+/// Computes the effective temperature of every selected head, updated with every panel. If a score of a head
+/// is neither finite nor hidden, its values are undefined.
 class Temperatures final : public Observer {
  public:
   explicit Temperatures(const Selection& selection, double saturation = 0.99);
@@ -35,7 +34,7 @@ class Temperatures final : public Observer {
   void begin(const Model& model, const Batch& batch) override;
   void panel(const AttentionPanel& panel) override;
 
-  /// In the order of the selection.
+  /// Returns the temperatures in selection order.
   [[nodiscard]] std::vector<HeadTemperature> finish(Pool& pool) const;
 
  private:
@@ -43,7 +42,7 @@ class Temperatures final : public Observer {
     std::vector<std::uint64_t> rows_by_keys;
     std::uint64_t rows = 0;
     std::uint64_t saturated = 0;
-    double freedom = 0;  // sum of keys - 1
+    double freedom = 0;  // sum of (keys - 1)
     double squared_deviations = 0;
     double entropy = 0;
     bool finite = true;

@@ -9,7 +9,7 @@
 namespace attnctl {
 
 struct WordPooling::Done {
-  std::size_t words = 0;  // a row's width
+  std::size_t words = 0;  // row width
   std::vector<float> rows;
   std::vector<std::uint8_t> masked;
 };

@@ -13,15 +13,15 @@
 
 namespace attnctl {
 
-/// How the rows of a word's pieces become the word's: their mean, or the first one's.
+/// Pooling of the rows of a word's pieces: their mean, or the row of the first piece.
 enum class PoolFrom { mean, first };
 
-/// Shows observers words in the place of tokens (Clark et al. 2019): attention to a word is the sum over its
-/// pieces, attention from a word the mean over its pieces, fully masked ones left out, so that rows keep
-/// their sum. Observers see patterns alone; what needs more cannot be pooled.
+/// Shows observers patterns over words instead of tokens (Clark et al. 2019). Attention to a word is the sum
+/// over its pieces. Attention from a word is the mean over its pieces without fully masked ones, so row sums
+/// are preserved. Observers receive only patterns, because other quantities cannot be pooled.
 class WordPooling final : public Observer {
  public:
-  /// units and words: one a sequence of the batch; all must outlive this.
+  /// @param units, words  one entry per sequence of the batch; must outlive this object, like the observers
   WordPooling(const Selection& selection, std::span<const WordUnits> units, const Batch& words, PoolFrom from,
               std::vector<Observer*> observers);
 
@@ -30,13 +30,13 @@ class WordPooling final : public Observer {
   void panel(const AttentionPanel& panel) override;
 
  private:
-  /// The word whose rows are coming in, of one head.
+  /// The word of one head whose rows are still incomplete.
   struct Open {
     std::vector<double> sum;  // [words]
-    std::size_t rows = 0;     // that were added
+    std::size_t rows = 0;     // number of rows added
     bool begun = false;
   };
-  /// Words that one panel completed.
+  /// The words that one panel completed.
   struct Done;
 
   void close(Open& open, Done& done) const;
@@ -49,7 +49,7 @@ class WordPooling final : public Observer {
   std::vector<Open> open_;  // [heads]
 };
 
-/// A matrix [n, n] over tokens as one over words: columns are summed, rows pooled.
+/// Returns a matrix [n, n] over tokens as a matrix over words. Columns are summed and rows are pooled.
 [[nodiscard]] OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const WordUnits& units,
                                               PoolFrom from);
 

@@ -9,7 +9,8 @@
 namespace attnctl {
 namespace {
 
-/// Merges clusters named by one of their items, in the order in which nearest-neighbour chains find them.
+/// Merges clusters in the order in which nearest-neighbour chains find them. A cluster is identified by one
+/// of its items.
 class ChainMerger {
  public:
   explicit ChainMerger(MatrixView<const double> distances)
@@ -26,7 +27,7 @@ class ChainMerger {
   }
 
  private:
-  /// Follows nearest neighbours until two are each other's, and joins these.
+  /// Follows nearest neighbours until two clusters are nearest to each other, then merges them.
   Merge next() {
     if (chain_.empty()) {
       const auto first = std::ranges::find_if(sizes_, [](std::size_t size) { return size > 0; });
@@ -45,7 +46,8 @@ class ChainMerger {
     }
   }
 
-  /// The previous one of the chain wins ties, so that no chain goes in circles; then the lowest number.
+  /// Returns the nearest cluster and its distance. The previous cluster of the chain wins ties, which
+  /// prevents cycles. Other ties go to the lowest index.
   [[nodiscard]] std::pair<std::size_t, double> nearest_of(std::size_t from, std::size_t previous) const {
     std::size_t nearest = previous;
     double least = previous == from ? std::numeric_limits<double>::infinity() : distances_(from, previous);
@@ -57,7 +59,7 @@ class ChainMerger {
     return {nearest, least};
   }
 
-  /// `into` stands for both from now on.
+  /// Merges cluster `gone` into `into`. The index `into` now identifies the merged cluster.
   Merge join(std::size_t gone, std::size_t into, double distance) {
     const auto gone_size = static_cast<double>(sizes_[gone]);
     const auto into_size = static_cast<double>(sizes_[into]);
@@ -75,11 +77,11 @@ class ChainMerger {
   }
 
   OwnedMatrix<double> distances_;
-  std::vector<std::size_t> sizes_;  // 0: joined to another
+  std::vector<std::size_t> sizes_;  // 0: merged into another cluster
   std::vector<std::size_t> chain_;
 };
 
-/// Names clusters by numbers and counts their items, merges being in their final order.
+/// Numbers the clusters and counts their items. The merges must be in their final order.
 void number_clusters(std::vector<Merge>& merges) {
   const std::size_t items = merges.size() + 1;
   std::vector<std::size_t> parent(items + merges.size());

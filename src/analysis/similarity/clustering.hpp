@@ -7,22 +7,22 @@
 
 namespace attnctl {
 
-/// Two clusters that become one. Items are clusters 0..n-1, the result of merge i is cluster n + i.
+/// A merge of two clusters. Items are clusters 0..n-1. The result of merge i is cluster n + i.
 struct Merge {
-  std::size_t first = 0;  // the smaller number of the two
+  std::size_t first = 0;  // the lower cluster number
   std::size_t second = 0;
   double distance = 0;
-  std::size_t size = 0;  // items of the result
+  std::size_t size = 0;  // number of items in the result
 };
 
 struct Linkage {
-  std::vector<Merge> merges;        // [n - 1], by ascending distance: the rows of SciPy's linkage matrix
-  std::vector<std::size_t> leaves;  // [n] items in the order of the tree, the first cluster of a merge first
+  std::vector<Merge> merges;        // [n - 1], by ascending distance: rows of SciPy's linkage matrix
+  std::vector<std::size_t> leaves;  // [n] items in tree order, the first cluster of a merge first
 };
 
-/// Average linkage (UPGMA, Sokal and Michener 1958) of a symmetric matrix of distances [n, n], all finite.
-/// By nearest-neighbour chains with SciPy's order and its ways with ties, so that merges and leaves are those
-/// of scipy.cluster.hierarchy.linkage(..., "average") and leaves_list.
+/// Returns the average linkage (UPGMA, Sokal and Michener 1958) of a symmetric distance matrix [n, n]. All
+/// distances must be finite. Uses nearest-neighbour chains with SciPy's order and tie rules, so merges and
+/// leaves equal those of scipy.cluster.hierarchy.linkage(..., "average") and leaves_list.
 [[nodiscard]] Linkage average_linkage(MatrixView<const double> distances);
 
 }  // namespace attnctl

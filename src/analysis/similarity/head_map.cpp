@@ -18,8 +18,7 @@ HeadMap map_heads(std::span<const HeadId> heads, MatrixView<const double> simila
   HeadMap result;
   std::vector<std::size_t> defined;
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    // Where a product overflowed, a pair of heads may have no similarity though both are compared with
-    // others.
+    // After an overflow, a pair of heads can be undefined although both heads are defined with other heads.
     const auto comparable = [&](std::size_t other) { return std::isfinite(similarity(i, other)); };
     if (comparable(i) && std::ranges::all_of(defined, comparable)) {
       defined.push_back(i);

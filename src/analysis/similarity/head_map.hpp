@@ -11,18 +11,21 @@
 
 namespace attnctl {
 
-/// Which heads are alike: their tree and their places in a plane, of the distances 1 - similarity.
+/// Similar heads, shown by a cluster tree and by positions in the plane. Both use the distances 1 -
+/// similarity.
 struct HeadMap {
-  std::vector<HeadId> heads;      // those that have a similarity, in the order given
-  std::vector<HeadId> undefined;  // the others
-  Linkage linkage;                // of `heads`
-  PlanarMap map;                  // of `heads`
+  std::vector<HeadId> heads;      // heads with a similarity, in the given order
+  std::vector<HeadId> undefined;  // heads without a similarity
+  Linkage linkage;                // over `heads`
+  PlanarMap map;                  // over `heads`
 
-  /// Heads in the order of the tree's leaves, then those without a similarity.
+  /// Returns the heads in the order of the tree's leaves, followed by the undefined heads.
   [[nodiscard]] std::vector<HeadId> order() const;
 };
 
-/// `similarity` [heads, heads]: symmetric, at most 1; NaN in the rows and columns of heads without one.
+/// Returns the map of the heads.
+///
+/// @param similarity  [heads, heads], symmetric, at most 1; NaN in the rows and columns of undefined heads
 [[nodiscard]] HeadMap map_heads(std::span<const HeadId> heads, MatrixView<const double> similarity);
 
 }  // namespace attnctl

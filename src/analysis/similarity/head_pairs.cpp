@@ -11,20 +11,20 @@
 namespace attnctl {
 namespace {
 
-/// Weights of a head that are compared at a time: those of all heads stay in the cache, and no more products
-/// than these are summed in float.
+/// Number of weights per head that are compared at a time. The chunk of all heads fits in the cache, and
+/// float sums have at most this many terms.
 constexpr std::size_t kChunk = 1024;
 
-/// Heads whose products with others are taken at a time.
+/// Number of heads per product with other heads.
 constexpr std::size_t kNearby = 24;
 
-/// Columns of outputs whose products are taken at a time, unless one head has more.
+/// Number of output columns per product, unless one head has more.
 constexpr std::size_t kGroup = 256;
 
 void add_divergences(MatrixView<const float> patterns, OwnedMatrix<float>& halves, std::vector<double>& to) {
   const Kernels& kernel = kernels();
   const auto half = [&](std::size_t head) { return halves.view().row(head).first(patterns.cols); };
-  std::vector<double> entropies;  // negative ones
+  std::vector<double> entropies;  // negated
   for (std::size_t h = 0; h < patterns.rows; ++h) {
     std::ranges::transform(patterns.row(h), half(h).begin(), [](float weight) { return weight / 2; });
     entropies.push_back(kernel.sum_x_log_x_of_sum(half(h), half(h)));
@@ -40,7 +40,7 @@ void add_divergences(MatrixView<const float> patterns, OwnedMatrix<float>& halve
 void add_products(MatrixView<const float> patterns, OwnedMatrix<float>& room, std::vector<double>& to) {
   for (std::size_t first = 0; first < patterns.rows; first += kNearby) {
     const std::size_t count = std::min(kNearby, patterns.rows - first);
-    const std::size_t others = patterns.rows - first;  // those before have been taken with these
+    const std::size_t others = patterns.rows - first;  // earlier heads are already paired with these
     gemm_nt(patterns.row_range(first, count), patterns.row_range(first, others),
             room.view().row_range(first, count).col_range(first, others));
   }
@@ -50,9 +50,10 @@ void add_products(MatrixView<const float> patterns, OwnedMatrix<float>& room, st
   }
 }
 
-/// The outputs by column, less the mean of each [columns, rows]; zeros behind the rows up to whole vectors.
+/// Returns the transposed outputs with the column means subtracted, [columns, rows]. Pads rows with zeros to
+/// a multiple of 16.
 OwnedMatrix<float> centred_columns(const HeadOutputs& outputs) {
-  constexpr std::size_t together = 16;  // rows whose values lie in one line of a column
+  constexpr std::size_t together = 16;  // rows per cache line of a column
   const std::size_t width = outputs.columns.back();
   const std::size_t n = outputs.rows.size();
   OwnedMatrix<float> columns(width, (n + together - 1) / together * together);
@@ -71,7 +72,7 @@ OwnedMatrix<float> centred_columns(const HeadOutputs& outputs) {
   return columns;
 }
 
-/// |z|^2 of each head and row [heads, rows].
+/// Returns |z|^2 of each head and row, [heads, rows].
 OwnedMatrix<double> squares_of(MatrixView<const float> columns, const HeadOutputs& outputs) {
   const std::size_t heads = outputs.columns.size() - 1;
   OwnedMatrix<double> squares(heads, outputs.rows.size());
@@ -86,7 +87,7 @@ OwnedMatrix<double> squares_of(MatrixView<const float> columns, const HeadOutput
   return squares;
 }
 
-/// Heads [first, last) whose columns are taken together.
+/// A range of heads [first, last) whose columns are multiplied together.
 struct Group {
   std::size_t first = 0, last = 0;
 };
@@ -108,7 +109,7 @@ double sum_of_squares(MatrixView<const float> values) {
   return sum;
 }
 
-/// |Z_a^T Z_b|_F^2 for all pairs.
+/// Returns |Z_a^T Z_b|_F^2 of all pairs.
 std::vector<double> cross_norms(MatrixView<const float> values, const std::vector<std::size_t>& columns) {
   const std::size_t heads = columns.size() - 1;
   const auto of_group = [&](const Group& group) {
@@ -153,8 +154,8 @@ PatternPairs pattern_pairs(std::span<const float> patterns, std::size_t heads) {
   return sums;
 }
 
-// With kernels K = Z Z^T without their diagonals, of rows whose mean is taken off: the sum of row t is
-// -|z_t|^2, and tr(K L) = |Z_a^T Z_b|_F^2 - sum |z_at|^2 |z_bt|^2.
+// The columns of Z are centred, and the kernels K = Z Z^T have their diagonals set to zero. Then the sum of
+// row t of K is -|z_t|^2, and tr(K L) = |Z_a^T Z_b|_F^2 - sum |z_at|^2 |z_bt|^2.
 std::vector<double> output_pairs(const HeadOutputs& outputs) {
   const OwnedMatrix<float> columns = centred_columns(outputs);
   const std::size_t heads = outputs.columns.size() - 1;

@@ -11,7 +11,7 @@
 namespace attnctl {
 namespace {
 
-/// -1/2 J D^2 J
+/// Returns -1/2 J D^2 J.
 OwnedMatrix<double> doubly_centred(MatrixView<const double> distances) {
   const std::size_t n = distances.rows;
   OwnedMatrix<double> b(n, n);

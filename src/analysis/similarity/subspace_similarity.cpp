@@ -12,10 +12,10 @@
 namespace attnctl {
 namespace {
 
-/// Whether float32 products give the cosine to six decimals. Their rounding moves it by up to about
-/// 8 eps(float32) times the cancellation of both heads over the width, and by a hundredth of that where heads
-/// are unlike. Trained and random heads have a product of cancellations near the width or below. Narrow
-/// slices, where fewer errors average out, are cheap in double.
+/// Checks whether float32 products give the cosine to six decimals. Rounding changes the cosine by up to
+/// about 8 eps(float32) times the cancellation of both heads divided by the width, and by a hundredth of
+/// that for dissimilar heads. For trained and random heads, the product of the cancellations is at most
+/// about the width. Narrow slices average out fewer errors, and double is cheap for them.
 bool serves_in_place(const ComparedHead& a, const ComparedHead& b) {
   constexpr std::size_t narrow = 32;
   const auto same_kind = [](const CircuitFactor& x, const CircuitFactor& y) {
@@ -26,7 +26,7 @@ bool serves_in_place(const ComparedHead& a, const ComparedHead& b) {
          same_kind(a.factors->left, b.factors->left) && same_kind(a.factors->right, b.factors->right);
 }
 
-/// What a worker compares heads with.
+/// The comparison buffers of one worker.
 struct Comparer {
   BlockProduct block;
   PairProduct pair;
@@ -36,20 +36,20 @@ bool has_norm(const ComparedHead& head) {
   return std::isfinite(head.norm) && head.norm > 0;
 }
 
-/// NaN where the sum overflowed; rounding may pass 1 by a little.
+/// Returns the cosine, or NaN if the sum overflowed. Clamps values that rounding moved past 1.
 double cosine_of(double inner, const ComparedHead& a, const ComparedHead& b) {
   const double cosine = inner / a.norm / b.norm;
   return std::isfinite(cosine) ? std::clamp(cosine, -1.0, 1.0) : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Heads of a set that are compared with others that follow them: all pairs of two ranges.
+/// All pairs of two ranges of heads of a set.
 struct Rectangle {
   std::size_t set;
   std::size_t row, rows, col, cols;
 };
 
-/// The pairs of a set as rectangles small enough to share among workers, and as large as that allows: slices
-/// are multiplied faster together.
+/// The pairs of a set, divided into rectangles. They are small enough to share among the workers and
+/// otherwise as large as possible, because products of several slices are faster.
 class Division {
  public:
   void add_triangle(std::size_t set, std::size_t first, std::size_t count) {
@@ -79,7 +79,7 @@ class Division {
   std::vector<Rectangle> parts_;
 };
 
-/// Calls use(i, j, cosine) for each pair of rows and columns.
+/// Calls use(i, j, cosine) for each pair of a row and a column.
 template <typename Use>
 void compare(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols, Comparer& comparer,
              const Use& use) {
@@ -96,7 +96,7 @@ void compare(std::span<const ComparedHead> rows, std::span<const ComparedHead> c
   }
 }
 
-/// The heads of a set that have a norm, and their places in it.
+/// The heads of a set that have a norm, and their indices in the set.
 struct Defined {
   std::vector<ComparedHead> heads;
   std::vector<std::size_t> place;

@@ -12,34 +12,35 @@
 
 namespace attnctl {
 
-/// A head whose circuit is compared: its factors, and |circuit|_F.
+/// A head to compare: the factors of its circuit and the Frobenius norm of the circuit.
 struct ComparedHead {
   const CircuitFactors* factors = nullptr;
   std::size_t head = 0;
-  double norm = 0;  // 0 or not finite: the head's cosines are undefined
-  /// circuit_mass over norm, at least 1: how many times larger the parts of the circuit are than their sum,
-  /// and so how many times rounding weighs. Infinite: compare in double.
+  double norm = 0;  // 0 or not finite: the cosines are undefined
+  /// circuit_mass / norm, at least 1. Measures how much the terms of the circuit cancel, and so how much
+  /// rounding errors grow. Infinite: compare in double.
   double cancellation = std::numeric_limits<double>::infinity();
 };
 
-/// sum |l_c| |r_c| over the columns of both factors of a circuit, given by columns [width, dimension]: the
-/// norm that the circuit sum l_c r_c^T would have if nothing cancelled. Infinite where a column is so large
-/// or small that products of it leave the range of float32.
+/// Returns sum |l_c| |r_c| over the columns of both factors of a circuit. This is the norm of the circuit
+/// sum l_c r_c^T if nothing cancelled. Infinite if products of a column overflow or underflow in float32.
+///
+/// @param left_columns, right_columns  transposed factors [width, dimension]
 [[nodiscard]] double circuit_mass(MatrixView<const double> left_columns,
                                   MatrixView<const double> right_columns);
 
-/// Frobenius cosine <A_i, A_j> / (|A_i| |A_j|) of every pair of circuits of each set, in [-1, 1]:
-/// [heads, heads], symmetric, 1 on the diagonal; NaN stands for undefined, in the rows and columns of heads
-/// without a norm. All circuits of a set have the same shape.
+/// Returns the Frobenius cosine <A_i, A_j> / (|A_i| |A_j|) of every pair of circuits of each set, in [-1,
+/// 1]. Each result is [heads, heads] and symmetric, with 1 on the diagonal. Rows and columns of heads
+/// without a norm are NaN. All circuits of a set must have the same shape.
 ///
-/// No circuit is formed: <L_i R_i^T, L_j R_j^T> = sum((L_i^T L_j) o (R_i^T R_j)), products [width, width] of
-/// which heads that share a slice share one. The products are made in float32 on the weights where they lie,
-/// the sums in double; both in double where float32 might miss the sixth decimal (much cancellation, narrow
-/// slices) or where a gain is folded in. Nothing depends on threads.
+/// No circuit is formed: <L_i R_i^T, L_j R_j^T> = sum((L_i^T L_j) o (R_i^T R_j)). Heads that share a slice
+/// share its [width, width] products. Products are computed in float32 from the weights in place, and sums
+/// in double. Both use double if float32 could change the sixth decimal (strong cancellation, narrow slices)
+/// or if a gain is folded in. Results do not depend on the number of threads.
 [[nodiscard]] std::vector<OwnedMatrix<double>> frobenius_cosines(
     std::span<const std::vector<ComparedHead>> sets, Pool& pool);
 
-/// Means over the pairs of unlike heads whose similarity is defined; nullopt where there is none.
+/// Means over the pairs of different heads with a defined similarity. nullopt without such pairs.
 struct OffDiagonal {
   std::optional<double> mean;
   std::optional<double> mean_abs;

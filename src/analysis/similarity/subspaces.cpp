@@ -17,15 +17,15 @@
 namespace attnctl {
 namespace {
 
-/// One slice of a projection, which heads and layers may share.
+/// One slice of a projection. Heads and layers can share it.
 struct Slice {
   const CircuitFactor* factor = nullptr;
-  std::size_t head = 0;  // one that has it
+  std::size_t head = 0;  // any head that has this slice
   ProjectionSpectrum spectrum;
   OwnedMatrix<float> basis;  // [rank, dimension], orthonormal rows
 };
 
-/// A projection of the selected heads, each slice once.
+/// A projection of the selected heads, with each distinct slice once.
 struct Work {
   std::map<std::pair<std::size_t, const float*>, CircuitFactor> factors;
   std::vector<Slice> slices;
@@ -53,7 +53,8 @@ std::optional<Work> collect(const Model& model, const Selection& selection, Proj
   return work;
 }
 
-/// Spectrum, and where it will be compared the basis: of W = W I the left singular vectors.
+/// Computes the spectrum and the basis of a slice W from the SVD of the product W I. The basis holds the
+/// left singular vectors up to the numerical rank.
 void decompose(Slice& slice) {
   const std::size_t width = slice.factor->width();
   OwnedMatrix<double> columns(width, slice.factor->dimension());
@@ -74,7 +75,7 @@ void decompose(Slice& slice) {
   spectrum.singular_values = svd.values;
 }
 
-/// Cosines of the principal angles between two slices, descending; none where one is undefined.
+/// Returns the cosines of the principal angles of two slices, descending. Empty if a slice is undefined.
 std::vector<double> cosines_between(const Slice& a, const Slice& b) {
   if (a.basis.rows() == 0 || b.basis.rows() == 0) return {};
   OwnedMatrix<float> product(a.basis.rows(), b.basis.rows());
@@ -86,7 +87,7 @@ std::vector<double> cosines_between(const Slice& a, const Slice& b) {
   return cosines;
 }
 
-/// The cosines of all pairs of some slices, those of a < b at index(a, b).
+/// The cosines of all pairs of slices. A pair a < b is stored at index(a, b).
 class PairCosines {
  public:
   PairCosines(const std::vector<const Slice*>& slices, Pool& pool) {
@@ -111,8 +112,8 @@ class PairCosines {
   std::vector<std::vector<double>> own_;
 };
 
-/// The mean over pairs of unlike heads of what random subspaces of their ranks would show, and the deviation
-/// of one such pair.
+/// Returns the expected mean over pairs of different heads if their subspaces were random with the same
+/// ranks, and the deviation of one such pair.
 std::optional<RandomNull> null_of(const SubspaceAngles& angles) {
   double mean = 0;
   double variance = 0;
@@ -130,7 +131,7 @@ std::optional<RandomNull> null_of(const SubspaceAngles& angles) {
   return RandomNull{mean / pairs, std::sqrt(variance / pairs)};
 }
 
-/// `first` of `count` selected heads among each other.
+/// Returns the angles between `heads`. `first` is the index of heads[0] in the selection.
 SubspaceAngles angles_of(const Work& work, std::span<const HeadId> heads, std::size_t first, Pool& pool) {
   SubspaceAngles angles;
   angles.heads.assign(heads.begin(), heads.end());
@@ -177,7 +178,7 @@ ProjectionAnalysis analyze(Work& work, Projection projection, const Selection& s
     analysis.heads.push_back(work.slices[work.slice_of_head[i]].spectrum);
     analysis.heads.back().head = heads[i];
   }
-  std::map<std::vector<std::size_t>, std::size_t> known;  // layers may share all slices
+  std::map<std::vector<std::size_t>, std::size_t> known;  // layers can share all slices
   for (std::size_t first = 0, last = 0; first < heads.size(); first = last) {
     while (last < heads.size() && (options.across_layers || heads[last].layer == heads[first].layer)) ++last;
     const std::vector<std::size_t> slices(work.slice_of_head.begin() + static_cast<std::ptrdiff_t>(first),

@@ -63,7 +63,7 @@ void CircuitFactor::read_stored(std::size_t head, MatrixView<double> out) const 
                      [](float value) { return static_cast<double>(value); });
     }
   } else {
-    constexpr std::size_t block = 16;  // of rows: their part of a column is two cache lines
+    constexpr std::size_t block = 16;  // rows: two cache lines per column
     for (std::size_t first = 0; first < slice.rows; first += block) {
       const std::size_t last = std::min(first + block, slice.rows);
       for (std::size_t c = 0; c < width_; ++c) {

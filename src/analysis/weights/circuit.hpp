@@ -13,24 +13,25 @@
 
 namespace attnctl {
 
-/// The two bilinear maps of a head (Elhage et al. 2021): where it looks, and what it moves.
+/// The two bilinear maps of a head (Elhage et al. 2021). QK determines the attention scores, OV the output.
 enum class Circuit { qk, ov };
 
-/// "qk", "ov".
+/// Returns "qk" or "ov".
 [[nodiscard]] std::string_view name_of(Circuit circuit);
 
-/// One side of a circuit for all heads of a layer: a slice [dimension, width] a head, read in place from the
-/// checkpoint. Heads that share a key/value head, or are tied, share its slice. A slice of a factorised
-/// projection A B is formed in double, for the head that is asked for.
+/// One side of a circuit for all heads of a layer, with one slice [dimension, width] per head, read in place
+/// from the checkpoint. Heads that share a key/value head, or are tied, share its slice. Slices of a
+/// factorised projection A B are computed in double when they are read.
 class CircuitFactor {
  public:
-  /// Slices side by side along the outputs of `weight`: W_Q, W_K, W_V. `slices` [heads]: the one that each
-  /// head reads.
+  /// Returns slices along the outputs of `weight` (W_Q, W_K, W_V).
+  ///
+  /// @param slices  [heads], the slice that each head reads
   static CircuitFactor of_outputs(const Linear& weight, std::size_t width, std::vector<std::size_t> slices);
-  /// Slices along the inputs of `weight`, transposed: W_O^T [d_out, v] of a head.
+  /// Returns transposed slices along the inputs of `weight` (W_O^T [d_out, v] for each head).
   static CircuitFactor of_inputs(const Linear& weight, std::size_t width);
 
-  /// Multiplies row r of every slice by gain[r] from now on; an empty gain is 1.
+  /// Multiplies row r of every slice by gain[r]. An empty gain means 1.
   void fold(std::span<const float> gain);
 
   [[nodiscard]] std::size_t dimension() const {
@@ -42,14 +43,14 @@ class CircuitFactor {
     return slices_.empty() ? head : slices_[head];
   }
 
-  /// The slice of a head in double, given by columns: its transpose to `out` [width, dimension].
+  /// Writes the transposed slice of a head in double to `out` [width, dimension].
   void read_columns(std::size_t head, MatrixView<double> out) const;
 
-  /// `count` slices from that of a head on as the model holds them, without the gain: [dimension, count
-  /// width], or by rows the transpose of that.
+  /// Returns `count` slices, from the slice of `head` on, as the model stores them, without the gain:
+  /// [dimension, count width], or the transpose if by_rows().
   [[nodiscard]] MatrixView<const float> stored(std::size_t head, std::size_t count = 1) const;
   [[nodiscard]] bool by_rows() const { return by_rows_; }
-  /// The model holds the slices themselves: no gain is folded in, and the projection is not factorised.
+  /// Checks whether the model stores the slices directly: no gain is folded in, no factorised projection.
   [[nodiscard]] bool in_place() const { return gain_.empty() && other_.data == nullptr; }
 
  private:
@@ -57,57 +58,58 @@ class CircuitFactor {
       : stored_(sliced.values), by_rows_(by_rows), width_(width), slices_(std::move(slices)) {}
 
   [[nodiscard]] std::size_t inner_dimension() const { return by_rows_ ? stored_.cols : stored_.rows; }
-  /// A slice of stored_, by columns [width, inner dimension].
+  /// Writes the transposed slice of stored_ to `out` [width, inner dimension].
   void read_stored(std::size_t head, MatrixView<double> out) const;
 
   MatrixView<const float> stored_;  // [inner dimension, slices width], or its transpose
-  bool by_rows_ = false;            // it is the transpose: a slice is a range of rows
+  bool by_rows_ = false;            // stored_ is transposed: a slice is a range of rows
   std::size_t width_ = 0;
-  std::vector<std::size_t> slices_;  // [heads] or empty: each head its own
+  std::vector<std::size_t> slices_;  // [heads]; empty: one slice per head
   MatrixView<const float>
-      other_;                   // of a factorised projection [dimension, rank], or its transpose; else empty
-  bool other_by_rows_ = false;  // it is the transpose
-  std::vector<double> gain_;    // [dimension] or empty: 1
+      other_;                   // second factor [dimension, rank] or its transpose; empty unless factorised
+  bool other_by_rows_ = false;  // other_ is transposed
+  std::vector<double> gain_;    // [dimension]; empty: 1
 };
 
-/// A circuit of every head of a layer, kept as its two factors: circuit of head h = left_h right_h^T, that is
-/// QK = W_Q W_K^T [d, kdim] and OV = W_V W_O [vdim, d_out].
+/// A circuit of every head of a layer, stored as two factors. The circuit of head h is left_h right_h^T,
+/// with QK = W_Q W_K^T [d, kdim] and OV = W_V W_O [vdim, d_out].
 struct CircuitFactors {
   CircuitFactor left;
   CircuitFactor right;
 };
 
-/// The four projections of a head, whose column spaces are what it looks for, looks at, reads and (rows of
-/// W_O) writes.
+/// The four projections of a head. W_Q, W_K and W_V read from the stream, and W_O writes to it. The subspace
+/// of a projection is the column space of W_Q, W_K or W_V, or the row space of W_O.
 enum class Projection { query, key, value, output };
 inline constexpr std::array all_projections{Projection::query, Projection::key, Projection::value,
                                             Projection::output};
 
-/// "w_q", "w_k", "w_v", "w_o".
+/// Returns "w_q", "w_k", "w_v" or "w_o".
 [[nodiscard]] std::string_view name_of(Projection projection);
 
-/// A projection of every head of a layer: W_Q, W_K, W_V as they are, W_O transposed. nullopt where the
-/// checkpoint has none. `fold_norm` as below.
+/// Returns a projection of every head of a layer: W_Q, W_K, W_V, or the transposed W_O. nullopt if the
+/// checkpoint does not have it. See circuit_factors for `fold_norm`.
 [[nodiscard]] std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t layer,
                                                              Projection projection, bool fold_norm);
 
-/// The factors of a layer; nullopt where the checkpoint has no W_V or no W_O (OV). Borrow from the model.
+/// Returns the factors of a layer, which borrow from the model. nullopt for OV if the checkpoint has no W_V
+/// or no W_O.
 ///
-/// With `fold_norm` the gain of the norm that the layer's attention reads is multiplied
-/// into the rows of W_Q, W_K and W_V: what they see of a stream that is normalised but not yet scaled. That
-/// is the layer's own norm where norms come before (pre-norm), else the one before it in the stream: the norm
-/// after the MLP of the layer below, for layer 0 the norm of the embeddings (BERT). Nothing is folded where
-/// there is no such norm, or where a projection stands between (ALBERT's layer 0). Biases of norms belong to
-/// no circuit. Not safe from several threads at once, as Model::layer.
+/// With `fold_norm`, the gain of the norm that feeds the layer's attention is multiplied into the rows of
+/// W_Q, W_K and W_V. They then act on the stream after normalisation and before the gain. In a pre-norm
+/// layer, this is the layer's own norm. Otherwise it is the previous norm in the stream: the norm after the
+/// MLP of the layer below, or the norm of the embeddings for layer 0 (BERT). Nothing is folded if there is
+/// no such norm, or if a projection follows it (ALBERT's layer 0). Biases of norms belong to no circuit. Not
+/// thread-safe, like Model::layer.
 [[nodiscard]] std::optional<CircuitFactors> circuit_factors(const Model& model, std::size_t layer,
                                                             Circuit circuit, bool fold_norm);
 
-/// The gain that `fold_norm` multiplies in: empty where nothing is.
+/// Returns the gain that `fold_norm` multiplies in. Empty if there is none.
 [[nodiscard]] std::span<const float> folded_gain(const Model& model, std::size_t layer);
-/// The same of the keys and values of cross-attention: that of the norm at the encoder's end.
+/// Returns the gain for the keys and values of cross-attention, from the final norm of the encoder.
 [[nodiscard]] std::span<const float> memory_gain(const Model& model);
 
-/// The circuit of a head itself, [dimension of left, dimension of right]: large, only on request.
+/// Returns the circuit of a head, [dimension of left, dimension of right]. The matrix is large.
 [[nodiscard]] OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head);
 
 }  // namespace attnctl

@@ -23,14 +23,14 @@ OwnedMatrix<double> columns_of(const CircuitFactor& factor, std::size_t head) {
   return columns;
 }
 
-/// A matrix A B^T as far as products on the side of B see it: R B^T [r, dimension of b], where A = Q R, over
-/// its norm. Both are given by columns; a is overwritten. Empty: the matrix is zero or not finite.
+/// Returns A B^T reduced for products on the side of B: R B^T / |R B^T|_F [r, dimension of b], where A = Q
+/// R. Both arguments are transposed; `a` is overwritten. Empty if the matrix is zero or not finite.
 OwnedMatrix<float> half_of(OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   if (!all_finite(a.values()) || !all_finite(b.values())) return {};
   const OwnedMatrix<double> triangle = triangle_of(a.view());
   OwnedMatrix<double> half(triangle.cols(), b.cols());
   gemm_tn(triangle.view(), b.view(), half.view());
-  double norm = 0;  // of hypot: no square leaves the range
+  double norm = 0;  // by hypot, so that squares do not overflow or underflow
   for (const double value : half.values()) norm = std::hypot(norm, value);
   if (!(norm > 0) || !std::isfinite(norm)) return {};
   OwnedMatrix<float> scaled(half.rows(), half.cols());
@@ -39,12 +39,13 @@ OwnedMatrix<float> half_of(OwnedMatrix<double>& a, const OwnedMatrix<double>& b)
   return scaled;
 }
 
-/// The circuits of a layer's heads.
+/// The circuits of the heads of one layer.
 struct LayerCircuits {
   std::optional<CircuitFactors> qk, ov;
 };
 
-/// Of a circuit L R^T: what an earlier head's output meets in L (or, turned, in R).
+/// Returns the reduced circuit L R^T for products with L, or with R if `towards_left` is false. An earlier
+/// head's output is multiplied with this side.
 OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::size_t head,
                            bool towards_left) {
   if (!factors) return {};
@@ -59,7 +60,7 @@ OwnedMatrix<float> reading_half(const LayerCircuits& layer, CompositionKind kind
                                         : half_of(layer.qk, head, kind == CompositionKind::query);
 }
 
-/// |a b^T|_F
+/// Returns |a b^T|_F.
 double product_norm(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b) {
   OwnedMatrix<float> product(a.rows(), b.rows());
   gemm_nt(std::as_const(a).view(), std::as_const(b).view(), product.view());
@@ -68,15 +69,15 @@ double product_norm(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b) {
   return std::sqrt(sum);
 }
 
-/// What a random pair needs to have in common with a real one.
+/// The dimensions that determine the null of a pair of heads.
 struct PairShape {
-  std::size_t read = 0;    // dimension that the earlier head reads
-  std::size_t value = 0;   // its width
-  std::size_t stream = 0;  // dimension that it writes and the later one reads
-  std::size_t width = 0;   // of the later head's circuit
-  std::size_t far = 0;     // its other dimension
+  std::size_t read = 0;    // input dimension of the earlier head
+  std::size_t value = 0;   // value width of the earlier head
+  std::size_t stream = 0;  // dimension that the earlier head writes and the later head reads
+  std::size_t width = 0;   // width of the later head's circuit
+  std::size_t far = 0;     // other dimension of the later head's circuit
   auto operator<=>(const PairShape&) const =
-      default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs here
+      default;  // NOLINT(modernize-use-nullptr): false positive of clang-tidy 14
 };
 
 OwnedMatrix<double> normal_matrix(std::size_t rows, std::size_t cols, Random& random) {
@@ -103,7 +104,7 @@ RandomNull null_of(const PairShape& shape, const CompositionOptions& options, Po
   return null;
 }
 
-/// The whole analysis of one model.
+/// The composition analysis of one model.
 class Composer {
  public:
   Composer(const Model& model, const Selection& selection, const CompositionOptions& options, Pool& pool)
@@ -125,7 +126,7 @@ class Composer {
   std::vector<Composition> run() {
     writing_.resize(heads_.size());
     pool_.run(heads_.size(), [&](std::size_t i, std::size_t) {
-      // An earlier head is met in what it writes.
+      // The output side of the head, used in pairs in which it is the earlier head.
       writing_[i] = half_of_written(i);
     });
     for (std::size_t first = 0, last = 0; first < heads_.size(); first = last) {
@@ -144,7 +145,7 @@ class Composer {
     return half_of(w_v, columns_of(ov->right, heads_[i].head));
   }
 
-  /// Scores of the heads [first, last) of one layer with all selected heads of earlier layers.
+  /// Computes the scores of the heads [first, last) of one layer with all selected heads of earlier layers.
   void meet_layer(std::size_t first, std::size_t last) {
     const std::size_t kinds = compositions_.size();
     const std::size_t count = last - first;
@@ -202,7 +203,7 @@ class Composer {
   CompositionOptions options_;
   Pool& pool_;
   std::map<std::size_t, LayerCircuits> layers_;
-  std::vector<OwnedMatrix<float>> writing_;  // [heads]: an earlier head's half
+  std::vector<OwnedMatrix<float>> writing_;  // [heads]: reduced OV circuits, output side
   std::vector<Composition> compositions_;
   std::map<PairShape, RandomNull> nulls_;
 };

@@ -25,7 +25,7 @@ MatrixView<const double> view(const Matrix& matrix) {
   return matrix.view();
 }
 
-/// What the score needs of the model, and why it cannot be had: empty where it can.
+/// Returns the reason why the model has no copying score. Empty if it has one.
 std::string missing_part(const Model& model) {
   const EmbeddingWeights& embedding = model.embedding();
   if (!embedding.token.present()) return "the checkpoint has no token embedding";
@@ -40,14 +40,14 @@ std::string missing_part(const Model& model) {
   return {};
 }
 
-/// sum_t u_t^T e_t over the tokens, u_t the column of the decoder, e_t the row of the embedding:
-/// [decoder.in, embedding width].
+/// Returns sum_t u_t^T e_t over the tokens t, [decoder.in, embedding width]. u_t is the column of the
+/// decoder, e_t the row of the embedding.
 Matrix over_vocabulary(const Model& model, Pool& pool) {
   const LookupTable& table = model.embedding().token;
   const Linear& decoder = model.head().decoder;
   const std::size_t vocabulary = std::min(table.rows(), decoder.out());
   constexpr std::size_t most_tokens = 512;
-  constexpr std::size_t block = 64;  // rows of the sum that one task adds to
+  constexpr std::size_t block = 64;  // rows of the sum per task
   Matrix sum(decoder.in(), table.width());
   Matrix u(most_tokens, decoder.in());
   Matrix e(most_tokens, table.width());
@@ -79,7 +79,7 @@ Matrix product(const Matrix& a, const Matrix& b) {
   return result;
 }
 
-/// W_U W_E: what a direction written to the stream, decoded and embedded again, is read as [d, d].
+/// Returns W_U W_E [d, d], the map of a stream direction that is decoded to logits and embedded again.
 Matrix through_vocabulary(const Model& model, Pool& pool) {
   Matrix sum = over_vocabulary(model, pool);
   const HeadWeights& head = model.head();
@@ -102,8 +102,8 @@ std::optional<double> score_of(std::span<const std::complex<double>> eigenvalues
 
 std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, const Matrix& vocabulary) {
   if (ov.left.dimension() != vocabulary.cols() || ov.right.dimension() != vocabulary.rows()) return {};
-  Matrix w_v(ov.left.width(), ov.left.dimension());    // by columns
-  Matrix w_o(ov.right.width(), ov.right.dimension());  // as it is
+  Matrix w_v(ov.left.width(), ov.left.dimension());    // transposed
+  Matrix w_o(ov.right.width(), ov.right.dimension());  // not transposed
   ov.left.read_columns(head, w_v.view());
   ov.right.read_columns(head, w_o.view());
   const Matrix written = product(w_o, vocabulary);

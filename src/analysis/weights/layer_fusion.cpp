@@ -10,15 +10,15 @@
 namespace attnctl {
 namespace {
 
-/// Rounds a weight to a multiple of 2^-40: sums of up to 4096 of them are exact in double, in any order.
+/// Rounds a weight to a multiple of 2^-40. Sums of up to 4096 such weights are exact in double in any order.
 double rounded(float weight) {
-  constexpr double shift = 6144;  // 1.5 * 2^12: the last bit of a double of this size is 2^-40
+  constexpr double shift = 6144;  // 1.5 * 2^12; the last bit of a double of this size is 2^-40
   return (static_cast<double>(weight) + shift) - shift;
 }
 
 constexpr std::size_t rows_of_lock = 64;
 
-/// What joins with a weight to that weight.
+/// Returns the neutral element of the fusion.
 double neutral(HeadFusion fusion) {
   return fusion == HeadFusion::min ? std::numeric_limits<double>::infinity() : 0.0;
 }
@@ -49,7 +49,7 @@ void LayerFusion::join(std::span<const float> weights, KeyRange keys, std::span<
     case HeadFusion::max:
       for (std::size_t j = keys.first; j < keys.last; ++j) to[j] = std::max(to[j], rounded(weights[j]));
       return;
-    case HeadFusion::min:  // a key that a head does not see counts
+    case HeadFusion::min:  // hidden keys count as 0
       for (std::size_t j = 0; j < to.size(); ++j) to[j] = std::min(to[j], rounded(weights[j]));
       return;
   }

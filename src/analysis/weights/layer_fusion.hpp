@@ -14,11 +14,12 @@
 
 namespace attnctl {
 
-/// Joins the heads of each layer of one sequence as their panels come. Heads of a layer come in parallel, a
-/// layer only after the one below is complete; its first panel completes that one.
+/// Combines the heads of each layer of one sequence from their panels. Heads of a layer can arrive in
+/// parallel. A layer must be complete before the next one starts; the first panel of the next layer
+/// completes it.
 class LayerFusion {
  public:
-  /// Takes the joined pattern [n, n] of each layer, lowest first.
+  /// Receives the combined pattern [n, n] of each layer, lowest layer first.
   using Complete = std::function<void(OwnedMatrix<double>& fused)>;
 
   LayerFusion(std::size_t n, const ModelConfig& config, HeadFusion fusion, Complete complete);
@@ -41,10 +42,10 @@ class LayerFusion {
   std::vector<std::mutex> row_locks_;
 };
 
-/// A' of a joined pattern, in its place.
+/// Replaces a combined pattern F by A' (see RolloutOptions).
 void add_residual(OwnedMatrix<double>& fused, double residual);
 
-/// Throws Error(bad_input) where queries and keys of an input are not the same tokens.
+/// Throws Error(bad_input) if queries and keys of an input are different tokens.
 void require_own_keys(const Batch& batch, std::string_view analysis);
 
 }  // namespace attnctl

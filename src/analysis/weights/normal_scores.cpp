@@ -9,12 +9,13 @@
 namespace attnctl {
 namespace {
 
-// The trapezoidal rule on analytic functions that fall off at both ends errs by about exp(-pi^2 / step).
+// The trapezoidal rule has an error of about exp(-pi^2 / step) for analytic functions that decay at both
+// ends of the range.
 constexpr double kStep = 0.25;
-constexpr double kDeviations = 9;  // a normal variable is within
+constexpr double kDeviations = 9;  // range of a normal variable
 constexpr int kSteps = static_cast<int>(2 * kDeviations / kStep);
-constexpr double kSmallestExp = -37;  // 1 - exp(-exp(y)) is lost below
-constexpr double kLargestExp = 5;     // exp(-exp(y)) is 0 above
+constexpr double kSmallestExp = -37;  // 1 - exp(-exp(y)) rounds to 0 below
+constexpr double kLargestExp = 5;     // exp(-exp(y)) rounds to 0 above
 
 double normal_density(double x) {
   return std::exp(-x * x / 2) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
@@ -24,7 +25,7 @@ double normal_share_below(double x) {
   return std::erfc(-x / std::numbers::sqrt2) / 2;
 }
 
-/// phi(u) = E exp(-exp(u + tau g)) and its derivative by tau, at u = first + i step.
+/// phi(u) = E exp(-exp(u + tau g)) and its derivative with respect to tau, at u = first + i step.
 struct LaplaceTransform {
   double first = 0;
   double step = kStep;
@@ -32,7 +33,7 @@ struct LaplaceTransform {
   std::vector<double> slope;
 };
 
-/// The grid of u, as fine as phi^m varies; its step is a whole number of kStep.
+/// Returns the grid of u, with steps that resolve phi^m. The step is a multiple of kStep.
 LaplaceTransform grid_for(double tau) {
   LaplaceTransform grid;
   const double multiple = std::max(1.0, std::floor(tau / 8));
@@ -45,7 +46,7 @@ LaplaceTransform grid_for(double tau) {
   return grid;
 }
 
-/// tau < 1: the trapezoidal rule over g.
+/// Computes phi for tau < 1 with the trapezoidal rule over g.
 void integrate_over_scores(double tau, LaplaceTransform& grid) {
   for (std::size_t i = 0; i < grid.value.size(); ++i) {
     const double u = grid.first + grid.step * static_cast<double>(i);
@@ -60,8 +61,8 @@ void integrate_over_scores(double tau, LaplaceTransform& grid) {
   }
 }
 
-/// tau >= 1: phi(u) = int e^y exp(-e^y) Phi((y - u) / tau) dy, over y. Both u and y are on multiples of
-/// kStep, so that Phi is needed at few places.
+/// Computes phi for tau >= 1 from phi(u) = int e^y exp(-e^y) Phi((y - u) / tau) dy. u and y are multiples of
+/// kStep, so Phi is evaluated at few points.
 void integrate_over_exponents(double tau, LaplaceTransform& grid) {
   const auto stride = static_cast<std::size_t>(std::lround(grid.step / kStep));
   const auto terms = static_cast<std::size_t>((kLargestExp - kSmallestExp) / kStep);
@@ -70,7 +71,7 @@ void integrate_over_exponents(double tau, LaplaceTransform& grid) {
     const double y = kSmallestExp + kStep * static_cast<double>(t);
     gumbel[t] = kStep * std::exp(y - std::exp(y));
   }
-  // Places (y - u) / tau from the last u and first y on, ascending.
+  // The points (y - u) / tau in ascending order, starting at the last u and the first y.
   const std::size_t back = (grid.value.size() - 1) * stride;
   const double last = grid.first + kStep * static_cast<double>(back);
   std::vector<double> share(back + terms);
@@ -112,10 +113,10 @@ double normal_score_entropy(double tau, RowsByKeys rows_by_keys) {
   for (const std::uint64_t count : rows_by_keys) rows += static_cast<double>(count);
   const double width = std::max(1.0, tau);
   double mean_log = 0;  // E ln Z + gamma
-  double slope = 0;     // dE ln Z / dtau
+  double slope = 0;     // d E ln Z / d tau
   for (std::size_t i = 0; i < phi.value.size(); ++i) {
     const Polynomial power = evaluate(rows_by_keys, phi.value[i]);
-    // A smooth step has the same integral as 1[u < 0].
+    // A smooth step function with the same integral as 1[u < 0].
     const double u = phi.first + phi.step * static_cast<double>(i);
     mean_log += phi.step * (normal_share_below(-u / width) - power.value / rows);
     slope -= phi.step * power.slope / rows * phi.slope[i];
@@ -125,7 +126,7 @@ double normal_score_entropy(double tau, RowsByKeys rows_by_keys) {
 
 std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys rows_by_keys) {
   constexpr double bound = 1000;
-  double low = -std::log(bound);  // ln tau: entropy falls as it grows
+  double low = -std::log(bound);  // ln tau; entropy decreases with tau
   double high = std::log(bound);
   const auto excess = [&](double log_tau) {
     return normal_score_entropy(std::exp(log_tau), rows_by_keys) - mean_entropy;
@@ -133,7 +134,7 @@ std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys row
   double at_low = excess(low);
   double at_high = excess(high);
   if (!(at_low >= 0 && at_high <= 0)) return std::nullopt;
-  // Regula falsi of Illinois: an end that stays twice counts half.
+  // Regula falsi, Illinois variant: halves the value at an end that was kept twice.
   int kept = 0;
   while (high - low > 1e-8) {
     double middle = (low * at_high - high * at_low) / (at_high - at_low);

@@ -18,12 +18,13 @@ std::optional<double> relative(double squared_change, double squared_whole) {
   return std::sqrt(squared_change) / std::sqrt(squared_whole);
 }
 
-/// W_O = U S V^T: y = z U S V^T, so that |y|^2 is the sum of (s_i |z u_i|)^2, and a cut leaves terms out.
+/// Returns the SVD of W_O = U S V^T. Then y = z U S V^T and |y|^2 is the sum of (s_i |z u_i|)^2; reducing
+/// the rank removes terms of this sum.
 ProductSvd decompose(const Linear& weights) {
   const OwnedMatrix<double> output = weights.in_out_double();
   const std::size_t rank = std::min(output.rows(), output.cols());
   if (!std::ranges::all_of(output.values(), [](double value) { return std::isfinite(value); })) {
-    ProductSvd undefined;  // every change that is computed with it is NaN
+    ProductSvd undefined;  // all changes computed from it are NaN
     undefined.values.assign(rank, std::numeric_limits<double>::quiet_NaN());
     undefined.left = OwnedMatrix<double>(rank, output.rows());
     return undefined;
@@ -37,7 +38,7 @@ ProductSvd decompose(const Linear& weights) {
   return svd_of_product(columns.view(), identity.view(), rank);
 }
 
-/// (s_i |z u_i|)^2 of each singular direction, strongest first.
+/// Returns (s_i |z u_i|)^2 of each singular direction, largest singular value first.
 std::vector<double> energies(const OwnedMatrix<double>& z, const ProductSvd& svd) {
   OwnedMatrix<double> along(z.rows(), svd.left.rows());
   gemm_nt(z.view(), svd.left.view(), along.view());
@@ -51,7 +52,7 @@ std::vector<double> energies(const OwnedMatrix<double>& z, const ProductSvd& svd
   return energy;
 }
 
-/// 1, 2, 4, ... below the full rank.
+/// Returns 1, 2, 4, ... below the full rank.
 std::vector<std::size_t> default_ranks(std::size_t full) {
   std::vector<std::size_t> ranks;
   for (std::size_t rank = 1; rank < full; rank *= 2) ranks.push_back(rank);
@@ -66,7 +67,7 @@ struct OutputRank::State {
   const Model* model = nullptr;
   HeadsSideBySide z;
   Pool* pool = nullptr;
-  std::map<std::size_t, ProductSvd> decomposed;  // by layer; of layers that share weights by the first
+  std::map<std::size_t, ProductSvd> decomposed;  // by layer; shared weights: by the first layer
   std::map<std::pair<std::size_t, std::size_t>, LayerOutputRank> found;
 
   [[nodiscard]] bool wants(std::size_t layer) const {
@@ -116,7 +117,7 @@ void OutputRank::output(std::size_t sequence, std::size_t layer, MatrixView<cons
   if (!state_->wants(layer)) return;
   const OwnedMatrix<double> z = state_->z.take(sequence);
   const std::vector<double> energy = energies(z, state_->decomposed.at(state_->model->shared_with(layer)));
-  std::vector<double> left_out(energy.size() + 1, 0.0);  // by a cut to each rank
+  std::vector<double> left_out(energy.size() + 1, 0.0);  // [rank]: energy that a cut to this rank removes
   for (std::size_t i = energy.size(); i-- > 0;) left_out[i] = left_out[i + 1] + energy[i];
 
   LayerOutputRank& found = state_->found[{sequence, layer}];

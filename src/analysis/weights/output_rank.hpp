@@ -12,28 +12,31 @@
 
 namespace attnctl {
 
-/// What becomes of the output y = z W_O (without b_O) of a layer for one input when W_O is cut to the rank r
-/// by its SVD: |y_r - y|_F / |y|_F. nullopt where y is zero or not finite.
+/// Relative change |y_r - y|_F / |y|_F of the output y = z W_O (without b_O) of a layer for one input, if
+/// W_O is reduced to rank r by its SVD. nullopt if y is zero or not finite.
 struct OutputRankChange {
   std::size_t rank = 0;
   std::optional<double> change;
 };
 
 struct LayerOutputRank {
-  std::size_t input = 0;  // in the batch
+  std::size_t input = 0;  // index in the batch
   std::size_t layer = 0;
-  std::size_t full_rank = 0;  // the smaller extent of W_O
+  std::size_t full_rank = 0;  // the smaller dimension of W_O
   std::vector<OutputRankChange> cuts;
-  /// |z - y|_F / |y|_F, W_O removed and the heads left side by side; nullopt where that is of another width.
+  /// |z - y|_F / |y|_F: the change if W_O is removed, so that the output is the concatenation of the heads.
+  /// nullopt if the widths differ.
   std::optional<double> removed;
 };
 
-/// Computes the changes for the selected layers. The pass must show every head of them. A layer without W_V
-/// or W_O has no record; a W_O that is not finite has undefined changes. The work is of order d^3 a layer.
+/// Computes the changes for the selected layers. The pass must show every head of these layers. Layers
+/// without W_V or W_O have no record. If W_O is not finite, its changes are undefined. The work is O(d^3)
+/// per layer.
 class OutputRank final : public Observer {
  public:
-  /// Ranks to cut to; empty: 1, 2, 4, ... below the full rank of each layer. The pool decomposes the layers
-  /// when the pass begins.
+  /// Decomposes the layers on the pool when the pass begins.
+  ///
+  /// @param ranks  ranks to reduce W_O to; empty: 1, 2, 4, ... below the full rank of each layer
   OutputRank(const Selection& selection, std::vector<std::size_t> ranks, Pool& pool);
   ~OutputRank() override;
 
@@ -46,7 +49,7 @@ class OutputRank final : public Observer {
   void panel(const AttentionPanel& panel) override;
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
 
-  /// By input, then layer. Once, after the pass.
+  /// Returns the changes sorted by input, then layer. Call once, after the pass.
   [[nodiscard]] std::vector<LayerOutputRank> finish();
 
  private:

@@ -15,7 +15,7 @@ OwnedMatrix<double>& shaped(OwnedMatrix<double>& matrix, std::size_t rows, std::
   return matrix;
 }
 
-/// sum(a o b) in double.
+/// Returns sum(a o b), computed in double.
 template <typename T>
 double sum_of_products(std::span<T> a, std::span<T> b) {
   return std::transform_reduce(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),

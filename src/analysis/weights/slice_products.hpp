@@ -9,10 +9,10 @@
 
 namespace attnctl {
 
-// <A, B> = sum((L_a^T L_b) o (R_a^T R_b)) of two heads' circuits L R^T, from the products of their slices.
-// Both classes keep their memory from call to call: one for each worker.
+// Inner products <A, B> = sum((L_a^T L_b) o (R_a^T R_b)) of two heads' circuits L R^T, from products of
+// their slices. Both classes keep their buffers between calls. Use one object per worker.
 
-/// One side's slice of a head; heads that share it have equal ones.
+/// The slice of a head on one side. Heads that share a slice have equal ones.
 struct Slice {
   const CircuitFactor* factor = nullptr;
   std::size_t head = 0;
@@ -26,13 +26,13 @@ struct Slice {
   }
 };
 
-/// In double, a pair at a time.
+/// Computes inner products in double, one pair at a time.
 class PairProduct {
  public:
   double inner(const ComparedHead& a, const ComparedHead& b);
 
  private:
-  /// A slice by columns, read where it is not the one that was read before.
+  /// A transposed slice. read() reuses the values if the same slice is requested again.
   struct Columns {
     Slice slice;
     OwnedMatrix<double> values;
@@ -46,27 +46,27 @@ class PairProduct {
   Side left_, right_;
 };
 
-/// In float32, of the weights where they lie, for all pairs of two blocks of heads: slices that are
-/// neighbours in the model are multiplied together. Gains are left out, and products of slices that lie in
-/// unlike orientations mean nothing.
+/// Computes inner products for all pairs of two blocks of heads in float32, from the weights in place.
+/// Adjacent slices in the model are multiplied together. Ignores gains. All slices must have the same
+/// orientation.
 class BlockProduct {
  public:
   void multiply(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols);
-  /// <A, B> of head i of the rows and head j of the columns, summed in double.
+  /// Returns <A, B> of head i of the rows and head j of the columns, summed in double.
   [[nodiscard]] double inner(std::size_t i, std::size_t j) const;
 
  private:
-  /// Slices beside each other in the model.
+  /// Adjacent slices in the model.
   struct Run {
     Slice first;
     std::size_t count = 0;
-    std::size_t begin = 0;  // of its part of the product
+    std::size_t begin = 0;  // offset in the product
   };
-  /// One side of a block of heads, each distinct slice once.
+  /// One side of a block of heads, with each distinct slice once.
   struct Slices {
     std::vector<Run> runs;
-    std::vector<std::size_t> begin;  // of each head's part of the product
-    std::size_t width = 0;           // of all
+    std::vector<std::size_t> begin;  // [heads]: offset in the product
+    std::size_t width = 0;           // total width
 
     Slices() = default;
     Slices(std::span<const ComparedHead> heads, CircuitFactor CircuitFactors::*side);
@@ -79,7 +79,7 @@ class BlockProduct {
     void multiply();
   };
   Side left_, right_;
-  std::size_t width_ = 0;  // of a slice
+  std::size_t width_ = 0;  // width of one slice
 };
 
 }  // namespace attnctl

@@ -20,14 +20,14 @@
 namespace attnctl {
 namespace {
 
-/// Layers with the same weights and the same folded gain give the same circuits.
+/// Identifies the circuits of a layer. Layers with the same weights and folded gain have the same circuits.
 using Source = std::pair<std::size_t, const float*>;
 
 Source source_of(const Model& model, std::size_t layer, bool fold_norm) {
   return {model.shared_with(layer), fold_norm ? folded_gain(model, layer).data() : nullptr};
 }
 
-/// What is computed once and reported for every head that has it.
+/// The results of one distinct head, computed once and reported for every head that shares its weights.
 struct SourceHead {
   const CircuitFactors* factors = nullptr;
   std::size_t head = 0;
@@ -36,7 +36,7 @@ struct SourceHead {
   bool finite = true;
 };
 
-/// Both factors of a head in double, by columns: what a worker keeps from head to head.
+/// Both factors of a head, transposed, in double. Each worker reuses its buffers for all its heads.
 struct FactorBuffers {
   OwnedMatrix<double> left, right;
 };
@@ -107,11 +107,11 @@ void analyze(SourceHead& source, std::size_t directions, FactorBuffers& buffers)
   spectrum.singular_values = std::move(svd.values);
 }
 
-/// A circuit of the selected heads, and of each whether its weights are finite.
+/// A circuit of the selected heads.
 struct FoundCircuit {
-  bool present = false;  // else some layer has no such circuit
+  bool present = false;  // false: some layer has no such circuit
   CircuitAnalysis analysis;
-  std::vector<bool> finite;  // [heads]
+  std::vector<bool> finite;  // [heads]: whether the weights of the head are finite
 };
 
 void warn_of_undefined(const FoundCircuit& found, Warnings& warnings) {
@@ -124,18 +124,18 @@ void warn_of_undefined(const FoundCircuit& found, Warnings& warnings) {
   }
 }
 
-/// A similarity to make: selected heads, and where the set of circuits that is compared has each.
+/// A similarity to compute for some selected heads, with the set of circuits to compare.
 struct PlannedSimilarity {
   std::optional<std::size_t> layer;
   std::span<const HeadId> heads;
   std::size_t set = 0;
-  std::vector<std::size_t> place;  // [heads]
+  std::vector<std::size_t> place;  // [heads]: index of each head's circuit in the set
 };
 
 using ComparedSets = std::vector<std::vector<ComparedHead>>;
 
-/// The similarities of a circuit, and to `sets` what they compare: each source once in a set, and each set
-/// once though layers share it.
+/// Returns the similarities of a circuit and appends the circuits to compare to `sets`. Each source appears
+/// once in a set. Layers with equal sets share one.
 std::vector<PlannedSimilarity> plan_similarities(const CircuitWork& work, std::span<const HeadId> heads,
                                                  bool across_layers, ComparedSets& sets) {
   std::vector<PlannedSimilarity> plan;
@@ -174,7 +174,7 @@ SubspaceSimilarity similarity_of(const PlannedSimilarity& plan, const OwnedMatri
   return similarity;
 }
 
-/// Every source of both circuits decomposed, as one run of the pool.
+/// Decomposes every source of both circuits in a single pool run.
 void analyze_sources(std::span<CircuitWork> works, std::size_t directions, Pool& pool) {
   std::vector<SourceHead*> sources;
   for (CircuitWork& work : works) {
@@ -197,7 +197,7 @@ std::vector<HeadSpectrum> spectra_of(const CircuitWork& work, std::span<const He
 
 using FoundCircuits = std::array<FoundCircuit, 2>;  // QK, OV
 
-/// Heads whose weights are in memory at once.
+/// Analyzes heads with all their weights in memory at the same time.
 FoundCircuits analyze_together(const Model& model, const Selection& selection, const WeightsOptions& options,
                                Pool& pool) {
   for (const std::size_t layer : selection.layers()) (void)model.attention(layer, &pool);
@@ -227,7 +227,7 @@ FoundCircuits analyze_together(const Model& model, const Selection& selection, c
   return result;
 }
 
-/// Heads of one layer after another, each layer given back.
+/// Analyzes one layer at a time and releases its weights before the next.
 FoundCircuits analyze_layers(const Model& model, const Selection& selection, const WeightsOptions& options,
                              Pool& pool) {
   FoundCircuits result;
@@ -245,7 +245,7 @@ FoundCircuits analyze_layers(const Model& model, const Selection& selection, con
       result[i].finite.insert(result[i].finite.end(), found[i].finite.begin(), found[i].finite.end());
     }
     model.release_attention(layer);
-    model.release_layer(layer);  // norms that are folded in stand there, and in the layer below
+    model.release_layer(layer);  // folded norms are in this layer and the one below
     if (layer > 0) model.release_layer(layer - 1);
   }
   return result;

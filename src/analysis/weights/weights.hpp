@@ -15,45 +15,46 @@
 namespace attnctl {
 
 struct WeightsOptions {
-  bool across_layers = false;  // one similarity of all selected heads in place of one a layer
+  bool across_layers = false;  // one similarity matrix over all selected heads instead of one per layer
   bool fold_norm = false;      // see circuit_factors
-  std::size_t directions = 0;  // principal directions kept a head
-  bool streamed = false;       // weights of a layer are given back before the next; not across layers
+  std::size_t directions = 0;  // number of principal directions kept per head
+  bool streamed = false;       // release the weights of a layer before the next; not with across_layers
 };
 
-/// What one circuit of one head spans.
+/// The spectrum of one circuit of one head.
 struct HeadSpectrum {
   HeadId head;
-  std::vector<double> singular_values;  // [r] descending, r = min(dimensions, width); empty: undefined
+  std::vector<double> singular_values;  // [r], descending, r = min(dimensions, width); empty: undefined
   std::optional<double> effective_rank;
   std::optional<double> stable_rank;
   std::optional<std::size_t> numerical_rank;
-  OwnedMatrix<float> left;   // [t, dimension of left]: the first t left singular vectors, as asked for
-  OwnedMatrix<float> right;  // [t, dimension of right]
+  OwnedMatrix<float> left;   // [t, dimension of left]: the first t left singular vectors, t <= directions
+  OwnedMatrix<float> right;  // [t, dimension of right]: right singular vectors
 };
 
-/// Frobenius cosines of heads of one layer, or of all selected ones.
+/// Frobenius cosines between the heads of one layer, or between all selected heads.
 struct SubspaceSimilarity {
   std::optional<std::size_t> layer;  // nullopt: across layers
   std::vector<HeadId> heads;
-  OwnedMatrix<double> values;  // [heads, heads]; NaN stands for undefined
+  OwnedMatrix<double> values;  // [heads, heads]; NaN: undefined
   OffDiagonal off_diagonal;
 };
 
 struct CircuitAnalysis {
   Circuit circuit = Circuit::qk;
-  std::vector<HeadSpectrum> heads;  // as selected
+  std::vector<HeadSpectrum> heads;  // in selection order
   std::vector<SubspaceSimilarity> similarity;
 };
 
 struct WeightsAnalysis {
   CircuitAnalysis qk;
-  std::optional<CircuitAnalysis> ov;  // nullopt: no layer that was selected has both W_V and W_O
+  std::optional<CircuitAnalysis> ov;  // nullopt: some selected layer has no W_V or no W_O
 };
 
-/// The weights-only analyses of the selected heads (definitions in docs/metrics.md), no d x d matrix formed.
-/// Layers that share weights are computed once and reported for each. A head whose factors are all zero or
-/// hold a value that is not finite has undefined results and is counted: warning `undefined_circuit`.
+/// Computes the weights-only analyses of the selected heads (definitions in docs/metrics.md) without forming
+/// a d x d matrix. Layers that share weights are computed once and reported for each. A head has undefined
+/// results if its factors are all zero or not finite; such heads are counted in the warning
+/// `undefined_circuit`.
 [[nodiscard]] WeightsAnalysis analyze_weights(const Model& model, const Selection& selection,
                                               const WeightsOptions& options, Pool& pool, Warnings& warnings);
 

@@ -37,7 +37,7 @@ TEST_CASE("averaging: what attention computes is the closed form, which descent 
     CHECK(row[3] <= row[4] + 0.02);
     CHECK(row[5] == doctest::Approx(std::sqrt(t - h)).epsilon(1e-9));
   }
-  // Of two orthogonal values one head returns half of each at best; two heads and W_O return both.
+  // With two orthogonal values, one head returns at most half of each. Two heads and W_O return both.
   const std::vector<double> one = numbers(result.rows, 1);
   CHECK(one[2] == doctest::Approx(std::sqrt(0.5)));
   const std::vector<double> two = numbers(result.rows, 2);
@@ -51,7 +51,7 @@ TEST_CASE("averaging: no random weights come nearer than the closed forms") {
     const std::size_t targets = 1 + random.next() % 6;
     const std::size_t heads = 1 + random.next() % targets;
     std::vector<double> sum(targets);
-    for (std::size_t h = 0; h < heads; ++h) {  // a + b + ... <= 1: one part more is for other tokens
+    for (std::size_t h = 0; h < heads; ++h) {  // a + b + ... <= 1: the remaining part is for other tokens
       std::vector<double> weights(targets + 1);
       double total = 0;
       for (double& w : weights) total += w = std::exp(3 * random.normal());

@@ -66,10 +66,10 @@ TEST_CASE("the pass itself gives the built head these weights") {
 
 TEST_CASE("recurrence and local layers: steps and influence by their formulas") {
   const ExperimentResult result = distance_experiment({.n = 12, .window = 4, .decay = 0.5});
-  // distances 1, 2, 4, 8, 11; a layer of window 4 reaches 3 back
+  // The distances are 1, 2, 4, 8, 11. A layer of window 4 reaches 3 tokens back.
   const std::vector<double> layers = {1, 1, 2, 3, 4};
-  // Even weights over min(4, position) tokens. One layer: 1/2 at position 2, 1/3 at 3. Distance 4 in two:
-  // through tokens 1..3 (0-based), which hold 1/2, 1/3, 1/4, and token 4 itself, which holds 0.
+  // Uniform weights over min(4, position) tokens. One layer gives 1/2 at position 2 and 1/3 at position 3.
+  // Distance 4 takes two layers, through tokens 1..3 (0-based) with 1/2, 1/3, 1/4 and token 4 with 0.
   const std::vector<double> held = {0.5, 1.0 / 3, (0.5 + 1.0 / 3 + 0.25) / 4};
   REQUIRE(result.rows.rows == 5);
   for (std::size_t i = 0; i < 5; ++i) {

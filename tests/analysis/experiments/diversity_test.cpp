@@ -58,7 +58,7 @@ TEST_CASE("diversity: saved weights are those that were measured, whatever the t
       return static_cast<double>(values[(head * 24 + row) * 4 + column]);
     };
     std::vector<OwnedMatrix<double>> circuits;
-    for (std::size_t head = 0; head < 3; ++head) {  // W_q W_k^T as it stands
+    for (std::size_t head = 0; head < 3; ++head) {  // forms W_q W_k^T
       OwnedMatrix<double>& circuit = circuits.emplace_back(24, 24);
       for (std::size_t i = 0; i < 24; ++i) {
         for (std::size_t j = 0; j < 24; ++j) {
@@ -86,12 +86,12 @@ TEST_CASE("diversity: saved weights are those that were measured, whatever the t
     for (std::size_t row = 0; row < 24; ++row) {
       for (std::size_t c = 0; c < 4; ++c) (row / 8 == 1 ? own : other) += std::abs(value(0, 1, row, c));
     }
-    CHECK((own > other) == specialised);  // eight rows of 24, five times as large
+    CHECK((own > other) == specialised);  // eight of 24 rows, multiplied by the gain
   }
 }
 
 TEST_CASE("diversity: random heads are tied as the model's are") {
-  // Heads 0 and 2 are one: a similarity of 1 among six pairs whose others have a mean of about 0.
+  // Heads 0 and 2 are equal, so one of six pairs has similarity 1. The mean of the others is about 0.
   Pool pool(1);
   Warnings warnings;
   const Model model = test::MemoryModel::golden("attention-tied").bound();
@@ -111,7 +111,7 @@ TEST_CASE("diversity: a model's layers beside random heads of their shapes") {
     REQUIRE(result.rows.rows == model.config().layers.size());
     for (std::size_t layer = 0; layer < result.rows.rows; ++layer) {
       CAPTURE(layer);
-      // The golden's weights are random themselves.
+      // The weights of the golden model are random too.
       const double rank = std::get<double>(cell(result.rows, layer, 1));
       const double random = std::get<double>(cell(result.rows, layer, 2));
       const double deviation = std::get<double>(cell(result.rows, layer, 3));

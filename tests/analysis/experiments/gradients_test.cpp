@@ -15,7 +15,7 @@
 namespace attnctl {
 namespace {
 
-/// Item `index` along the leading axes of an array whose last two are a matrix.
+/// Returns matrix `index` along the leading axes of an array. The last two axes are the matrix.
 OwnedMatrix<double> matrix_at(const test::GoldenArray& array, std::size_t index) {
   const std::size_t rank = array.shape.size();
   OwnedMatrix<double> matrix(array.shape[rank - 2], array.shape[rank - 1]);
@@ -102,7 +102,7 @@ TEST_CASE("without the scale the gradient of most tokens through their queries v
   std::vector<Row> sums;
   std::copy_if(rows.begin(), rows.end(), std::back_inserter(sums),
                [](const Row& row) { return row.is_sum(); });
-  REQUIRE(sums.size() == 4);  // 16 and 1024, unscaled and scaled
+  REQUIRE(sums.size() == 4);  // d_k 16 and 1024, unscaled and scaled
   CHECK(sums[2]["query_median"] < sums[0]["query_median"] / 2);
   CHECK(sums[3]["query_median"] > sums[1]["query_median"] / 2);
   CHECK(sums[2]["largest_weight"] > 0.9);

@@ -47,14 +47,14 @@ TEST_CASE("heads: neither parameters nor multiply-adds depend on their number, r
     CHECK(count(result.rows, i, "multiply_adds") == 4 * n * d * d + 2 * n * n * d);
     CHECK(count(result.rows, i, "pattern_bytes") == 4 * h * n * n);
     CHECK(count(result.rows, i, "score_rank_bound") == std::min(n, d / h));
-    CHECK(count(result.rows, i, "score_rank") == std::min(n, d / h));  // random heads reach it
+    CHECK(count(result.rows, i, "score_rank") == std::min(n, d / h));  // random heads reach the bound
     CHECK(count(result.rows, i, "qk_rank") == d / h);
     CHECK(count(result.rows, i, "distinct_patterns") == h);
   }
   std::vector<Cell> eight = cells(result.rows, 3);
-  CHECK(std::abs(*number(eight, result.rows, "qk_effective_rank") - 61.9) < 0.1);  // the textbooks' example
+  CHECK(std::abs(*number(eight, result.rows, "qk_effective_rank") - 61.9) < 0.1);  // the textbook's example
   std::vector<Cell> one = cells(result.rows, 0);
-  CHECK(number(one, result.rows, "pattern_distance") == nullptr);  // one head differs from none
+  CHECK(number(one, result.rows, "pattern_distance") == nullptr);  // undefined for one head
 }
 
 TEST_CASE("heads: measured as NumPy measures its own random heads") {
@@ -73,13 +73,13 @@ TEST_CASE("heads: measured as NumPy measures its own random heads") {
       REQUIRE((got == nullptr) == want.at(name).is_null());
       if (got == nullptr) continue;
       CHECK(std::abs(*got - want.at(name).get<double>()) <
-            4 * want.at(name + "_deviation").get<double>());  // of one draw
+            4 * want.at(name + "_deviation").get<double>());  // deviation of one draw
     }
   }
 }
 
 TEST_CASE("heads: heads that are the same one count once in distinct patterns; threads change nothing") {
-  HeadsOptions options{.d = 16, .heads = {4}, .length = 1};  // one token: every pattern is [1]
+  HeadsOptions options{.d = 16, .heads = {4}, .length = 1};  // with one token, every pattern is [1]
   Pool one(1);
   const Table table = heads_experiment(options, one).rows;
   CHECK(count(table, 0, "distinct_patterns") == 1);

@@ -69,9 +69,9 @@ TEST_CASE("positions: their dot product depends on the distance alone, and an of
   CHECK(dots[0] == doctest::Approx(256));
   for (const double spread : column(result.rows, "dot_product_spread")) CHECK(spread < 1e-11);
   for (const double residual : column(result.rows, "rotation_residual")) CHECK(residual < 1e-13);
-  // Angles of a million are rounded to 1e-10.
+  // Angles of about 10^6 have rounding errors of about 1e-10.
   for (const double residual : column(result.rows, "far_rotation_residual")) CHECK(residual < 1e-9);
-  // A turn in the wrong direction, or by the wrong offset, is no small residual.
+  // A rotation in the wrong direction or by the wrong offset has a large residual.
   OwnedMatrix<double> turned = sinusoidal_positions(7, 1, 512);
   turn_positions(turned.view(), 3);
   CHECK(turned(0, 0) == doctest::Approx(std::sin(10.0)));

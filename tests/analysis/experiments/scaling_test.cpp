@@ -50,7 +50,7 @@ TEST_CASE("scores have variance d_k, and 1 where they are scaled; without scalin
     CHECK(std::abs(cell(result.rows, i, 2) / static_cast<double>(d_k[i]) - 1) < 0.02);
     CHECK(std::abs(cell(result.rows, i, 6) - 1) < 0.02);
     if (i == 0) continue;
-    CHECK(cell(result.rows, i, 3) > cell(result.rows, i - 1, 3));  // ever sharper
+    CHECK(cell(result.rows, i, 3) > cell(result.rows, i - 1, 3));  // sharper with every d_k
     CHECK(cell(result.rows, i, 4) < cell(result.rows, i - 1, 4));
     CHECK(cell(result.rows, i, 8) == doctest::Approx(cell(result.rows, 0, 8)).epsilon(0.03));
   }
