@@ -37,8 +37,7 @@ struct MemoryModel {  // NOLINT(bugprone-exception-escape): moving JSON throws n
   [[nodiscard]] static MemoryModel golden(const std::string& name);
   /// Returns a copy with the keys of a JSON object set in the configuration; null removes a key.
   [[nodiscard]] MemoryModel patched(std::string_view keys) const;
-  void rename(std::string_view from,
-              std::string_view to);  // in all names; `from` occurs at most once in each
+  void rename(std::string_view from, std::string_view to);  // in all names; `from` at most once per name
 
   /// Returns a model source. Errors name the files config.json and weights.bin.
   [[nodiscard]] ModelSource source() const;

@@ -14,13 +14,12 @@ constexpr std::size_t kHeads = 5, kWidth = 36, kStream = kHeads * kWidth, kLayer
 constexpr std::size_t kTokens = PlantedModel::kOrdinary + 2;
 constexpr std::size_t kWaves = 12;  // number of frequencies, each with a cosine and a sine
 constexpr double kSharp = 40;       // score of the key that a head attends to
-constexpr double kRarer = 4;    // score difference between a token and the token before it in the vocabulary
-constexpr double kEarlier = 1;  // score penalty per position if the earlier of equal keys should win
+constexpr double kRarer = 4;        // score of a token minus that of the token before it in the vocabulary
+constexpr double kEarlier = 1;      // score penalty per position if the earlier of equal keys should win
 constexpr double kRamp = 1.0 / 64;  // factor of a position in the residual stream
 
 using Vector = std::vector<double>;
-using Basis =
-    std::vector<Vector>;  // orthonormal vectors of mean 0, so that layer norms keep their directions
+using Basis = std::vector<Vector>;  // orthonormal vectors of mean 0: layer norms keep their directions
 
 Basis draw_basis(Random& random, std::size_t count) {
   Basis basis = {Vector(kStream, 1 / std::sqrt(static_cast<double>(kStream)))};
