@@ -30,7 +30,7 @@ class Golden {
   [[nodiscard]] GoldenArray array(const std::string& name) const;
   [[nodiscard]] std::vector<std::int64_t> integers(const std::string& name) const;
 
-  /// Returns the number of inputs, and one input with its masks and other given data.
+  /// inputs() returns the number of inputs; sequence() returns one of them with its masks and embeddings.
   [[nodiscard]] std::size_t inputs() const;
   [[nodiscard]] Sequence sequence(std::size_t input) const;
 

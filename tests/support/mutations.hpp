@@ -24,7 +24,7 @@ struct Mutation {
   std::function<bool(Subject&)> apply;
 };
 
-/// Apply the same change in every layer that has the property.
+/// Return a mutation that makes the same change in every layer that has the property.
 [[nodiscard]] Mutation in_layers(std::string name, std::function<bool(LayerConfig&)> change);
 [[nodiscard]] Mutation in_attention(std::string name, std::function<bool(AttentionConfig&)> change);
 

@@ -27,7 +27,7 @@ struct TextOptions {
 void append_text_table(std::string& text, const Table& table, const TextOptions& options = {});
 
 /// Appends a matrix with two decimals (or `digits`). If styled, values above 0.5 in magnitude are bold and
-/// small ones are dim. Omits what exceeds the width or `most_rows`; a last line reports this.
+/// those below 0.05 are dim. Omits what exceeds the width or `most_rows`; a last line reports this.
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
 /// Appends a matrix of weights from 0 to 1 as a heatmap with labels and a scale. A cell is two columns wide;
