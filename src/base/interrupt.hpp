@@ -10,7 +10,7 @@ namespace attnctl {
 /// with status 130. SIGHUP stays ignored if it was ignored before (nohup).
 void install_signal_handlers();
 
-/// Returns true after a signal asked the process to stop, unless this thread has an InterruptHold.
+/// Returns true after one of these signals, unless this thread has an InterruptHold.
 [[nodiscard]] bool interrupted() noexcept;
 
 /// Throws Error(interrupted) if interrupted(). Long loops call it.

@@ -8,11 +8,11 @@
 namespace attnctl {
 
 /// Allocates `count` uninitialised floats for a large array that is written once. Requests huge pages, which
-/// take fewer page faults. Throws std::bad_alloc.
+/// cause fewer page faults. Throws std::bad_alloc.
 [[nodiscard]] std::shared_ptr<float> fresh_floats(std::size_t count);
 
-/// A buffer of floats, aligned to a cache line, that a kernel uses again and again. It grows, never shrinks,
-/// and is never cleared.
+/// A buffer of floats, aligned to a cache line, that kernels reuse. It grows, never shrinks, and is never
+/// cleared.
 class AlignedWorkspace {
  public:
   /// Returns at least `size` floats. Invalidates the previous buffer if it was smaller.
@@ -41,11 +41,10 @@ struct MemoryUse {
   std::uint64_t peak = 0;  // since the process started
 };
 
-/// Returns zeros if the system does not report them.
+/// Returns the memory use, or zeros if the system does not report it.
 [[nodiscard]] MemoryUse memory_use();
 
-/// Makes the C library return large freed blocks to the system at once from now on. By default it keeps some
-/// of them.
+/// Makes the C library return large freed blocks to the system at once. By default it keeps some of them.
 void give_back_freed_memory();
 
 }  // namespace attnctl

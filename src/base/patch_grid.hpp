@@ -15,7 +15,7 @@ struct PatchGrid {
   [[nodiscard]] std::size_t rows() const { return height / patch_height; }
   [[nodiscard]] std::size_t columns() const { return width / patch_width; }
   [[nodiscard]] std::size_t patches() const { return rows() * columns(); }
-  /// Number of values of a patch [channels, patch_height, patch_width].
+  /// Returns the number of values of a patch [channels, patch_height, patch_width].
   [[nodiscard]] std::size_t patch_size() const { return channels * patch_height * patch_width; }
   [[nodiscard]] std::size_t image_size() const { return channels * height * width; }
 };

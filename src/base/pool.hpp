@@ -19,7 +19,7 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  /// Number of workers, the calling thread included.
+  /// Returns the number of workers, the calling thread included.
   [[nodiscard]] std::size_t size() const;
 
   /// Calls work(task, worker) once per task in [0, tasks), with worker in [0, size()), and returns when all
@@ -36,8 +36,8 @@ class Pool {
 /// cgroup; at least 1.
 [[nodiscard]] std::size_t available_threads();
 
-/// Returns the cores that the text of a cgroup v2 `cpu.max` grants, rounded up ("150000 100000": 2); nullopt
-/// if there is no limit ("max ...") or the text is malformed.
+/// Returns the number of cores that the text of a cgroup v2 `cpu.max` grants, rounded up ("150000 100000":
+/// 2). Returns nullopt for "max ...", which sets no limit, and for malformed text.
 [[nodiscard]] std::optional<std::size_t> cores_of_cpu_max(std::string_view text);
 
 /// Returns the smallest CPU quota of a cgroup and its ancestors, in cores. `root` is the mount point, `group`

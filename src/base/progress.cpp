@@ -24,7 +24,7 @@ std::size_t terminal_width() {
   return 79;
 }
 
-/// Ignores errors: the bar is not worth failing for.
+/// Writes to standard error. Ignores errors, because the bar must not stop the program.
 void show(std::string_view text) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
 }

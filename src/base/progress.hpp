@@ -9,7 +9,7 @@ namespace attnctl {
 enum class ProgressMode { automatic, always, never };
 
 /// A progress bar on standard error for work that takes more than a second. `automatic` shows it only on a
-/// terminal; `always` shows it at once.
+/// terminal; `always` shows it immediately.
 class Progress {
  public:
   Progress(ProgressMode mode, bool quiet);

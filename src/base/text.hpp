@@ -8,19 +8,19 @@
 
 namespace attnctl {
 
-/// Returns text from outside (a path, a tensor name, a token) made safe for one line of a terminal: control
-/// bytes, DEL, C1 controls and bytes that are not UTF-8 become \xNN.
+/// Returns text from outside (a path, a tensor name, a token) in a form that is safe for one line of a
+/// terminal: control bytes, DEL, C1 controls and bytes that are not UTF-8 become \xNN.
 [[nodiscard]] std::string escaped(std::string_view text);
 
-/// Returns text from a file as errors show it: escaped, and shortened in the middle if it is long.
+/// Formats text from a file for an error message: escaped, and shortened in the middle if it is long.
 [[nodiscard]] std::string shown(std::string_view text);
 
-/// shown() in double quotes.
+/// Returns shown() in double quotes.
 [[nodiscard]] inline std::string in_quotes(std::string_view text) {
   return '"' + shown(text) + '"';
 }
 
-/// Returns the parts between separators, empty ones included. An empty text has one empty part.
+/// Splits a text at separators and returns all parts, also empty ones. An empty text has one empty part.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// Checks a path that a file gives for another file or for an archive member. Returns the fault,

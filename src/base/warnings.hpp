@@ -15,8 +15,8 @@ struct Warning {
   std::uint64_t count;  // how many times it occurred
 };
 
-/// Counts warnings by code, in the order of their first occurrence. Thread-safe; the order and the messages
-/// are reproducible only if one thread adds them.
+/// Counts warnings by code, in the order of their first occurrence. Thread-safe. The order and the messages
+/// are reproducible only if a single thread adds them.
 class Warnings {
  public:
   void add(std::string_view code, std::string_view message, std::uint64_t count = 1);

@@ -37,8 +37,8 @@ constexpr std::array<DescrRow, 12> kDescrs = {{{"f8", DType::f64},
                                                {"u1", DType::u8},
                                                {"b1", DType::boolean}}};
 
-/// Reads a dictionary like {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } and nothing more
-/// general.
+/// Reads a dictionary such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, and no other
+/// Python.
 class DictReader {
  public:
   DictReader(std::string_view where, std::string_view text, std::size_t offset)
@@ -234,7 +234,7 @@ std::string npy_header(DType dtype, const Shape& shape) {
   std::string extents;
   for (const std::size_t extent : shape) extents += fmt::format("{}, ", extent);
   if (shape.size() > 1) extents.resize(extents.size() - 2);
-  if (shape.size() == 1) extents.pop_back();  // Python's tuple of one element: (3,)
+  if (shape.size() == 1) extents.pop_back();  // a Python tuple with one element: (3,)
   std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
                                  size_of(dtype) > 1 ? '<' : '|',
                                  std::ranges::find(kDescrs, dtype, &DescrRow::dtype)->code, extents);

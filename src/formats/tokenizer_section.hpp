@@ -10,8 +10,8 @@
 
 namespace attnctl {
 
-/// The tokenizer in a GGUF file (the keys "tokenizer.ggml."). Types and sizes are checked; the tokenizer
-/// checks the meaning. Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+/// The tokenizer section of a GGUF file (the keys "tokenizer.ggml."). The reader checks types and sizes; the
+/// tokenizer checks the values. Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 struct TokenizerSection {
   enum class Type : std::uint8_t { undefined, normal, unknown, control, user_defined, unused, byte };
 

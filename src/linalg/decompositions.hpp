@@ -11,7 +11,7 @@
 
 namespace attnctl {
 
-/// The singular values of a product and its strongest singular vectors.
+/// The singular values of a product and the singular vectors of its largest singular values.
 struct ProductSvd {
   std::vector<double> values;  // [r], descending
   OwnedMatrix<double> left;    // [t, m]: row i is the i-th left singular vector; t = min(vectors, r)

@@ -27,7 +27,7 @@ void gemm_tn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<fl
              float beta = 0);
 void gemm_tn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha = 1,
              double beta = 0);
-/// gemm_nn and gemm_nt that also add `bias` [n] to every row of c. The bias may be empty.
+/// Compute gemm_nn and gemm_nt, and add `bias` [n] to every row of c. The bias may be empty.
 void gemm_nn_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
                     MatrixView<float> c, float beta = 0);
 void gemm_nt_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
@@ -58,7 +58,8 @@ class PackedMatrix {
   std::size_t rows_ = 0, cols_ = 0;
 };
 
-/// c = a b and c = a b^T by the BLAS, never by attnctl's own kernels: the yardstick of `bench`.
+/// Compute c = a b and c = a b^T with the BLAS, never with attnctl's own kernels. `bench` compares against
+/// them.
 void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
 void blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c);
 

@@ -29,7 +29,7 @@ bool runs_as_formula(std::string_view text) {
   return text.size() > 1 && beginnings.find(text.front()) != std::string_view::npos && !is_number(text);
 }
 
-/// escaped(), which leaves tabs and line ends alone.
+/// Escapes a text as escaped() does, but keeps tabs and line ends.
 std::string printable(std::string_view text) {
   std::string out;
   while (true) {
@@ -47,12 +47,12 @@ bool is_plain(std::string_view text) {
          text.front() != '@';
 }
 
-/// Rows on their way into a text, through a buffer that stays in cache.
+/// Formats rows into a buffer that stays in cache, and appends the buffer to a text when it is full.
 class RowBuffer {
  public:
   RowBuffer(std::string& text, const NumberFormat& format) : text_(text), format_(format) {}
 
-  /// Appends a cell and what follows it, of one or two characters.
+  /// Appends a cell and the separator after it, which has one or two characters.
   void append(const Cell& cell, std::string_view separator) {
     if (end_ > buffer_.data() + buffer_.size() - cell_room) flush();
     std::visit([&](const auto& value) { append_value(value); }, cell);

@@ -13,26 +13,27 @@
 
 namespace attnctl {
 
-/// Writes a table as RFC 4180 has it: a header line, CRLF after each line, fields with a comma, quote or line
-/// end in quotes. Undefined and non-finite cells are empty, an empty text is "". Text is made harmless:
+/// Writes a table in the format of RFC 4180: a header line, CRLF after each line, and quotes around fields
+/// that hold a comma, a quote or a line end. Undefined and non-finite cells are empty; an empty text is "".
+/// Text cells are made safe:
 ///
-/// - Control characters except tab and line ends, and bytes that are no UTF-8, become \xNN.
-/// - A text of two characters or more that begins with = + - @, a tab or a line end and is no number gets a
-///   leading ', so that no spreadsheet runs it as a formula.
+/// - Control characters except tabs and line ends, and bytes that are not UTF-8, become \xNN.
+/// - A text of at least two characters that begins with = + - @, a tab or a line end, and is not a number,
+///   gets a leading ', so that no spreadsheet runs it as a formula.
 ///
-/// Rows are formatted in parallel where a pool is given, in bounded memory.
+/// Formats rows in parallel if options.pool is set. The memory is bounded.
 void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options = {});
 
-/// Appends one text cell, as above.
+/// Appends one text cell in the same format.
 void append_csv_text(std::string& line, std::string_view text);
 
-/// A folder of tables, NAME.csv each, that appear together at commit() (OutputFolder).
+/// A folder of CSV files, one NAME.csv per table, that appear together at commit() (see OutputFolder).
 class CsvFolder {
  public:
   explicit CsvFolder(const std::filesystem::path& path) : folder_(path) {}
 
   void add(const Table& table, const WriteOptions& options = {});
-  /// NAME.csv, to be written by the caller.
+  /// Opens NAME.csv for the caller to write.
   [[nodiscard]] OutputFile& open(const std::string& name) { return folder_.open(name + ".csv"); }
   void commit() { folder_.commit(); }
 
@@ -40,7 +41,7 @@ class CsvFolder {
   OutputFolder folder_;
 };
 
-/// All of it at once.
+/// Writes one CSV file per table and commits the folder.
 void write_csv_folder(const std::filesystem::path& path, std::span<const Table> tables,
                       const WriteOptions& options = {});
 

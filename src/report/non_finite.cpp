@@ -12,7 +12,7 @@ namespace {
 
 template <typename T>
 std::uint64_t count_in(std::span<const T> values, bool hidden_is_minus_infinity) {
-  bool finite = true;  // without a branch in the loop, which then takes several values at a time
+  bool finite = true;  // no early exit, so that the loop is vectorised
   for (const T value : values) finite &= std::abs(value) <= std::numeric_limits<T>::max();
   if (finite) return 0;
   std::uint64_t count = 0;

@@ -55,8 +55,9 @@ double rounded(double size) {
   return size < no_fraction / 2 ? (size + no_fraction) - no_fraction : std::nearbyint(size);
 }
 
-/// Writes fixed decimals of a float through one integer, several times faster than std::to_chars. Exact: 24
-/// bits of the float times at most 22 bits of 5^9 fit a double, so only the last decimal is rounded.
+/// Writes a float with fixed decimals through one integer, several times faster than std::to_chars. The
+/// result is exact: 24 bits of the float times at most 22 bits of 5^9 fit a double, so only the last decimal
+/// is rounded.
 char* write_scaled(char* to, float value, std::size_t digits) {
   const double power = powers_of_ten[digits];
   const auto scaled = static_cast<std::uint64_t>(rounded(std::abs(static_cast<double>(value)) * power));

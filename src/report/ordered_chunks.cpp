@@ -10,13 +10,13 @@
 namespace attnctl {
 namespace {
 
-/// Lets chunks through one at a time, in their order.
+/// Writes chunks one at a time, in order.
 class Turnstile {
  public:
   explicit Turnstile(const WriteChunk& write) : write_(write) {}
 
-  /// Waits until all earlier chunks are written, then writes this one. Every earlier chunk has been begun
-  /// (the pool hands them out in ascending order), so the wait ends.
+  /// Waits until all earlier chunks are written, then writes this one. The wait ends, because the pool starts
+  /// tasks in ascending order, so every earlier chunk has been started.
   void pass(std::size_t chunk, const std::string& text) {
     std::unique_lock lock(mutex_);
     turn_.wait(lock, [&] { return failed_ || next_ == chunk; });
@@ -31,10 +31,10 @@ class Turnstile {
     turn_.notify_all();
   }
 
-  /// Whether nothing more will be written. Without the lock, which is held while a reader takes its time.
+  /// Returns true after fail(). Does not lock the mutex, which is held during slow writes.
   [[nodiscard]] bool failed() const { return failed_; }
 
-  /// Nothing more will be written: whoever waits goes home.
+  /// Stops all writing and wakes the waiting workers so that they return.
   void fail() {
     const std::lock_guard lock(mutex_);
     fail_locked();

@@ -8,14 +8,14 @@
 
 namespace attnctl {
 
-/// Appends the text of chunk number `chunk` to `text`, which is empty; called from several threads.
+/// Appends the text of a chunk to `text`, which is empty. Called from several threads.
 using FormatChunk = std::function<void(std::size_t chunk, std::string& text)>;
 
-/// Takes the chunks one after the other.
+/// Writes the text of one chunk. Called in the order of the chunks.
 using WriteChunk = std::function<void(const std::string& text)>;
 
-/// Formats chunks in parallel and writes them in their order. A worker that is ahead waits for its turn
-/// before it formats more, so that no more than one chunk a worker is in memory.
+/// Formats chunks in parallel and writes them in order. A worker that is ahead waits for its turn before it
+/// formats another chunk, so at most one chunk per worker is in memory.
 void write_in_order(Pool* pool, std::size_t chunks, const FormatChunk& format, const WriteChunk& write);
 
 }  // namespace attnctl

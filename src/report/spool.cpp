@@ -18,7 +18,7 @@ namespace {
        std::generic_category().message(errno));
 }
 
-/// Where the file system has no files without a name: one whose name is taken away at once.
+/// Creates a temporary file and unlinks it at once, for file systems without O_TMPFILE.
 int open_and_unlink(const std::string& folder) {
   std::string path = folder + "/attnctl-XXXXXX";
   const int descriptor = ::mkostemp(path.data(), O_CLOEXEC);
@@ -60,7 +60,7 @@ void Spool::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
     const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count <= 0) {
       if (count < 0 && errno == EINTR) continue;
-      if (count == 0) errno = EIO;  // shorter than what was written
+      if (count == 0) errno = EIO;  // the file is shorter than what was written
       fail_spool(name_, "read");
     }
     bytes = bytes.subspan(static_cast<std::size_t>(count));

@@ -7,8 +7,8 @@
 
 namespace attnctl {
 
-/// A temporary file without a name, for what must be gathered before it can go out in order. It is gone with
-/// the process, however that ends. Throws Error(environment).
+/// An unnamed temporary file for data that must be collected before they can be written in order. It
+/// disappears when the process ends, even after a crash. Throws Error(environment).
 class Spool {
  public:
   Spool();
@@ -16,9 +16,9 @@ class Spool {
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  /// Safe from several threads on disjoint ranges.
+  /// Writes at `offset`. Thread-safe on disjoint ranges.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// Fills `bytes` from what was written at `offset`.
+  /// Fills `bytes` with the data written at `offset`.
   void read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
 
  private:

@@ -8,12 +8,12 @@
 
 namespace attnctl {
 
-/// What the writers of text formats have in common.
+/// Options that the writers of text formats share.
 struct WriteOptions {
   NumberFormat number;
-  Pool* pool = nullptr;  // formats in parallel where given; the bytes are the same
+  Pool* pool = nullptr;  // formats in parallel if set; the output does not depend on it
   std::atomic<std::uint64_t>* non_finite =
-      nullptr;  // CSV: adds the values that are left empty because they are NaN or infinite
+      nullptr;  // CSV: adds the number of cells left empty because they are NaN or infinite
 };
 
 }  // namespace attnctl

@@ -13,16 +13,18 @@
 
 #include "base/dtype.hpp"
 
-/// The result shapes that analyses give and writers take: Table for flat rows, Array for numbers with a
-/// shape, and Record, which joins them into a document. Writers know these alone and no analysis.
+/// The result types that analyses return and writers take: Table for flat rows, Array for numbers with a
+/// shape, and Record, which combines them into a document. Writers depend on these types only, never on an
+/// analysis.
 namespace attnctl {
 
-/// One value of a table; monostate is undefined (null in JSON, empty in CSV). float keeps its own shortest
-/// text.
+/// One value of a table. monostate is undefined (null in JSON, empty in CSV). A float is written as the
+/// shortest text that reads back to the same float, not double.
 using Cell = std::variant<std::monostate, bool, std::int64_t, float, double, std::string>;
 
-/// Rows of cells under named columns. Rows may be made on demand, so that a table of millions of rows need
-/// not be held: `row` fills the cells (already sized to the columns) and is called from several threads.
+/// Rows of cells with named columns. Rows may be computed on demand, so that a table with millions of rows
+/// need not be in memory: `row` fills the cells (already sized to the columns) and is called from several
+/// threads.
 struct Table {
   std::string name;
   std::vector<std::string> columns;
@@ -30,11 +32,12 @@ struct Table {
   std::function<void(std::size_t index, std::span<Cell> cells)> row;
 };
 
-/// A table that holds its rows.
+/// Returns a table that holds its rows.
 [[nodiscard]] Table make_table(std::string name, std::vector<std::string> columns,
                                std::vector<std::vector<Cell>> rows);
 
-/// Numbers with a shape, row-major and packed; shares what it refers to. Non-finite floats are null in JSON.
+/// Numbers with a shape, row-major and packed. Shares ownership of the values. Non-finite floats become null
+/// in JSON.
 struct Array {
   using Values = std::variant<std::span<const float>, std::span<const double>, std::span<const std::int64_t>>;
   Shape shape;
@@ -52,8 +55,8 @@ struct Record;
 struct Value;
 using List = std::vector<Value>;
 
-/// A JSON value whose arrays of numbers stay arrays of numbers: [2, 3] is written as nested lists. A Table is
-/// written as a list of objects.
+/// A JSON value that keeps arrays of numbers as Array: [2, 3] is written as nested lists. A Table is written
+/// as a list of objects.
 struct Value {
   std::variant<Cell, Array, Table, List, std::shared_ptr<const Record>> data;
 
@@ -74,7 +77,7 @@ struct Value {
   Value(Record record);                                                 // NOLINT(google-explicit-constructor)
 };
 
-/// Named fields in their order: an object.
+/// An object with named fields in order.
 struct Record {
   std::vector<std::pair<std::string, Value>> fields;
 
@@ -84,32 +87,31 @@ struct Record {
   }
 };
 
-/// A part of a document: a list of records under a name; `record` is what one of them is called in JSON
-/// Lines.
+/// A named part of a document: a list of records. `record` is the name of one record in JSON Lines.
 struct Section {
   std::string name;    // "patterns"
   std::string record;  // "pattern"
   Value items;         // a List of Records, or a Table
 };
 
-/// What the JSON and JSON Lines writers take: head fields ("schema", "attnctl", "model"), then sections.
+/// The input of the JSON and JSON Lines writers: head fields ("schema", "attnctl", "model"), then sections.
 struct Document {
   Record head;
   std::vector<Section> sections;
 };
 
-/// How to draw columns of a table as lines over another one, or as bars, a group a row with the cell of x
-/// under it, whatever it holds. Undefined cells leave gaps.
+/// A drawing of table columns: as lines over column `x`, or as one group of bars per row, labelled with the
+/// cell of `x`. Undefined cells leave gaps.
 struct Chart {
   std::string title;
-  std::string x;                         // a column
-  std::vector<std::string> y;            // columns, a line each
-  std::string x_axis = {}, y_axis = {};  // labels
-  bool log_x = false;                    // logarithmic axes of lines; what is not positive is left out
+  std::string x;                         // name of a column
+  std::vector<std::string> y;            // names of columns, one line per column
+  std::string x_axis = {}, y_axis = {};  // axis labels
+  bool log_x = false;                    // logarithmic axes for lines; omits values that are not positive
   bool log_y = false;
-  bool bars = false;        // from 0
-  bool points = false;      // dots alone, a unit as long across as upwards
-  std::string labels = {};  // of points: a column, written beside each where there is room
+  bool bars = false;        // bars from 0 instead of lines
+  bool points = false;      // dots without lines, with the same scale on both axes
+  std::string labels = {};  // for points: a column of labels, drawn next to points if there is space
 };
 
 /// Charts of one table on one page.
@@ -125,12 +127,12 @@ struct NamedArray {
   Array array;
 };
 
-/// Where large arrays go as they are computed: a buffer in memory, or their place in an output file.
+/// The destination of a large array during its computation: a buffer in memory or a range of an output file.
 class ArraySink {
  public:
   virtual ~ArraySink() = default;
-  /// Puts values at `offset` (in elements of the packed array). Safe from several threads on disjoint ranges;
-  /// every element is written exactly once.
+  /// Writes values at `offset`, in elements of the packed array. Thread-safe on disjoint ranges. Every
+  /// element must be written exactly once.
   virtual void write(std::size_t offset, std::span<const float> values) = 0;
 };
 

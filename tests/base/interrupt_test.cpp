@@ -17,8 +17,8 @@ using namespace attnctl;
 
 namespace {
 
-/// Returns the exit status of a child process that runs `work`. Signal handlers are global, so each case
-/// needs its own process.
+/// Returns the exit status of a child process that runs `work`. Each case needs a separate process, because
+/// signal handlers are global.
 int in_child(const std::function<int()>& work) {
   const pid_t child = fork();
   REQUIRE(child >= 0);

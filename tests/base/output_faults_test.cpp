@@ -10,7 +10,7 @@
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
-// Outputs under failing system calls (kinds 127 to 133 and 136 to 138 of bad inputs). A test program writes
+// Tests outputs when system calls fail (kinds 127 to 133 and 136 to 138 of bad inputs). A test program writes
 // the output, and a preloaded library makes the given calls fail.
 
 using namespace attnctl;
@@ -22,11 +22,11 @@ constexpr std::size_t size = 300000;
 
 struct Outcome {
   test::RunResult result;
-  std::string content;    // of the output afterwards
-  std::size_t files = 0;  // in its folder
+  std::string content;    // content of the output afterwards
+  std::size_t files = 0;  // number of files in its folder
 };
 
-/// Replaces a file with the content "old" under a fault.
+/// Replaces a file with the content "old" while a fault is active.
 Outcome replace_with(const std::string& fault, std::size_t first = size) {
   const test::TempDir folder;
   const fs::path path = folder.write("out", "old");

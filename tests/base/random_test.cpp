@@ -42,7 +42,7 @@ TEST_CASE("moments of the distributions") {
     square += x * x;
     fourth += x * x * x * x;
   }
-  // Within five standard deviations of each mean.
+  // The sample means are within five standard deviations of the expected values.
   CHECK(std::abs(uniform / count - 0.5) < 5 * 0.2887 / 1024);
   CHECK(std::abs(sum / count) < 5.0 / 1024);
   CHECK(std::abs(square / count - 1) < 5 * 1.4143 / 1024);

@@ -69,7 +69,7 @@ TEST_CASE("UTF-8 sequences follow table 3-7 of Unicode") {
            Row{"\xc0\x80", 0, 0},                                                // overlong
            Row{"\xe0\x9f\xbf", 0, 0},                                            // overlong
            Row{"\xed\xa0\x80", 0, 0},                                            // surrogate
-           Row{"\x80", 0, 0}, Row{"\xe2\x80", 0, 0},                             // cut short
+           Row{"\x80", 0, 0}, Row{"\xe2\x80", 0, 0},                             // truncated
        }) {
     CAPTURE(row.text);
     CHECK(utf8_sequence_length(row.text) == row.length);

@@ -33,7 +33,7 @@ OwnedMatrix<float> random_matrix(std::size_t rows, std::size_t cols, unsigned se
   return matrix;
 }
 
-/// What a head gave, its panels joined.
+/// The result of one head, with the rows of all panels joined.
 struct HeadResult {
   OwnedMatrix<float> pattern, scores;
   std::vector<std::uint8_t> fully_masked;
@@ -66,11 +66,11 @@ class Collector : public attnctl::Observer {
     }
   }
   std::vector<HeadResult> results;
-  std::size_t widest = 0;           // keys of a panel
-  std::size_t written_outside = 0;  // of what a panel says is visible
+  std::size_t widest = 0;           // largest number of keys of a panel
+  std::size_t written_outside = 0;  // number of values outside of the visible keys that were written
 };
 
-/// One sequence through all heads of a layer.
+/// Runs one sequence through all heads of a layer.
 struct Attention {
   Attention(AttentionConfig layer_config, std::size_t queries, std::size_t keys)
       : config(std::move(layer_config)),
@@ -104,7 +104,7 @@ struct Attention {
   std::vector<float> sinks;
 };
 
-/// The definition, one number after the other, in double.
+/// The result of a reference implementation with plain loops in double.
 struct Definition {
   OwnedMatrix<double> scores, pattern, z;
 };
@@ -174,7 +174,7 @@ double worst_difference(const OwnedMatrix<double>& want, MatrixView<const float>
       const double b = double{got(i, j)};
       if (std::isinf(want(i, j)) && want(i, j) == b) continue;
       const double difference = std::abs(want(i, j) - b);
-      if (!(difference <= worst)) worst = difference;  // NaN counts
+      if (!(difference <= worst)) worst = difference;  // also takes a NaN
     }
   }
   return worst;
@@ -191,7 +191,7 @@ AttentionConfig grouped(std::size_t heads, std::size_t kv_heads, bool causal) {
   return config;
 }
 
-/// Random additions, a third of them -inf; query 1 sees no key in the first head.
+/// Returns random values to add to scores, a third of them -inf. In the first head, query 1 sees no key.
 attnctl::ScoreMask random_mask(std::size_t heads, std::size_t queries, std::size_t keys) {
   attnctl::ScoreMask mask{heads, queries, keys, {}};
   const OwnedMatrix<float> values = random_matrix(heads * queries, keys, 9);
@@ -285,7 +285,7 @@ TEST_CASE("panels of a window or block hold what they see, whatever the length")
   struct Row {
     AttentionKind kind;
     bool causal;
-    std::size_t most;  // keys of a panel of 32 rows
+    std::size_t most;  // number of keys of a panel of 32 rows
   };
   for (const Row& row : {Row{{Rule::window, 8}, false, 32 + 14}, Row{{Rule::window, 8}, true, 32 + 7},
                          Row{{Rule::block, 8}, false, 32}, Row{{Rule::block, 5}, false, 40}}) {
@@ -332,7 +332,7 @@ TEST_CASE("a row whose visible scores all overflow to -inf is NaN and not finite
     std::ranges::fill(attention.k.values(), 1e20F);
     attention.sequence.key_visible.assign(12, 1);
     attention.sequence.key_visible[7] = 0;
-    for (float& value : attention.q.view().row(3)) value = 0;  // its scores are 0
+    for (float& value : attention.q.view().row(3)) value = 0;  // makes the scores of query 3 zero
     Collector collector(1, 12, 12);
     const auto reports = attention.run(collector, 5);
     CHECK(reports[0].fully_masked.count == 0);

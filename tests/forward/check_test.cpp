@@ -19,7 +19,7 @@ TEST_CASE("what the model cannot take is refused before any work") {
     std::string_view model;
     std::string_view what;
     void (*spoil)(Sequence&);
-    std::string_view message;  // a part of it
+    std::string_view message;  // expected part of the message
   };
   for (const Row& row : {
            Row{"bert", "nothing", [](Sequence& s) { s.ids.clear(); }, "input 7 is empty"},

@@ -26,7 +26,7 @@ OwnedMatrix<float> random_matrix(std::size_t rows, std::size_t cols, unsigned se
   return matrix;
 }
 
-/// x W + b in double.
+/// Returns x W + b, computed in double.
 OwnedMatrix<double> define(const OwnedMatrix<float>& x, const Linear& weights) {
   const bool in_out = weights.orientation == Orientation::in_out;
   OwnedMatrix<double> out(x.rows(), weights.out());

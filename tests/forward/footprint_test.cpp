@@ -58,7 +58,7 @@ TEST_CASE("the footprints of all parts of a model are its parameters in float32"
     CHECK(model.attention_bytes(layer) < model.layer_bytes(layer));
     all += model.layer_bytes(layer);
   }
-  CHECK(all <= model.parameters() * sizeof(float) + 4096);  // and norms, joined
+  CHECK(all <= model.parameters() * sizeof(float) + 4096);  // includes norms and joined copies
   CHECK(all + model.head_bytes() +
             model.config().embedding.vocabulary * model.config().d_model * sizeof(float) >=
         model.parameters() * sizeof(float));

@@ -17,7 +17,7 @@
 
 namespace {
 
-/// The largest logit of the last position.
+/// Finds the largest logit of the last position.
 class LastArgmax final : public attnctl::Observer {
  public:
   [[nodiscard]] attnctl::Needs needs() const override {
@@ -35,8 +35,8 @@ class LastArgmax final : public attnctl::Observer {
   std::int64_t token = 0;
 };
 
-/// Pieces as text: byte tokens "<0x0A>" are bytes, the metaspace is a space, the one before the first word
-/// goes.
+/// Joins tokens to text. Byte tokens such as "<0x0A>" become bytes, the metaspace becomes a space, and the
+/// space before the first word is removed.
 std::string text_of(const attnctl::Vocabulary& vocabulary, const std::vector<std::int64_t>& ids) {
   std::string text;
   for (const std::int64_t id : ids) {

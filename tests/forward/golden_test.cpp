@@ -14,7 +14,8 @@ using attnctl::test::GoldenArray;
 
 namespace {
 
-/// Largest difference of a matrix from its part of the golden's packed array; -inf equals -inf.
+/// Returns the largest difference between a matrix and its part of the golden's packed array. -inf equals
+/// -inf.
 double difference(const GoldenArray& want, std::size_t offset, const attnctl::OwnedMatrix<float>& got) {
   double worst = 0;
   for (std::size_t i = 0; i < got.values().size(); ++i) {
@@ -27,8 +28,9 @@ double difference(const GoldenArray& want, std::size_t offset, const attnctl::Ow
   return worst;
 }
 
-/// The largest difference that a float32 program may show. What is no weight has a size, and its last digits
-/// with it: those of a sum that another processor takes in another order.
+/// Returns the largest difference allowed for a float32 program. For values other than pattern weights it
+/// grows with the magnitude of the values, because rounding errors do and because processors add in different
+/// orders.
 double bound(const Golden& golden, const std::string& kind, const GoldenArray& want) {
   const double stored = kind.starts_with("scores") ? 2e-5 : golden.array("bound_" + kind).values.at(0);
   if (kind.starts_with("pattern")) return stored;
@@ -39,7 +41,7 @@ double bound(const Golden& golden, const std::string& kind, const GoldenArray& w
   return std::max(1.25 * stored, 3e-6 * largest);
 }
 
-/// One component of a model in one input.
+/// One component of a model for one input.
 struct Part {
   const Golden& golden;
   const attnctl::ModelConfig& config;
@@ -67,7 +69,7 @@ void check_heads(const Part& part, const std::string& name, const CapturedSequen
     offset += got.values().size();
   }
   CHECK(offset == want.values.size());
-  // Scores have no bound of their own: they are patterns before the softmax.
+  // The golden stores no bound for scores. Scores are the values before the softmax.
   CHECK(worst <= bound(part.golden, kind, want));
 }
 
@@ -90,7 +92,7 @@ void check_output(const Part& part, const CapturedSequence& captured) {
 
 void check_logits(const Golden& golden, const std::string& input, const CapturedSequence& captured) {
   if (!golden.has("logits_" + input))
-    return;  // a class without an output head made it; the checkpoint may still be tied
+    return;  // a class without an output head wrote the golden; the checkpoint may have tied weights
   const GoldenArray want = golden.array("logits_" + input);
   CHECK(captured.logits.values().size() == want.values.size());
   CHECK(difference(want, 0, captured.logits) <= bound(golden, "logits", want));

@@ -81,7 +81,7 @@ double largest(const GoldenArray& array) {
   return most;
 }
 
-/// Both passes against the arrays of PyTorch under a name.
+/// Compares both passes with the PyTorch arrays named `name`.
 void check_case(const Model& model, const Batch& batch, const Golden& golden, const std::string& name) {
   CAPTURE(name);
   const GoldenArray pattern = golden.array(name + "_pattern");

@@ -20,7 +20,8 @@ namespace {
 
 const std::string kGolden = ATTNCTL_SOURCE_DIR "/tests/golden/";
 
-/// The largest difference of values from `want` [first, first + size), over the largest of all `want`.
+/// Returns the largest difference between values and `want` [first, first + size), relative to the largest
+/// value of all of `want`.
 double relative_difference(std::span<const double> values, const std::vector<double>& want,
                            std::size_t first) {
   REQUIRE(first + values.size() <= want.size());
@@ -32,9 +33,9 @@ double relative_difference(std::span<const double> values, const std::vector<dou
   return difference / largest;
 }
 
-// Post-norm with token types and hidden keys; narrow embeddings and shared layers; pre-norm with a tied head;
-// no scale and relu; rotary (its angles in float32), gated, few key/value heads; tanh gelu;
-// normalised queries and keys; positions that skip padding.
+// The models cover: post-norm with token types and hidden keys; narrow embeddings and shared layers; pre-norm
+// with a tied head; no scale and relu; rotary position (angles in float32), gated, fewer key/value heads;
+// tanh gelu; normalised queries and keys; positions that skip padding.
 TEST_CASE("the gradient of a logit is that of torch's autograd, to heads and to tokens") {
   for (const std::string name :
        {"bert", "albert", "gpt2", "gpt2-unscaled", "llama", "llama-f16", "qwen3", "roberta"}) {
@@ -86,7 +87,7 @@ TEST_CASE("a named token's logit is the reference's; attributions are inner prod
   CHECK(result.heads[0].second.attribution == doctest::Approx(along));
   REQUIRE(result.embeddings.size() == sequence.ids.size());
   for (std::size_t j = 3; j < sequence.ids.size(); ++j)
-    CHECK(result.embeddings[j].gradient == 0);  // causal: later tokens do nothing
+    CHECK(result.embeddings[j].gradient == 0);  // causal: later tokens have no influence
   CHECK(result.embeddings[2].gradient > 0);
 }
 

@@ -22,12 +22,12 @@ using attnctl::test::GoldenArray;
 using attnctl::test::Mutation;
 using attnctl::test::Subject;
 
-// Every property that a row gives to a model is changed, one at a time, and each golden of the model must
-// notice. What survives is listed here with the reason why it should.
+// Changes each property that a row gives to a model, one at a time. Each golden of the model must detect the
+// change. The mutations that it cannot detect are listed here with the reason.
 
 namespace {
 
-/// Whether the pattern, scores or logits of an input are further from the golden's than they may be.
+/// Returns true if the pattern, scores or logits of an input differ from the golden by more than the bound.
 bool differs(const Golden& golden, const std::string& name, double bound,
              const std::vector<const attnctl::OwnedMatrix<float>*>& parts) {
   if (!golden.has(name)) return false;
@@ -43,7 +43,7 @@ bool differs(const Golden& golden, const std::string& name, double bound,
   return at != want.values.size();
 }
 
-/// The same of the arrays of one component.
+/// Returns true if the arrays of one component differ from the golden by more than the bound.
 bool component_differs(const Golden& golden, const ModelConfig& config, attnctl::Component component,
                        std::size_t input, const CapturedSequence& captured) {
   const std::string suffix = attnctl::test::component_suffix(component);
@@ -80,7 +80,7 @@ bool notices(const Golden& golden, const ModelConfig& config, const std::vector<
   return false;
 }
 
-/// The model with one property changed; a refusal to bind it is as good as a wrong number.
+/// Returns true if the golden does not detect a changed property. An error in binding counts as detection.
 bool survives(const std::filesystem::path& directory, const Golden& golden, const attnctl::Batch& batch,
               const Mutation& mutation, bool& applies) {
   attnctl::Warnings warnings;
@@ -112,14 +112,14 @@ bool holds_token(const Golden& golden, std::size_t token) {
   return false;
 }
 
-/// Whether the tensors of experts are one each: the stacked ones, which alone are packed, are not stored.
+/// Returns true if each expert has a separate tensor. Only stacked expert tensors can be packed.
 bool has_single_experts(const attnctl::Model& model) {
   const auto tensors = model.source().weights->tensors();
   return std::ranges::any_of(
       tensors, [](const auto& tensor) { return tensor.name.find("experts.1.") != std::string::npos; });
 }
 
-/// Why a mutation of this golden changes nothing; empty where it should have changed something.
+/// Returns the reason why this golden cannot detect a mutation; empty if it must detect it.
 std::string reason_to_survive(const std::string& mutation, const attnctl::Model& model,
                               const Golden& golden) {
   const ModelConfig& config = model.config();
@@ -163,7 +163,7 @@ TEST_CASE("a golden notices the change of any property of its row") {
                            attnctl::test::other_mutations()})
     mutations.insert(mutations.end(), more.begin(), more.end());
   std::size_t killed = 0;
-  std::map<std::string, std::string> survivors;  // by mutation: the goldens and why
+  std::map<std::string, std::string> survivors;  // by mutation and reason: names of the goldens
   for (const auto& directory : attnctl::test::golden_models()) {
     const Golden golden(directory);
     attnctl::Warnings warnings;

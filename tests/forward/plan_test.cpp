@@ -73,9 +73,9 @@ TEST_CASE("each need adds what it takes and no more") {
     CHECK(last.z == row.z);
     CHECK(last.output == row.output);
     CHECK(last.shows_output == row.output);
-    CHECK((last.computed[1] != 0) == row.output);  // the output is of all heads
+    CHECK((last.computed[1] != 0) == row.output);  // the output needs all heads
     CHECK(last.scores == row.scores);
-    CHECK_FALSE(plan.layers[0].scores);  // no head of it is selected
+    CHECK_FALSE(plan.layers[0].scores);  // none of its heads is selected
     CHECK_FALSE(plan.layers[0].shows_output);
   }
 }
@@ -84,7 +84,7 @@ TEST_CASE("the last layer goes to its end where that is asked for, if it has one
   ModelConfig config = three_layers();
   const Needs needs = needing(&Needs::end);
   forward::Plan plan = forward::make_plan("m", config, {{{0, 1}, {1, 0}}}, needs);
-  CHECK(plan.layers.size() == 2);  // a layer that is not selected is not begun
+  CHECK(plan.layers.size() == 2);  // a layer after the last selected one is not computed
   CHECK(plan.layers[1].onward);
   CHECK(plan.layers[1].output);
   CHECK_FALSE(plan.layers[1].shows_output);

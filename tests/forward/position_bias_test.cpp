@@ -21,7 +21,7 @@ const std::vector<std::int64_t> distances = {-200, -128, -127, -100, -64, -63, -
 
 }  // namespace
 
-// transformers 5.23, T5Attention._relative_position_bucket.
+// Source: transformers 5.23, T5Attention._relative_position_bucket.
 TEST_CASE("distances fall into the buckets of T5") {
   const std::vector<BucketCase> cases = {
       {{32, 128, true, 32},
@@ -55,7 +55,7 @@ const std::vector<std::int64_t> offsets = {-511, -400, -256, -200, -129, -128, -
 
 }  // namespace
 
-// transformers 5.23, make_log_bucket_position of modeling_deberta_v2, clamped as it is looked up.
+// Source: transformers 5.23, make_log_bucket_position of modeling_deberta_v2, clamped as in the table lookup.
 TEST_CASE("distances have the rows of DeBERTa's table") {
   const std::vector<RowCase> cases = {
       {256, 512, true, {1,   23,  64,  87,  127, 128, 129, 225, 239, 247, 251, 252, 253, 254, 255, 256, 257,

@@ -13,7 +13,8 @@ using attnctl::OwnedMatrix;
 using attnctl::test::Golden;
 using attnctl::test::GoldenArray;
 
-/// Largest difference of an array's part `index` along its first axes from a matrix; equal infinities agree.
+/// Returns the largest difference between part `index` of an array, along its first axes, and a matrix. Equal
+/// infinities agree.
 double difference(const GoldenArray& want, std::size_t index, const OwnedMatrix<double>& got) {
   const std::size_t size = got.values().size();
   REQUIRE(want.values.size() >= (index + 1) * size);
@@ -22,12 +23,12 @@ double difference(const GoldenArray& want, std::size_t index, const OwnedMatrix<
     const double a = want.values[index * size + i];
     const double b = got.values()[i];
     if (a == b) continue;
-    if (!(std::abs(a - b) <= largest)) largest = std::abs(a - b);  // a NaN stays and fails
+    if (!(std::abs(a - b) <= largest)) largest = std::abs(a - b);  // keeps a NaN, which fails
   }
   return largest;
 }
 
-/// Whether a golden array is there and agrees, part by part, with a list of matrices.
+/// Checks that a golden array agrees, part by part, with a list of matrices. Skips a missing array.
 struct Comparison {
   const Golden& golden;
   std::string number;
@@ -77,8 +78,9 @@ void check_input(const attnctl::Model& model, const Golden& golden, std::size_t 
 
 }  // namespace
 
-// Bounds as measured, doubled: what remains is the last digit of the stored arrays (32 bits of mantissa, all
-// but patterns) and, with rotary position, the float32 cosines of two libraries.
+// Bounds are twice the measured differences. The remaining differences come from the last digit of the stored
+// arrays (32 bits of mantissa, except patterns) and, with rotary position, from the float32 cosines of two
+// libraries.
 TEST_CASE("the float64 pass agrees with transformers and with the definition on every golden model") {
   const auto cases = attnctl::test::golden_models();
   CHECK(cases.size() >= 30);

@@ -47,7 +47,7 @@ Sequence random_ids(const Model& model, std::size_t n, unsigned seed) {
   return sequence;
 }
 
-/// Sequences of mixed lengths up to what the tiny models take.
+/// Returns sequences of different lengths, up to the maximum of the tiny models.
 Batch mixed_batch(const Model& model) {
   Batch batch;
   for (const std::size_t n : {5U, 1U, 11U, 3U, 8U}) {
@@ -66,7 +66,7 @@ double difference(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b) {
   if (a.rows() != b.rows() || a.cols() != b.cols()) return std::numeric_limits<double>::infinity();
   double worst = 0;
   for (std::size_t i = 0; i < a.values().size(); ++i) {
-    if (a.values()[i] == b.values()[i]) continue;  // -inf too
+    if (a.values()[i] == b.values()[i]) continue;  // also equal infinities
     const double distance = std::abs(double{a.values()[i]} - double{b.values()[i]});
     if (!(distance <= worst)) worst = distance;
   }
@@ -95,7 +95,7 @@ std::vector<float> normal_values(std::size_t n, unsigned seed) {
   return values;
 }
 
-/// One model of every kind: post and pre norm, gated, grouped, rotary, shared layers, projected embeddings.
+/// One model per kind: post-norm and pre-norm, gated, grouped, rotary, shared layers, projected embeddings.
 const std::vector<std::string> model_names{"bert",  "albert",         "gpt2",
                                            "llama", "llama-longrope", "attention-json"};
 
@@ -144,12 +144,12 @@ TEST_CASE("neither panels nor blocks nor threads change what a sequence gives") 
              Row{{.panel_rows = 1}, 1e-5}, Row{{.panel_rows = 3}, 1e-5}, Row{{.packed_rows = 1}, 1e-5},
              Row{{.packed_rows = 9}, 1e-5}, Row{{.threads = 3}, 1e-5},
              Row{{.threads = 5, .panel_rows = 4, .packed_rows = 16}, 1e-5},
-             Row{{}, 0},  // the same again: the same bytes
+             Row{{}, 0},  // repeats the run: the result must be identical
          }) {
       const auto got = capture_all(model, batch, row.options);
       for (std::size_t i = 0; i < want.size(); ++i) CHECK(difference(want[i], got[i]) <= row.bound);
     }
-    for (std::size_t i = 0; i < want.size(); ++i) {  // one by one
+    for (std::size_t i = 0; i < want.size(); ++i) {  // runs the sequences one by one
       CHECK(difference(want[i], capture_all(model, only(batch.sequences[i])).at(0)) <= 1e-5);
     }
   }
@@ -232,7 +232,7 @@ TEST_CASE("patterns do not depend on what else is asked for") {
     run_forward(model, batch, one_head, observers, context);
     for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
       const CapturedSequence& got = capture.sequences[i];
-      CHECK(got.heads.size() == 1);  // Capture throws at a head that was not selected
+      CHECK(got.heads.size() == 1);  // Capture throws for heads that are not selected
       const CapturedHead& head = got.heads.at({last, 1});
       CHECK(difference(head.pattern, everything[i].heads.at({last, 1}).pattern) <= 1e-5);
       CHECK(head.scores.rows() == 0);
@@ -252,7 +252,7 @@ TEST_CASE("permuting the heads of the weights permutes the patterns and keeps th
   plain.config = permuted.config = {{"model_type", "attention"}, {"heads", heads}};
   unsigned seed = 0;
   for (const auto& [name, size] : {std::pair{"W_q", 18U}, {"W_k", 18U}, {"W_v", 12U}, {"W_o", 12U}}) {
-    const bool out = std::string_view(name) == "W_o";  // [heads, 2, 6], the others [heads, 6, size / 6]
+    const bool out = std::string_view(name) == "W_o";  // [heads, 2, 6]; the others are [heads, 6, size / 6]
     const attnctl::Shape shape{heads, out ? 2U : 6U, out ? 6U : size / 6};
     const std::vector<float> values = normal_values(heads * size, ++seed);
     std::vector<float> moved;
@@ -294,7 +294,7 @@ TEST_CASE("what is masked, undefined or absent is warned of and counted") {
   warnings = warnings_of(bert, only(undefined));
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].code == "non_finite_pattern");
-  CHECK(warnings[0].count == 3 * 3 * 2);  // a key that is not a number is seen from every query
+  CHECK(warnings[0].count == 3 * 3 * 2);  // a NaN key affects every query
   CHECK(warnings[0].message.starts_with("input 5, head 0.0, query 0:"));
 
   Needs logits;

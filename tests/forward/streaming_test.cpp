@@ -17,7 +17,7 @@ using attnctl::test::CapturedSequence;
 
 namespace {
 
-/// The same bits: a NaN equals itself.
+/// Returns true if all bits are equal, so a NaN equals itself.
 template <typename T>
 bool same(const OwnedMatrix<T>& a, const OwnedMatrix<T>& b) {
   if (a.rows() != b.rows() || a.cols() != b.cols()) return false;
@@ -52,7 +52,7 @@ TEST_CASE("weights that are given back layer by layer change no bit of any model
       batch.sequences.push_back(golden.sequence(i));
     }
     const auto kept = attnctl::test::capture_all(model, batch, {.threads = 2, .packed_rows = 4});
-    for (const std::size_t rows : {1U, 13U, 1000U}) {  // a block, a few, all together
+    for (const std::size_t rows : {1U, 13U, 1000U}) {  // one block, a few blocks, all rows
       CAPTURE(rows);
       const auto streamed =
           attnctl::test::capture_all(model, batch, {.threads = 2, .packed_rows = 4, .streamed_rows = rows});

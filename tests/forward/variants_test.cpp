@@ -29,7 +29,7 @@ Values normals(attnctl::Random& random, std::size_t count) {
   return values;
 }
 
-/// a [rows, inner] b [inner, cols]
+/// Returns the product of a [rows, inner] and b [inner, cols].
 Values product(const Values& a, const Values& b, std::size_t inner) {
   const std::size_t rows = a.size() / inner;
   const std::size_t cols = b.size() / inner;
@@ -42,7 +42,7 @@ Values product(const Values& a, const Values& b, std::size_t inner) {
   return out;
 }
 
-/// A projection in float64, which keeps what its multiplied-out form would lose.
+/// Adds a projection in float64, because float32 would lose digits of the multiplied-out form.
 void add(MemoryModel& model, const std::string& name, const Shape& shape, const Values& values) {
   attnctl::test::MemoryTensor tensor{attnctl::DType::f64, shape, {}};
   const auto bytes = std::as_bytes(std::span(values));
@@ -105,7 +105,8 @@ TEST_CASE("heads tied to one slice have bitwise equal patterns, and an output pr
   }
   CHECK_FALSE(same_bits(all.heads.at({0, 0}).pattern, all.heads.at({0, 1}).pattern));
 
-  // Untied, with each slice written out for every head that uses it, everything is the same.
+  // A model without shared slices, with a copy of the slice for each head that uses it, gives the same
+  // result.
   MemoryModel untied = bare(R"({"heads": 4})");
   for (const char* name : {"W_q", "W_k", "W_v"}) {
     Values stored(d * 8);
@@ -124,7 +125,7 @@ TEST_CASE("heads tied to one slice have bitwise equal patterns, and an output pr
   for (const auto& [id, head] : all.heads) CHECK(difference(head.pattern, twin.heads.at(id).pattern) < 1e-6);
   CHECK(difference(all.output.at(0), twin.output.at(0)) < 1e-6 * largest(twin.output.at(0)));
 
-  // A head alone, whose slice is not the first.
+  // Selects a single head whose slice is not the first one.
   const attnctl::Selection third{.heads = {{0, 2}}};
   attnctl::test::Capture capture(third, {.scores = true});
   attnctl::Pool pool(1);
@@ -143,7 +144,7 @@ TEST_CASE("factorised projections give what their products would") {
     const char* name;
     std::size_t in, rank, out;
   };
-  // Ranks below, at and above what the projection itself has.
+  // The ranks are below, at and above the rank of the projection.
   const Projection projections[] = {
       {"W_q", d, 3, heads * 3}, {"W_k", d, 6, 2 * 3}, {"W_v", d, 15, 2 * 5}, {"W_o", heads * 5, 4, d}};
   const char* const config = R"({"heads": 4, "kv_heads": 2, "causal": true})";
@@ -176,7 +177,7 @@ TEST_CASE("factorised projections give what their products would") {
   const auto exact = attnctl::run_reference(model, batch.sequences[0], 0, false, pool).layers.at(0);
   const auto twin = attnctl::run_reference(whole.bound(), batch.sequences[0], 0, false, pool).layers.at(0);
   for (std::size_t i = 0; i < exact.output.values().size(); ++i) {
-    // The product is rounded to float32 where it is bound: that alone is the difference.
+    // The only difference is that binding rounds the product to float32.
     CHECK(std::abs(exact.output.values()[i] - twin.output.values()[i]) < 1e-5);
   }
 }

@@ -14,7 +14,7 @@ namespace {
 
 TEST_CASE("visible keys are those whose scores are not hidden, whatever the kind of attention") {
   struct Row {
-    const char* model;  // causal or not
+    const char* model;  // "bert" is not causal, "gpt2" is
     const char* kind;
   };
   const std::vector<Row> rows = {{"bert", "full"},      {"gpt2", "full"},      {"bert", "window:3"},
@@ -37,7 +37,7 @@ TEST_CASE("visible keys are those whose scores are not hidden, whatever the kind
       const VisibleKeys visible(model.config().layers[0].attention, batch.sequences[s]);
       const OwnedMatrix<float>& scores = captured[s].heads.at({0, 0}).scores;
       for (std::size_t i = 0; i < scores.rows(); ++i) {
-        std::vector<std::size_t> shown(scores.cols() + 1);  // of the keys before
+        std::vector<std::size_t> shown(scores.cols() + 1);  // number of visible keys before key j
         for (std::size_t j = 0; j < scores.cols(); ++j) {
           const bool hidden = std::isinf(scores(i, j)) && scores(i, j) < 0;
           CHECK(visible.shows(i, j) == !hidden);

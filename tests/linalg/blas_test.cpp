@@ -60,8 +60,8 @@ TEST_CASE("the library and its kernel have names") {
 TEST_CASE("OPENBLAS_CORETYPE chooses the kernel; a name that cannot run is reported") {
   struct Row {
     const char* setting;
-    std::string_view kernel;   // empty: any
-    std::string_view warning;  // a part of it; empty: none
+    std::string_view kernel;   // expected kernel; empty: any
+    std::string_view warning;  // expected part of the warning; empty: no warning
   };
   std::vector<Row> rows{{"prescott", "Prescott", ""},
                         {"Turbo\x1b", "", "OPENBLAS_CORETYPE=Turbo\\x1b is not a kernel"}};

@@ -23,7 +23,6 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-/// Returns the transpose.
 Dense by_columns(const Dense& a) {
   Dense columns(a.cols(), a.rows());
   for (std::size_t r = 0; r < a.rows(); ++r) {
@@ -38,7 +37,6 @@ ProductSvd decompose(const Dense& a, const Dense& b, std::size_t vectors) {
   return svd_of_product(a_columns.view(), b_columns.view(), vectors);
 }
 
-/// Checks that the rows are orthonormal.
 void check_orthonormal(const Dense& vectors) {
   for (std::size_t i = 0; i < vectors.rows(); ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
@@ -47,7 +45,8 @@ void check_orthonormal(const Dense& vectors) {
   }
 }
 
-/// Checks that fewer vectors are a prefix of all vectors, and that the values do not depend on their number.
+/// Checks that a request for fewer vectors returns the first of all vectors, and that the values do not
+/// depend on the number of vectors.
 void check_same_without_all_vectors(const Dense& a, const Dense& b, const ProductSvd& all) {
   const std::size_t rank = all.values.size();
   const ProductSvd values = decompose(a, b, 0);
@@ -113,7 +112,7 @@ TEST_CASE("the left entry of largest magnitude is positive") {
   for (std::size_t i = 0; i < svd.values.size(); ++i) {
     const auto row = svd.left.view().row(i);
     CHECK(*std::max_element(row.begin(), row.end()) > -*std::min_element(row.begin(), row.end()));
-    // The product is negated, so the right vectors are negated and the left ones stay.
+    // The product is negated, so the right vectors change their sign and the left ones do not.
     CHECK(dot(row, turned.left.view().row(i)) == doctest::Approx(1));
     CHECK(dot(svd.right.view().row(i), turned.right.view().row(i)) == doctest::Approx(-1));
   }

@@ -23,7 +23,7 @@ Dense matrix(std::size_t rows, std::initializer_list<double> values) {
 }
 
 TEST_CASE("eigenvalues of known matrices") {
-  // The roots of z^3 = 1: the companion matrix of z^3 - 1.
+  // The companion matrix of z^3 - 1. Its eigenvalues are the cube roots of 1.
   const Dense companion = matrix(3, {0, 0, 1, 1, 0, 0, 0, 1, 0});
   std::vector<std::complex<double>> values = eigenvalues(companion.view());
   REQUIRE(values.size() == 3);
@@ -35,7 +35,7 @@ TEST_CASE("eigenvalues of known matrices") {
   CHECK(std::abs(sum) < 1e-12);
   CHECK(std::ranges::any_of(values, [](const auto& value) { return value.imag() > 0.8; }));
 
-  // Not symmetric, real: 2 and 5 of [[4, 2], [1, 3]].
+  // A matrix that is not symmetric but has real eigenvalues: [[4, 2], [1, 3]] has 2 and 5.
   values = eigenvalues(matrix(2, {4, 2, 1, 3}).view());
   std::ranges::sort(values, {}, [](const auto& value) { return value.real(); });
   CHECK(std::abs(values[0] - 2.0) < 1e-12);

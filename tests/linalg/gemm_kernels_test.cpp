@@ -21,7 +21,7 @@ namespace {
 using linalg::GemmKernels;
 using linalg::Product;
 
-/// A matrix inside a larger buffer, whose other values must not change.
+/// A matrix inside a larger buffer. The other values of the buffer must not change.
 struct Held {
   Held(std::size_t rows, std::size_t cols, std::size_t gap, std::uint32_t seed)
       : values(rows * (cols + gap) + 1), view(values.data() + 1, rows, cols, cols + gap) {
@@ -36,7 +36,7 @@ struct Held {
   Held& operator=(Held&&) = delete;
   ~Held() = default;
 
-  std::vector<float> values;  // aligned to a float and no more
+  std::vector<float> values;  // aligned to a float only
   MatrixView<float> view;
 };
 
@@ -53,7 +53,7 @@ Product product_of(const Held& a, const Held& b, Held& c) {
           b.view.stride, c.view.data, c.view.stride, 1,           false};
 }
 
-/// A kernel of a set.
+/// A kernel of a kernel set.
 struct Way {
   std::string_view set, rows;
   bool transposed = false;
@@ -200,7 +200,7 @@ TEST_CASE("a packed matrix multiplies any of its parts") {
     for (std::size_t j = 0; j < n; ++j) transposed.view(j, p) = b.view(p, j);
   }
   PackedMatrix packed;
-  packed.pack(Held(300, 40, 0, 12).view);  // what was there before is gone
+  packed.pack(Held(300, 40, 0, 12).view);  // replaces the previous content
   packed.pack(b.view);
   PackedMatrix of_transposed;
   of_transposed.pack_transposed(transposed.view);

@@ -123,7 +123,7 @@ TEST_CASE("a bias is added to each row of the product") {
   for (const bool transposed : {false, true}) {
     const Biased biased = transposed ? attnctl::gemm_nt_biased : attnctl::gemm_nn_biased;
     const Plain plain = transposed ? Plain(attnctl::gemm_nt) : Plain(attnctl::gemm_nn);
-    for (const std::size_t m : {1U, 7U, 130U, 300U}) {  // by each of the kernels
+    for (const std::size_t m : {1U, 7U, 130U, 300U}) {  // covers each of the kernels
       for (const std::size_t n : {1U, 63U, 64U, 150U}) {
         for (const std::size_t inner : {0U, 5U, 384U, 800U}) {
           CAPTURE(transposed);

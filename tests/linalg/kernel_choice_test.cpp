@@ -43,14 +43,14 @@ TEST_CASE("kernels that use narrower vectors than the CPU has are known") {
            Row{"Nehalem", sandy_bridge, true},
            Row{"Haswell", skylake_x, true},
            Row{"Sandybridge", zen_3, true},
-           // There is nothing wider.
+           // The kernel is already the widest for the CPU.
            Row{"Prescott", old_cpu, false},
            Row{"Zen", zen_3, false},
            Row{"Haswell", zen_3, false},
            Row{"Cooperlake", emerald_rapids, false},
            Row{"SkylakeX", emerald_rapids, false},
            Row{"Bulldozer", bulldozer, false},
-           // Names of other architectures and of newer versions.
+           // Names of other architectures and of newer versions of OpenBLAS.
            Row{"neoversen1", old_cpu, false},
            Row{"Turbo", emerald_rapids, false},
        }) {

@@ -28,8 +28,8 @@ std::vector<const Kernels*> all_sets() {
   return sets;
 }
 
-/// Returns the distance in units in the last place of the expected float; below the smallest normal number,
-/// in its units.
+/// Returns the distance in units in the last place of the expected float. For subnormal results the unit is
+/// that of the smallest normal number.
 double ulps(float got, double want) {
   const float rounded = static_cast<float>(want);
   if (std::isinf(rounded)) return got == rounded ? 0 : double{infinity};
@@ -39,7 +39,7 @@ double ulps(float got, double want) {
   return std::abs(double{got} - want) / (power_of_two ? 2 * unit : unit);
 }
 
-/// Returns every 2,039th float of [low, high]: all exponents, many mantissas.
+/// Returns every 2,039th float of [low, high], which covers all exponents and many mantissas.
 std::vector<float> floats_of(float low, float high) {
   std::vector<float> values;
   for (std::uint64_t bits = 0; bits <= 0xFFFFFFFFU; bits += 2039) {
@@ -85,7 +85,7 @@ TEST_CASE("exp, measured through a softmax of two scores, is within 2 ulp over i
       set->softmax(row, row);
       worst = std::max(worst, ulps(row[1], std::exp(double{x}) / (1 + std::exp(double{x}))));
     }
-    CHECK(worst <= 3);  // and the rounding of the factor
+    CHECK(worst <= 3);  // includes the rounding of the factor
   }
 }
 
@@ -156,7 +156,7 @@ struct ActivationRow {
   void (*Kernels::*kernel)(std::span<float>);
   double (*want)(double);
   double at_minus_infinity;
-  double tail_ulps = 2;  // below -0.5
+  double tail_ulps = 2;  // for x below -0.5
 };
 
 const std::vector<ActivationRow> activations{
@@ -192,7 +192,7 @@ TEST_CASE("activations are within their error bounds over all floats") {
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         double& largest = inputs[i] < -0.5F ? worst_of_tail : worst;
         const double distance = ulps(values[i], wanted[i]);
-        if (!(distance <= largest)) largest = distance;  // a NaN stays
+        if (!(distance <= largest)) largest = distance;  // also keeps a NaN
       }
       CHECK(worst <= 2);
       CHECK(worst_of_tail <= row.tail_ulps);
@@ -361,9 +361,9 @@ TEST_CASE("x ln x of single numbers, for all significands and at the borders of 
         if (exponent > -126) look(std::nextafter(x, 0.0F));
       }
     }
-    CHECK(worst <= 1.3e-7);  // of the logarithm, and the rounding of the product
+    CHECK(worst <= 1.3e-7);  // errors of the logarithm and of the rounding of the product
     float below = 1;
-    for (int i = 0; i < 64; ++i) {  // no weight makes an entropy negative
+    for (int i = 0; i < 64; ++i) {  // the result must not be a negative entropy
       below = std::nextafter(below, 0.0F);
       CHECK(set->sum_x_log_x(std::vector<float>{below}) <= 0);
     }

@@ -59,7 +59,7 @@ TEST_CASE("lines where the numbers are, what cannot be drawn left out") {
                                          .y_axis = "Y",
                                          .log_x = true,
                                          .log_y = true}});
-  // The frame begins at (78, 74) and measures 360 x 230.
+  // The frame begins at (78, 74) and measures 360 x 230 pixels.
   CHECK(svg.find("<path d=\"M78 304L258 189L438 74\" fill=\"none\" stroke=\"#0072b2\"") != std::string::npos);
   CHECK(svg.find("stroke=\"#d55e00\" stroke-width=\"1.8\"") != std::string::npos);
   CHECK(svg.find("A &lt;title&gt; &amp; more") != std::string::npos);

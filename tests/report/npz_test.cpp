@@ -35,7 +35,7 @@ std::vector<float> ramp(std::size_t size) {
   return values;
 }
 
-/// Three arrays, the one in the middle streamed in a shuffled order from the pool's workers.
+/// Writes three arrays. The second is streamed in random order by the workers of the pool.
 void write_sample(OutputFile& out, const NpzOptions& options, Pool& pool) {
   const Shape shape{3, 100, 700};
   const std::vector<float> values = ramp(std::size_t{3} * 100 * 700);

@@ -21,7 +21,7 @@ std::string text_of(const NumberFormat& format, T value) {
   return text;
 }
 
-/// Floats of every kind: the borders of each class, then bit patterns at random.
+/// Returns floats of every kind: the limits of each class, then random bit patterns.
 std::vector<float> floats_of_every_kind() {
   using limits = std::numeric_limits<float>;
   std::vector<float> values{0.0F,

@@ -33,7 +33,7 @@ TEST_CASE("a slow reader holds the workers back: one chunk each, however many th
   write_in_order(
       &pool, chunks, [&](std::size_t, std::string&) { ++formatted; },
       [&](const std::string&) {
-        // The reader takes nothing until every worker has done all that it may.
+        // The writer waits until every worker has formatted as many chunks as it may.
         while (formatted < std::min(chunks, written + threads)) std::this_thread::yield();
         most = std::max(most, formatted - written);
         ++written;

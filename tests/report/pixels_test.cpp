@@ -1,5 +1,5 @@
-// What a reader of the pictures sees, drawn by librsvg: cells have their colours where the axes say, and no
-// text is cut off at the page's edge, runs into another one, or leaves its cell.
+// Checks pictures as librsvg draws them: cells have the right colour at the right position, and texts are not
+// cut off at the edge of the page, do not overlap and do not leave their cells.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -19,7 +19,7 @@ namespace attnctl {
 namespace {
 
 constexpr int kZoom = 2;
-constexpr int kMargin = 60;  // of the page, to see what would be cut off
+constexpr int kMargin = 60;  // added on each side of the page, to detect texts that would be cut off
 
 template <typename... Parts>
 std::string drawn(const Parts&... parts) {
@@ -30,8 +30,8 @@ std::string drawn(const Parts&... parts) {
   return test::slurp(folder.path() / "a.svg");
 }
 
-/// The picture's texts alone, half transparent, so that ink upon ink is darker than ink; on a page that is
-/// larger on all sides.
+/// Keeps only the texts of a picture, half transparent, so that overlapping texts are darker. Enlarges the
+/// page on all sides.
 std::string texts_alone(std::string svg) {
   std::string kept;
   for (std::size_t at = 0; at < svg.size();) {
@@ -58,13 +58,13 @@ std::string texts_alone(std::string svg) {
 }
 
 struct Ink {
-  std::size_t pixels = 0;   // with any
-  std::size_t doubled = 0;  // of two texts
-  std::size_t outside = 0;  // of the page
+  std::size_t pixels = 0;   // pixels with text
+  std::size_t doubled = 0;  // pixels where two texts overlap
+  std::size_t outside = 0;  // pixels outside of the page
 };
 
 Ink ink_of(const test::Raster& raster) {
-  constexpr std::uint8_t kSingle = 127;  // the darkest that one text makes
+  constexpr std::uint8_t kSingle = 127;  // the darkest pixel of a single text
   Ink ink;
   const std::size_t edge = kMargin * kZoom;
   for (std::size_t y = 0; y < raster.height; ++y) {
@@ -79,7 +79,7 @@ Ink ink_of(const test::Raster& raster) {
   return ink;
 }
 
-/// False where there is no renderer.
+/// Checks that texts do not overlap and are inside the page. Returns false if rsvg-convert is not installed.
 bool texts_are_whole(const std::string& svg) {
   const auto raster = test::rasterised(texts_alone(svg), kZoom);
   if (!raster) {
@@ -93,8 +93,8 @@ bool texts_are_whole(const std::string& svg) {
   return true;
 }
 
-/// Every cell of a heatmap that is drawn as rectangles has the colour of its value near its corner, where no
-/// number stands, and its number does not leave it.
+/// Checks the colour of every cell of a heatmap that is drawn as rectangles, near the corner of the cell,
+/// where there is no text. Also checks that the text of a cell does not leave it.
 void check_cells(const std::string& svg, const HeatmapPage& page) {
   const auto picture = test::rasterised(svg, kZoom);
   const auto texts = test::rasterised(texts_alone(svg), kZoom);
@@ -210,7 +210,7 @@ TEST_CASE("pixels: lines and bars") {
   const std::string svg = drawn(std::string("Charts"), table, charts);
   if (!texts_are_whole(svg)) return;
 
-  // The first bar that is visible: row 1, sin 0.7 = 0.644 on an axis from -1 to 1, in the first plot.
+  // The first visible bar: row 1, sin 0.7 = 0.644, on an axis from -1 to 1, in the first plot.
   const auto raster = test::rasterised(svg, kZoom);
   const auto is = [&](double x, double y, Colour want) {
     const std::uint8_t* const got =

@@ -22,8 +22,8 @@ constexpr std::uint32_t infinity = 0x7F800000;
 constexpr std::uint32_t hidden_bit = 0x00800000;
 constexpr std::uint32_t sign_bit = 0x80000000;
 
-/// Whether the float of these bits is written as std::to_chars writes it, and within the room that it asks
-/// for.
+/// Returns true if the float with these bits is written as by std::to_chars, within the space that
+/// write_shortest_float() may overwrite.
 bool is_as_to_chars(std::uint32_t bits) {
   const auto value = std::bit_cast<float>(bits);
   constexpr int canary = 8;
@@ -48,7 +48,7 @@ TEST_CASE("floats of every exponent are written as std::to_chars writes them") {
   for (std::uint32_t exponent = 0; exponent < 255; ++exponent) {
     const std::uint32_t first = exponent * hidden_bit;
     for (std::uint32_t i = 0; i < 64; ++i) {
-      require_as_to_chars(first + i);  // a power of two, and what follows
+      require_as_to_chars(first + i);  // powers of two and the floats after them
       require_as_to_chars(first + hidden_bit - 1 - i);
       require_as_to_chars(first + hidden_bit / 2 + i - 32);
       require_as_to_chars(sign_bit + first + i);
@@ -86,7 +86,7 @@ TEST_CASE("whole numbers, halves and eighths are written as std::to_chars writes
   }
 }
 
-// attnctl_tests --no-skip --test-case="all floats*", about four minutes of a core.
+// Run with attnctl_tests --no-skip --test-case="all floats*". Takes about four minutes on one core.
 TEST_CASE("all floats are written as std::to_chars writes them" * doctest::skip()) {
   std::vector<std::uint64_t> differ(std::thread::hardware_concurrency() + 1);
   std::vector<std::thread> threads;

@@ -34,7 +34,7 @@ std::size_t count(std::string_view text, std::string_view part) {
   return found;
 }
 
-/// Every element of an SVG is closed and no bare & stands in it: what a reader of XML asks first.
+/// Returns true if every element of an SVG is closed and every & is escaped, which XML requires.
 bool is_well_formed(std::string_view text) {
   std::vector<std::string> open;
   for (std::size_t at = text.find('<'); at != std::string_view::npos; at = text.find('<', at + 1)) {
@@ -94,11 +94,11 @@ TEST_CASE("a similarity heatmap has the textbook's look") {
     CAPTURE(text);
     CHECK(svg.find(text) != std::string::npos);
   }
-  CHECK(count(svg, "\"#67001f\"><title>") == 1);  // 1 is the darkest red
+  CHECK(count(svg, "\"#67001f\"><title>") == 1);  // 1 has the darkest red
   const std::size_t white = svg.find("fill=\"#ffffff\">\n<text");
   REQUIRE(white != std::string::npos);
   const std::string in_white = svg.substr(white, svg.find("</g>", white) - white);
-  CHECK(count(in_white, "<text") == 2);  // above a half in magnitude, and not the half itself
+  CHECK(count(in_white, "<text") == 2);  // values above 0.5 in magnitude, but not 0.5
   CHECK(in_white.find(">1.00<") != std::string::npos);
   CHECK(in_white.find(">-0.50<") != std::string::npos);
 }
@@ -108,7 +108,7 @@ TEST_CASE("the colours of a scale") {
   CHECK(hex(colour_at(true, 0)) == "#053061");
   CHECK(hex(colour_at(true, 1)) == "#67001f");
   CHECK(hex(colour_at(true, 7)) == "#67001f");
-  CHECK(hex(colour_at(true, 0.65)) == "#f9c0a5");  // half way from fddbc7 to f4a582
+  CHECK(hex(colour_at(true, 0.65)) == "#f9c0a5");  // the middle between fddbc7 and f4a582
   CHECK(hex(colour_at(false, 0)) == "#ffffff");
   const auto lightness = [](Colour colour) {  // CIELAB L* of sRGB
     const auto linear = [](std::uint8_t level) {
@@ -119,12 +119,12 @@ TEST_CASE("the colours of a scale") {
         0.2126729 * linear(colour.red) + 0.7151522 * linear(colour.green) + 0.0721750 * linear(colour.blue);
     return 116 * std::cbrt(y) - 16;
   };
-  for (int i = 0; i <= 100; ++i) {  // perceptually even: lightness falls by equal steps
+  for (int i = 0; i <= 100; ++i) {  // perceptually uniform: lightness decreases in equal steps
     CAPTURE(i);
     CHECK(lightness(colour_at(false, i / 100.0)) == doctest::Approx(100 - 0.79 * i).epsilon(0.015));
   }
   for (const bool diverging : {false, true}) {
-    for (int i = 0; i < 100; ++i) {  // ever darker outwards: lightness orders the values
+    for (int i = 0; i < 100; ++i) {  // darker away from the middle, so that lightness orders the values
       const Colour near = colour_at(diverging, 0.5 + i / 200.0);
       const Colour far = colour_at(diverging, 0.5 + (i + 1) / 200.0);
       CHECK(near.red + near.green + near.blue >= far.red + far.green + far.blue);
@@ -183,7 +183,7 @@ TEST_CASE("a grid shares its colour bar and the labels at its edge") {
   CHECK(count(svg, ">Key<") == 1);
   CHECK(count(svg, ">Query<") == 1);
   CHECK(count(svg, ">7<") == 1);  // the title of the last panel
-  // Ticks 0 to 4 below four panels and left of two, and the panels' own titles.
+  // Ticks 0 to 4 below four panels and to the left of two, and the titles of the panels.
   CHECK(count(svg, ">3<") == 4 + 2 + 1);
   HeatmapPage unlike = square(5, 8);
   unlike.heatmaps[3].x_labels = heads(5);

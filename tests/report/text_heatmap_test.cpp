@@ -35,8 +35,8 @@ TEST_CASE("a heatmap in shades, labels down the columns, wide characters and mar
 TEST_CASE("a heatmap in 256 colours") {
   std::string text;
   append_text_heatmap(text, matrix({0, 1, std::numeric_limits<float>::quiet_NaN(), 0}, 2), {.colours = true});
-  // White; (0, 95, 95), which is nearest to the end of the blues, (8, 48, 107); grey where a weight is
-  // undefined.
+  // White; (0, 95, 95), the nearest colour to the dark end of the blues, (8, 48, 107); grey for an undefined
+  // weight.
   CHECK(text.find("0 \x1b[48;5;231m  \x1b[48;5;23m  \x1b[0m\n") != std::string::npos);
   CHECK(text.find("1 \x1b[48;5;247m  \x1b[48;5;231m  \x1b[0m\n") != std::string::npos);
 }
@@ -66,11 +66,11 @@ TEST_CASE("small heatmaps side by side") {
 TEST_CASE("columns of a terminal") {
   CHECK(display_width("abc") == 3);
   CHECK(display_width("中文") == 4);
-  CHECK(display_width("ｱﾞ") == 2);       // half width
-  CHECK(display_width("Ａ") == 2);       // full width
+  CHECK(display_width("ｱﾞ") == 2);       // half-width
+  CHECK(display_width("Ａ") == 2);       // full-width
   CHECK(display_width("e\u0301") == 1);  // combining mark
   CHECK(display_width("\U0001F600") == 2);
-  CHECK(display_width("\u1112\u1161\u11AB") == 2);  // Hangul by its parts
+  CHECK(display_width("\u1112\u1161\u11AB") == 2);  // Hangul in separate parts
   CHECK(display_width("\uD55C") == 2);
   CHECK(display_width("ก\u0E34") == 1);  // Thai vowel above
   CHECK(display_width("\u200B") == 0);

@@ -29,7 +29,7 @@ std::uint32_t crc_of(const std::string& data) {
       crc32(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size())));
 }
 
-/// What the two headers of a member share, from the flags to the sizes.
+/// The fields that both headers of a member share, from the flags to the sizes.
 struct Common {
   std::uint32_t flags = 0;
   std::uint32_t method = 0;
@@ -55,7 +55,7 @@ std::string little_endian(std::uint64_t value, std::size_t count) {
   std::string bytes;
   for (std::size_t i = 0; i < count; ++i) {
     bytes += static_cast<char>(value & 0xFF);
-    value >>= 8U;  // one byte at a time: a shift by all 64 bits is undefined
+    value >>= 8U;  // one byte at a time: a shift by 64 bits is undefined
   }
   return bytes;
 }

@@ -9,38 +9,38 @@
 
 namespace attnctl::test {
 
-/// The low `count` bytes of a number, little-endian; zeros after the eighth.
+/// Returns the low `count` bytes of a number, little-endian. Bytes after the eighth are zero.
 std::string little_endian(std::uint64_t value, std::size_t count);
 
-/// Numbers as they lie in memory.
+/// Returns the memory representation of the numbers.
 template <typename Number>
 std::string bytes_of(const std::vector<Number>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
 }
 
-/// A safetensors file: the header's length, the header, the data.
+/// Returns a safetensors file: the length of the header, the header, the data.
 std::string safetensors(std::string_view header, std::string_view data);
 
-/// An NPY file: magic, version, length, dictionary, data.
+/// Returns an NPY file: magic, version, length, dictionary, data.
 std::string npy(std::string_view dictionary, std::string_view data, int version = 1);
 
-/// A member of a ZIP archive. What is set below `data` contradicts what a sound archive would say.
+/// A member of a ZIP archive. The fields after `data` replace the correct values of a valid archive.
 struct ZipPart {
   std::string name;
   std::string data;
   bool deflated = false;
-  bool zip64 = false;         // sizes in the extra field, as NumPy writes local headers
-  bool sizes_follow = false;  // as written to a pipe
+  bool zip64 = false;         // store the sizes in the extra field, as NumPy does in local headers
+  bool sizes_follow = false;  // store the sizes after the data, as in an archive written to a pipe
   std::optional<std::string> local_name = std::nullopt;
   std::optional<std::uint32_t> crc = std::nullopt;
-  std::optional<std::uint64_t> size = std::nullopt;          // unpacked, in both headers
-  std::optional<std::uint64_t> local_size = std::nullopt;    // unpacked, in the local one
-  std::optional<std::uint64_t> local_offset = std::nullopt;  // in the directory
+  std::optional<std::uint64_t> size = std::nullopt;          // unpacked size, in both headers
+  std::optional<std::uint64_t> local_size = std::nullopt;    // unpacked size, in the local header
+  std::optional<std::uint64_t> local_offset = std::nullopt;  // offset of the local header, in the directory
   std::uint32_t flags = 0;
   std::optional<std::uint32_t> method = std::nullopt;
 };
 
-/// A ZIP archive; `zip64_end` writes the ZIP64 end records too.
+/// Returns a ZIP archive. `zip64_end` adds the ZIP64 end records.
 std::string zip(const std::vector<ZipPart>& parts, bool zip64_end = false);
 
 }  // namespace attnctl::test

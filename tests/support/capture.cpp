@@ -15,7 +15,7 @@ OwnedMatrix<float> copy_of(MatrixView<const float> view) {
   return copy;
 }
 
-/// Puts rows into a matrix that is made when the first of them come.
+/// Copies rows into a matrix [all_rows, cols], which the first call allocates.
 void put_rows(MatrixView<const float> rows, std::size_t first, std::size_t all_rows,
               OwnedMatrix<float>& into) {
   if (rows.empty()) return;

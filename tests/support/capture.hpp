@@ -11,21 +11,21 @@
 
 namespace attnctl::test {
 
-/// What one head gave of one sequence, its panels joined.
+/// The captured values of one head for one sequence, with the rows of all panels joined.
 struct CapturedHead {
   OwnedMatrix<float> pattern, scores, z, q;
   OwnedMatrix<float> k, v;
-  std::vector<std::uint8_t> fully_masked;  // [n], 2 where no panel brought the row
+  std::vector<std::uint8_t> fully_masked;  // [n]; 2 if no panel contained the row
   std::size_t panels = 0;
 };
 
 struct CapturedSequence {
   std::map<HeadId, CapturedHead> heads;
   std::map<std::size_t, OwnedMatrix<float>> output;  // by layer
-  OwnedMatrix<float> logits;                         // [n, V]; empty where none came
+  OwnedMatrix<float> logits;                         // [n, V]; empty if not reported
 };
 
-/// Keeps all that a pass shows.
+/// An observer that stores everything that a pass reports.
 class Capture : public Observer {
  public:
   explicit Capture(Selection selection,
@@ -42,10 +42,10 @@ class Capture : public Observer {
  private:
   Selection selection_;
   Needs needs_;
-  std::vector<std::size_t> lengths_;  // of the logits
+  std::vector<std::size_t> lengths_;  // number of rows of the logits of each sequence
 };
 
-/// How to run; the defaults are those of RunContext.
+/// Options of a pass. The defaults are those of RunContext.
 struct PassOptions {
   std::size_t threads = 1;
   std::size_t panel_rows = 128;
@@ -53,7 +53,7 @@ struct PassOptions {
   std::size_t streamed_rows = 0;
 };
 
-/// Runs all heads of a model and keeps everything.
+/// Runs all heads of a model and returns everything that the pass reports.
 [[nodiscard]] std::vector<CapturedSequence> capture_all(const Model& model, const Batch& batch,
                                                         const PassOptions& options = {});
 

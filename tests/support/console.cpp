@@ -12,7 +12,7 @@ namespace {
 
 struct Fence {
   std::string language;
-  std::size_t first_line = 0;  // of its content, from 1
+  std::size_t first_line = 0;  // first line of the content, from 1
   std::vector<std::string> lines;
 };
 
@@ -32,8 +32,8 @@ std::vector<Fence> fences_of(std::string_view markdown) {
   return fences;
 }
 
-/// Both are decimals with as many digits behind the point and the same exponent if any, at most one unit of
-/// the last digit apart.
+/// Returns true if both are decimals with the same number of digits after the point and the same exponent (or
+/// none), and they differ by at most one unit of the last digit.
 bool near(const std::string& shown, const std::string& printed) {
   static const std::regex decimal("([-+]?[0-9]+\\.([0-9]+))(e[-+]?[0-9]+)?");
   std::smatch a;
@@ -128,7 +128,7 @@ std::vector<std::string> help_examples(std::string_view help) {
 
 std::string shown_against_printed(const std::vector<std::string>& shown,
                                   const std::vector<std::string>& printed) {
-  std::size_t at = 0;  // the next printed line
+  std::size_t at = 0;  // index of the next printed line
   for (std::size_t i = 0; i < shown.size(); ++i) {
     if (shown[i] == "...") {
       if (i + 1 == shown.size()) return {};

@@ -8,7 +8,7 @@
 
 namespace attnctl::test {
 
-/// A value of GGUF metadata: its type and its bytes.
+/// A metadata value of a GGUF file: its type and its bytes.
 struct GgufField {
   std::string key;
   std::uint32_t type = 0;
@@ -20,7 +20,7 @@ struct GgufField {
 [[nodiscard]] GgufField gguf_f32(std::string_view key, float value);
 [[nodiscard]] GgufField gguf_text(std::string_view key, std::string_view value);
 
-/// The description of a tensor; extents innermost first, as the file has them.
+/// The description of a tensor. Extents are innermost first, as in the file.
 struct GgufEntry {
   std::string name;
   std::vector<std::uint64_t> extents;
@@ -28,7 +28,7 @@ struct GgufEntry {
   std::uint64_t offset = 0;
 };
 
-/// A GGUF file; `data` follows the description, which is padded to 32.
+/// The parts of a GGUF file. `data` follows the descriptions, which are padded to 32 bytes.
 struct GgufParts {
   std::uint32_t version = 3;
   std::vector<GgufField> fields;

@@ -20,7 +20,7 @@ OwnedMatrix<float> matrix_of(const GoldenArray& array) {
   return matrix;
 }
 
-/// [n, m] or [h, n, m]; boolean: 1 = may attend; float: added.
+/// Converts an array [n, m] or [h, n, m] to a mask. Booleans: 1 = may attend. Floats are added to the scores.
 ScoreMask mask_of(const GoldenArray& array, bool added) {
   const std::size_t rank = array.shape.size();
   ScoreMask mask = {.heads = rank == 3 ? array.shape[0] : 1,
@@ -34,7 +34,8 @@ ScoreMask mask_of(const GoldenArray& array, bool added) {
   return mask;
 }
 
-/// [channels, height, width], cut into patches as the configuration beside it says.
+/// Cuts an image [channels, height, width] into patches. The patch size is that of config.json in
+/// `directory`.
 Sequence image_of(const std::filesystem::path& directory, const GoldenArray& array) {
   const std::size_t patch = nlohmann::json::parse(slurp(directory / "config.json")).at("patch_size");
   const PatchGrid grid = {.channels = array.shape.at(0),

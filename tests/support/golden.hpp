@@ -14,7 +14,7 @@
 
 namespace attnctl::test {
 
-/// Numbers with a shape, widened to double.
+/// Numbers with a shape, converted to double.
 struct GoldenArray {
   Shape shape;
   std::vector<double> values;
@@ -26,11 +26,11 @@ class Golden {
   explicit Golden(const std::filesystem::path& directory);
 
   [[nodiscard]] bool has(const std::string& name) const;
-  /// Throws std::out_of_range where there is none.
+  /// Throws std::out_of_range if the array is missing.
   [[nodiscard]] GoldenArray array(const std::string& name) const;
   [[nodiscard]] std::vector<std::int64_t> integers(const std::string& name) const;
 
-  /// Input number I, with everything that is given for it.
+  /// inputs() returns the number of inputs; sequence() returns one of them with its masks and embeddings.
   [[nodiscard]] std::size_t inputs() const;
   [[nodiscard]] Sequence sequence(std::size_t input) const;
 
@@ -40,14 +40,15 @@ class Golden {
   std::unique_ptr<Checkpoint> arrays_;
 };
 
-/// Between the name of an array of a component and the input's number: "", "_enc", "_dec", "_cross".
+/// Returns the part of an array name between the name proper and the input number: "", "_enc", "_dec",
+/// "_cross".
 [[nodiscard]] std::string component_suffix(Component component);
 [[nodiscard]] std::set<Component> components_of(const ModelConfig& config);
 
-/// Directories below tests/golden that hold a model with its golden.npz, by name.
+/// Returns the folders in tests/golden that hold a model and its golden.npz, sorted by name.
 [[nodiscard]] std::vector<std::filesystem::path> golden_models();
 
-/// A checkpoint directory or file, bound.
+/// Opens and binds a checkpoint folder or file.
 [[nodiscard]] Model bind_model(const std::filesystem::path& path, Warnings& warnings);
 
 }  // namespace attnctl::test

@@ -7,9 +7,9 @@
 
 namespace attnctl::test {
 
-/// Checks `value` against a JSON Schema (draft 2020-12) and returns a line for each breach, with the JSON
-/// pointer of where it stands. Knows the part of the standard that schemas/ uses; a keyword outside of it
-/// throws, so that no rule is silently left out. References are local ("#/$defs/head").
+/// Checks `value` against a JSON Schema (draft 2020-12). Returns one line per violation, with the JSON
+/// pointer of the value. Supports the keywords that schemas/ uses and throws for all others, so that no rule
+/// is ignored. References must be local ("#/$defs/head").
 [[nodiscard]] std::vector<std::string> schema_breaches(const nlohmann::json& schema,
                                                        const nlohmann::json& value);
 

@@ -11,7 +11,7 @@ TEST_CASE("each rule of a schema lets the right through and stops the wrong") {
     const char* schema;
     const char* right;
     const char* wrong;
-    const char* breach;  // of `wrong`
+    const char* breach;  // the violation reported for `wrong`
   };
   const std::vector<Row> rows = {
       {R"({"type": "integer"})", "3", "3.5", "/: got number, need \"integer\""},

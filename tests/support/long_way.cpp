@@ -43,7 +43,8 @@ double cosine(const Dense& a, const Dense& b) {
 
 namespace {
 
-/// Turns columns p and q until they are orthogonal; how far from it they were.
+/// Rotates columns p and q until they are orthogonal. Returns the magnitude of their cosine before the
+/// rotation.
 double orthogonalise(std::vector<std::vector<double>>& columns, std::size_t p, std::size_t q) {
   double pp = 0;
   double qq = 0;

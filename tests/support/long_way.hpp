@@ -7,12 +7,13 @@
 
 #include "base/matrix_view.hpp"
 
-/// Definitions computed the long way, by plain loops in double: what the factored analyses must equal.
+/// Reference implementations of the definitions with plain loops in double, for tests of the factored
+/// analyses.
 namespace attnctl::long_way {
 
 using Dense = OwnedMatrix<double>;
 
-/// Independent normal draws; std::normal_distribution differs between libraries, so Box and Muller here.
+/// Independent normal numbers by Box and Muller, because std::normal_distribution differs between libraries.
 class Normal {
  public:
   explicit Normal(std::uint64_t seed) : engine_(seed) {}
@@ -24,13 +25,13 @@ class Normal {
   std::mt19937_64 engine_;
 };
 
-/// a b^T
+/// Returns a b^T.
 Dense product_nt(const Dense& a, const Dense& b);
-/// <a, b> / (|a| |b|) of the flattened matrices.
+/// Returns <a, b> / (|a| |b|) of the flattened matrices.
 double cosine(const Dense& a, const Dense& b);
-/// All min(rows, cols) singular values, descending, by one-sided Jacobi rotations.
+/// Returns all min(rows, cols) singular values, descending, by one-sided Jacobi rotations.
 std::vector<double> singular_values(const Dense& a);
-/// exp of the entropy of s / sum(s).
+/// Returns exp of the entropy of s / sum(s).
 double effective_rank(const std::vector<double>& s);
 
 }  // namespace attnctl::long_way

@@ -15,7 +15,7 @@
 
 namespace attnctl::test {
 
-/// A tensor of a test: its bytes are made there.
+/// A tensor whose bytes a test creates.
 struct MemoryTensor {
   DType dtype = DType::f32;
   Shape shape;
@@ -23,25 +23,25 @@ struct MemoryTensor {
 };
 
 [[nodiscard]] MemoryTensor floats(Shape shape, const std::vector<float>& values);
-/// 0.01, 0.02, ... in a pattern without symmetry.
+/// Returns a tensor with the values 0.01, 0.02, ... in an asymmetric order.
 [[nodiscard]] MemoryTensor ramp(Shape shape);
 [[nodiscard]] MemoryTensor zeros(DType dtype, Shape shape);
 
-/// A configuration and tensors in memory, to be changed and bound.
+/// A configuration and tensors in memory that tests change and bind.
 struct MemoryModel {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   nlohmann::ordered_json config;
   std::map<std::string, MemoryTensor> tensors;
 
-  /// A copy of a checkpoint on disk; of one below tests/golden.
+  /// Return a copy of a checkpoint on disk; golden() takes a name in tests/golden.
   [[nodiscard]] static MemoryModel read(const std::filesystem::path& path);
   [[nodiscard]] static MemoryModel golden(const std::string& name);
-  /// Takes over the keys of a JSON object into the configuration; a null takes a key away.
+  /// Returns a copy with the keys of a JSON object set in the configuration; null removes a key.
   [[nodiscard]] MemoryModel patched(std::string_view keys) const;
-  void rename(std::string_view from, std::string_view to);  // in all names; `from` at most once in each
+  void rename(std::string_view from, std::string_view to);  // in all names; `from` at most once per name
 
-  /// The files are called config.json and weights.bin in errors.
+  /// Returns a model source. Errors name the files config.json and weights.bin.
   [[nodiscard]] ModelSource source() const;
-  /// Warnings go nowhere.
+  /// Binds the model and discards warnings.
   [[nodiscard]] Model bound() const;
 };
 

@@ -7,7 +7,7 @@
 namespace attnctl::test {
 namespace {
 
-/// Another place for norms that are bound alike.
+/// Returns another norm place that binds the same tensors.
 NormPlace other_place(NormPlace place) {
   switch (place) {
     case NormPlace::pre:
@@ -26,7 +26,8 @@ NormPlace other_place(NormPlace place) {
   return place;
 }
 
-/// Another of the packings that fit as many outputs.
+/// Changes packed tensors to another packing with the same number of outputs. Returns false if there are
+/// none.
 bool repack(FamilySpec& row) {
   bool changed = false;
   LayerSpec& layer = row.stack.layer;

@@ -7,30 +7,31 @@
 #include "model/config/config.hpp"
 #include "model/families/family.hpp"
 
-// Changes of single properties of a family's row, or of what it resolved to
+// Mutations of single properties of a family's row or of the resolved configuration
 // (tests/forward/mutation_test.cpp).
 namespace attnctl::test {
 
-/// What a mutation works on: the row before it is resolved to nothing but names, and what it resolved to.
+/// The subject of a mutation: the family's row, which still determines tensor names, and the resolved
+/// configuration.
 struct Subject {
   FamilySpec& row;
   ModelConfig& config;
 };
 
-/// Changes one property, or returns false where the model does not have it.
+/// A change of one property. `apply` returns false if the model does not have the property.
 struct Mutation {
   std::string name;
   std::function<bool(Subject&)> apply;
 };
 
-/// The same change in every layer that it fits.
+/// Return a mutation that makes the same change in every layer that has the property.
 [[nodiscard]] Mutation in_layers(std::string name, std::function<bool(LayerConfig&)> change);
 [[nodiscard]] Mutation in_attention(std::string name, std::function<bool(AttentionConfig&)> change);
 
-/// False where there is no norm.
+/// Return false if there is no norm.
 [[nodiscard]] bool flip_kind(NormConfig& norm);
 [[nodiscard]] bool remove_norm(NormConfig& norm);
-/// By a third; false where it is 0.
+/// Increases a value by a third. Returns false if it is 0.
 [[nodiscard]] bool grow(float& value);
 [[nodiscard]] bool grow(double& value);
 

@@ -7,7 +7,7 @@
 namespace attnctl::test {
 namespace {
 
-/// A change of how queries and keys are turned.
+/// Returns a mutation of the rotary position of queries and keys.
 Mutation in_rotary(std::string name, std::function<bool(RotaryConfig&)> change) {
   return in_attention(std::move(name), [change = std::move(change)](AttentionConfig& attention) {
     if (!attention.rotary) return false;
@@ -86,7 +86,7 @@ std::vector<Mutation> attention_mutations() {
                 [](RotaryConfig& r) {
                   r.pairing =
                       r.pairing == RotaryPairing::half ? RotaryPairing::interleaved : RotaryPairing::half;
-                  return r.dims > 2;  // one pair is the same pair
+                  return r.dims > 2;  // a single pair is the same in both pairings
                 }),
       in_rotary("rotary frequencies",
                 [](RotaryConfig& r) {

@@ -6,7 +6,7 @@
 namespace attnctl::test {
 namespace {
 
-/// A change of a part of the attention that layers share.
+/// Returns a mutation of a part of the attention configuration that layers share.
 template <typename Part>
 Mutation in_part(std::string name, std::shared_ptr<const Part> AttentionConfig::*member,
                  std::function<bool(Part&)> change) {

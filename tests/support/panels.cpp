@@ -8,7 +8,7 @@
 namespace attnctl::test {
 
 Model open_golden(const std::string& name) {
-  static Warnings warnings;  // a model adds to them for as long as it lives
+  static Warnings warnings;  // static, because a model may add warnings throughout its lifetime
   return bind_model(ATTNCTL_SOURCE_DIR "/tests/golden/" + name, warnings);
 }
 

@@ -9,11 +9,11 @@
 
 namespace attnctl::test {
 
-/// A golden model, for observers that want one.
+/// Opens a golden model, for observers that need one.
 Model open_golden(const std::string& name);
 
-/// Shows an observer the rows of one head in panels of `panel_rows`; the other fields are `where`'s. Rows
-/// that are all zero are fully masked.
+/// Passes the rows of one head to an observer in panels of `panel_rows` rows. The other fields are copied
+/// from `where`. Rows of zeros are marked as fully masked.
 void show(Observer& observer, const AttentionPanel& where, MatrixView<const float> pattern,
           std::size_t panel_rows);
 

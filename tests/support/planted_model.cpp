@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::size_t kHeads = 5, kWidth = 36, kStream = kHeads * kWidth, kLayers = 2;
 constexpr std::size_t kTokens = PlantedModel::kOrdinary + 2;
-constexpr std::size_t kWaves = 12;  // a cosine and a sine each
-constexpr double kSharp = 40;       // the score of what a head looks for
-constexpr double kRarer = 4;        // the score of a token above that of the one before it
-constexpr double kEarlier = 1;      // what a position costs where the earlier of equal keys is wanted
-constexpr double kRamp = 1.0 / 64;  // of a position, in the stream
+constexpr std::size_t kWaves = 12;  // number of frequencies, each with a cosine and a sine
+constexpr double kSharp = 40;       // score of the key that a head attends to
+constexpr double kRarer = 4;        // score of a token minus that of the token before it in the vocabulary
+constexpr double kEarlier = 1;      // score penalty per position if the earlier of equal keys should win
+constexpr double kRamp = 1.0 / 64;  // factor of a position in the residual stream
 
 using Vector = std::vector<double>;
-using Basis = std::vector<Vector>;  // orthonormal, each of mean 0, so that layer norms keep their directions
+using Basis = std::vector<Vector>;  // orthonormal vectors of mean 0: layer norms keep their directions
 
 Basis draw_basis(Random& random, std::size_t count) {
   Basis basis = {Vector(kStream, 1 / std::sqrt(static_cast<double>(kStream)))};
@@ -42,7 +42,8 @@ Basis draw_basis(Random& random, std::size_t count) {
   return basis;
 }
 
-/// Where the stream holds what; `scale` is how long one of them is behind the norm of each layer.
+/// The directions of the features in the residual stream. `scale` is the length of one feature after the norm
+/// of each layer.
 struct Features {
   Basis token, wave, before;
   Vector ramp;
@@ -66,7 +67,7 @@ struct Features {
     }
   }
 
-  /// The cosines and sines of a position, of length 1.
+  /// Returns the coordinates of a position in `wave`, cosines and sines: a vector of length 1.
   [[nodiscard]] Vector waves(double position) const {
     Vector values;
     for (const double frequency : frequencies) {
@@ -88,21 +89,22 @@ struct Matrix {
   [[nodiscard]] MemoryTensor tensor() const { return floats({rows, kStream}, values); }
 };
 
-/// Query, key, value and output of one layer; a row of the first three is a number of a head.
+/// The query, key, value and output weights of one layer. A row of the first three is a dimension of a head.
 struct Attention {
   Matrix query{kStream}, key{kStream}, value{kStream};
-  Matrix output{kStream};  // by columns: row r is where number r of z is written
+  Matrix output{kStream};  // transposed: row r is the direction to which dimension r of z is written
   std::vector<float> query_bias = std::vector<float>(kStream);
   const Features& features;
   double scale;
 
   Attention(const Features& all, std::size_t layer) : features(all), scale(all.scale[layer]) {}
 
-  /// On a number of q times one of k, both as long as a feature: the factor that gives `score`.
+  /// Returns the factor for the product of one dimension of q and one of k, both of feature length, that
+  /// gives `score`.
   [[nodiscard]] double factor(double score) const {
     return score * std::sqrt(static_cast<double>(kWidth)) / (scale * scale);
   }
-  /// q and k hold the same: k what `keys` say, q what `queries` say.
+  /// Gives q and k the same dimensions: the coordinates of `keys` in k and of `queries` in q.
   void match(std::size_t head, const Basis& queries, const Basis& keys) {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       query.add(head * kWidth + i, queries[i], factor(kSharp));
@@ -121,7 +123,8 @@ struct Attention {
       key.add(row + 1, features.wave[2 * i + 1], 1);
     }
   }
-  /// All queries alike: number `row` of k counts so much.
+  /// Adds `weight` times the coordinate of a key in `direction` to the scores of all queries, in dimension
+  /// `row`.
   void want(std::size_t head, std::size_t row, const Vector& direction, double weight) {
     key.add(head * kWidth + row, direction, 1);
     query_bias[head * kWidth + row] = static_cast<float>(factor(weight) * scale);
@@ -131,13 +134,13 @@ struct Attention {
     const Vector waves = features.waves(0);
     for (std::size_t i = 0; i < waves.size(); ++i) want(head, i, features.wave[i], kSharp * waves[i]);
   }
-  /// The later in the vocabulary, the more.
+  /// Gives tokens a higher score the later they are in the vocabulary.
   void look_at_rare_tokens(std::size_t head) {
     for (std::size_t i = 0; i < PlantedModel::kOrdinary; ++i)
       key.add(head * kWidth, features.token[i], static_cast<double>(i));
     query_bias[head * kWidth] = static_cast<float>(factor(kRarer) * scale);
   }
-  /// z holds the token that the head looks at, and the output writes it to where `before` is read.
+  /// Copies the token that the head attends to into z, and from z to the feature `before`.
   void write_token_before(std::size_t head) {
     for (std::size_t i = 0; i < kTokens; ++i) {
       value.add(head * kWidth + i, features.token[i], 1);
@@ -160,7 +163,7 @@ void put(MemoryModel& model, std::size_t layer, const Attention& attention) {
   model.tensors[prefix + "output.dense.weight"] = output.tensor();
 }
 
-/// All tensors of the shape, zeros, the norms doing nothing but to norm.
+/// Returns a model with all tensors, set to zero, and norms without gain or bias.
 MemoryModel empty_model() {
   MemoryModel model;
   model.config = nlohmann::ordered_json{{"model_type", "bert"},

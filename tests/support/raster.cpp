@@ -25,7 +25,7 @@ std::optional<Raster> rasterised(const std::string& svg, int zoom) {
   const TempDir folder;
   const std::string from = folder.write("picture.svg", svg).string();
   const std::string to = (folder.path() / "picture.png").string();
-  // One font wherever the test runs, and one that is wide.
+  // Uses one wide font, so that the result does not depend on the machine.
   const std::string fonts = folder.write("fonts.conf", std::string(kFonts)).string();
   const RunResult result = run_shell("rsvg-convert --background-color=white --zoom=" + std::to_string(zoom) +
                                          " -o '" + to + "' '" + from + "'",

@@ -19,7 +19,8 @@ struct Raster {
   }
 };
 
-/// An SVG on white as librsvg draws it, `zoom` pixels a unit; nullopt where rsvg-convert is not installed.
+/// Draws an SVG on white with librsvg, at `zoom` pixels per unit. Returns nullopt if rsvg-convert is not
+/// installed.
 std::optional<Raster> rasterised(const std::string& svg, int zoom = 1);
 
 }  // namespace attnctl::test

@@ -9,8 +9,8 @@
 
 namespace attnctl::test {
 
-/// Checks that `act` throws an Error of this status whose message is one line without control bytes and holds
-/// each of `parts`.
+/// Checks that `act` throws an Error with this status, and that its message is one line without control bytes
+/// and contains each of `parts`.
 void check_refusal(const std::function<void()>& act, Status status,
                    const std::vector<std::string_view>& parts);
 

@@ -51,7 +51,7 @@ struct Pipe {
   _exit(127);
 }
 
-/// Feeds and drains a child's pipes until it has closed both of its outputs.
+/// Writes the input to a child process and reads its outputs until it has closed both.
 void exchange_bytes(const RunOptions& options, Pipe& in, Pipe& out, Pipe& err, RunResult& result) {
   std::size_t fed = 0;
   if (options.input.empty()) Pipe::close_end(in.write_end);

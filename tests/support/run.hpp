@@ -12,19 +12,19 @@ struct RunResult {
   std::string out;
   std::string err;
   std::size_t peak_bytes = 0;  // largest resident memory
-  double cpu_seconds = 0;      // of user and system
+  double cpu_seconds = 0;      // user and system time
 };
 
 struct RunOptions {
   std::string input = {};                               // standard input
-  std::map<std::string, std::string> environment = {};  // added to that of the test
+  std::map<std::string, std::string> environment = {};  // added to the environment of the test
   std::string directory = ATTNCTL_SOURCE_DIR;
 };
 
-/// Runs the real binary with these arguments (without the program's name).
+/// Runs the real binary with these arguments (without the program name).
 RunResult run_attnctl(const std::vector<std::string>& arguments, const RunOptions& options = {});
 
-/// A command line of /bin/sh, with `attnctl` first in PATH.
+/// Runs a command line with /bin/sh. The folder of attnctl comes first in PATH.
 RunResult run_shell(const std::string& command, const RunOptions& options = {});
 
 }  // namespace attnctl::test

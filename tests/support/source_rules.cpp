@@ -39,7 +39,7 @@ const std::map<std::string, Names>& may_include() {
   return allowed;
 }
 
-/// Returns "forward" for src/forward/run.cpp; an empty string outside of src.
+/// Returns "forward" for src/forward/run.cpp; an empty string for files outside of src.
 std::string folder_of(const std::string& path) {
   static const std::regex place("^src/([^/]+)/.*");
   std::smatch match;
@@ -100,7 +100,7 @@ std::string without_comments(std::string_view text) {
       state = next == '/' ? In::line : In::block;
       ++i;
       continue;
-    } else if (c == '\'' && next == '"') {  // the character '"' opens no string
+    } else if (c == '\'' && next == '"') {  // the character '"' does not begin a string
       out += "'\"";
       ++i;
       continue;
@@ -133,8 +133,8 @@ std::vector<std::string> source_breaches(std::string_view path, std::string_view
     }
   }
   static const std::regex family_table("^src/(model/families/.*|checkpoint/gguf/gguf_architectures\\.cpp)$");
-  // tokenizer/ sees no model; parts of tokenizer.json have such names (BertNormalizer and its sets of
-  // characters).
+  // tokenizer/ does not use models, and parts of tokenizer.json have such names (BertNormalizer and its
+  // character sets).
   if (folder != "tokenizer" && !std::regex_match(file, family_table)) check_families(others, breaches);
   return breaches;
 }

@@ -4,17 +4,17 @@
 #include <string_view>
 #include <vector>
 
-/// The house rules of docs/architecture.md that a compiler does not check.
+/// Checks the rules of docs/architecture.md that a compiler does not check.
 namespace attnctl::test {
 
 /// Checks one source file. `path` is relative to the project ("src/forward/run.cpp"); files outside of src
-/// have no rules. Returns a sentence for each breach:
-///  - a folder includes only those to its left (base; linalg, checkpoint, tokenizer; input; model; ...),
-///  - BLAS, LAPACK and SIMD headers stand below linalg/ alone, the option parser below cli/ alone,
-///  - no model family is named in code outside of the family table (src/model/families).
+/// have no rules. Returns a sentence for each violation of these rules:
+///  - A folder includes only folders to its left (base; linalg, checkpoint, tokenizer; input; model; ...).
+///  - Only linalg/ includes BLAS, LAPACK and SIMD headers, and only cli/ includes the option parser.
+///  - Only the family table (src/model/families) names model families in code.
 [[nodiscard]] std::vector<std::string> source_breaches(std::string_view path, std::string_view text);
 
-/// C++ source without comments; everything else, string literals included, stays.
+/// Removes the comments of C++ source and keeps everything else, also string literals.
 [[nodiscard]] std::string without_comments(std::string_view text);
 
 }  // namespace attnctl::test

@@ -6,7 +6,7 @@
 
 namespace attnctl::test {
 
-/// A fresh directory, removed with all that is in it at the end.
+/// A new folder that the destructor removes with its content.
 class TempDir {
  public:
   TempDir();
@@ -15,14 +15,14 @@ class TempDir {
   TempDir& operator=(const TempDir&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  /// Writes a file below the directory, making folders on the way; returns its path.
+  /// Writes a file in the folder, creates missing parent folders, and returns the path.
   std::filesystem::path write(const std::string& name, std::string_view bytes) const;
 
  private:
   std::filesystem::path path_;
 };
 
-/// The whole of a file; throws where it cannot be read.
+/// Returns the content of a file. Throws if it cannot be read.
 std::string slurp(const std::filesystem::path& path);
 
 }  // namespace attnctl::test

@@ -81,7 +81,7 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t value = 0xCBF29CE48422
   return value;
 }
 
-/// Where a golden's tokenizer is; empty where nothing says.
+/// Returns the folder of a golden's tokenizer; an empty path if it is not configured.
 fs::path tokenizer_directory(const std::string& name, const nlohmann::json& model) {
   if (model.is_null()) return golden_folder() / name;
   const auto place = model.get<std::string>();

@@ -12,11 +12,11 @@
 
 #include "tokenizer/encoding.hpp"
 
-/// Texts for tokenizers and what is made of them, as tests/golden/tokenizer_text.py, which says how, has
-/// them.
+/// Texts for tokenizer tests and their expected encodings. tests/golden/tokenizer_text.py defines and
+/// explains the same formats.
 namespace attnctl::test {
 
-/// Makes random text number I of a seed: the same here and in Python.
+/// A generator of random texts, identified by seed and number, with the same texts as the Python generator.
 class RandomTexts {
  public:
   explicit RandomTexts(std::uint64_t seed);
@@ -27,31 +27,31 @@ class RandomTexts {
   nlohmann::json alphabets_;
 };
 
-/// The tokens as a line: ID@BEGIN-END[/WORD][:TYPE][*] each.
+/// Formats the tokens as one line: ID@BEGIN-END[/WORD][:TYPE][*] per token.
 [[nodiscard]] std::string encoding_line(const Encoding& encoding);
-/// A line, or the count and hash of one of over 16 tokens.
+/// Returns the line, or its token count and hash if it has more than 16 tokens.
 [[nodiscard]] std::string shortened_line(const std::string& line);
 
-/// Texts are hashed in blocks of this many.
+/// Number of texts per hashed block.
 inline constexpr std::size_t kGoldenBlock = 50;
-/// FNV-1a of lines, each ended by a line feed, as 16 hexadecimal digits.
+/// Returns the FNV-1a hash of lines, each with a line feed at its end, as 16 hexadecimal digits.
 [[nodiscard]] std::string block_hash(const std::vector<std::string>& lines);
 
-/// What follows `# text = ` in a CoNLL-U file.
+/// Returns the texts after `# text = ` in a CoNLL-U file.
 [[nodiscard]] std::vector<std::string> treebank_texts(const std::filesystem::path& path);
 
-/// A tokenizer and what the reference made of texts with it (tests/golden/tokenizers/NAME/golden.json).
+/// A tokenizer and the reference encodings of texts (tests/golden/tokenizers/NAME/golden.json).
 struct TokenizerGolden {
   std::string name;
-  std::filesystem::path directory;  // of the tokenizer
+  std::filesystem::path directory;  // folder of the tokenizer
   nlohmann::json expected;
 };
 
-/// All whose tokenizer is there: those of other models only beside the project, MiniLM where ATTNCTL_MINILM
-/// names its directory. `skipped` gets the names of the others.
+/// Returns all goldens whose tokenizer is available. Those of other models need their folders next to the
+/// project; MiniLM needs its folder in ATTNCTL_MINILM. Adds the names of the others to `skipped`.
 [[nodiscard]] std::vector<TokenizerGolden> tokenizer_goldens(std::vector<std::string>& skipped);
 
-/// A file of tests/golden/tokenizers.
+/// Reads a JSON file in tests/golden/tokenizers.
 [[nodiscard]] nlohmann::json golden_tokenizer_file(const std::string& name);
 
 }  // namespace attnctl::test

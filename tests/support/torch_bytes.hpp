@@ -9,7 +9,7 @@
 
 namespace attnctl::test {
 
-/// What a pickle says of a tensor, each part as opcodes.
+/// The description of a tensor in a pickle, each part as opcodes.
 struct TorchTensor {
   std::string storage = "ctorch\nFloatStorage\n";
   std::string key = "0";
@@ -17,18 +17,18 @@ struct TorchTensor {
   std::string offset = std::string("K\0", 2);
   std::string shape = "K\x02\x85";
   std::string strides = "K\x01\x85";
-  std::string metadata = "";  // a further argument
+  std::string metadata = "";  // an additional argument
 };
 
-/// Opcodes of a short text.
+/// Returns the opcodes of a short text.
 std::string torch_text(std::string_view text);
-/// Opcodes that rebuild a tensor.
+/// Returns the opcodes that rebuild a tensor.
 std::string torch_tensor(const TorchTensor& tensor);
-/// Opcodes of a number of up to 8 bytes.
+/// Returns the opcodes of a number of up to 8 bytes.
 std::string torch_number(std::size_t number);
-/// The pickle of a dictionary of tensors.
+/// Returns the pickle of a dictionary of tensors.
 std::string torch_pickle(const std::vector<std::pair<std::string, TorchTensor>>& tensors);
-/// An archive as torch.save writes it, with the tensors of a checkpoint: F32 and F16.
+/// Returns an archive in the format of torch.save with the tensors of a checkpoint (F32 and F16).
 std::string torch_file_of(Checkpoint& checkpoint);
 
 }  // namespace attnctl::test

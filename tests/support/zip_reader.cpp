@@ -18,7 +18,7 @@ std::uint64_t number(std::string_view file, std::uint64_t at, std::size_t bytes)
   return value;
 }
 
-/// The sizes and the offset, from the ZIP64 field where the short ones are all ones.
+/// The sizes and the offset, taken from the ZIP64 field if the 32-bit fields are 0xFFFFFFFF.
 struct Extents {
   std::uint64_t size, stored, offset;
 };

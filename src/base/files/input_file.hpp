@@ -25,18 +25,19 @@ namespace attnctl {
 /// A regular file, or standard input, that is read once from front to back.
 class InputStream {
  public:
-  /// "-" is standard input. Throws Error(environment) if the path cannot be opened or is not a regular file.
+  /// Opens a path; "-" is standard input. Throws Error(environment) if the path cannot be opened or is not a
+  /// regular file.
   explicit InputStream(const std::filesystem::path& path);
   ~InputStream();
   InputStream(InputStream&&) noexcept;
   InputStream& operator=(InputStream&&) noexcept;
 
-  /// Fills the buffer, or less at the end, and returns the number of bytes. Throws Error: environment if
-  /// reading fails, bad_input if a regular file was truncated since it was opened.
+  /// Fills the buffer, or a part of it at the end of the file, and returns the number of bytes. Throws Error:
+  /// environment if reading fails, bad_input if a regular file was truncated since it was opened.
   [[nodiscard]] std::size_t read(std::span<char> buffer);
-  /// The length of a regular file in bytes; nullopt for standard input.
+  /// Returns the length of a regular file in bytes; nullopt for standard input.
   [[nodiscard]] std::optional<std::uint64_t> length() const;
-  /// The escaped path, or "standard input", for messages.
+  /// Returns the escaped path, or "standard input", for messages.
   [[nodiscard]] const std::string& name() const;
 
  private:

@@ -17,9 +17,9 @@ namespace attnctl {
 /// anything that was computed from the file.
 class MappedFile {
  public:
-  /// Throws Error: `absent` if the path does not exist or is not a regular file, environment if it cannot be
-  /// opened or mapped. `absent` is bad_input for a file that a layout requires, and environment for a path
-  /// that the user gave.
+  /// Maps a file. Throws Error: `absent` if the path does not exist or is not a regular file, environment if
+  /// it cannot be opened or mapped. `absent` is bad_input for a file that a layout requires, and environment
+  /// for a path that the user gave.
   explicit MappedFile(const std::filesystem::path& path, Status absent = Status::environment);
   ~MappedFile();
   MappedFile(MappedFile&&) noexcept;
@@ -45,14 +45,14 @@ class MappedFile {
 /// Calls check() for every file that is mapped now. OutputFile::commit() calls it.
 void check_mapped_files();
 
-/// The bytes of a file with its name: a mapped file, or memory that outlives this object, for tests and
-/// fuzzers.
+/// The bytes of a file and its name. The bytes are a mapped file, or memory that outlives this object (for
+/// tests and fuzzers).
 class FileBytes {
  public:
   explicit FileBytes(MappedFile file);
   FileBytes(std::string_view name, std::span<const std::byte> memory);
 
-  /// The escaped name, for errors. Its address stays valid when this object is moved.
+  /// Returns the escaped name, for errors. Its address stays valid when this object is moved.
   [[nodiscard]] const std::string& name() const { return *name_; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
   [[nodiscard]] std::string_view text() const;

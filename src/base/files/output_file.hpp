@@ -10,8 +10,8 @@
 
 namespace attnctl {
 
-/// An output of results. A regular file is written to a temporary file next to it, which replaces it at
-/// commit() (fsync, then rename; symlinks are followed; the mode is kept). Without commit(), and after an
+/// An output file for results. A regular file is written to a temporary file next to it. commit() replaces
+/// the old file (fsync, then rename; symlinks are followed; the mode is kept). Without commit(), and after an
 /// interrupt, the old file is unchanged and the temporary file is removed. A device, a FIFO, standard output
 /// ("-") and a descriptor of this process (/dev/stdout, /dev/fd/N) are written in place. A write throws
 /// BrokenPipe on EPIPE, Error(interrupted) on an interrupt and Error(environment) on every other failure.
@@ -25,11 +25,11 @@ class OutputFile {
   void write(std::string_view text);
   void write(std::span<const std::byte> bytes);
 
-  /// From now on writes each line to an in-place output, such as a pipe, once it is complete. Lines of
-  /// up to PIPE_BUF bytes are written atomically.
+  /// Writes each later line to an in-place output, such as a pipe, as soon as it is complete. Lines of up to
+  /// PIPE_BUF bytes are written atomically.
   void write_whole_lines();
 
-  /// Returns true if write_at() and seek() work: for a regular file.
+  /// Returns true if the output is a regular file, so that write_at() and seek() work.
   [[nodiscard]] bool seekable() const;
   /// Writes at an absolute offset and does not move position(). Thread-safe on disjoint ranges.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -39,7 +39,7 @@ class OutputFile {
   /// Sets the offset of the next write() of a seekable output.
   void seek(std::uint64_t offset);
 
-  /// The escaped path, for messages.
+  /// Returns the escaped path, for messages.
   [[nodiscard]] const std::string& name() const;
 
   /// Makes the output final. Nothing may be written afterwards. Throws if a mapped input file changed

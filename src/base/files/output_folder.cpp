@@ -19,15 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether the folder is the root of a mount, which cannot be renamed.
+/// Returns true if the folder is the root of a mount, which cannot be renamed.
 bool is_mount_point(const fs::path& folder) {
   struct statx found {};
   return ::statx(AT_FDCWD, folder.c_str(), 0, STATX_BASIC_STATS, &found) == 0 &&
          (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
-/// Gives `to` the owner, group and mode of `from`. Returns false if that is not allowed, or if one of them
-/// has other extended attributes, such as access lists.
+/// Copies the owner, group and mode of `from` to `to`. Returns false if that is not allowed, or if the two
+/// differ in extended attributes, such as access lists.
 bool copy_attributes(const fs::path& from, const fs::path& to) {
   struct stat old {};
   struct stat fresh {};
@@ -56,7 +56,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 
 }  // namespace
 
-// After the delegated constructor the destructor removes what this body made before it threw.
+// The destructor runs after the delegated constructor, so it removes what this body created before it threw.
 OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   name_ = escaped(path.native());
   path_ = output_path(path);
@@ -73,7 +73,7 @@ OutputFolder::OutputFolder(const fs::path& path) : OutputFolder() {
   make_staging();
 }
 
-/// Makes the hidden folder next to the place, if the two can be exchanged; otherwise in the place.
+/// Creates the hidden folder next to path_ if the two can be exchanged, otherwise inside path_.
 void OutputFolder::make_staging() {
   std::error_code ignored;
   if (!is_mount_point(path_) && !fs::equivalent(path_, ".", ignored))
@@ -88,10 +88,10 @@ void OutputFolder::make_staging() {
 }
 
 OutputFolder::~OutputFolder() {
-  files_.clear();  // removes their temporaries
+  files_.clear();  // removes their temporary files
   std::error_code ignored;
   if (!staging_.empty()) fs::remove_all(staging_, ignored);
-  if (created_) ::rmdir(path_.c_str());  // if it is empty
+  if (created_) ::rmdir(path_.c_str());  // works only if it is empty
   for (const std::size_t place : remembered_) Temporaries::forget(place);
 }
 
@@ -133,11 +133,11 @@ void OutputFolder::commit() {
   created_ = false;
 }
 
-/// Puts the hidden folder into its place in one step. Returns false if that is not possible.
+/// Replaces the folder by the hidden folder in one step. Returns false if that is not possible.
 bool OutputFolder::replace_folder() {
-  constexpr int most_attempts = 10;  // others may make and remove the folder meanwhile
+  constexpr int most_attempts = 10;  // other processes may create and remove the folder meanwhile
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    if (std::rename(staging_.c_str(), path_.c_str()) == 0) {  // nothing was in it
+    if (std::rename(staging_.c_str(), path_.c_str()) == 0) {  // the folder was empty
       sync_folder(path_.parent_path());
       return true;
     }
@@ -159,7 +159,7 @@ bool OutputFolder::replace_folder() {
   return false;
 }
 
-/// Links what others keep in the old folder into the hidden one. Returns false if something cannot be linked.
+/// Links all other files of the old folder into the hidden folder. Returns false if one cannot be linked.
 bool OutputFolder::carry_over() const {
   const std::vector<fs::path> entries = entries_of(path_);
   return std::ranges::all_of(entries, [&](const fs::path& entry) {
@@ -169,7 +169,7 @@ bool OutputFolder::carry_over() const {
   });
 }
 
-/// Removes the old folder. What others put there since carry_over() goes to the new folder.
+/// Removes the old folder. Files that other processes added since carry_over() move to the new folder.
 void OutputFolder::remove_old(const fs::path& old) const {
   for (const fs::path& entry : entries_of(old)) {
     const fs::path place = path_ / entry.filename();
@@ -179,7 +179,7 @@ void OutputFolder::remove_old(const fs::path& old) const {
       [[maybe_unused]] const int ignored = std::rename(entry.c_str(), place.c_str());
     }
   }
-  ::rmdir(old.c_str());  // fails if something in it could not be moved: then it stays
+  ::rmdir(old.c_str());  // fails if a file could not be moved; the folder then stays
 }
 
 /// Renames the files one by one.

@@ -9,28 +9,29 @@
 
 namespace attnctl {
 
-/// A folder of files that appear together at commit(). The folder is created if it is missing (its parent is
-/// not). The files are written to a hidden folder next to it, which commit() renames to it if it is empty;
-/// otherwise the two are exchanged in one step: at any moment the folder holds all files of one run. Other
-/// files and links of the old folder are linked into the new one first; they stay, and so do the owner and
-/// the mode of the folder and of the files that are replaced. A symbolic link to the folder is followed; a
-/// link in the place of one of the files is replaced.
+/// A folder of files that appear together at commit(). A missing folder is created; its parent must exist.
+/// The files are written to a hidden folder next to it. If the folder is empty, commit() renames the hidden
+/// folder to it. Otherwise commit() exchanges the two in one step, so at any moment the folder holds all
+/// files of one run. Other files and links of the old folder are kept: they are linked into the new folder
+/// first. The owner and the mode of the folder and of the replaced files are kept. A symbolic link to the
+/// folder is followed; a symbolic link with the name of one of the files is replaced.
 ///
-/// If the two cannot be exchanged, the files are renamed one by one: each is old or new, but a program that
-/// is killed in between leaves some of both. This is the case if the file system has no such operation, the
-/// folder holds folders of its own, is the working directory or a mount point, belongs to another user, or
-/// its parent cannot be written to.
+/// If the two folders cannot be exchanged, the files are renamed one by one. Each file is then old or new,
+/// but a program that is killed in between leaves a mixture. This happens if the file system lacks the
+/// operation, or if the folder has subfolders, is the working directory or a mount point, belongs to another
+/// user, or has a parent that is not writable.
 ///
-/// Without commit() the old folder is untouched, and no hidden or created folder stays, also on interrupt.
+/// Without commit(), also after an interrupt, the old folder is unchanged, and hidden or newly created
+/// folders are removed.
 class OutputFolder {
  public:
-  /// Throws Error(environment) if the path is no directory and cannot become one.
+  /// Throws Error(environment) if the path is not a folder and cannot be created.
   explicit OutputFolder(const std::filesystem::path& path);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  /// Opens a file of the folder; the reference stays valid. Throws Error(environment).
+  /// Opens a file of the folder. The reference stays valid. Throws Error(environment).
   [[nodiscard]] OutputFile& open(const std::string& file);
   /// Makes all files final. Throws what OutputFile::commit() throws.
   void commit();
@@ -48,11 +49,11 @@ class OutputFolder {
   std::string name_;               // for messages
   std::filesystem::path path_;     // absolute, links followed
   std::filesystem::path staging_;  // the hidden folder; empty after commit()
-  bool created_ = false;           // path_ was made by the constructor
+  bool created_ = false;           // the constructor created path_
   bool beside_ = false;            // staging_ is next to path_, not in it
   std::vector<std::string> names_;
   std::deque<OutputFile> files_;
-  std::vector<std::size_t> remembered_;  // in Temporaries
+  std::vector<std::size_t> remembered_;  // slots in Temporaries
 };
 
 }  // namespace attnctl

@@ -6,14 +6,14 @@
 // Shared by output files and output folders.
 namespace attnctl {
 
-/// Returns the absolute path of the file that OutputFile(path) writes: symbolic links followed, also if the
-/// file does not exist yet.
+/// Returns the absolute path of the file that OutputFile(path) writes. Symbolic links are followed, even if
+/// the file does not exist yet.
 [[nodiscard]] std::filesystem::path output_path(const std::filesystem::path& path);
 
-/// Makes a hidden folder with a fresh name in `parent`. Returns an empty path, with errno, if that fails.
+/// Creates a hidden folder with an unused name in `parent`. Returns an empty path and sets errno on failure.
 [[nodiscard]] std::filesystem::path make_temporary_folder(const std::filesystem::path& parent);
 
-/// Makes renames in a folder durable, if the file system can.
+/// Makes renames in a folder durable if the file system supports it.
 void sync_folder(const std::filesystem::path& folder);
 
 /// Throws Error(environment): "NAME: cannot WHAT: No space left on device".

@@ -20,10 +20,10 @@ struct JsonText {
   std::size_t max_depth = 64;
 };
 
-/// null, a boolean, a negative integer, another integer, another number, or a string.
+/// A scalar: null, boolean, negative integer, other integer, other number, or string.
 using JsonScalar = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string*>;
 
-/// Base class of readers that take each value of a document in turn and build no tree of it.
+/// Base class of readers that process a document value by value and do not build a tree.
 class JsonEvents {
  public:
   JsonEvents() = default;
@@ -31,8 +31,8 @@ class JsonEvents {
   JsonEvents(const JsonEvents&) = delete;
   JsonEvents& operator=(const JsonEvents&) = delete;
 
-  /// Parses with the rules of parse_json (formats/json/json_tree.hpp), except that the derived class must
-  /// find duplicate keys. Throws Error(bad_input).
+  /// Parses with the rules of parse_json (formats/json/json_tree.hpp), but leaves the check for duplicate
+  /// keys to the derived class. Throws Error(bad_input).
   void parse(const JsonText& text);
 
  protected:
@@ -42,14 +42,14 @@ class JsonEvents {
   virtual void on_key(std::string& key) = 0;       // may be moved from
   virtual void on_scalar(const JsonScalar& scalar) = 0;
 
-  /// Number of open containers around the current value.
+  /// Returns the number of open containers around the current value.
   [[nodiscard]] std::size_t depth() const { return levels_.size(); }
-  /// The text of a number that on_scalar() receives as a double. Valid until on_scalar() returns.
+  /// Returns the text of the number that on_scalar() receives as a double. Valid until on_scalar() returns.
   [[nodiscard]] std::string_view digits() const { return digits_; }
-  /// Number of bytes read. After a number it may count one byte too many.
+  /// Returns the number of bytes read. After a number it may be one too high.
   [[nodiscard]] std::size_t position() const { return position_; }
   [[nodiscard]] const JsonText& text() const { return *text_; }
-  /// The escaped JSON pointer of the current value; "top level" for the whole document.
+  /// Returns the escaped JSON pointer of the current value; "top level" for the whole document.
   [[nodiscard]] std::string pointer() const;
 
   /// Throws Error(bad_input) with the file, the pointer, the byte and `what`.
@@ -70,7 +70,7 @@ class JsonEvents {
   std::vector<Level> levels_;
 };
 
-/// Returns a value as errors show it: "null", "a string" in quotes, "-3".
+/// Formats a value for an error message: "null", "a string" in quotes, "-3".
 [[nodiscard]] std::string describe(const JsonScalar& scalar);
 
 }  // namespace attnctl

@@ -22,12 +22,12 @@ constexpr std::size_t kCentralSize = 46;
 constexpr std::size_t kLocalSize = 30;
 constexpr unsigned kEncrypted = 1U << 0 | 1U << 6 | 1U << 13;
 constexpr unsigned kSizesFollow = 1U << 3;
-// An archive may unpack to kFreeBytes + kMaxRatio times its size. Weights shrink to half of their
-// size, pruned weights to at least a tenth; a zip bomb packs a thousand times better.
+// An archive may unpack to kFreeBytes + kMaxRatio times its size. Weights compress to about half of their
+// size, pruned weights to a tenth or more. A zip bomb compresses to a thousandth.
 constexpr std::size_t kFreeBytes = std::size_t{32} << 20;
 constexpr std::size_t kMaxRatio = 32;
 
-/// Reads little-endian numbers of a file and checks every offset.
+/// Reads little-endian numbers of a file and checks every offset against its size.
 class Bytes {
  public:
   explicit Bytes(const FileBytes& file) : file_(file) {}
@@ -113,7 +113,7 @@ struct Entry {
   std::uint64_t local = 0;  // offset of the local header
 };
 
-/// Replaces each value that is kIn64 by the next one of the ZIP64 extra field.
+/// Replaces each value that equals kIn64 by the next value of the ZIP64 extra field.
 void read_extra(const Bytes& bytes, std::uint64_t begin, std::uint64_t end,
                 std::initializer_list<std::uint64_t*> values) {
   const bool wanted =
@@ -277,7 +277,7 @@ std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
 
 struct Inflater::State {
   z_stream stream = {};
-  std::span<const std::byte> rest;  // not passed to zlib yet
+  std::span<const std::byte> rest;  // not yet passed to zlib
   bool ended = false;
 };
 

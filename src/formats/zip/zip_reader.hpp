@@ -11,18 +11,18 @@
 
 namespace attnctl {
 
-/// A member of an archive that was read and checked. Its data do not overlap those of another member; its
-/// name is a plain relative path.
+/// A checked member of an archive. Its data do not overlap those of another member, and its name is a plain
+/// relative path.
 struct StoredMember : ZipMember {
   std::span<const std::byte> data;  // as stored, perhaps deflated
 };
 
 /// Reads the directory of an archive (ZIP64 included) and checks each local header against it. Returns the
-/// members in the order of their names. Throws Error: bad_input; limit if the members unpack to far more than
-/// the size of the file.
+/// members sorted by name. Throws Error: bad_input if the archive is malformed, limit if the members unpack
+/// to much more than the size of the file.
 [[nodiscard]] std::vector<StoredMember> read_zip_directory(const FileBytes& file);
 
-/// Returns the names of the file and of the member, with which errors begin.
+/// Returns the name of the file and of the member, for the beginning of an error message.
 [[nodiscard]] std::string at_member(const FileBytes& file, const ZipMember& member);
 
 /// Unpacks a deflated member from its beginning. Throws Error(bad_input) if the data are not a deflate
@@ -34,7 +34,7 @@ class Inflater {
   Inflater(Inflater&&) = delete;
   Inflater& operator=(Inflater&&) = delete;
 
-  /// Fills `out`, or less at the end of the stream, and returns the number of bytes.
+  /// Fills `out`, or a part of it at the end of the stream, and returns the number of bytes.
   [[nodiscard]] std::size_t read(std::span<std::byte> out);
 
  private:

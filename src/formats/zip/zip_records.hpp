@@ -10,14 +10,14 @@
 
 namespace attnctl {
 
-/// A member of an archive, as its records describe it.
+/// The fields of an archive member that its records store.
 struct ZipMember {
   std::string name;
   bool deflated = false;
   std::uint32_t crc = 0;
   std::uint64_t stored_size = 0;  // bytes in the archive
   std::uint64_t size = 0;         // bytes of the content
-  std::uint64_t offset = 0;       // of the local header
+  std::uint64_t offset = 0;       // offset of the local header
 };
 
 inline constexpr std::uint32_t kZipLocalSignature = 0x04034B50;
@@ -35,7 +35,7 @@ inline constexpr std::uint16_t kZip64ExtraId = 1;
 /// Returns the central directory and its end records for a directory that begins at `offset`.
 [[nodiscard]] std::string central_directory(const std::vector<ZipMember>& members, std::uint64_t offset);
 
-/// Returns the CRC-32 of any number of bytes.
+/// Returns the CRC-32 of the bytes.
 [[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes);
 
 }  // namespace attnctl

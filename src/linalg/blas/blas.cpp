@@ -18,15 +18,15 @@
 #include "linalg/blas/kernel_choice.hpp"
 #include "linalg/lapack.hpp"
 
-// The library is loaded with dlopen at the first use. It is not linked, because OpenBLAS decides everything
+// The library is loaded with dlopen at the first use. It is not linked, because OpenBLAS makes its decisions
 // in its constructor, and the constructor of a linked library runs before main:
 // - OpenBLAS 0.3.21 falls back to SSE3 kernels on CPUs that it does not know, which are four to five times
 //   slower. attnctl then sets OPENBLAS_CORETYPE and loads it again.
 // - OpenBLAS maps 128 MiB for each thread that it may start, and its threads would compete with ours.
 //   attnctl sets the *_NUM_THREADS variables to 1 first.
 // - If a limit of the process refuses that memory, OpenBLAS repeats the request for ever. attnctl checks
-//   first that there is room.
-// A command that computes no products also saves the 4 ms and 3 MiB that loading takes. The functions at the
+//   first that the memory is available.
+// A command without matrix products also saves the 4 ms and 3 MiB that loading takes. The functions at the
 // end of this file have the names of cblas and LAPACK, so gemm.cpp and xtensor-blas call them as usual.
 
 namespace attnctl {
@@ -34,7 +34,8 @@ namespace {
 
 constexpr const char* kKernelVariable = "OPENBLAS_CORETYPE";
 
-// What OpenBLAS maps: its file with the Fortran libraries, and a work buffer of 128 MiB for each thread.
+// The memory that OpenBLAS maps: its file with the Fortran libraries, and a work buffer of 128 MiB per
+// thread.
 constexpr std::size_t kLibraryBytes = std::size_t{48} << 20U;
 constexpr std::size_t kBufferBytes = std::size_t{136} << 20U;
 
@@ -57,7 +58,7 @@ class Library {
  public:
   Library();
 
-  /// Returns null if the library has no such function.
+  /// Returns the address of a function, or null if the library does not have it.
   template <typename Function>
   [[nodiscard]] Function* find(const char* name) const {
     for (void* const handle : handles_) {
@@ -116,7 +117,7 @@ void Library::close() {
   handles_.clear();
 }
 
-/// Keeps the kernel that the user set. Otherwise loads the library again if its own choice is narrow.
+/// Keeps the kernel that the user set. Otherwise loads the library again if it chose a narrow kernel.
 void Library::choose_kernel(const std::string& setting) {
   const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
   if (!setting.empty()) {
@@ -132,8 +133,9 @@ void Library::choose_kernel(const std::string& setting) {
   }
 }
 
-/// Makes OpenBLAS map one work buffer for each thread, and checks before each that there is room. Otherwise
-/// it would map a buffer whenever a call finds none free. No header of OpenBLAS declares these functions.
+/// Makes OpenBLAS map one work buffer per thread, and checks before each that the memory is available.
+/// Otherwise OpenBLAS would map a buffer whenever a call finds none free. No header of OpenBLAS declares
+/// these functions.
 void Library::reserve_buffers(std::size_t threads) const {
   auto* const take = find<void*(int)>("blas_memory_alloc");
   auto* const give = find<void(void*)>("blas_memory_free");
@@ -183,13 +185,13 @@ auto* loaded(const char* name) {
   return found;
 }
 
-/// Returns "NAME VERSION" of "NAME VERSION ...".
+/// Returns the first two words of the text: "NAME VERSION".
 std::string first_two_words(std::string_view text) {
   const std::size_t after_first = text.find(' ');
   return std::string(text.substr(0, text.find(' ', after_first + 1)));
 }
 
-/// Parses "Intel(R) oneAPI Math Kernel Library Version 2024.1-Product Build ...".
+/// Reads the version from "Intel(R) oneAPI Math Kernel Library Version 2024.1-Product Build ...".
 std::string mkl_name(void (*write_version)(char*, int)) {
   std::array<char, 200> text{};
   write_version(text.data(), static_cast<int>(text.size()) - 1);
@@ -201,7 +203,7 @@ std::string mkl_name(void (*write_version)(char*, int)) {
   return "oneMKL " + std::string(version.substr(0, version.find_first_of(" -")));
 }
 
-/// Returns the file that holds cblas_sgemm, links followed, with its folder, which distinguishes libraries of
+/// Returns the file that holds cblas_sgemm, links followed, with its folder, because different libraries have
 /// the same file name: "blas/libblas.so.3.11.0", "blis-openmp/libblas.so.3".
 std::string file_name() {
   Dl_info info{};
@@ -240,8 +242,8 @@ void set_blas_callers(std::size_t threads) {
 
 }  // namespace attnctl
 
-// Fortran takes everything by address, and the lengths of strings after the other arguments. xtensor-blas
-// does not pass the lengths, so its functions are declared without them.
+// Fortran passes all arguments by address and adds the lengths of strings after the other arguments.
+// xtensor-blas does not pass the lengths, so its functions are declared without them.
 extern "C" {
 
 void cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k,

@@ -22,7 +22,7 @@ struct Product {
 /// Matrix products for one instruction set. For few rows a BLAS spends most of its time on packing the
 /// weights. These kernels read each weight once in place and prefetch the next ones. For many rows a set has
 /// its own kernels only if they are faster than the BLAS. The value of an element depends on k only, never on
-/// m, n or the elements next to it.
+/// m, n or the adjacent elements.
 struct GemmKernels {
   using Multiply = void (*)(const Product& product,
                             float* workspace);  // [kGemmWorkspace]

@@ -112,13 +112,13 @@ struct PackingKernel {
       ++row;
     }
 
-    /// Prefetches a row of the panel. An unaligned row ends in one more cache line.
+    /// Prefetches a row of the panel. An unaligned row extends into one more cache line.
     [[gnu::always_inline]] static void prefetch_row(const float* from) {
       unroll<kNr / 16>([&](auto i) { prefetch(from + i * 16); });
       prefetch(from + kNr - 1);
     }
 
-    /// Packs what the turns have left.
+    /// Packs the rest of the panel.
     void finish() {
       const Source& own = job.own;
       if (own.count != kNr) return Columns::pack(own.data, job.stride, own.depth, own.count, job.to);

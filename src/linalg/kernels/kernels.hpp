@@ -50,7 +50,8 @@ struct Kernels {
   double (*sum_x_log_x)(std::span<const float> x);
   /// Returns the same for x = a + b.
   double (*sum_x_log_x_of_sum)(std::span<const float> a, std::span<const float> b);
-  /// Adds blocks in double. Weights must not be negative. A weight that is not finite gives such a sum.
+  /// Returns the moments of a row, adding blocks in double. Weights must not be negative. If a weight is not
+  /// finite, neither are the sums.
   WeightMoments (*weight_moments)(std::span<const float> weights, std::ptrdiff_t offset);
   bool (*all_finite)(std::span<const float> x);  // no infinity and no NaN
 };

@@ -101,7 +101,7 @@ struct VectorKernels {
     return total;
   }
 
-  /// Sums over pairs x[i], y[i] in the same order. `add` must add 0 for two zeros.
+  /// Sums over pairs x[i], y[i] in the same order as the other overload. `add` must add 0 for two zeros.
   template <typename F>
   static double sum_of(const float* x, const float* y, std::size_t n, const F& add) {
     double total = 0;
@@ -167,7 +167,7 @@ struct VectorKernels {
     return true;
   }
 
-  /// Handles a row without a score above -inf: zeros, or NaN if a score is NaN.
+  /// Computes softmax of a row without a score above -inf: zeros, or NaN if a score is NaN.
   static bool softmax_of_masked_row(const float* in, float* out, std::size_t n) {
     bool has_nan = false;
     for (std::size_t i = 0; i < n; ++i) has_nan = has_nan || in[i] != in[i];

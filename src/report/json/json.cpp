@@ -8,7 +8,8 @@
 namespace attnctl {
 namespace {
 
-/// Pieces begin[i]..begin[i + 1] are formatted as one task: many small ones together, large ones alone.
+/// Groups pieces into tasks: task i formats the pieces begin[i] to begin[i + 1] - 1. A task has many small
+/// pieces or one large piece.
 std::vector<std::size_t> group_pieces(const std::vector<JsonPiece>& pieces) {
   constexpr std::size_t enough = 32768;
   std::vector<std::size_t> begins{0};

@@ -10,7 +10,7 @@
 namespace attnctl {
 namespace {
 
-/// Writes a number at `to`, which has room for NumberFormat::most_characters; returns the end.
+/// Writes a number at `to`, which has space for NumberFormat::most_characters, and returns the end.
 template <typename T>
 char* write_number(char* to, const NumberFormat& format, T value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -25,11 +25,11 @@ void append_number(std::string& text, const NumberFormat& format, T value) {
   text.append(buffer, write_number(buffer, format, value));
 }
 
-/// How many lists begin at a row (innermost list) of the array, the row's own included, the outermost one
-/// not. With the index of the row after it: how many end.
+/// Returns the number of lists that begin at a row (an innermost list) of the array: the row itself is
+/// counted, the outermost list is not. For `row` + 1 this is the number of lists that end after `row`.
 std::size_t lists_at(const Shape& shape, std::size_t row) {
   std::size_t lists = 0;
-  std::size_t rows = 1;  // in a list of the dimension looked at
+  std::size_t rows = 1;  // number of rows in a list of dimension d
   for (std::size_t d = shape.size() - 1; d > 0; --d) {
     if (row % rows != 0) break;
     ++lists;
@@ -47,7 +47,7 @@ void begin_row(std::string& text, const Shape& shape, const ArrayLayout& layout,
   text.append(lists_at(shape, row), '[');
 }
 
-/// Appends a part of a row: numbers with commas between them, through a buffer that stays in cache.
+/// Appends a part of a row, numbers separated by commas, through a buffer that stays in cache.
 template <typename T>
 void append_numbers(std::string& text, const NumberFormat& format, std::span<const T> values) {
   constexpr std::size_t room = 8192;
@@ -61,7 +61,7 @@ void append_numbers(std::string& text, const NumberFormat& format, std::span<con
     end = write_number(end, format, value);
     *end++ = ',';
   }
-  text.append(buffer, end - 1);  // without the last comma
+  text.append(buffer, end - 1);  // omits the last comma
 }
 
 template <typename T>

@@ -8,22 +8,22 @@
 
 namespace attnctl {
 
-/// How an array's text is laid out between its outermost brackets.
+/// The layout of an array's text between its outermost brackets.
 struct ArrayLayout {
-  bool lines = false;      // each innermost row on a line of its own
-  std::size_t indent = 0;  // of such a line
+  bool lines = false;      // each innermost row on a separate line
+  std::size_t indent = 0;  // indentation of these lines
 };
 
-/// Appends the elements first..last of the packed array as nested JSON lists with their commas, but without
-/// the outermost brackets: ranges appended one after the other make the whole. The array has a rank of at
-/// least 1 and no empty extent.
+/// Appends the elements first to last - 1 of the packed array as nested JSON lists with their commas, without
+/// the outermost brackets. Consecutive ranges, appended in order, give the whole array. The array has at
+/// least rank 1, and no extent is 0.
 void append_array_range(std::string& text, const NumberFormat& format, const Array& array,
                         const ArrayLayout& layout, std::size_t first, std::size_t last);
 
-/// A list without numbers: "[]", or "[[], []]" for the shape [2, 0].
+/// Appends an array without elements: "[]", or "[[], []]" for the shape [2, 0].
 void append_empty_array(std::string& text, const Shape& shape, std::size_t dimension = 0);
 
-/// A cell as JSON; numbers that are not finite, and undefined, are null.
+/// Appends a cell as JSON. Undefined cells and numbers that are not finite become null.
 void append_cell(std::string& text, const NumberFormat& format, const Cell& cell);
 
 }  // namespace attnctl

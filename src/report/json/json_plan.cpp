@@ -9,7 +9,7 @@
 namespace attnctl {
 namespace {
 
-// Some 400 KB of text: enough to pay for a task, little enough to hold one for each worker.
+// About 400 KB of text: enough work for a task, and small enough to hold one piece per worker in memory.
 constexpr std::size_t elements_per_piece = 32768;
 
 constexpr ArrayLayout inline_layout{};

@@ -11,7 +11,7 @@
 
 namespace attnctl {
 
-/// A stretch of the document: literal text, then a range of an array's elements or of a table's rows.
+/// A part of the document's text: literal text, then a range of an array's elements or of a table's rows.
 struct JsonPiece {
   std::string text;
   const Array* array = nullptr;
@@ -19,21 +19,21 @@ struct JsonPiece {
   std::size_t first = 0;
   std::size_t last = 0;
   ArrayLayout layout;
-  std::string row_begin;  // of a table: what stands before the fields of a row, and between two rows
+  std::string row_begin;  // for tables: the text before the fields of a row; row_separator goes between rows
   std::string row_separator;
 };
 
-/// The whole text of a document as pieces, cut so that they can be formatted apart. The arrays and tables are
-/// those of the document, which outlives the plan.
+/// Splits the text of a document into pieces that can be formatted independently. The pieces refer to the
+/// arrays and tables of the document, which must outlive them.
 class JsonPlan {
  public:
   explicit JsonPlan(const NumberFormat& format) : format_(format) {}
 
-  /// One JSON object over several lines.
+  /// Adds the document as one JSON object over several lines.
   void add_document(const Document& document);
-  /// A line for the head and one for each item of each section.
+  /// Adds one line for the head and one line per item of each section.
   void add_lines(const Document& document);
-  /// Closes the last piece. To be called once.
+  /// Closes the last piece and returns all pieces. Call it only once.
   [[nodiscard]] std::vector<JsonPiece> finish();
 
  private:
@@ -48,11 +48,11 @@ class JsonPlan {
   void add_item_line(const Value& item, std::string_view record);
 
   NumberFormat format_;
-  std::string text_;  // literal text that awaits its piece
+  std::string text_;  // literal text for the next piece
   std::vector<JsonPiece> pieces_;
 };
 
-/// Appends the text of a piece.
+/// Formats a piece and appends it to `text`.
 void append_piece(std::string& text, const NumberFormat& format, const JsonPiece& piece);
 
 }  // namespace attnctl

@@ -25,7 +25,7 @@ std::string text_of(const Document& document, JsonStream::Style style) {
 JsonStream::JsonStream(OutputFile& out, Style style, std::string section, std::string_view record)
     : out_(out), style_(style), section_(std::move(section)) {
   if (style == Style::document) {
-    item_begin_ = ",\n    {";  // the comma of the first item is left out when it is written
+    item_begin_ = ",\n    {";  // write_items() omits the comma of the first item
     return;
   }
   out.write_whole_lines();
@@ -68,7 +68,7 @@ void JsonStream::end(const std::vector<Section>& rest) {
     return;
   }
   const std::string lines = text_of({{}, rest}, style_);
-  out_.write(std::string_view(lines).substr(lines.find('\n') + 1));  // without the head, which is there
+  out_.write(std::string_view(lines).substr(lines.find('\n') + 1));  // skips the head, which begin() wrote
 }
 
 }  // namespace attnctl

@@ -9,22 +9,23 @@
 
 namespace attnctl {
 
-/// Writes a document one of whose sections comes bit by bit and is never held, as write_json or write_jsonl
-/// would. Items are made by open_item() and close_item() with fields between them, in any thread, and written
-/// in order.
+/// Writes a document like write_json or write_jsonl, but takes the items of one section in parts, so that the
+/// section is never in memory as a whole. Callers format an item with open_item(), its fields and
+/// close_item(), in any thread. write_items() writes the items in the order of its calls.
 class JsonStream {
  public:
   enum class Style { document, lines };
 
-  /// The section's name and what one of its records is called.
+  /// `section` is the name of the streamed section, `record` the name of one of its records
+  /// (Section::record).
   JsonStream(OutputFile& out, Style style, std::string section, std::string_view record);
 
-  /// Appends what stands before the first field of an item (`"name": value`, with ", " between fields), and
-  /// behind the last.
+  /// Append the text before the first field of an item and the text after its last field. The caller appends
+  /// the fields (`"name": value`, separated by ", ").
   void open_item(std::string& text) const;
   void close_item(std::string& text) const;
 
-  /// The head fields, then any number of items, then the sections behind.
+  /// Write the head fields, then any number of items, then the remaining sections.
   void begin(const Record& head);
   void write_items(std::string_view items);
   void end(const std::vector<Section>& rest);

@@ -9,13 +9,13 @@
 
 namespace attnctl {
 
-/// CRC-32 of a file whose pieces are written in any order: neighbouring pieces are joined as they come, so
-/// that the memory is that of the gaps. Safe from several threads.
+/// The CRC-32 of a file whose pieces are written in any order. Adjacent pieces are joined, so the memory
+/// grows only with the number of gaps. Thread-safe.
 class ScatteredChecksum {
  public:
-  /// Takes note of the bytes at `offset`. Throws std::logic_error where a piece overlaps another.
+  /// Adds the bytes at `offset`. Throws std::logic_error if a piece overlaps another one.
   void add(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// The checksum when exactly the bytes 0..size were written, else nothing.
+  /// Returns the checksum if exactly the bytes 0 to size - 1 were added, otherwise nullopt.
   [[nodiscard]] std::optional<std::uint32_t> value(std::uint64_t size) const;
 
  private:
@@ -24,7 +24,7 @@ class ScatteredChecksum {
     std::uint32_t crc;
   };
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, Piece> pieces_;  // by offset; none touches its neighbour
+  std::map<std::uint64_t, Piece> pieces_;  // by offset; adjacent pieces are joined
 };
 
 }  // namespace attnctl

@@ -12,10 +12,10 @@ namespace attnctl {
 namespace {
 
 constexpr std::uint64_t block_size = std::uint64_t{1} << 20U;
-constexpr int raw_window_bits = -15;  // a zip member has no zlib header
+constexpr int raw_window_bits = -15;  // raw deflate: a zip member has no zlib header
 constexpr int memory_level = 8;
 
-/// Ends a stream of zlib's on the way out.
+/// Ends a zlib stream in its destructor.
 struct DeflateStream {
   z_stream stream{};
   DeflateStream() {
@@ -29,11 +29,11 @@ struct DeflateStream {
   DeflateStream& operator=(const DeflateStream&) = delete;
 };
 
-/// One block; only the last one carries the mark of the end.
+/// Deflates one block. Only the last block ends the deflate stream.
 void deflate_block(std::span<std::byte> input, bool last, std::string& output) {
   DeflateStream deflater;
   z_stream& stream = deflater.stream;
-  constexpr std::size_t slack = 64;  // for the empty block that a sync flush ends with
+  constexpr std::size_t slack = 64;  // for the empty block at the end of a sync flush
   output.resize(deflateBound(&stream, static_cast<uLong>(input.size())) + slack);
   stream.next_in = reinterpret_cast<Bytef*>(input.data());
   stream.avail_in = static_cast<uInt>(input.size());

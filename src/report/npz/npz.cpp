@@ -47,12 +47,12 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 }  // namespace
 
 struct NpzWriter::State {
-  /// A member of the zip and, for the caller, the place of its elements.
+  /// A member of the zip, and the sink through which the caller writes its elements.
   struct Member : ArraySink {
     State& state;
     ZipMember zip;
     std::size_t header_size = 0;
-    std::uint64_t place = 0;  // of the content in the zip, or in the spool of contents
+    std::uint64_t place = 0;  // offset of the content in the zip, or in `contents`
     ScatteredChecksum checksum;
     bool hidden_is_minus_infinity = false;
 
@@ -72,8 +72,8 @@ struct NpzWriter::State {
 
   OutputFile& out;
   NpzOptions options;
-  std::optional<Spool> zip_spool;  // the zip, where the output cannot seek
-  std::optional<Spool> contents;   // what is deflated at the end
+  std::optional<Spool> zip_spool;  // holds the zip if the output cannot seek
+  std::optional<Spool> contents;   // holds the elements that close() deflates
   std::vector<std::unique_ptr<Member>> members;
   std::unordered_set<std::string> names;
   std::uint64_t zip_end = 0;
@@ -126,7 +126,7 @@ NpzWriter::State::Member& NpzWriter::State::declare(const std::string& name, DTy
   return member;
 }
 
-/// All elements at once, with a pool in parallel: while one worker copies, others take checksums.
+/// Writes all elements at once. With a pool, workers copy parts and compute their checksums in parallel.
 void NpzWriter::State::fill(Member& member, std::span<const std::byte> elements) {
   const std::size_t parts = (elements.size() + copy_size - 1) / copy_size;
   const auto write_part = [&](std::size_t part, std::size_t /*worker*/) {

@@ -11,17 +11,17 @@
 namespace attnctl {
 
 struct NpzOptions {
-  bool compress = false;  // deflate; otherwise stored
-  Pool* pool = nullptr;   // writes and deflates in parallel where given; the bytes are the same
+  bool compress = false;  // deflate the members; otherwise they are stored
+  Pool* pool = nullptr;   // writes and deflates in parallel if set; the output does not depend on it
 };
 
-/// Writes an NPZ, a zip of .npy arrays (format 1.0, little-endian, C order, the header padded to 64 bytes as
-/// NumPy pads it) that numpy.load reads. Dates are fixed (1980-01-01), so the same arrays give the same
-/// bytes. ZIP64 is used where a size, an offset or the number of arrays asks for it.
+/// Writes an NPZ file that numpy.load reads: a zip of .npy arrays (format 1.0, little-endian, C order, header
+/// padded to 64 bytes as in NumPy). Dates are fixed (1980-01-01), so equal arrays give equal bytes. ZIP64 is
+/// used if a size, an offset or the number of arrays needs it.
 ///
-/// Arrays stand in the order of their declaration. Streamed ones are filled in any order and from several
-/// threads, until close(); nothing of them is kept in memory. An output that cannot seek, and compression, go
-/// through a temporary file without a name (in $TMPDIR, else /var/tmp), which no crash leaves behind.
+/// Arrays are stored in the order of their declaration. Streamed arrays are filled in any order and from
+/// several threads until close(), and are not kept in memory. Compression, and outputs that cannot seek, use
+/// an unnamed temporary file (in $TMPDIR, by default /var/tmp), which disappears even after a crash.
 class NpzWriter {
  public:
   explicit NpzWriter(OutputFile& out, NpzOptions options = {});
@@ -29,17 +29,17 @@ class NpzWriter {
   NpzWriter(NpzWriter&&) noexcept;
   NpzWriter& operator=(NpzWriter&&) noexcept;
 
-  /// Adds a whole array under a name ("pattern_0", without .npy): float32, float64 or int64 as it is. Not to
-  /// be called from within a task of the pool.
+  /// Adds a whole array of float32, float64 or int64 with its name ("pattern_0", without .npy). Must not be
+  /// called from a task of the pool.
   void add(const std::string& name, const Array& array);
 
-  /// Declares a float32 array that is written piece by piece. The sink lives as long as this writer.
+  /// Declares a float32 array that is written in parts. The sink is valid as long as this writer.
   ArraySink& add_streamed(const std::string& name, const Shape& shape, bool hidden_is_minus_infinity = false);
 
-  /// Number of values so far that are NaN or infinite (count_non_finite); they are written as they are.
+  /// Returns the number of NaN and infinite values so far (count_non_finite). They are written unchanged.
   [[nodiscard]] std::uint64_t non_finite() const;
 
-  /// Writes the zip's directory. Throws std::logic_error where an element of a streamed array is missing or
+  /// Writes the zip directory. Throws std::logic_error if an element of a streamed array was not written, or
   /// was written twice. The caller commits the output.
   void close();
 

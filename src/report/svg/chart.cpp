@@ -26,7 +26,7 @@ constexpr double page_title_room = 40;
 constexpr double tick_font = 11;
 constexpr std::size_t most_points = 100000;
 
-/// Ticks under the groups of bars: every step-th, so that labels do not run into each other.
+/// Draws the tick labels of the groups of bars: every step-th one, so that labels do not overlap.
 void draw_categories(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
   double widest = 0;
   for (const std::string& label : plot.categories) {

@@ -14,7 +14,7 @@ std::string label_of(double value) {
   return fmt::format("{:.6g}", value);
 }
 
-/// 1, 2 or 5 times a power of ten: the smallest that is at least `least`.
+/// Returns the smallest number that is 1, 2 or 5 times a power of ten and at least `least`.
 double round_step(double least) {
   const double power = std::pow(10.0, std::floor(std::log10(least)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -30,7 +30,7 @@ ChartAxis linear_axis(double low, double high) {
     low -= room;
     high += room;
   }
-  // A quantity that is not negative and begins near 0 begins at 0.
+  // An axis of non-negative values that begins near 0 begins at 0.
   if (low > 0 && low < (high - low)) low = 0;
   const double step = round_step((high - low) / most_steps);
   ChartAxis axis;

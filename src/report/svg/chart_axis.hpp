@@ -5,7 +5,7 @@
 
 namespace attnctl {
 
-/// An axis of a chart: its ends, and where its ticks stand.
+/// An axis of a chart: its range and its ticks.
 struct ChartAxis {
   struct Tick {
     double value = 0;
@@ -14,15 +14,15 @@ struct ChartAxis {
   double low = 0;
   double high = 1;
   bool logarithmic = false;
-  std::vector<Tick> ticks;  // ascending, within the ends
+  std::vector<Tick> ticks;  // ascending, within the range
 
-  /// 0 at the low end, 1 at the high one.
+  /// Returns the position of a value on the axis: 0 at the low end, 1 at the high end.
   [[nodiscard]] double place(double value) const;
 };
 
-/// The axis that shows these values, which are finite (and positive for a logarithmic one): ends on round
-/// numbers, four to eight ticks at 1, 2 or 5 times a power of ten; on a logarithmic axis at powers of ten, or
-/// of two where it spans less than two decades.
+/// Returns an axis for these values, which must be finite (and positive for a logarithmic axis). The ends are
+/// round numbers. A linear axis has four to eight ticks at 1, 2 or 5 times a power of ten. A logarithmic axis
+/// has ticks at powers of ten, or of two if it spans less than two decades.
 [[nodiscard]] ChartAxis chart_axis(const std::vector<double>& values, bool logarithmic);
 
 }  // namespace attnctl

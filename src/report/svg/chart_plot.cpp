@@ -15,7 +15,7 @@
 namespace attnctl {
 namespace {
 
-/// Okabe and Ito's colours, told apart by colour-blind readers too.
+/// Colours that colour-blind readers can distinguish. Source: Okabe and Ito 2008.
 constexpr std::array<std::string_view, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#595959"};
 
@@ -44,7 +44,7 @@ bool drawable(const Chart& chart, double x, double y) {
   return chart.bars || ((!chart.log_x || x > 0) && (!chart.log_y || y > 0));
 }
 
-/// Room around the outermost points, for them and their labels.
+/// Extends the range on both sides, so that there is space for the outermost points and their labels.
 void widen(std::vector<double>& values) {
   if (values.empty()) return;
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
@@ -53,8 +53,8 @@ void widen(std::vector<double>& values) {
   values.insert(values.end(), std::begin(ends), std::end(ends));
 }
 
-/// Makes a unit as long across as upwards, so that distances are what they look like; not where one axis
-/// would shrink to nothing.
+/// Gives both axes the same scale, so that distances in the chart are meaningful. Does nothing if one axis
+/// would shrink to almost nothing.
 void equalise(ChartAxis& x, ChartAxis& y) {
   const double across = (x.high - x.low) / plot_width;
   const double upwards = (y.high - y.low) / plot_height;
@@ -149,7 +149,8 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
       const PlotCorner place = pixel(series.points[p]);
       const std::string text = shortened(escaped(series.labels[p]), longest_label);
       const double width = text_width(text, kFont);
-      // To the right, to the left, above, below: the first place that is free and inside the frame.
+      // Tries the positions right, left, above and below; takes the first one that is free and inside the
+      // frame.
       for (const auto& [x, y] :
            {std::pair(place.x + 7, place.y + 4), std::pair(place.x - 7 - width, place.y + 4),
             std::pair(place.x - width / 2, place.y - 8), std::pair(place.x - width / 2, place.y + 16)}) {
@@ -190,7 +191,7 @@ void draw_lines(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
 }
 
 void draw_bars(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
-  constexpr double kFilled = 0.8;  // of a group's room
+  constexpr double kFilled = 0.8;  // share of a group's width that bars fill
   const double group = plot_width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
   const double width = group * kFilled / static_cast<double>(std::max<std::size_t>(plot.series.size(), 1));
   const double zero = plot.y.place(0);

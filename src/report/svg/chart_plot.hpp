@@ -15,31 +15,31 @@ namespace attnctl {
 inline constexpr double plot_width = 360;
 inline constexpr double plot_height = 230;
 
-/// A chart with its numbers.
+/// A chart with its values and axes.
 struct Plot {
   struct Series {
     std::string name;
-    std::vector<std::pair<double, double>> points;  // of bars: the number of the row, and its value
-    std::vector<std::string> labels;                // of the points, where the chart has such
+    std::vector<std::pair<double, double>> points;  // (x, y); for bars (row index, value)
+    std::vector<std::string> labels;                // one per point if the chart has labels
   };
   const Chart* chart = nullptr;
   std::vector<Series> series;
-  std::vector<std::string> categories;  // of bars, one a row
+  std::vector<std::string> categories;  // for bars: one label per row
   ChartAxis x, y;
 
   [[nodiscard]] std::size_t points() const;
 };
 
-/// Throws std::invalid_argument where a column is missing.
+/// Throws std::invalid_argument if a column is missing.
 [[nodiscard]] Plot plot_of(const Table& table, const Chart& chart);
 
-/// The upper left corner of a chart's frame.
+/// The upper left corner of a chart's frame, in pixels.
 struct PlotCorner {
   double x = 0;
   double y = 0;
 };
 
-/// What a series is drawn in.
+/// Returns the colour of a series.
 [[nodiscard]] std::string_view series_colour(std::size_t index);
 
 void draw_lines(SvgCanvas& canvas, const Plot& plot, PlotCorner at);

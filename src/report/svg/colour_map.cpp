@@ -21,7 +21,8 @@ constexpr std::array<Colour, 11> blue_white_red{{{0x05, 0x30, 0x61},
                                                  {0xd6, 0x60, 0x4d},
                                                  {0xb2, 0x18, 0x2b},
                                                  {0x67, 0x00, 0x1f}}};
-/// Nine steps of equal lightness (CIELAB L* from 100 to 21), so that equal differences look equal.
+/// Nine colours with equal steps of lightness (CIELAB L* from 100 to 21), so that equal differences look
+/// equal.
 constexpr std::array<Colour, 9> white_blue{{{0xff, 0xff, 0xff},
                                             {0xd3, 0xe5, 0xf3},
                                             {0xa4, 0xcd, 0xe3},
@@ -36,7 +37,7 @@ std::uint8_t mixed(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
 }
 
-/// The levels of xterm's 6 x 6 x 6 colours.
+/// The levels of xterm's 6 x 6 x 6 colour cube.
 constexpr std::array<int, 6> kLevels{0, 95, 135, 175, 215, 255};
 
 int nearest_level(int value) {

@@ -13,18 +13,18 @@ struct Colour {
   std::uint8_t blue = 0;
 };
 
-/// The anchors of a scale, from its low end to its high one, evenly spaced. Colours of ColorBrewer (Brewer
-/// and Harrower): RdBu reversed with a white middle, and Blues with a white end, dark
-/// enough in its middle for white ink.
+/// Returns the anchor colours of a scale, evenly spaced from its low end to its high end. Source: ColorBrewer
+/// (Brewer and Harrower). Diverging: RdBu, reversed, with a white middle. Sequential: Blues with a white low
+/// end; its middle is dark enough for white text.
 [[nodiscard]] std::span<const Colour> colour_anchors(bool diverging);
 
-/// The colour at `place`, 0 (low end) to 1 (high end), linear between anchors.
+/// Returns the colour at `place`, from 0 (low end) to 1 (high end), by linear interpolation between anchors.
 [[nodiscard]] Colour colour_at(bool diverging, double place);
 
-/// The nearest of the 216 colours and 24 greys that a terminal of 256 colours has, 16 to 255.
+/// Returns the nearest of the 216 colours and 24 greys of a 256-colour terminal, as a code from 16 to 255.
 [[nodiscard]] int terminal_colour(Colour colour);
 
-/// "#rrggbb".
+/// Formats a colour as "#rrggbb".
 [[nodiscard]] std::string hex(Colour colour);
 
 }  // namespace attnctl

@@ -50,7 +50,7 @@ void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
     canvas.line(x, top, x, top + tick_length);
     TextPlace place{x, top + tick_length + 3 + ticks.font * 0.8, ticks.font, "middle", 0, false};
     if (ticks.turn != 0) {
-      // The end of a turned label stands under its tick.
+      // The end of a turned label is below its tick.
       place = {x + ticks.font * 0.36,
                top + tick_length + 4 + (ticks.turn == -90 ? 0 : ticks.font * 0.3),
                ticks.font,

@@ -8,13 +8,14 @@
 
 namespace attnctl {
 
-/// The most cells that one page draws.
+/// The largest number of cells on one page.
 inline constexpr std::size_t most_svg_cells = 250000;
 
-/// Writes a page as a standalone SVG without scripts or outside references. Where they are large enough cells
-/// show their value with two decimals, in white ink from half of the scale's end on, and up to some thousands
-/// of cells each tells its labels and value when pointed at. Long labels are turned and cut, many are thinned
-/// out. Throws Error(limit) over most_svg_cells, and std::invalid_argument where labels and shape disagree.
+/// Writes a page as a standalone SVG without scripts or external references. Cells that are large enough show
+/// their value with two decimals, in white on the dark half of the scale. If there are at most a few thousand
+/// cells, each has a tooltip with its labels and value. Long labels are turned and shortened; if there are
+/// many labels, only every step-th is drawn. Throws Error(limit) for more than most_svg_cells cells, and
+/// std::invalid_argument if labels and shape do not match.
 void write_svg(OutputFile& out, const HeatmapPage& page);
 
 }  // namespace attnctl

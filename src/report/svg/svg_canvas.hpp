@@ -5,19 +5,19 @@
 
 namespace attnctl {
 
-/// Text as XML's character data and attributes take it: markup escaped, control characters shown, characters
-/// that XML forbids replaced.
+/// Escapes text for XML character data and attributes: escapes markup, makes control characters visible, and
+/// replaces characters that XML forbids.
 [[nodiscard]] std::string xml_escaped(std::string_view text);
 
-/// A coordinate: at most two decimals, without trailing zeros.
+/// Formats a coordinate with at most two decimals and without trailing zeros.
 [[nodiscard]] std::string coordinate(double value);
 
-/// Where a text stands.
+/// The position, size and direction of a text.
 struct TextPlace {
   double x = 0;
   double y = 0;
   double size = 12;                    // in pixels
-  std::string_view anchor = "middle";  // start, middle, end
+  std::string_view anchor = "middle";  // text-anchor: start, middle or end
   double turn = 0;                     // degrees clockwise about (x, y)
   bool strong = false;
 };
@@ -27,11 +27,11 @@ class SvgCanvas {
  public:
   void text(const TextPlace& place, std::string_view content);
   void line(double x1, double y1, double x2, double y2);
-  /// An unfilled frame.
+  /// Adds an unfilled rectangle.
   void frame(double x, double y, double width, double height);
   void raw(std::string_view markup) { body_ += markup; }
 
-  /// The whole document; `description` is for readers that see no picture.
+  /// Returns the whole document. Its description, which screen readers read, is `title`.
   [[nodiscard]] std::string document(double width, double height, std::string_view title) const;
 
  private:

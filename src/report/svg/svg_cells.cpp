@@ -12,7 +12,7 @@
 namespace attnctl {
 namespace {
 
-// A colour of its own for undefined, after those of the scale.
+// The levels of the scale have the indices 0 to 255. Undefined cells have their own index and colour.
 constexpr std::size_t levels = 256;
 constexpr std::size_t undefined_level = levels;
 constexpr std::string_view undefined_colour = "#d9d9d9";
@@ -35,7 +35,7 @@ std::string label_or_index(const std::vector<std::string>& labels, std::size_t i
   return labels.empty() ? std::to_string(i) : labels[i];
 }
 
-/// A rectangle a cell, with its labels and value.
+/// Draws one rectangle per cell with a tooltip: its labels and value.
 void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
   const std::size_t columns = heatmap.values.shape[1];
   for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
@@ -54,7 +54,8 @@ void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScal
   }
 }
 
-/// A path for each of 256 colours, of runs of equal cells in a row: a few bytes a cell.
+/// Draws one path per colour level. Each path holds runs of equal cells of a row, so a cell takes a few
+/// bytes.
 void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
   std::array<std::string, levels + 1> paths;
   const std::size_t rows = heatmap.values.shape[0];
@@ -78,7 +79,7 @@ void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale&
   canvas.raw("</g>\n");
 }
 
-/// Black ink, white where the cell is dark, grey where the number rounds to nothing.
+/// Returns the text colour of a cell: white on dark cells, grey if the value rounds to 0, otherwise black.
 std::string_view ink_of(double value, double half) {
   if (std::abs(value) > half) return "#ffffff";
   return std::abs(value) < 0.005 ? "#9a9a9a" : "#262626";

@@ -9,22 +9,22 @@
 
 namespace attnctl {
 
-/// How the cells of a heatmap are drawn.
+/// The style of the cells of a heatmap.
 struct CellStyle {
-  double size = 0;                          // pixels of a side
-  bool values = false;                      // the number in each cell
-  bool pointable = false;                   // an element for each cell, which tells its labels and value
-  std::span<const std::string> texts = {};  // [rows * columns], in the place of numbers; or none at all
+  double size = 0;         // side of a cell in pixels
+  bool values = false;     // show the value in each cell
+  bool pointable = false;  // draw each cell as an element with a tooltip: its labels and value
+  std::span<const std::string> texts = {};  // [rows * columns], shown instead of the values; may be empty
 };
 
-/// Draws the cells of a heatmap with its first cell's corner at (x, y).
+/// Draws the cells of a heatmap. The upper left corner of the first cell is at (x, y).
 void draw_cells(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, const CellStyle& style,
                 double x, double y);
 
-/// The number as cells show it: two decimals, no negative zero; empty where undefined.
+/// Formats a value for a cell: two decimals, no negative zero; empty if undefined.
 [[nodiscard]] std::string cell_text(double value);
 
-/// The element at flat index i of an array of floats or doubles.
+/// Returns the element at flat index i of an array of floats or doubles.
 [[nodiscard]] double value_at(const Array& values, std::size_t i);
 
 }  // namespace attnctl

@@ -10,7 +10,7 @@ namespace attnctl {
 namespace {
 
 constexpr double margin = 16;
-constexpr std::size_t most_cells_with_values = 64;  // of a side
+constexpr std::size_t most_cells_with_values = 64;  // largest side of a heatmap that shows values
 constexpr double least_size_with_values = 26;
 constexpr std::size_t most_pointable = 5000;
 
@@ -24,7 +24,8 @@ std::size_t longest_side(const HeatmapPage& page) {
   return side;
 }
 
-/// A single matrix fills some 560 pixels, more where its numbers would not be readable; a grid some 1600.
+/// Returns the side of a cell in pixels. A single matrix is about 560 pixels wide, or wider if its values
+/// would not be readable otherwise. A grid is about 1600 pixels wide.
 double cell_size(const HeatmapPage& page, std::size_t columns) {
   const auto side = static_cast<double>(longest_side(page));
   if (page.heatmaps.size() > 1) {
@@ -43,7 +44,7 @@ CellStyle cell_style(const HeatmapPage& page, std::size_t columns) {
           cells <= most_pointable};
 }
 
-/// 1, 2, 5, 10, 20, ...: the first for which labels that are `font` high fit beside each other.
+/// Returns the smallest step of 1, 2, 5, 10, 20, ... at which labels of height `font` do not overlap.
 std::size_t tick_step(double cell, double font) {
   std::size_t power = 1;
   while (true) {
@@ -62,7 +63,7 @@ double widest(const std::vector<std::string>& labels, std::size_t count, const T
   return width;
 }
 
-/// The ticks of all heatmaps along one axis.
+/// Computes the ticks of one axis, shared by all heatmaps.
 Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, bool horizontal) {
   Ticks ticks;
   ticks.font = page.heatmaps.size() > 1 ? std::clamp(std::round(cell * 0.8), 7.0, 11.0) : 12;
@@ -76,8 +77,9 @@ Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, b
   if (!horizontal || width + 6 <= room) {
     ticks.extent = horizontal ? ticks.font * 1.2 : width;
   } else if (room >= ticks.font * 1.8 && page.heatmaps.size() % columns == 0) {
-    // Turned lines are room sin 45 apart, and some fonts' characters are higher than their size. Not above
-    // the gap of a last row that is not full: there they would reach into their neighbour.
+    // Turned lines are room * sin 45 apart, and some fonts have characters higher than their size. Labels are
+    // not turned by 45 degrees above the gap of an incomplete last row: they would overlap the neighbouring
+    // panel.
     ticks.turn = -45;
     ticks.extent = (width + ticks.font) * std::sqrt(0.5);
   } else {
@@ -95,7 +97,7 @@ bool share_labels(const std::vector<Heatmap>& heatmaps) {
   });
 }
 
-/// Where panels of these extents begin, one after the other, and in `end` where the last one ends.
+/// Returns the positions of consecutive panels with these extents. Sets `end` to the end of the last one.
 std::vector<double> line_up(const std::vector<double>& extents, double gap, double& end) {
   std::vector<double> places;
   double place = 0;
@@ -107,7 +109,8 @@ std::vector<double> line_up(const std::vector<double>& extents, double gap, doub
   return places;
 }
 
-/// A row of the grid is as high as its highest panel, a column as wide as its widest.
+/// Places the panels. A row of the grid is as high as its highest panel, a column as wide as its widest
+/// panel.
 void place_panels(PageLayout& layout, const HeatmapPage& page) {
   std::vector<double> widths(layout.columns);
   std::vector<double> heights(layout.rows);
@@ -133,7 +136,7 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   const double axis = axis_font + 8;
   layout.left = margin + layout.y_ticks.extent + (first.y_axis.empty() ? 0 : axis);
   layout.left = std::max(layout.left, title_half - layout.plot_width / 2);
-  // The turned label of the first column reaches out to the left.
+  // The turned label of the first column extends to the left of the panel.
   if (layout.x_ticks.turn == -45)
     layout.left = std::max(layout.left, layout.x_ticks.extent - layout.cells.size / 2 + 4);
   layout.top = margin + (title.empty() ? 0 : title_font + 14) + panel_title;
@@ -144,7 +147,7 @@ void place_page(PageLayout& layout, const HeatmapPage& page) {
   const double bar_text = text_width("-0.00", bar_font) + tick_length + 4;
   const double bar = bar_width + bar_text + (page.scale.label.empty() ? 0 : axis + 6);
   layout.width = std::max(layout.bar_x + bar + margin, layout.left + layout.plot_width / 2 + title_half);
-  // A turned label of the last column ends under it, so that nothing sticks out on the right.
+  // A turned label of the last column ends below its column, so nothing extends beyond the right edge.
   const double below = layout.plot_height + layout.x_ticks.extent + (first.x_axis.empty() ? 0 : axis);
   layout.height = layout.top + std::max(content_height, below) + margin;
 }

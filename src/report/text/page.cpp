@@ -43,7 +43,7 @@ class TextPage {
   [[nodiscard]] std::string take() { return std::move(text_); }
 
  private:
-  /// Separates a block from those before it and writes its title.
+  /// Writes an empty line between blocks, and the title of the block.
   void begin(const std::string& title) {
     if (!text_.empty()) text_ += '\n';
     if (!title.empty()) text_ += strong(escaped(title), options_) + '\n';

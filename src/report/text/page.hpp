@@ -8,7 +8,7 @@
 
 namespace attnctl {
 
-/// Returns a text page: its blocks in order, each table, matrix and chart after a blank line.
+/// Formats the blocks as one text, in order. Tables, matrices and charts are preceded by a blank line.
 [[nodiscard]] std::string text_page(std::span<const PageBlock> blocks, const TextOptions& options);
 
 }  // namespace attnctl

@@ -16,7 +16,7 @@
 namespace attnctl {
 namespace {
 
-/// What a cell is sorted by: numbers (and true, false) by value, texts after them, undefined and NaN nowhere.
+/// The sort key of a cell: numbers and booleans by value, then texts. Undefined cells and NaN sort last.
 struct SortKey {
   bool undefined = true;
   bool text = false;

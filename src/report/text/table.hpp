@@ -9,18 +9,18 @@
 
 namespace attnctl {
 
-/// Which rows of a table are shown, and in which order (--sort COLUMN --top N).
+/// The rows of a table to show, and their order (--sort COLUMN --top N).
 struct RowSelection {
-  std::optional<std::string> sort;  // a column; the largest number (the last text) first, undefined last
+  std::optional<std::string> sort;  // column; largest number or last text first, undefined cells last
   bool ascending = false;
-  std::optional<std::size_t> top;  // so many rows at most
+  std::optional<std::size_t> top;  // show at most this number of rows
 };
 
-/// The table with its rows sorted (ties keep their order) and cut. Throws Error(usage) where there is no such
-/// column, naming those that are.
+/// Returns the table with its rows sorted (stable) and cut. Throws Error(usage), which lists the columns, if
+/// the sort column is missing.
 [[nodiscard]] Table select_rows(const Table& table, const RowSelection& selection);
 
-/// The table with these columns only, in this order; throws std::invalid_argument where one is missing.
+/// Returns the table with only these columns, in this order. Throws std::invalid_argument if one is missing.
 [[nodiscard]] Table select_columns(const Table& table, const std::vector<std::string>& columns);
 
 }  // namespace attnctl

@@ -12,35 +12,34 @@
 
 namespace attnctl {
 
-/// Text for people at a terminal. Whatever comes from a file is made safe for it (attnctl::escaped).
+/// Options of text output for terminals. Text from files is made safe (attnctl::escaped).
 struct TextOptions {
-  bool styled = false;  // bold and dim by ANSI sequences: the caller knows the terminal and NO_COLOR
-  std::optional<int> digits = {};  // decimals; by default what the column needs
+  bool styled = false;  // bold and dim by ANSI sequences; the caller checks the terminal and NO_COLOR
+  std::optional<int> digits = {};  // number of decimals (default: depends on the column)
   std::size_t width = 80;          // columns of the terminal, for matrices and heatmaps
-  bool colours = false;            // 256 colours, for heatmaps; shades of blocks where there are none
-  std::atomic<std::uint64_t>* non_finite = nullptr;  // adds the number of values that count_non_finite counts
+  bool colours = false;            // 256-colour heatmaps; otherwise shades of block characters
+  std::atomic<std::uint64_t>* non_finite = nullptr;  // if set, adds the result of count_non_finite
 };
 
-/// Appends a table with aligned columns: a header, numbers to the right, texts to the left, undefined as "-".
-/// Without `digits` a column of floats has as many decimals as give its largest number three digits, three at
-/// most unless all are below 0.1.
+/// Appends a table with aligned columns and a header: numbers right-aligned, texts left-aligned, undefined
+/// cells as "-". Without `digits`, a column of floats has enough decimals for three digits of its largest
+/// number, but at most three decimals unless all numbers are below 0.1.
 void append_text_table(std::string& text, const Table& table, const TextOptions& options = {});
 
-/// Appends a matrix, two decimals unless `digits` says otherwise, strong cells (over a half in magnitude)
-/// bold and faint ones dim where styled. What does not fit the width or `most_rows` is left out, and a last
-/// line says so.
+/// Appends a matrix with two decimals (or `digits`). If styled, values above 0.5 in magnitude are bold and
+/// those below 0.05 are dim. Omits what exceeds the width or `most_rows`; a last line reports this.
 void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
-/// Appends a matrix of weights from 0 to 1 as a heatmap, a cell two columns wide, with its labels (those of
-/// the columns run downwards) and the scale. What does not fit is left out, and a last line says so.
+/// Appends a matrix of weights from 0 to 1 as a heatmap with labels and a scale. A cell is two columns wide;
+/// the column labels run downwards. Omits what exceeds the width; a last line reports this.
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options = {});
 
-/// Small heatmaps of weights from 0 to 1 side by side, as many as fit the width in each row; a cell is one
-/// column wide, and half a line high in colours. `corner` is their title; labels are left out.
+/// Appends small heatmaps of weights from 0 to 1 side by side, as many per row as fit the width. A cell is
+/// one column wide; with colours it is half a line high. The title is `corner`; labels are not shown.
 void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
                           const TextOptions& options = {});
 
-/// The text in bold where options say so.
+/// Returns the text, in bold if the options ask for styles.
 [[nodiscard]] std::string strong(std::string_view text, const TextOptions& options);
 
 }  // namespace attnctl

@@ -21,12 +21,12 @@ constexpr std::size_t plot_lines = 12;
 constexpr std::size_t longest_category = 20;
 constexpr std::string_view kMarks = "*o+x#%@";
 
-/// Characters of a plot; whatever is drawn later stays on top.
+/// The characters of a plot. Later marks overwrite earlier ones.
 class Grid {
  public:
   explicit Grid(std::size_t width) : lines_(plot_lines, std::string(width, ' ')) {}
 
-  /// `x` and `y` from 0 to 1, y upwards.
+  /// Puts a character at (x, y), both from 0 to 1; y points upwards.
   void mark(double x, double y, char character) {
     const auto place = [](double share, std::size_t count) {
       return static_cast<std::size_t>(
@@ -42,7 +42,7 @@ class Grid {
 
 void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char mark, std::size_t width) {
   const std::size_t end = plot.chart->points ? 0 : series.points.size();
-  for (std::size_t i = 1; i < end; ++i) {  // dots between the points
+  for (std::size_t i = 1; i < end; ++i) {  // draws dots between the points
     const double x0 = plot.x.place(series.points[i - 1].first);
     const double x1 = plot.x.place(series.points[i].first);
     const double y0 = plot.y.place(series.points[i - 1].second);

@@ -7,9 +7,9 @@
 
 namespace attnctl {
 
-/// Appends a chart of a table drawn in characters: lines as marks on a grid, a mark a column of the table;
-/// bars as horizontal ones. As wide as options.width allows, up to 80 columns. Throws std::invalid_argument
-/// where a column is missing.
+/// Appends a chart of a table in characters: lines on a grid, with a different mark for each column of the
+/// table, or horizontal bars. The chart is as wide as options.width, up to 80 columns. Throws
+/// std::invalid_argument if a column is missing.
 void append_text_chart(std::string& text, const Table& table, const Chart& chart,
                        const TextOptions& options = {});
 

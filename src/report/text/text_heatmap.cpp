@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t longest_row_label = 16;
 constexpr std::size_t longest_column_label = 10;
 constexpr std::size_t cell_columns = 2;
-constexpr std::size_t gap = 2;  // between small heatmaps
+constexpr std::size_t gap = 2;  // columns between small heatmaps
 constexpr std::array<std::string_view, 5> kShades{" ", "░", "▒", "▓", "█"};
 
 double value_at(const TextMatrix& matrix, std::size_t row, std::size_t column) {
@@ -27,7 +27,7 @@ double value_at(const TextMatrix& matrix, std::size_t row, std::size_t column) {
   return std::visit([i](const auto& span) { return static_cast<double>(span[i]); }, matrix.values.values);
 }
 
-/// Five shades: blank below 0.05, so that what is nearly nothing shows as nothing, and full from 0.8.
+/// Returns one of five shades: blank below 0.05, so that negligible weights are invisible; full from 0.75 on.
 std::string_view shade(double value) {
   if (!std::isfinite(value)) return "?";
   if (value < 0.05) return kShades[0];
@@ -52,7 +52,7 @@ void check(const TextMatrix& matrix) {
   }
 }
 
-/// The characters of a label, each with the marks that follow it.
+/// Splits a label into characters, each with the combining marks after it.
 std::vector<std::string> characters(std::string_view text) {
   std::vector<std::string> all;
   while (!text.empty()) {
@@ -64,7 +64,7 @@ std::vector<std::string> characters(std::string_view text) {
   return all;
 }
 
-/// Labels that run downwards, their ends at the cells.
+/// Appends labels that run downwards and end at the cells.
 void append_column_labels(std::string& text, const TextMatrix& matrix, std::size_t columns,
                           std::size_t indent) {
   std::vector<std::vector<std::string>> labels;
@@ -111,7 +111,7 @@ void trim(std::string& line, const TextOptions& options) {
   if (!options.colours) line.erase(line.find_last_not_of(' ') + 1);
 }
 
-/// One line of a small heatmap: two of its rows in colours, else one.
+/// Appends one text line of a small heatmap: two of its rows with colours, otherwise one row.
 void append_small_line(std::string& line, const TextMatrix& matrix, std::size_t row, std::size_t columns,
                        const TextOptions& options) {
   for (std::size_t column = 0; column < columns; ++column) {

@@ -26,7 +26,7 @@ std::string label(const std::vector<std::string>& labels, std::size_t i, std::si
   return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), width);
 }
 
-/// How much of the matrix is shown, and how wide its columns are.
+/// The part of the matrix that is shown, and the width of its columns.
 struct Extent {
   std::size_t rows = 0;
   std::size_t columns = 0;
@@ -60,7 +60,7 @@ Extent measure(const TextMatrix& matrix, const TextOptions& options, int digits)
 void append_value(std::string& line, double value, std::size_t width, int digits, bool styled) {
   std::string_view style;
   if (styled && std::abs(value) > strong_from) style = ansi_bold;
-  if (styled && !(std::abs(value) >= faint_below)) style = ansi_dim;  // undefined too
+  if (styled && !(std::abs(value) >= faint_below)) style = ansi_dim;  // also undefined values
   line += style;
   append_aligned(line, fixed(value, digits), width, true);
   if (!style.empty()) line += ansi_plain;

@@ -15,7 +15,7 @@ constexpr std::string_view gap = "  ";
 
 struct Column {
   bool numeric = true;
-  double largest = 0;  // of the finite floats, in magnitude
+  double largest = 0;  // largest magnitude of the finite floats
   int digits = 0;
   std::size_t width = 0;
 };
@@ -60,7 +60,7 @@ std::string shown(const Cell& cell, int digits) {
       cell);
 }
 
-/// The cells as text, row after row, and what the columns need for them.
+/// The cells as text, row by row, and the layout of the columns.
 struct Shown {
   std::vector<Column> columns;
   std::vector<std::string> cells;

@@ -6,20 +6,20 @@
 
 namespace attnctl {
 
-/// A character as bytes of UTF-8 and as columns of a terminal: 2 for wide East Asian characters and emoji
-/// (UAX 11), 0 for combining marks, joiners and the later parts of a Hangul syllable, else 1.
+/// The size of a character in bytes of UTF-8 and in terminal columns: 2 for wide East Asian characters and
+/// emoji (UAX 11), 0 for combining marks, joiners and the later parts of a Hangul syllable, otherwise 1.
 struct Character {
   std::size_t bytes = 0;
   std::size_t columns = 0;
 };
 
-/// The first character of a text that is not empty.
+/// Returns the first character of a text that is not empty.
 [[nodiscard]] Character first_character(std::string_view text);
 
-/// Columns that a text takes on a terminal. It holds no control characters (attnctl::escaped).
+/// Returns the number of terminal columns of a text without control characters (see attnctl::escaped).
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
-/// The text where it fits `width` columns, else its beginning and an ellipsis.
+/// Returns the text if it fits `width` columns, otherwise its beginning and an ellipsis.
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t width);
 
 }  // namespace attnctl
