@@ -37,8 +37,10 @@ struct Streaming {
 void add_weights_bytes(const Model& model, const Selection& selection, const SelectionOptions& options,
                        std::size_t threads, WorkBytes& work);
 
-/// What run_reference of all inputs takes, which keeps everything in double, and the weights in float32.
-[[nodiscard]] WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits);
+/// Returns the memory of run_reference for all inputs, with its results in float64 and the weights in
+/// float32.
+[[nodiscard]] WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits,
+                                        std::size_t threads);
 
 /// What analyses take that compare the selected heads' factors all at once: the weights, and a copy in
 /// double.
