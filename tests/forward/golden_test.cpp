@@ -27,8 +27,8 @@ double difference(const GoldenArray& want, std::size_t offset, const attnctl::Ow
   return worst;
 }
 
-/// The largest difference that a float32 program may show. What is no weight has a size, and its last digits
-/// with it: those of a sum that another processor takes in another order.
+/// Returns the largest difference that a float32 program may have. The bound of everything but patterns grows
+/// with the largest value, because the order of sums differs between processors.
 double bound(const Golden& golden, const std::string& kind, const GoldenArray& want) {
   const double stored = kind.starts_with("scores") ? 2e-5 : golden.array("bound_" + kind).values.at(0);
   if (kind.starts_with("pattern")) return stored;
@@ -67,7 +67,7 @@ void check_heads(const Part& part, const std::string& name, const CapturedSequen
     offset += got.values().size();
   }
   CHECK(offset == want.values.size());
-  // Scores have no bound of their own: they are patterns before the softmax.
+  // Goldens store no bound for scores: bound() gives one.
   CHECK(worst <= bound(part.golden, kind, want));
 }
 
