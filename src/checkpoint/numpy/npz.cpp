@@ -12,15 +12,15 @@ namespace {
 
 constexpr std::string_view kExtension = ".npy";
 
-struct Array {
+struct NpzArray {
   ZipMember member;
   NpyHeader header;
-  bool ready = false;               // data were checked, and converted where they have to be
-  std::vector<std::byte> buffer;    // unpacked or converted, else empty
+  bool ready = false;               // `data` is checked, and converted if necessary
+  std::vector<std::byte> buffer;    // the unpacked or converted data; empty if views of the file are used
   std::span<const std::byte> data;  // the elements, row-major and little-endian
 };
 
-/// Reads the header alone: a member that is packed is unpacked no further.
+/// Reads only the header; of a compressed member no more is unpacked.
 NpyHeader member_header(const FileBytes& file, const ZipMember& member) {
   const std::string where = at_member(file, member);
   std::string first;
@@ -35,8 +35,8 @@ NpyHeader member_header(const FileBytes& file, const ZipMember& member) {
     const auto extend = [&](std::size_t size) {
       const std::size_t before = first.size();
       first.resize(size);
-      const auto room = std::as_writable_bytes(std::span(first)).subspan(before);
-      first.resize(before + inflater.read(room));
+      const auto added = std::as_writable_bytes(std::span(first)).subspan(before);
+      first.resize(before + inflater.read(added));
     };
     extend(kNpyPreamble);
     const std::size_t end = npy_header_end(where, first);
@@ -52,14 +52,14 @@ NpyHeader member_header(const FileBytes& file, const ZipMember& member) {
   return header;
 }
 
-std::string tensor_name(const Array& array) {
+std::string tensor_name(const NpzArray& array) {
   return array.member.name.substr(0, array.member.name.size() - kExtension.size());
 }
 
 class NpzFile final : public Checkpoint {
  public:
-  NpzFile(FileBytes file, std::vector<Array> arrays) : file_(std::move(file)), arrays_(std::move(arrays)) {
-    for (const Array& array : arrays_) {
+  NpzFile(FileBytes file, std::vector<NpzArray> arrays) : file_(std::move(file)), arrays_(std::move(arrays)) {
+    for (const NpzArray& array : arrays_) {
       tensors_.push_back({tensor_name(array), array.header.dtype, array.header.shape, file_.name()});
     }
   }
@@ -68,13 +68,13 @@ class NpzFile final : public Checkpoint {
 
   [[nodiscard]] TensorView tensor(std::size_t index) override {
     const TensorInfo& info = tensors_.at(index);
-    Array& array = arrays_[index];
+    NpzArray& array = arrays_[index];
     if (!array.ready) load(array);
     return {info.dtype, info.shape, array.data};
   }
 
   void release(std::size_t index) override {
-    Array& array = arrays_.at(index);
+    NpzArray& array = arrays_.at(index);
     file_.forget(array.member.data);
     array.ready = false;
     std::vector<std::byte>().swap(array.buffer);
@@ -85,13 +85,13 @@ class NpzFile final : public Checkpoint {
   }
 
   [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
-    const Array& array = arrays_.at(index);
+    const NpzArray& array = arrays_.at(index);
     const std::uint64_t unpacked = array.member.deflated ? array.member.data.size() + array.member.size : 0;
     return is_plain(array.header) ? unpacked : unpacked + 2 * std::uint64_t{array.member.size};
   }
 
  private:
-  void load(Array& array) {
+  void load(NpzArray& array) {
     array.data = unpack(file_, array.member, array.buffer).subspan(array.header.data_begin);
     if (!is_plain(array.header)) {
       array.buffer = to_plain(array.header, array.data);
@@ -101,25 +101,25 @@ class NpzFile final : public Checkpoint {
   }
 
   FileBytes file_;
-  std::vector<Array> arrays_;
+  std::vector<NpzArray> arrays_;
   std::vector<TensorInfo> tensors_;
 };
 
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
-  std::vector<Array> arrays;
+  std::vector<NpzArray> arrays;
   for (ZipMember& member : read_zip_directory(file)) {
     if (!member.name.ends_with(kExtension)) {
-      warnings.add("ignored_member", at_member(file, member) + " is no NPY array");
+      warnings.add("ignored_member", at_member(file, member) + " is not an NPY array");
       continue;
     }
     NpyHeader header = member_header(file, member);
     arrays.push_back({std::move(member), std::move(header), false, {}, {}});
   }
-  // Not the order of the members: "a" is before "a-b", but "a-b.npy" before "a.npy".
+  // The order of tensor names differs from that of members: "a" < "a-b", but "a-b.npy" < "a.npy".
   std::sort(arrays.begin(), arrays.end(),
-            [](const Array& a, const Array& b) { return tensor_name(a) < tensor_name(b); });
+            [](const NpzArray& a, const NpzArray& b) { return tensor_name(a) < tensor_name(b); });
   return std::make_unique<NpzFile>(std::move(file), std::move(arrays));
 }
 
