@@ -120,7 +120,7 @@ void BlockPass::run(std::span<const Block> together) {
     embed(pool_, inputs_.model, inputs_.batch, together[i], all[i].x);
     all[i].convolution.keep(config, all[i].x);
   }
-  if (inputs_.context.streamed_rows > 0) inputs_.model.release_embedding();
+  if (inputs_.context.streamed_rows > 0) inputs_.model.evict_embedding();
   for (std::size_t index = 0; index < layers; ++index) {
     const bool entered = index > 0 && needs_target(config.layers[index - 1].component);
     for (Carried& carried : all) {
@@ -148,12 +148,13 @@ void BlockPass::enter_decoder(Carried& carried) {
 void BlockPass::release(std::size_t index) const {
   const bool last = index + 1 == inputs_.plan.layers.size();
   if (last || inputs_.model.shared_with(index) != inputs_.model.shared_with(index + 1))
-    inputs_.model.release_layer(index);
+    inputs_.model.evict_layer(index);
 }
 
 void BlockPass::layer(Carried& carried, std::size_t index) {
   const LayerConfig& config = inputs_.model.config().layers[index];
-  const LayerWeights& weights = inputs_.model.layer(index, &pool_);
+  const Lease<LayerWeights> lease = inputs_.model.layer(index, &pool_);
+  const LayerWeights& weights = *lease;
   const LayerPlan& plan = inputs_.plan.layers[index];
   const Block& block = carried.block(config.component);
   const MatrixView<float> x = carried.x;
@@ -190,7 +191,8 @@ BlockPass::Projections BlockPass::project(const Carried& carried, std::size_t in
                                           MatrixView<const float> stream) {
   const Block& block = carried.block(inputs_.model.config().layers[index].component);
   const AttentionConfig& config = inputs_.model.config().layers[index].attention;
-  const LayerWeights& weights = inputs_.model.layer(index);
+  const Lease<LayerWeights> lease = inputs_.model.layer(index);
+  const LayerWeights& weights = *lease;
   const LayerPlan& plan = inputs_.plan.layers[index];
   const Sequence& first = inputs_.batch.sequences[block.parts.front().sequence];
   // Only a block of one sequence has keys or values of its own.
@@ -262,7 +264,8 @@ void BlockPass::turn(const Block& block, const AttentionConfig& config, const Pr
 
 void BlockPass::attend_heads(const Block& block, std::size_t index, const Projections& projections) {
   const LayerPlan& plan = inputs_.plan.layers[index];
-  const AttentionWeights& weights = inputs_.model.layer(index);
+  const Lease<LayerWeights> lease = inputs_.model.layer(index);
+  const AttentionWeights& weights = *lease;
   const AttentionConfig& config = inputs_.model.config().layers[index].attention;
   const AttentionLayer layer{config,
                              index,

@@ -228,7 +228,8 @@ void finish_layer(const LayerConfig& config, const LayerWeights& weights, OwnedM
 
 OwnedMatrix<double> run_head(const Model& model, OwnedMatrix<double> x, Pool& pool) {
   const HeadConfig& config = model.config().head;
-  const HeadWeights& weights = model.head();
+  const Lease<HeadWeights> lease = model.head();
+  const HeadWeights& weights = *lease;
   if (weights.projection.present()) x = apply(weights.projection, x.view(), pool);
   if (config.transform) {
     x = apply(weights.transform, x.view(), pool);
@@ -257,7 +258,8 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
   Elsewhere memory;  // the encoder's output, once the decoder has begun
   for (std::size_t i = 0; i < count; ++i) {
     const LayerConfig& layer = config.layers.at(i);
-    const LayerWeights& weights = model.layer(i);
+    const Lease<LayerWeights> lease = model.layer(i);
+    const LayerWeights& weights = *lease;
     if (needs_target(layer.component) && memory.keys.rows() == 0) {
       memory.keys = apply(config.decoder->encoder_norm, model.encoder_norm(), x.view());
       x = reference::embed({config.decoder->embedding, model.target_embedding()}, *sequence.target, pool);
@@ -272,7 +274,7 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
       if (result.z.empty()) {
         fail(Status::bad_input,
              "{}: layer {} has no values (W_v), so layer {} has no input; select layers up to {}",
-             escaped(model.source().given), i, i + 1, i);
+             escaped(model.name()), i, i + 1, i);
       }
       finish_layer(layer, weights, result.output, x, pool);
       reference::add_convolution(layer, weights, embeddings, x);

@@ -65,11 +65,12 @@ void add_convolution(const LayerConfig& config, const LayerWeights& weights,
 /// How a stack embeds its tokens.
 struct Embedding {
   const EmbeddingConfig& config;
+  Lease<EmbeddingWeights> lease;
   const EmbeddingWeights& weights;
 
-  explicit Embedding(const Model& model) : config(model.config().embedding), weights(model.embedding()) {}
-  Embedding(const EmbeddingConfig& of_stack, const EmbeddingWeights& with)
-      : config(of_stack), weights(with) {}
+  explicit Embedding(const Model& model) : Embedding(model.config().embedding, model.embedding()) {}
+  Embedding(const EmbeddingConfig& of_stack, Lease<EmbeddingWeights> with)
+      : config(of_stack), lease(std::move(with)), weights(*lease) {}
 };
 
 /// The rows of the token table, or the embeddings that the sequence has in their place [n, width].

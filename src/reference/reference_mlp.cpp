@@ -38,7 +38,7 @@ std::vector<double> expert_weights(const ExpertsConfig& config, std::span<const 
     kept += std::max(weights[e], 0.0);
   }
   // A softmax of the picked alone is that of all, divided by what the picked have of it.
-  const double by = config.renormalised || config.softmax_of_picked ? kept : 1;
+  const double by = config.renormalised || config.softmax_after_topk ? kept : 1;
   for (double& weight : weights) weight = std::max(weight, 0.0) / by;
   return weights;
 }

@@ -27,7 +27,7 @@ struct KindsOptions {
 /// takes the cache's place, whatever the length), `total_variation` (mean over rows of half the sum of
 /// |a - b|, b the full pattern) and `output_error` |y - y_full|_F / |y_full|_F of the layer's attention
 /// output. Throws Error: limit where the full patterns take too much memory, bad_input as run_forward.
-[[nodiscard]] ExperimentResult kinds_experiment(Model& model, const Batch& batch, const KindsOptions& options,
-                                                RunContext& context);
+[[nodiscard]] ExperimentResult kinds_experiment(const Model& model, const Batch& batch,
+                                                const KindsOptions& options, RunContext& context);
 
 }  // namespace attnctl

@@ -41,8 +41,8 @@ std::string title(const Results& results, const TextOptions& style) {
       config.decoder ? fmt::format("{} + {} layers", stacked, config.layers_of(Component::decoder))
                      : fmt::format("{} layer{}", stacked, stacked == 1 ? "" : "s");
   return fmt::format("{}: {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters\n",
-                     strong(escaped(results.model.source().given), style), config.family, layers,
-                     attention.heads, shared, config.d_model, attention.d_head, results.model.parameters());
+                     strong(escaped(results.model.name()), style), config.family, layers, attention.heads,
+                     shared, config.d_model, attention.d_head, results.model.parameters());
 }
 
 /// How many inputs and tokens, then each input's tokens on a line.

@@ -25,8 +25,8 @@ struct AttentionChoice {
 /// Throws Error(usage) where the kind is not known; `option` is its name.
 [[nodiscard]] AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind);
 
-/// Makes the layers of --layers attend as --attention says, where it is given.
-void replace_attention(const SelectionOptions& options, Model& model);
+/// Returns the model that a run with --attention uses: with this kind of attention in the layers of --layers.
+[[nodiscard]] Model with_attention_option(const Model& model, const SelectionOptions& options);
 
 /// Where --attention is axial: the batch, read as one grid, becomes its columns and rows.
 [[nodiscard]] std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
+#include "checkpoint/source.hpp"
 #include "cli/options/arrays_in.hpp"
 #include "input/sequences.hpp"
 

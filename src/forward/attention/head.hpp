@@ -18,7 +18,7 @@ class OutputHead {
   OutputHead(Pool& pool, const Model& model) : pool_(pool), model_(model) {}
 
   /// Rows that one call of logits() should be given at most.
-  [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_).decoder.out()); }
+  [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_)->decoder.out()); }
   /// Logits [rows, vocabulary] of x [rows, d_model], valid until the next call.
   [[nodiscard]] MatrixView<const float> logits(MatrixView<const float> x);
 

@@ -34,15 +34,15 @@ std::string_view without_gradient(const ModelConfig& config) {
 
 void check_gradient(const Model& model, const Sequence& sequence) {
   if (const std::string_view what = without_gradient(model.config()); !what.empty())
-    fail(Status::bad_input, "{}: gradients are unsupported for {}", escaped(model.source().given), what);
+    fail(Status::bad_input, "{}: gradients are unsupported for {}", escaped(model.name()), what);
   if (!model.config().head.present)
     fail(Status::bad_input, "{}: has no output head, so that there is no logit to trace back",
-         escaped(model.source().given));
+         escaped(model.name()));
   if (model.config().decoder || model.config().embedding.multiplier != 1)
     fail(Status::bad_input,
          "{}: gradients are unsupported where a decoder reads an encoder, and of embeddings that are "
          "multiplied",
-         escaped(model.source().given));
+         escaped(model.name()));
   if (sequence.key_embeddings.rows() > 0)
     fail(Status::bad_input, "input {}: gradients need queries and keys that are the same tokens",
          escaped(sequence.id));

@@ -86,7 +86,8 @@ void trace_layers(Trace& trace) {
   const ModelConfig& config = trace.model.config();
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
-    const LayerWeights& weights = trace.model.layer(i);
+    const Lease<LayerWeights> lease = trace.model.layer(i);
+    const LayerWeights& weights = *lease;
     LayerTrace& at = trace.layers.emplace_back();
     at.x = x;
     add(trace.pass.layers[i].output.view(), x);
@@ -185,7 +186,8 @@ void add_columns(const Matrix& part, std::size_t first, Matrix& all) {
 Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x, const Matrix& d_output,
                           std::vector<LogitGradient::Head>& heads) {
   const AttentionConfig& config = trace.model.config().layers[index].attention;
-  const AttentionWeights& weights = trace.model.layer(index);
+  const Lease<LayerWeights> lease = trace.model.layer(index);
+  const AttentionWeights& weights = *lease;
   const Projections all = {apply(weights.query, x.view(), trace.pool),
                            apply(weights.key, x.view(), trace.pool),
                            apply(weights.value, x.view(), trace.pool)};
@@ -224,7 +226,8 @@ void add_branch(const Branch& branch, const Matrix& x, const Matrix& d_branch, M
 void layer_gradient(const Trace& trace, std::size_t index, Matrix& d_x,
                     std::vector<LogitGradient::Head>& heads) {
   const LayerConfig& layer = trace.model.config().layers[index];
-  const LayerWeights& weights = trace.model.layer(index);
+  const Lease<LayerWeights> lease = trace.model.layer(index);
+  const LayerWeights& weights = *lease;
   const LayerTrace& at = trace.layers[index];
   if (layer.mlp.width > 0) {
     if (is_post(layer)) d_x = through(layer.norm, weights.mlp_norm, at.fed.view(), d_x.view());
@@ -242,7 +245,8 @@ void layer_gradient(const Trace& trace, std::size_t index, Matrix& d_x,
 /// d].
 Matrix head_gradient(const Trace& trace, LogitTarget target, LogitGradient& result) {
   const ModelConfig& config = trace.model.config();
-  const HeadWeights& weights = trace.model.head();
+  const Lease<HeadWeights> lease = trace.model.head();
+  const HeadWeights& weights = *lease;
   const MatrixView<const double> row = trace.last.view().row_range(target.position, 1);
   Matrix x = apply(config.final_norm, trace.model.final_norm(), row);
   Matrix transformed, activated;
@@ -274,7 +278,8 @@ Matrix head_gradient(const Trace& trace, LogitTarget target, LogitGradient& resu
 /// Back through the embedding's norm and projection, to the rows of the token table.
 void embedding_gradient(const Trace& trace, const Matrix& d_x, LogitGradient& result) {
   const EmbeddingConfig& config = trace.model.config().embedding;
-  const EmbeddingWeights& weights = trace.model.embedding();
+  const Lease<EmbeddingWeights> lease = trace.model.embedding();
+  const EmbeddingWeights& weights = *lease;
   result.d_embedding = weights.projection.present() ? through(weights.projection, d_x.view()) : d_x;
   const Matrix sum = reference::embedding_sum(reference::Embedding(trace.model), trace.sequence);
   if (config.norm.kind != NormKind::none)
@@ -289,7 +294,7 @@ LogitGradient logit_gradient(const Model& model, const Sequence& sequence, Logit
   const std::size_t layers = model.config().layers.size();
   Trace trace{model, sequence, pool, run_reference(model, sequence, layers - 1, false, pool), {}, {}};
   if (trace.pass.layers.back().z.empty())
-    fail(Status::bad_input, "{}: layer {} has no values (W_v)", escaped(model.source().given), layers - 1);
+    fail(Status::bad_input, "{}: layer {} has no values (W_v)", escaped(model.name()), layers - 1);
   trace_layers(trace);
   LogitGradient result;
   Matrix d_x = head_gradient(trace, target, result);

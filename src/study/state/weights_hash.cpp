@@ -4,6 +4,7 @@
 
 #include "base/files/content_hash.hpp"
 #include "base/files/mapped_file.hpp"
+#include "checkpoint/source.hpp"
 #include "study/run_study.hpp"
 
 namespace attnctl {
