@@ -48,7 +48,7 @@ void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
   for (std::size_t i = 0; i < heatmap.values.shape[1]; i += ticks.step) {
     const double x = at.x + (static_cast<double>(i) + 0.5) * layout.cells.size;
     canvas.line(x, top, x, top + tick_length);
-    TextPlace place{x, top + tick_length + 3 + ticks.font * 0.8, ticks.font, "middle", 0, false};
+    TextPosition place{x, top + tick_length + 3 + ticks.font * 0.8, ticks.font, "middle", 0, false};
     if (ticks.turn != 0) {
       // The end of a turned label is below its tick.
       place = {x + ticks.font * 0.36,

@@ -51,7 +51,7 @@ std::string coordinate(double value) {
   return text == "-0" ? "0" : text;
 }
 
-void SvgCanvas::text(const TextPlace& place, std::string_view content) {
+void SvgCanvas::text(const TextPosition& place, std::string_view content) {
   if (content.empty()) return;
   const std::string x = coordinate(place.x);
   const std::string y = coordinate(place.y);

@@ -13,7 +13,7 @@ namespace attnctl {
 [[nodiscard]] std::string coordinate(double value);
 
 /// The position, size and direction of a text.
-struct TextPlace {
+struct TextPosition {
   double x = 0;
   double y = 0;
   double size = 12;                    // in pixels
@@ -25,7 +25,7 @@ struct TextPlace {
 /// Collects the elements of an SVG.
 class SvgCanvas {
  public:
-  void text(const TextPlace& place, std::string_view content);
+  void text(const TextPosition& place, std::string_view content);
   void line(double x1, double y1, double x2, double y2);
   /// Adds an unfilled rectangle.
   void frame(double x, double y, double width, double height);
