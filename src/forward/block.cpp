@@ -1,29 +1,36 @@
 #include "forward/block.hpp"
 
-namespace attnctl::forward {
+#include <stdexcept>
+
+namespace attnctl {
+
+Sides sides_of(Component component, const Sequence& sequence) {
+  if (!needs_target(component)) return {sequence, sequence};
+  if (sequence.target == nullptr) throw std::logic_error("a decoder layer needs an input with a target");
+  return {*sequence.target, component == Component::cross ? sequence : *sequence.target};
+}
+
+namespace forward {
 namespace {
 
-void append(Block& block, std::size_t sequence, const Sides& sides) {
-  block.parts.push_back({sequence, block.rows, sides.queries(), block.key_rows, sides.keys()});
+void append(Block& block, std::size_t index, const Sides& sides) {
+  block.sequences.push_back({index, block.rows, sides.queries(), block.key_rows, sides.keys()});
   block.rows += sides.queries();
   block.key_rows += sides.keys();
 }
 
 }  // namespace
 
-bool is_cross_attention(const Sequence& sequence) {
-  return sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0;
-}
-
 std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows) {
   std::vector<Block> blocks;
-  bool open = false;  // the last block takes more
+  bool open = false;  // the last block takes more sequences
   for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
     const Sequence& sequence = batch.sequences[i];
-    const bool alone = is_cross_attention(sequence);
-    if (!open || alone || blocks.back().rows + sequence.queries() > packed_rows) blocks.emplace_back();
+    const bool separate_keys = sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0;
+    if (!open || separate_keys || blocks.back().rows + sequence.queries() > packed_rows)
+      blocks.emplace_back();
     append(blocks.back(), i, {sequence, sequence});
-    open = !alone;
+    open = !separate_keys;
   }
   return blocks;
 }
@@ -31,9 +38,10 @@ std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows) 
 Block in_component(const Block& block, Component component, const Batch& batch) {
   Block same;
   same.component = component;
-  for (const Part& part : block.parts)
-    append(same, part.sequence, sides_of(component, batch.sequences[part.sequence]));
+  for (const BlockSequence& place : block.sequences)
+    append(same, place.index, sides_of(component, batch.sequences[place.index]));
   return same;
 }
 
-}  // namespace attnctl::forward
+}  // namespace forward
+}  // namespace attnctl

@@ -7,47 +7,46 @@
 
 #include "base/checked.hpp"
 #include "forward/attention/attention.hpp"
-#include "forward/attention/head.hpp"
 #include "forward/block.hpp"
 #include "forward/layers/embed.hpp"
 #include "forward/layers/mlp.hpp"
+#include "forward/layers/output_head.hpp"
 #include "forward/plan.hpp"
-#include "forward/sides.hpp"
 
 namespace attnctl {
 namespace {
 
 using forward::Block;
-using forward::Part;
+using forward::BlockSequence;
 
-constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
-/// What BLAS packs of both factors of a product, for each thread; never more than there is of them.
-constexpr std::uint64_t most_packed = std::uint64_t{12} << 20U;
-/// What a thread touches besides: its stack, small things.
-constexpr std::uint64_t thread_bytes = std::uint64_t{2} << 20U;
+/// The most that BLAS packs of the factors of a product in each thread.
+constexpr std::uint64_t kMostPacked = std::uint64_t{12} << 20U;
+/// The stack and small allocations of a thread.
+constexpr std::uint64_t kThreadBytes = std::uint64_t{2} << 20U;
 
 std::uint64_t floats(std::uint64_t rows, std::uint64_t cols) {
   const auto elements = checked_mul(rows, cols);
-  return elements ? checked_mul<std::uint64_t>(*elements, sizeof(float)).value_or(most) : most;
+  return elements ? checked_mul<std::uint64_t>(*elements, sizeof(float)).value_or(kMost) : kMost;
 }
 
-/// What a layer's experts take of so many rows of the MLP: scores, routes, rows gathered and made.
+/// Returns the bytes of the experts of a layer for `rows` rows: scores, routes, gathered rows and outputs.
 std::uint64_t expert_bytes(const ExpertsConfig& experts, std::size_t d_model, std::uint64_t rows) {
   if (experts.count == 0) return 0;
-  constexpr std::uint64_t route = 64;
-  const std::uint64_t routes = rows * (sizeof(ExpertRoute) + experts.per_token * route);
+  constexpr std::uint64_t kRoute = 64;
+  const std::uint64_t routes = rows * (sizeof(ExpertRoute) + experts.per_token * kRoute);
   return saturating_sum(floats(rows, experts.count + 4 * d_model), routes);
 }
 
 std::uint64_t mlp_bytes(const LayerConfig& layer, std::size_t d_model, std::uint64_t rows) {
   const std::size_t width = std::max(layer.mlp.width, layer.experts.shared_width);
   if (width == 0) return 0;
-  rows = std::min<std::uint64_t>(rows, forward::mlp_rows);
+  rows = std::min<std::uint64_t>(rows, forward::kMlpRows);
   return saturating_sum(floats(rows, 2 * d_model + 2 * width), expert_bytes(layer.experts, d_model, rows));
 }
 
-/// Of a block in one layer: what BlockPass has in its buffers.
+/// Returns the bytes of the buffers of ForwardPass for a block in one layer.
 std::uint64_t layer_bytes(const ModelConfig& config, const LayerConfig& layer, const forward::LayerPlan& plan,
                           const Block& block) {
   const AttentionConfig& attention = layer.attention;
@@ -69,28 +68,29 @@ std::uint64_t layer_bytes(const ModelConfig& config, const LayerConfig& layer, c
   return plan.onward ? saturating_sum(bytes, mlp_bytes(layer, config.d_model, block.rows)) : bytes;
 }
 
-/// Rows and columns of a PackedMatrix are filled up to a multiple of at most this.
-constexpr std::uint64_t lanes = 64;
+/// A PackedMatrix rounds rows and columns up to a multiple of at most this.
+constexpr std::uint64_t kLanes = 64;
 
-/// What one worker has of one head: a panel, packed keys and values, and what position adds.
+/// Returns the bytes of one worker for one head: a panel, packed keys and values, and position biases.
 std::uint64_t head_bytes(const AttentionConfig& attention, const forward::LayerPlan& plan, const Block& block,
                          std::size_t panel_rows) {
   std::uint64_t largest = 0;
-  for (const Part& part : block.parts) {
-    const std::size_t rows = std::min(part.queries, forward::rows_of_panel(panel_rows, part.keys));
-    const std::size_t panels = plan.scores ? 4 : 3;  // observers may make two of their own
+  for (const BlockSequence& place : block.sequences) {
+    const std::size_t rows = std::min(place.queries, forward::rows_of_panel(panel_rows, place.keys));
+    const std::size_t panels = plan.scores ? 4 : 3;  // observers may allocate two more
     std::uint64_t bytes =
-        saturating_sum(floats(rows, panels * part.keys), floats(rows, 8), floats(part.keys, 8));
-    const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * lanes);
-    bytes = saturating_sum(bytes, floats(part.keys + lanes, packed));  // keys and values
+        saturating_sum(floats(rows, panels * place.keys), floats(rows, 8), floats(place.keys, 8));
+    const std::uint64_t packed = saturating_sum(attention.d_head, plan.z ? attention.d_value : 0, 2 * kLanes);
+    bytes = saturating_sum(bytes, floats(place.keys + kLanes, packed));  // keys and values
     if (plan.values)
-      bytes = saturating_sum(bytes, floats(part.keys, 2 * attention.d_value));  // in double, to measure
+      bytes =
+          saturating_sum(bytes, floats(place.keys, 2 * attention.d_value));  // float64 copies of observers
     if (attention.relative_buckets || attention.disentangled || attention.alibi)
-      bytes = saturating_sum(bytes, floats(part.queries + part.keys, 2));
+      bytes = saturating_sum(bytes, floats(place.queries + place.keys, 2));
     if (attention.disentangled)
-      bytes = saturating_sum(bytes, floats(part.queries + part.keys, 2 * attention.disentangled->span));
+      bytes = saturating_sum(bytes, floats(place.queries + place.keys, 2 * attention.disentangled->span));
     if (attention.kind.rule == AttentionKind::Rule::linear)
-      bytes = saturating_sum(bytes, floats(part.queries + part.keys, 2 * attention.d_head),
+      bytes = saturating_sum(bytes, floats(place.queries + place.keys, 2 * attention.d_head),
                              floats(attention.d_head, 2 * attention.d_value));
     largest = std::max(largest, bytes);
   }
@@ -113,13 +113,13 @@ std::uint64_t logits_bytes(const ModelConfig& config, std::size_t rows) {
   return floats(rows, vocabulary + 3 * config.d_model);
 }
 
-/// Rows of a table that one block looks up.
+/// Returns the largest number of rows that one block looks up in the embedding tables.
 std::size_t looked_up(const std::vector<Block>& blocks, const Batch& batch) {
   std::size_t largest = 0;
   for (const Block& block : blocks) {
     std::size_t rows = block.rows;
-    for (const Part& part : block.parts) {
-      const Sequence* const target = batch.sequences[part.sequence].target.get();
+    for (const BlockSequence& place : block.sequences) {
+      const Sequence* const target = batch.sequences[place.index].target.get();
       if (target != nullptr) rows += target->queries();
     }
     largest = std::max(largest, rows);
@@ -127,7 +127,7 @@ std::size_t looked_up(const std::vector<Block>& blocks, const Batch& batch) {
   return largest;
 }
 
-/// What every row carries from layer to layer.
+/// Returns the number of floats that each row keeps from layer to layer.
 std::uint64_t carried_floats(const ModelConfig& config) {
   std::uint64_t width = config.decoder ? 2 * config.d_model : config.d_model;
   std::size_t kernel = 0;
@@ -142,12 +142,12 @@ std::uint64_t carried_floats(const ModelConfig& config) {
 
 std::uint64_t PassFootprint::resident() const {
   return saturating_sum(resident_weights, other_weights, activations, workers,
-                        checked_mul<std::uint64_t>(row, block_rows).value_or(most));
+                        checked_mul<std::uint64_t>(row, block_rows).value_or(kMost));
 }
 
 std::uint64_t PassFootprint::streamed(std::size_t rows) const {
   return saturating_sum(streamed_weights, other_weights, activations, workers,
-                        checked_mul<std::uint64_t>(row, std::max(rows, block_rows)).value_or(most));
+                        checked_mul<std::uint64_t>(row, std::max(rows, block_rows)).value_or(kMost));
 }
 
 std::size_t PassFootprint::streamed_rows(std::uint64_t bytes) const {
@@ -164,7 +164,7 @@ PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selec
   PassFootprint made;
   if (plan.layers.empty()) return made;
   require_targets(config, batch, plan.layers.size() - 1);
-  made.row = saturating_sum(floats(1, carried_floats(config)), sizeof(Part));
+  made.row = saturating_sum(floats(1, carried_floats(config)), sizeof(BlockSequence));
   std::size_t longest = 0;
   std::uint64_t panel = 0;
   for (const Block& inputs : blocks) {
@@ -176,7 +176,8 @@ PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selec
       made.block_rows = std::max({made.block_rows, block.rows, block.key_rows});
       made.activations = std::max(made.activations, layer_bytes(config, layer, plan.layers[i], block));
       panel = std::max(panel, head_bytes(layer.attention, plan.layers[i], block, shape.panel_rows));
-      for (const Part& part : block.parts) longest = std::max({longest, part.queries, part.keys});
+      for (const BlockSequence& place : block.sequences)
+        longest = std::max({longest, place.queries, place.keys});
     }
   }
   if (plan.logits) made.activations = saturating_sum(made.activations, logits_bytes(config, made.block_rows));
@@ -188,9 +189,9 @@ PassFootprint pass_footprint(const Model& model, const Batch& batch, const Selec
     if (model.shared_with(i) == i)
       made.resident_weights = saturating_sum(made.resident_weights, model.layer_bytes(i));
   }
-  const std::uint64_t packed = std::min(most_packed, saturating_sum(made.streamed_weights, made.activations));
+  const std::uint64_t packed = std::min(kMostPacked, saturating_sum(made.streamed_weights, made.activations));
   made.workers =
-      checked_mul<std::uint64_t>(shape.threads, saturating_sum(panel, packed, thread_bytes)).value_or(most);
+      checked_mul<std::uint64_t>(shape.threads, saturating_sum(panel, packed, kThreadBytes)).value_or(kMost);
   made.other_weights =
       saturating_sum(model.embedding_bytes(looked_up(blocks, batch)), plan.logits ? model.head_bytes() : 0);
   return made;

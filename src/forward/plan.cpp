@@ -53,7 +53,7 @@ LayerPlan plan_layer(const AttentionConfig& attention, bool selected, bool onwar
   return plan;
 }
 
-/// A layer that later ones need must give what they are fed.
+/// Checks that a layer has the output that the next layer reads.
 void check_onward(std::string_view model, const ModelConfig& config, std::size_t layer) {
   if (!config.layers[layer].attention.value.weight) {
     fail(Status::bad_input,
@@ -61,10 +61,9 @@ void check_onward(std::string_view model, const ModelConfig& config, std::size_t
          layer, layer + 1, layer);
   }
   if (config.d_output != config.d_model) {
-    fail(
-        Status::bad_input,
-        "{}: the attention output of layer {} has width {}, but the next layer is fed x + output of width {}",
-        escaped(model), layer, config.d_output, config.d_model);
+    fail(Status::bad_input,
+         "{}: the attention output of layer {} has width {}; the next layer needs {}, the width of the model",
+         escaped(model), layer, config.d_output, config.d_model);
   }
 }
 
@@ -85,10 +84,10 @@ Plan make_plan(std::string_view model, const ModelConfig& config, const Selectio
     const bool ends = needs.end && attention.value.weight && config.d_output == config.d_model;
     const bool onward = layer + 1 < count || plan.logits || routing || ends;
     if (onward) check_onward(model, config, layer);
-    LayerPlan& of_layer = plan.layers.emplace_back(plan_layer(attention, is_selected, onward, needs));
-    of_layer.routing = routing;
-    of_layer.shown.assign(attention.heads, 0);
-    of_layer.computed.assign(attention.heads, of_layer.output ? 1 : 0);
+    LayerPlan& layer_plan = plan.layers.emplace_back(plan_layer(attention, is_selected, onward, needs));
+    layer_plan.routing = routing;
+    layer_plan.shown.assign(attention.heads, 0);
+    layer_plan.computed.assign(attention.heads, layer_plan.output ? 1 : 0);
   }
   for (const HeadId& id : selection.heads) {
     plan.layers[id.layer].shown.at(id.head) = 1;

@@ -11,29 +11,29 @@
 
 namespace attnctl::forward {
 
-/// What has to be computed of one layer.
+/// The parts of one layer that must be computed.
 struct LayerPlan {
   std::vector<std::uint8_t> shown;     // [heads], 1: observers see the head
-  std::vector<std::uint8_t> computed;  // [heads]
-  bool patterns = false;               // kinds of attention that do without make none
+  std::vector<std::uint8_t> computed;  // [heads], 1: the head is computed
+  bool patterns = false;               // linear and strided attention can do without
   bool scores = false;
   bool values = false;
   bool z = false;
   bool output = false;        // the attention output
   bool shows_output = false;  // to observers
   bool shows_stream = false;
-  bool routing = false;  // observers see the routes of tokens through experts
-  bool onward = false;   // residual and MLP: the pass goes on
+  bool routing = false;  // observers see the expert routes of tokens
+  bool onward = false;   // residual and MLP: later layers or the logits follow
 };
 
-/// What has to be computed of the whole pass: nothing that neither an observer nor a later layer wants.
+/// The parts of the whole pass that must be computed, for an observer or for a later layer.
 struct Plan {
-  std::vector<LayerPlan> layers;  // up to the last that is needed
+  std::vector<LayerPlan> layers;  // up to the last needed one
   bool logits = false;
 };
 
-/// Throws Error(bad_input) where the pass would have to go on through a layer that has no output; `model` is
-/// the name to say then.
+/// Plans a pass. Throws Error(bad_input), with the name `model`, if a layer without output comes before the
+/// last needed one.
 [[nodiscard]] Plan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
                              const Needs& needs);
 

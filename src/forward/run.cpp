@@ -1,34 +1,194 @@
 #include "forward/run.hpp"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "forward/block.hpp"
-#include "forward/block_pass.hpp"
+#include "forward/forward_pass.hpp"
+#include "forward/layers/embed.hpp"
 #include "forward/plan.hpp"
 
 namespace attnctl {
 namespace {
 
-void warn(const forward::PassReport& report, const ModelConfig& config, const Batch& batch,
+/// Checks one sequence. `name` begins the error texts.
+class SequenceCheck {
+ public:
+  SequenceCheck(const ModelConfig& config, const EmbeddingConfig& embedding, const Sequence& sequence,
+                std::string name)
+      : config_(config), embedding_(embedding), sequence_(sequence), name_(std::move(name)) {}
+
+  void run() const {
+    check_length();
+    if (config_.decoder) check_plain();
+    if (sequence_.patches.rows() > 0) {
+      check_patches();
+    } else if (sequence_.ids.empty()) {
+      check_width("embeddings", sequence_.embeddings, forward::embedding_width(config_));
+    } else {
+      check_ids();
+    }
+    check_token_types();
+    check_keys();
+    check_key_mask();
+    check_score_mask();
+  }
+
+ private:
+  void check_length() const {
+    const std::size_t n = sequence_.queries();
+    if (n == 0) fail(Status::bad_input, "{} is empty, at least one token is needed", name_);
+    if (config_.max_positions && n > *config_.max_positions) {
+      fail(Status::bad_input, "{} has {} tokens, the model takes at most {} positions{}", name_, n,
+           *config_.max_positions, sequence_.ids.empty() ? "" : "; --truncate cuts to that");
+    }
+  }
+
+  /// Each stack of a model with a decoder that reads an encoder has its own masks and keys.
+  void check_plain() const {
+    const bool keys = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
+    if (!keys && !sequence_.mask && !sequence_.causal) return;
+    fail(
+        Status::bad_input,
+        "{}: {} are unsupported by a model of an encoder and a decoder; a key mask hides tokens of the input",
+        name_, keys ? "keys and values of its own" : "masks over scores");
+  }
+
+  void check_patches() const {
+    const PatchGrid& grid = config_.embedding.pixels;
+    if (!grid.present()) fail(Status::bad_input, "{} is an image, the model takes none", name_);
+    check_width("patches", sequence_.patches, grid.patch_size());
+    if (sequence_.patches.rows() == grid.patches()) return;
+    fail(Status::bad_input, "{}: {} patches, the model needs {}", name_, sequence_.patches.rows(),
+         grid.patches());
+  }
+
+  void check_ids() const {
+    if (config_.embedding.pixels.present()) {
+      fail(Status::bad_input, "{}: the model reads images and no tokens, give its inputs by --pixels", name_);
+    }
+    const std::size_t vocabulary = embedding_.vocabulary;
+    if (vocabulary == 0) {
+      fail(Status::bad_input, "{}: the model has no token embedding, give its inputs by --embeddings", name_);
+    }
+    for (std::size_t p = 0; p < sequence_.ids.size(); ++p) {
+      check_row("id", p, sequence_.ids[p], vocabulary);
+    }
+  }
+
+  void check_token_types() const {
+    const auto& types = sequence_.token_type_ids;
+    if (types.empty()) return;
+    if (types.size() != sequence_.queries()) {
+      fail(Status::bad_input, "{} has {} token types for {} tokens", name_, types.size(),
+           sequence_.queries());
+    }
+    const std::size_t known = std::max<std::size_t>(embedding_.token_types, 1);
+    for (std::size_t p = 0; p < types.size(); ++p) check_row("token type", p, types[p], known);
+  }
+
+  void check_row(const char* what, std::size_t position, std::int64_t value, std::size_t count) const {
+    const auto index = checked_narrow<std::size_t>(value);
+    if (index && *index < count) return;
+    fail(Status::bad_input, "{}: {} {} at position {}, the model has 0 to {}", name_, what, value, position,
+         count - 1);
+  }
+
+  void check_width(const char* what, const OwnedMatrix<float>& given, std::size_t width) const {
+    if (given.cols() == width) return;
+    fail(Status::bad_input, "{}: {} of width {}, the model needs {}", name_, what, given.cols(), width);
+  }
+
+  /// Keys and values may come from elsewhere; what is not given is the queries' own, then the keys'.
+  void check_keys() const {
+    const bool own_keys = sequence_.key_embeddings.rows() == 0;
+    const bool own_values = sequence_.value_embeddings.rows() == 0;
+    if (!own_keys) {
+      check_width("keys", sequence_.key_embeddings, config_.d_key_input);
+    } else if (config_.d_key_input != config_.d_model) {
+      fail(Status::bad_input, "{}: the model's keys have width {} and its queries {}, give keys by --keys",
+           name_, config_.d_key_input, config_.d_model);
+    }
+    if (!own_values) {
+      check_width("values", sequence_.value_embeddings, config_.d_value_input);
+      if (sequence_.value_embeddings.rows() != sequence_.keys()) {
+        fail(Status::bad_input, "{} has {} values for {} keys", name_, sequence_.value_embeddings.rows(),
+             sequence_.keys());
+      }
+    } else if (has_values() && config_.d_value_input != config_.d_key_input) {
+      fail(Status::bad_input, "{}: the model's values have width {} and its keys {}, give values by --values",
+           name_, config_.d_value_input, config_.d_key_input);
+    }
+  }
+
+  [[nodiscard]] bool has_values() const {
+    return std::any_of(config_.layers.begin(), config_.layers.end(),
+                       [](const LayerConfig& layer) { return layer.attention.value.weight; });
+  }
+
+  void check_key_mask() const {
+    const std::size_t given = sequence_.key_visible.size();
+    if (given == 0 || given == sequence_.keys()) return;
+    fail(Status::bad_input, "{}: a key mask of {} entries for {} keys", name_, given, sequence_.keys());
+  }
+
+  void check_score_mask() const {
+    if (!sequence_.mask) return;
+    const ScoreMask& mask = *sequence_.mask;
+    if (mask.queries != sequence_.queries() || mask.keys != sequence_.keys()) {
+      fail(Status::bad_input, "{}: a mask of shape [{}, {}] for {} queries and {} keys", name_, mask.queries,
+           mask.keys, sequence_.queries(), sequence_.keys());
+    }
+    for (const LayerConfig& layer : config_.layers) {
+      if (layer.attention.kind.rule == AttentionKind::Rule::linear) {
+        fail(Status::bad_input,
+             "{}: a mask over scores is unsupported by linear attention, which has none; it takes --mask "
+             "causal or none, and --key-mask",
+             name_);
+      }
+      if (mask.heads != 1 && mask.heads != layer.attention.heads) {
+        fail(Status::bad_input, "{}: a mask for {} heads, the model has {}", name_, mask.heads,
+             layer.attention.heads);
+      }
+    }
+    if (mask.added.size() != mask.heads * mask.queries * mask.keys) {
+      fail(Status::bad_input, "{}: a mask of {} values for the shape [{}, {}, {}]", name_, mask.added.size(),
+           mask.heads, mask.queries, mask.keys);
+    }
+  }
+
+  const ModelConfig& config_;
+  const EmbeddingConfig& embedding_;
+  const Sequence& sequence_;
+  std::string name_;
+};
+
+/// Linear attention has no scores that something could be added to.
+void check_kinds(const Model& model) {
+  for (const LayerConfig& layer : model.config().layers) {
+    const AttentionConfig& attention = layer.attention;
+    if (attention.kind.rule != AttentionKind::Rule::linear) continue;
+    if (!attention.relative_buckets && !attention.disentangled && !attention.alibi) continue;
+    fail(Status::bad_input, "{}: linear attention is unsupported where positions are added to the scores",
+         escaped(model.source().given));
+  }
+}
+
+void warn(const forward::RowWarnings& rows, const ModelConfig& config, const Batch& batch,
           Warnings& warnings) {
-  const auto place = [&](const forward::PassReport::Finding& finding) {
-    return fmt::format("input {}, head {}, query {}", escaped(batch.sequences[finding.sequence].id),
-                       head_name(config, finding.head), finding.query);
+  const auto add = [&](const char* name, const forward::RowWarning& row, const char* text) {
+    if (row.count == 0) return;
+    warnings.add(name,
+                 fmt::format("input {}, head {}, query {}: {}", escaped(batch.sequences[row.sequence].id),
+                             head_name(config, row.head), row.query, text),
+                 row.count);
   };
-  if (report.fully_masked.count > 0) {
-    warnings.add("fully_masked_row",
-                 fmt::format("{}: no key is visible, the row is all zeros", place(report.fully_masked)),
-                 report.fully_masked.count);
-  }
-  if (report.non_finite.count > 0) {
-    warnings.add("non_finite_pattern",
-                 fmt::format("{}: the row of the pattern is not finite", place(report.non_finite)),
-                 report.non_finite.count);
-  }
-  if (report.infinite_score.count > 0) {
-    warnings.add("non_finite_score",
-                 fmt::format("{}: the score of a visible key is -inf", place(report.infinite_score)),
-                 report.infinite_score.count);
-  }
+  add("fully_masked_row", rows.fully_masked, "no key is visible, the row is all zeros");
+  add("non_finite_pattern", rows.non_finite, "the row of the pattern is not finite");
+  add("non_finite_score", rows.infinite_score, "the score of a visible key is -inf");
 }
 
 }  // namespace
@@ -48,7 +208,7 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
 
   const std::vector<forward::Block> blocks = forward::cut_into_blocks(batch, context.packed_rows);
   if (context.progress != nullptr) context.progress->begin("forward", blocks.size() * plan.layers.size());
-  forward::BlockPass pass({model, batch, plan, observers, context});
+  forward::ForwardPass pass({model, batch, plan, observers, context});
   for (std::size_t first = 0, last = 0; first < blocks.size(); first = last) {
     std::size_t rows = 0;
     do rows += blocks[last++].rows;
@@ -56,7 +216,31 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
     pass.run(std::span(blocks).subspan(first, last - first));
   }
   if (context.progress != nullptr) context.progress->end();
-  warn(pass.report(), model.config(), batch, context.warnings);
+  warn(pass.warnings(), model.config(), batch, context.warnings);
+}
+
+void check_batch(const Model& model, const Batch& batch) {
+  check_kinds(model);
+  const ModelConfig& config = model.config();
+  for (const Sequence& sequence : batch.sequences) {
+    const std::string name = fmt::format("input {}", escaped(sequence.id));
+    SequenceCheck(config, config.embedding, sequence, name).run();
+    if (sequence.target == nullptr) continue;
+    if (!config.decoder)
+      fail(Status::bad_input, "{} has a target, and the model has no decoder that reads an encoder", name);
+    SequenceCheck(config, config.decoder->embedding, *sequence.target, "the target of " + name).run();
+  }
+}
+
+void require_targets(const ModelConfig& config, const Batch& batch, std::size_t layer) {
+  if (!needs_target(config.layers.at(layer).component)) return;
+  for (const Sequence& sequence : batch.sequences) {
+    if (sequence.target != nullptr) continue;
+    fail(Status::bad_input,
+         "input {} has no target, which layer {} needs; give --target-ids or --target-text, or select "
+         "--component encoder",
+         escaped(sequence.id), layer_name(config, layer));
+  }
 }
 
 }  // namespace attnctl

@@ -10,7 +10,7 @@
 
 namespace attnctl {
 
-/// Everything of one sequence's pass in float64.
+/// Everything that one sequence's float64 pass computes.
 struct ReferencePass {
   struct Layer {
     std::vector<OwnedMatrix<double>> pattern;  // [heads][n, m]
@@ -18,15 +18,13 @@ struct ReferencePass {
     std::vector<OwnedMatrix<double>> z;        // [heads][n, v]; empty without W_V
     OwnedMatrix<double> output;                // [n, d_out]
   };
-  std::vector<Layer> layers;   // 0 .. last asked for
-  OwnedMatrix<double> logits;  // [n, vocabulary]; empty where not asked for or there is no head
+  std::vector<Layer> layers;   // [0, last_layer]
+  OwnedMatrix<double> logits;  // [n, vocabulary]; empty if not requested or if the model has no head
 };
 
-/// The oracle: the same pass by plain loops in float64, sharing no code with the fast one; slow on purpose.
-/// Rotary angles, their cosines and sines are float32, as the reference implementation has them. The pool
-/// only spreads outputs and heads. The sequence must be one that check_batch (forward/run.hpp) accepts; keys
-/// and values of its own are used as they are, no position is added to them. Where a layer has no W_V and a
-/// later one is asked for: Error(bad_input).
+/// Runs the model in float64, written as the formulas read: the independent check of run_forward, and slow.
+/// The sequence must be one that check_batch (forward/run.hpp) accepts. Keys and values that it brings get no
+/// positions. Throws Error(bad_input) if a layer without W_V comes before the last one.
 [[nodiscard]] ReferencePass run_reference(const Model& model, const Sequence& sequence,
                                           std::size_t last_layer, bool logits, Pool& pool);
 

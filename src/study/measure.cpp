@@ -8,7 +8,7 @@
 
 #include "analysis/head_axes.hpp"
 #include "base/error.hpp"
-#include "forward/sides.hpp"
+#include "forward/block.hpp"
 #include "study/measures/measures.hpp"
 
 namespace attnctl {

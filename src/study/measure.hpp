@@ -13,7 +13,7 @@
 #include "analysis/metric.hpp"
 #include "analysis/patterns/pattern_row.hpp"
 #include "base/warnings.hpp"
-#include "forward/attention/visible_keys.hpp"
+#include "forward/attention/visibility.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "study/corpus/corpus_blocks.hpp"

@@ -82,7 +82,7 @@ struct Attention {
     if (keys != queries) sequence.key_embeddings = OwnedMatrix<float>(keys, 1);
   }
 
-  std::vector<forward::HeadReport> run(Collector& collector, std::size_t panel_rows) {
+  std::vector<forward::RowWarnings> run(Collector& collector, std::size_t panel_rows) {
     Batch batch;
     batch.sequences.push_back(sequence);
     const forward::Block block = forward::cut_into_blocks(batch, 1).front();
@@ -91,7 +91,7 @@ struct Attention {
     forward::PanelBuffers buffers;
     buffers.reserve(block, layer);
     attnctl::Observer* const observers[] = {&collector};
-    std::vector<forward::HeadReport> reports;
+    std::vector<forward::RowWarnings> reports;
     for (std::size_t head = 0; head < config.heads; ++head) {
       reports.push_back(attend(layer, batch, block, head, observers, buffers));
     }

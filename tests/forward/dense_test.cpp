@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "forward/layers/norm.hpp"
+#include "forward/layers/dense.hpp"
 
 using attnctl::Activation;
 using attnctl::Linear;

@@ -1,4 +1,4 @@
-#include "reference/gradient/logit_gradient.hpp"
+#include "reference/logit_gradient.hpp"
 
 #include <algorithm>
 #include <cmath>

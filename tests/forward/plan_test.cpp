@@ -135,10 +135,10 @@ TEST_CASE("short sequences share a block, long and crossing ones have their own"
   for (const auto& block : blocks) {
     got.emplace_back();
     std::size_t rows = 0;
-    for (const auto& part : block.parts) {
-      got.back().push_back(part.sequence);
-      CHECK(part.first_query == rows);
-      rows += part.queries;
+    for (const auto& sequence : block.sequences) {
+      got.back().push_back(sequence.index);
+      CHECK(sequence.first_query == rows);
+      rows += sequence.queries;
     }
     CHECK(block.rows == rows);
   }

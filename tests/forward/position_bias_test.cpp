@@ -1,9 +1,9 @@
-#include "forward/position/position_bias.hpp"
-
 #include <cstdint>
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "forward/attention/positions.hpp"
 
 using attnctl::DisentangledConfig;
 using attnctl::RelativeBuckets;

@@ -1,5 +1,3 @@
-#include "forward/position/position.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -7,6 +5,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "forward/attention/positions.hpp"
 
 using attnctl::OwnedMatrix;
 using attnctl::Pool;

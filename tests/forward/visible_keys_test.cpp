@@ -1,11 +1,10 @@
-#include "forward/attention/visible_keys.hpp"
-
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "forward/attention/visibility.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "forward/sides.hpp"
+#include "forward/block.hpp"
 
 namespace attnctl::test {
 namespace {

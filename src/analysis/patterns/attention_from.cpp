@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "analysis/head_index.hpp"
-#include "forward/sides.hpp"
+#include "forward/block.hpp"
 
 namespace attnctl {
 namespace {

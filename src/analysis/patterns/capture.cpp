@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/undefined.hpp"
-#include "forward/sides.hpp"
+#include "forward/block.hpp"
 
 namespace attnctl {
 namespace {

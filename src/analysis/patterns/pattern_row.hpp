@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "analysis/metric.hpp"
+#include "forward/block.hpp"
 #include "forward/observer.hpp"
-#include "forward/sides.hpp"
 #include "input/batch.hpp"
 
 namespace attnctl {

@@ -90,10 +90,11 @@ void add_weights_bytes(const Model& model, const Selection& selection, const Sel
   work.kept = saturating_sum(work.kept, 4 * compared * sizeof(double));
 }
 
-WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits) {
+WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, std::size_t threads) {
   const ModelConfig& config = model.config();
   WorkBytes work;
-  std::uint64_t of_token = 0;  // values per token in one layer: projections, stream, MLP
+  std::uint64_t of_token = 0;  // of one layer at a time: projections, stream, MLP
+  std::uint64_t scores = 0;    // of one head at a time
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
     const AttentionConfig& attention = layer.attention;
@@ -108,6 +109,7 @@ WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits) {
       const std::uint64_t m = std::max<std::uint64_t>(n, sequence.keys());
       const std::uint64_t kept = attention.heads * (2 * m + attention.d_value) + config.d_output;
       work.kept = saturating_sum(work.kept, n * kept * sizeof(double));
+      scores = std::max(scores, n * m);
     }
   }
   std::uint64_t longest = 0;
@@ -117,6 +119,11 @@ WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits) {
     if (logits)
       work.kept = saturating_sum(work.kept, n * config.output_embedding().vocabulary * sizeof(double));
   }
+  constexpr std::uint64_t kCopiesOfScores =
+      7;  // mask, biases, scores, pattern and their intermediate results
+  work.kept = saturating_sum(work.kept, threads * kCopiesOfScores * scores * sizeof(double));
+  if (logits)
+    work.kept = saturating_sum(work.kept, longest * config.output_embedding().vocabulary * sizeof(double));
   work.kept = saturating_sum(work.kept, 2 * longest * of_token * sizeof(double));
   work.weights_resident = saturating_sum(work.weights_resident, model.embedding_bytes(longest));
   if (logits) work.weights_resident = saturating_sum(work.weights_resident, 2 * model.head_bytes());

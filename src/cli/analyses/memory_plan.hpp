@@ -37,9 +37,10 @@ struct Streaming {
 void add_weights_bytes(const Model& model, const Selection& selection, const SelectionOptions& options,
                        std::size_t threads, WorkBytes& work);
 
-/// Returns the memory of run_reference() on all inputs. It keeps every array in double, and the weights in
+/// Returns the memory of run_reference for all inputs, with its results in float64 and the weights in
 /// float32.
-[[nodiscard]] WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits);
+[[nodiscard]] WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits,
+                                        std::size_t threads);
 
 /// Returns the memory of analyses that compare the factors of all selected heads at once: the weights, and a
 /// copy of them in double.

@@ -12,7 +12,7 @@
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "cli/analyses/shapes.hpp"
-#include "forward/sides.hpp"
+#include "forward/block.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -92,7 +92,7 @@ std::vector<Comparison> compare_float64(const VerifyOptions& options, const Open
   const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&
                    options.selection.component.empty();
   const bool logits = all && config.head.present && (!config.decoder || has_targets(batch));
-  (void)plan_memory(session.options, reference_bytes(open.model, batch, logits));
+  (void)plan_memory(session.options, reference_bytes(open.model, batch, logits, session.pool.size()));
   std::vector<ReferencePass> passes;
   if (grid) passes = run_axial_reference(open.model, batch, *grid, session.pool);
   session.progress.begin("float64", batch.sequences.size());

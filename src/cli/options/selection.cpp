@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "forward/sides.hpp"
+#include "forward/block.hpp"
 
 namespace attnctl::cli {
 

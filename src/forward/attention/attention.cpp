@@ -1,35 +1,121 @@
 #include "forward/attention/attention.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
 #include <optional>
 
-#include "forward/attention/attention_rows.hpp"
 #include "forward/attention/linear_attention.hpp"
 #include "forward/attention/visibility.hpp"
-#include "forward/position/position_bias.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::forward {
-void RowCount::add(std::size_t in_sequence, std::size_t at_query) {
-  if (count++ > 0) return;
-  sequence = in_sequence;
-  query = at_query;
+namespace {
+
+bool all_finite(MatrixView<const float> values) {
+  for (std::size_t r = 0; r < values.rows; ++r) {
+    if (!kernels().all_finite(values.row(r))) return false;
+  }
+  return true;
+}
+
+/// Adds pattern v to z, leaving out keys of weight zero: a hidden key that is NaN adds nothing.
+void add_visible_values(MatrixView<const float> pattern, MatrixView<const float> v, MatrixView<float> z) {
+  for (std::size_t i = 0; i < pattern.rows; ++i) {
+    const std::span<float> sum = z.row(i);
+    for (std::size_t j = 0; j < pattern.cols; ++j) {
+      const float weight = pattern(i, j);
+      if (weight == 0) continue;
+      for (std::size_t c = 0; c < v.cols; ++c) sum[c] += weight * v(j, c);
+    }
+  }
+}
+
+/// Computes a softmax in which `sink` is one more score, whose weight is dropped. Returns whether any key is
+/// visible.
+bool softmax_with_sink(std::span<const float> scores, float sink, std::vector<float>& workspace,
+                       std::span<float> weights) {
+  const bool some_visible = std::ranges::any_of(
+      scores, [](float score) { return score != -std::numeric_limits<float>::infinity(); });
+  workspace.assign(scores.begin(), scores.end());
+  workspace.push_back(sink);
+  kernels().softmax(workspace, workspace);
+  std::copy_n(workspace.begin(), weights.size(), weights.begin());
+  return some_visible;
+}
+
+/// Returns rows first, first + step, ... of a matrix.
+MatrixView<const float> rows_of(MatrixView<const float> all, KeySteps rows) {
+  return {all.data + rows.first * all.stride, rows.count, all.cols, rows.step * all.stride};
+}
+
+/// Returns the columns of one head and the rows of one sequence; an empty view of an empty matrix.
+template <typename T>
+MatrixView<T> head_view(MatrixView<T> all, std::size_t first_row, std::size_t rows, std::size_t head,
+                        std::size_t width) {
+  if (all.data == nullptr) return {};
+  return all.row_range(first_row, rows).col_range(head * width, width);
+}
+
+}  // namespace
+
+void RowWarning::add(const RowWarning& later) {
+  const std::uint64_t total = count + later.count;
+  if (count == 0) *this = later;
+  count = total;
 }
 
 std::size_t rows_of_panel(std::size_t wanted, std::size_t keys) {
-  constexpr std::size_t panel_elements = std::size_t{1} << 18U;  // 1 MiB of floats
-  constexpr std::size_t fewest = 24;                             // below, the products are slow
-  return std::min(wanted, std::max(fewest, panel_elements / std::max<std::size_t>(keys, 1)));
+  constexpr std::size_t kPanelElements = std::size_t{1} << 18U;  // 1 MiB of floats
+  constexpr std::size_t kFewestRows = 24;                        // fewer make the products slow
+  return std::min(wanted, std::max(kFewestRows, kPanelElements / std::max<std::size_t>(keys, 1)));
+}
+
+void PanelRows::reserve(std::size_t rows, std::size_t elements) {
+  if (values_.size() < elements) {
+    values_.resize(elements);
+    keys_ = 0;
+  }
+  if (written_.size() < rows) {
+    written_.resize(rows);
+    keys_ = 0;
+  }
+}
+
+MatrixView<float> PanelRows::open(std::size_t rows, std::size_t keys, KeyRange written) {
+  if (keys != keys_) {  // the rows move
+    filled_ = 0;
+    keys_ = keys;
+  }
+  for (; filled_ < rows; ++filled_) {
+    fill(filled_, {0, keys});
+    written_[filled_] = {};
+  }
+  opened_ = written;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const KeyRange before = written_[r];
+    fill(r, {before.first, std::min(before.last, written.first)});
+    fill(r, {std::max(before.first, written.last), before.last});
+    written_[r] = written;
+  }
+  return {values_.data(), rows, keys};
+}
+
+void PanelRows::close(std::size_t r, KeyRange visible) {
+  fill(r, {opened_.first, visible.first});
+  fill(r, {visible.last, opened_.last});
+  written_[r] = visible;
+}
+
+void PanelRows::fill(std::size_t r, KeyRange range) {
+  if (range.first >= range.last) return;
+  std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(r * keys_ + range.first), range.size(), filler_);
 }
 
 void PanelBuffers::reserve(const Block& block, const AttentionLayer& layer) {
   std::size_t elements = 0;
   std::size_t most_rows = 0;
-  for (const Part& part : block.parts) {
+  for (const BlockSequence& part : block.sequences) {
     const std::size_t rows = std::min(part.queries, rows_of_panel(layer.panel_rows, part.keys));
     elements = std::max(elements, rows * part.keys);
     most_rows = std::max(most_rows, rows);
@@ -39,40 +125,40 @@ void PanelBuffers::reserve(const Block& block, const AttentionLayer& layer) {
   if (fully_masked_.size() < most_rows) fully_masked_.resize(most_rows);
 }
 
-/// One head of one sequence.
+/// The attention of one head in one sequence.
 class HeadPass {
  public:
-  /// `sequence`: of the keys.
-  HeadPass(const AttentionLayer& layer, const Sequence& sequence, const Part& part, std::size_t head)
+  /// `keys_of` is the sequence of the keys.
+  HeadPass(const AttentionLayer& layer, const Sequence& keys_of, const BlockSequence& place, std::size_t head)
       : layer_(layer),
-        part_(part),
+        place_(place),
         head_(head),
         kv_head_(layer.config.kv_head(head)),
-        visibility_(layer.config, sequence, head),
-        q_(head_part(layer.q, part.first_query, part.queries, layer.config.query_slice(head),
+        visibility_(layer.config, keys_of, head),
+        q_(head_view(layer.q, place.first_query, place.queries, layer.config.query_slice(head),
                      layer.config.d_head)),
-        k_(head_part(layer.k, part.first_key, part.keys, kv_head_, layer.config.d_head)),
-        v_(head_part(layer.v, part.first_key, part.keys, kv_head_, layer.config.d_value)),
-        z_(head_part(layer.z, part.first_query, part.queries, head, layer.config.d_value)),
-        position_bias_(layer, sequence, head, {q_, k_}),
+        k_(head_view(layer.k, place.first_key, place.keys, kv_head_, layer.config.d_head)),
+        v_(head_view(layer.v, place.first_key, place.keys, kv_head_, layer.config.d_value)),
+        z_(head_view(layer.z, place.first_query, place.queries, head, layer.config.d_value)),
+        position_bias_(layer.config, layer.positions, keys_of, head, {q_, k_}),
         finite_values_(all_finite(v_)) {}
 
-  void run(std::span<Observer* const> observers, PanelBuffers& buffers, HeadReport& report) const {
+  void run(std::span<Observer* const> observers, PanelBuffers& buffers, RowWarnings& warnings) const {
     const AttentionKind::Rule rule = layer_.config.kind.rule;
     const bool linear = rule == AttentionKind::Rule::linear;
     const bool strided = rule == AttentionKind::Rule::strided;
     const bool patterns = !(linear || strided) || (layer_.patterns && !observers.empty());
     std::optional<LinearHead> sums;
     if (linear) sums.emplace(q_, k_, z_.empty() ? MatrixView<const float>() : v_, visibility_, patterns);
-    const std::size_t step = rows_of_panel(layer_.panel_rows, part_.keys);
+    const std::size_t step = rows_of_panel(layer_.panel_rows, place_.keys);
     if (!linear && !strided) {
       buffers.keys_.pack_transposed(k_);
       if (!z_.empty() && finite_values_) buffers.values_.pack(v_);
     }
-    for (std::size_t first = 0; first < part_.queries; first += step) {
-      Panel panel{first, std::min(step, part_.queries - first), {}, {}, {}, {}, buffers, report};
+    for (std::size_t first = 0; first < place_.queries; first += step) {
+      Panel panel{first, std::min(step, place_.queries - first), {}, {}, {}, {}, buffers, warnings};
       panel.visible = visibility_.of_queries(first, panel.rows);
-      panel.masked = std::span(buffers.fully_masked_).first(panel.rows);
+      panel.fully_masked = std::span(buffers.fully_masked_).first(panel.rows);
       if (patterns) open(panel);
       if (sums) {
         linear_panel(*sums, panel);
@@ -81,26 +167,26 @@ class HeadPass {
       } else {
         dense_panel(panel);
       }
-      const AttentionPanel shown = shown_panel(panel);
-      for (Observer* const observer : observers) observer->panel(shown);
+      const AttentionPanel result = finished(panel);
+      for (Observer* const observer : observers) observer->panel(result);
     }
   }
 
  private:
-  /// Rows as they are made.
+  /// A panel during its computation.
   struct Panel {
     std::size_t first, rows;
     KeyRange visible;
-    MatrixView<float> pattern, scores;  // scores are made in place of the pattern where nobody sees them
-    std::span<std::uint8_t> masked;
+    MatrixView<float> pattern, scores;  // the same memory if no observer reads the scores
+    std::span<std::uint8_t> fully_masked;
     PanelBuffers& buffers;
-    HeadReport& report;
+    RowWarnings& warnings;
   };
 
   void open(Panel& panel) const {
-    panel.pattern = panel.buffers.pattern_.open(panel.rows, part_.keys, panel.visible);
+    panel.pattern = panel.buffers.pattern_.open(panel.rows, place_.keys, panel.visible);
     panel.scores = panel.pattern;
-    if (layer_.scores) panel.scores = panel.buffers.scores_.open(panel.rows, part_.keys, panel.visible);
+    if (layer_.scores) panel.scores = panel.buffers.scores_.open(panel.rows, place_.keys, panel.visible);
   }
 
   void close(const Panel& panel, std::size_t r, KeyRange visible) const {
@@ -108,12 +194,12 @@ class HeadPass {
     if (layer_.scores) panel.buffers.scores_.close(r, visible);
   }
 
-  /// Of kinds that see a range of keys: a few queries at a time go from scores to z while they are in cache,
-  /// with products over what these queries see together.
+  /// Computes kinds of attention in which each query sees a range of keys. A few queries at a time go from
+  /// scores to z while they are in cache, with products over the union of their ranges.
   void dense_panel(const Panel& panel) const {
-    constexpr std::size_t strip = 24;  // whole tiles of the kernels
-    for (std::size_t r = 0; r < panel.rows; r += strip)
-      dense_strip(panel, r, std::min(strip, panel.rows - r));
+    constexpr std::size_t kStrip = 24;  // rows: a multiple of the kernels' tiles
+    for (std::size_t r = 0; r < panel.rows; r += kStrip)
+      dense_strip(panel, r, std::min(kStrip, panel.rows - r));
   }
 
   void dense_strip(const Panel& panel, std::size_t first, std::size_t rows) const {
@@ -136,21 +222,22 @@ class HeadPass {
     if (finite_values_) {
       panel.buffers.values_.multiply(weights, range.first, 0, z_.row_range(query, rows));
     } else {
-      weighted_sum_of_seen(weights, v_.row_range(range.first, range.size()), z_.row_range(query, rows), 0);
+      for (std::size_t r = query; r < query + rows; ++r) std::ranges::fill(z_.row(r), 0.0F);
+      add_visible_values(weights, v_.row_range(range.first, range.size()), z_.row_range(query, rows));
     }
   }
 
-  /// Products with the visible keys alone, side by side in a buffer.
+  /// Computes row r of strided attention from products with the visible keys only, packed next to each other.
   void strided_row(const Panel& panel, std::size_t r) const {
     const std::size_t i = panel.first + r;
-    const auto parts = visibility_.strides_of(i);
-    std::vector<float>& row = panel.buffers.row_;
-    row.resize(parts[0].count + parts[1].count + parts[2].count);
-    const auto each_part = [&](const auto& act) {
+    const auto strides = visibility_.strides_of(i);
+    std::vector<float>& row = panel.buffers.strided_row_;
+    row.resize(strides[0].count + strides[1].count + strides[2].count);
+    const auto for_each_stride = [&](const auto& act) {
       std::size_t at = 0;
-      for (const KeySteps& part : parts) {
-        if (part.count > 0) act(part, std::span(row).subspan(at, part.count));
-        at += part.count;
+      for (const KeySteps& keys : strides) {
+        if (keys.count > 0) act(keys, std::span(row).subspan(at, keys.count));
+        at += keys.count;
       }
     };
     const auto spread = [&](MatrixView<float> rows, float filler) {
@@ -158,21 +245,26 @@ class HeadPass {
       const std::span<float> to = rows.row(r);
       std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(panel.visible.first), panel.visible.size(),
                   filler);
-      each_part([&](const KeySteps& part, std::span<float> values) {
-        for (std::size_t t = 0; t < part.count; ++t) to[part.first + t * part.step] = values[t];
+      for_each_stride([&](const KeySteps& keys, std::span<float> values) {
+        for (std::size_t t = 0; t < keys.count; ++t) to[keys.first + t * keys.step] = values[t];
       });
     };
-    each_part([&](const KeySteps& part, std::span<float> scores) {
-      gemm_nt(q_.row_range(i, 1), rows_of(k_, part), {scores.data(), 1, part.count}, scale_in_product());
-      finish_scores(i, part, scores);
+    for_each_stride([&](const KeySteps& keys, std::span<float> scores) {
+      gemm_nt(q_.row_range(i, 1), rows_of(k_, keys), {scores.data(), 1, keys.count}, scale_in_product());
+      finish_scores(i, keys, scores);
     });
     if (layer_.scores) spread(panel.scores, -std::numeric_limits<float>::infinity());
-    softmax(panel, r, parts, row, row);
+    softmax(panel, r, strides, row, row);
     spread(panel.pattern, 0);
     if (z_.empty()) return;
-    std::fill_n(z_.row(i).begin(), z_.cols, 0.0F);
-    each_part([&](const KeySteps& part, std::span<float> weights) {
-      weighted_sum({weights.data(), 1, part.count}, rows_of(v_, part), z_.row_range(i, 1), 1);
+    std::ranges::fill(z_.row(i), 0.0F);
+    for_each_stride([&](const KeySteps& keys, std::span<float> weights) {
+      const MatrixView<const float> row_weights(weights.data(), 1, keys.count);
+      if (finite_values_) {
+        gemm_nn(row_weights, rows_of(v_, keys), z_.row_range(i, 1), 1, 1);
+      } else {
+        add_visible_values(row_weights, rows_of(v_, keys), z_.row_range(i, 1));
+      }
     });
   }
 
@@ -182,12 +274,12 @@ class HeadPass {
     for (std::size_t r = 0; r < panel.rows; ++r) {
       const std::size_t i = panel.first + r;
       const auto sum = head.next(i, z_.empty() ? std::span<float>() : z_.row(i));
-      panel.masked[r] = sum ? 0 : 1;
+      panel.fully_masked[r] = sum ? 0 : 1;
       sums[r] = sum.value_or(1);
       if (!sum) {
-        panel.report.fully_masked.add(part_.sequence, i);
+        panel.warnings.fully_masked.add(warning_at(i));
       } else if (!std::isfinite(*sum) || *sum == 0) {
-        panel.report.non_finite.add(part_.sequence, i);
+        panel.warnings.non_finite.add(warning_at(i));
       }
     }
     if (panel.pattern.data == nullptr) return;
@@ -208,7 +300,8 @@ class HeadPass {
     }
   }
 
-  /// 1/sqrt(64) is exact and costs nothing inside the product; 1/sqrt(8) would lose digits there.
+  /// Returns whether the scale can be part of the product: 1/sqrt(64) is exact in float32, 1/sqrt(8) would
+  /// lose digits.
   [[nodiscard]] bool scale_is_float() const {
     return static_cast<double>(static_cast<float>(layer_.config.scale)) == layer_.config.scale;
   }
@@ -228,54 +321,48 @@ class HeadPass {
     visibility_.mask(i, keys, scores);
   }
 
-  /// True if `test(place in the row's scores)` holds for a visible key of query i.
+  /// Returns whether test(index among the row's scores) holds for a visible key of query i.
   template <typename Test>
   [[nodiscard]] bool any_visible(std::size_t i, std::span<const KeySteps> keys, const Test& test) const {
-    std::size_t place = 0;
-    for (const KeySteps& part : keys) {
-      for (std::size_t t = 0; t < part.count; ++t, ++place) {
-        if (test(place) && visibility_.sees(i, part.first + t * part.step)) return true;
+    std::size_t index = 0;
+    for (const KeySteps& steps : keys) {
+      for (std::size_t t = 0; t < steps.count; ++t, ++index) {
+        if (test(index) && visibility_.sees(i, steps.first + t * steps.step)) return true;
       }
     }
     return false;
   }
 
-  /// Writes the weights of `keys`, whose scores follow one another. Reports a row without a visible key, and
-  /// a row that is not finite: NaN if the scores of all visible keys overflowed to -inf.
+  /// Writes the weights of `keys`, whose scores are next to each other. Records rows without a visible key,
+  /// and rows that are not finite: NaN if the scores of all visible keys overflowed to -inf.
   void softmax(const Panel& panel, std::size_t r, std::span<const KeySteps> keys,
                std::span<const float> scores, std::span<float> weights) const {
     const std::size_t i = panel.first + r;
     constexpr float lowest = -std::numeric_limits<float>::infinity();
     const bool one_overflowed =
-        layer_.scores && any_visible(i, keys, [&](std::size_t place) { return scores[place] == lowest; });
-    const bool some_finite =
-        layer_.sinks.empty() ? kernels().softmax(scores, weights)
-                             : softmax_with_sink(scores, layer_.sinks[head_], panel.buffers.sunk_, weights);
+        layer_.scores && any_visible(i, keys, [&](std::size_t index) { return scores[index] == lowest; });
+    const bool some_finite = layer_.sinks.empty() ? kernels().softmax(scores, weights)
+                                                  : softmax_with_sink(scores, layer_.sinks[head_],
+                                                                      panel.buffers.sink_scores_, weights);
     const bool all_overflowed = !some_finite && any_visible(i, keys, [](std::size_t) { return true; });
-    panel.masked[r] = some_finite || all_overflowed ? 0 : 1;
+    panel.fully_masked[r] = some_finite || all_overflowed ? 0 : 1;
     if (all_overflowed) std::ranges::fill(weights, std::numeric_limits<float>::quiet_NaN());
-    if (panel.masked[r] != 0) {
-      panel.report.fully_masked.add(part_.sequence, i);
-    } else if (!std::isfinite(weights.front())) {  // a NaN among the scores is one in every weight
-      panel.report.non_finite.add(part_.sequence, i);
+    if (panel.fully_masked[r] != 0) {
+      panel.warnings.fully_masked.add(warning_at(i));
+    } else if (!std::isfinite(weights.front())) {  // one NaN score makes every weight NaN
+      panel.warnings.non_finite.add(warning_at(i));
     } else if (one_overflowed) {
-      panel.report.infinite_score.add(part_.sequence, i);
+      panel.warnings.infinite_score.add(warning_at(i));
     }
   }
 
-  /// z = pattern v + beta z.
-  void weighted_sum(MatrixView<const float> pattern, MatrixView<const float> v, MatrixView<float> z,
-                    float beta) const {
-    if (finite_values_) {
-      gemm_nn(pattern, v, z, 1, beta);
-    } else {
-      weighted_sum_of_seen(pattern, v, z, beta);
-    }
+  [[nodiscard]] RowWarning warning_at(std::size_t query) const {
+    return {1, {layer_.layer, head_}, place_.index, query};
   }
 
-  [[nodiscard]] AttentionPanel shown_panel(const Panel& made) const {
+  [[nodiscard]] AttentionPanel finished(const Panel& made) const {
     AttentionPanel panel;
-    panel.sequence = part_.sequence;
+    panel.sequence = place_.index;
     panel.layer = layer_.layer;
     panel.head = head_;
     panel.kv_head = kv_head_;
@@ -287,12 +374,12 @@ class HeadPass {
     panel.k = k_;
     panel.v = v_;
     if (z_.data != nullptr) panel.z = z_.row_range(made.first, made.rows);
-    panel.fully_masked = made.masked;
+    panel.fully_masked = made.fully_masked;
     return panel;
   }
 
   const AttentionLayer& layer_;
-  const Part& part_;
+  const BlockSequence& place_;
   std::size_t head_;
   std::size_t kv_head_;
   Visibility visibility_;
@@ -302,14 +389,14 @@ class HeadPass {
   bool finite_values_;
 };
 
-HeadReport attend(const AttentionLayer& layer, const Batch& batch, const Block& block, std::size_t head,
-                  std::span<Observer* const> observers, PanelBuffers& buffers) {
-  HeadReport report;
-  for (const Part& part : block.parts) {
-    const Sides sides = sides_of(block.component, batch.sequences[part.sequence]);
-    HeadPass(layer, sides.keys_of, part, head).run(observers, buffers, report);
+RowWarnings attend(const AttentionLayer& layer, const Batch& batch, const Block& block, std::size_t head,
+                   std::span<Observer* const> observers, PanelBuffers& buffers) {
+  RowWarnings warnings;
+  for (const BlockSequence& place : block.sequences) {
+    const Sides sides = sides_of(block.component, batch.sequences[place.index]);
+    HeadPass(layer, sides.keys_of, place, head).run(observers, buffers, warnings);
   }
-  return report;
+  return warnings;
 }
 
 }  // namespace attnctl::forward

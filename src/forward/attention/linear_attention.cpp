@@ -6,11 +6,15 @@
 #include "linalg/gemm.hpp"
 
 namespace attnctl::forward {
+namespace {
 
+/// phi(x) = elu(x) + 1.
 double linear_feature(float x) {
   const auto wide = static_cast<double>(x);
   return wide > 0 ? wide + 1 : std::exp(wide);
 }
+
+}  // namespace
 
 LinearHead::LinearHead(MatrixView<const float> q, MatrixView<const float> k, MatrixView<const float> v,
                        const Visibility& visibility, bool patterns)
@@ -58,7 +62,7 @@ void LinearHead::weights(std::size_t first, std::span<const double> sums, KeyRan
                          MatrixView<float> out) {
   query_features_.clear();
   for (std::size_t r = 0; r < sums.size(); ++r) {
-    // A query's own scale is gone before anything is rounded to float.
+    // Dividing before rounding to float32 keeps large and small queries in range.
     for (const float x : q_.row(first + r)) {
       query_features_.push_back(static_cast<float>(linear_feature(x) / sums[r]));
     }

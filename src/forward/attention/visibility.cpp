@@ -1,16 +1,19 @@
 #include "forward/attention/visibility.hpp"
 
-#include <algorithm>
 #include <limits>
 
-namespace attnctl::forward {
+#include "base/error.hpp"
+
+namespace attnctl {
+namespace forward {
 namespace {
 
-constexpr float hidden = -std::numeric_limits<float>::infinity();
+constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
 using Rule = AttentionKind::Rule;
 
-/// The keys of queries [first, last] as the kind alone has them; those of strided attention that are near.
+/// Returns the keys that the kind of attention shows to queries [first, last]; for strided attention the near
+/// ones.
 KeyRange range_of(const AttentionKind& kind, std::size_t first, std::size_t last, std::size_t keys) {
   switch (kind.rule) {
     case Rule::window:
@@ -39,10 +42,6 @@ Visibility::Visibility(const AttentionConfig& config, const Sequence& sequence, 
       causal_(sequence.causal.value_or(config.causal) && !sequence.mask),
       mask_head_(sequence.mask && sequence.mask->heads > 1 ? head : 0) {}
 
-KeyRange Visibility::of_query(std::size_t i) const {
-  return of_queries(i, 1);
-}
-
 KeyRange Visibility::of_queries(std::size_t first, std::size_t count) const {
   const std::size_t last = first + count - 1;
   const KeyRange range =
@@ -64,7 +63,7 @@ bool Visibility::sees(std::size_t i, std::size_t key) const {
   if (!shows(key)) return false;
   if (!sequence_.mask) return true;
   const ScoreMask& mask = *sequence_.mask;
-  return mask.added[(mask_head_ * mask.queries + i) * mask.keys + key] != hidden;
+  return mask.added[(mask_head_ * mask.queries + i) * mask.keys + key] != kHidden;
 }
 
 void Visibility::mask(std::size_t i, KeySteps keys, std::span<float> scores) const {
@@ -73,15 +72,70 @@ void Visibility::mask(std::size_t i, KeySteps keys, std::span<float> scores) con
     const float* const added = mask.added.data() + (mask_head_ * mask.queries + i) * mask.keys + keys.first;
     for (std::size_t t = 0; t < keys.count; ++t) {
       const float value = added[t * keys.step];
-      scores[t] = value == hidden ? hidden : scores[t] + value;
+      scores[t] = value == kHidden ? kHidden : scores[t] + value;
     }
   }
   if (!sequence_.key_visible.empty()) {
     const std::uint8_t* const visible = sequence_.key_visible.data() + keys.first;
     for (std::size_t t = 0; t < keys.count; ++t) {
-      if (visible[t * keys.step] == 0) scores[t] = hidden;
+      if (visible[t * keys.step] == 0) scores[t] = kHidden;
     }
   }
 }
 
-}  // namespace attnctl::forward
+}  // namespace forward
+
+VisibleKeys::VisibleKeys(const AttentionConfig& config, const Sequence& sequence)
+    : visible_(sequence.key_visible) {
+  if (sequence.mask || sequence.key_embeddings.rows() > 0)
+    fail(Status::bad_input, "input {}: score masks and separate keys are unsupported here",
+         escaped(sequence.id));
+  if (!visible_.empty()) {
+    before_.push_back(0);
+    for (const std::uint8_t visible : visible_) before_.push_back(before_.back() + visible);
+  }
+  const forward::Visibility visibility(config, sequence, 0);
+  const bool strided = config.kind.rule == AttentionKind::Rule::strided;
+  contiguous_ = !strided && visible_.empty();
+  for (std::size_t i = 0; i < sequence.queries(); ++i) {
+    Row& row = rows_.emplace_back();
+    if (strided) {
+      row.strides = visibility.strides_of(i);
+    } else {
+      row.range = visibility.of_query(i);
+    }
+    row.count = count(i, 0, sequence.keys());
+  }
+}
+
+bool VisibleKeys::finds(const Row& row, std::size_t key) const {
+  if (!visible_.empty() && visible_[key] == 0) return false;
+  if (key >= row.range.first && key < row.range.last) return true;
+  return std::ranges::any_of(row.strides, [&](const forward::KeySteps& steps) {
+    return key >= steps.first && (key - steps.first) % steps.step == 0 &&
+           (key - steps.first) / steps.step < steps.count;
+  });
+}
+
+std::size_t VisibleKeys::count_among(const Row& row, std::size_t first, std::size_t last) const {
+  const auto count_range = [&](std::size_t from, std::size_t to) {
+    from = std::max(first, from);
+    to = std::min(last, to);
+    if (from >= to) return std::size_t{0};
+    return before_.empty() ? to - from : before_[to] - before_[from];
+  };
+  std::size_t found = count_range(row.range.first, row.range.last);
+  for (const forward::KeySteps& steps : row.strides) {
+    if (steps.step == 1) {
+      found += count_range(steps.first, steps.first + steps.count);
+      continue;
+    }
+    for (std::size_t i = 0; i < steps.count; ++i) {
+      const std::size_t key = steps.first + i * steps.step;
+      if (key >= first && key < last && (visible_.empty() || visible_[key] != 0)) ++found;
+    }
+  }
+  return found;
+}
+
+}  // namespace attnctl

@@ -1,49 +1,49 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <vector>
 
-#include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
 #include "input/batch.hpp"
 #include "model/config/config.hpp"
 
-namespace attnctl::forward {
+namespace attnctl {
+namespace forward {
 
-/// Keys first, first + step, ..., `count` of them.
+/// The keys first, first + step, ..., `count` of them.
 struct KeySteps {
   std::size_t first = 0, step = 1, count = 0;
 };
 
-/// Which keys a query may attend to: the layer's kind of attention and its causal mask, or what the sequence
-/// brings in place of that.
+/// The keys that each query may attend to: the layer's kind of attention and its causal mask, or the masks of
+/// the sequence.
 class Visibility {
  public:
-  /// `sequence`: of the keys.
+  /// `sequence` is that of the keys.
   Visibility(const AttentionConfig& config, const Sequence& sequence, std::size_t head);
 
-  /// The keys outside of which the layer's own mask hides everything from query i. Of strided attention not
-  /// all within are visible (strides_of).
-  [[nodiscard]] KeyRange of_query(std::size_t i) const;
-  /// The same for queries [first, first + count), at least 1, together.
+  /// Returns the range outside of which the layer's own mask hides all keys from query i. Strided attention
+  /// hides some of the keys inside it too: see strides_of.
+  [[nodiscard]] KeyRange of_query(std::size_t i) const { return of_queries(i, 1); }
+  /// Returns the same range for queries [first, first + count) together; count is at least 1.
   [[nodiscard]] KeyRange of_queries(std::size_t first, std::size_t count) const;
 
-  /// The keys that strided attention shows query i, in no particular order, each once: those near it, and
-  /// those before and behind that are multiples of the stride away.
+  /// Returns the keys that strided attention shows to query i, each once: the near ones, then those before
+  /// and after them at multiples of the stride.
   [[nodiscard]] std::array<KeySteps, 3> strides_of(std::size_t i) const;
 
-  /// Adds the sequence's score mask to the scores of these keys of query i, and overwrites those of hidden
-  /// keys by -inf, whatever they were: a NaN of a hidden key does not leak.
+  /// Adds the sequence's score mask to the scores of query i for these keys and sets those of hidden keys to
+  /// -inf, also if they were NaN.
   void mask(std::size_t i, KeySteps keys, std::span<float> scores) const;
-  void mask(std::size_t i, KeyRange range, std::span<float> scores) const {
-    mask(i, {range.first, 1, range.size()}, scores);
-  }
 
-  /// False if the sequence hides the key from query i. The layer's own mask is not asked.
+  /// Returns false if the sequence hides the key from query i; ignores the layer's own mask.
   [[nodiscard]] bool sees(std::size_t i, std::size_t key) const;
 
-  /// False where the sequence hides the key from all queries.
+  /// Returns false if the sequence hides the key from all queries.
   [[nodiscard]] bool shows(std::size_t key) const {
     return sequence_.key_visible.empty() || sequence_.key_visible[key] != 0;
   }
@@ -56,4 +56,42 @@ class Visibility {
   std::size_t mask_head_;
 };
 
-}  // namespace attnctl::forward
+}  // namespace forward
+
+/// The visible keys of each query of a sequence, counted: what a baseline of uniform attention needs.
+class VisibleKeys {
+ public:
+  VisibleKeys() = default;
+  /// Throws Error(bad_input) if the sequence has a score mask or separate keys.
+  VisibleKeys(const AttentionConfig& config, const Sequence& sequence);
+
+  [[nodiscard]] std::size_t count(std::size_t query) const { return rows_[query].count; }
+  [[nodiscard]] bool shows(std::size_t query, std::size_t key) const {
+    const Row& row = rows_[query];
+    return contiguous_ ? key >= row.range.first && key < row.range.last : finds(row, key);
+  }
+  /// Returns the number of visible keys in [first, last).
+  [[nodiscard]] std::size_t count(std::size_t query, std::size_t first, std::size_t last) const {
+    const Row& row = rows_[query];
+    if (!contiguous_) return count_among(row, first, last);
+    first = std::max(first, row.range.first);
+    last = std::min(last, row.range.last);
+    return first < last ? last - first : 0;
+  }
+
+ private:
+  struct Row {
+    KeyRange range;                              // empty for strided attention
+    std::array<forward::KeySteps, 3> strides{};  // of strided attention
+    std::size_t count = 0;
+  };
+  [[nodiscard]] bool finds(const Row& row, std::size_t key) const;
+  [[nodiscard]] std::size_t count_among(const Row& row, std::size_t first, std::size_t last) const;
+
+  bool contiguous_ = true;             // each query sees all keys of its range
+  std::vector<Row> rows_;              // [n]
+  std::vector<std::size_t> before_;    // [n + 1]: visible keys before each; empty if the sequence hides none
+  std::vector<std::uint8_t> visible_;  // [n] or empty
+};
+
+}  // namespace attnctl

@@ -1,9 +1,10 @@
 #include "forward/layers/dense.hpp"
 
-#include <algorithm>
 #include <limits>
+#include <new>
 #include <vector>
 
+#include "base/checked.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
 
@@ -17,36 +18,36 @@ struct Slab {
   std::size_t first_col = 0, cols = 0;
 };
 
-/// Products are made of tiles of so many rows and columns: slabs are whole ones.
-constexpr std::size_t row_unit = 16;
-constexpr std::size_t col_unit = 64;
+/// Slabs are multiples of the tiles of the kernels.
+constexpr std::size_t kRowUnit = 16;
+constexpr std::size_t kColUnit = 64;
 
-/// Where part `index` of `parts` begins.
+/// Returns the first row or column of part `index` of `parts`.
 std::size_t boundary(std::size_t extent, std::size_t index, std::size_t parts, std::size_t unit) {
   const std::size_t units = (extent + unit - 1) / unit;
   return std::min(extent, units * index / parts * unit);
 }
 
-/// The largest part of so many.
+/// Returns the size of the largest of `parts` parts.
 std::size_t largest(std::size_t extent, std::size_t parts, std::size_t unit) {
   const std::size_t units = (extent + unit - 1) / unit;
   return std::min(extent, (units + parts - 1) / parts * unit);
 }
 
-struct Parts {
+struct Grid {
   std::size_t rows = 1, cols = 1;
 };
 
-/// A slab a worker, so that the largest costs least: what it multiplies, and the laying out of its weights,
-/// which takes about as long as this many rows. So there are many columns first.
-Parts parts_of(std::size_t rows, std::size_t cols, std::size_t workers) {
-  constexpr std::size_t rows_of_layout = 24;
-  const std::size_t most_cols = std::clamp<std::size_t>((cols + col_unit - 1) / col_unit, 1, workers);
-  Parts best;
+/// Chooses the grid of at most `workers` slabs whose largest slab costs least. The cost includes packing the
+/// weights, which takes about as long as kPackingRows rows, so cutting columns comes first.
+Grid best_grid(std::size_t rows, std::size_t cols, std::size_t workers) {
+  constexpr std::size_t kPackingRows = 24;
+  const std::size_t most_cols = std::clamp<std::size_t>((cols + kColUnit - 1) / kColUnit, 1, workers);
+  Grid best;
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (std::size_t c = most_cols; c > 0; --c) {
-    const std::size_t r = std::clamp<std::size_t>(rows / row_unit, 1, workers / c);
-    const std::size_t cost = (largest(rows, r, row_unit) + rows_of_layout) * largest(cols, c, col_unit);
+    const std::size_t r = std::clamp<std::size_t>(rows / kRowUnit, 1, workers / c);
+    const std::size_t cost = (largest(rows, r, kRowUnit) + kPackingRows) * largest(cols, c, kColUnit);
     if (cost >= least) continue;
     least = cost;
     best = {r, c};
@@ -56,13 +57,13 @@ Parts parts_of(std::size_t rows, std::size_t cols, std::size_t workers) {
 
 void cut(std::size_t product, std::size_t rows, std::size_t cols, std::size_t workers,
          std::vector<Slab>& slabs) {
-  const Parts parts = parts_of(rows, cols, workers);
-  for (std::size_t r = 0; r < parts.rows; ++r) {
-    const std::size_t first_row = boundary(rows, r, parts.rows, row_unit);
-    const std::size_t row_count = boundary(rows, r + 1, parts.rows, row_unit) - first_row;
-    for (std::size_t c = 0; c < parts.cols; ++c) {
-      const std::size_t first_col = boundary(cols, c, parts.cols, col_unit);
-      const std::size_t col_count = boundary(cols, c + 1, parts.cols, col_unit) - first_col;
+  const Grid grid = best_grid(rows, cols, workers);
+  for (std::size_t r = 0; r < grid.rows; ++r) {
+    const std::size_t first_row = boundary(rows, r, grid.rows, kRowUnit);
+    const std::size_t row_count = boundary(rows, r + 1, grid.rows, kRowUnit) - first_row;
+    for (std::size_t c = 0; c < grid.cols; ++c) {
+      const std::size_t first_col = boundary(cols, c, grid.cols, kColUnit);
+      const std::size_t col_count = boundary(cols, c + 1, grid.cols, kColUnit) - first_col;
       if (row_count > 0 && col_count > 0)
         slabs.push_back({product, first_row, row_count, first_col, col_count});
     }
@@ -105,7 +106,43 @@ void compute(const Dense& product, const Slab& slab) {
   for (std::size_t r = 0; r < out.rows; ++r) activate(*product.activation, out.row(r));
 }
 
+void norm_row(const NormConfig& config, const NormWeights& weights, std::span<const float> x,
+              std::span<float> out) {
+  switch (config.kind) {
+    case NormKind::layer:
+      return kernels().layer_norm(x, weights.gain, weights.bias, config.eps, out);
+    case NormKind::rms:
+      return kernels().rms_norm(x, weights.gain, config.eps, out);
+    case NormKind::none:
+      if (x.data() != out.data()) std::copy(x.begin(), x.end(), out.begin());
+  }
+}
+
+/// Writes the neighbourhood of each channel: windows(p, c * kernel + t) = x(p + t - side, c), zero beyond the
+/// ends.
+void fill_windows(MatrixView<const float> x, std::size_t kernel, MatrixView<float> windows) {
+  const std::size_t side = (kernel - 1) / 2;
+  for (std::size_t p = 0; p < x.rows; ++p) {
+    const std::span<float> window = windows.row(p);
+    for (std::size_t t = 0; t < kernel; ++t) {
+      const bool inside = p + t >= side && p + t - side < x.rows;
+      for (std::size_t c = 0; c < x.cols; ++c) window[c * kernel + t] = inside ? x(p + t - side, c) : 0.0F;
+    }
+  }
+}
+
 }  // namespace
+
+MatrixView<float> Buffer::take(std::size_t rows, std::size_t cols) {
+  const auto size = checked_mul(rows, cols);
+  if (!size) throw std::bad_alloc();
+  if (*size > size_) {
+    values_.reset();  // free the old memory first
+    values_ = std::make_unique_for_overwrite<float[]>(*size);
+    size_ = *size;
+  }
+  return {values_.get(), rows, cols};
+}
 
 void run_dense(Pool& pool, std::span<const Dense> products) {
   std::vector<Slab> slabs;
@@ -114,6 +151,10 @@ void run_dense(Pool& pool, std::span<const Dense> products) {
   }
   pool.run(slabs.size(),
            [&](std::size_t task, std::size_t) { compute(products[slabs[task].product], slabs[task]); });
+}
+
+void run_dense(Pool& pool, const Dense& product) {
+  run_dense(pool, {&product, 1});
 }
 
 void run_gated(Pool& pool, const Dense& gate, const Dense& up) {
@@ -126,6 +167,58 @@ void run_gated(Pool& pool, const Dense& gate, const Dense& up) {
     const MatrixView<float> out = part_of(up.out, slabs[task]);
     for (std::size_t r = 0; r < out.rows; ++r) kernels().multiply(factor.row(r), out.row(r));
   });
+}
+
+void apply_norm(Pool& pool, const NormConfig& config, const NormWeights& weights, MatrixView<const float> x,
+                MatrixView<float> out) {
+  if (config.kind == NormKind::none && x.data == out.data) return;
+  for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
+    for (std::size_t r = first; r < first + count; ++r) norm_row(config, weights, x.row(r), out.row(r));
+  });
+}
+
+void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor) {
+  for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
+    for (std::size_t r = first; r < first + count; ++r) {
+      if (factor == 1) {
+        kernels().add(y.row(r), x.row(r));
+      } else {
+        for (std::size_t c = 0; c < x.cols; ++c) x(r, c) += factor * y(r, c);
+      }
+    }
+  });
+}
+
+void Convolution::keep(const ModelConfig& config, MatrixView<const float> embeddings) {
+  const bool needed = std::ranges::any_of(
+      config.layers, [](const LayerConfig& layer) { return layer.convolution != nullptr; });
+  if (!needed) return;
+  const MatrixView<float> copy = embeddings_.take(embeddings.rows, embeddings.cols);
+  for (std::size_t r = 0; r < copy.rows; ++r) std::ranges::copy(embeddings.row(r), copy.row(r).begin());
+  kept_ = copy;
+}
+
+void Convolution::add(Pool& pool, const Block& block, const LayerConfig& config, const LayerWeights& weights,
+                      MatrixView<float> x) {
+  if (!config.convolution) return;
+  const ConvolutionConfig& convolution = *config.convolution;
+  const std::size_t channels = x.cols / convolution.groups;
+  const MatrixView<float> windows = windows_.take(x.rows, x.cols * convolution.kernel);
+  const MatrixView<float> out = out_.take(x.rows, x.cols);
+  for (const BlockSequence& place : block.sequences) {
+    fill_windows(kept_.row_range(place.first_query, place.queries), convolution.kernel,
+                 windows.row_range(place.first_query, place.queries));
+  }
+  std::vector<Dense> products;
+  for (std::size_t group = 0; group < convolution.groups; ++group) {
+    const std::size_t width = channels * convolution.kernel;
+    products.push_back({windows.col_range(group * width, width),
+                        weights.convolution.outputs(group * channels, channels),
+                        out.col_range(group * channels, channels), convolution.activation});
+  }
+  run_dense(pool, products);
+  add_rows(pool, out, x);
+  apply_norm(pool, config.norm, weights.convolution_norm, x, x);
 }
 
 }  // namespace attnctl::forward

@@ -1,14 +1,43 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
-#include "model/config/config.hpp"
+#include "forward/block.hpp"
 #include "model/model.hpp"
 
 namespace attnctl::forward {
+
+/// Memory of a matrix that is refilled for every layer and block. It grows, and is never shrunk or cleared.
+class Buffer {
+ public:
+  /// Returns a matrix [rows, cols] with undefined values. Growing invalidates the views that were taken
+  /// before.
+  [[nodiscard]] MatrixView<float> take(std::size_t rows, std::size_t cols);
+
+ private:
+  std::unique_ptr<float[]> values_;
+  std::size_t size_ = 0;
+};
+
+/// Calls work(first, count) for ranges that cover all rows, in parallel if there are enough elements.
+template <typename Work>
+void for_row_ranges(Pool& pool, std::size_t rows, std::size_t elements_per_row, const Work& work) {
+  constexpr std::size_t kElementsPerTask = 32768;  // about 10 us of a norm
+  const std::size_t wanted = rows * elements_per_row / kElementsPerTask;
+  const std::size_t ranges =
+      std::clamp<std::size_t>(wanted, 1, std::min(pool.size(), std::max<std::size_t>(rows, 1)));
+  if (ranges == 1) return work(std::size_t{0}, rows);
+  pool.run(ranges, [&](std::size_t task, std::size_t) {
+    const std::size_t first = rows * task / ranges;
+    work(first, rows * (task + 1) / ranges - first);
+  });
+}
 
 /// out = act(x W + b), or out += x W + b.
 struct Dense {
@@ -19,11 +48,34 @@ struct Dense {
   bool accumulate = false;
 };
 
-/// Computes products that do not depend on each other, cut into slabs of rows and columns that the workers
-/// share, each with single-threaded BLAS.
+/// Computes independent products, cut into slabs of rows and columns that the workers share. Each slab uses
+/// single-threaded BLAS.
 void run_dense(Pool& pool, std::span<const Dense> products);
+void run_dense(Pool& pool, const Dense& product);
 
-/// out of `up` = act(gate) * up by element; both have the same shapes.
+/// Computes up.out = act(gate) * up element by element; both have the same shapes.
 void run_gated(Pool& pool, const Dense& gate, const Dense& up);
+
+/// Computes out = N(x) row by row; x and out [rows, width] may be the same memory. NormKind::none copies.
+void apply_norm(Pool& pool, const NormConfig& config, const NormWeights& weights, MatrixView<const float> x,
+                MatrixView<float> out);
+
+/// Computes x += factor y.
+void add_rows(Pool& pool, MatrixView<const float> y, MatrixView<float> x, float factor = 1);
+
+/// Adds a layer's convolution over the embeddings to its output.
+class Convolution {
+ public:
+  /// Copies the embeddings [rows, d] if a layer has a convolution.
+  void keep(const ModelConfig& config, MatrixView<const float> embeddings);
+
+  /// Computes x = N(x + act(conv(embeddings))) for each sequence, if the layer has a convolution.
+  void add(Pool& pool, const Block& block, const LayerConfig& config, const LayerWeights& weights,
+           MatrixView<float> x);
+
+ private:
+  Buffer embeddings_, windows_, out_;
+  MatrixView<const float> kept_;
+};
 
 }  // namespace attnctl::forward

@@ -6,15 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "forward/attention/positions.hpp"
 #include "forward/layers/dense.hpp"
-#include "forward/layers/norm.hpp"
-#include "forward/position/position.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::forward {
 namespace {
 
-/// The row of the position table that each token has.
+/// Returns the row of the position table of each token.
 std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequence& sequence,
                                        std::size_t count) {
   std::vector<std::size_t> rows(count);
@@ -24,14 +23,14 @@ std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequ
       rows[p] = sequence.key_visible[p] != 0 ? next++ : config.position_offset - 1;
       continue;
     }
-    const bool left_out =
+    const bool skipped =
         config.padding && !sequence.ids.empty() && std::cmp_equal(sequence.ids[p], *config.padding);
-    rows[p] = left_out ? *config.padding : next++;
+    rows[p] = skipped ? *config.padding : next++;
   }
   return rows;
 }
 
-/// What token embeddings are multiplied by: TokenDropout's share, of the tokens that the key mask shows.
+/// Returns kept / (1 - share of the dropped token among the visible ones), which scales all embeddings.
 float dropout_factor(const TokenDropout& dropout, const Sequence& sequence) {
   const auto& visible = sequence.key_visible;
   const auto length =
@@ -40,7 +39,7 @@ float dropout_factor(const TokenDropout& dropout, const Sequence& sequence) {
   return static_cast<float>(dropout.kept / (1 - static_cast<double>(dropped) / static_cast<double>(length)));
 }
 
-/// Embeddings of tokens that the key mask hides, where they are zero.
+/// Zeroes the embeddings of hidden tokens if the model does so.
 void zero_hidden(const EmbeddingConfig& config, const Sequence& sequence, MatrixView<float> x) {
   if (!config.zero_hidden || sequence.key_visible.size() != x.rows) return;
   for (std::size_t p = 0; p < x.rows; ++p) {
@@ -48,11 +47,11 @@ void zero_hidden(const EmbeddingConfig& config, const Sequence& sequence, Matrix
   }
 }
 
-/// What token p begins as: the embedding of its id, of its patch, or the given one.
+/// Writes the embedding of token p: of its id, the class token of an image, or the given one.
 void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
                  std::size_t p, std::span<float> out) {
   if (sequence.patches.rows() > 0) {
-    if (p == 0) weights.class_token.row(0, out);  // the patches are there already
+    if (p == 0) weights.class_token.row(0, out);  // the patches are already in place
   } else if (sequence.ids.empty()) {
     const auto given = sequence.embeddings.view().row(p);
     std::copy(given.begin(), given.end(), out.begin());
@@ -64,7 +63,7 @@ void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights,
   }
 }
 
-/// Token (or given) embeddings of one sequence, token types and positions added.
+/// Writes the token embeddings of one sequence, plus token types.
 void embed_tokens(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
                   MatrixView<float> x) {
   std::vector<float> row(x.cols);
@@ -104,37 +103,33 @@ std::size_t embedding_width(const ModelConfig& config) {
 }
 
 void embed(Pool& pool, const Model& model, const Batch& batch, const Block& block, MatrixView<float> x) {
-  const bool of_target = needs_target(block.component);
-  const EmbeddingConfig& config = of_target ? model.config().decoder->embedding : model.config().embedding;
-  const EmbeddingWeights& weights = of_target ? model.target_embedding() : model.embedding();
+  const bool for_target = needs_target(block.component);
+  const EmbeddingConfig& config = for_target ? model.config().decoder->embedding : model.config().embedding;
+  const EmbeddingWeights& weights = for_target ? model.target_embedding() : model.embedding();
   const bool projected = weights.projection.present();
   OwnedMatrix<float> narrow(projected ? x.rows : 0, embedding_width(model.config()));
   const MatrixView<float> sum = projected ? narrow.view() : x;
-  const auto place = [&](MatrixView<float> rows) {
-    for (const Part& part : block.parts) {
-      add_positions(config, weights, sides_of(block.component, batch.sequences[part.sequence]).queries_of,
-                    rows.row_range(part.first_query, part.queries));
+  const auto add_all_positions = [&](MatrixView<float> rows) {
+    for (const BlockSequence& place : block.sequences) {
+      add_positions(config, weights, sides_of(block.component, batch.sequences[place.index]).queries_of,
+                    rows.row_range(place.first_query, place.queries));
     }
   };
-  for (const Part& part : block.parts) {
-    const Sequence& sequence = sides_of(block.component, batch.sequences[part.sequence]).queries_of;
-    const MatrixView<float> rows = sum.row_range(part.first_query, part.queries);
+  for (const BlockSequence& place : block.sequences) {
+    const Sequence& sequence = sides_of(block.component, batch.sequences[place.index]).queries_of;
+    const MatrixView<float> rows = sum.row_range(place.first_query, place.queries);
     if (sequence.patches.rows() > 0) {
-      const Dense patches{sequence.patches.view(), weights.patches, rows.row_range(1, rows.rows - 1)};
-      run_dense(pool, {&patches, 1});
+      run_dense(pool, Dense{sequence.patches.view(), weights.patches, rows.row_range(1, rows.rows - 1)});
     }
     embed_tokens(config, weights, sequence, rows);
   }
-  if (!config.positions_last) place(sum);
+  if (!config.positions_last) add_all_positions(sum);
   if (!config.projected_first) apply_norm(pool, config.norm, weights.norm, sum, sum);
-  if (projected) {
-    const Dense projection{sum, weights.projection, x};
-    run_dense(pool, {&projection, 1});
-  }
+  if (projected) run_dense(pool, Dense{sum, weights.projection, x});
   if (config.projected_first) apply_norm(pool, config.norm, weights.norm, x, x);
-  if (config.positions_last) place(x);
-  for (const Part& part : block.parts) {
-    zero_hidden(config, batch.sequences[part.sequence], x.row_range(part.first_query, part.queries));
+  if (config.positions_last) add_all_positions(x);
+  for (const BlockSequence& place : block.sequences) {
+    zero_hidden(config, batch.sequences[place.index], x.row_range(place.first_query, place.queries));
   }
 }
 

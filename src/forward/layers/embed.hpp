@@ -10,11 +10,11 @@
 
 namespace attnctl::forward {
 
-/// Width of the embeddings that a sequence may bring in place of token embeddings.
+/// Returns the width of the embeddings that a sequence may have instead of ids.
 [[nodiscard]] std::size_t embedding_width(const ModelConfig& config);
 
-/// The stream that enters the first layer of the block's stack, x [block.rows, d_model]: token (or given)
-/// embeddings, token types and positions added, norm, projection.
+/// Writes the input of the first layer, x [block.rows, d_model]: embeddings, token types and positions, then
+/// norm and projection. In the decoder these are those of the targets.
 void embed(Pool& pool, const Model& model, const Batch& batch, const Block& block, MatrixView<float> x);
 
 }  // namespace attnctl::forward

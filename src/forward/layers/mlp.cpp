@@ -1,16 +1,138 @@
 #include "forward/layers/mlp.hpp"
 
 #include <algorithm>
-
-#include "forward/layers/dense.hpp"
-#include "forward/layers/experts.hpp"
-#include "forward/layers/norm.hpp"
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <utility>
 
 namespace attnctl::forward {
 namespace {
 
-/// The MLP's output goes through a norm, or is scaled, before it is added.
-bool is_changed(const LayerConfig& config) {
+/// Computes the MLP down(act(...)) of down.x [rows, d_model]; `down` says whether the result replaces
+/// down.out or is added to it.
+void run_mlp(Pool& pool, const MlpConfig& config, const MlpWeights& weights, MlpBuffers& buffers,
+             Dense down) {
+  Dense up{down.x, weights.up, buffers.inner.take(down.x.rows, weights.up.out())};
+  if (config.gated) {
+    const Dense gate{down.x, weights.gate, buffers.gate.take(down.x.rows, weights.up.out()),
+                     config.activation};
+    run_gated(pool, gate, up);
+  } else {
+    up.activation = config.activation;
+    run_dense(pool, up);
+  }
+  down.x = up.out;
+  run_dense(pool, down);
+}
+
+double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+/// Returns the softmax over some of a row's scores.
+std::vector<double> softmax_over(std::span<const float> scores, std::span<const std::size_t> experts) {
+  double largest = -INFINITY;
+  for (const std::size_t e : experts) largest = std::max(largest, double{scores[e]});
+  std::vector<double> weights;
+  double sum = 0;
+  for (const std::size_t e : experts) sum += weights.emplace_back(std::exp(double{scores[e]} - largest));
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+/// Returns the experts of one row of router scores, and their weights.
+ExpertRoute route_of(const ExpertsConfig& config, std::span<const float> scores) {
+  std::vector<std::size_t> all(scores.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<std::size_t> picked = all;
+  std::ranges::stable_sort(picked, [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  picked.resize(config.per_token);
+  std::vector<double> weights;
+  if (config.softmax_of_picked) {
+    weights = softmax_over(scores, picked);
+  } else {
+    const std::vector<double> all_weights = softmax_over(scores, all);
+    for (const std::size_t e : picked) weights.push_back(all_weights[e]);
+  }
+  const double sum = config.renormalised ? std::accumulate(weights.begin(), weights.end(), 0.0) : 1;
+  ExpertRoute route{std::move(picked), {}};
+  for (const double weight : weights) route.weights.push_back(static_cast<float>(weight / sum));
+  return route;
+}
+
+/// Computes inner = (up + 1) g sigmoid(alpha g) from up, both clamped.
+void combine_clamped(const ExpertsConfig& config, MatrixView<const float> gate, MatrixView<float> inner) {
+  const float limit = config.limit;
+  for (std::size_t r = 0; r < inner.rows; ++r) {
+    for (std::size_t c = 0; c < inner.cols; ++c) {
+      const double g = std::min(gate(r, c), limit);
+      const double up = std::clamp(inner(r, c), -limit, limit);
+      inner(r, c) = static_cast<float>((up + 1) * g * sigmoid(config.alpha * g));
+    }
+  }
+}
+
+/// Computes the output of one expert for its rows.
+void run_expert(Pool& pool, const LayerConfig& config, const MlpWeights& weights, MlpBuffers& buffers,
+                MatrixView<const float> input, MatrixView<float> out) {
+  if (config.experts.limit == 0)
+    return run_mlp(pool, config.mlp, weights, buffers, {input, weights.down, out});
+  const std::size_t width = weights.up.out();
+  const Dense both[] = {{input, weights.gate, buffers.gate.take(input.rows, width)},
+                        {input, weights.up, buffers.inner.take(input.rows, width)}};
+  run_dense(pool, both);
+  combine_clamped(config.experts, both[0].out, both[1].out);
+  run_dense(pool, Dense{both[1].out, weights.down, out});
+}
+
+/// Adds the output of the shared expert, times the sigmoid of its own factor.
+void add_shared_expert(Pool& pool, const LayerConfig& config, const LayerWeights& weights,
+                       MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out) {
+  OwnedMatrix<float> factor(input.rows, 1);
+  OwnedMatrix<float> made(input.rows, out.cols);
+  run_dense(pool, Dense{input, weights.shared_factor, factor.view()});
+  run_mlp(pool, config.mlp, weights.shared, buffers, {input, weights.shared.down, made.view()});
+  for (std::size_t r = 0; r < out.rows; ++r) {
+    const auto share = static_cast<float>(sigmoid(factor(r, 0)));
+    for (std::size_t c = 0; c < out.cols; ++c) out(r, c) += share * made(r, c);
+  }
+}
+
+/// Computes out [rows, d_model], the weighted sum of each row's experts and the shared expert.
+void run_experts(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
+                 MatrixView<const float> input, MatrixView<float> out, std::vector<ExpertRoute>* routes) {
+  OwnedMatrix<float> scores(input.rows, config.experts.count);
+  run_dense(pool, Dense{input, weights.router, scores.view()});
+  std::vector<ExpertRoute> found;
+  found.reserve(scores.rows());
+  for (std::size_t r = 0; r < scores.rows(); ++r)
+    found.push_back(route_of(config.experts, scores.view().row(r)));
+  for (std::size_t r = 0; r < out.rows; ++r) std::ranges::fill(out.row(r), 0.0F);
+  for (std::size_t e = 0; e < config.experts.count; ++e) {
+    std::vector<std::pair<std::size_t, float>> rows;  // of this expert, with its weight
+    for (std::size_t r = 0; r < found.size(); ++r) {
+      const auto at = std::ranges::find(found[r].experts, e);
+      if (at != found[r].experts.end())
+        rows.emplace_back(r, found[r].weights[static_cast<std::size_t>(at - found[r].experts.begin())]);
+    }
+    if (rows.empty()) continue;
+    OwnedMatrix<float> gathered(rows.size(), input.cols);
+    OwnedMatrix<float> made(rows.size(), out.cols);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      std::ranges::copy(input.row(rows[i].first), gathered.view().row(i).begin());
+    run_expert(pool, config, weights.experts[e], buffers, gathered.view(), made.view());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto [row, weight] = rows[i];
+      for (std::size_t c = 0; c < out.cols; ++c) out(row, c) += weight * made(i, c);
+    }
+  }
+  if (config.experts.shared_width > 0) add_shared_expert(pool, config, weights, buffers, input, out);
+  if (routes != nullptr) std::ranges::move(found, std::back_inserter(*routes));
+}
+
+/// Returns whether the MLP's output is normalised or scaled before it is added, or comes from experts.
+bool needs_own_output(const LayerConfig& config) {
   return config.place == NormPlace::output || config.place == NormPlace::both ||
          config.residual_multiplier != 1 || config.experts.count > 0;
 }
@@ -24,46 +146,28 @@ void add_mlp_of_rows(Pool& pool, const LayerConfig& config, const LayerWeights& 
     apply_norm(pool, config.norm, weights.mlp_norm, x, normed);
     input = normed;
   }
-  Dense down;
-  down.out = is_changed(config) ? buffers.out.take(x.rows, x.cols) : x;
-  down.accumulate = !is_changed(config);
+  const bool separate = needs_own_output(config);
+  const MatrixView<float> out = separate ? buffers.out.take(x.rows, x.cols) : x;
   if (config.experts.count > 0) {
-    run_experts(pool, config, weights, buffers, input, down.out, routes);
+    run_experts(pool, config, weights, buffers, input, out, routes);
   } else {
-    run_mlp(pool, config.mlp, weights.mlp, buffers, input, down);
+    run_mlp(pool, config.mlp, weights.mlp, buffers, {input, weights.mlp.down, out, {}, !separate});
   }
-  if (is_changed(config)) {
-    if (config.place == NormPlace::output)
-      apply_norm(pool, config.norm, weights.mlp_norm, down.out, down.out);
-    if (config.place == NormPlace::both)
-      apply_norm(pool, config.norm, weights.mlp_output_norm, down.out, down.out);
-    add_rows(pool, down.out, x, config.residual_multiplier);
+  if (separate) {
+    if (config.place == NormPlace::output) apply_norm(pool, config.norm, weights.mlp_norm, out, out);
+    if (config.place == NormPlace::both) apply_norm(pool, config.norm, weights.mlp_output_norm, out, out);
+    add_rows(pool, out, x, config.residual_multiplier);
   }
   if (config.place == NormPlace::post) apply_norm(pool, config.norm, weights.mlp_norm, x, x);
 }
 
 }  // namespace
 
-void run_mlp(Pool& pool, const MlpConfig& config, const MlpWeights& weights, MlpBuffers& buffers,
-             MatrixView<const float> input, Dense down) {
-  Dense up{input, weights.up, buffers.inner.take(input.rows, weights.up.out())};
-  if (config.gated) {
-    const Dense gate{input, weights.gate, buffers.gate.take(input.rows, weights.up.out()), config.activation};
-    run_gated(pool, gate, up);
-  } else {
-    up.activation = config.activation;
-    run_dense(pool, {&up, 1});
-  }
-  down.x = up.out;
-  down.weights = weights.down;
-  run_dense(pool, {&down, 1});
-}
-
 void add_mlp(Pool& pool, const LayerConfig& config, const LayerWeights& weights, MlpBuffers& buffers,
              MatrixView<float> x, std::vector<ExpertRoute>* routes) {
   if (config.mlp.width == 0) return;
-  for (std::size_t first = 0; first < x.rows; first += mlp_rows) {
-    add_mlp_of_rows(pool, config, weights, buffers, x.row_range(first, std::min(mlp_rows, x.rows - first)),
+  for (std::size_t first = 0; first < x.rows; first += kMlpRows) {
+    add_mlp_of_rows(pool, config, weights, buffers, x.row_range(first, std::min(kMlpRows, x.rows - first)),
                     routes);
   }
 }

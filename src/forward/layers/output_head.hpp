@@ -4,22 +4,22 @@
 
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
-#include "forward/buffer.hpp"
+#include "forward/layers/dense.hpp"
 #include "model/model.hpp"
 
 namespace attnctl::forward {
 
-/// Rows of logits that are made at a time.
+/// Returns the number of rows of logits that are computed at a time.
 [[nodiscard]] std::size_t logits_rows(std::size_t vocabulary);
 
-/// From the stream behind the last layer to logits, a bounded number of rows at a time.
+/// The final norm and the output head: computes logits, a bounded number of rows at a time.
 class OutputHead {
  public:
   OutputHead(Pool& pool, const Model& model) : pool_(pool), model_(model) {}
 
-  /// Rows that one call of logits() should be given at most.
+  /// Returns the largest number of rows for one call of logits().
   [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_).decoder.out()); }
-  /// Logits [rows, vocabulary] of x [rows, d_model], valid until the next call.
+  /// Returns the logits [rows, vocabulary] of x [rows, d_model], valid until the next call.
   [[nodiscard]] MatrixView<const float> logits(MatrixView<const float> x);
 
  private:

@@ -1,0 +1,228 @@
+#include "forward/attention/positions.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "linalg/gemm.hpp"
+
+namespace attnctl::forward {
+namespace {
+
+/// Adds sin(p / 10000^(numerator / d)), or the cosine, to column `column` of each row p of x [n, d].
+void add_wave(MatrixView<float> x, std::size_t column, std::size_t numerator, bool sine) {
+  const double wavelength =  // over 2 pi
+      std::pow(10000.0, static_cast<double>(numerator) / static_cast<double>(x.cols));
+  for (std::size_t p = 0; p < x.rows; ++p) {
+    const double angle = static_cast<double>(p) / wavelength;
+    x(p, column) += static_cast<float>(sine ? std::sin(angle) : std::cos(angle));
+  }
+}
+
+RotaryTable make_table(const std::vector<float>& inverse_frequency, float factor, std::size_t length) {
+  const std::size_t pairs = inverse_frequency.size();
+  RotaryTable table{{length, pairs}, {length, pairs}};
+  for (std::size_t p = 0; p < length; ++p) {
+    for (std::size_t j = 0; j < pairs; ++j) {
+      const float angle = static_cast<float>(p) * inverse_frequency[j];
+      table.cosine(p, j) = std::cos(angle) * factor;
+      table.sine(p, j) = std::sin(angle) * factor;
+    }
+  }
+  return table;
+}
+
+/// Rotates pairs (j, j + r/2).
+void rotate_half(std::span<const float> cosine, std::span<const float> sine, float* x) {
+  const std::size_t pairs = cosine.size();
+  float* const y = x + pairs;
+  for (std::size_t j = 0; j < pairs; ++j) {
+    const float first = x[j];
+    const float second = y[j];
+    x[j] = first * cosine[j] - second * sine[j];
+    y[j] = second * cosine[j] + first * sine[j];
+  }
+}
+
+/// Rotates pairs (2j, 2j + 1).
+void rotate_interleaved(std::span<const float> cosine, std::span<const float> sine, float* x) {
+  for (std::size_t j = 0; j < cosine.size(); ++j) {
+    const float first = x[2 * j];
+    const float second = x[2 * j + 1];
+    x[2 * j] = first * cosine[j] - second * sine[j];
+    x[2 * j + 1] = second * cosine[j] + first * sine[j];
+  }
+}
+
+/// ln(distance / near) / ln(farthest / near) * steps, each operation rounded to float32.
+float logarithmic_steps(std::size_t distance, std::size_t near, float whole, std::size_t steps) {
+  const float ratio = static_cast<float>(distance) / static_cast<float>(near);
+  return std::log(ratio) / whole * static_cast<float>(steps);
+}
+
+/// Returns the nearest bfloat16 of a finite number; of two equally near ones the even one.
+float round_to_bfloat16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounding = 0x7FFFU + ((bits >> 16U) & 1U);
+  return std::bit_cast<float>((bits + rounding) & 0xFFFF0000U);
+}
+
+}  // namespace
+
+void add_sinusoidal(MatrixView<float> x) {
+  for (std::size_t c = 0; c < x.cols; ++c) add_wave(x, c, c - c % 2, c % 2 == 0);
+}
+
+void add_sinusoidal_halves(MatrixView<float> x) {
+  const std::size_t sines = (x.cols + 1) / 2;
+  for (std::size_t c = 0; c < x.cols; ++c) add_wave(x, c, 2 * (c < sines ? c : c - sines), c < sines);
+}
+
+const RotaryTable& RotaryTables::table(const RotaryConfig& config, std::size_t length) {
+  const bool is_long = !config.long_inverse_frequency.empty() && length > config.long_from;
+  RotaryTable& table = tables_[{&config, is_long}];
+  if (table.cosine.rows() < length) {
+    table = make_table(is_long ? config.long_inverse_frequency : config.inverse_frequency,
+                       config.attention_factor, length);
+  }
+  return table;
+}
+
+void rotate(Pool& pool, const RotaryConfig& config, const RotaryTable& table, std::size_t d_head,
+            MatrixView<float> x) {
+  for_row_ranges(pool, x.rows, x.cols, [&](std::size_t first, std::size_t count) {
+    for (std::size_t p = first; p < first + count; ++p) {
+      const auto cosine = table.cosine.view().row(p);
+      const auto sine = table.sine.view().row(p);
+      for (std::size_t column = 0; column + d_head <= x.cols; column += d_head) {
+        float* const head = x.row(p).data() + column;
+        if (config.pairing == RotaryPairing::half) {
+          rotate_half(cosine, sine, head);
+        } else {
+          rotate_interleaved(cosine, sine, head);
+        }
+      }
+    }
+  });
+}
+
+std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance) {
+  const std::size_t buckets = config.bidirectional ? config.buckets / 2 : config.buckets;
+  const std::size_t offset = config.bidirectional && distance > 0 ? buckets : 0;
+  if (!config.bidirectional && distance > 0) return 0;
+  const auto away = static_cast<std::size_t>(distance < 0 ? -distance : distance);
+  const std::size_t near = buckets / 2;
+  if (away < near) return offset + away;
+  const double whole = std::log(static_cast<double>(config.max_distance) / static_cast<double>(near));
+  const float steps = logarithmic_steps(away, near, static_cast<float>(whole), buckets - near);
+  return offset + std::min(near + static_cast<std::size_t>(steps), buckets - 1);
+}
+
+std::size_t disentangled_row(const DisentangledConfig& config, std::int64_t distance) {
+  const auto span = static_cast<std::int64_t>(config.span);
+  const std::size_t near = config.span / 2;
+  const auto away = static_cast<std::size_t>(distance < 0 ? -distance : distance);
+  std::int64_t step = distance;
+  if (config.logarithmic && away > near) {
+    const double reach = static_cast<double>(config.max_distance - 1) / static_cast<double>(near);
+    const float whole = std::log(static_cast<float>(reach));
+    const float steps = std::ceil(logarithmic_steps(away, near, whole, near - 1)) + static_cast<float>(near);
+    step = static_cast<std::int64_t>(distance < 0 ? -steps : steps);
+  }
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(step + span, 0, 2 * span - 1));
+}
+
+ProjectedDistances DistanceTable::project(Pool& pool, const AttentionConfig& config,
+                                          const AttentionWeights& weights) {
+  ProjectedDistances projected;
+  if (!config.disentangled) return projected;
+  const MatrixView<const float> table = weights.disentangled.table;
+  const MatrixView<float> normed = normed_.take(table.rows, table.cols);
+  apply_norm(pool, config.disentangled->norm, weights.disentangled.norm, table, normed);
+  std::vector<Dense> products;
+  const auto add = [&](bool wanted, const Linear& linear, Buffer& buffer) {
+    if (!wanted) return MatrixView<const float>();
+    const MatrixView<float> out = buffer.take(table.rows, linear.out());
+    products.push_back({normed, linear, out});
+    return MatrixView<const float>(out);
+  };
+  projected.keys = add(config.disentangled->content_to_position, weights.disentangled.key, keys_);
+  projected.queries = add(config.disentangled->position_to_content, weights.disentangled.query, queries_);
+  run_dense(pool, products);
+  return projected;
+}
+
+PositionBias::PositionBias(const AttentionConfig& config, const Tables& tables, const Sequence& sequence,
+                           std::size_t head, const Operands& operands)
+    : queries_(operands.q.rows), scale_(config.scale) {
+  if (config.alibi) prepare_alibi(config, sequence, head);
+  if (config.relative_buckets) {
+    relative_.resize(operands.q.rows + operands.k.rows - 1);
+    for (std::size_t at = 0; at < relative_.size(); ++at) {
+      const auto distance = static_cast<std::int64_t>(at) - static_cast<std::int64_t>(queries_ - 1);
+      relative_[at] = tables.relative_bias(relative_bucket(*config.relative_buckets, distance), head);
+    }
+  }
+  if (config.disentangled) prepare_disentangled(config, tables.distances, head, operands);
+}
+
+/// Computes slope * position of each key (Press, Smith and Lewis 2022). Using the distance instead would not
+/// change the softmax.
+void PositionBias::prepare_alibi(const AttentionConfig& config, const Sequence& sequence, std::size_t head) {
+  const AlibiConfig& alibi = *config.alibi;
+  const float slope = alibi.rounded ? round_to_bfloat16(alibi.slopes[head]) : alibi.slopes[head];
+  const bool counts = alibi.counts_visible && !sequence.key_visible.empty();
+  std::size_t next = 0;
+  alibi_.resize(sequence.keys());
+  for (std::size_t j = 0; j < alibi_.size(); ++j) {
+    const bool hidden = counts && sequence.key_visible[j] == 0;
+    auto position = static_cast<float>(hidden ? 0 : next);
+    if (alibi.from_last) position -= static_cast<float>(alibi_.size() - 1);
+    const float bias = slope * (alibi.rounded ? round_to_bfloat16(position) : position);
+    if (!hidden) ++next;
+    alibi_[j] = alibi.rounded ? static_cast<float>(config.scale * double{round_to_bfloat16(bias)}) : bias;
+  }
+}
+
+/// Multiplies only the rows of distances that occur in the sequence.
+void PositionBias::prepare_disentangled(const AttentionConfig& config, const ProjectedDistances& distances,
+                                        std::size_t head, const Operands& operands) {
+  rows_.resize(operands.q.rows + operands.k.rows - 1);
+  for (std::size_t at = 0; at < rows_.size(); ++at) {
+    const auto distance = static_cast<std::int64_t>(queries_ - 1) - static_cast<std::int64_t>(at);
+    rows_[at] = static_cast<std::uint32_t>(disentangled_row(*config.disentangled, distance));
+  }
+  const auto [first, last] = std::ranges::minmax_element(rows_);
+  const std::uint32_t lowest = *first;
+  const std::size_t count = *last - lowest + 1;
+  for (std::uint32_t& row : rows_) row -= lowest;
+  const auto multiply = [&](MatrixView<const float> x, MatrixView<const float> table) {
+    if (table.data == nullptr) return OwnedMatrix<float>();
+    OwnedMatrix<float> product(x.rows, count);
+    const std::size_t width = config.d_head;
+    gemm_nt(x, table.row_range(lowest, count).col_range(head * width, width), product.view());
+    return product;
+  };
+  content_ = multiply(operands.q, distances.keys);
+  position_ = multiply(operands.k, distances.queries);
+}
+
+void PositionBias::add(std::size_t i, KeySteps keys, std::span<float> scores) const {
+  if (!alibi_.empty()) {
+    for (std::size_t t = 0; t < keys.count; ++t) scores[t] += alibi_[keys.first + t * keys.step];
+  }
+  const std::size_t nearest = queries_ - 1 - i + keys.first;
+  if (!relative_.empty()) {
+    for (std::size_t t = 0; t < scores.size(); ++t) scores[t] += relative_[nearest + t * keys.step];
+  }
+  if (rows_.empty()) return;
+  for (std::size_t t = 0; t < scores.size(); ++t) {
+    const std::size_t row = rows_[nearest + t * keys.step];
+    double bias = 0;
+    if (content_.rows() > 0) bias += double{content_(i, row)};
+    if (position_.rows() > 0) bias += double{position_(keys.first + t * keys.step, row)};
+    scores[t] += static_cast<float>(bias * scale_);
+  }
+}
+
+}  // namespace attnctl::forward

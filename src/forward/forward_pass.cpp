@@ -1,0 +1,332 @@
+#include "forward/forward_pass.hpp"
+
+#include <algorithm>
+
+#include "base/progress.hpp"
+#include "forward/layers/embed.hpp"
+
+namespace attnctl::forward {
+namespace {
+
+/// Neighbouring heads [first, first + count).
+struct HeadRun {
+  std::size_t first = 0, count = 0;
+};
+
+/// Returns the runs of slices that the wanted heads use; slice_of(head) is below `slices`.
+template <typename SliceOf>
+std::vector<HeadRun> runs_of(std::span<const std::uint8_t> wanted, std::size_t slices,
+                             const SliceOf& slice_of) {
+  std::vector<std::uint8_t> used(slices, 0);
+  for (std::size_t head = 0; head < wanted.size(); ++head) {
+    if (wanted[head] != 0) used[slice_of(head)] = 1;
+  }
+  std::vector<HeadRun> runs;
+  for (std::size_t slice = 0; slice < slices; ++slice) {
+    if (used[slice] == 0) continue;
+    if (runs.empty() || runs.back().first + runs.back().count != slice) runs.push_back({slice, 0});
+    ++runs.back().count;
+  }
+  return runs;
+}
+
+/// Products of one layer that are computed group.
+struct Products {
+  std::vector<Dense> first;  // x A of factorised projections
+  std::vector<Dense> last;
+
+  /// Adds out = x W + b for the columns of these runs of slices, each slice `width` wide.
+  void add(std::span<const HeadRun> runs, std::size_t width, const Dense& all, Buffer& inner_rows) {
+    MatrixView<const float> x = all.x;
+    if (all.weights.factorised()) {
+      const MatrixView<float> inner = inner_rows.take(x.rows, all.weights.rank());
+      first.push_back({x, all.weights.first_product(), inner});
+      x = inner;
+    }
+    const Linear weights = all.weights.last_product();
+    for (const HeadRun& run : runs) {
+      last.push_back({x, weights.outputs(run.first * width, run.count * width),
+                          all.out.col_range(run.first * width, run.count * width)});
+    }
+  }
+  void run(Pool& pool) const {
+    if (!first.empty()) run_dense(pool, first);
+    run_dense(pool, last);
+  }
+};
+
+/// Clamps the columns of these runs of slices to [-limit, limit].
+void clamp(Pool& pool, float limit, MatrixView<float> all, std::span<const HeadRun> runs, std::size_t width) {
+  for (const HeadRun& run : runs) {
+    const MatrixView<float> wanted = all.col_range(run.first * width, run.count * width);
+    for_row_ranges(pool, wanted.rows, wanted.cols, [&](std::size_t first, std::size_t count) {
+      for (std::size_t r = first; r < first + count; ++r) {
+        for (float& value : wanted.row(r)) value = value < -limit ? -limit : value > limit ? limit : value;
+      }
+    });
+  }
+}
+
+/// Returns the gains and biases of one head.
+NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm, std::size_t head) {
+  if (config.head_norm_span != HeadNormSpan::each) return norm;
+  const auto slice = [&](std::span<const float> all) {
+    return all.empty() ? all : all.subspan(head * config.d_head, config.d_head);
+  };
+  return {slice(norm.gain), slice(norm.bias)};
+}
+
+}  // namespace
+
+/// What the heads of a layer read and write.
+struct ForwardPass::Projections {
+  MatrixView<float> q, k, v, z;  // v and z have no data if they are not needed
+  std::vector<HeadRun> query_runs, kv_runs;
+};
+
+ForwardPass::ForwardPass(const PassInputs& inputs)
+    : inputs_(inputs),
+      pool_(inputs.context.pool),
+      head_(inputs.context.pool, inputs.model),
+      panels_(inputs.context.pool.size()) {}
+
+const Block& ForwardPass::BlockState::block(Component component) const {
+  if (component == Component::decoder) return decoder;
+  return component == Component::cross ? cross : *inputs;
+}
+
+/// Calls call(observer, sequence) for each sequence of a block and each observer with this need.
+template <typename Notify>
+void ForwardPass::notify(bool Needs::*need, const Block& block, const Notify& call) const {
+  for (const BlockSequence& sequence : block.sequences) {
+    for (Observer* const observer : inputs_.observers) {
+      if (observer->needs().*need) call(*observer, sequence);
+    }
+  }
+}
+
+void ForwardPass::run(std::span<const Block> group) {
+  const ModelConfig& config = inputs_.model.config();
+  const std::size_t layers = inputs_.plan.layers.size();
+  if (states_.size() < group.size()) states_.resize(group.size());
+  const std::span<BlockState> all = std::span(states_).first(group.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].inputs = &group[i];
+    all[i].x = all[i].input_rows.take(group[i].rows, config.d_model);
+    embed(pool_, inputs_.model, inputs_.batch, group[i], all[i].x);
+    all[i].convolution.keep(config, all[i].x);
+  }
+  if (inputs_.context.streamed_rows > 0) inputs_.model.release_embedding();
+  for (std::size_t index = 0; index < layers; ++index) {
+    const bool entered = index > 0 && needs_target(config.layers[index - 1].component);
+    for (BlockState& state : all) {
+      if (needs_target(config.layers[index].component) && !entered) enter_decoder(state);
+      run_layer(state, index);
+    }
+    if (inputs_.context.streamed_rows > 0) release(index);
+  }
+  if (!inputs_.plan.logits) return;
+  for (const BlockState& state : all)
+    compute_logits(state.block(config.layers[layers - 1].component), state.x);
+}
+
+void ForwardPass::enter_decoder(BlockState& state) {
+  const ModelConfig& config = inputs_.model.config();
+  apply_norm(pool_, config.decoder->encoder_norm, inputs_.model.encoder_norm(), state.x, state.x);
+  state.memory = state.x;
+  state.decoder = in_component(*state.inputs, Component::decoder, inputs_.batch);
+  state.cross = in_component(*state.inputs, Component::cross, inputs_.batch);
+  state.x = state.target_rows.take(state.decoder.rows, state.memory.cols);
+  embed(pool_, inputs_.model, inputs_.batch, state.decoder, state.x);
+}
+
+/// Releases the weights of a layer unless the next layer shares them.
+void ForwardPass::release(std::size_t index) const {
+  const bool last = index + 1 == inputs_.plan.layers.size();
+  if (last || inputs_.model.shared_with(index) != inputs_.model.shared_with(index + 1))
+    inputs_.model.release_layer(index);
+}
+
+void ForwardPass::run_layer(BlockState& state, std::size_t index) {
+  const LayerConfig& config = inputs_.model.config().layers[index];
+  const LayerWeights& weights = inputs_.model.layer(index, &pool_);
+  const LayerPlan& plan = inputs_.plan.layers[index];
+  const Block& block = state.block(config.component);
+  const MatrixView<float> x = state.x;
+  if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
+  if (config.place == NormPlace::stream) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
+  if (plan.shows_stream) {
+    notify(&Needs::stream, block, [&](Observer& observer, const BlockSequence& place) {
+      observer.stream(place.index, index, x.row_range(place.first_query, place.queries));
+    });
+  }
+  MatrixView<const float> stream = x;
+  if (config.place == NormPlace::pre || config.place == NormPlace::both) {
+    const MatrixView<float> normed = normed_.take(x.rows, x.cols);
+    apply_norm(pool_, config.attention_norm(), weights.attention_norm, x, normed);
+    stream = normed;
+  }
+  const Projections projections = project(state, index, stream);
+  attend_heads(block, index, projections);
+  if (!plan.output) return;
+  const MatrixView<float> output = project_output(weights, projections.z);
+  if (plan.shows_output) {
+    notify(&Needs::output, block, [&](Observer& observer, const BlockSequence& place) {
+      observer.output(place.index, index, output.row_range(place.first_query, place.queries));
+    });
+  }
+  if (!plan.onward) return;
+  std::vector<ExpertRoute> routes;
+  std::vector<ExpertRoute>* const wanted = plan.routing ? &routes : nullptr;
+  if (config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
+  if (config.place == NormPlace::output)
+    apply_norm(pool_, config.norm, weights.attention_norm, output, output);
+  if (config.place == NormPlace::both)
+    apply_norm(pool_, config.norm, weights.attention_output_norm, output, output);
+  add_rows(pool_, output, x, config.residual_multiplier);
+  if (config.place == NormPlace::post) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
+  if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
+  state.convolution.add(pool_, block, config, weights, x);
+  if (plan.routing) {
+    notify(&Needs::routing, block, [&](Observer& observer, const BlockSequence& place) {
+      observer.routing(place.index, index, std::span(routes).subspan(place.first_query, place.queries));
+    });
+  }
+}
+
+ForwardPass::Projections ForwardPass::project(const BlockState& state, std::size_t index,
+                                          MatrixView<const float> stream) {
+  const Block& block = state.block(inputs_.model.config().layers[index].component);
+  const AttentionConfig& config = inputs_.model.config().layers[index].attention;
+  const LayerWeights& weights = inputs_.model.layer(index);
+  const LayerPlan& plan = inputs_.plan.layers[index];
+  const Sequence& first = inputs_.batch.sequences[block.sequences.front().index];
+  // Only a block of one sequence has separate keys or values.
+  MatrixView<const float> keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : stream;
+  if (block.component == Component::cross) keys = state.memory;
+  const MatrixView<const float> values =
+      first.value_embeddings.rows() > 0 ? first.value_embeddings.view() : keys;
+
+  Projections made;
+  made.query_runs = runs_of(plan.computed, config.query_slices(),
+                            [&](std::size_t head) { return config.query_slice(head); });
+  made.kv_runs =
+      runs_of(plan.computed, config.kv_heads, [&](std::size_t head) { return config.kv_head(head); });
+  if (config.head_norm_span == HeadNormSpan::whole) {  // the norm of each head depends on all heads
+    made.query_runs = {{0, config.query_slices()}};
+    made.kv_runs = {{0, config.kv_heads}};
+  }
+  made.q = q_.take(block.rows, config.query_slices() * config.d_head);
+  made.k = k_.take(block.key_rows, config.kv_heads * config.d_head);
+  Products products;
+  products.add(made.query_runs, config.d_head, {stream, weights.query, made.q}, inner_.query);
+  products.add(made.kv_runs, config.d_head, {keys, weights.key, made.k}, inner_.key);
+  if (plan.values) {
+    made.v = v_.take(block.key_rows, config.kv_heads * config.d_value);
+    products.add(made.kv_runs, config.d_value, {values, weights.value, made.v}, inner_.value);
+  }
+  products.run(pool_);
+  if (plan.z) made.z = normed_.take(block.rows, config.heads * config.d_value);  // the stream is read
+  if (config.clip > 0) {
+    clamp(pool_, config.clip, made.q, made.query_runs, config.d_head);
+    clamp(pool_, config.clip, made.k, made.kv_runs, config.d_head);
+    if (plan.values) clamp(pool_, config.clip, made.v, made.kv_runs, config.d_value);
+  }
+  if (config.head_norm.kind != NormKind::none) norm_heads(config, weights, made);
+  if (config.rotary != nullptr) rotate_heads(block, config, made);
+  return made;
+}
+
+void ForwardPass::norm_heads(const AttentionConfig& config, const AttentionWeights& weights,
+                           const Projections& projections) {
+  if (config.head_norm_span == HeadNormSpan::whole) {
+    apply_norm(pool_, config.head_norm, weights.query_norm, projections.q, projections.q);
+    apply_norm(pool_, config.head_norm, weights.key_norm, projections.k, projections.k);
+    return;
+  }
+  const auto norm_runs = [&](MatrixView<float> rows, std::span<const HeadRun> runs, const NormWeights& norm) {
+    for (const HeadRun& run : runs) {
+      for (std::size_t head = run.first; head < run.first + run.count; ++head) {
+        const MatrixView<float> one = rows.col_range(head * config.d_head, config.d_head);
+        apply_norm(pool_, config.head_norm, norm_of_head(config, norm, head), one, one);
+      }
+    }
+  };
+  norm_runs(projections.q, projections.query_runs, weights.query_norm);
+  norm_runs(projections.k, projections.kv_runs, weights.key_norm);
+}
+
+void ForwardPass::rotate_heads(const Block& block, const AttentionConfig& config, const Projections& projections) {
+  const auto rotate_runs = [&](MatrixView<float> rows, std::span<const HeadRun> runs) {
+    const RotaryTable& table = rotary_.table(*config.rotary, rows.rows);
+    for (const HeadRun& run : runs) {
+      rotate(pool_, *config.rotary, table, config.d_head,
+             rows.col_range(run.first * config.d_head, run.count * config.d_head));
+    }
+  };
+  for (const BlockSequence& place : block.sequences) {
+    rotate_runs(projections.q.row_range(place.first_query, place.queries), projections.query_runs);
+    rotate_runs(projections.k.row_range(place.first_key, place.keys), projections.kv_runs);
+  }
+}
+
+void ForwardPass::attend_heads(const Block& block, std::size_t index, const Projections& projections) {
+  const LayerPlan& plan = inputs_.plan.layers[index];
+  const AttentionWeights& weights = inputs_.model.layer(index);
+  const AttentionConfig& config = inputs_.model.config().layers[index].attention;
+  const AttentionLayer layer{
+      .config = config,
+      .layer = index,
+      .q = projections.q,
+      .k = projections.k,
+      .v = projections.v,
+      .z = projections.z,
+      .sinks = weights.sinks,
+      .scores = plan.scores,
+      .panel_rows = inputs_.context.panel_rows,
+      .patterns = plan.patterns || plan.scores,
+      .positions = {weights.relative_bias, distances_.project(pool_, config, weights)}};
+  for (PanelBuffers& buffers : panels_) buffers.reserve(block, layer);
+  std::vector<std::size_t> heads;
+  for (std::size_t head = 0; head < plan.computed.size(); ++head) {
+    if (plan.computed[head] != 0) heads.push_back(head);
+  }
+  std::vector<RowWarnings> warnings(heads.size());
+  pool_.run(heads.size(), [&](std::size_t task, std::size_t worker) {
+    const std::size_t head = heads[task];
+    const auto observers = plan.shown[head] != 0 ? inputs_.observers : std::span<Observer* const>();
+    warnings[task] = attend(layer, inputs_.batch, block, head, observers, panels_[worker]);
+  });
+  for (std::size_t task = 0; task < heads.size(); ++task) {
+    if (plan.shown[heads[task]] == 0) continue;
+    warnings_.fully_masked.add(warnings[task].fully_masked);
+    warnings_.non_finite.add(warnings[task].non_finite);
+    warnings_.infinite_score.add(warnings[task].infinite_score);
+  }
+}
+
+MatrixView<float> ForwardPass::project_output(const LayerWeights& weights, MatrixView<float> z) {
+  if (!weights.output.present()) return z;  // the concatenation of the heads
+  const MatrixView<float> output = q_.take(z.rows, weights.output.out());
+  const HeadRun all{0, 1};
+  Products products;
+  products.add({&all, 1}, output.cols, {z, weights.output, output}, inner_.output);
+  products.run(pool_);
+  return output;
+}
+
+void ForwardPass::compute_logits(const Block& block, MatrixView<const float> x) {
+  const std::size_t step = head_.rows_at_once();
+  for (std::size_t first = 0; first < x.rows; first += step) {
+    const std::size_t last = std::min(x.rows, first + step);
+    const MatrixView<const float> logits = head_.logits(x.row_range(first, last - first));
+    notify(&Needs::logits, block, [&](Observer& observer, const BlockSequence& place) {
+      const std::size_t begin = std::max(first, place.first_query);
+      const std::size_t end = std::min(last, place.first_query + place.queries);
+      if (begin >= end) return;
+      observer.logits(place.index, begin - place.first_query, logits.row_range(begin - first, end - begin));
+    });
+  }
+}
+
+}  // namespace attnctl::forward

@@ -1,0 +1,307 @@
+#include "reference/logit_gradient.hpp"
+
+#include <algorithm>
+#include <numbers>
+#include <string_view>
+#include <utility>
+
+#include "base/error.hpp"
+#include "reference/attention.hpp"
+#include "reference/embedding.hpp"
+#include "reference/layers.hpp"
+#include "reference/reference.hpp"
+
+namespace attnctl {
+namespace {
+
+using linalg::dot;
+using linalg::Matrix;
+using reference::activate;
+using reference::apply;
+using reference::head_columns;
+
+/// Returns the first mechanism of the model that has no derivative here; empty if there is none.
+std::string_view unsupported_mechanism(const ModelConfig& config) {
+  if (config.head.projection.weight || config.head.multiplier != 1 || config.head.soft_cap != 0)
+    return "projected, scaled or capped logits";
+  if (config.embedding.dropout || config.embedding.multiplier != 1) return "scaled embeddings";
+  if (config.embedding.projected_first && config.embedding.projection.weight)
+    return "embeddings that are projected before their norm";
+  if (config.embedding.positions_last) return "positions that are added after a projection";
+  if (config.decoder) return "a decoder that reads an encoder";
+  for (const LayerConfig& layer : config.layers) {
+    const AttentionConfig& attention = layer.attention;
+    if (layer.place == NormPlace::output || layer.place == NormPlace::both ||
+        layer.place == NormPlace::stream)
+      return "norms of the output of attention or MLP";
+    if (layer.parallel || layer.residual_multiplier != 1) return "parallel or scaled attention and MLP";
+    if (layer.experts.count > 0) return "experts";
+    if (attention.disentangled) return "disentangled attention";
+    if (layer.convolution) return "a convolution";
+    if (attention.clip != 0 || attention.soft_cap != 0 || attention.sinks) return "clamped scores or sinks";
+    if (attention.head_norm_span != HeadNormSpan::shared) return "norms over the queries of several heads";
+  }
+  return {};
+}
+
+void check_gradient(const Model& model, const Sequence& sequence) {
+  const std::string name = escaped(model.source().given);
+  if (const std::string_view what = unsupported_mechanism(model.config()); !what.empty())
+    fail(Status::bad_input, "{}: gradients are unsupported for {}", name, what);
+  if (!model.config().head.present)
+    fail(Status::bad_input, "{}: the model has no output head, so there is no logit to differentiate", name);
+  if (sequence.key_embeddings.rows() > 0)
+    fail(Status::bad_input, "input {}: gradients need queries and keys of the same tokens",
+         escaped(sequence.id));
+}
+
+// d_x stands for d logit / d x throughout.
+
+/// Returns d_x [n, in] of y = x W + b.
+Matrix backward(const Linear& linear, const Matrix& d_y) {
+  return dot(d_y, xt::transpose(reference::weight_of(linear)));
+}
+
+/// Returns d_x of y = N(x).
+Matrix backward(const NormConfig& config, const NormWeights& weights, const Matrix& x, const Matrix& d_y) {
+  if (config.kind == NormKind::none) return d_y;
+  const auto [y, deviation] = reference::normalise(config, x);
+  Matrix d = d_y * reference::gain_of(weights, x.shape(1));
+  const Matrix along_y = linalg::row_mean(d * y);
+  if (config.kind == NormKind::layer) d -= linalg::row_mean(Matrix(d));
+  return (d - along_y * y) / deviation;
+}
+
+/// Returns the derivative of the activation at x; that of relu at 0 is 0.
+Matrix derivative(Activation activation, const Matrix& x) {
+  switch (activation) {
+    case Activation::gelu_erf: {
+      const double density = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+      return 0.5 * (1 + xt::erf(x / std::numbers::sqrt2)) + x * xt::exp(-x * x / 2) * density;
+    }
+    case Activation::gelu_tanh: {
+      const double root = std::sqrt(2 / std::numbers::pi);
+      const Matrix tanh = xt::tanh(root * (x + 0.044715 * x * x * x));
+      return 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * root * (1 + 3 * 0.044715 * x * x);
+    }
+    case Activation::silu: {
+      const Matrix sigmoid = 1 / (1 + xt::exp(-x));
+      return sigmoid * (1 + x * (1 - sigmoid));
+    }
+    case Activation::relu:
+      return xt::where(x > 0, 1.0, 0.0);
+    case Activation::relu_squared:
+      return xt::where(x < 0, 0.0, 2 * x);
+    case Activation::tanh:
+      return 1 - xt::square(xt::tanh(x));
+  }
+  return xt::ones<double>(x.shape());
+}
+
+/// The residual stream at the points of a layer that the gradient needs.
+struct LayerTrace {
+  Matrix x;          // input of the layer
+  Matrix attended;   // x + attention output
+  Matrix mlp_input;  // `attended`, normalised under post-norm
+  Matrix mlp_sum;    // mlp_input + MLP output; empty without an MLP
+};
+
+/// A forward pass with everything that its gradient needs.
+struct Trace {
+  const Model& model;
+  const Sequence& sequence;
+  Pool& pool;
+  ReferencePass pass;
+  std::vector<LayerTrace> layers;
+  Matrix last;  // input of the final norm
+};
+
+bool is_pre(const LayerConfig& layer) {
+  return layer.place == NormPlace::pre;
+}
+bool is_post(const LayerConfig& layer) {
+  return layer.place == NormPlace::post;
+}
+
+/// The activations of an MLP: down(inner), inner = act(gate) * up, or act(up) without a gate.
+struct MlpTrace {
+  Matrix up, gate, inner;
+};
+
+MlpTrace trace_mlp(const MlpConfig& config, const MlpWeights& weights, const Matrix& x, Pool& pool) {
+  MlpTrace trace;
+  trace.up = apply(weights.up, x, pool);
+  if (config.gated) {
+    trace.gate = apply(weights.gate, x, pool);
+    trace.inner = activate(config.activation, trace.gate) * trace.up;
+  } else {
+    trace.inner = activate(config.activation, trace.up);
+  }
+  return trace;
+}
+
+Matrix mlp_branch_input(const LayerConfig& layer, const LayerWeights& weights, const Matrix& x) {
+  return is_pre(layer) ? apply(layer.norm, weights.mlp_norm, x) : x;
+}
+
+/// Recomputes the residual stream from the attention outputs of the pass.
+void trace_layers(Trace& trace) {
+  Matrix x = reference::embed(reference::Embedding(trace.model), trace.sequence, trace.pool);
+  const ModelConfig& config = trace.model.config();
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const LayerConfig& layer = config.layers[i];
+    const LayerWeights& weights = trace.model.layer(i);
+    LayerTrace& at = trace.layers.emplace_back();
+    at.x = x;
+    at.attended = x + linalg::to_matrix(std::as_const(trace.pass.layers[i].output).view());
+    at.mlp_input = is_post(layer) ? apply(layer.norm, weights.attention_norm, at.attended) : at.attended;
+    x = at.mlp_input;
+    if (layer.mlp.width == 0) continue;
+    const MlpTrace mlp = trace_mlp(layer.mlp, weights.mlp, mlp_branch_input(layer, weights, x), trace.pool);
+    at.mlp_sum = x + apply(weights.mlp.down, mlp.inner, trace.pool);
+    x = is_post(layer) ? apply(layer.norm, weights.mlp_norm, at.mlp_sum) : at.mlp_sum;
+  }
+  trace.last = std::move(x);
+}
+
+/// Returns d_x of an MLP at its input x.
+Matrix mlp_gradient(const MlpConfig& config, const MlpWeights& weights, const Matrix& x, const Matrix& d_out,
+                    Pool& pool) {
+  const MlpTrace trace = trace_mlp(config, weights, x, pool);
+  const Matrix d_inner = backward(weights.down, d_out);
+  if (!config.gated) return backward(weights.up, d_inner * derivative(config.activation, trace.up));
+  return backward(weights.up, d_inner * activate(config.activation, trace.gate)) +
+         backward(weights.gate, d_inner * trace.up * derivative(config.activation, trace.gate));
+}
+
+/// The projections of a layer's heads, or of one head, or their gradients.
+struct Projections {
+  Matrix q, k, v;
+};
+
+/// Returns d_q, d_k and d_v of one head from d_z.
+Projections head_gradient(const AttentionConfig& config, const AttentionWeights& weights,
+                          const Projections& all, std::size_t head, const Matrix& pattern,
+                          const Matrix& d_z) {
+  const std::size_t kv_head = config.kv_head(head);
+  const Matrix plain_q = head_columns(all.q, config.query_slice(head), config.d_head);
+  const Matrix plain_k = head_columns(all.k, kv_head, config.d_head);
+  const Matrix v = head_columns(all.v, kv_head, config.d_value);
+  const std::size_t length = plain_q.shape(0);
+  const auto rotate = [&](const Matrix& x, reference::Turn turn) {
+    return config.rotary ? reference::rotate(*config.rotary, length, x, turn) : x;
+  };
+  const Matrix q = rotate(apply(config.head_norm, weights.query_norm, plain_q), reference::Turn::forward);
+  const Matrix k = rotate(apply(config.head_norm, weights.key_norm, plain_k), reference::Turn::forward);
+
+  const Matrix d_pattern = dot(d_z, xt::transpose(v));
+  const Matrix d_scores = pattern * (d_pattern - linalg::row_sum(pattern * d_pattern));
+  const Matrix d_q = rotate(config.scale * dot(d_scores, k), reference::Turn::back);
+  const Matrix d_k = rotate(config.scale * dot(xt::transpose(d_scores), q), reference::Turn::back);
+  return {backward(config.head_norm, weights.query_norm, plain_q, d_q),
+          backward(config.head_norm, weights.key_norm, plain_k, d_k), dot(xt::transpose(pattern), d_z)};
+}
+
+/// Returns d_x of a layer's attention at its input x; keeps z and d_z of each head.
+Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x, const Matrix& d_output,
+                          std::vector<LogitGradient::Head>& heads) {
+  const AttentionConfig& config = trace.model.config().layers[index].attention;
+  const AttentionWeights& weights = trace.model.layer(index);
+  const Projections all = {apply(weights.query, x, trace.pool), apply(weights.key, x, trace.pool),
+                           apply(weights.value, x, trace.pool)};
+  const Matrix d_joined = weights.output.present() ? backward(weights.output, d_output) : d_output;
+  const ReferencePass::Layer& pass = trace.pass.layers[index];
+  heads.resize(config.heads);
+  std::vector<Projections> gradients(config.heads);
+  trace.pool.run(config.heads, [&](std::size_t h, std::size_t) {
+    const Matrix d_z = head_columns(d_joined, h, config.d_value);
+    heads[h] = {pass.z[h], linalg::to_owned(d_z)};
+    gradients[h] = head_gradient(config, weights, all, h, linalg::to_matrix(pass.pattern[h].view()), d_z);
+  });
+  Projections d = {xt::zeros_like(all.q), xt::zeros_like(all.k), xt::zeros_like(all.v)};
+  const auto add = [](Matrix& sum, std::size_t slice, const Matrix& part) {
+    const std::size_t width = part.shape(1);
+    xt::view(sum, xt::all(), xt::range(slice * width, (slice + 1) * width)) += part;
+  };
+  for (std::size_t h = 0; h < config.heads; ++h) {
+    add(d.q, config.query_slice(h), gradients[h].q);
+    add(d.k, config.kv_head(h), gradients[h].k);
+    add(d.v, config.kv_head(h), gradients[h].v);
+  }
+  return backward(weights.query, d.q) + backward(weights.key, d.k) + backward(weights.value, d.v);
+}
+
+/// Returns the gradient to a layer's input from the gradient to its output.
+Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
+                      std::vector<LogitGradient::Head>& heads) {
+  const LayerConfig& layer = trace.model.config().layers[index];
+  const LayerWeights& weights = trace.model.layer(index);
+  const LayerTrace& at = trace.layers[index];
+  if (layer.mlp.width > 0) {
+    if (is_post(layer)) d_x = backward(layer.norm, weights.mlp_norm, at.mlp_sum, d_x);
+    const Matrix d_mlp =
+        mlp_gradient(layer.mlp, weights.mlp, mlp_branch_input(layer, weights, at.mlp_input), d_x, trace.pool);
+    d_x += is_pre(layer) ? backward(layer.norm, weights.mlp_norm, at.mlp_input, d_mlp) : d_mlp;
+  }
+  if (is_post(layer)) d_x = backward(layer.norm, weights.attention_norm, at.attended, d_x);
+  const NormConfig norm = is_pre(layer) ? layer.attention_norm() : NormConfig{};
+  const Matrix d_attention =
+      attention_gradient(trace, index, apply(norm, weights.attention_norm, at.x), d_x, heads);
+  return d_x + backward(norm, weights.attention_norm, at.x, d_attention);
+}
+
+/// Computes the logit from row `position` of the last layer's output, and the gradient to that output [n, d].
+Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradient& result) {
+  const ModelConfig& config = trace.model.config();
+  const HeadWeights& weights = trace.model.head();
+  const auto at_position = [&] { return xt::range(target.position, target.position + 1); };
+  const Matrix row = xt::view(trace.last, at_position(), xt::all());
+  Matrix x = apply(config.final_norm, trace.model.final_norm(), row);
+  Matrix transformed, activated;
+  if (config.head.transform) {
+    transformed = apply(weights.transform, x, trace.pool);
+    activated = activate(config.head.activation, transformed);
+    x = apply(config.head.norm, weights.transform_norm, activated);
+  }
+  const Matrix logits = apply(weights.decoder, x, trace.pool);
+  const auto largest = std::max_element(logits.begin(), logits.end());
+  result.token = target.token.value_or(static_cast<std::size_t>(largest - logits.begin()));
+  result.logit = logits(0, result.token);
+
+  Matrix d = backward(weights.decoder.outputs(result.token, 1), xt::ones<double>({1, 1}));
+  if (config.head.transform) {
+    d = backward(config.head.norm, weights.transform_norm, activated, d);
+    d = backward(weights.transform, d * derivative(config.head.activation, transformed));
+  }
+  Matrix d_last = xt::zeros_like(trace.last);
+  xt::view(d_last, at_position(), xt::all()) = backward(config.final_norm, trace.model.final_norm(), row, d);
+  return d_last;
+}
+
+/// Computes the gradient to the rows of the token table from that to the first layer's input.
+void embedding_gradient(const Trace& trace, Matrix d_x, LogitGradient& result) {
+  const reference::Embedding embedding(trace.model);
+  if (embedding.weights.projection.present()) d_x = backward(embedding.weights.projection, d_x);
+  const Matrix sum = reference::embedding_sum(embedding, trace.sequence);
+  result.d_embedding = linalg::to_owned(backward(embedding.config.norm, embedding.weights.norm, sum, d_x));
+  result.embedding = linalg::to_owned(reference::token_embeddings(embedding, trace.sequence));
+}
+
+}  // namespace
+
+LogitGradient logit_gradient(const Model& model, const Sequence& sequence, LogitTarget target, Pool& pool) {
+  check_gradient(model, sequence);
+  const std::size_t layers = model.config().layers.size();
+  Trace trace{model, sequence, pool, run_reference(model, sequence, layers - 1, false, pool), {}, {}};
+  if (trace.pass.layers.back().z.empty())
+    fail(Status::bad_input, "{}: layer {} has no values (W_v)", escaped(model.source().given), layers - 1);
+  trace_layers(trace);
+  LogitGradient result;
+  Matrix d_x = output_head_gradient(trace, target, result);
+  result.layers.resize(layers);
+  for (std::size_t i = layers; i-- > 0;) d_x = layer_gradient(trace, i, d_x, result.layers[i]);
+  embedding_gradient(trace, d_x, result);
+  return result;
+}
+
+}  // namespace attnctl
