@@ -4,7 +4,7 @@
 #include "base/progress.hpp"
 #include "base/warnings.hpp"
 #include "cli/options/options.hpp"
-#include "input/text_sequence.hpp"
+#include "input/text_encoder.hpp"
 #include "model/model.hpp"
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"

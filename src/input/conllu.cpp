@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "input/conllu_text.hpp"
 
 namespace attnctl {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::size_t kColumns = 10;
 enum Column : std::size_t { kId, kForm, kUpos = 3, kHead = 6, kDeprel, kMisc = 9 };
 using Fields = std::array<std::string_view, kColumns>;
 
-bool is_blank(std::string_view line) {
+bool is_blank_row(std::string_view line) {
   return line.find_first_not_of(" \t") == std::string_view::npos;
 }
 
@@ -26,7 +26,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// The value of NAME= in MISC; empty where there is none.
+/// Returns the value of NAME= in MISC, or an empty string.
 std::string_view misc_value(std::string_view misc, std::string_view name) {
   while (!misc.empty()) {
     const std::size_t end = std::min(misc.find('|'), misc.size());
@@ -42,7 +42,7 @@ bool has_space_after(std::string_view misc) {
   return misc_value(misc, "SpaceAfter") != "No";
 }
 
-/// The first word that hangs on none of the others.
+/// Returns the first word of a mention whose head is outside of it.
 std::size_t head_of(const Mention& mention, const std::vector<ConlluWord>& words) {
   for (const std::size_t word : mention.words) {
     const auto head = words[word].head;
@@ -51,7 +51,110 @@ std::size_t head_of(const Mention& mention, const std::vector<ConlluWord>& words
   return mention.words.back();
 }
 
-/// Reads the lines of one sentence after the other.
+/// A token of the text: a word or a multiword token.
+struct SurfaceToken {
+  std::string form;
+  std::size_t first = 0;  // words [first, last]
+  std::size_t last = 0;
+  bool space_after = true;
+  std::uint64_t line = 0;
+};
+
+/// A position in a text, in bytes and in code points.
+class TextCursor {
+ public:
+  explicit TextCursor(std::string_view text) : rest_(text) {}
+
+  [[nodiscard]] bool at_end() const { return rest_.empty(); }
+  [[nodiscard]] std::string_view rest() const { return rest_; }
+
+  /// Skips `form` and returns its range; nullopt if the text does not continue with it.
+  std::optional<TextRange> take(std::string_view form) {
+    if (!rest_.starts_with(form)) return std::nullopt;
+    const std::uint32_t begin = place_;
+    rest_.remove_prefix(form.size());
+    place_ += static_cast<std::uint32_t>(count_code_points(form));
+    return TextRange{begin, place_};
+  }
+
+  /// Skips white space; returns false if there is none.
+  bool skip_white_space() {
+    const std::uint32_t before = place_;
+    while (!rest_.empty()) {
+      const std::string_view character = rest_.substr(0, utf8_sequence_length(rest_));
+      if (!is_white_space(utf8_code_point(character))) break;
+      rest_.remove_prefix(character.size());
+      ++place_;
+    }
+    return place_ > before;
+  }
+
+ private:
+  std::string_view rest_;
+  std::uint32_t place_ = 0;
+};
+
+std::string joined(std::span<const SurfaceToken> surfaces) {
+  std::string text;
+  for (std::size_t i = 0; i < surfaces.size(); ++i) {
+    text += surfaces[i].form;
+    if (surfaces[i].space_after && i + 1 < surfaces.size()) text += ' ';
+  }
+  return text;
+}
+
+/// Sets the ranges of the words of a token.
+void share(const SurfaceToken& surface, TextRange range, ConlluSentence& sentence) {
+  std::string together;
+  for (std::size_t w = surface.first; w <= surface.last; ++w) together += sentence.words[w].word.form;
+  const bool adds_up = together == surface.form;
+  for (std::size_t w = surface.first; w <= surface.last; ++w) {
+    TextWord& word = sentence.words[w].word;
+    word.range = range;
+    if (!adds_up) continue;
+    word.range.end = range.begin + static_cast<std::uint32_t>(count_code_points(word.form));
+    range.begin = word.range.end;
+  }
+}
+
+/// Parses a number from 1 to 2^32 - 2 without leading zeros.
+std::optional<std::size_t> parse_id(std::string_view text) {
+  if (text.starts_with('0')) return std::nullopt;
+  const auto number = parse_number(text);
+  return number && *number < std::numeric_limits<std::uint32_t>::max() ? number : std::nullopt;
+}
+
+/// Sets the text of a sentence (`text`, or the joined forms) and the ranges of its words and multiword
+/// tokens. Throws Error(bad_input) if the forms do not match the text.
+void place_words(const std::optional<std::string>& text, std::span<const SurfaceToken> surfaces,
+                 const std::string& file, ConlluSentence& sentence) {
+  sentence.text = text ? *text : joined(surfaces);
+  TextCursor cursor(sentence.text);
+  std::size_t multiword = 0;
+  for (const SurfaceToken& surface : surfaces) {
+    const auto range = cursor.take(surface.form);
+    if (!range) {
+      fail(Status::bad_input,
+           "{}: line {}: FORM: got {} where the text continues with {}; words and text must agree", file,
+           surface.line, in_quotes(surface.form), in_quotes(cursor.rest()));
+    }
+    share(surface, *range, sentence);
+    if (multiword < sentence.multiword.size() && sentence.multiword[multiword].first == surface.first) {
+      sentence.multiword[multiword++].token.range = *range;
+    }
+    if (surface.space_after && !cursor.skip_white_space() && !cursor.at_end()) {
+      fail(Status::bad_input, "{}: line {}: no space follows {} in the text, need SpaceAfter=No", file,
+           surface.line, in_quotes(surface.form));
+    }
+  }
+  cursor.skip_white_space();
+  if (!cursor.at_end()) {
+    fail(Status::bad_input, "{}: line {}: the text continues with {} after the last word", file,
+         surfaces.back().line, in_quotes(cursor.rest()));
+  }
+}
+
+/// Parses the lines of a block.
 class ConlluReader {
  public:
   ConlluReader(const TextPlace& place, std::vector<ConlluSentence>& sentences)
@@ -63,7 +166,7 @@ class ConlluReader {
       std::string_view line = block.substr(0, end);
       block.remove_prefix(std::min(end + 1, block.size()));
       if (line.ends_with('\r')) line.remove_suffix(1);
-      if (is_blank(line)) {
+      if (is_blank_row(line)) {
         finish();
       } else if (line.starts_with('#')) {
         read_comment(line);
@@ -96,16 +199,16 @@ class ConlluReader {
   std::uint64_t line_;
   std::vector<ConlluSentence>& sentences_;
   ConlluSentence sentence_;
-  std::optional<std::string> text_;   // # text
-  std::vector<Surface> surfaces_;     // of sentence_
-  std::vector<std::uint64_t> lines_;  // of each word
-  EntityBrackets entities_;           // of sentence_
-  std::size_t range_end_ = 0;         // words below belong to a multiword token
+  std::optional<std::string> text_;     // "# text"
+  std::vector<SurfaceToken> surfaces_;  // of the current sentence
+  std::vector<std::uint64_t> lines_;    // line of each word
+  EntityBrackets entities_;             // of the current sentence
+  std::size_t range_end_ = 0;           // words up to here belong to a multiword token
 };
 
 void ConlluReader::read_comment(std::string_view line) {
   if (!sentence_.words.empty() || range_end_ > 0) {
-    refuse("a comment behind the words of a sentence, need a blank line before the next one");
+    refuse("a comment after the words of a sentence; put a blank line between sentences");
   }
   line.remove_prefix(1);
   const std::size_t equals = line.find('=');
@@ -188,7 +291,7 @@ void ConlluReader::check_empty_node(std::string_view id) const {
   const auto number = parse_id(id.substr(dot + 1));
   if (!before || !number) refuse("ID: got {}, need an empty node such as 8.1", in_quotes(id));
   if (*before != sentence_.words.size()) {
-    refuse("ID: got the empty node {} behind word {}", in_quotes(id), sentence_.words.size());
+    refuse("ID: got the empty node {} after word {}", in_quotes(id), sentence_.words.size());
   }
 }
 
@@ -199,19 +302,19 @@ std::optional<std::uint32_t> ConlluReader::read_head(std::string_view head) cons
   return static_cast<std::uint32_t>(*number);
 }
 
-/// Mentions that open at this node begin with word `next`.
+/// Reads the mentions that open or close at this node; new ones begin at word `next`.
 void ConlluReader::read_entities(const Fields& fields, std::size_t next) {
   const std::string wrong = entities_.read(misc_value(fields[kMisc], "Entity"), next, sentence_.words.size());
   if (!wrong.empty()) refuse("MISC: Entity: {}", wrong);
 }
 
-/// Every word leads to the root, or to a word whose head is left open.
+/// Checks that the heads of every word lead to the root or to a word without HEAD.
 void ConlluReader::check_heads() const {
   const std::vector<ConlluWord>& words = sentence_.words;
   const auto refuse_at = [&](std::size_t word, const std::string& what) {
     fail(Status::bad_input, "{}: line {}: HEAD: {}", file_, lines_[word], what);
   };
-  std::vector<std::size_t> walk(words.size(), 0);  // the walk that came by, from 1
+  std::vector<std::size_t> walk(words.size(), 0);  // number of the walk that visited each word, from 1
   for (std::size_t start = 0; start < words.size(); ++start) {
     std::size_t at = start;
     while (walk[at] == 0) {
@@ -221,7 +324,7 @@ void ConlluReader::check_heads() const {
         refuse_at(at, fmt::format("got {}, the sentence has {} words", head, words.size()));
       }
       if (head == 0) break;
-      if (walk[head - 1] == start + 1) refuse_at(at, fmt::format("got {}, which closes a circle", head));
+      if (walk[head - 1] == start + 1) refuse_at(at, fmt::format("got {}, which closes a cycle", head));
       at = head - 1;
     }
   }

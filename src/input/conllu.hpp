@@ -8,20 +8,20 @@
 #include <vector>
 
 #include "input/mentions.hpp"
-#include "input/text_blocks.hpp"
+#include "input/text_input.hpp"
 #include "input/words.hpp"
 
 namespace attnctl {
 
-/// A word of a sentence of CoNLL-U (ID an integer) and its annotation, which is as the file has it.
+/// A word of a CoNLL-U sentence (integer ID) with its annotation.
 struct ConlluWord {
-  TextWord word;  // its characters in the sentence's text
+  TextWord word;  // with its range in the sentence's text
   std::string upos;
-  std::string deprel;                 // subtype kept
-  std::optional<std::uint32_t> head;  // 0: the root; else the number of a word, from 1; nullopt: "_"
+  std::string deprel;                 // with subtype
+  std::optional<std::uint32_t> head;  // number of a word from 1; 0: root; nullopt: "_"
 };
 
-/// A token that stands for several words ("don't": do, n't): words [first, last] from 0.
+/// A token of several words ("don't": do, n't), words [first, last] from 0.
 struct MultiwordToken {
   TextWord token;
   std::size_t first = 0;
@@ -29,23 +29,22 @@ struct MultiwordToken {
 };
 
 struct ConlluSentence {
-  std::string id;          // # sent_id, empty where there is none
-  std::string text;        // # text, else forms joined as SpaceAfter says
-  std::uint64_t line = 0;  // of its first word in the file
+  std::string id;          // "# sent_id", or empty
+  std::string text;        // "# text", or the forms joined by SpaceAfter
+  std::uint64_t line = 0;  // line of its first word
   std::vector<ConlluWord> words;
   std::vector<MultiwordToken> multiword;
-  std::vector<Mention> mentions;  // as MISC's Entity= tells, by their first words
+  std::vector<Mention> mentions;  // of Entity= in MISC, by their first words
 };
 
-/// Appends the sentences of a block that ends at a blank line, or at the end of the file. A word's characters
-/// follow from its form and SpaceAfter; the words of a multiword token share its characters in order where
-/// their forms add up to it, else each has all of them. Empty nodes (8.1) are left out. Lines may end in
-/// CRLF. Throws Error(bad_input) with the line: not UTF-8, not ten columns, a repeated or skipped ID, a range
-/// that is reversed or overlaps, a HEAD that is out of range or leads in a circle, forms that are not the
-/// text, brackets of Entity= that do not match.
+/// Appends the sentences of a block that ends at a blank line or at the end of the file; lines may end in
+/// CRLF. The words of a multiword token divide its range if their forms add up to it; otherwise each has the
+/// whole range. Empty nodes (8.1) are skipped. The head of a mention is its first word whose HEAD is outside
+/// of it, or its last word if no HEAD is known.
 ///
-/// The head of a mention is the first of its words whose HEAD is outside of it, its last word where no HEAD
-/// is known.
+/// Throws Error(bad_input) with the line if the text is not UTF-8, a row does not have ten columns, IDs are
+/// not consecutive, HEADs are out of range or form a cycle, forms do not match the text, or brackets of
+/// Entity= do not match.
 void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences);
 
 }  // namespace attnctl

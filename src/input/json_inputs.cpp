@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -12,23 +13,121 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::int64_t kLargestInteger = 9'007'199'254'740'991;  // 2^53 - 1: exact in every reader of JSON
+constexpr std::int64_t kLargestInteger = 9'007'199'254'740'991;  // 2^53 - 1: exact in every JSON reader
 
-/// The keys that an object may have, and which of the three kinds of input each goes with.
-struct Key {
+/// The keys of an object, and the kinds of input that allow each.
+struct JsonKey {
   std::string_view name;
   bool text, tokens, ids;
 };
 constexpr std::array kKeys = {
-    Key{"id", true, true, true},
-    Key{"text", true, false, false},
-    Key{"text_pair", true, false, false},
-    Key{"mentions", true, false, false},
-    Key{"tokens", false, true, false},
-    Key{"ids", false, false, true},
-    Key{"token_type_ids", false, true, true},
-    Key{"mask", false, true, true},
+    JsonKey{"id", true, true, true},
+    JsonKey{"text", true, false, false},
+    JsonKey{"text_pair", true, false, false},
+    JsonKey{"mentions", true, false, false},
+    JsonKey{"tokens", false, true, false},
+    JsonKey{"ids", false, false, true},
+    JsonKey{"token_type_ids", false, true, true},
+    JsonKey{"mask", false, true, true},
 };
+
+/// One mention of the file.
+struct WrittenMention {
+  Mention mention;
+  TextRange range, head;
+};
+
+/// Reads the "mentions" of one object.
+class MentionsReader {
+ public:
+  MentionsReader(const JsonInput& object, const std::string& text)
+      : object_(object), length_(static_cast<std::uint32_t>(count_code_points(text))) {}
+
+  [[nodiscard]] std::vector<WrittenMention> read() {
+    const ordered_json& list = object_.object().at("mentions");
+    if (!list.is_array()) object_.refuse("mentions", "need an array of objects");
+    std::vector<WrittenMention> mentions;
+    for (const ordered_json& item : list) {
+      at_ = fmt::format("mentions/{}", mentions.size());
+      mentions.push_back(mention(item));
+    }
+    return mentions;
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view field, std::string_view what) const {
+    object_.refuse(fmt::format("{}{}", at_, field), what);
+  }
+  [[nodiscard]] WrittenMention mention(const ordered_json& item) const;
+  [[nodiscard]] TextRange range(const ordered_json& item, const char* name) const;
+  [[nodiscard]] std::string entity(const ordered_json& item) const;
+  [[nodiscard]] std::optional<MentionType> type(const ordered_json& item) const;
+
+  const JsonInput& object_;
+  std::uint32_t length_;  // of the text
+  std::string at_;        // JSON pointer of the current mention
+};
+
+WrittenMention MentionsReader::mention(const ordered_json& item) const {
+  if (!item.is_object()) refuse("", "need an object");
+  for (const auto& [name, value] : item.items()) {
+    if (name != "entity" && name != "range" && name != "head" && name != "type")
+      refuse("/" + escaped(name), "unsupported key; known: entity, range, head, type");
+  }
+  if (!item.contains("entity") || !item.contains("range")) refuse("", "need \"entity\" and \"range\"");
+  WrittenMention written;
+  written.mention.entity = entity(item);
+  written.mention.type = type(item);
+  written.range = range(item, "range");
+  written.head = item.contains("head") ? range(item, "head") : written.range;
+  if (written.head.begin < written.range.begin || written.head.end > written.range.end)
+    refuse("/head", "is not within the range of the mention");
+  return written;
+}
+
+TextRange MentionsReader::range(const ordered_json& item, const char* name) const {
+  const ordered_json& pair = item.at(name);
+  const bool numbers =
+      pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
+  const std::uint64_t begin = numbers ? pair[0].get<std::uint64_t>() : 0;
+  const std::uint64_t end = numbers ? pair[1].get<std::uint64_t>() : 0;
+  if (begin >= end || end > length_) {
+    refuse(fmt::format("/{}", name),
+           fmt::format("got {}, need [begin, end) of the text's {} characters", shown(pair.dump()), length_));
+  }
+  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+}
+
+std::string MentionsReader::entity(const ordered_json& item) const {
+  const ordered_json& entity = item.at("entity");
+  if (entity.is_string()) return entity.get<std::string>();
+  if (entity.is_number_integer()) return entity.dump();
+  refuse("/entity", fmt::format("got {}, need a string or an integer", shown(entity.dump())));
+}
+
+std::optional<MentionType> MentionsReader::type(const ordered_json& item) const {
+  if (!item.contains("type")) return std::nullopt;
+  const ordered_json& type = item.at("type");
+  if (type == "pronoun") return MentionType::pronoun;
+  if (type == "proper") return MentionType::proper;
+  if (type == "nominal") return MentionType::nominal;
+  refuse("/type", fmt::format("unsupported {}; known: pronoun, proper, nominal", shown(type.dump())));
+}
+
+/// Appends `word`, split at the cuts.
+void append_cut(const TextWord& word, const std::set<std::uint32_t>& cuts, std::vector<ConlluWord>& words) {
+  std::string_view rest = word.form;
+  std::uint32_t begin = word.range.begin;
+  while (begin < word.range.end) {
+    const auto cut = cuts.upper_bound(begin);
+    const std::uint32_t end = cut == cuts.end() ? word.range.end : std::min(*cut, word.range.end);
+    std::size_t bytes = 0;
+    for (std::uint32_t i = begin; i < end; ++i) bytes += utf8_sequence_length(rest.substr(bytes));
+    words.push_back({{std::string(rest.substr(0, bytes)), {begin, end}}, "", "", std::nullopt});
+    rest.remove_prefix(bytes);
+    begin = end;
+  }
+}
 
 }  // namespace
 
@@ -42,7 +141,7 @@ JsonInput::JsonInput(const ordered_json& object, std::string where)
   if (int{text} + int{tokens} + int{ids} != 1) refuse("", "need either \"text\", \"tokens\" or \"ids\"");
   for (const auto& [name, value] : object.items()) {
     const auto* key = std::find_if(kKeys.begin(), kKeys.end(),
-                                   [&wanted = name](const Key& each) { return each.name == wanted; });
+                                   [&wanted = name](const JsonKey& each) { return each.name == wanted; });
     if (key == kKeys.end()) {
       refuse(escaped(name),
              "unsupported key; known: id, text, text_pair, mentions, tokens, ids, token_type_ids, mask");
@@ -137,6 +236,29 @@ Sequence JsonInput::sequence(const Vocabulary& vocabulary) const {
   }
   if (object_.contains("id")) sequence.id = id();
   return sequence;
+}
+
+ConlluSentence mentions_of(const JsonInput& object, TextInput& input) {
+  std::vector<WrittenMention> mentions = MentionsReader(object, input.text).read();
+  std::set<std::uint32_t> cuts;
+  for (const Written& each : mentions)
+    cuts.insert({each.range.begin, each.range.end, each.head.begin, each.head.end});
+  ConlluSentence sentence;
+  sentence.id = input.id;
+  sentence.text = input.text;
+  for (const TextWord& word : white_space_words(input.text)) append_cut(word, cuts, sentence.words);
+  input.words.emplace();
+  for (const ConlluWord& word : sentence.words) input.words->push_back(word.word);
+  for (std::size_t i = 0; i < mentions.size(); ++i) {
+    const auto [first, last] = words_in(*input.words, mentions[i].range);
+    const auto [head, head_end] = words_in(*input.words, mentions[i].head);
+    if (first == last || head == head_end)
+      object.refuse(fmt::format("mentions/{}", i), "contains only white space");
+    for (std::size_t word = first; word < last; ++word) mentions[i].mention.words.push_back(word);
+    mentions[i].mention.head = head_end - 1;
+    sentence.mentions.push_back(std::move(mentions[i].mention));
+  }
+  return sentence;
 }
 
 }  // namespace attnctl

@@ -8,24 +8,26 @@
 #include "base/error.hpp"
 #include "formats/json/json_tree.hpp"
 #include "input/batch.hpp"
+#include "input/conllu.hpp"
 #include "input/text_input.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
 
-/// One object of a JSON document of inputs.
+/// One input object of a JSON document.
 class JsonInput {
  public:
-  /// `where`: "FILE: " or "FILE: line 3: " or "FILE: /2". Throws Error(bad_input): no object, an unknown key,
-  /// not one of "text", "tokens" and "ids", or a key that does not go with it.
+  /// Checks the keys of an object at `where` ("FILE: ", "FILE: line 3: " or "FILE: /2"). Throws
+  /// Error(bad_input) if it does not have exactly one of "text", "tokens" and "ids", or has other keys than
+  /// these allow.
   JsonInput(const nlohmann::ordered_json& object, std::string where);
 
   [[nodiscard]] bool has_text() const { return object_.contains("text"); }
   [[nodiscard]] bool has_mentions() const { return object_.contains("mentions"); }
   [[nodiscard]] const nlohmann::ordered_json& object() const { return object_; }
-  /// For an object with "text". Throws Error(bad_input).
+  /// Returns the text of an object with "text". Throws Error(bad_input).
   [[nodiscard]] TextInput text() const;
-  /// For an object with "tokens" or "ids". Throws Error(bad_input).
+  /// Returns the sequence of an object with "tokens" or "ids". Throws Error(bad_input).
   [[nodiscard]] Sequence sequence(const Vocabulary& vocabulary) const;
 
   [[noreturn]] void refuse(std::string_view field, std::string_view what) const;
@@ -39,6 +41,12 @@ class JsonInput {
   const nlohmann::ordered_json& object_;
   std::string where_;
 };
+
+/// Returns the annotation of a text with "mentions": a list of {"entity": text or number, "range": [begin,
+/// end)} with optional "head": [begin, end) and "type": "pronoun", "proper" or "nominal". Ranges count code
+/// points. Splits the text at white space and at the ends of mentions and heads, and stores these words in
+/// `input`. A mention's head is the last word of "head" or of the mention. Throws Error(bad_input).
+[[nodiscard]] ConlluSentence mentions_of(const JsonInput& object, TextInput& input);
 
 /// Calls visit(JsonInput) for every object of a document.
 template <typename Visit>

@@ -11,8 +11,8 @@
 namespace attnctl {
 namespace {
 
-/// "e1[2/3]": the entity and the number of the part; 0: the whole.
-std::pair<std::string, std::size_t> parts_of(const std::string& label) {
+/// Splits "e1[2/3]" into the entity and 1 for the first part, 2 for later parts, 0 for a whole mention.
+std::pair<std::string, std::size_t> split_label(const std::string& label) {
   const std::size_t bracket = label.find('[');
   if (bracket == std::string::npos) return {label, 0};
   const std::string_view number = std::string_view(label).substr(bracket + 1);
@@ -50,7 +50,7 @@ std::string EntityBrackets::read(std::string_view value, std::size_t next, std::
 }
 
 std::string EntityBrackets::close(const Open& open, std::size_t end) {
-  auto [entity, part] = parts_of(open.label);
+  auto [entity, part] = split_label(open.label);
   Mention* mention = nullptr;
   if (part > 1) {
     const auto before = std::ranges::find(mentions_.rbegin(), mentions_.rend(), entity, &Mention::entity);

@@ -9,7 +9,6 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "input/json_inputs.hpp"
-#include "input/json_mentions.hpp"
 #include "input/sequences.hpp"
 
 namespace attnctl {
@@ -17,11 +16,11 @@ namespace {
 
 constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
 
-bool is_blank(std::string_view line) {
+bool is_blank_piece(std::string_view line) {
   return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-/// The sentence of a treebank as an input: its words are those of the annotation.
+/// Returns a treebank sentence as an input with the words of its annotation.
 TextInput text_of(const ConlluSentence& sentence) {
   TextInput input{sentence.id, sentence.text, std::nullopt, std::vector<TextWord>()};
   for (const ConlluWord& word : sentence.words) input.words->push_back(word.word);
@@ -34,9 +33,9 @@ struct SentenceStream::State {
   InputFormat format;
   TextEncoder& encoder;
   const Vocabulary& vocabulary;
-  std::optional<TextBlocks> blocks;                // but for .json
+  std::optional<TextBlocks> blocks;                // nullopt for .json
   std::optional<nlohmann::ordered_json> document;  // .json
-  TextBlock block;                                 // what is left of it
+  TextBlock block;                                 // its unread part
   std::uint64_t taken = 0;                         // bytes before `block`
   std::size_t item = 0;                            // of the document
 
@@ -49,7 +48,7 @@ struct SentenceStream::State {
   void read_object(const JsonInput& input, CorpusSentence& sentence);
 };
 
-/// The next line, or the next lines up to a blank one; nullopt at the end of the file.
+/// Returns the next line, or for treebanks the lines up to a blank one; nullopt at the end of the file.
 std::optional<std::string> SentenceStream::State::take_piece(TextPlace& place) {
   while (true) {
     if (block.text.empty() && !blocks->next(block)) return std::nullopt;
@@ -58,7 +57,7 @@ std::optional<std::string> SentenceStream::State::take_piece(TextPlace& place) {
     bool blank = true;
     while (end < text.size()) {
       const std::size_t line_end = std::min(text.find('\n', end), text.size() - 1) + 1;
-      const bool line_blank = is_blank(text.substr(end, line_end - end));
+      const bool line_blank = is_blank_piece(text.substr(end, line_end - end));
       end = line_end;
       if (line_blank) break;
       blank = false;
@@ -106,7 +105,7 @@ void SentenceStream::State::read_object(const JsonInput& input, CorpusSentence& 
   sentence.sequence = encoder.encode(std::move(text));
 }
 
-/// Of a .json.
+/// Returns the next item of a .json file.
 std::optional<CorpusSentence> SentenceStream::State::next_item() {
   const std::size_t count = document->is_array() ? document->size() : 1;
   if (item >= count) return std::nullopt;
@@ -154,7 +153,7 @@ std::optional<CorpusSentence> SentenceStream::next() {
       sentence.emplace();
       sentence->where = fmt::format("{}: line {}", place.file, place.line);
       state_->read_piece(*piece, place, *sentence);
-      // A treebank may have comments alone between blank lines, a text a line of other spaces.
+      // Skips pieces of a treebank with only comments, and lines of text with only Unicode spaces.
     } while (sentence->sequence.ids.empty() && !sentence->sequence.text &&
              state_->format != InputFormat::jsonl);
     if (sentence->sequence.queries() == 0)

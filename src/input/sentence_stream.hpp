@@ -9,36 +9,36 @@
 
 #include "input/batch.hpp"
 #include "input/conllu.hpp"
-#include "input/text_blocks.hpp"
+#include "input/text_encoder.hpp"
 #include "input/text_input.hpp"
-#include "input/text_sequence.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
 
 /// One sentence of a corpus.
 struct CorpusSentence {
-  Sequence sequence;  // tokenized; special and separator flags as finish_batch gives them
-  std::string where;  // "FILE: line 12", for messages
-  std::shared_ptr<const ConlluSentence> annotation;  // of a treebank, or a text with mentions; else null
+  Sequence sequence;                                 // completed as by finish_batch
+  std::string where;                                 // "FILE: line 12", for error texts
+  std::shared_ptr<const ConlluSentence> annotation;  // null for plain text
 };
 
-/// The sentences of a file one after the other, in bounded memory: of a .conllu a sentence, of a .txt or
-/// .jsonl a line, of a .json (which is read whole, at most 1 GiB) an item.
+/// Reads a corpus sentence by sentence in bounded memory: sentences of a .conllu file, lines of .txt or
+/// .jsonl, items of .json (which is read completely, up to 1 GiB).
 class SentenceStream {
  public:
-  /// "-" is standard input. `encoder` and `vocabulary` are borrowed. Throws Error as TextBlocks.
+  /// Opens a file; "-" is standard input. `encoder` and `vocabulary` must outlive the stream. Throws as
+  /// TextBlocks.
   SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
                  const Vocabulary& vocabulary);
   ~SentenceStream();
   SentenceStream(SentenceStream&&) noexcept;
   SentenceStream& operator=(SentenceStream&&) noexcept;
 
-  /// The next sentence; nullopt at the end of the file. Throws Error(bad_input) for a bad one, which names
-  /// its line, and may then be called again: the bad one is left out.
+  /// Returns the next sentence; nullopt at the end of the file. Throws Error(bad_input) with the line of an
+  /// invalid sentence; the next call continues after it.
   [[nodiscard]] std::optional<CorpusSentence> next();
 
-  /// Bytes of the file that were taken so far.
+  /// Returns the number of bytes of the file that were read.
   [[nodiscard]] std::uint64_t position() const;
 
  private:

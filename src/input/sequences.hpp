@@ -1,44 +1,73 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
+#include "base/patch_grid.hpp"
 #include "input/batch.hpp"
+#include "input/text_encoder.hpp"
 #include "input/text_input.hpp"
-#include "input/text_sequence.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
 
-/// "101,7592,102" as ids. Throws Error(bad_input): an empty list, a negative, fractional or too large id;
-/// `option` is for errors.
+/// Parses "101,7592,102". Throws Error(bad_input), with the name `option`, for anything but integers from 0.
 [[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option = "--ids");
 
-/// Puts a token before those of a text, as one that the tokenizer added.
+/// Inserts a special token before the tokens of a sequence.
 void put_first(std::int64_t id, Sequence& sequence);
 
-/// What understands inputs: the vocabulary for tokens, the tokenizer for text.
+/// The vocabulary for tokens and the tokenizer for text.
 struct InputReaders {
   const Vocabulary& vocabulary;
   TextEncoder& encoder;
 };
 
-/// Adds the sequences of a file to the batch; returns how many blank lines of text were skipped. Text is as
-/// read_text_inputs has it; objects of json and jsonl hold "text", "tokens" (each in the vocabulary), or
-/// "ids"; the last two with optional "token_type_ids" and "mask" (1 = this key is visible), all with an
-/// optional "id". `name` is the file in errors, which give the line or the JSON pointer. Throws
-/// Error(bad_input).
+/// Appends the sequences of a file to the batch; returns the number of skipped blank lines. The formats are
+/// those of read_text_inputs. JSON objects have "text", "tokens" or "ids", the last two with optional
+/// "token_type_ids" and "mask" (1: the key is visible), all with an optional "id". Throws Error(bad_input)
+/// with the file `name` and the line or JSON pointer.
 std::uint64_t read_sequences(std::string_view text, InputFormat format, const std::string& name,
                              const InputReaders& readers, Batch& batch);
 
-/// Cuts the sequences of ids to `most` tokens, with what goes along (--truncate); texts are cut when they are
-/// tokenized.
+/// Cuts sequences of ids to `most` tokens (--truncate). TextEncoder cuts texts.
 void truncate_ids(Batch& batch, std::size_t most);
 
-/// Completes a batch: numbers the sequences without an id of their own, refuses a repeated id and an empty
-/// sequence, fills in tokens, special and separator flags from the vocabulary.
+/// Completes a batch: sets ids (InputIds), tokens, special and separator flags. Throws Error(bad_input) for a
+/// repeated id or an empty sequence.
 void finish_batch(Batch& batch, const Vocabulary& vocabulary);
+
+/// Assigns ids to inputs (their numbers by default) and detects repeated ids. Needs 16 bytes per input, and
+/// nothing before the first explicit id.
+class InputIds {
+ public:
+  /// Returns the id of the next input: `own`, or its number if that is empty. Throws Error(bad_input) if the
+  /// id was used before.
+  [[nodiscard]] std::string next(std::string_view own);
+
+ private:
+  /// Two 64-bit hashes of an id; equal keys are taken for equal ids.
+  struct Key {
+    std::uint64_t a = 0;
+    std::uint64_t b = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const { return static_cast<std::size_t>(key.a); }
+  };
+  static Key key_of(std::string_view id);
+
+  std::uint64_t count_ = 0;
+  std::uint64_t numbered_ = 0;  // number of inputs before the first explicit id
+  std::unordered_set<Key, KeyHash> seen_;
+};
+
+/// Returns the sequence of an image: a class token "[CLS]", then the patches "patch R,C" [patches, channels *
+/// height * width of a patch]. `pixels` is [channels, height, width].
+[[nodiscard]] Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& grid);
 
 }  // namespace attnctl

@@ -18,25 +18,25 @@ bool equal_without_case(std::string_view a, std::string_view b) {
                     [&](char x, char y) { return lower(x) == lower(y); });
 }
 
-/// Something that may be asked for: its text, or a second one, and its positions.
-struct Group {
+/// A candidate for a query: its text and its token positions.
+struct NamedTokens {
   std::string text;
   std::vector<std::size_t> positions;
-  std::string bare;  // without the punctuation around it; empty: there is none
+  std::string bare;  // without punctuation around it; may be empty
   std::vector<std::size_t> bare_positions;
 };
 
-std::vector<Group> token_groups(const Sequence& sequence) {
-  std::vector<Group> groups;
+std::vector<NamedTokens> token_groups(const Sequence& sequence) {
+  std::vector<NamedTokens> groups;
   for (std::size_t i = 0; i < sequence.tokens.size(); ++i)
     groups.push_back({sequence.tokens[i], {i}, {}, {}});
   return groups;
 }
 
-/// Words as the marks of a vocabulary tell them.
-std::vector<Group> marked_words(const Sequence& sequence, const Vocabulary& vocabulary) {
+/// Returns the words that the marks of the vocabulary define.
+std::vector<NamedTokens> marked_words(const Sequence& sequence, const Vocabulary& vocabulary) {
   const auto words = vocabulary.words(sequence.tokens, sequence.ids);
-  std::vector<Group> groups;
+  std::vector<NamedTokens> groups;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const bool first = i == 0 || !words[i].has_value() || words[i] != words[i - 1];
     if (first) groups.emplace_back();
@@ -46,8 +46,7 @@ std::vector<Group> marked_words(const Sequence& sequence, const Vocabulary& voca
   return groups;
 }
 
-/// Letters and digits; general punctuation, such as quotation marks and dashes, parts words as that of ASCII
-/// does.
+/// Returns whether a code point is a letter or digit; ASCII and general Unicode punctuation are not.
 bool is_word_character(char32_t point) {
   if (point < 0x80) return std::isalnum(static_cast<int>(point)) != 0;
   const bool punctuation =
@@ -57,8 +56,8 @@ bool is_word_character(char32_t point) {
   return !punctuation;
 }
 
-/// The stretches of word characters in a word, in its own code points.
-std::vector<TextWord> parts_of(std::string_view word) {
+/// Returns the runs of word characters in a word, with their ranges in its code points.
+std::vector<TextWord> word_parts(std::string_view word) {
   std::vector<TextWord> parts;
   bool inside = false;
   std::uint32_t place = 0;
@@ -76,7 +75,7 @@ std::vector<TextWord> parts_of(std::string_view word) {
   return parts;
 }
 
-/// What the text says of its words.
+/// The words of a text and their tokens.
 class TextWords {
  public:
   explicit TextWords(const Sequence& sequence) : sequence_(sequence), tokens_(sequence.word_texts.size()) {
@@ -88,12 +87,12 @@ class TextWords {
     for (std::vector<std::size_t>& tokens : tokens_) std::sort(tokens.begin(), tokens.end());
   }
 
-  [[nodiscard]] std::vector<Group> words() const {
-    std::vector<Group> groups;
+  [[nodiscard]] std::vector<NamedTokens> words() const {
+    std::vector<NamedTokens> groups;
     for (std::size_t w = 0; w < tokens_.size(); ++w) {
       const std::string& form = sequence_.word_texts[w];
-      Group& group = groups.emplace_back(Group{form, tokens_[w], {}, {}});
-      const std::vector<TextWord> parts = parts_of(form);
+      NamedTokens& group = groups.emplace_back(NamedTokens{form, tokens_[w], {}, {}});
+      const std::vector<TextWord> parts = word_parts(form);
       if (parts.empty()) continue;
       const TextRange range = {parts.front().range.begin, parts.back().range.end};
       group.bare = code_points(form, range);
@@ -102,10 +101,10 @@ class TextWords {
     return groups;
   }
 
-  [[nodiscard]] std::vector<Group> parts() const {
-    std::vector<Group> groups;
+  [[nodiscard]] std::vector<NamedTokens> parts() const {
+    std::vector<NamedTokens> groups;
     for (std::size_t w = 0; w < tokens_.size(); ++w) {
-      for (const TextWord& part : parts_of(sequence_.word_texts[w]))
+      for (const TextWord& part : word_parts(sequence_.word_texts[w]))
         groups.push_back({part.form, tokens_in(w, part.range), {}, {}});
     }
     return groups;
@@ -122,8 +121,8 @@ class TextWords {
     return part;
   }
 
-  /// The tokens of a word that share a character with a part of it; all of them where no text tells their
-  /// places, or where the word is not written as its form (the "de" of "du").
+  /// Returns the tokens of a word that overlap a part of it; all of them if their offsets are unknown or the
+  /// text does not contain the form (the "de" of "du").
   [[nodiscard]] std::vector<std::size_t> tokens_in(std::size_t word, TextRange part) const {
     if (sequence_.offsets.empty() || word >= sequence_.word_ranges.size()) return tokens_[word];
     const TextRange range = sequence_.word_ranges[word];
@@ -137,11 +136,11 @@ class TextWords {
   }
 
   const Sequence& sequence_;
-  std::vector<std::vector<std::size_t>> tokens_;  // of each word
+  std::vector<std::vector<std::size_t>> tokens_;  // [words]
 };
 
-/// In the order in which they are looked through.
-std::vector<std::vector<Group>> all_groups(const Sequence& sequence, const Vocabulary& vocabulary) {
+/// Returns the lists of candidates in the order of the search.
+std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence, const Vocabulary& vocabulary) {
   if (sequence.word_texts.empty()) return {marked_words(sequence, vocabulary), token_groups(sequence)};
   const TextWords words(sequence);
   return {words.words(), words.parts(), token_groups(sequence)};
@@ -164,16 +163,16 @@ std::vector<std::size_t> find_word(const Sequence& sequence, const Vocabulary& v
       word = word.substr(0, hash);
     }
   }
-  const std::vector<std::vector<Group>> lists = all_groups(sequence, vocabulary);
+  const std::vector<std::vector<NamedTokens>> lists = all_groups(sequence, vocabulary);
   using Same = std::function<bool(std::string_view, std::string_view)>;
   for (const Same& same : {Same(std::equal_to<>()), Same(equal_without_case)}) {
-    for (const std::vector<Group>& groups : lists) {
+    for (const std::vector<NamedTokens>& groups : lists) {
       std::size_t seen = 0;
-      for (const Group& group : groups) {
+      for (const NamedTokens& group : groups) {
         const bool whole = same(group.text, word);
         const bool bare = !whole && !group.bare.empty() && same(group.bare, word);
         const std::vector<std::size_t>& positions = whole ? group.positions : group.bare_positions;
-        // A word that the tokenizer dropped is not there.
+        // Words without tokens do not count.
         if ((whole || bare) && !positions.empty() && ++seen == occurrence) return positions;
       }
       if (seen > 0) return {};

@@ -11,11 +11,10 @@
 
 namespace attnctl {
 
-/// The positions that a person means by `word` in a sequence: a position ("7"), a word or a token ("it", as
-/// one would type it or as the vocabulary has it), or a later occurrence ("it#2"). A word of several pieces
-/// gives all of them. A word is preferred, with or without the punctuation around it ("tired" is in
-/// "tired."), then a part of a word between punctuation ("mother" of "mother-in-law"), then a token, then all
-/// of them without regard to ASCII case. Empty where it does not occur.
+/// Returns the token positions that `word` names: a position ("7"), a word or token ("it"), or its n-th
+/// occurrence ("it#2"). The first of these that matches counts: a whole word, with or without the punctuation
+/// around it; a part of a word between punctuation ("mother" of "mother-in-law"); a token; then the same
+/// ignoring ASCII case. Empty if nothing matches.
 [[nodiscard]] std::vector<std::size_t> find_word(const Sequence& sequence, const Vocabulary& vocabulary,
                                                  std::string_view word);
 

@@ -7,29 +7,46 @@
 #include <utility>
 #include <vector>
 
+#include "input/batch.hpp"
 #include "tokenizer/encoding.hpp"
+#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
 
-/// A word of a text: as it is written, and its characters. The forms that a multiword token stands for
-/// ("du": de, le) may share them.
+/// A word of a text and its range of code points. The words of a multiword token ("du": de, le) may share one
+/// range.
 struct TextWord {
   std::string form;
   TextRange range;
   friend bool operator==(const TextWord&, const TextWord&) = default;
 };
 
-/// White_Space of Unicode.
+/// Returns whether a code point has the Unicode property White_Space.
 [[nodiscard]] bool is_white_space(char32_t point);
 
-/// Code points of well-formed UTF-8.
+/// Returns the number of code points of well-formed UTF-8.
 [[nodiscard]] std::size_t count_code_points(std::string_view text);
 
-/// The stretches of a text (UTF-8) that white space parts.
+/// Splits UTF-8 text at white space.
 [[nodiscard]] std::vector<TextWord> white_space_words(std::string_view text);
 
-/// The words that share a character with [range): first and one behind the last; an empty interval where
-/// there is none. Words begin and end in ascending order.
+/// Returns the indices [first, last) of the words that overlap a range. The words must be in ascending order.
 [[nodiscard]] std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words, TextRange range);
+
+/// The units of --by-word: each run of tokens of one word, and each token without a word (special tokens,
+/// white space).
+struct WordUnits {
+  std::vector<std::size_t> unit_of_token;  // [n], ascending from 0 without gaps
+  std::size_t count = 0;
+};
+
+/// Groups the tokens of a sequence by Sequence::words or, if that is empty, by the vocabulary's word marks.
+/// Throws Error(bad_input) if the sequence has no tokens.
+[[nodiscard]] WordUnits word_units(const Sequence& sequence, const Vocabulary& vocabulary);
+
+/// Returns the sequence with units instead of tokens. A unit is special or a separator if one of its tokens
+/// is.
+[[nodiscard]] Sequence pooled_sequence(const Sequence& sequence, const WordUnits& units,
+                                       const Vocabulary& vocabulary);
 
 }  // namespace attnctl

@@ -274,7 +274,7 @@ TEST_CASE("what tokenize refuses: one line, the status, the output untouched") {
                         {.parts = {"d.jsonl: line 1: /text: is missing"}});
   check_command_refuses({"tokenize", kBert, "--input",
                          file("e.jsonl", "{\"text\": \"\", \"id\": \"a\"}\n{\"text\": \"\", \"id\": \"a\"}")},
-                        {.parts = {"the id \"a\" is given twice"}});
+                        {.parts = {"the id \"a\" occurs twice"}});
   check_command_refuses({"tokenize", kBert, "--input", file("f.pdf", "%PDF")},
                         {.parts = {"unsupported input \".pdf\""}});
   check_command_refuses({"tokenize", kBert, "--input", "no-such.txt"}, {.status = Status::environment});

@@ -256,7 +256,7 @@ std::vector<Case> cases() {
 
 }  // namespace
 
-TEST_CASE("scores, pattern and z of every head equal the definition, whatever the panels") {
+TEST_CASE("scores, pattern and z of every head equal the definition for any panel size") {
   for (Case& row : cases()) {
     for (const std::size_t panel_rows : {1U, 5U, 128U}) {
       CAPTURE(row.name);
@@ -281,7 +281,7 @@ TEST_CASE("scores, pattern and z of every head equal the definition, whatever th
   }
 }
 
-TEST_CASE("panels of a window or block hold what they see, whatever the length") {
+TEST_CASE("panels of window and block attention hold only the visible keys") {
   struct Row {
     AttentionKind kind;
     bool causal;
@@ -345,7 +345,7 @@ TEST_CASE("a row whose visible scores all overflow to -inf is NaN and not finite
   }
 }
 
-TEST_CASE("nothing of a hidden key leaks, were it NaN or infinite") {
+TEST_CASE("a hidden key that is NaN or infinite changes nothing") {
   for (const float bad : {not_a_number, infinity}) {
     Attention clean(grouped(3, 3, false), 20, 20);
     clean.sequence.key_visible.assign(20, 1);
@@ -403,7 +403,7 @@ TEST_CASE("scores of 1e30 give an exact pattern") {
   }
 }
 
-TEST_CASE("panels get fewer rows where keys are many") {
+TEST_CASE("panels have fewer rows for many keys") {
   CHECK(forward::rows_of_panel(128, 10) == 128);
   CHECK(forward::rows_of_panel(128, 32768) < 128);
   CHECK(forward::rows_of_panel(128, 32768) * 32768 <= std::size_t{1} << 20U);

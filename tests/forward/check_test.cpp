@@ -14,7 +14,7 @@ using attnctl::Model;
 using attnctl::OwnedMatrix;
 using attnctl::Sequence;
 
-TEST_CASE("what the model cannot take is refused before any work") {
+TEST_CASE("inputs that the model cannot take are refused") {
   struct Row {
     std::string_view model;
     std::string_view what;

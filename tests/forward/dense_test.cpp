@@ -7,7 +7,6 @@
 
 #include <doctest/doctest.h>
 
-#include "forward/layers/dense.hpp"
 
 using attnctl::Activation;
 using attnctl::Linear;
@@ -78,7 +77,7 @@ void check_dense(Pool& pool, const Size& size, Orientation orientation) {
 
 }  // namespace
 
-TEST_CASE("x W + b for both orientations, whatever the slabs") {
+TEST_CASE("x W + b for both orientations and all slab sizes") {
   for (const std::size_t threads : {1U, 3U, 4U}) {
     Pool pool(threads);
     for (const Size& size : sizes) {

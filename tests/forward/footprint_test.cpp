@@ -30,7 +30,7 @@ Selection up_to(const Model& model, std::size_t layers) {
 
 }  // namespace
 
-TEST_CASE("a pass takes no less for more tokens, layers, threads or needs") {
+TEST_CASE("the footprint grows with tokens, layers, threads and needs") {
   const Model model = MemoryModel::golden("llama").bound();
   const std::size_t layers = model.config().layers.size();
   const auto of = [&](std::size_t n, std::size_t count, std::size_t threads, const Needs& needs = {}) {
@@ -51,7 +51,7 @@ TEST_CASE("a pass takes no less for more tokens, layers, threads or needs") {
   }
 }
 
-TEST_CASE("the footprints of all parts of a model are its parameters in float32") {
+TEST_CASE("the footprints of all parts of a model add up to its parameters in float32") {
   const Model model = MemoryModel::golden("llama").bound();
   std::uint64_t all = 0;
   for (std::size_t layer = 0; layer < model.config().layers.size(); ++layer) {
@@ -64,7 +64,7 @@ TEST_CASE("the footprints of all parts of a model are its parameters in float32"
         model.parameters() * sizeof(float));
 }
 
-TEST_CASE("streamed rows fill what is left, and no more") {
+TEST_CASE("streamed rows use the remaining memory") {
   const Model model = MemoryModel::golden("llama").bound();
   const PassFootprint pass = pass_footprint(model, of_length(5, 100), Selection::all(model.config()), {},
                                             PassShape{.packed_rows = 10});
@@ -77,7 +77,7 @@ TEST_CASE("streamed rows fill what is left, and no more") {
   }
 }
 
-TEST_CASE("what cannot be counted does not fit") {
+TEST_CASE("sizes that overflow do not fit") {
   PassFootprint pass;
   pass.row = UINT64_MAX / 2;
   pass.block_rows = 3;

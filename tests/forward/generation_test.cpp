@@ -58,7 +58,7 @@ std::string text_of(const attnctl::Vocabulary& vocabulary, const std::vector<std
 
 }  // namespace
 
-TEST_CASE("200 steps of greedy decoding give the story that the reference gives") {
+TEST_CASE("200 steps of greedy decoding give the story of the reference") {
   const std::filesystem::path directory =
       std::filesystem::path(ATTNCTL_SHARED_DIR) / "models" / "stories260K";
   if (!std::filesystem::exists(directory)) {

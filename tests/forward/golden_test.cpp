@@ -28,9 +28,8 @@ double difference(const GoldenArray& want, std::size_t offset, const attnctl::Ow
   return worst;
 }
 
-/// Returns the largest difference allowed for a float32 program. For values other than pattern weights it
-/// grows with the magnitude of the values, because rounding errors do and because processors add in different
-/// orders.
+/// Returns the largest difference that a float32 program may have. The bound of everything but patterns grows
+/// with the largest value, because the order of sums differs between processors.
 double bound(const Golden& golden, const std::string& kind, const GoldenArray& want) {
   const double stored = kind.starts_with("scores") ? 2e-5 : golden.array("bound_" + kind).values.at(0);
   if (kind.starts_with("pattern")) return stored;
@@ -69,7 +68,7 @@ void check_heads(const Part& part, const std::string& name, const CapturedSequen
     offset += got.values().size();
   }
   CHECK(offset == want.values.size());
-  // The golden stores no bound for scores. Scores are the values before the softmax.
+  // Goldens store no bound for scores: bound() gives one.
   CHECK(worst <= bound(part.golden, kind, want));
 }
 

@@ -107,7 +107,7 @@ OwnedMatrix<float> first_rows(const OwnedMatrix<float>& x, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("kinds of attention are written as they are read") {
+TEST_CASE("kinds of attention survive writing and reading") {
   for (const std::string text : {"full", "window:64", "block:1", "strided:4294967295", "linear"}) {
     CHECK(to_string(parse_attention_kind(text).value()) == text);
   }
@@ -140,7 +140,7 @@ TEST_CASE("every kind agrees with dense masks in PyTorch, causal and padded") {
   }
 }
 
-TEST_CASE("kinds that hide nothing are full attention") {
+TEST_CASE("kinds that hide nothing equal full attention") {
   const Golden golden(kFolder);
   for (const bool causal : {false, true}) {
     Batch batch = one_sequence(matrix_of(golden.array("x")));
@@ -156,7 +156,7 @@ TEST_CASE("kinds that hide nothing are full attention") {
   }
 }
 
-TEST_CASE("linear attention: rows sum to 1, and its prefix sums are what each prefix gives alone") {
+TEST_CASE("linear attention: rows sum to 1, and a causal prefix gives the same rows as the whole") {
   const Golden golden(kFolder);
   const OwnedMatrix<float> x = matrix_of(golden.array("x"));
   const Model model = small_model("linear");
@@ -181,7 +181,7 @@ TEST_CASE("linear attention: rows sum to 1, and its prefix sums are what each pr
   }
 }
 
-TEST_CASE("linear attention makes no pattern where nobody needs one, and takes no mask over scores") {
+TEST_CASE("linear attention computes no pattern unless needed, and refuses score masks") {
   const Golden golden(kFolder);
   const Model model = small_model("linear");
   Batch batch = one_sequence(matrix_of(golden.array("x")));

@@ -112,7 +112,7 @@ bool holds_token(const Golden& golden, std::size_t token) {
   return false;
 }
 
-/// Returns true if each expert has a separate tensor. Only stacked expert tensors can be packed.
+/// Returns whether each expert has separate tensors; only stacked ones are packed.
 bool has_single_experts(const attnctl::Model& model) {
   const auto tensors = model.source().weights->tensors();
   return std::ranges::any_of(
@@ -157,7 +157,7 @@ std::string reason_to_survive(const std::string& mutation, const attnctl::Model&
 
 }  // namespace
 
-TEST_CASE("a golden notices the change of any property of its row") {
+TEST_CASE("changing any property of a family row fails its golden") {
   std::vector<Mutation> mutations = attnctl::test::attention_mutations();
   for (const auto& more : {attnctl::test::layer_mutations(), attnctl::test::distance_mutations(),
                            attnctl::test::other_mutations()})

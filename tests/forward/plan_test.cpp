@@ -41,7 +41,7 @@ Needs needing(bool Needs::*what) {
 
 }  // namespace
 
-TEST_CASE("the last layer that is needed stops after its patterns") {
+TEST_CASE("the last needed layer stops after its patterns") {
   const forward::Plan plan = forward::make_plan("m", three_layers(), {{{0, 1}, {1, 0}}}, Needs{});
   CHECK(plan.layers.size() == 2);
   CHECK_FALSE(plan.logits);
@@ -56,7 +56,7 @@ TEST_CASE("the last layer that is needed stops after its patterns") {
   CHECK_FALSE(plan.layers[1].onward);
 }
 
-TEST_CASE("each need adds what it takes and no more") {
+TEST_CASE("each need adds exactly what it requires") {
   struct Row {
     bool Needs::*what;
     bool values, z, output, scores;
@@ -80,7 +80,7 @@ TEST_CASE("each need adds what it takes and no more") {
   }
 }
 
-TEST_CASE("the last layer goes to its end where that is asked for, if it has one") {
+TEST_CASE("Needs::end runs the last layer to its end if it has an output") {
   ModelConfig config = three_layers();
   const Needs needs = needing(&Needs::end);
   forward::Plan plan = forward::make_plan("m", config, {{{0, 1}, {1, 0}}}, needs);
@@ -94,7 +94,7 @@ TEST_CASE("the last layer goes to its end where that is asked for, if it has one
   CHECK_FALSE(plan.layers[2].output);
 }
 
-TEST_CASE("logits take all layers, where there is an output head") {
+TEST_CASE("logits need all layers if there is an output head") {
   ModelConfig config = three_layers();
   const Needs logits = needing(&Needs::logits);
   CHECK(forward::make_plan("m", config, {{{0, 0}}}, logits).layers.size() == 3);
@@ -104,7 +104,7 @@ TEST_CASE("logits take all layers, where there is an output head") {
   CHECK(forward::make_plan("m", config, {}, Needs{}).layers.empty());
 }
 
-TEST_CASE("a layer without output ends the pass") {
+TEST_CASE("no layer can follow a layer without output") {
   ModelConfig config = three_layers();
   config.layers[0].attention.value.weight = false;
   CHECK_FALSE(forward::make_plan("m", config, {{{0, 0}}}, needing(&Needs::output)).layers[0].z);
@@ -117,7 +117,7 @@ TEST_CASE("a layer without output ends the pass") {
   CHECK_THROWS_AS((void)forward::make_plan("m", config, {{{1, 0}}}, Needs{}), attnctl::Error);
 }
 
-TEST_CASE("a selection knows its layers") {
+TEST_CASE("a selection lists its layers") {
   const Selection all = Selection::all(three_layers());
   CHECK(all.heads.size() == 6);
   CHECK(all.heads[3] == attnctl::HeadId{1, 1});
@@ -125,7 +125,7 @@ TEST_CASE("a selection knows its layers") {
   CHECK(Selection{{{0, 1}, {2, 0}, {2, 1}}}.layers() == std::vector<std::size_t>{0, 2});
 }
 
-TEST_CASE("short sequences share a block, long and crossing ones have their own") {
+TEST_CASE("short sequences share a block; long sequences and separate keys do not") {
   Batch batch;
   for (const std::size_t n : {3U, 4U, 5U, 20U, 1U, 2U, 2U}) batch.sequences.push_back(of_length(n));
   batch.sequences.back().key_embeddings = attnctl::OwnedMatrix<float>(6, 1);

@@ -21,8 +21,8 @@ const std::vector<std::int64_t> distances = {-200, -128, -127, -100, -64, -63, -
 
 }  // namespace
 
-// Source: transformers 5.23, T5Attention._relative_position_bucket.
-TEST_CASE("distances fall into the buckets of T5") {
+// transformers 5.23, T5Attention._relative_position_bucket.
+TEST_CASE("distances map to the buckets of T5") {
   const std::vector<BucketCase> cases = {
       {{32, 128, true, 32},
        {15, 15, 15, 15, 14, 13, 12, 12, 10, 10, 9, 8, 7, 3, 1, 0, 17, 18, 21, 24, 25, 26, 27, 30, 30, 31}},
@@ -55,8 +55,8 @@ const std::vector<std::int64_t> offsets = {-511, -400, -256, -200, -129, -128, -
 
 }  // namespace
 
-// Source: transformers 5.23, make_log_bucket_position of modeling_deberta_v2, clamped as in the table lookup.
-TEST_CASE("distances have the rows of DeBERTa's table") {
+// transformers 5.23, make_log_bucket_position of modeling_deberta_v2, clamped for the lookup.
+TEST_CASE("distances map to the rows of DeBERTa's table") {
   const std::vector<RowCase> cases = {
       {256, 512, true, {1,   23,  64,  87,  127, 128, 129, 225, 239, 247, 251, 252, 253, 254, 255, 256, 257,
                         258, 259, 260, 261, 262, 264, 267, 272, 280, 287, 384, 385, 386, 393, 448, 463, 511}},

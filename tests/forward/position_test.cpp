@@ -78,7 +78,7 @@ void check_turned(Pool& pool, RotaryPairing pairing, std::size_t dims) {
 
 }  // namespace
 
-TEST_CASE("sinusoidal positions are the published ones") {
+TEST_CASE("sinusoidal positions equal the published formula") {
   OwnedMatrix<float> x(50, 7);
   std::fill(x.values().begin(), x.values().end(), 1.0F);
   forward::add_sinusoidal(x.view());
@@ -94,7 +94,7 @@ TEST_CASE("sinusoidal positions are the published ones") {
   CHECK(worst <= 3e-7);
 }
 
-TEST_CASE("rotary positions turn pairs by float32 angles, and pass what they do not cover") {
+TEST_CASE("rotary positions rotate pairs by float32 angles and leave the other columns") {
   for (const std::size_t threads : {1U, 3U}) {
     Pool pool(threads);
     for (const RotaryPairing pairing : {RotaryPairing::half, RotaryPairing::interleaved}) {
@@ -103,7 +103,7 @@ TEST_CASE("rotary positions turn pairs by float32 angles, and pass what they do 
   }
 }
 
-TEST_CASE("the product of turned vectors depends on the distance of their positions") {
+TEST_CASE("the product of rotated vectors depends only on the distance of their positions") {
   Pool pool(1);
   const RotaryConfig config = rotary(RotaryPairing::half, 8);
   OwnedMatrix<float> q(40, 8);
@@ -121,7 +121,7 @@ TEST_CASE("the product of turned vectors depends on the distance of their positi
   CHECK(std::abs(dot(q.view().row(20), k.view().row(4)) - want) > 1e-3);
 }
 
-TEST_CASE("long sequences have frequencies of their own, and the factor scales") {
+TEST_CASE("long sequences use the long frequencies, scaled by the attention factor") {
   RotaryConfig config = rotary(RotaryPairing::half, 2);
   config.long_inverse_frequency = {0.25F};
   config.long_from = 10;

@@ -130,7 +130,7 @@ TEST_CASE("rows of patterns are distributions") {
   }
 }
 
-TEST_CASE("neither panels nor blocks nor threads change what a sequence gives") {
+TEST_CASE("panels, blocks and threads do not change the results") {
   for (const std::string& name : model_names) {
     CAPTURE(name);
     const Model model = golden(name);
@@ -155,7 +155,7 @@ TEST_CASE("neither panels nor blocks nor threads change what a sequence gives") 
   }
 }
 
-TEST_CASE("the panels of a head come in order, and all of its rows") {
+TEST_CASE("the panels of a head come in order and cover all rows") {
   const Model model = golden("bert");
   const auto captured = capture_all(model, mixed_batch(model), {.threads = 3, .panel_rows = 3});
   const std::vector<std::size_t> panels{2, 1, 4, 1, 3};
@@ -164,7 +164,7 @@ TEST_CASE("the panels of a head come in order, and all of its rows") {
   }
 }
 
-TEST_CASE("a causal model gives a prefix what it gives the whole") {
+TEST_CASE("a causal model gives a prefix the same rows as the whole") {
   for (const std::string name : {"gpt2", "llama"}) {
     CAPTURE(name);
     const Model model = golden(name);
@@ -187,7 +187,7 @@ TEST_CASE("a causal model gives a prefix what it gives the whole") {
   }
 }
 
-TEST_CASE("hidden keys at the end change nothing but zeros, even where they are NaN") {
+TEST_CASE("hidden keys at the end only add zeros, even if they are NaN") {
   for (const bool not_numbers : {false, true}) {
     const Model model = golden("bert");
     const Sequence plain = random_ids(model, 6, 2);
@@ -216,7 +216,7 @@ TEST_CASE("hidden keys at the end change nothing but zeros, even where they are 
   }
 }
 
-TEST_CASE("patterns do not depend on what else is asked for") {
+TEST_CASE("patterns do not depend on other needs") {
   for (const std::string& name : model_names) {
     CAPTURE(name);
     const Model model = golden(name);
@@ -276,7 +276,7 @@ TEST_CASE("permuting the heads of the weights permutes the patterns and keeps th
   CHECK(difference(a.output.at(0), b.output.at(0)) <= 1e-5);
 }
 
-TEST_CASE("what is masked, undefined or absent is warned of and counted") {
+TEST_CASE("fully masked rows, non-finite rows and a missing head give counted warnings") {
   const Model bert = golden("bert");
   Sequence hidden = random_ids(bert, 4, 1);
   hidden.id = "a\x1b";

@@ -40,7 +40,7 @@ bool same(const CapturedSequence& a, const CapturedSequence& b) {
 
 }  // namespace
 
-TEST_CASE("weights that are given back layer by layer change no bit of any model's pass") {
+TEST_CASE("releasing weights layer by layer changes no bit of a pass") {
   for (const auto& directory : attnctl::test::golden_models()) {
     CAPTURE(directory.filename().string());
     const attnctl::test::Golden golden(directory);
@@ -63,7 +63,7 @@ TEST_CASE("weights that are given back layer by layer change no bit of any model
   }
 }
 
-TEST_CASE("weights that are given back layer by layer change no bit of their analysis") {
+TEST_CASE("releasing weights layer by layer changes no bit of an analysis of weights") {
   attnctl::Pool pool(2);
   for (const auto& directory : attnctl::test::golden_models()) {
     CAPTURE(directory.filename().string());

@@ -90,7 +90,7 @@ bool same_bits(const OwnedMatrix<float>& a, const OwnedMatrix<float>& b) {
 
 }  // namespace
 
-TEST_CASE("heads tied to one slice have bitwise equal patterns, and an output projection of their own") {
+TEST_CASE("heads tied to one slice have equal patterns and separate output projections") {
   attnctl::Random random(1);
   const std::size_t d = 12;
   MemoryModel model = bare(R"({"heads": 4, "head_slices": [1, 0, 1, 1]})");
@@ -125,7 +125,7 @@ TEST_CASE("heads tied to one slice have bitwise equal patterns, and an output pr
   for (const auto& [id, head] : all.heads) CHECK(difference(head.pattern, twin.heads.at(id).pattern) < 1e-6);
   CHECK(difference(all.output.at(0), twin.output.at(0)) < 1e-6 * largest(twin.output.at(0)));
 
-  // Selects a single head whose slice is not the first one.
+  // A single head whose slice is not the first.
   const attnctl::Selection third{.heads = {{0, 2}}};
   attnctl::test::Capture capture(third, {.scores = true});
   attnctl::Pool pool(1);
@@ -136,7 +136,7 @@ TEST_CASE("heads tied to one slice have bitwise equal patterns, and an output pr
   CHECK(difference(capture.sequences.at(0).heads.at({0, 2}).pattern, all.heads.at({0, 2}).pattern) < 1e-6);
 }
 
-TEST_CASE("factorised projections give what their products would") {
+TEST_CASE("factorised projections equal the product of their factors") {
   attnctl::Random random(2);
   const std::size_t d = 12;
   const std::size_t heads = 4;
@@ -177,7 +177,7 @@ TEST_CASE("factorised projections give what their products would") {
   const auto exact = attnctl::run_reference(model, batch.sequences[0], 0, false, pool).layers.at(0);
   const auto twin = attnctl::run_reference(whole.bound(), batch.sequences[0], 0, false, pool).layers.at(0);
   for (std::size_t i = 0; i < exact.output.values().size(); ++i) {
-    // The only difference is that binding rounds the product to float32.
+    // The only difference: binding rounds the product to float32.
     CHECK(std::abs(exact.output.values()[i] - twin.output.values()[i]) < 1e-5);
   }
 }

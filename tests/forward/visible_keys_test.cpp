@@ -11,7 +11,7 @@
 namespace attnctl::test {
 namespace {
 
-TEST_CASE("visible keys are those whose scores are not hidden, whatever the kind of attention") {
+TEST_CASE("visible keys are those with finite scores for every kind of attention") {
   struct Row {
     const char* model;  // "bert" is not causal, "gpt2" is
     const char* kind;

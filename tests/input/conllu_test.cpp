@@ -34,7 +34,7 @@ std::string ranges(const ConlluSentence& sentence) {
   return shown;
 }
 
-TEST_CASE("a treebank's words have their annotation and their characters in the text") {
+TEST_CASE("words of a treebank have their annotation and their range in the text") {
   const std::string text = "# newpar\n# sent_id = s-1\n# text = We can't go.\n" + row("1", "We", "4") +
                            row("2-3", "can't", "_") + row("2", "ca", "4") + row("3", "n't", "4") +
                            row("3.1", "just", "_") + row("4", "go", "0", "X=1|SpaceAfter=No") +
@@ -56,7 +56,7 @@ TEST_CASE("a treebank's words have their annotation and their characters in the 
   CHECK(sentence.multiword[0].token == TextWord{"can't", {3, 8}});
 }
 
-TEST_CASE("characters of words: what does not add up is shared, code points count") {
+TEST_CASE("words share the range of a multiword token if their forms do not add up to it") {
   struct Row {
     const char* what;
     std::string text;
@@ -123,7 +123,7 @@ std::string mentions(const ConlluSentence& sentence) {
   return shown;
 }
 
-TEST_CASE("brackets of Entity= are mentions, with the head of their words") {
+TEST_CASE("brackets of Entity= give mentions and their heads") {
   struct Row {
     const char* name;
     std::string text;
@@ -172,7 +172,7 @@ TEST_CASE("brackets of Entity= are mentions, with the head of their words") {
   }
 }
 
-TEST_CASE("damaged CoNLL-U is refused with the line") {
+TEST_CASE("malformed CoNLL-U is refused with the line") {
   struct Row {
     int kind;  // of the list of bad inputs; 0: not in it
     std::string text;
@@ -189,24 +189,24 @@ TEST_CASE("damaged CoNLL-U is refused with the line") {
            Row{109, row("01", "b", "1"), "ID: got \"01\""},
            Row{109, row("x", "b", "1"), "ID: got \"x\""},
            Row{109, row("99999999999999999999", "b", "1"), "ID: got \"99999999999999999999\""},
-           Row{109, a + row("2.1", "b", "_"), "the empty node \"2.1\" behind word 1"},
+           Row{109, a + row("2.1", "b", "_"), "the empty node \"2.1\" after word 1"},
            Row{110, row("2-1", "ba", "_") + a, "which is reversed"},
            Row{110, row("1-2", "ab", "_") + row("2-3", "bc", "_"), "which overlaps the one to 2"},
            Row{110, row("2-3", "ab", "_") + a, "need one that begins at 1"},
            Row{110, row("1-4000000000", "a", "_") + a, "within a range to 4000000000"},
            Row{110, row("1-", "a", "_") + a, "need a range such as 3-4"},
            Row{111, a + row("2", "b", "3"), "line 4: HEAD: got 3, the sentence has 2 words"},
-           Row{111, row("1", "a", "1"), "line 3: HEAD: got 1, which closes a circle"},
+           Row{111, row("1", "a", "1"), "line 3: HEAD: got 1, which closes a cycle"},
            Row{111, row("1", "a", "2") + row("2", "b", "3") + row("3", "c", "2"),
-               "line 5: HEAD: got 2, which closes a circle"},
+               "line 5: HEAD: got 2, which closes a cycle"},
            Row{111, row("1", "a", "-1"), "HEAD: got \"-1\""},
-           Row{113, "# text = b\n" + a, "line 4: FORM: got \"a\" where the text goes on with \"b\""},
-           Row{113, "# text = a b\n" + a, "the text goes on with \"b\" behind the last word"},
+           Row{113, "# text = b\n" + a, "line 4: FORM: got \"a\" where the text continues with \"b\""},
+           Row{113, "# text = a b\n" + a, "the text continues with \"b\" after the last word"},
            Row{113, "# text = ab\n" + a + row("2", "b", "1"), "no space follows \"a\""},
            Row{113, "# text = a b\n" + row("1", "a", "0", "SpaceAfter=No") + row("2", "b", "1"),
-               "goes on with \" b\""},
-           Row{113, "# text = \n" + a, "goes on with \"\""},
-           Row{0, a + "# text = next\n" + a, "line 4: a comment behind the words"},
+               "continues with \" b\""},
+           Row{113, "# text = \n" + a, "continues with \"\""},
+           Row{0, a + "# text = next\n" + a, "line 4: a comment after the words"},
            Row{0, row("1", "", "0"), "column 2 is empty"},
            Row{0, "# \xff\n" + a, "x.conllu: @byte 14: got 0xff, which is not UTF-8"},
            Row{0, row("1", "\x1b[2J", "9"), "HEAD: got 9"},
@@ -222,7 +222,7 @@ TEST_CASE("damaged CoNLL-U is refused with the line") {
   }
 }
 
-TEST_CASE("the treebanks read whole, and every form is where it is said to be") {
+TEST_CASE("every form of the treebanks is at its range in the text") {
   const std::filesystem::path corpora = std::filesystem::path(ATTNCTL_SHARED_DIR) / "corpora";
   struct Row {
     const char* file;

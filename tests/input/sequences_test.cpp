@@ -44,7 +44,7 @@ TEST_CASE("sequences come from JSON and JSON Lines, ids or tokens") {
   CHECK(batch.sequences[4].id == "4");
 }
 
-TEST_CASE("bad sequences are refused with file and place") {
+TEST_CASE("bad sequences are refused with file and position") {
   struct Row {
     int kind;  // of the list of bad inputs; 0: not in it
     std::string text;
@@ -98,7 +98,7 @@ TEST_CASE("an empty sequence and a repeated id are refused") {
   CHECK_THROWS_WITH_AS(finish_batch(batch, {}), doctest::Contains("given twice"), Error);
 }
 
-TEST_CASE("--ids takes integers with commas between") {
+TEST_CASE("--ids takes integers separated by commas") {
   CHECK(parse_ids("101,7592, 102") == std::vector<std::int64_t>{101, 7592, 102});
   for (const char* bad : {"", "1,", ",1", "-1", "1.5", "1,a", "99999999999999999999", "1 2"}) {
     CAPTURE(bad);
@@ -106,7 +106,7 @@ TEST_CASE("--ids takes integers with commas between") {
   }
 }
 
-TEST_CASE("a word is found as one types it") {
+TEST_CASE("find_word finds words, tokens and positions") {
   Batch batch;
   read(R"({"tokens": ["[CLS]", "the", "an", "##imal", "it", "the", "IT", "[SEP]"]})", InputFormat::json, "a",
        batch);
@@ -134,13 +134,13 @@ TEST_CASE("a word is found as one types it") {
   }
 }
 
-TEST_CASE("text without a tokenizer is refused with what else there is") {
+TEST_CASE("text without a tokenizer is refused, and the error names the alternatives") {
   Batch batch;
   CHECK_THROWS_WITH_AS(read(R"({"text": "the animal"})", InputFormat::jsonl, "x.jsonl", batch),
                        "model.npz: has no tokenizer for text; give --ids, or tokens by --input", Error);
 }
 
-TEST_CASE("sequences of ids are cut with what goes along") {
+TEST_CASE("truncation cuts ids, token types and masks together") {
   Batch batch;
   read(R"([{"ids": [0, 2, 1], "token_type_ids": [0, 0, 1], "mask": [1, 0, 1]}, {"ids": [2, 3]}])",
        InputFormat::json, "a.json", batch);

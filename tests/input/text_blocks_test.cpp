@@ -1,10 +1,9 @@
-#include "input/text_blocks.hpp"
-
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "input/text_input.hpp"
 #include "input/words.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
@@ -20,7 +19,7 @@ std::vector<TextBlock> blocks_of(const std::string& text, BlockEnd end, std::siz
   return all;
 }
 
-TEST_CASE("blocks of every size add up to the file, and each begins where it says") {
+TEST_CASE("blocks of every size add up to the file, with correct offsets and lines") {
   const std::string text = "one\r\ntwo\n\n\nthree three three\n\r\nfour\nfive\n\nsix";
   for (const BlockEnd end : {BlockEnd::line, BlockEnd::blank_line}) {
     for (std::size_t size = 1; size <= text.size() + 1; ++size) {
@@ -45,13 +44,13 @@ TEST_CASE("blocks of every size add up to the file, and each begins where it say
   }
 }
 
-TEST_CASE("a file may be empty, or one line that is longer than a block") {
+TEST_CASE("empty files and lines longer than a block") {
   CHECK(blocks_of("", BlockEnd::line, 8).empty());
   const std::string longer(100'000, 'x');
   REQUIRE(blocks_of(longer, BlockEnd::line, 8).size() == 1);
 }
 
-TEST_CASE("bytes that are no UTF-8 are refused with their offset in the file") {
+TEST_CASE("invalid UTF-8 is refused with its offset in the file") {
   struct Row {
     std::string text;
     std::string says;
@@ -73,7 +72,7 @@ TEST_CASE("bytes that are no UTF-8 are refused with their offset in the file") {
   require_utf8(std::string("\0a", 2), {"f.txt", 0, 1});
 }
 
-TEST_CASE("white space parts words, of every kind, and code points count") {
+TEST_CASE("every kind of white space separates words, and ranges count code points") {
   using Words = std::vector<TextWord>;
   struct Row {
     std::string text;
@@ -93,7 +92,7 @@ TEST_CASE("white space parts words, of every kind, and code points count") {
   }
 }
 
-TEST_CASE("a token belongs to every word that it shares a character with") {
+TEST_CASE("a token belongs to every word that it overlaps") {
   const std::vector<TextWord> words = {
       {"can", {0, 3}}, {"not", {3, 6}}, {"de", {7, 9}}, {"le", {7, 9}}, {"x", {10, 11}}};
   struct Row {

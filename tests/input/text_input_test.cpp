@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "input/input_ids.hpp"
+#include "input/sequences.hpp"
 #include "support/refusal.hpp"
 
 namespace attnctl::test {
@@ -18,7 +18,7 @@ std::vector<TextInput> read(const std::string& text, InputFormat format, std::ui
   return inputs;
 }
 
-TEST_CASE("a text a line: line ends go, blank lines are counted, all else stays") {
+TEST_CASE("txt has one text per line; blank lines are skipped and counted") {
   std::uint64_t blank = 0;
   const std::vector<TextInput> inputs =
       read(std::string("one \r\n\n \t \n\u3000\r\n two\r\rx\n") + std::string("nul\0!", 5), InputFormat::txt,
@@ -31,7 +31,7 @@ TEST_CASE("a text a line: line ends go, blank lines are counted, all else stays"
   CHECK(blank == 3);
 }
 
-TEST_CASE("a byte order mark is no text at the beginning of a file, and nowhere else") {
+TEST_CASE("a byte order mark is skipped only at the beginning of a file") {
   const auto texts = [](const std::string& text, InputFormat format, std::uint64_t offset) {
     std::vector<TextInput> inputs;
     read_text_inputs(text, format, {"x", offset, 1}, inputs);
@@ -45,7 +45,7 @@ TEST_CASE("a byte order mark is no text at the beginning of a file, and nowhere 
                 {"x: line 1"});
 }
 
-TEST_CASE("objects hold text, a pair and an id") {
+TEST_CASE("JSON objects have a text, a pair and an id") {
   const std::string object = R"({"text": "a\nb", "text_pair": "", "id": 7})";
   for (const auto& [text, format] : {std::pair(object + "\n\n{\"text\": \"\"}", InputFormat::jsonl),
                                      std::pair("[" + object + ",{\"text\": \"\"}]", InputFormat::json)}) {
@@ -60,7 +60,7 @@ TEST_CASE("objects hold text, a pair and an id") {
   CHECK(read(object, InputFormat::json).size() == 1);
 }
 
-TEST_CASE("a sentence of a treebank brings its words") {
+TEST_CASE("a treebank sentence has its words") {
   const std::vector<TextInput> inputs = read(
       "# sent_id = s\n# text = can't\n1-2\tcan't\t_\t_\t_\t_\t_\t_\t_\t_\n1\tca\t_\t_\t_\t_\t0\troot\t_\t_\n"
       "2\tn't\t_\t_\t_\t_\t1\tadvmod\t_\t_\n",
@@ -70,7 +70,7 @@ TEST_CASE("a sentence of a treebank brings its words") {
   CHECK((inputs[0].words == std::vector<TextWord>{{"ca", {0, 2}}, {"n't", {2, 5}}}));
 }
 
-TEST_CASE("what is no text is refused with its place") {
+TEST_CASE("invalid text input is refused with its position") {
   struct Row {
     InputFormat format;
     std::string text;
@@ -89,7 +89,7 @@ TEST_CASE("what is no text is refused with its place") {
   }
 }
 
-TEST_CASE("ids are numbers, or their own, and none comes twice") {
+TEST_CASE("ids are numbers by default, and repeated ids are refused") {
   InputIds numbers;
   CHECK(numbers.next("") == "0");
   CHECK(numbers.next("") == "1");
@@ -104,7 +104,7 @@ TEST_CASE("ids are numbers, or their own, and none comes twice") {
   }
   InputIds before;
   CHECK(before.next("1") == "1");
-  check_refusal([&] { (void)before.next(""); }, Status::bad_input, {"input 1: the id \"1\" is given twice"});
+  check_refusal([&] { (void)before.next(""); }, Status::bad_input, {"input 1: the id \"1\" occurs twice"});
 }
 
 }  // namespace

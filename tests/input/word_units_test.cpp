@@ -1,5 +1,3 @@
-#include "input/word_units.hpp"
-
 #include <optional>
 #include <set>
 #include <string>
@@ -8,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "input/words.hpp"
 
 namespace attnctl {
 namespace {
@@ -26,7 +25,7 @@ Sequence sequence_of(std::vector<std::int64_t> ids) {
   return sequence;
 }
 
-TEST_CASE("words from the marks of the tokens") {
+TEST_CASE("words from the marks of the vocabulary") {
   const Sequence sequence = sequence_of({0, 1, 2, 3, 4, 1, 5});
   const WordUnits units = word_units(sequence, kVocabulary);
   CHECK(units.unit_of_token == std::vector<std::size_t>{0, 1, 1, 2, 2, 3, 4});
@@ -39,7 +38,7 @@ TEST_CASE("words from the marks of the tokens") {
   CHECK(pooled.keys() == 5);
 }
 
-TEST_CASE("words that the input knows, blanks apart") {
+TEST_CASE("words from Sequence::words, with white space as separate units") {
   Sequence sequence = sequence_of({0, 1, 3, 3, 2, 5});
   sequence.word_texts = {"play-the", "##ing"};
   sequence.words = {std::nullopt, 0, 0, std::nullopt, 1, std::nullopt};

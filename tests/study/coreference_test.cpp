@@ -87,8 +87,8 @@ TEST_CASE("damaged mentions are refused with their place") {
       {R"([{"entity": 1, "range": [-1, 2]}])", "/mentions/0/range"},
       {R"([{"entity": 1, "range": [4, 7], "head": [0, 3]}])", "/mentions/0/head: is not within"},
       {R"([{"entity": 1, "range": [0, 3], "type": "noun"}])", "/mentions/0/type: unsupported"},
-      {R"([{"entity": 1, "range": [3, 4]}])", "/mentions/0: is white space alone"},
-      {R"([{"entity": 1, "range": [0, 4], "head": [3, 4]}])", "/mentions/0: is white space alone"},
+      {R"([{"entity": 1, "range": [3, 4]}])", "/mentions/0: contains only white space"},
+      {R"([{"entity": 1, "range": [0, 4], "head": [3, 4]}])", "/mentions/0: contains only white space"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.mentions);

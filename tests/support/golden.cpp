@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/source.hpp"
-#include "input/pixels.hpp"
+#include "input/sequences.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {

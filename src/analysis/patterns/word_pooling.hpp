@@ -9,7 +9,7 @@
 #include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
-#include "input/word_units.hpp"
+#include "input/words.hpp"
 
 namespace attnctl {
 

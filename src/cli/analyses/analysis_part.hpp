@@ -14,7 +14,7 @@
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
-#include "input/word_units.hpp"
+#include "input/words.hpp"
 #include "results/results.hpp"
 
 // The registry of further analyses: the values of --include other than metrics, patterns, arrays and the

@@ -20,8 +20,7 @@
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/session.hpp"
-#include "input/input_ids.hpp"
-#include "input/text_blocks.hpp"
+#include "input/sequences.hpp"
 #include "input/text_input.hpp"
 #include "tokenizer/tokenizer.hpp"
 

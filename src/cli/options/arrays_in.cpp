@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "input/pixels.hpp"
+#include "input/sequences.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "input/pixels.hpp"
+#include "input/sequences.hpp"
 
 namespace attnctl::cli {
 

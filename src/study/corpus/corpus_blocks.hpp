@@ -10,8 +10,8 @@
 
 #include "input/batch.hpp"
 #include "input/sentence_stream.hpp"
+#include "input/text_encoder.hpp"
 #include "input/text_input.hpp"
-#include "input/text_sequence.hpp"
 #include "model/model.hpp"
 #include "study/corpus/token_frequencies.hpp"
 #include "study/probe.hpp"

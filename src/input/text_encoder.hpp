@@ -11,28 +11,27 @@
 
 namespace attnctl {
 
-/// Cuts an encoding to `most` tokens and returns how many it loses. What the tokenizer added stays; of a pair
-/// the longer text loses first, as Hugging Face's "longest_first" has it. Throws Error(bad_input) where
-/// `most` has no room for what the tokenizer adds.
+/// Cuts an encoding to `most` tokens and returns the number of removed tokens. Keeps the tokens that the
+/// tokenizer added. Of a pair it shortens the longer text first, like "longest_first" of Hugging Face. Throws
+/// Error(bad_input) if `most` leaves no room for text.
 std::size_t truncate(Encoding& encoding, std::size_t most);
 
-/// The sequence of a text: ids, types, offsets, and the word of every token. Tokens are named by
-/// finish_batch.
+/// Returns the sequence of a text with ids, types, offsets and words. finish_batch adds the tokens.
 [[nodiscard]] Sequence make_text_sequence(TextInput input, const Encoding& encoding);
 
-/// Makes sequences of texts with a model's own tokenizer, which is opened when the first text comes.
+/// Tokenizes texts with a model's tokenizer, which it opens for the first text.
 class TextEncoder {
  public:
-  /// `origin`: empty where the model has no tokenizer; `model` is for errors.
+  /// `origin` is empty if the model has no tokenizer; `model` is its name in errors.
   TextEncoder(TokenizerOrigin origin, std::string model);
 
-  /// From now on texts are cut to so many tokens (--truncate).
+  /// Cuts all later texts to `most` tokens (--truncate).
   void truncate_to(std::size_t most) { most_ = most; }
 
-  /// Throws Error(bad_input): no tokenizer, or one with unsupported parts.
+  /// Throws Error(bad_input) if there is no tokenizer or it has unsupported parts.
   [[nodiscard]] Sequence encode(TextInput input);
 
-  /// Null where no text has come.
+  /// Returns null before the first text.
   [[nodiscard]] const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
  private:

@@ -1,11 +1,10 @@
-#include "input/text_sequence.hpp"
-
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "input/text_encoder.hpp"
 #include "input/token_query.hpp"
 #include "support/refusal.hpp"
 
@@ -35,7 +34,7 @@ Encoding encoding_of(const std::vector<TextRange>& first, const std::vector<Text
 using Words = std::vector<std::optional<std::size_t>>;
 constexpr std::nullopt_t kNone = std::nullopt;
 
-TEST_CASE("tokens find the words of a text by their characters") {
+TEST_CASE("tokens get the words that their ranges overlap") {
   // "  The tired.": "▁The" with a space, "▁" alone, "tir", "ed.", and a token of no length
   const Encoding encoding = encoding_of({{1, 5}, {0, 1}, {6, 9}, {9, 12}, {12, 12}});
   const Sequence sequence = make_text_sequence({"x", "  The tired.", {}, {}}, encoding);
@@ -48,7 +47,7 @@ TEST_CASE("tokens find the words of a text by their characters") {
   CHECK(sequence.text_index.empty());
 }
 
-TEST_CASE("the words of a pair follow each other, and a token may be of several") {
+TEST_CASE("words of the second text follow those of the first, and a token may have several words") {
   const std::vector<TextRange> second = {{0, 6}, {7, 9}};
   const Encoding encoding = encoding_of({{0, 3}}, &second);
   const Sequence sequence = make_text_sequence({"", "One", "cannot go", {}}, encoding);
@@ -64,7 +63,7 @@ TEST_CASE("the words of a pair follow each other, and a token may be of several"
   CHECK(shared.word_texts.size() == 4);
 }
 
-TEST_CASE("a text is cut from its end, of a pair the longer one first") {
+TEST_CASE("truncation cuts the end of a text, and the longer text of a pair first") {
   // What the reference keeps with max_length and "longest_first": first text, second text.
   struct Row {
     std::size_t first, second, most, kept_first, kept_second;
@@ -94,10 +93,10 @@ TEST_CASE("a text is cut from its end, of a pair the longer one first") {
   }
   Encoding small = encoding_of({{0, 1}, {1, 2}});
   check_refusal([&] { truncate(small, 2); }, Status::bad_input,
-                {"2 positions have no room for text beside the 2"});
+                {"2 positions leave no room for text: the tokenizer adds 2"});
 }
 
-TEST_CASE("a word of a text is found as one types it") {
+TEST_CASE("find_word finds words of a text with and without punctuation") {
   //                         0123456789012345678901234567890123
   const std::string text = "It was tired. «it» mother-in-law It";
   const std::vector<TextRange> tokens = {{0, 2},   {3, 6},   {7, 10},  {10, 12}, {12, 13}, {14, 15},
@@ -131,7 +130,7 @@ TEST_CASE("a word of a text is found as one types it") {
   }
 }
 
-TEST_CASE("a word of a treebank is found by its form, shared tokens and all") {
+TEST_CASE("find_word finds words of a treebank by form, also those that share tokens") {
   const std::vector<TextWord> words = {{"de", {0, 2}}, {"le", {0, 2}}, {"vin", {3, 6}}};
   const Sequence sequence = make_text_sequence({"", "du vin", {}, words}, encoding_of({{0, 2}, {3, 6}}));
   CHECK(find_word(sequence, {}, "de") == std::vector<std::size_t>{1});

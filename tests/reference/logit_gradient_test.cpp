@@ -33,10 +33,10 @@ double relative_difference(std::span<const double> values, const std::vector<dou
   return difference / largest;
 }
 
-// The models cover: post-norm with token types and hidden keys; narrow embeddings and shared layers; pre-norm
-// with a tied head; no scale and relu; rotary position (angles in float32), gated, fewer key/value heads;
-// tanh gelu; normalised queries and keys; positions that skip padding.
-TEST_CASE("the gradient of a logit is that of torch's autograd, to heads and to tokens") {
+// Post-norm with token types and hidden keys; narrow embeddings and shared layers; pre-norm with a tied head;
+// no scale and relu; rotary (its angles in float32), gated, few key/value heads; tanh gelu;
+// normalised queries and keys; positions that skip padding.
+TEST_CASE("the gradient of a logit to heads and tokens equals that of torch.autograd") {
   for (const std::string name :
        {"bert", "albert", "gpt2", "gpt2-unscaled", "llama", "llama-f16", "qwen3", "roberta"}) {
     CAPTURE(name);
@@ -68,7 +68,7 @@ TEST_CASE("the gradient of a logit is that of torch's autograd, to heads and to 
   }
 }
 
-TEST_CASE("a named token's logit is the reference's; attributions are inner products") {
+TEST_CASE("the logit of a given token equals the reference, and attributions are inner products") {
   const test::Golden inputs(kGolden + "llama");
   const Model model = test::MemoryModel::golden("llama").bound();
   const Sequence sequence = inputs.sequence(1);
@@ -91,7 +91,7 @@ TEST_CASE("a named token's logit is the reference's; attributions are inner prod
   CHECK(result.embeddings[2].gradient > 0);
 }
 
-TEST_CASE("no gradient without an output head, or with keys of another sequence") {
+TEST_CASE("gradients need an output head and keys of the same sequence") {
   Pool pool(1);
   const test::Golden headless(kGolden + "bert-headless");
   CHECK_THROWS_AS((void)logit_gradient(test::MemoryModel::golden("bert-headless").bound(),

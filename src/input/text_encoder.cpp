@@ -1,4 +1,4 @@
-#include "input/text_sequence.hpp"
+#include "input/text_encoder.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,20 +11,20 @@
 namespace attnctl {
 namespace {
 
-/// How many tokens of each text stay.
+/// The number of tokens that each text keeps.
 using Kept = std::array<std::size_t, 2>;
 
-/// The longer text loses until both are of one length, then both in turn.
-Kept longest_first(const Kept& counts, std::size_t room) {
+/// Shortens the longer text until both have one length, then both in turn.
+Kept longest_first(const Kept& counts, std::size_t capacity) {
   const std::size_t shorter = std::min(counts[0], counts[1]);
   Kept kept = counts;
   std::size_t& longer_kept = counts[0] > counts[1] ? kept[0] : kept[1];
   std::size_t& shorter_kept = counts[0] > counts[1] ? kept[1] : kept[0];
-  if (2 * shorter <= room) {
-    longer_kept = room - shorter;
+  if (2 * shorter <= capacity) {
+    longer_kept = capacity - shorter;
   } else {
-    shorter_kept = room / 2;
-    longer_kept = room - shorter_kept;
+    shorter_kept = capacity / 2;
+    longer_kept = capacity - shorter_kept;
   }
   return kept;
 }
@@ -38,7 +38,7 @@ void keep(std::vector<T>& values, const std::vector<std::uint8_t>& stays) {
   values.resize(next);
 }
 
-/// The words of one text, behind those that the sequence has.
+/// Appends the words of one text to those of the sequence.
 void add_words(Sequence& sequence, const Encoding& encoding, std::uint8_t text, std::vector<TextWord> words) {
   const std::size_t before = sequence.word_texts.size();
   for (std::size_t i = 0; i < encoding.size(); ++i) {
@@ -65,17 +65,16 @@ std::size_t truncate(Encoding& encoding, std::size_t most) {
   }
   const std::size_t added = n - counts[0] - counts[1];
   if (added >= most) {
-    fail(Status::bad_input,
-         "--truncate: {} positions have no room for text beside the {} tokens that the tokenizer adds", most,
-         added);
+    fail(Status::bad_input, "--truncate: {} positions leave no room for text: the tokenizer adds {} tokens",
+         most, added);
   }
   Kept left = longest_first(counts, most - added);
   std::vector<std::uint8_t> stays(n, 1);
   for (std::size_t i = 0; i < n; ++i) {
     if (encoding.special[i] != 0) continue;
-    std::size_t& room = left[encoding.sequence[i]];
-    stays[i] = room > 0 ? 1 : 0;
-    if (room > 0) --room;
+    std::size_t& capacity = left[encoding.sequence[i]];
+    stays[i] = capacity > 0 ? 1 : 0;
+    if (capacity > 0) --capacity;
   }
   keep(encoding.ids, stays);
   keep(encoding.type_ids, stays);
