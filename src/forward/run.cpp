@@ -40,39 +40,39 @@ class SequenceCheck {
  private:
   void check_length() const {
     const std::size_t n = sequence_.queries();
-    if (n == 0) fail(Status::bad_input, "{} is empty, at least one token is needed", name_);
+    if (n == 0) fail(Status::bad_input, "{} is empty; it needs at least one token", name_);
     if (config_.max_positions && n > *config_.max_positions) {
-      fail(Status::bad_input, "{} has {} tokens, the model takes at most {} positions{}", name_, n,
-           *config_.max_positions, sequence_.ids.empty() ? "" : "; --truncate cuts to that");
+      fail(Status::bad_input, "{} has {} tokens; the model takes at most {} positions{}", name_, n,
+           *config_.max_positions, sequence_.ids.empty() ? "" : "; --truncate cuts longer inputs");
     }
   }
 
-  /// Each stack of a model with a decoder that reads an encoder has its own masks and keys.
+  /// Models with an encoder and a decoder define masks and keys per stack, so inputs may not have them.
   void check_plain() const {
     const bool keys = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
     if (!keys && !sequence_.mask && !sequence_.causal) return;
     fail(
         Status::bad_input,
         "{}: {} are unsupported by a model of an encoder and a decoder; a key mask hides tokens of the input",
-        name_, keys ? "keys and values of its own" : "masks over scores");
+        name_, keys ? "separate keys and values" : "score masks");
   }
 
   void check_patches() const {
     const PatchGrid& grid = config_.embedding.pixels;
-    if (!grid.present()) fail(Status::bad_input, "{} is an image, the model takes none", name_);
+    if (!grid.present()) fail(Status::bad_input, "{} is an image, but the model reads no images", name_);
     check_width("patches", sequence_.patches, grid.patch_size());
     if (sequence_.patches.rows() == grid.patches()) return;
-    fail(Status::bad_input, "{}: {} patches, the model needs {}", name_, sequence_.patches.rows(),
+    fail(Status::bad_input, "{}: got {} patches; the model needs {}", name_, sequence_.patches.rows(),
          grid.patches());
   }
 
   void check_ids() const {
     if (config_.embedding.pixels.present()) {
-      fail(Status::bad_input, "{}: the model reads images and no tokens, give its inputs by --pixels", name_);
+      fail(Status::bad_input, "{}: the model reads images, not tokens; use --pixels", name_);
     }
     const std::size_t vocabulary = embedding_.vocabulary;
     if (vocabulary == 0) {
-      fail(Status::bad_input, "{}: the model has no token embedding, give its inputs by --embeddings", name_);
+      fail(Status::bad_input, "{}: the model has no token embedding; use --embeddings", name_);
     }
     for (std::size_t p = 0; p < sequence_.ids.size(); ++p) {
       check_row("id", p, sequence_.ids[p], vocabulary);
@@ -93,23 +93,23 @@ class SequenceCheck {
   void check_row(const char* what, std::size_t position, std::int64_t value, std::size_t count) const {
     const auto index = checked_narrow<std::size_t>(value);
     if (index && *index < count) return;
-    fail(Status::bad_input, "{}: {} {} at position {}, the model has 0 to {}", name_, what, value, position,
-         count - 1);
+    fail(Status::bad_input, "{}: {} {} at position {} is out of range; the model has 0 to {}", name_, what,
+         value, position, count - 1);
   }
 
   void check_width(const char* what, const OwnedMatrix<float>& given, std::size_t width) const {
     if (given.cols() == width) return;
-    fail(Status::bad_input, "{}: {} of width {}, the model needs {}", name_, what, given.cols(), width);
+    fail(Status::bad_input, "{}: {} of width {}; the model needs {}", name_, what, given.cols(), width);
   }
 
-  /// Keys and values may come from elsewhere; what is not given is the queries' own, then the keys'.
+  /// Checks separate keys and values. By default keys are the queries, and values are the keys.
   void check_keys() const {
     const bool own_keys = sequence_.key_embeddings.rows() == 0;
     const bool own_values = sequence_.value_embeddings.rows() == 0;
     if (!own_keys) {
       check_width("keys", sequence_.key_embeddings, config_.d_key_input);
     } else if (config_.d_key_input != config_.d_model) {
-      fail(Status::bad_input, "{}: the model's keys have width {} and its queries {}, give keys by --keys",
+      fail(Status::bad_input, "{}: the model's keys have width {} and its queries {}; give keys with --keys",
            name_, config_.d_key_input, config_.d_model);
     }
     if (!own_values) {
@@ -119,8 +119,9 @@ class SequenceCheck {
              sequence_.keys());
       }
     } else if (has_values() && config_.d_value_input != config_.d_key_input) {
-      fail(Status::bad_input, "{}: the model's values have width {} and its keys {}, give values by --values",
-           name_, config_.d_value_input, config_.d_key_input);
+      fail(Status::bad_input,
+           "{}: the model's values have width {} and its keys {}; give values with --values", name_,
+           config_.d_value_input, config_.d_key_input);
     }
   }
 
@@ -150,7 +151,7 @@ class SequenceCheck {
              name_);
       }
       if (mask.heads != 1 && mask.heads != layer.attention.heads) {
-        fail(Status::bad_input, "{}: a mask for {} heads, the model has {}", name_, mask.heads,
+        fail(Status::bad_input, "{}: a mask for {} heads; the model has {}", name_, mask.heads,
              layer.attention.heads);
       }
     }
@@ -166,7 +167,7 @@ class SequenceCheck {
   std::string name_;
 };
 
-/// Linear attention has no scores that something could be added to.
+/// Checks that linear attention has no position biases: it has no scores to add them to.
 void check_kinds(const Model& model) {
   for (const LayerConfig& layer : model.config().layers) {
     const AttentionConfig& attention = layer.attention;
@@ -227,7 +228,7 @@ void check_batch(const Model& model, const Batch& batch) {
     SequenceCheck(config, config.embedding, sequence, name).run();
     if (sequence.target == nullptr) continue;
     if (!config.decoder)
-      fail(Status::bad_input, "{} has a target, and the model has no decoder that reads an encoder", name);
+      fail(Status::bad_input, "{} has a target, but the model has no decoder that reads an encoder", name);
     SequenceCheck(config, config.decoder->embedding, *sequence.target, "the target of " + name).run();
   }
 }

@@ -93,7 +93,7 @@ std::size_t relative_bucket(const RelativeBuckets& config, std::int64_t distance
          std::min(side - 1, exact + static_cast<std::size_t>(ratio * static_cast<float>(side - exact)));
 }
 
-/// Returns the row of the DeBERTa table for `distance` = query - key: near distances as they are, far ones
+/// Returns the row of the DeBERTa table for `distance` = query - key: near distances are linear, far ones
 /// logarithmic, in float32 as above.
 std::size_t distance_row(const DisentangledConfig& config, std::int64_t distance) {
   const auto span = static_cast<std::int64_t>(config.span);
@@ -111,13 +111,13 @@ std::size_t distance_row(const DisentangledConfig& config, std::int64_t distance
 
 /// The embedded distances of disentangled attention as keys and queries of all heads [2 span, heads k]; empty
 /// if the layer has no such term.
-struct ProjectedDistances {
+struct DistanceProjections {
   Matrix keys, queries;
 };
 
-ProjectedDistances project_distances(const AttentionConfig& config, const AttentionWeights& weights,
-                                     Pool& pool) {
-  ProjectedDistances distances;
+DistanceProjections project_distances(const AttentionConfig& config, const AttentionWeights& weights,
+                                      Pool& pool) {
+  DistanceProjections distances;
   if (!config.disentangled) return distances;
   const DisentangledWeights& from = weights.disentangled;
   const Matrix table = apply(config.disentangled->norm, from.norm, linalg::to_matrix(from.table));
@@ -132,7 +132,7 @@ struct LayerInput {
   const AttentionWeights& weights;
   const Sequence& sequence;
   Matrix q, k, v;  // [n, query_slices k], [m, kv_heads k], [m, kv_heads v] or empty
-  ProjectedDistances distances;
+  DistanceProjections distances;
 };
 
 /// Returns the sum of what ALiBi, T5 buckets and disentangled attention add to the scores [n, m].

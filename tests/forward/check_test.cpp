@@ -24,18 +24,18 @@ TEST_CASE("inputs that the model cannot take are refused") {
   for (const Row& row : {
            Row{"bert", "nothing", [](Sequence& s) { s.ids.clear(); }, "input 7 is empty"},
            Row{"bert", "negative id", [](Sequence& s) { s.ids[1] = -1; },
-               "id -1 at position 1, the model has 0 to 36"},
+               "id -1 at position 1 is out of range; the model has 0 to 36"},
            Row{"bert", "id = vocabulary", [](Sequence& s) { s.ids[2] = 37; },
-               "id 37 at position 2, the model has 0 to 36"},
+               "id 37 at position 2 is out of range; the model has 0 to 36"},
            Row{"bert", "huge id", [](Sequence& s) { s.ids[0] = std::int64_t{1} << 62; },
                "id 4611686018427387904"},
            Row{"bert", "too long", [](Sequence& s) { s.ids.assign(12, 1); },
-               "has 12 tokens, the model takes at most 11"},
+               "has 12 tokens; the model takes at most 11"},
            Row{"bert", "token type",
                [](Sequence& s) {
                  s.token_type_ids = {0, 2, 0};
                },
-               "token type 2 at position 1, the model has 0 to 1"},
+               "token type 2 at position 1 is out of range; the model has 0 to 1"},
            Row{"bert", "token types",
                [](Sequence& s) {
                  s.token_type_ids = {0, 1};
@@ -60,19 +60,19 @@ TEST_CASE("inputs that the model cannot take are refused") {
                [](Sequence& s) {
                  s.mask = attnctl::ScoreMask{2, 3, 3, std::vector<float>(18)};
                },
-               "a mask for 2 heads, the model has 3"},
+               "a mask for 2 heads; the model has 3"},
            Row{"bert", "embeddings",
                [](Sequence& s) {
                  s.ids.clear();
                  s.embeddings = OwnedMatrix<float>(3, 23);
                },
-               "embeddings of width 23, the model needs 24"},
+               "embeddings of width 23; the model needs 24"},
            Row{"albert", "embeddings",
                [](Sequence& s) {
                  s.ids.clear();
                  s.embeddings = OwnedMatrix<float>(3, 15);
                },
-               "embeddings of width 15, the model needs 10"},
+               "embeddings of width 15; the model needs 10"},
            Row{"attention", "ids", [](Sequence&) {}, "no token embedding"},
            Row{"attention-torch-separate", "no keys",
                [](Sequence& s) {
@@ -93,7 +93,7 @@ TEST_CASE("inputs that the model cannot take are refused") {
                  s.embeddings = OwnedMatrix<float>(3, 10);
                  s.key_embeddings = OwnedMatrix<float>(4, 8);
                },
-               "keys of width 8, the model needs 7"},
+               "keys of width 8; the model needs 7"},
            Row{"attention-torch-separate", "values",
                [](Sequence& s) {
                  s.ids.clear();

@@ -34,16 +34,16 @@ std::size_t largest(std::size_t extent, std::size_t parts, std::size_t unit) {
   return std::min(extent, (units + parts - 1) / parts * unit);
 }
 
-struct Grid {
+struct SlabGrid {
   std::size_t rows = 1, cols = 1;
 };
 
 /// Chooses the grid of at most `workers` slabs whose largest slab costs least. The cost includes packing the
 /// weights, which takes about as long as kPackingRows rows, so cutting columns comes first.
-Grid best_grid(std::size_t rows, std::size_t cols, std::size_t workers) {
+SlabGrid best_grid(std::size_t rows, std::size_t cols, std::size_t workers) {
   constexpr std::size_t kPackingRows = 24;
   const std::size_t most_cols = std::clamp<std::size_t>((cols + kColUnit - 1) / kColUnit, 1, workers);
-  Grid best;
+  SlabGrid best;
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (std::size_t c = most_cols; c > 0; --c) {
     const std::size_t r = std::clamp<std::size_t>(rows / kRowUnit, 1, workers / c);
@@ -57,7 +57,7 @@ Grid best_grid(std::size_t rows, std::size_t cols, std::size_t workers) {
 
 void cut(std::size_t product, std::size_t rows, std::size_t cols, std::size_t workers,
          std::vector<Slab>& slabs) {
-  const Grid grid = best_grid(rows, cols, workers);
+  const SlabGrid grid = best_grid(rows, cols, workers);
   for (std::size_t r = 0; r < grid.rows; ++r) {
     const std::size_t first_row = boundary(rows, r, grid.rows, kRowUnit);
     const std::size_t row_count = boundary(rows, r + 1, grid.rows, kRowUnit) - first_row;
