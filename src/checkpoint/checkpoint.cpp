@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -12,28 +13,31 @@
 #include "checkpoint/json_weights.hpp"
 #include "checkpoint/numpy/npy.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
-#include "checkpoint/sniff.hpp"
-#include "checkpoint/torch/torch_file.hpp"
+#include "checkpoint/torch/torch.hpp"
 
 namespace attnctl {
 namespace {
 
-struct Opening {
+using namespace std::string_view_literals;
+
+/// What a format needs besides the file to open it.
+struct OpenContext {
   const std::filesystem::path& path;
   Warnings& warnings;
 };
 
-/// A format is a row: a new one is a reader and an entry in kFormats.
-struct Format {
+/// A file format. A new one is a reader and a row in kFormats.
+struct FileFormat {
   std::string_view extension;  // lower case
   std::string_view name;
-  bool (*plausible)(std::string_view content);  // by the first bytes alone
-  std::unique_ptr<Checkpoint> (*open)(FileBytes file, const Opening& opening);
-  std::shared_ptr<const TokenizerSection> (*tokenizer)(const FileBytes& file) = nullptr;  // inside of it
+  bool (*plausible)(std::string_view content);  // checks only the first bytes
+  std::unique_ptr<Checkpoint> (*open)(FileBytes file, const OpenContext& context);
+  std::shared_ptr<const TokenizerSection> (*tokenizer)(const FileBytes& file) =
+      nullptr;  // null: the format has none
 };
 
-std::unique_ptr<Checkpoint> open_torch(FileBytes file, const Opening& opening) {
-  return open_torch_file(std::move(file), opening.warnings);
+std::unique_ptr<Checkpoint> open_torch(FileBytes file, const OpenContext& context) {
+  return open_torch_file(std::move(file), context.warnings);
 }
 
 bool begins_like_json(std::string_view content) {
@@ -63,34 +67,37 @@ bool begins_like_gguf(std::string_view content) {
 }
 
 constexpr std::array kFormats = {
-    Format{".safetensors.index.json", "an index of safetensors shards", begins_like_json,
-           [](FileBytes file, const Opening& opening) {
-             return open_shard_index(std::move(file), opening.path.parent_path(), ".safetensors",
-                                     opening.warnings);
-           }},
-    Format{".bin.index.json", "an index of PyTorch shards", begins_like_json,
-           [](FileBytes file, const Opening& opening) {
-             return open_shard_index(std::move(file), opening.path.parent_path(), ".bin", opening.warnings);
-           }},
-    Format{".safetensors", "safetensors", begins_like_safetensors,
-           [](FileBytes file, const Opening&) { return open_safetensors(std::move(file)); }},
-    Format{
-        ".npz", "an NPZ archive", begins_like_zip,
-        [](FileBytes file, const Opening& opening) { return open_npz(std::move(file), opening.warnings); }},
-    Format{".npy", "an NPY array", begins_like_npy,
-           [](FileBytes file, const Opening& opening) {
-             return open_npy(std::move(file), opening.path.stem().string());
-           }},
-    Format{".bin", "a PyTorch checkpoint", begins_like_torch, open_torch},
-    Format{".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
-    Format{".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
-    Format{".gguf", "GGUF", begins_like_gguf,
-           [](FileBytes file, const Opening&) { return open_gguf(std::move(file)); }, read_gguf_tokenizer},
-    Format{".json", "JSON weights", begins_like_json,
-           [](FileBytes file, const Opening&) { return open_json_weights(std::move(file)); }},
+    FileFormat{".safetensors.index.json", "an index of safetensors shards", begins_like_json,
+               [](FileBytes file, const OpenContext& context) {
+                 return open_shard_index(std::move(file), context.path.parent_path(), ".safetensors",
+                                         context.warnings);
+               }},
+    FileFormat{".bin.index.json", "an index of PyTorch shards", begins_like_json,
+               [](FileBytes file, const OpenContext& context) {
+                 return open_shard_index(std::move(file), context.path.parent_path(), ".bin",
+                                         context.warnings);
+               }},
+    FileFormat{".safetensors", "safetensors", begins_like_safetensors,
+               [](FileBytes file, const OpenContext&) { return open_safetensors(std::move(file)); }},
+    FileFormat{".npz", "an NPZ archive", begins_like_zip,
+               [](FileBytes file, const OpenContext& context) {
+                 return open_npz(std::move(file), context.warnings);
+               }},
+    FileFormat{".npy", "an NPY array", begins_like_npy,
+               [](FileBytes file, const OpenContext& context) {
+                 return open_npy(std::move(file), context.path.stem().string());
+               }},
+    FileFormat{".bin", "a PyTorch checkpoint", begins_like_torch, open_torch},
+    FileFormat{".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
+    FileFormat{".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
+    FileFormat{".gguf", "GGUF", begins_like_gguf,
+               [](FileBytes file, const OpenContext&) { return open_gguf(std::move(file)); },
+               read_gguf_tokenizer},
+    FileFormat{".json", "JSON weights", begins_like_json,
+               [](FileBytes file, const OpenContext&) { return open_json_weights(std::move(file)); }},
 };
 
-/// Weights that cannot be read, with what can be done; anything else is simply not known.
+/// Extensions of weights that must be converted.
 constexpr std::array<std::string_view, 8> kForeign = {".ckpt", ".pkl",     ".pickle", ".h5",
                                                       ".onnx", ".msgpack", ".tflite", ".mlmodel"};
 
@@ -101,16 +108,16 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-/// By the extension; null where none is known.
-const Format* find_format(const std::filesystem::path& path) {
+/// Finds the format by extension; null for an unknown one.
+const FileFormat* find_format(const std::filesystem::path& path) {
   const std::string name = lower_case(path.filename().string());
   const auto* const format = std::find_if(kFormats.begin(), kFormats.end(),
-                                          [&](const Format& f) { return name.ends_with(f.extension); });
+                                          [&](const FileFormat& f) { return name.ends_with(f.extension); });
   return format != kFormats.end() ? format : nullptr;
 }
 
-const Format& format_of(const std::filesystem::path& path) {
-  if (const Format* const format = find_format(path)) return *format;
+const FileFormat& format_of(const std::filesystem::path& path) {
+  if (const FileFormat* const format = find_format(path)) return *format;
   const std::string name = lower_case(path.filename().string());
   const bool foreign = std::any_of(kForeign.begin(), kForeign.end(),
                                    [&](std::string_view extension) { return name.ends_with(extension); });
@@ -119,16 +126,77 @@ const Format& format_of(const std::filesystem::path& path) {
          escaped(path.string()));
   }
   std::string known;
-  for (const Format& f : kFormats) known += fmt::format(" {}", f.extension);
+  for (const FileFormat& f : kFormats) known += fmt::format(" {}", f.extension);
   fail(Status::bad_input, "{}: unsupported extension, need one of{}", escaped(path.string()), known);
 }
 
-/// Refuses what is plainly something else, and says what.
-void check_plausible(const Format& format, const FileBytes& file) {
+/// What the first bytes of a file identify it as.
+struct ContentType {
+  std::string_view name;    // "a PNG image"
+  std::string_view advice;  // what the user can do
+};
+
+struct ContentSignature {
+  std::string_view bytes;
+  ContentType type;
+};
+
+constexpr std::string_view kConvertWeights = "convert it to safetensors";
+constexpr std::string_view kRename = "give it the extension of its type";
+constexpr std::string_view kNameWeights = "name a weights file";
+
+constexpr std::array kSignatures = {
+    ContentSignature{"version https://git-lfs"sv,
+                     {"a Git LFS pointer, not the file itself", "fetch it with git lfs pull"}},
+    ContentSignature{"\x89PNG\r\n\x1a\n"sv, {"a PNG image", kNameWeights}},
+    ContentSignature{"\xFF\xD8\xFF"sv, {"a JPEG image", kNameWeights}},
+    ContentSignature{"GIF8"sv, {"a GIF image", kNameWeights}},
+    ContentSignature{"%PDF-"sv, {"a PDF document", kNameWeights}},
+    ContentSignature{"GGUF"sv, {"a GGUF model", kRename}},
+    ContentSignature{"\x89HDF\r\n\x1a\n"sv, {"an HDF5 file", kConvertWeights}},
+    ContentSignature{"\x93NUMPY"sv, {"an NPY array", kRename}},
+    ContentSignature{"PK\x03\x04"sv, {"a ZIP archive (NPZ, or a PyTorch checkpoint)", kRename}},
+    ContentSignature{"\x1F\x8B"sv, {"a gzip archive", "unpack it"}},
+    ContentSignature{"(\xB5/\xFD"sv, {"a zstd archive", "unpack it"}},
+    ContentSignature{"\xFD"
+                     "7zXZ\0"sv,
+                     {"an xz archive", "unpack it"}},
+    ContentSignature{"\x80\x02"sv, {"a Python pickle, which is never executed", kConvertWeights}},
+    ContentSignature{"\x80\x04"sv, {"a Python pickle, which is never executed", kConvertWeights}},
+};
+
+std::string_view without_leading_space(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return text;
+}
+
+bool starts_with_word(std::string_view text, std::string_view lower_case_word) {
+  return text.size() >= lower_case_word.size() &&
+         std::equal(lower_case_word.begin(), lower_case_word.end(), text.begin(), [](char want, char got) {
+           return want == got || (got >= 'A' && got <= 'Z' && want == got + 32);
+         });
+}
+
+/// Identifies a file by its content; nullopt for unknown content.
+std::optional<ContentType> identify_content(std::string_view content) {
+  for (const ContentSignature& signature : kSignatures) {
+    if (content.starts_with(signature.bytes)) return signature.type;
+  }
+  const std::string_view text = without_leading_space(content.substr(0, 512));
+  if (starts_with_word(text, "<!doctype html") || starts_with_word(text, "<html")) {
+    return ContentType{"an HTML page", "download the file itself, not the page that shows it"};
+  }
+  if (starts_with_word(text, "<?xml") || starts_with_word(text, "<svg"))
+    return ContentType{"an XML document", kNameWeights};
+  if (text.starts_with('{') || text.starts_with('[')) return ContentType{"JSON text", kRename};
+  return std::nullopt;
+}
+
+/// Throws Error(bad_input) if the content is identified as another type.
+void check_plausible(const FileFormat& format, const FileBytes& file) {
   if (format.plausible(file.text())) return;
-  if (const auto sniffed = sniff(file.text())) {
-    fail(Status::bad_input, "{}: got {}, need {}; {}", file.name(), sniffed->what, format.name,
-         sniffed->advice);
+  if (const auto found = identify_content(file.text())) {
+    fail(Status::bad_input, "{}: got {}, need {}; {}", file.name(), found->name, format.name, found->advice);
   }
 }
 
@@ -145,14 +213,14 @@ std::size_t Checkpoint::find(std::string_view name) const {
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path, Warnings& warnings,
                                             Status absent) {
   MappedFile mapped(path, absent);
-  const Format& format = format_of(path);
+  const FileFormat& format = format_of(path);
   FileBytes file(std::move(mapped));
   check_plausible(format, file);
   return format.open(std::move(file), {path, warnings});
 }
 
 std::shared_ptr<const TokenizerSection> read_tokenizer_section(const std::filesystem::path& path) {
-  const Format* const format = find_format(path);
+  const FileFormat* const format = find_format(path);
   if (format == nullptr || format->tokenizer == nullptr) return nullptr;
   const FileBytes file(MappedFile(path, Status::environment));
   check_plausible(*format, file);

@@ -18,25 +18,25 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kLargestConfig = std::size_t{4} << 20;  // it becomes a tree, many times its size
+constexpr std::size_t kMaxJsonConfig = std::size_t{4} << 20;  // the parsed tree is many times larger
 
-struct Part {
+struct JsonTensor {
   std::string name;
   Shape shape;
-  std::size_t begin = 0;  // of the text behind the name
+  std::size_t begin = 0;  // range of the text after the name
   std::size_t end = 0;
 };
 
-/// The first of two passes: shapes and places of all tensors, every number checked, none kept.
+/// First pass: finds the shape and text range of each tensor, and checks every number without keeping it.
 class WeightsEvents final : public JsonEvents {
  public:
-  std::vector<Part> tensors;
-  std::optional<Part> config;
+  std::vector<JsonTensor> tensors;
+  std::optional<JsonTensor> config;
 
  private:
-  /// The arrays of one nesting level; all of them must be alike.
+  /// The arrays of one nesting level, which must all have the same extent.
   struct Level {
-    std::size_t count = 0;  // of the array that is open
+    std::size_t count = 0;  // elements of the open array
     std::optional<std::size_t> extent;
     enum class Holds { nothing, numbers, arrays } holds = Holds::nothing;
   };
@@ -65,7 +65,7 @@ class WeightsEvents final : public JsonEvents {
     if (!in_config()) {
       Level& level = levels_[depth() - 1];
       if (level.extent.value_or(level.count) != level.count) {
-        refuse(fmt::format("ragged: got {} elements, need {} as in the array before it", level.count,
+        refuse(fmt::format("ragged: got {} elements, need {} like the array before", level.count,
                            *level.extent));
       }
       level.extent = level.count;
@@ -102,13 +102,13 @@ class WeightsEvents final : public JsonEvents {
 
   void add_element(Level::Holds kind) {
     if (depth() < 2) return;
-    Level& around = levels_[depth() - 2];
-    if (around.holds != Level::Holds::nothing && around.holds != kind) {
-      refuse(kind == Level::Holds::numbers ? "ragged: got a number, need an array as before it"
-                                           : "ragged: got an array, need a number as before it");
+    Level& parent = levels_[depth() - 2];
+    if (parent.holds != Level::Holds::nothing && parent.holds != kind) {
+      refuse(kind == Level::Holds::numbers ? "ragged: got a number, need an array like the elements before"
+                                           : "ragged: got an array, need a number like the elements before");
     }
-    around.holds = kind;
-    ++around.count;
+    parent.holds = kind;
+    ++parent.count;
   }
 
   void finish() {
@@ -123,11 +123,11 @@ class WeightsEvents final : public JsonEvents {
   }
 
   bool in_config_ = false;
-  Part part_;
+  JsonTensor part_;
   std::vector<Level> levels_;
 };
 
-/// The second pass, over text that the first one found to be nested arrays of `count` numbers.
+/// Second pass: reads the `count` numbers of a checked text.
 std::vector<float> read_numbers(std::string_view text, std::size_t count) {
   std::vector<float> values;
   values.reserve(count);
@@ -139,7 +139,7 @@ std::vector<float> read_numbers(std::string_view text, std::size_t count) {
     }
     double value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
-    // Too large was refused, so this is too small.
+    // The first pass rejected numbers that are too large, so this one is too small.
     if (error == std::errc::result_out_of_range) value = *at == '-' ? -0.0 : 0.0;
     values.push_back(static_cast<float>(value));
     at = next == at ? at + 1 : next;
@@ -152,14 +152,17 @@ class JsonWeights final : public Checkpoint {
   JsonWeights(FileBytes file, WeightsEvents& events)
       : file_(std::move(file)), parts_(std::move(events.tensors)) {
     if (events.config) read_config(*events.config);
-    std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) { return a.name < b.name; });
-    const auto twice = std::adjacent_find(parts_.begin(), parts_.end(),
-                                          [](const Part& a, const Part& b) { return a.name == b.name; });
+    std::sort(parts_.begin(), parts_.end(),
+              [](const JsonTensor& a, const JsonTensor& b) { return a.name < b.name; });
+    const auto twice =
+        std::adjacent_find(parts_.begin(), parts_.end(),
+                           [](const JsonTensor& a, const JsonTensor& b) { return a.name == b.name; });
     if (twice != parts_.end()) {
       fail(Status::bad_input, "{}: got the key {} twice, need different keys", file_.name(),
            in_quotes(twice->name));
     }
-    for (const Part& part : parts_) tensors_.push_back({part.name, DType::f32, part.shape, file_.name()});
+    for (const JsonTensor& part : parts_)
+      tensors_.push_back({part.name, DType::f32, part.shape, file_.name()});
     values_.resize(parts_.size());
     file_.forget(file_.bytes());
   }
@@ -169,9 +172,10 @@ class JsonWeights final : public Checkpoint {
   [[nodiscard]] TensorView tensor(std::size_t index) override {
     const TensorInfo& info = tensors_.at(index);
     std::vector<float>& values = values_[index];
-    const std::size_t count = checked_product(info.shape).value();  // numbers of the text: it fits
+    const std::size_t count =
+        checked_product(info.shape).value();  // the text holds this many numbers, so it fits
     if (values.size() != count) {
-      const Part& part = parts_[index];
+      const JsonTensor& part = parts_[index];
       values = read_numbers(file_.text().substr(part.begin, part.end - part.begin), count);
       file_.forget(file_.bytes().subspan(part.begin, part.end - part.begin));
     }
@@ -185,7 +189,7 @@ class JsonWeights final : public Checkpoint {
   void release(std::size_t index) override { std::vector<float>().swap(values_.at(index)); }
 
   [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
-    const Part& part = parts_.at(index);
+    const JsonTensor& part = parts_.at(index);
     return part.end - part.begin + checked_product(part.shape).value_or(0) * sizeof(float);
   }
 
@@ -194,11 +198,11 @@ class JsonWeights final : public Checkpoint {
   }
 
  private:
-  void read_config(const Part& part) {
+  void read_config(const JsonTensor& part) {
     std::string_view text = file_.text().substr(part.begin, part.end - part.begin);
-    if (text.size() > kLargestConfig) {
+    if (text.size() > kMaxJsonConfig) {
       fail(Status::bad_input, "{}: /config: got {} bytes, need at most {}", file_.name(), text.size(),
-           kLargestConfig);
+           kMaxJsonConfig);
     }
     const std::size_t colon = text.find(':') + 1;
     text.remove_prefix(colon);
@@ -207,7 +211,7 @@ class JsonWeights final : public Checkpoint {
   }
 
   FileBytes file_;
-  std::vector<Part> parts_;
+  std::vector<JsonTensor> parts_;
   std::vector<TensorInfo> tensors_;
   std::vector<std::vector<float>> values_;
   std::optional<nlohmann::ordered_json> config_;

@@ -7,8 +7,8 @@
 
 namespace attnctl {
 
-/// JSON weights: {"config": {...}, name: nested arrays of numbers, ...}. A number is kept as float32; one
-/// beyond its range is refused. Opening checks everything and keeps no number; tensor() reads them.
+/// Opens JSON weights {"config": {...}, name: nested arrays of numbers, ...}. Values are float32; numbers
+/// beyond its range are errors. Opening checks everything but keeps no number; tensor() reads them.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_json_weights(FileBytes file);
 
 }  // namespace attnctl

@@ -1,7 +1,8 @@
 #include "checkpoint/source.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstdlib>
+#include <initializer_list>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -11,35 +12,34 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
-#include "base/files/input_file.hpp"
-#include "checkpoint/hub_cache.hpp"
-#include "checkpoint/source_files.hpp"
-#include "formats/json/json_tree.hpp"
+#include "base/files/mapped_file.hpp"
+#include "base/shown.hpp"
+#include "formats/json/json_document.hpp"
 
 namespace attnctl {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLargestConfig = std::size_t{4} << 20;
+constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;
 
-std::string name_of(const fs::path& path) {
+std::string escaped_path(const fs::path& path) {
   return escaped(path.string());
 }
 
-/// Whether something is there at all; a broken link or a folder that cannot be searched is left to the
-/// opening to report.
-bool is_there(const fs::path& path) {
+/// Returns true if a path exists, including broken links; opening them reports the error.
+bool path_exists(const fs::path& path) {
   std::error_code error;
   return fs::symlink_status(path, error).type() != fs::file_type::not_found;
 }
 
 void read_config(const fs::path& path, Status absent, ModelSource& source) {
   source.config_path = path;
-  source.config_text = read_file(path, kLargestConfig, absent);
+  source.config_text = read_file(path, kMaxConfigBytes, absent);
   source.config = parse_json(path.string(), source.config_text);
   if (!source.config.is_object()) {
-    fail(Status::bad_input, "{}: got JSON that is no object, need an object of settings", name_of(path));
+    fail(Status::bad_input, "{}: got JSON that is not an object, need an object of settings",
+         escaped_path(path));
   }
 }
 
@@ -49,7 +49,7 @@ std::vector<std::string> file_names(const fs::path& directory) {
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
     names.push_back(entry->path().filename().string());
   }
-  if (error) fail(Status::environment, "{}: cannot list: {}", name_of(directory), error.message());
+  if (error) fail(Status::environment, "{}: cannot list: {}", escaped_path(directory), error.message());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -59,11 +59,11 @@ bool has_extension(std::string_view name, std::initializer_list<std::string_view
                      [&](std::string_view extension) { return name.ends_with(extension); });
 }
 
-/// The weights of a directory: by the usual names, else the only file that can be weights.
+/// Returns the weights file of a directory: one with a usual name, otherwise the only one that can be read.
 fs::path weights_in(const fs::path& directory) {
   const auto first_of = [&](std::initializer_list<const char*> names) -> std::optional<fs::path> {
     const auto* const name = std::find_if(names.begin(), names.end(),
-                                          [&](const char* each) { return is_there(directory / each); });
+                                          [&](const char* each) { return path_exists(directory / each); });
     return name != names.end() ? std::optional(directory / *name) : std::nullopt;
   };
   if (const auto usual =
@@ -81,19 +81,19 @@ fs::path weights_in(const fs::path& directory) {
   if (readable.size() > 1) {
     fail(Status::bad_input,
          "{}: got {} weights files ({}), need model.safetensors or a single one; name it instead",
-         name_of(directory), readable.size(), escaped(fmt::format("{}", fmt::join(readable, ", "))));
+         escaped_path(directory), readable.size(), escaped(fmt::format("{}", fmt::join(readable, ", "))));
   }
-  // The layout of torch comes last: the other files, where there are any, are of the same weights.
+  // PyTorch files come last, because other files hold the same weights.
   if (const auto torch = first_of({"pytorch_model.bin", "pytorch_model.bin.index.json"})) return *torch;
   if (!foreign.empty()) {
     fail(Status::bad_input,
          "{}: unsupported weights format ({}), need model.safetensors; convert them to safetensors",
-         name_of(directory), fmt::join(foreign, ", "));
+         escaped_path(directory), fmt::join(foreign, ", "));
   }
   fail(Status::bad_input,
        "{}: no weights, need model.safetensors, model.safetensors.index.json, model.npz, model.json or "
        "pytorch_model.bin",
-       name_of(directory));
+       escaped_path(directory));
 }
 
 void open_directory(const fs::path& directory, const SourceOptions& options, Warnings& warnings,
@@ -110,28 +110,85 @@ void open_directory(const fs::path& directory, const SourceOptions& options, War
 
 void open_weights_file(const fs::path& file, const SourceOptions& options, Warnings& warnings,
                        ModelSource& source) {
-  // Opened in any case: the configuration may be inside.
+  // Opened even without need_weights, because the configuration may be inside.
   source.weights = open_checkpoint(file, warnings);
-  const fs::path beside = file.parent_path() / "config.json";
+  const fs::path sibling = file.parent_path() / "config.json";
   if (options.config) {
     read_config(*options.config, Status::environment, source);
   } else if (const nlohmann::ordered_json* inside = source.weights->config()) {
     source.config_path = file;
     source.config = *inside;
     source.config_text = inside->dump();
-  } else if (is_there(beside)) {
-    read_config(beside, Status::bad_input, source);
+  } else if (path_exists(sibling)) {
+    read_config(sibling, Status::bad_input, source);
     source.directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
   } else {
     fail(Status::bad_input,
-         "{}: no configuration: neither in the file nor as config.json beside it; give --config FILE",
-         name_of(file));
+         "{}: no configuration in the file and no config.json next to it; give --config FILE",
+         escaped_path(file));
   }
   if (!options.need_weights) source.weights.reset();
 }
 
-/// A name of the hub, as a directory of the local cache.
-fs::path cached(const std::string& model) {
+constexpr std::size_t kMaxReferenceBytes = 256;
+
+bool is_plain_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), allowed);
+}
+
+/// Returns an environment variable that is set and not empty.
+std::optional<fs::path> environment_path(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+/// Returns true for "org/name" or "name" of letters, digits, '-', '_' and '.', as on the Hugging Face hub.
+bool is_hub_name(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string_view::npos) return is_plain_name(name);
+  return is_plain_name(name.substr(0, slash)) && is_plain_name(name.substr(slash + 1));
+}
+
+/// Returns the local Hugging Face cache; empty if no environment variable locates it.
+fs::path hub_cache() {
+  if (const auto hub = environment_path("HF_HUB_CACHE")) return *hub;
+  if (const auto home = environment_path("HF_HOME")) return *home / "hub";
+  if (const auto cache = environment_path("XDG_CACHE_HOME")) return *cache / "huggingface" / "hub";
+  if (const auto home = environment_path("HOME")) return *home / ".cache" / "huggingface" / "hub";
+  return {};
+}
+
+/// Returns the snapshot that refs/main names; nullopt if the cache does not have the model. Throws
+/// Error(bad_input) if the model is incomplete.
+std::optional<fs::path> find_in_hub_cache(const fs::path& cache, std::string_view name) {
+  std::string folder = "models--";
+  for (const char c : name) folder += c == '/' ? std::string("--") : std::string(1, c);
+  const fs::path model = cache / folder;
+  std::error_code ignored;
+  if (cache.empty() || !fs::is_directory(model, ignored)) return std::nullopt;
+  const fs::path reference = model / "refs" / "main";
+  std::string commit = read_file(reference, kMaxReferenceBytes, Status::bad_input);
+  commit.erase(std::find_if(commit.begin(), commit.end(), [](char c) { return c == '\n' || c == '\r'; }),
+               commit.end());
+  if (!is_plain_name(commit)) {
+    fail(Status::bad_input, "{}: got {}, need the name of a snapshot", escaped(reference.string()),
+         in_quotes(commit));
+  }
+  fs::path snapshot = model / "snapshots" / commit;
+  if (!fs::is_directory(snapshot, ignored)) {
+    fail(Status::bad_input, "{}: the snapshot that refs/main names is missing; download the model again",
+         escaped(snapshot.string()));
+  }
+  return snapshot;
+}
+
+/// Returns the directory of a hub name in the local cache.
+fs::path cached_model(const std::string& model) {
   if (!is_hub_name(model)) {
     fail(Status::environment, "{}: cannot open: No such file or directory", escaped(model));
   }
@@ -141,7 +198,7 @@ fs::path cached(const std::string& model) {
        "{}: no such file, and no such model in the local Hugging Face cache {} (HF_HUB_CACHE, HF_HOME); "
        "nothing is "
        "downloaded",
-       model, cache.empty() ? "which is not set" : name_of(cache));
+       model, cache.empty() ? "which is not set" : escaped_path(cache));
 }
 
 }  // namespace
@@ -151,8 +208,8 @@ ModelSource open_model_source(const std::string& model, const SourceOptions& opt
   source.given = model;
   std::error_code error;
   const fs::file_status status = fs::status(model, error);
-  if (status.type() == fs::file_type::not_found && !is_there(model)) {
-    open_directory(cached(model), options, warnings, source);
+  if (status.type() == fs::file_type::not_found && !path_exists(model)) {
+    open_directory(cached_model(model), options, warnings, source);
   } else if (fs::is_directory(status)) {
     open_directory(model, options, warnings, source);
   } else {
@@ -164,7 +221,7 @@ ModelSource open_model_source(const std::string& model, const SourceOptions& opt
 fs::path model_directory(const std::string& model) {
   std::error_code error;
   const fs::file_status status = fs::status(model, error);
-  if (status.type() == fs::file_type::not_found && !is_there(model)) return cached(model);
+  if (status.type() == fs::file_type::not_found && !path_exists(model)) return cached_model(model);
   if (fs::is_directory(status)) return model;
   if (!fs::exists(status)) fail(Status::environment, "{}: cannot open: {}", escaped(model), error.message());
   const fs::path parent = fs::path(model).parent_path();

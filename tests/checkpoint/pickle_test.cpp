@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "checkpoint/torch/torch_file.hpp"
+#include "checkpoint/torch/torch.hpp"
 #include "support/bytes.hpp"
 #include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
@@ -103,7 +103,7 @@ std::vector<Row> stack() {
       {"nothing", "\x80\x02.", {"STOP", "got an empty stack"}},
       {"two values", "\x80\x02}}.", {"values left"}},
       {"a MARK left", "\x80\x02(}.", {"values left"}},
-      {"bytes behind", named(kTensor) + "x", {"1 bytes behind the pickle"}},
+      {"bytes behind", named(kTensor) + "x", {"1 bytes after the pickle"}},
       {"SETITEM on nothing", "\x80\x02K\1K\2s.", {"got an empty stack"}},
       {"SETITEM on a list", "\x80\x02]K\1K\2s.", {"got a list, need a dictionary"}},
       {"SETITEMS of three", "\x80\x02}(K\1K\2K\3u.", {"a key without a value"}},
@@ -114,9 +114,9 @@ std::vector<Row> stack() {
       {"a MARK in a tuple", "\x80\x02K\1(\x86.", {"got an empty stack"}},
       {"a MARK in the memo", "\x80\x02(q\0."s, {"BINPUT", "got an empty stack"}},
       {"the memo of nothing", "\x80\x02q\0."s, {"got an empty stack"}},
-      {"the memo out of range", "\x80\x02h\5.", {"BINGET", "number 5 of the memo"}},
-      {"far out of range", "\x80\x02j\xff\xff\xff\xff.", {"number 4294967295 of the memo"}},
-      {"a hole of the memo", "\x80\x02}q\1h\0."s, {"number 0 of the memo"}},
+      {"the memo out of range", "\x80\x02h\5.", {"BINGET", "memo index 5"}},
+      {"far out of range", "\x80\x02j\xff\xff\xff\xff.", {"memo index 4294967295"}},
+      {"a hole of the memo", "\x80\x02}q\1h\0."s, {"memo index 0"}},
       {"the memo put far away", "\x80\x02}r\xff\xff\xff\x7f.", {"LONG_BINPUT", "out of order"}},
       {"a text of 4 GiB", "\x80\x02X\xff\xff\xff\xff.", {"need 4294967295; was it downloaded whole?"}},
       {"a text of 2^64-1", "\x80\x04\x8d" + repeated("\xff", 8) + ".", {"need 18446744073709551615"}},
@@ -124,7 +124,7 @@ std::vector<Row> stack() {
        "\x80\x03"
        "B\xff\xff\xff\xff.",
        {"need 4294967295"}},
-      {"a frame of 2^63", "\x80\x04\x95" + repeated("\0"s, 7) + "\x80.", {"FRAME", "behind the end"}},
+      {"a frame of 2^63", "\x80\x04\x95" + repeated("\0"s, 7) + "\x80.", {"FRAME", "exceeds the file"}},
       {"a name without an end",
        "\x80\x02"
        "ctorch\nFloat",
@@ -164,12 +164,12 @@ std::vector<Row> tensors() {
       {"negative extent", tensor({.shape = negative + "\x85"}), {"tensor \"w\": shape: got -1"}},
       {"negative stride", tensor({.strides = negative + "\x85"}), {"tensor \"w\": strides: got -1"}},
       {"negative offset", tensor({.offset = negative}), {"tensor \"w\": offset"}},
-      {"offset behind the end", tensor({.offset = "K\1"}), {"behind the 8 bytes"}},
+      {"offset behind the end", tensor({.offset = "K\1"}), {"exceeds the 8 bytes"}},
       {"offset that wraps",
        tensor({.offset = "\x8a\x08" + repeated("\xff", 7) + "\x7f"}),
-       {"behind the 8 bytes"}},
-      {"stride behind the end", tensor({.strides = "K\x02\x85"}), {"behind the 8 bytes"}},
-      {"stride that wraps", tensor({.shape = "K\5\x85", .strides = huge + "\x85"}), {"behind the 8 bytes"}},
+       {"exceeds the 8 bytes"}},
+      {"stride behind the end", tensor({.strides = "K\x02\x85"}), {"exceeds the 8 bytes"}},
+      {"stride that wraps", tensor({.shape = "K\5\x85", .strides = huge + "\x85"}), {"exceeds the 8 bytes"}},
       {"more strides than extents", tensor({.strides = "K\1K\1\x86"}), {"strides: got [1, 1]"}},
       {"a product that wraps",
        tensor({.shape = huge + huge + "\x86", .strides = "K\0K\0\x86"s}),
@@ -319,7 +319,7 @@ TEST_CASE("the layout before torch 1.6 is refused where its parts do not fit") {
            Case{"a count of 2^63", file(keys, little_endian(1ULL << 63U, 8)), "was it downloaded whole?"},
            Case{"fewer elements than the objects say", file(keys, little_endian(1, 8) + "1234"),
                 "need 8 for its 2"},
-           Case{"bytes behind", file(keys, count + data + "x"), "1 bytes behind the last storage"},
+           Case{"bytes behind", file(keys, count + data + "x"), "1 bytes after the last storage"},
            Case{"the key twice",
                 file("\x80\x02](" + torch_text("0") + torch_text("0") + "e.", count + data + count + data),
                 "twice"},

@@ -1,5 +1,3 @@
-#include "checkpoint/torch/torch_file.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -8,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/torch/torch.hpp"
 #include "support/bytes.hpp"
 #include "support/refusal.hpp"
 #include "support/run.hpp"

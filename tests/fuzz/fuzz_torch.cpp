@@ -1,4 +1,4 @@
-#include "checkpoint/torch/torch_file.hpp"
+#include "checkpoint/torch/torch.hpp"
 #include "fuzz.hpp"
 
 // An archive or the layout before archives: whichever the bytes look like.

@@ -14,8 +14,9 @@ namespace {
 // The formulas are those of ggml's dequantize_row_* (ggml-quants.c), every product and sum rounded to float32
 // in the order in which ggml writes it.
 
-constexpr std::size_t kSmall = 32;   // values of a block of Q4_0 to Q8_0
-constexpr std::size_t kSuper = 256;  // of the K types, cut into parts of 16 or 32 with scales of their own
+constexpr std::size_t kBlock = 32;  // values of a block of Q4_0 to Q8_0
+constexpr std::size_t kSuperBlock =
+    256;  // of the K types, divided into sub-blocks of 16 or 32 values with their own scales
 
 float half_at(const std::byte* at) {
   std::uint16_t bits = 0;
@@ -42,106 +43,107 @@ float scaled(float scale, int value) {
   return scale * static_cast<float>(value);
 }
 
-/// The low halves of all bytes come first, then the high ones.
+/// The low halves of the bytes hold the first 16 values, the high halves the rest.
 void decode_q4_0(const std::byte* block, float* values) {
   const float scale = half_at(block);
   const std::byte* packed = block + 2;
-  for (std::size_t i = 0; i < kSmall / 2; ++i) {
+  for (std::size_t i = 0; i < kBlock / 2; ++i) {
     values[i] = scaled(scale, low(packed + i) - 8);
-    values[i + kSmall / 2] = scaled(scale, high(packed + i) - 8);
+    values[i + kBlock / 2] = scaled(scale, high(packed + i) - 8);
   }
 }
 
 void decode_q4_1(const std::byte* block, float* values) {
   const float scale = half_at(block);
-  const float least = half_at(block + 2);
+  const float minimum = half_at(block + 2);
   const std::byte* packed = block + 4;
-  for (std::size_t i = 0; i < kSmall / 2; ++i) {
-    values[i] = scaled(scale, low(packed + i)) + least;
-    values[i + kSmall / 2] = scaled(scale, high(packed + i)) + least;
+  for (std::size_t i = 0; i < kBlock / 2; ++i) {
+    values[i] = scaled(scale, low(packed + i)) + minimum;
+    values[i + kBlock / 2] = scaled(scale, high(packed + i)) + minimum;
   }
 }
 
-/// Five bits a value: four in `packed`, the fifth of value i in bit i of `fifth`.
+/// Values of five bits: four in `packed`, and the fifth of value i in bit i of `fifth`.
 std::pair<int, int> five_bits(const std::byte* fifth, const std::byte* packed, std::size_t i) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, fifth, sizeof bits);
   const auto top = [bits](std::size_t value) { return static_cast<int>((bits >> value) & 1U) << 4; };
-  return {low(packed + i) | top(i), high(packed + i) | top(i + kSmall / 2)};
+  return {low(packed + i) | top(i), high(packed + i) | top(i + kBlock / 2)};
 }
 
 void decode_q5_0(const std::byte* block, float* values) {
   const float scale = half_at(block);
-  for (std::size_t i = 0; i < kSmall / 2; ++i) {
+  for (std::size_t i = 0; i < kBlock / 2; ++i) {
     const auto [first, second] = five_bits(block + 2, block + 6, i);
     values[i] = scaled(scale, first - 16);
-    values[i + kSmall / 2] = scaled(scale, second - 16);
+    values[i + kBlock / 2] = scaled(scale, second - 16);
   }
 }
 
 void decode_q5_1(const std::byte* block, float* values) {
   const float scale = half_at(block);
-  const float least = half_at(block + 2);
-  for (std::size_t i = 0; i < kSmall / 2; ++i) {
+  const float minimum = half_at(block + 2);
+  for (std::size_t i = 0; i < kBlock / 2; ++i) {
     const auto [first, second] = five_bits(block + 4, block + 8, i);
-    values[i] = scaled(scale, first) + least;
-    values[i + kSmall / 2] = scaled(scale, second) + least;
+    values[i] = scaled(scale, first) + minimum;
+    values[i + kBlock / 2] = scaled(scale, second) + minimum;
   }
 }
 
 void decode_q8_0(const std::byte* block, float* values) {
   const float scale = half_at(block);
-  for (std::size_t i = 0; i < kSmall; ++i) values[i] = scaled(scale, signed_at(block + 2 + i));
+  for (std::size_t i = 0; i < kBlock; ++i) values[i] = scaled(scale, signed_at(block + 2 + i));
 }
 
-/// A part of a block of Q4_K or Q5_K: value = scale q - least.
-struct Part {
+/// A sub-block of Q4_K or Q5_K: value = scale * q - minimum.
+struct ScaledBlock {
   float scale;
-  float least;
+  float minimum;
 };
 
-/// Scale and least of part 0 to 7: six bits each, packed into 12 bytes behind the two halves of the block.
-Part part_of(const std::byte* block, std::size_t part) {
+/// Returns scale and minimum of sub-block 0 to 7: six bits each, packed into 12 bytes after the block's two
+/// float16 numbers.
+ScaledBlock scaled_block(const std::byte* block, std::size_t part) {
   const std::byte* packed = block + 4;
   int scale = 0;
-  int least = 0;
+  int minimum = 0;
   if (part < 4) {
     scale = byte_at(packed + part) & 63;
-    least = byte_at(packed + part + 4) & 63;
+    minimum = byte_at(packed + part + 4) & 63;
   } else {
     scale = low(packed + part + 4) | (byte_at(packed + part - 4) >> 6) << 4;
-    least = high(packed + part + 4) | (byte_at(packed + part) >> 6) << 4;
+    minimum = high(packed + part + 4) | (byte_at(packed + part) >> 6) << 4;
   }
-  return {scaled(half_at(block), scale), scaled(half_at(block + 2), least)};
+  return {scaled(half_at(block), scale), scaled(half_at(block + 2), minimum)};
 }
 
-constexpr std::size_t kPartsHeader = 16;  // bytes of Q4_K and Q5_K before what is stored of the values
+constexpr std::size_t kScalesBytes = 16;  // bytes of Q4_K and Q5_K before the values
 
 void decode_q4_k(const std::byte* block, float* values) {
   for (std::size_t part = 0; part < 8; ++part) {
-    const auto [scale, least] = part_of(block, part);
-    const std::byte* packed = block + kPartsHeader + part / 2 * 32;
+    const auto [scale, minimum] = scaled_block(block, part);
+    const std::byte* packed = block + kScalesBytes + part / 2 * 32;
     for (std::size_t i = 0; i < 32; ++i) {
       const int value = part % 2 == 0 ? low(packed + i) : high(packed + i);
-      values[32 * part + i] = scaled(scale, value) - least;
+      values[32 * part + i] = scaled(scale, value) - minimum;
     }
   }
 }
 
 void decode_q5_k(const std::byte* block, float* values) {
-  const std::byte* fifth = block + kPartsHeader;  // bit `part` of byte i
+  const std::byte* fifth = block + kScalesBytes;  // bit `part` of byte i
   for (std::size_t part = 0; part < 8; ++part) {
-    const auto [scale, least] = part_of(block, part);
+    const auto [scale, minimum] = scaled_block(block, part);
     const std::byte* packed = fifth + 32 + part / 2 * 32;
     for (std::size_t i = 0; i < 32; ++i) {
       const int four = part % 2 == 0 ? low(packed + i) : high(packed + i);
       const int value = four + (((byte_at(fifth + i) >> part) & 1) << 4);
-      values[32 * part + i] = scaled(scale, value) - least;
+      values[32 * part + i] = scaled(scale, value) - minimum;
     }
   }
 }
 
-/// Two halves of 128 values, each four runs of 32; a run of 16 has a scale.
+/// Two halves of 128 values, each with four runs of 32; every 16 values share a scale.
 void decode_q6_k(const std::byte* block, float* values) {
   const float whole = half_at(block + 208);
   for (std::size_t half = 0; half < 2; ++half) {
@@ -159,22 +161,22 @@ void decode_q6_k(const std::byte* block, float* values) {
   }
 }
 
-constexpr std::array kTypes = {
+constexpr std::array kGgmlTypes = {
     GgmlType{0, "F32", 1, 4, DType::f32},
     GgmlType{1, "F16", 1, 2, DType::f16},
     GgmlType{30, "BF16", 1, 2, DType::bf16},
-    GgmlType{2, "Q4_0", kSmall, 18, DType::f32, decode_q4_0},
-    GgmlType{3, "Q4_1", kSmall, 20, DType::f32, decode_q4_1},
-    GgmlType{6, "Q5_0", kSmall, 22, DType::f32, decode_q5_0},
-    GgmlType{7, "Q5_1", kSmall, 24, DType::f32, decode_q5_1},
-    GgmlType{8, "Q8_0", kSmall, 34, DType::f32, decode_q8_0},
-    GgmlType{12, "Q4_K", kSuper, 144, DType::f32, decode_q4_k},
-    GgmlType{13, "Q5_K", kSuper, 176, DType::f32, decode_q5_k},
-    GgmlType{14, "Q6_K", kSuper, 210, DType::f32, decode_q6_k},
+    GgmlType{2, "Q4_0", kBlock, 18, DType::f32, decode_q4_0},
+    GgmlType{3, "Q4_1", kBlock, 20, DType::f32, decode_q4_1},
+    GgmlType{6, "Q5_0", kBlock, 22, DType::f32, decode_q5_0},
+    GgmlType{7, "Q5_1", kBlock, 24, DType::f32, decode_q5_1},
+    GgmlType{8, "Q8_0", kBlock, 34, DType::f32, decode_q8_0},
+    GgmlType{12, "Q4_K", kSuperBlock, 144, DType::f32, decode_q4_k},
+    GgmlType{13, "Q5_K", kSuperBlock, 176, DType::f32, decode_q5_k},
+    GgmlType{14, "Q6_K", kSuperBlock, 210, DType::f32, decode_q6_k},
 };
 
-/// Names of the numbers that kTypes leaves out; some were taken back by ggml.
-constexpr std::pair<std::uint32_t, std::string_view> kOthers[] = {
+/// Names of unsupported type numbers; ggml has removed some of them.
+constexpr std::pair<std::uint32_t, std::string_view> kUnsupportedTypes[] = {
     {4, "Q4_2"},        {5, "Q4_3"},        {9, "Q8_1"},        {10, "Q2_K"},    {11, "Q3_K"},
     {15, "Q8_K"},       {16, "IQ2_XXS"},    {17, "IQ2_XS"},     {18, "IQ3_XXS"}, {19, "IQ1_S"},
     {20, "IQ4_NL"},     {21, "IQ3_S"},      {22, "IQ2_S"},      {23, "IQ4_XS"},  {24, "I8"},
@@ -185,13 +187,13 @@ constexpr std::pair<std::uint32_t, std::string_view> kOthers[] = {
 }  // namespace
 
 const GgmlType* find_ggml_type(std::uint32_t id) {
-  const auto* const found = std::ranges::find(kTypes, id, &GgmlType::id);
-  return found == kTypes.end() ? nullptr : found;
+  const auto* const found = std::ranges::find(kGgmlTypes, id, &GgmlType::id);
+  return found == kGgmlTypes.end() ? nullptr : found;
 }
 
 std::string ggml_type_name(std::uint32_t id) {
   if (const GgmlType* type = find_ggml_type(id)) return std::string(type->name);
-  for (const auto& [number, name] : kOthers) {
+  for (const auto& [number, name] : kUnsupportedTypes) {
     if (number == id) return std::string(name);
   }
   return fmt::format("number {}", id);
@@ -199,7 +201,7 @@ std::string ggml_type_name(std::uint32_t id) {
 
 std::string supported_ggml_types() {
   std::string names;
-  for (const GgmlType& type : kTypes) names += fmt::format("{}{}", names.empty() ? "" : ", ", type.name);
+  for (const GgmlType& type : kGgmlTypes) names += fmt::format("{}{}", names.empty() ? "" : ", ", type.name);
   return names;
 }
 

@@ -10,26 +10,26 @@
 
 namespace attnctl {
 
-/// How ggml stores a tensor's values: plainly, or as blocks of small integers with scales of their own.
+/// A storage type of ggml: plain numbers, or blocks of small integers with scales.
 struct GgmlType {
-  std::uint32_t id = 0;  // as the file has it
+  std::uint32_t id = 0;  // number in the file
   std::string_view name;
   std::size_t block_values = 1;
   std::size_t block_bytes = 0;
-  DType dtype = DType::f32;  // of the values that a reader gets
-  /// Values of one block, `block_values` of them; null where they are stored plainly as `dtype`.
+  DType dtype = DType::f32;  // of the decoded values
+  /// Decodes one block of `block_values` values; null if values are stored plainly as `dtype`.
   void (*decode)(const std::byte* block, float* values) = nullptr;
 };
 
-/// The type of this number; null where it is not supported.
+/// Returns the type with this number; null if unsupported.
 [[nodiscard]] const GgmlType* find_ggml_type(std::uint32_t id);
 
-/// "Q2_K", as ggml names it, or "number 99", for errors.
+/// Returns ggml's name, such as "Q2_K", or "number 99", for messages.
 [[nodiscard]] std::string ggml_type_name(std::uint32_t id);
-/// "F32, F16, ...": all that find_ggml_type knows.
+/// Returns the names of all supported types: "F32, F16, ...".
 [[nodiscard]] std::string supported_ggml_types();
 
-/// Values of whole blocks: `values` holds as many as `blocks` do. For types with a `decode`.
+/// Decodes whole blocks of a type with a `decode`; `values` has their number of values.
 void decode_blocks(const GgmlType& type, std::span<const std::byte> blocks, std::span<float> values);
 
 }  // namespace attnctl

@@ -7,24 +7,23 @@
 
 #include "base/checked.hpp"
 #include "checkpoint/gguf/gguf_model.hpp"
-#include "checkpoint/gguf/gguf_tokenizer.hpp"
 
 namespace attnctl {
 namespace {
 
-/// Row of the file that holds row `row` of a Hugging Face checkpoint.
-std::size_t stored_row(const GgufMapped& mapped, std::size_t rows, std::size_t row) {
+/// Returns the row of the file that holds row `row` of a Hugging Face checkpoint.
+std::size_t gguf_row(const GgufMapped& mapped, std::size_t rows, std::size_t row) {
   if (mapped.order != GgufOrder::rotary_pairs) return row;
   const std::size_t width = rows / mapped.heads;
   const std::size_t head = row / width;
-  const std::size_t place = row % width;
-  return head * width + 2 * (place % (width / 2)) + place / (width / 2);
+  const std::size_t offset = row % width;
+  return head * width + 2 * (offset % (width / 2)) + offset / (width / 2);
 }
 
-/// One tensor made plain: its type decoded, its order changed.
-class Plain {
+/// A tensor with its type decoded and its order changed.
+class PlainTensor {
  public:
-  Plain(const GgufTensor& tensor, const GgufMapped& mapped)
+  PlainTensor(const GgufTensor& tensor, const GgufMapped& mapped)
       : tensor_(tensor),
         mapped_(mapped),
         rows_(tensor.shape.size() < 2 && mapped.order == GgufOrder::as_stored ? 1 : tensor.shape.front()),
@@ -36,7 +35,7 @@ class Plain {
     std::vector<std::byte> row(mapped_.order == GgufOrder::transposed ? columns_ * size : 0);
     for (std::size_t r = 0; r < rows_; ++r) {
       if (mapped_.order != GgufOrder::transposed) {
-        read_row(stored_row(mapped_, rows_, r), std::span(all).subspan(r * columns_ * size, columns_ * size));
+        read_row(gguf_row(mapped_, rows_, r), std::span(all).subspan(r * columns_ * size, columns_ * size));
         continue;
       }
       read_row(r, row);
@@ -68,8 +67,8 @@ class Plain {
   std::size_t columns_;
 };
 
-/// A tensor without what was added to it, in float32.
-std::vector<std::byte> without_added(const GgufTensor& tensor, float added) {
+/// Returns a tensor in float32 with `added` subtracted.
+std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
   std::vector<float> values(tensor.bytes.size() / size_of(tensor.type->dtype));
   convert(tensor.type->dtype, tensor.bytes, std::span(values));
   for (float& value : values) value -= added;
@@ -106,7 +105,7 @@ class GgufFile final : public Checkpoint {
     if (!is_copied(index)) return {info.dtype, info.shape, tensor.bytes};
     std::optional<std::vector<std::byte>>& buffer = buffers_[index];
     if (!buffer) {
-      buffer = mapped.added != 0 ? without_added(tensor, mapped.added) : Plain(tensor, mapped).bytes();
+      buffer = mapped.added != 0 ? subtract_added(tensor, mapped.added) : PlainTensor(tensor, mapped).bytes();
       file_.forget(tensor.bytes);
     }
     return {info.dtype, info.shape, *buffer};
@@ -145,7 +144,7 @@ class GgufFile final : public Checkpoint {
   std::shared_ptr<const TokenizerSection> tokenizer_;
   std::vector<TensorInfo> tensors_;
   std::vector<std::optional<std::vector<std::byte>>>
-      buffers_;  // of tensors that do not lie in the file as asked
+      buffers_;  // copies of tensors with another type or order
 };
 
 }  // namespace

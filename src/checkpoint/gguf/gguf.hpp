@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,31 +12,36 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/gguf/ggml_types.hpp"
 #include "checkpoint/gguf/gguf_metadata.hpp"
+#include "formats/tokenizer_section.hpp"
 
 namespace attnctl {
 
 struct GgufTensor {
-  std::string_view name;  // in the file
+  std::string_view name;  // a view of the file
   const GgmlType* type = nullptr;
-  Shape shape;  // outermost first: the file has it the other way round
+  Shape shape;  // outermost first; the file stores it innermost first
   std::span<const std::byte> bytes;
 };
 
 struct GgufLayout {
   GgufMetadata metadata;
-  std::vector<GgufTensor> tensors;  // ordered by name, which are all different
+  std::vector<GgufTensor> tensors;  // sorted by unique names
 };
 
-/// Reads and checks everything in front of the tensors, and that these lie in the file, aligned, whole with
-/// their padding and apart from each other. Views lend the file's bytes. Throws Error(bad_input).
+/// Reads the metadata and the descriptions of tensors, and checks that the tensors are aligned, complete with
+/// padding, and do not overlap. The result has views of the file. Throws Error(bad_input).
 [[nodiscard]] GgufLayout read_gguf_layout(const FileBytes& file);
 
-/// GGUF of versions 2 and 3, little-endian (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): the
-/// weights under the names of a Hugging Face checkpoint and in its layout, the metadata as its configuration.
-/// Quantised tensors are given as F32, decoded when they are asked for and kept until release().
+/// Opens little-endian GGUF of versions 2 and 3 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md)
+/// as a Hugging Face checkpoint: with its tensor names and layout, and the metadata as its configuration.
+/// Quantized tensors are decoded to F32 on request and kept until release().
 [[nodiscard]] std::unique_ptr<Checkpoint> open_gguf(FileBytes file);
 
-/// The tokenizer alone, whatever the architecture.
+/// Reads the tokenizer of a GGUF file; null if it has none. Throws Error(bad_input) for lists of a wrong type
+/// or length, byte tokens that are not a byte (such as <0x-1>), and ids without a token. `file` is escaped.
+[[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& file,
+                                                                          const GgufMetadata& metadata);
+/// Reads the tokenizer of a file with any architecture.
 [[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file);
 
 }  // namespace attnctl

@@ -1,9 +1,9 @@
-#include "checkpoint/gguf/gguf_architectures.hpp"
-
 #include <array>
 #include <cstdint>
 
 #include <nlohmann/json.hpp>
+
+#include "checkpoint/gguf/gguf_model.hpp"
 
 namespace attnctl {
 namespace {
@@ -25,7 +25,7 @@ constexpr GgufName kLlamaNames[] = {
     {"ffn_down", "model.layers.{}.mlp.down_proj"},
 };
 
-/// The same with the halves of rotary heads where they were.
+/// The same names, with rotary heads in two halves.
 constexpr auto kQwen2Names = [] {
   auto names = std::to_array(kLlamaNames);
   for (GgufName& name : names) name.order = GgufOrder::as_stored;
@@ -66,7 +66,7 @@ constexpr GgufKey kGpt2Keys[] = {
     {"context_length", "n_positions"},  {"attention.layer_norm_epsilon", "layer_norm_epsilon", Kind::number},
 };
 
-/// Gains are stored as the layer has them, one plus what a Hugging Face checkpoint stores.
+/// Gains are stored as 1 plus the value in a Hugging Face checkpoint.
 constexpr GgufName kGemma2Names[] = {
     {"token_embd", "model.embed_tokens"},
     {.gguf = "output_norm", .name = "model.norm", .added = 1},
@@ -98,8 +98,8 @@ constexpr GgufKey kGemma2Keys[] = {
     {"rope.freq_base", "rope_theta", Kind::number, false},
 };
 
-/// No key has the scale of scores: it follows from the width of a head, but for the model of 46 layers, which
-/// takes that of d_model / heads.
+/// Sets the scale of scores, which has no key: it follows from the head width, or from d_model / heads in the
+/// model with 46 layers.
 void complete_gemma2(nlohmann::ordered_json& config) {
   constexpr std::uint64_t kLargest = 46;  // layers of Gemma 2 27B
   const bool largest = config.at("num_hidden_layers") == kLargest;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -11,37 +12,88 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/gguf/gguf.hpp"
-#include "checkpoint/gguf/gguf_cursor.hpp"
 
 namespace attnctl {
 namespace {
 
-constexpr std::string_view kMagic = "GGUF";
-constexpr std::uint32_t kOldest = 2;
-constexpr std::uint32_t kNewest = 3;
-constexpr std::size_t kLongestKey = 65'535;
-constexpr std::uint32_t kMostExtents = 4;
-constexpr std::uint64_t kUsualAlignment = 32;
-constexpr std::uint64_t kLeastAlignment = 8;
-constexpr std::uint64_t kLargestAlignment = std::uint64_t{1} << 20;
-// The fewest bytes that a key with its value and that the description of a tensor take.
-constexpr std::size_t kLeastValue = 8 + 1 + 4 + 1;
-constexpr std::size_t kLeastTensor = 8 + 4 + 4 + 8;
-// Bytes of a value by type; of a string those of its length.
+constexpr std::string_view kGgufMagic = "GGUF";
+constexpr std::uint32_t kMinVersion = 2;
+constexpr std::uint32_t kMaxVersion = 3;
+constexpr std::size_t kMaxKeyBytes = 65'535;
+constexpr std::uint32_t kMaxGgufDimensions = 4;
+constexpr std::uint64_t kDefaultAlignment = 32;
+constexpr std::uint64_t kMinAlignment = 8;
+constexpr std::uint64_t kMaxAlignment = std::uint64_t{1} << 20;
+// Minimum bytes of a metadata entry, and of the description of a tensor.
+constexpr std::size_t kMinValueBytes = 8 + 1 + 4 + 1;
+constexpr std::size_t kMinTensorBytes = 8 + 4 + 4 + 8;
+// Bytes of a value by type; for a string, those of its length.
 constexpr std::array<std::size_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
 
 std::size_t bytes_of(GgufType type) {
   return kTypeBytes.at(static_cast<std::size_t>(type));
 }
 
-class LayoutReader {
+/// Reads a GGUF file sequentially. Reads beyond its end are errors.
+class GgufCursor {
  public:
-  explicit LayoutReader(const FileBytes& file) : file_(file), cursor_(file) {}
+  explicit GgufCursor(const FileBytes& file) : file_(file) {}
+
+  [[nodiscard]] std::size_t at() const { return at_; }
+  [[nodiscard]] std::span<const std::byte> since(std::size_t begin) const {
+    return file_.bytes().subspan(begin, at_ - begin);
+  }
+
+  std::span<const std::byte> take(std::uint64_t size, std::string_view what) {
+    const std::size_t left = file_.bytes().size() - at_;
+    if (size > left) {
+      fail(Status::bad_input,
+           "{}: {} @byte {}: got {} bytes up to the end, need {}; was it downloaded whole?", file_.name(),
+           what, at_, left, size);
+    }
+    const auto taken = file_.bytes().subspan(at_, static_cast<std::size_t>(size));
+    at_ += taken.size();
+    return taken;
+  }
+
+  template <typename Number>
+  Number number(std::string_view what) {
+    Number number{};
+    std::memcpy(&number, take(sizeof number, what).data(), sizeof number);
+    return number;
+  }
+
+  std::string_view string(std::string_view what) {
+    const auto text = take(number<std::uint64_t>(what), what);
+    return {reinterpret_cast<const char*>(text.data()), text.size()};
+  }
+
+  /// Reads a count of items with at least `each` bytes, and checks that the file is long enough for them.
+  std::uint64_t count(std::size_t each, std::string_view what) {
+    const std::size_t where = at_;
+    const auto count = number<std::uint64_t>(what);
+    const std::size_t left = file_.bytes().size() - at_;
+    if (count > left / each) {
+      fail(Status::bad_input,
+           "{}: {} @byte {}: got a count of {}, need at most {} for the {} bytes that follow", file_.name(),
+           what, where, count, left / each, left);
+    }
+    return count;
+  }
+
+ private:
+  const FileBytes& file_;
+  std::size_t at_ = 0;
+};
+
+class GgufLayoutReader {
+ public:
+  explicit GgufLayoutReader(const FileBytes& file) : file_(file), cursor_(file) {}
 
   GgufLayout read() {
     read_version();
-    const std::uint64_t tensors = cursor_.count(kLeastTensor, "tensor count");
-    const std::uint64_t values = cursor_.count(kLeastValue, "metadata count");
+    const std::uint64_t tensors = cursor_.count(kMinTensorBytes, "tensor count");
+    const std::uint64_t values = cursor_.count(kMinValueBytes, "metadata count");
     layout_.metadata = read_metadata(values);
     read_alignment();
     for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
@@ -50,8 +102,8 @@ class LayoutReader {
   }
 
  private:
-  /// A tensor's begin, from the first tensor on; its size; where the file says so.
-  struct Place {
+  /// A tensor's offset from the first tensor, its size, and the position of its description.
+  struct TensorPosition {
     std::uint64_t begin = 0;
     std::uint64_t size = 0;
     std::size_t tensor = 0;
@@ -59,17 +111,17 @@ class LayoutReader {
   };
 
   void read_version() {
-    const auto magic = cursor_.take(kMagic.size(), "magic");
-    if (!file_.text().starts_with(kMagic)) {
+    const auto magic = cursor_.take(kGgufMagic.size(), "magic");
+    if (!file_.text().starts_with(kGgufMagic)) {
       fail(Status::bad_input, "{}: magic @byte 0: got {}, need \"GGUF\"; is it a GGUF file?", file_.name(),
            in_quotes(file_.text().substr(0, magic.size())));
     }
     const auto version = cursor_.number<std::uint32_t>("version");
-    if (version >= kOldest && version <= kNewest) return;
-    // Above 2^16 it is a small number of the other byte order.
+    if (version >= kMinVersion && version <= kMaxVersion) return;
+    // Large multiples of 2^16 are small numbers in the other byte order.
     fail(Status::bad_input, "{}: version @byte 4: unsupported {}{}; need {} or {}, little-endian",
-         file_.name(), version, version != 0 && version % 65'536 == 0 ? " (big-endian)" : "", kOldest,
-         kNewest);
+         file_.name(), version, version != 0 && version % 65'536 == 0 ? " (big-endian)" : "", kMinVersion,
+         kMaxVersion);
   }
 
   GgufType read_type(std::string_view what) {
@@ -92,9 +144,9 @@ class LayoutReader {
     GgufValue value;
     value.at = cursor_.at();
     value.key = cursor_.string("metadata key");
-    if (value.key.empty() || value.key.size() > kLongestKey) {
+    if (value.key.empty() || value.key.size() > kMaxKeyBytes) {
       fail(Status::bad_input, "{}: metadata key @byte {}: got {} bytes, need 1 to {}", file_.name(), value.at,
-           value.key.size(), kLongestKey);
+           value.key.size(), kMaxKeyBytes);
     }
     const std::string what = "metadata " + in_quotes(value.key);
     value.type = read_type(what);
@@ -109,7 +161,7 @@ class LayoutReader {
   }
 
   std::span<const std::byte> read_content(const GgufValue& value, std::string_view what) {
-    // The product fits: the count was held against the bytes that follow.
+    // The product fits, because the count was checked against the remaining bytes.
     if (value.type != GgufType::string)
       return cursor_.take(value.count.value_or(1) * bytes_of(value.type), what);
     if (!value.count) return std::as_bytes(std::span(cursor_.string(what)));
@@ -120,21 +172,21 @@ class LayoutReader {
 
   void read_alignment() {
     constexpr std::string_view key = "general.alignment";
-    alignment_ = layout_.metadata.integer(key).value_or(kUsualAlignment);
-    if (!std::has_single_bit(alignment_) || alignment_ < kLeastAlignment || alignment_ > kLargestAlignment) {
-      layout_.metadata.refuse(*layout_.metadata.find(key), fmt::format("a power of two from {} to {}",
-                                                                       kLeastAlignment, kLargestAlignment));
+    alignment_ = layout_.metadata.integer(key).value_or(kDefaultAlignment);
+    if (!std::has_single_bit(alignment_) || alignment_ < kMinAlignment || alignment_ > kMaxAlignment) {
+      layout_.metadata.reject(*layout_.metadata.find(key),
+                              fmt::format("a power of two from {} to {}", kMinAlignment, kMaxAlignment));
     }
   }
 
   void read_tensor() {
-    Place place;
+    TensorPosition place;
     place.at = cursor_.at();
     place.tensor = layout_.tensors.size();
     GgufTensor tensor;
     tensor.name = cursor_.string("tensor name");
     if (tensor.name.empty())
-      fail(Status::bad_input, "{}: tensor name @byte {}: got an empty one", file_.name(), place.at);
+      fail(Status::bad_input, "{}: tensor name @byte {}: got an empty name", file_.name(), place.at);
     const std::string what = fmt::format("tensor {}", in_quotes(tensor.name));
     tensor.shape = read_shape(what);
     const auto type = cursor_.number<std::uint32_t>(what);
@@ -156,9 +208,9 @@ class LayoutReader {
   Shape read_shape(std::string_view what) {
     const std::size_t at = cursor_.at();
     const auto count = cursor_.number<std::uint32_t>(what);
-    if (count > kMostExtents) {
+    if (count > kMaxGgufDimensions) {
       fail(Status::bad_input, "{}: {} @byte {}: got {} dimensions, need at most {}", file_.name(), what, at,
-           count, kMostExtents);
+           count, kMaxGgufDimensions);
     }
     Shape shape;
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -173,7 +225,7 @@ class LayoutReader {
     return shape;
   }
 
-  /// Bytes in the file; the values that a reader gets fit too.
+  /// Returns the bytes in the file, and checks that the decoded values fit too.
   [[nodiscard]] std::uint64_t size_of_tensor(const GgufTensor& tensor, std::string_view what) const {
     const std::size_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
     if (row % tensor.type->block_values != 0) {
@@ -193,12 +245,12 @@ class LayoutReader {
 
   void place_tensors() {
     if (places_.empty()) return;
-    std::ranges::sort(places_, [](const Place& a, const Place& b) {
+    std::ranges::sort(places_, [](const TensorPosition& a, const TensorPosition& b) {
       return std::pair(a.begin, a.size) < std::pair(b.begin, b.size);
     });
-    const std::uint64_t begin = padded(cursor_.at()).value();  // a place in a file is far from 2^64
+    const std::uint64_t begin = padded(cursor_.at()).value();  // file offsets are far below 2^64
     std::uint64_t covered = 0;
-    for (const Place& place : places_) {
+    for (const TensorPosition& place : places_) {
       GgufTensor& tensor = layout_.tensors[place.tensor];
       if (place.begin < covered) {
         fail(Status::bad_input, "{}: tensor {} @byte {}: got offset {}, need {} or more: it overlaps another",
@@ -211,7 +263,7 @@ class LayoutReader {
         fail(Status::bad_input,
              "{}: tensor {} @byte {}: got offset {} and {} bytes, need them with their padding in the {} "
              "bytes "
-             "behind the header; was it downloaded whole?",
+             "after the header; was it downloaded whole?",
              file_.name(), in_quotes(tensor.name), place.at, place.begin, place.size,
              file_.bytes().size() - std::min<std::uint64_t>(begin, file_.bytes().size()));
       }
@@ -230,7 +282,7 @@ class LayoutReader {
     }
   }
 
-  /// The next multiple of the alignment.
+  /// Returns the next multiple of the alignment.
   [[nodiscard]] std::optional<std::uint64_t> padded(std::uint64_t size) const {
     const auto beyond = checked_add(size, alignment_ - 1);
     if (!beyond) return std::nullopt;
@@ -239,15 +291,15 @@ class LayoutReader {
 
   const FileBytes& file_;
   GgufCursor cursor_;
-  std::uint64_t alignment_ = kUsualAlignment;
+  std::uint64_t alignment_ = kDefaultAlignment;
   GgufLayout layout_;
-  std::vector<Place> places_;
+  std::vector<TensorPosition> places_;
 };
 
 }  // namespace
 
 GgufLayout read_gguf_layout(const FileBytes& file) {
-  return LayoutReader(file).read();
+  return GgufLayoutReader(file).read();
 }
 
 }  // namespace attnctl

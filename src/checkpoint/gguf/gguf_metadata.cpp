@@ -20,19 +20,19 @@ Number number_of(const GgufValue& value) {
   return number;
 }
 
-/// Any integer; negative ones in two's complement with `negative` set.
-struct Integer {
+/// An integer of any type; negative ones are two's complement with `negative` set.
+struct GgufInteger {
   std::uint64_t bits = 0;
   bool negative = false;
 };
 
 template <typename Number>
-Integer integer_as(const GgufValue& value) {
+GgufInteger integer_as(const GgufValue& value) {
   const auto number = number_of<Number>(value);
   return {static_cast<std::uint64_t>(number), std::cmp_less(number, 0)};
 }
 
-std::optional<Integer> integer_of(const GgufValue& value) {
+std::optional<GgufInteger> integer_of(const GgufValue& value) {
   if (value.count) return std::nullopt;
   switch (value.type) {
     case GgufType::u8:
@@ -63,7 +63,7 @@ std::optional<double> number_of(const GgufValue& value) {
   return std::nullopt;
 }
 
-std::string shown_value(const GgufValue& value) {
+std::string format_value(const GgufValue& value) {
   if (value.count) return fmt::format("an array of {}", *value.count);
   if (const auto integer = integer_of(value)) {
     return integer->negative ? fmt::format("{}", static_cast<std::int64_t>(integer->bits))
@@ -95,7 +95,7 @@ std::optional<std::uint64_t> GgufMetadata::integer(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const auto integer = integer_of(*value);
-  if (!integer || integer->negative) refuse(*value, "an integer of at least 0");
+  if (!integer || integer->negative) reject(*value, "an integer of at least 0");
   return integer->bits;
 }
 
@@ -103,30 +103,30 @@ std::optional<double> GgufMetadata::number(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const auto number = number_of(*value);
-  if (!number || !std::isfinite(*number)) refuse(*value, "a finite floating-point number");
+  if (!number || !std::isfinite(*number)) reject(*value, "a finite floating-point number");
   return number;
 }
 
 std::optional<std::string_view> GgufMetadata::text(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (value->type != GgufType::string || value->count) refuse(*value, "a string");
+  if (value->type != GgufType::string || value->count) reject(*value, "a string");
   return std::string_view(reinterpret_cast<const char*>(value->bytes.data()), value->bytes.size());
 }
 
 std::optional<bool> GgufMetadata::flag(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (value->type != GgufType::boolean || value->count) refuse(*value, "true or false");
+  if (value->type != GgufType::boolean || value->count) reject(*value, "true or false");
   return number_of<std::uint8_t>(*value) != 0;
 }
 
 std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (value->type != GgufType::string || !value->count) refuse(*value, "an array of strings");
+  if (value->type != GgufType::string || !value->count) reject(*value, "an array of strings");
   std::vector<std::string> texts;
-  std::span<const std::byte> rest = value->bytes;  // lengths were held against the file
+  std::span<const std::byte> rest = value->bytes;  // lengths were checked against the file
   for (std::uint64_t i = 0; i < *value->count; ++i) {
     std::uint64_t size = 0;
     std::memcpy(&size, rest.data(), sizeof size);
@@ -140,11 +140,11 @@ std::optional<std::vector<std::string>> GgufMetadata::texts(std::string_view key
 std::optional<std::vector<float>> GgufMetadata::floats(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (value->type != GgufType::f32 || !value->count) refuse(*value, "an array of numbers in float32");
+  if (value->type != GgufType::f32 || !value->count) reject(*value, "an array of numbers in float32");
   std::vector<float> numbers(*value->count);
   if (!numbers.empty()) std::memcpy(numbers.data(), value->bytes.data(), value->bytes.size());
   for (const float number : numbers) {
-    if (!std::isfinite(number)) refuse(*value, "finite numbers");
+    if (!std::isfinite(number)) reject(*value, "finite numbers");
   }
   return numbers;
 }
@@ -153,7 +153,7 @@ std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const bool whole = value->type < GgufType::f32;
-  if (!whole || !value->count) refuse(*value, "an array of integers of at most 32 bits");
+  if (!whole || !value->count) reject(*value, "an array of integers of at most 32 bits");
   std::vector<std::int64_t> numbers;
   const std::size_t width = *value->count == 0 ? 0 : value->bytes.size() / *value->count;
   for (std::uint64_t i = 0; i < *value->count; ++i) {
@@ -165,9 +165,9 @@ std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view
   return numbers;
 }
 
-void GgufMetadata::refuse(const GgufValue& value, std::string_view need) const {
+void GgufMetadata::reject(const GgufValue& value, std::string_view need) const {
   fail(Status::bad_input, "{}: metadata {} @byte {}: got {}, need {}", file_, in_quotes(value.key), value.at,
-       shown_value(value), need);
+       format_value(value), need);
 }
 
 }  // namespace attnctl

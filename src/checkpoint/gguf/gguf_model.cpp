@@ -2,20 +2,118 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
-#include "checkpoint/gguf/gguf_architectures.hpp"
-#include "checkpoint/gguf/gguf_rotary.hpp"
+#include "base/shown.hpp"
 
 namespace attnctl {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The tensor of divisors of rotary frequencies [k / 2], as GGUF stores the scaling of Llama 3.
+constexpr std::string_view kRotaryFactors = "rope_freqs.weight";
+
+struct GgufRotary {
+  const std::string& file;  // escaped
+  const GgufMetadata& metadata;
+  const std::string& architecture;
+  const GgufTensor* factors;  // kRotaryFactors, or null
+};
+
+std::string rope_key(const GgufRotary& rotary, std::string_view key) {
+  return fmt::format("{}.rope.{}", rotary.architecture, key);
+}
+
+void copy_number(const GgufRotary& rotary, std::string_view key, const char* to, Json& scaling) {
+  if (const auto value = rotary.metadata.number(rope_key(rotary, key))) scaling[to] = *value;
+}
+
+Json linear_scaling(const GgufRotary& rotary, std::string_view factor) {
+  Json scaling = {{"rope_type", "linear"}};
+  copy_number(rotary, factor, "factor", scaling);
+  return scaling;
+}
+
+Json yarn_scaling(const GgufRotary& rotary) {
+  Json scaling = {{"rope_type", "yarn"}};
+  copy_number(rotary, "scaling.factor", "factor", scaling);
+  copy_number(rotary, "scaling.yarn_beta_fast", "beta_fast", scaling);
+  copy_number(rotary, "scaling.yarn_beta_slow", "beta_slow", scaling);
+  if (const auto original = rotary.metadata.integer(rope_key(rotary, "scaling.original_context_length")))
+    scaling["original_max_position_embeddings"] = *original;
+  for (const std::string_view key : {"scaling.attn_factor", "scaling.yarn_attn_factor",
+                                     "scaling.yarn_ext_factor", "scaling.yarn_log_multiplier"}) {
+    const std::string name = rope_key(rotary, key);
+    if (rotary.metadata.find(name) != nullptr)
+      rotary.metadata.reject(*rotary.metadata.find(name), "no such key; it is unsupported");
+  }
+  return scaling;
+}
+
+/// Divides each frequency by its own factor, for all lengths.
+Json scaling_by_factors(const GgufRotary& rotary, const Json& config) {
+  const GgufTensor& tensor = *rotary.factors;
+  const std::string where = fmt::format("{}: tensor {}", rotary.file, in_quotes(tensor.name));
+  constexpr std::size_t most = 4096;
+  if (tensor.shape.size() != 1 || tensor.shape[0] > most || tensor.type->decode != nullptr) {
+    fail(Status::bad_input, "{}: got {} of shape {}, need one dimension of at most {} in F32", where,
+         tensor.type->name, to_string(tensor.shape), most);
+  }
+  std::vector<float> factors(tensor.shape[0]);
+  convert(tensor.type->dtype, tensor.bytes, std::span(factors));
+  for (const float factor : factors) {
+    if (!(factor > 0) || !std::isfinite(factor))
+      fail(Status::bad_input, "{}: got {}, need numbers above 0", where, factor);
+  }
+  return {
+      {"rope_type", "longrope"}, {"short_factor", factors},
+      {"long_factor", factors},  {"factor", 1.0},
+      {"attention_factor", 1.0}, {"original_max_position_embeddings", config.at("max_position_embeddings")}};
+}
+
+std::optional<Json> scaling_of(const GgufRotary& rotary, const Json& config) {
+  const std::string key = rope_key(rotary, "scaling.type");
+  const std::string_view type = rotary.metadata.text(key).value_or("");
+  const bool has_old_key = rotary.metadata.find(rope_key(rotary, "scale_linear")) != nullptr;
+  if (rotary.factors != nullptr) {
+    if (type.empty() || type == "none") return scaling_by_factors(rotary, config);
+    rotary.metadata.reject(*rotary.metadata.find(key),
+                           "no scaling in addition to the tensor rope_freqs.weight");
+  }
+  if (type == "linear") return linear_scaling(rotary, "scaling.factor");
+  if (type == "yarn") return yarn_scaling(rotary);
+  if (type.empty() && has_old_key) return linear_scaling(rotary, "scale_linear");
+  if (type.empty() || type == "none") return std::nullopt;
+  fail(Status::bad_input, "{}: metadata \"{}\": unsupported {}; supported: none, linear, yarn", rotary.file,
+       key, in_quotes(type));
+}
+
+/// Adds `rope_scaling` to a configuration that has its other keys. Throws Error(bad_input) for an unsupported
+/// scaling and for partially rotated heads.
+void add_gguf_rotary(const GgufRotary& rotary, Json& config) {
+  const std::string dimensions = rope_key(rotary, "dimension_count");
+  if (const auto rotated = rotary.metadata.integer(dimensions)) {
+    const std::uint64_t width = config.contains("head_dim")
+                                    ? config["head_dim"].get<std::uint64_t>()
+                                    : config.at("hidden_size").get<std::uint64_t>() /
+                                          config.at("num_attention_heads").get<std::uint64_t>();
+    if (*rotated != width) {
+      rotary.metadata.reject(*rotary.metadata.find(dimensions),
+                             fmt::format("{}, the width of a head; partial rotation is unsupported", width));
+    }
+  }
+  if (const auto scaling = scaling_of(rotary, config)) config["rope_scaling"] = *scaling;
+}
 
 const GgufArchitecture& architecture_of(const std::string& file, const GgufMetadata& metadata) {
   const auto name = metadata.text("general.architecture");
@@ -29,15 +127,15 @@ const GgufArchitecture& architecture_of(const std::string& file, const GgufMetad
        in_quotes(*name), known);
 }
 
-/// A tensor's name in its parts: "blk.3.attn_q.weight" is layer 3, "attn_q" and ".weight".
-struct NameParts {
+/// The parts of a tensor's name: "blk.3.attn_q.weight" has layer 3, stem "attn_q" and ending ".weight".
+struct GgufNameParts {
   std::optional<std::size_t> layer;
   std::string_view stem;
   std::string_view ending;
 };
 
-NameParts parts_of(std::string_view name) {
-  NameParts parts;
+GgufNameParts parts_of(std::string_view name) {
+  GgufNameParts parts;
   constexpr std::string_view block = "blk.";
   if (name.starts_with(block)) {
     const char* const begin = name.data() + block.size();
@@ -57,13 +155,13 @@ NameParts parts_of(std::string_view name) {
   return parts;
 }
 
-class Mapping {
+class GgufMapping {
  public:
-  Mapping(const std::string& file, const GgufLayout& layout)
+  GgufMapping(const std::string& file, const GgufLayout& layout)
       : file_(file), layout_(layout), architecture_(architecture_of(file, layout.metadata)) {}
 
   GgufModel map() {
-    refuse_split();
+    reject_split();
     make_config();
     for (std::size_t i = 0; i < layout_.tensors.size(); ++i) {
       if (!architecture_.rotary || layout_.tensors[i].name != kRotaryFactors) map_tensor(i);
@@ -71,7 +169,7 @@ class Mapping {
     std::ranges::sort(model_.tensors, {}, &GgufMapped::name);
     const auto twice = std::ranges::adjacent_find(model_.tensors, {}, &GgufMapped::name);
     if (twice != model_.tensors.end()) {
-      fail(Status::bad_input, "{}: tensors {} and {} are the same one; need one of them", file_,
+      fail(Status::bad_input, "{}: tensors {} and {} are the same tensor; need one of them", file_,
            in_quotes(layout_.tensors[twice->tensor].name),
            in_quotes(layout_.tensors[std::next(twice)->tensor].name));
     }
@@ -88,7 +186,7 @@ class Mapping {
     return found != layout_.tensors.end() && found->name == name ? &*found : nullptr;
   }
 
-  void refuse_split() const {
+  void reject_split() const {
     const auto parts = layout_.metadata.integer("split.count");
     if (parts.value_or(0) <= 1) return;
     fail(Status::bad_input,
@@ -102,9 +200,9 @@ class Mapping {
     for (const GgufKey& key : architecture_.keys) read_key(key);
     const std::uint64_t layers = layout_.metadata.integer(full("block_count")).value_or(0);
     if (layers > layout_.tensors.size()) {
-      layout_.metadata.refuse(
+      layout_.metadata.reject(
           *layout_.metadata.find(full("block_count")),
-          fmt::format("at most {}, as many as the file has tensors", layout_.tensors.size()));
+          fmt::format("at most {}, the number of tensors in the file", layout_.tensors.size()));
     }
     if (const GgufTensor* token = find("token_embd.weight"); token != nullptr && !token->shape.empty())
       config["vocab_size"] = token->shape.front();
@@ -119,7 +217,7 @@ class Mapping {
       const std::string prefix(architecture_.name);
       add_gguf_rotary({file_, layout_.metadata, prefix, find(kRotaryFactors)}, config);
     }
-    refuse_variants();
+    reject_variants();
     if (architecture_.complete != nullptr) architecture_.complete(config);
   }
 
@@ -132,13 +230,13 @@ class Mapping {
     }
     if (key.kind == GgufKey::Kind::number) {
       const double value = layout_.metadata.number(name).value();
-      if (value <= 0) layout_.metadata.refuse(*layout_.metadata.find(name), "a number above 0");
+      if (value <= 0) layout_.metadata.reject(*layout_.metadata.find(name), "a number above 0");
       model_.config[to] = value;
     } else {
       const std::uint64_t value = layout_.metadata.integer(name).value();
       constexpr std::uint64_t largest = std::uint64_t{1} << 31;
       if (value == 0 || value >= largest)
-        layout_.metadata.refuse(*layout_.metadata.find(name), fmt::format("1 to {}", largest - 1));
+        layout_.metadata.reject(*layout_.metadata.find(name), fmt::format("1 to {}", largest - 1));
       model_.config[to] = value;
     }
   }
@@ -147,13 +245,13 @@ class Mapping {
     return std::ranges::find(architecture_.keys, key, &GgufKey::gguf) != architecture_.keys.end();
   }
 
-  /// What changes the results and is not computed.
-  void refuse_variants() const {
+  /// Rejects options that change the results but are not supported.
+  void reject_variants() const {
     for (const std::string_view key : {"expert_count", "attention.sliding_window"}) {
       const std::string name = full(key);
       if (is_read(key)) continue;
       if (layout_.metadata.find(name) != nullptr && layout_.metadata.integer(name).value() != 0)
-        layout_.metadata.refuse(*layout_.metadata.find(name), "0, anything else is unsupported");
+        layout_.metadata.reject(*layout_.metadata.find(name), "0, anything else is unsupported");
     }
     for (const std::string_view key :
          {"attention.scale", "attention.clamp_kqv", "attention.max_alibi_bias", "attn_logit_softcapping",
@@ -161,13 +259,13 @@ class Mapping {
       const std::string name = full(key);
       if (is_read(key)) continue;
       if (layout_.metadata.find(name) != nullptr && layout_.metadata.number(name).value() != 0)
-        layout_.metadata.refuse(*layout_.metadata.find(name), "none or 0, anything else is unsupported");
+        layout_.metadata.reject(*layout_.metadata.find(name), "none or 0, anything else is unsupported");
     }
     const auto keys = layout_.metadata.integer(full("attention.key_length"));
     const auto values = layout_.metadata.integer(full("attention.value_length"));
     if (values && keys != values) {
-      layout_.metadata.refuse(*layout_.metadata.find(full("attention.value_length")),
-                              fmt::format("{} (another width than the keys' is unsupported)",
+      layout_.metadata.reject(*layout_.metadata.find(full("attention.value_length")),
+                              fmt::format("{}, the width of keys; another width is unsupported",
                                           keys ? fmt::format("{}", *keys) : "attention.key_length"));
     }
   }
@@ -177,7 +275,7 @@ class Mapping {
     GgufMapped mapped;
     mapped.name = tensor.name;
     mapped.tensor = index;
-    const NameParts parts = parts_of(tensor.name);
+    const GgufNameParts parts = parts_of(tensor.name);
     for (const GgufName& row : architecture_.names) {
       const bool in_layer = row.name.find("{}") != std::string_view::npos;
       if (row.gguf != parts.stem || in_layer != parts.layer.has_value()) continue;
@@ -227,7 +325,7 @@ class Mapping {
 }  // namespace
 
 GgufModel map_gguf(const std::string& file, const GgufLayout& layout) {
-  return Mapping(file, layout).map();
+  return GgufMapping(file, layout).map();
 }
 
 }  // namespace attnctl

@@ -1,5 +1,3 @@
-#include "checkpoint/gguf/gguf_tokenizer.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -8,58 +6,62 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
+#include "base/shown.hpp"
+#include "base/utf8.hpp"
+#include "checkpoint/gguf/gguf.hpp"
 
 namespace attnctl {
 namespace {
 
-using Type = TokenizerSection::Type;
+using TokenType = TokenizerSection::Type;
 
 constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
 constexpr std::string_view kScores = "tokenizer.ggml.scores";
-constexpr std::string_view kTypes = "tokenizer.ggml.token_type";
+constexpr std::string_view kTokenTypes = "tokenizer.ggml.token_type";
 
-struct Role {
-  std::string_view key;  // less "tokenizer.ggml." and "_token_id"
+struct TokenRole {
+  std::string_view key;  // without "tokenizer.ggml." and "_token_id"
   std::string_view role;
 };
-// The format's own spelling of "separator" is kept beside the right one.
-constexpr Role kRoles[] = {{"bos", "bos_token"},       {"eos", "eos_token"},       {"unknown", "unk_token"},
-                           {"seperator", "sep_token"}, {"separator", "sep_token"}, {"padding", "pad_token"},
-                           {"cls", "cls_token"},       {"mask", "mask_token"}};
+// The format misspells "separator"; both spellings are read.
+constexpr TokenRole kTokenRoles[] = {{"bos", "bos_token"},       {"eos", "eos_token"},
+                                     {"unknown", "unk_token"},   {"seperator", "sep_token"},
+                                     {"separator", "sep_token"}, {"padding", "pad_token"},
+                                     {"cls", "cls_token"},       {"mask", "mask_token"}};
 
 void check_length(const GgufMetadata& metadata, std::string_view key, std::size_t found, std::size_t tokens) {
   if (found == tokens) return;
-  metadata.refuse(*metadata.find(key), fmt::format("one for each of the {} tokens", tokens));
+  metadata.reject(*metadata.find(key), fmt::format("one for each of the {} tokens", tokens));
 }
 
 bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
 }
 
-/// Is it <0x00> to <0xFF>?
+/// Returns true for <0x00> to <0xFF>.
 bool is_byte(std::string_view token) {
   return token.size() == 6 && token.starts_with("<0x") && is_hex(token[3]) && is_hex(token[4]) &&
          token[5] == '>';
 }
 
-/// Tokens of bytes look so whatever types say.
+/// Returns true for byte tokens, also if their type says otherwise.
 bool means_byte(const TokenizerSection& section, std::size_t id) {
   const std::string_view token = section.tokens[id];
-  if (section.types[id] == Type::byte) return true;
+  if (section.types[id] == TokenType::byte) return true;
   return token.size() == 6 && token.starts_with("<0x") && token.ends_with('>');
 }
 
-std::vector<Type> read_types(const GgufMetadata& metadata, std::size_t tokens) {
-  const auto numbers = metadata.integers(kTypes);
-  if (!numbers) return std::vector<Type>(tokens, Type::normal);
-  check_length(metadata, kTypes, numbers->size(), tokens);
-  std::vector<Type> types;
+std::vector<TokenType> read_types(const GgufMetadata& metadata, std::size_t tokens) {
+  const auto numbers = metadata.integers(kTokenTypes);
+  if (!numbers) return std::vector<TokenType>(tokens, TokenType::normal);
+  check_length(metadata, kTokenTypes, numbers->size(), tokens);
+  std::vector<TokenType> types;
   for (const std::int64_t number : *numbers) {
-    if (number < 0 || number > static_cast<std::int64_t>(Type::byte)) {
-      metadata.refuse(*metadata.find(kTypes), fmt::format("types from 0 to 6, {} is unsupported", number));
+    if (number < 0 || number > static_cast<std::int64_t>(TokenType::byte)) {
+      metadata.reject(*metadata.find(kTokenTypes),
+                      fmt::format("types from 0 to 6, {} is unsupported", number));
     }
-    types.push_back(static_cast<Type>(number));
+    types.push_back(static_cast<TokenType>(number));
   }
   return types;
 }
@@ -67,12 +69,12 @@ std::vector<Type> read_types(const GgufMetadata& metadata, std::size_t tokens) {
 void check_tokens(const std::string& file, const TokenizerSection& section) {
   for (std::size_t id = 0; id < section.tokens.size(); ++id) {
     const std::string& token = section.tokens[id];
-    const auto refuse = [&](std::string_view need) {
+    const auto reject = [&](std::string_view need) {
       fail(Status::bad_input, "{}: metadata \"{}\": token {}: got {}, need {}", file, kTokens, id,
            in_quotes(token), need);
     };
-    if (find_ill_formed_utf8(token)) refuse("UTF-8");
-    if (means_byte(section, id) && !is_byte(token)) refuse("a byte, <0x00> to <0xFF>");
+    if (find_ill_formed_utf8(token)) reject("UTF-8");
+    if (means_byte(section, id) && !is_byte(token)) reject("a byte, <0x00> to <0xFF>");
   }
 }
 
@@ -96,12 +98,12 @@ std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& f
     section->scores = std::move(*scores);
   }
   section->merges = metadata.texts("tokenizer.ggml.merges").value_or(std::vector<std::string>());
-  for (const Role& role : kRoles) {
+  for (const TokenRole& role : kTokenRoles) {
     const std::string key = fmt::format("tokenizer.ggml.{}_token_id", role.key);
     const auto id = metadata.integer(key);
     if (!id) continue;
     if (*id >= section->tokens.size()) {
-      metadata.refuse(*metadata.find(key), fmt::format("an id below {}", section->tokens.size()));
+      metadata.reject(*metadata.find(key), fmt::format("an id below {}", section->tokens.size()));
     }
     section->roles.emplace_back(role.role, *id);
   }

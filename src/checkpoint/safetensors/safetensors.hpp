@@ -12,7 +12,7 @@
 
 namespace attnctl {
 
-/// A tensor of a safetensors header; its bytes are [begin, end) of what follows the header.
+/// A tensor of a safetensors header. Its bytes are [begin, end), counted from the end of the header.
 struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::f32;
@@ -22,20 +22,21 @@ struct SafetensorsEntry {
 };
 
 struct SafetensorsLayout {
-  std::vector<SafetensorsEntry> entries;  // ordered by name, which are all different
-  std::size_t data_begin = 0;             // offset of the tensors' bytes in the file
+  std::vector<SafetensorsEntry> entries;  // sorted by unique names
+  std::size_t data_begin = 0;             // offset of the first tensor in the file
 };
 
-/// Reads the header and checks that the tensors fill the rest of the file without holes or overlaps, each
-/// with the bytes that its shape needs. Throws Error(bad_input).
+/// Reads the header and checks that the tensors fill the rest of the file without gaps or overlaps, each with
+/// the size of its shape. Throws Error(bad_input).
 [[nodiscard]] SafetensorsLayout read_safetensors_layout(const FileBytes& file);
 
-/// safetensors (https://github.com/huggingface/safetensors, format of version 0.3 and later): 8 bytes
-/// little-endian length of the header, the header (a JSON object), the tensors.
+/// Opens a safetensors file (https://github.com/huggingface/safetensors, version 0.3 and later): the length
+/// of the header in 8 little-endian bytes, the header (a JSON object), the tensors.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_safetensors(FileBytes file);
 
-/// An index of shards: {"metadata": {"total_size"}, "weight_map": {tensor: file}}. Shards lie beside or below
-/// the index and have names that end in `extension`; one that is missing is bad_input.
+/// Opens an index of shards {"metadata": {"total_size"}, "weight_map": {tensor: file}} with all its shards.
+/// They are in or below the directory of the index, and their names end in `extension`. Throws
+/// Error(bad_input) if one is missing.
 [[nodiscard]] std::unique_ptr<Checkpoint> open_shard_index(FileBytes file,
                                                            const std::filesystem::path& directory,
                                                            std::string_view extension, Warnings& warnings);

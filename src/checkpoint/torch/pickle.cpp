@@ -56,7 +56,7 @@ std::span<const PickleValue> Pickle::items(const PickleValue& value) const {
   return nodes_.at(static_cast<std::size_t>(value.number));
 }
 
-// What makes objects: names, calls, references to storages.
+// Opcodes that create objects: names, calls, references to storages.
 
 bool Unpickler::take_object(unsigned char op) {
   switch (op) {
@@ -80,7 +80,7 @@ bool Unpickler::take_object(unsigned char op) {
       return true;
     }
     case 'b': {
-      // The state of an OrderedDict, "_metadata" of modules: nothing of it is weights.
+      // The state of an OrderedDict, such as "_metadata" of modules, holds no weights.
       (void)pop();
       need_kind(top(), Kind::dict, "to build; others are unsupported");
       return true;
@@ -100,15 +100,15 @@ void Unpickler::push_global(std::string_view module, std::string_view name) {
            each.name[module.size()] == '.' && each.name.ends_with(name);
   });
   if (known == names.end()) {
-    refuse(fmt::format(
-        "unsupported name {}.{}, which is not of a dictionary of tensors; nothing was executed; save the "
-        "state_dict alone",
-        shown(module), shown(name)));
+    refuse(
+        fmt::format("unsupported name {}.{} in a dictionary of tensors; nothing was executed; save only the "
+                    "state_dict",
+                    shown(module), shown(name)));
   }
   push({Kind::global, 0, known - names.begin()});
 }
 
-/// ("storage", type, key, location, count[, None or (key of the view, offset, count)]).
+/// Reads ("storage", type, key, location, count[, None or (view key, offset, count)]).
 void Unpickler::push_storage(const PickleValue& id) {
   const auto items = pickle_.items(id);
   if (items.size() != 5 && items.size() != 6)
@@ -169,7 +169,7 @@ void Unpickler::call(const PickleValue& callee, const PickleValue& arguments) {
   }
 }
 
-/// Python 3 fills the dictionary afterwards; Python 2 gives a list of pairs.
+/// Python 3 fills the dictionary later; Python 2 passes a list of pairs.
 void Unpickler::call_ordered_dict(std::span<const PickleValue> arguments) {
   std::vector<PickleValue> items;
   if (!arguments.empty()) {
@@ -198,7 +198,7 @@ void Unpickler::call_rebuild(const PickleName& name, std::span<const PickleValue
   }
   if (!dtype) refuse("got a storage of bytes, need one with a dtype");
   tensor.dtype = *dtype;
-  // Metadata are lazy operations, such as a conjugation, that the elements do not show.
+  // Metadata describe lazy operations, such as conjugation, that the elements do not include.
   const bool metadata = arguments.size() == name.most && name.most > 4 && arguments.back().kind != Kind::none;
   if (metadata && (arguments.back().kind != Kind::dict || !pickle_.items(arguments.back()).empty()))
     refuse("unsupported metadata of a tensor");

@@ -1,7 +1,7 @@
-#include "checkpoint/torch/pickle_names.hpp"
-
 #include <algorithm>
 #include <array>
+
+#include "checkpoint/torch/unpickler.hpp"
 
 namespace attnctl {
 namespace {
@@ -16,7 +16,7 @@ constexpr PickleName call(std::string_view name, PickleRole role, std::size_t fe
   return {.name = name, .role = role, .fewest = fewest, .most = most};
 }
 
-constexpr std::array kNames = {
+constexpr std::array kPickleNames = {
     storage("torch.DoubleStorage", DType::f64),
     storage("torch.FloatStorage", DType::f32),
     storage("torch.HalfStorage", DType::f16),
@@ -57,92 +57,92 @@ constexpr std::array kNames = {
     call("torch._utils._rebuild_parameter_with_state", PickleRole::parameter, 4, 4),
 };
 
-struct Opcode {
+struct PickleOpcode {
   unsigned char code;
   std::string_view name;
 };
 
-constexpr std::array kOpcodes = {
-    Opcode{'(', "MARK"},
-    Opcode{'.', "STOP"},
-    Opcode{'0', "POP"},
-    Opcode{'1', "POP_MARK"},
-    Opcode{'2', "DUP"},
-    Opcode{'F', "FLOAT"},
-    Opcode{'I', "INT"},
-    Opcode{'J', "BININT"},
-    Opcode{'K', "BININT1"},
-    Opcode{'L', "LONG"},
-    Opcode{'M', "BININT2"},
-    Opcode{'N', "NONE"},
-    Opcode{'P', "PERSID"},
-    Opcode{'Q', "BINPERSID"},
-    Opcode{'R', "REDUCE"},
-    Opcode{'S', "STRING"},
-    Opcode{'T', "BINSTRING"},
-    Opcode{'U', "SHORT_BINSTRING"},
-    Opcode{'V', "UNICODE"},
-    Opcode{'X', "BINUNICODE"},
-    Opcode{'a', "APPEND"},
-    Opcode{'b', "BUILD"},
-    Opcode{'c', "GLOBAL"},
-    Opcode{'d', "DICT"},
-    Opcode{'}', "EMPTY_DICT"},
-    Opcode{'e', "APPENDS"},
-    Opcode{'g', "GET"},
-    Opcode{'h', "BINGET"},
-    Opcode{'i', "INST"},
-    Opcode{'j', "LONG_BINGET"},
-    Opcode{'l', "LIST"},
-    Opcode{']', "EMPTY_LIST"},
-    Opcode{'o', "OBJ"},
-    Opcode{'p', "PUT"},
-    Opcode{'q', "BINPUT"},
-    Opcode{'r', "LONG_BINPUT"},
-    Opcode{'s', "SETITEM"},
-    Opcode{'t', "TUPLE"},
-    Opcode{')', "EMPTY_TUPLE"},
-    Opcode{'u', "SETITEMS"},
-    Opcode{'G', "BINFLOAT"},
-    Opcode{'B', "BINBYTES"},
-    Opcode{'C', "SHORT_BINBYTES"},
-    Opcode{0x80, "PROTO"},
-    Opcode{0x81, "NEWOBJ"},
-    Opcode{0x82, "EXT1"},
-    Opcode{0x83, "EXT2"},
-    Opcode{0x84, "EXT4"},
-    Opcode{0x85, "TUPLE1"},
-    Opcode{0x86, "TUPLE2"},
-    Opcode{0x87, "TUPLE3"},
-    Opcode{0x88, "NEWTRUE"},
-    Opcode{0x89, "NEWFALSE"},
-    Opcode{0x8A, "LONG1"},
-    Opcode{0x8B, "LONG4"},
-    Opcode{0x8C, "SHORT_BINUNICODE"},
-    Opcode{0x8D, "BINUNICODE8"},
-    Opcode{0x8E, "BINBYTES8"},
-    Opcode{0x8F, "EMPTY_SET"},
-    Opcode{0x90, "ADDITEMS"},
-    Opcode{0x91, "FROZENSET"},
-    Opcode{0x92, "NEWOBJ_EX"},
-    Opcode{0x93, "STACK_GLOBAL"},
-    Opcode{0x94, "MEMOIZE"},
-    Opcode{0x95, "FRAME"},
-    Opcode{0x96, "BYTEARRAY8"},
-    Opcode{0x97, "NEXT_BUFFER"},
-    Opcode{0x98, "READONLY_BUFFER"},
+constexpr std::array kPickleOpcodes = {
+    PickleOpcode{'(', "MARK"},
+    PickleOpcode{'.', "STOP"},
+    PickleOpcode{'0', "POP"},
+    PickleOpcode{'1', "POP_MARK"},
+    PickleOpcode{'2', "DUP"},
+    PickleOpcode{'F', "FLOAT"},
+    PickleOpcode{'I', "INT"},
+    PickleOpcode{'J', "BININT"},
+    PickleOpcode{'K', "BININT1"},
+    PickleOpcode{'L', "LONG"},
+    PickleOpcode{'M', "BININT2"},
+    PickleOpcode{'N', "NONE"},
+    PickleOpcode{'P', "PERSID"},
+    PickleOpcode{'Q', "BINPERSID"},
+    PickleOpcode{'R', "REDUCE"},
+    PickleOpcode{'S', "STRING"},
+    PickleOpcode{'T', "BINSTRING"},
+    PickleOpcode{'U', "SHORT_BINSTRING"},
+    PickleOpcode{'V', "UNICODE"},
+    PickleOpcode{'X', "BINUNICODE"},
+    PickleOpcode{'a', "APPEND"},
+    PickleOpcode{'b', "BUILD"},
+    PickleOpcode{'c', "GLOBAL"},
+    PickleOpcode{'d', "DICT"},
+    PickleOpcode{'}', "EMPTY_DICT"},
+    PickleOpcode{'e', "APPENDS"},
+    PickleOpcode{'g', "GET"},
+    PickleOpcode{'h', "BINGET"},
+    PickleOpcode{'i', "INST"},
+    PickleOpcode{'j', "LONG_BINGET"},
+    PickleOpcode{'l', "LIST"},
+    PickleOpcode{']', "EMPTY_LIST"},
+    PickleOpcode{'o', "OBJ"},
+    PickleOpcode{'p', "PUT"},
+    PickleOpcode{'q', "BINPUT"},
+    PickleOpcode{'r', "LONG_BINPUT"},
+    PickleOpcode{'s', "SETITEM"},
+    PickleOpcode{'t', "TUPLE"},
+    PickleOpcode{')', "EMPTY_TUPLE"},
+    PickleOpcode{'u', "SETITEMS"},
+    PickleOpcode{'G', "BINFLOAT"},
+    PickleOpcode{'B', "BINBYTES"},
+    PickleOpcode{'C', "SHORT_BINBYTES"},
+    PickleOpcode{0x80, "PROTO"},
+    PickleOpcode{0x81, "NEWOBJ"},
+    PickleOpcode{0x82, "EXT1"},
+    PickleOpcode{0x83, "EXT2"},
+    PickleOpcode{0x84, "EXT4"},
+    PickleOpcode{0x85, "TUPLE1"},
+    PickleOpcode{0x86, "TUPLE2"},
+    PickleOpcode{0x87, "TUPLE3"},
+    PickleOpcode{0x88, "NEWTRUE"},
+    PickleOpcode{0x89, "NEWFALSE"},
+    PickleOpcode{0x8A, "LONG1"},
+    PickleOpcode{0x8B, "LONG4"},
+    PickleOpcode{0x8C, "SHORT_BINUNICODE"},
+    PickleOpcode{0x8D, "BINUNICODE8"},
+    PickleOpcode{0x8E, "BINBYTES8"},
+    PickleOpcode{0x8F, "EMPTY_SET"},
+    PickleOpcode{0x90, "ADDITEMS"},
+    PickleOpcode{0x91, "FROZENSET"},
+    PickleOpcode{0x92, "NEWOBJ_EX"},
+    PickleOpcode{0x93, "STACK_GLOBAL"},
+    PickleOpcode{0x94, "MEMOIZE"},
+    PickleOpcode{0x95, "FRAME"},
+    PickleOpcode{0x96, "BYTEARRAY8"},
+    PickleOpcode{0x97, "NEXT_BUFFER"},
+    PickleOpcode{0x98, "READONLY_BUFFER"},
 };
 
 }  // namespace
 
 std::span<const PickleName> pickle_names() {
-  return kNames;
+  return kPickleNames;
 }
 
 std::string_view pickle_opcode_name(unsigned char op) {
-  const auto* const known =
-      std::find_if(kOpcodes.begin(), kOpcodes.end(), [&](const Opcode& each) { return each.code == op; });
-  return known != kOpcodes.end() ? known->name : std::string_view();
+  const auto* const known = std::find_if(kPickleOpcodes.begin(), kPickleOpcodes.end(),
+                                         [&](const PickleOpcode& each) { return each.code == op; });
+  return known != kPickleOpcodes.end() ? known->name : std::string_view();
 }
 
 }  // namespace attnctl

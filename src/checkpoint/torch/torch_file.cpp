@@ -1,5 +1,3 @@
-#include "checkpoint/torch/torch_file.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,18 +8,19 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/text.hpp"
-#include "checkpoint/torch/strided.hpp"
-#include "checkpoint/torch/torch_layout.hpp"
+#include "base/shown.hpp"
+#include "base/utf8.hpp"
+#include "checkpoint/strided.hpp"
+#include "checkpoint/torch/torch.hpp"
 
 namespace attnctl {
 namespace {
 
 using Kind = PickleValue::Kind;
 
-/// A tensor that is not one of the elements in order is copied; all copies together stay below this and twice
-/// the file.
-constexpr std::size_t kFreeCopies = std::size_t{1} << 20;
+/// Tensors that are not row-major are copied. All copies together may take this plus twice the size of the
+/// file.
+constexpr std::size_t kMinCopyLimit = std::size_t{1} << 20;
 
 bool has_tensors(const Pickle& pickle, const PickleValue& value) {
   if (value.kind != Kind::dict) return false;
@@ -32,11 +31,11 @@ bool has_tensors(const Pickle& pickle, const PickleValue& value) {
   return false;
 }
 
-/// The dictionary of tensors: the outermost, or the only one of those inside.
+/// Returns the dictionary of tensors: the outermost, or the only one inside of it.
 PickleValue find_state(const Pickle& pickle) {
-  constexpr std::array<std::string_view, 3> kNames = {"state_dict", "model_state_dict", "model"};
+  constexpr std::array<std::string_view, 3> kStateNames = {"state_dict", "model_state_dict", "model"};
   if (pickle.root().kind != Kind::dict) {
-    fail(Status::bad_input, "{}: got {}, need a dictionary of tensors; save the state_dict alone",
+    fail(Status::bad_input, "{}: got {}, need a dictionary of tensors; save only the state_dict",
          pickle.where(), name_of(pickle.root().kind));
   }
   const auto items = pickle.items(pickle.root());
@@ -46,11 +45,11 @@ PickleValue find_state(const Pickle& pickle) {
     if (!has_tensors(pickle, items[i + 1])) continue;
     const std::string_view name = items[i].kind == Kind::text ? pickle.text(items[i]) : "";
     names += fmt::format("{}{}", names.empty() ? "" : ", ", in_quotes(name));
-    const bool known = std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+    const bool known = std::find(kStateNames.begin(), kStateNames.end(), name) != kStateNames.end();
     if (!known || state || has_tensors(pickle, pickle.root())) {
       fail(Status::bad_input,
            "{}: unsupported dictionaries of tensors inside the dictionary ({}), need one, under state_dict, "
-           "model_state_dict or model; save the state_dict alone",
+           "model_state_dict or model; save only the state_dict",
            pickle.where(), names);
     }
     state = items[i + 1];
@@ -60,24 +59,24 @@ PickleValue find_state(const Pickle& pickle) {
   return state.value_or(pickle.root());
 }
 
-struct Entry {
+struct TorchTensor {
   TensorInfo info;
   std::size_t storage = 0;
-  Strided strided;                // of the storage's bytes
-  bool copied = false;            // not as a TensorView has them
-  std::vector<std::byte> buffer;  // the copy, once it was made
+  Strided strided;                // elements within the storage
+  bool copied = false;            // not row-major and little-endian
+  std::vector<std::byte> buffer;  // the copy, if made
 };
 
-/// The non-negative integers of a tuple.
+/// Returns the non-negative integers of a tuple.
 Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_view where,
                  std::string_view field) {
-  constexpr std::size_t kMostDimensions = 64;
+  constexpr std::size_t kMaxTorchDimensions = 64;
   if (tuple.kind != Kind::tuple && tuple.kind != Kind::list)
     fail(Status::bad_input, "{}: {}: got {}, need a tuple", where, field, name_of(tuple.kind));
   const auto items = pickle.items(tuple);
-  if (items.size() > kMostDimensions) {
+  if (items.size() > kMaxTorchDimensions) {
     fail(Status::bad_input, "{}: {}: got {} dimensions, need at most {}", where, field, items.size(),
-         kMostDimensions);
+         kMaxTorchDimensions);
   }
   Shape numbers;
   for (const PickleValue& item : items) {
@@ -90,12 +89,12 @@ Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_vie
   return numbers;
 }
 
-Entry make_entry(const FileBytes& file, const TorchLayout& layout, std::string_view name,
-                 const PickleTensor& tensor) {
+TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::string_view name,
+                        const PickleTensor& tensor) {
   const Pickle& pickle = *layout.pickle;
   const std::string where = fmt::format("{}: tensor {}", file.name(), in_quotes(name));
   if (find_ill_formed_utf8(name)) fail(Status::bad_input, "{}: got a name that is not UTF-8", where);
-  Entry entry;
+  TorchTensor entry;
   entry.info = {std::string(name), tensor.dtype, numbers_of(pickle, tensor.shape, where, "shape"),
                 file.name()};
   entry.storage = tensor.storage;
@@ -112,19 +111,19 @@ Entry make_entry(const FileBytes& file, const TorchLayout& layout, std::string_v
 
 class TorchFile final : public Checkpoint {
  public:
-  TorchFile(FileBytes file, TorchLayout layout, std::vector<Entry> entries)
+  TorchFile(FileBytes file, TorchLayout layout, std::vector<TorchTensor> entries)
       : file_(std::move(file)),
         layout_(std::move(layout)),
         entries_(std::move(entries)),
         intact_(layout_.archive.size()) {
-    for (const Entry& entry : entries_) tensors_.push_back(entry.info);
+    for (const TorchTensor& entry : entries_) tensors_.push_back(entry.info);
   }
 
   [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
 
   [[nodiscard]] TensorView tensor(std::size_t index) override {
     const TensorInfo& info = tensors_.at(index);
-    Entry& entry = entries_[index];
+    TorchTensor& entry = entries_[index];
     check_intact(entry);
     if (!entry.copied) return {info.dtype, info.shape, row_major_bytes(entry)};
     if (entry.buffer.empty()) {
@@ -134,7 +133,7 @@ class TorchFile final : public Checkpoint {
   }
 
   void release(std::size_t index) override {
-    Entry& entry = entries_.at(index);
+    TorchTensor& entry = entries_.at(index);
     std::vector<std::byte>().swap(entry.buffer);
     file_.forget(entry.copied ? layout_.storages[entry.storage] : row_major_bytes(entry));
   }
@@ -144,38 +143,38 @@ class TorchFile final : public Checkpoint {
   }
 
   [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
-    const Entry& entry = entries_.at(index);
+    const TorchTensor& entry = entries_.at(index);
     return entry.copied ? layout_.storages[entry.storage].size() + byte_size(entry.strided) : 0;
   }
 
  private:
-  [[nodiscard]] std::span<const std::byte> row_major_bytes(const Entry& entry) const {
+  [[nodiscard]] std::span<const std::byte> row_major_bytes(const TorchTensor& entry) const {
     const std::size_t size = byte_size(entry.strided);
     if (size == 0) return {};
     return layout_.storages[entry.storage].subspan(entry.strided.offset * entry.strided.element_size, size);
   }
 
-  /// A member is checked against its CRC when the first of its tensors is asked for.
-  void check_intact(const Entry& entry) {
+  /// Checks the CRC of a storage's member at the first use.
+  void check_intact(const TorchTensor& entry) {
     if (layout_.archive.empty()) return;
     const std::size_t member = layout_.members[entry.storage];
     if (intact_[member]) return;
-    std::vector<std::byte> unused;  // it is stored
+    std::vector<std::byte> unused;  // members are uncompressed
     (void)unpack(file_, layout_.archive[member], unused);
     intact_[member] = true;
   }
 
   FileBytes file_;
   TorchLayout layout_;
-  std::vector<Entry> entries_;
-  std::vector<bool> intact_;  // of layout_.archive
+  std::vector<TorchTensor> entries_;
+  std::vector<bool> intact_;  // for each member of layout_.archive
   std::vector<TensorInfo> tensors_;
 };
 
-void check_copies(const FileBytes& file, const std::vector<Entry>& entries) {
-  const std::size_t allowed = 2 * file.bytes().size() + kFreeCopies;
+void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries) {
+  const std::size_t allowed = 2 * file.bytes().size() + kMinCopyLimit;
   std::size_t total = 0;
-  for (const Entry& entry : entries) {
+  for (const TorchTensor& entry : entries) {
     if (!entry.copied) continue;
     const auto sum = checked_add(total, byte_size(entry.strided));
     if (!sum || *sum > allowed) {
@@ -193,7 +192,7 @@ void check_copies(const FileBytes& file, const std::vector<Entry>& entries) {
 std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) {
   TorchLayout layout = read_torch_layout(file);
   const Pickle& pickle = *layout.pickle;
-  std::vector<Entry> entries;
+  std::vector<TorchTensor> entries;
   const auto items = pickle.items(find_state(pickle));
   for (std::size_t i = 0; i < items.size(); i += 2) {
     if (items[i].kind != Kind::text) {
@@ -202,18 +201,18 @@ std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) 
     }
     const std::string_view name = pickle.text(items[i]);
     if (items[i + 1].kind != Kind::tensor) {
-      warnings.add("ignored_value", fmt::format("{}: {} is {}, no tensor", file.name(), in_quotes(name),
+      warnings.add("ignored_value", fmt::format("{}: {} is {}, not a tensor", file.name(), in_quotes(name),
                                                 name_of(items[i + 1].kind)));
       continue;
     }
     const auto& tensor = pickle.tensors()[static_cast<std::size_t>(items[i + 1].number)];
-    entries.push_back(make_entry(file, layout, name, tensor));
+    entries.push_back(make_tensor(file, layout, name, tensor));
   }
   std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.info.name < b.info.name; });
-  const auto twice = std::adjacent_find(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return a.info.name == b.info.name;
-  });
+            [](const TorchTensor& a, const TorchTensor& b) { return a.info.name < b.info.name; });
+  const auto twice = std::adjacent_find(
+      entries.begin(), entries.end(),
+      [](const TorchTensor& a, const TorchTensor& b) { return a.info.name == b.info.name; });
   if (twice != entries.end()) {
     fail(Status::bad_input, "{}: tensor {}: got the key twice, need different keys", file.name(),
          in_quotes(twice->info.name));

@@ -1,5 +1,3 @@
-#include "checkpoint/torch/torch_layout.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -10,7 +8,8 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/text.hpp"
+#include "base/shown.hpp"
+#include "checkpoint/torch/torch.hpp"
 
 namespace attnctl {
 namespace {
@@ -21,7 +20,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Bytes of a storage, or of the part from its beginning to an element.
+/// Returns the bytes of a storage before an element.
 std::size_t bytes_until(const Pickle& pickle, const PickleStorage& storage, std::int64_t element) {
   const auto count = checked_narrow<std::size_t>(element);
   const auto size = count ? checked_mul(*count, storage.element_size()) : std::nullopt;
@@ -43,10 +42,10 @@ std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& st
   return whole.subspan(begin, bytes_until(pickle, storage, storage.view_count));
 }
 
-class Archive {
+class TorchArchive {
  public:
-  explicit Archive(const FileBytes& file) : file_(file), members_(read_zip_directory(file)) {
-    for (const StoredMember& member : members_) {
+  explicit TorchArchive(const FileBytes& file) : file_(file), members_(read_zip_directory(file)) {
+    for (const ZipMember& member : members_) {
       if (!member.name.ends_with(kObjects)) continue;
       const std::string folder = member.name.substr(0, member.name.size() - kObjects.size());
       if (folder.find('/') != std::string::npos) continue;
@@ -61,7 +60,7 @@ class Archive {
            "{}: got a ZIP archive without data.pkl, need a PyTorch checkpoint; is it an .npz?", file.name());
     }
     if (find("constants.pkl") != members_.end()) {
-      fail(Status::bad_input, "{}: unsupported: a TorchScript program; save the state_dict alone",
+      fail(Status::bad_input, "{}: unsupported: a TorchScript program; save only the state_dict",
            file.name());
     }
   }
@@ -69,13 +68,13 @@ class Archive {
   [[nodiscard]] TorchLayout read() {
     TorchLayout layout;
     layout.big_endian = is_big_endian();
-    const StoredMember& objects = member("data.pkl");
-    std::vector<std::byte> unused;  // it is stored
+    const ZipMember& objects = member("data.pkl");
+    std::vector<std::byte> unused;  // members are uncompressed
     layout.pickle = std::make_unique<Pickle>(
         Pickle::Source{at_member(file_, objects), text_of(unpack(file_, objects, unused)), 0});
     const Pickle& pickle = *layout.pickle;
     if (pickle.end() != objects.size) {
-      fail(Status::bad_input, "{}: got {} bytes behind the pickle @byte {}, need none", pickle.where(),
+      fail(Status::bad_input, "{}: got {} bytes after the pickle @byte {}, need none", pickle.where(),
            objects.size - pickle.end(), pickle.end());
     }
     for (const PickleStorage& storage : pickle.storages()) {
@@ -133,11 +132,12 @@ class Archive {
   std::string folder_;
 };
 
-/// Five pickles (a magic number, the protocol's version, the machine, the objects, the keys of the storages),
-/// then each storage in the order of the keys: 8 bytes of how many elements, the elements, little-endian.
-class BeforeArchives {
+/// The layout before torch 1.6: five pickles (magic number, protocol version, machine, objects, storage
+/// keys), then the storages in the order of the keys, each with its element count in 8 bytes. All numbers are
+/// little-endian.
+class LegacyTorchFile {
  public:
-  explicit BeforeArchives(const FileBytes& file) : file_(file), text_(file.text()) {}
+  explicit LegacyTorchFile(const FileBytes& file) : file_(file), text_(file.text()) {}
 
   [[nodiscard]] TorchLayout read() {
     constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
@@ -154,7 +154,7 @@ class BeforeArchives {
       fail(Status::bad_input, "{}: unsupported version of the layout before torch 1.6, need {}", file_.name(),
            kVersion);
     }
-    (void)next();  // the machine: elements are little-endian whatever it was
+    (void)next();  // the machine; elements are always little-endian
     TorchLayout layout;
     layout.pickle = std::make_unique<Pickle>(Pickle::Source{file_.name(), text_, at_});
     at_ = layout.pickle->end();
@@ -162,7 +162,7 @@ class BeforeArchives {
     for (const PickleStorage& storage : layout.pickle->storages()) {
       const auto whole = wholes.find(storage.key);
       if (whole == wholes.end()) {
-        fail(Status::bad_input, "{}: storage {}: is not among the file's", file_.name(),
+        fail(Status::bad_input, "{}: storage {} is missing from the file", file_.name(),
              in_quotes(storage.key));
       }
       layout.storages.push_back(view_of(*layout.pickle, storage, whole->second));
@@ -181,7 +181,7 @@ class BeforeArchives {
 
   [[nodiscard]] Wholes read_storages(const Pickle& objects, const Pickle& keys) {
     if (keys.root().kind != PickleValue::Kind::list) {
-      fail(Status::bad_input, "{}: got {} behind the objects, need the list of storages", file_.name(),
+      fail(Status::bad_input, "{}: got {} after the objects, need the list of storages", file_.name(),
            name_of(keys.root().kind));
     }
     std::map<std::string_view, std::size_t> sizes;
@@ -204,7 +204,7 @@ class BeforeArchives {
         fail(Status::bad_input, "{}: storage {}: got it twice", file_.name(), in_quotes(key));
     }
     if (at_ != text_.size()) {
-      fail(Status::bad_input, "{}: got {} bytes behind the last storage @byte {}, need none", file_.name(),
+      fail(Status::bad_input, "{}: got {} bytes after the last storage @byte {}, need none", file_.name(),
            text_.size() - at_, at_);
     }
     return wholes;
@@ -235,7 +235,7 @@ class BeforeArchives {
 }  // namespace
 
 TorchLayout read_torch_layout(const FileBytes& file) {
-  return file.text().starts_with("PK") ? Archive(file).read() : BeforeArchives(file).read();
+  return file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
 }
 
 }  // namespace attnctl

@@ -14,10 +14,10 @@
 namespace attnctl {
 namespace {
 
-// Python writes dictionaries and lists in batches of a thousand; what fills this is no checkpoint.
-constexpr std::size_t kDeepestStack = std::size_t{1} << 16;
-constexpr std::size_t kMostBytes = std::size_t{40} << 20;
-constexpr std::size_t kNodeBytes = 64;  // a container, its allocation counted
+// Python writes dictionaries and lists in batches of a thousand, so no checkpoint fills this stack.
+constexpr std::size_t kMaxPickleStack = std::size_t{1} << 16;
+constexpr std::size_t kMaxPickleBytes = std::size_t{40} << 20;
+constexpr std::size_t kNodeBytes = 64;  // a container with its allocation
 constexpr unsigned kProto = 0x80;
 constexpr unsigned kFrame = 0x95;
 
@@ -27,16 +27,16 @@ Unpickler::Unpickler(Pickle& pickle)
     : pickle_(pickle),
       text_(pickle.source_.text),
       at_(std::min(pickle.source_.begin, text_.size())),
-      behind_(at_) {}
+      next_(at_) {}
 
 void Unpickler::run() {
   begin_protocol();
   for (;;) {
-    at_ = behind_;
+    at_ = next_;
     const auto op = static_cast<unsigned char>(number(1));
     if (op == '.') break;
     if (op == kFrame) {
-      if (number(8) > text_.size() - behind_) refuse("got a frame that leads behind the end");
+      if (number(8) > text_.size() - next_) refuse("got a frame that exceeds the file");
     } else if (!take_value(op) && !take_container(op) && !take_memo(op) && !take_object(op)) {
       refuse(pickle_opcode_name(op).empty() ? fmt::format("unsupported opcode 0x{:02x}", op)
                                             : "unsupported opcode");
@@ -44,7 +44,7 @@ void Unpickler::run() {
   }
   pickle_.root_ = pop();
   if (!stack_.empty()) refuse("got values left on the stack, need one value");
-  pickle_.end_ = behind_;
+  pickle_.end_ = next_;
 }
 
 void Unpickler::begin_protocol() {
@@ -172,7 +172,7 @@ bool Unpickler::take_memo(unsigned char op) {
 void Unpickler::put_into_dict(std::span<const PickleValue> items) {
   if (items.size() % 2 != 0) refuse("got a key without a value");
   need_kind(top(), Kind::dict, "to put items into");
-  charge(items.size() * 2 * sizeof(PickleValue));  // a vector grows ahead of need
+  charge(items.size() * 2 * sizeof(PickleValue));  // vectors reserve more than they hold
   auto& node = pickle_.nodes_[static_cast<std::size_t>(top().number)];
   node.insert(node.end(), items.begin(), items.end());
 }
@@ -185,19 +185,19 @@ void Unpickler::put_into_list(std::span<const PickleValue> items) {
 }
 
 void Unpickler::remember(std::uint64_t index) {
-  // Numbered in order, from 0 in Python 3 and from 1 in Python 2.
-  if (index > memo_.size() + 1) refuse(fmt::format("got number {} of the memo out of order", index));
+  // Indices are in order, starting at 0 in Python 3 and at 1 in Python 2.
+  if (index > memo_.size() + 1) refuse(fmt::format("got memo index {} out of order", index));
   const PickleValue value = top();
   while (memo_.size() <= index) {
     charge(sizeof(PickleValue));
-    memo_.push_back({Kind::mark});  // holds nothing yet
+    memo_.push_back({Kind::mark});  // empty entry
   }
   memo_[static_cast<std::size_t>(index)] = value;
 }
 
 void Unpickler::recall(std::uint64_t index) {
   if (index >= memo_.size() || memo_[static_cast<std::size_t>(index)].kind == Kind::mark) {
-    refuse(fmt::format("got number {} of the memo, which holds nothing there", index));
+    refuse(fmt::format("got memo index {}, which is empty", index));
   }
   push(memo_[static_cast<std::size_t>(index)]);
 }
@@ -205,8 +205,7 @@ void Unpickler::recall(std::uint64_t index) {
 void Unpickler::push_text(std::uint64_t length) {
   const std::string_view text = take(length);
   if (text.size() > std::numeric_limits<std::uint32_t>::max()) refuse("got a text of more than 4 GiB");
-  push({Kind::text, static_cast<std::uint32_t>(text.size()),
-        static_cast<std::int64_t>(behind_ - text.size())});
+  push({Kind::text, static_cast<std::uint32_t>(text.size()), static_cast<std::int64_t>(next_ - text.size())});
 }
 
 void Unpickler::push_opaque(std::uint64_t length) {
@@ -214,11 +213,11 @@ void Unpickler::push_opaque(std::uint64_t length) {
   push({Kind::opaque});
 }
 
-/// Two's complement, little-endian, of any length.
+/// Pushes a little-endian two's complement integer of any length.
 void Unpickler::push_integer(std::size_t length) {
   if (length > sizeof(std::int64_t)) {
     (void)take(length);
-    push({Kind::wide, static_cast<std::uint32_t>(length), static_cast<std::int64_t>(behind_ - length)});
+    push({Kind::wide, static_cast<std::uint32_t>(length), static_cast<std::int64_t>(next_ - length)});
     return;
   }
   std::uint64_t value = number(length);
@@ -234,8 +233,8 @@ void Unpickler::push_node(Kind kind, std::vector<PickleValue> items) {
 }
 
 void Unpickler::push(PickleValue value) {
-  if (stack_.size() == kDeepestStack)
-    refuse(fmt::format("got more than {} values on the stack", kDeepestStack));
+  if (stack_.size() == kMaxPickleStack)
+    refuse(fmt::format("got more than {} values on the stack", kMaxPickleStack));
   stack_.push_back(value);
 }
 
@@ -267,18 +266,18 @@ std::vector<PickleValue> Unpickler::pop_to_mark() {
 
 void Unpickler::charge(std::size_t bytes) {
   charged_ += bytes;
-  if (charged_ > kMostBytes) {
+  if (charged_ > kMaxPickleBytes) {
     fail(Status::limit, "{}: its pickle makes more than {} MiB of objects; convert it to safetensors",
-         pickle_.where(), kMostBytes >> 20);
+         pickle_.where(), kMaxPickleBytes >> 20);
   }
 }
 
 std::string_view Unpickler::take(std::uint64_t count) {
-  if (count > text_.size() - behind_) {
-    refuse(fmt::format("got {} bytes, need {}; was it downloaded whole?", text_.size() - behind_, count));
+  if (count > text_.size() - next_) {
+    refuse(fmt::format("got {} bytes, need {}; was it downloaded whole?", text_.size() - next_, count));
   }
-  const std::string_view bytes = text_.substr(behind_, static_cast<std::size_t>(count));
-  behind_ += bytes.size();
+  const std::string_view bytes = text_.substr(next_, static_cast<std::size_t>(count));
+  next_ += bytes.size();
   return bytes;
 }
 
@@ -290,9 +289,9 @@ std::uint64_t Unpickler::number(std::size_t count) {
 }
 
 std::string_view Unpickler::line() {
-  const std::size_t end = text_.find('\n', behind_);
+  const std::size_t end = text_.find('\n', next_);
   if (end == std::string_view::npos) refuse("got a name without an end");
-  std::string_view text = take(end + 1 - behind_);
+  std::string_view text = take(end + 1 - next_);
   text.remove_suffix(1);
   return text;
 }

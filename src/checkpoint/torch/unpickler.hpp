@@ -3,15 +3,34 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/dtype.hpp"
 #include "checkpoint/torch/pickle.hpp"
-#include "checkpoint/torch/pickle_names.hpp"
 
 namespace attnctl {
+
+/// The meaning of a name in a pickle.
+enum class PickleRole : std::uint8_t { storage, dtype, rebuild, parameter, ordered_dict, size, device };
+
+/// A name that torch.save writes. All other names are errors.
+struct PickleName {
+  std::string_view name;  // with its module
+  PickleRole role = PickleRole::device;
+  std::optional<DType> dtype = std::nullopt;  // of a storage or dtype; nullopt: a storage of bytes
+  std::size_t fewest = 0;                     // arguments of a call
+  std::size_t most = 0;
+  bool typed = false;  // rebuild: the seventh argument is the dtype
+};
+
+[[nodiscard]] std::span<const PickleName> pickle_names();
+
+/// Returns "INST", "NEWOBJ", ...; "" for a byte that is not an opcode.
+[[nodiscard]] std::string_view pickle_opcode_name(unsigned char op);
 
 /// The stack machine that fills a Pickle (Python's pickletools describes the opcodes).
 class Unpickler {
@@ -22,7 +41,7 @@ class Unpickler {
  private:
   using Kind = PickleValue::Kind;
 
-  // Each takes an opcode of its group; false where it is of another.
+  // Each executes the opcodes of its group, and returns false for others.
   bool take_value(unsigned char op);
   bool take_container(unsigned char op);
   bool take_memo(unsigned char op);
@@ -58,8 +77,8 @@ class Unpickler {
 
   Pickle& pickle_;
   std::string_view text_;
-  std::size_t at_ = 0;      // offset of the opcode
-  std::size_t behind_ = 0;  // of what follows
+  std::size_t at_ = 0;    // offset of the current opcode
+  std::size_t next_ = 0;  // offset of the next byte
   std::vector<PickleValue> stack_;
   std::deque<PickleValue> memo_;
   std::size_t charged_ = 0;

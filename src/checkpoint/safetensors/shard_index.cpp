@@ -16,15 +16,15 @@
 namespace attnctl {
 namespace {
 
-/// {"metadata": {"total_size", ...}, "weight_map": {tensor: shard}}; other members are left alone.
-class IndexEvents final : public JsonEvents {
+/// Parses {"metadata": {"total_size", ...}, "weight_map": {tensor: shard}} and ignores other members.
+class ShardIndexEvents final : public JsonEvents {
  public:
-  std::vector<std::pair<std::string, std::size_t>> tensors;  // name, number of its shard
-  std::vector<std::string> shards;                           // in the order of their first mention
+  std::vector<std::pair<std::string, std::size_t>> tensors;  // name and index of its shard
+  std::vector<std::string> shards;                           // in order of first occurrence
   std::optional<double> total_size;
   bool has_map = false;
 
-  explicit IndexEvents(std::string_view extension) : extension_(extension) {}
+  explicit ShardIndexEvents(std::string_view extension) : extension_(extension) {}
 
  private:
   void on_begin(Container container) override {
@@ -84,12 +84,12 @@ class ShardedCheckpoint final : public Checkpoint {
     for (std::size_t s = 0; s < shards_.size(); ++s) {
       for (std::size_t i = 0; i < shards_[s]->tensors().size(); ++i) places_.push_back({s, i});
     }
-    const auto info = [this](const Place& p) -> const TensorInfo& {
+    const auto info = [this](const ShardTensor& p) -> const TensorInfo& {
       return shards_[p.shard]->tensors()[p.index];
     };
     std::sort(places_.begin(), places_.end(),
-              [&](const Place& a, const Place& b) { return info(a).name < info(b).name; });
-    for (const Place& place : places_) tensors_.push_back(info(place));
+              [&](const ShardTensor& a, const ShardTensor& b) { return info(a).name < info(b).name; });
+    for (const ShardTensor& place : places_) tensors_.push_back(info(place));
     const auto twice = std::adjacent_find(tensors_.begin(), tensors_.end(),
                                           [](const auto& a, const auto& b) { return a.name == b.name; });
     if (twice != tensors_.end()) {
@@ -100,7 +100,7 @@ class ShardedCheckpoint final : public Checkpoint {
 
   [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
   [[nodiscard]] TensorView tensor(std::size_t index) override {
-    const Place place = places_.at(index);
+    const ShardTensor place = places_.at(index);
     return shards_[place.shard]->tensor(place.index);
   }
   void release(std::size_t index) override {
@@ -114,17 +114,17 @@ class ShardedCheckpoint final : public Checkpoint {
   }
 
  private:
-  struct Place {
+  struct ShardTensor {
     std::size_t shard = 0;
     std::size_t index = 0;
   };
   std::vector<std::unique_ptr<Checkpoint>> shards_;
-  std::vector<Place> places_;
+  std::vector<ShardTensor> places_;
   std::vector<TensorInfo> tensors_;
 };
 
-void check_map(const FileBytes& file, const IndexEvents& index,
-               const std::vector<std::unique_ptr<Checkpoint>>& shards) {
+void check_weight_map(const FileBytes& file, const ShardIndexEvents& index,
+                      const std::vector<std::unique_ptr<Checkpoint>>& shards) {
   for (const auto& [tensor, shard] : index.tensors) {
     if (shards[shard]->find(tensor) == Checkpoint::npos) {
       fail(Status::bad_input, "{}: /weight_map: tensor {} is not in {}, need it there", file.name(),
@@ -133,7 +133,7 @@ void check_map(const FileBytes& file, const IndexEvents& index,
   }
 }
 
-void warn_of_differences(const FileBytes& file, const IndexEvents& index, const Checkpoint& all,
+void warn_of_differences(const FileBytes& file, const ShardIndexEvents& index, const Checkpoint& all,
                          Warnings& warnings) {
   double stored = 0;
   for (const TensorInfo& info : all.tensors()) {
@@ -156,7 +156,7 @@ void warn_of_differences(const FileBytes& file, const IndexEvents& index, const 
 
 std::unique_ptr<Checkpoint> open_shard_index(FileBytes file, const std::filesystem::path& directory,
                                              std::string_view extension, Warnings& warnings) {
-  IndexEvents index(extension);
+  ShardIndexEvents index(extension);
   index.parse({.file = file.name(), .text = file.text()});
   if (!index.has_map)
     fail(Status::bad_input, "{}: /weight_map: missing, need tensors and their shards", file.name());
@@ -171,7 +171,7 @@ std::unique_ptr<Checkpoint> open_shard_index(FileBytes file, const std::filesyst
   for (const std::string& shard : index.shards) {
     shards.push_back(open_checkpoint(directory / shard, warnings, Status::bad_input));
   }
-  check_map(file, index, shards);
+  check_weight_map(file, index, shards);
   auto all = std::make_unique<ShardedCheckpoint>(std::move(shards));
   warn_of_differences(file, index, *all, warnings);
   return all;

@@ -1,0 +1,99 @@
+#include "checkpoint/strided.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+
+namespace attnctl {
+namespace {
+
+template <typename Element>
+Element byte_swapped(Element element) {
+  if constexpr (sizeof(Element) == 2) return __builtin_bswap16(element);
+  if constexpr (sizeof(Element) == 4) return __builtin_bswap32(element);
+  if constexpr (sizeof(Element) == 8) return __builtin_bswap64(element);
+  return element;
+}
+
+template <typename Element>
+void gather(const Strided& tensor, std::span<const std::byte> bytes, bool swap, std::span<std::byte> out) {
+  Shape index(tensor.shape.size(), 0);
+  std::size_t from = tensor.offset;
+  for (std::size_t to = 0; to < out.size(); to += sizeof(Element)) {
+    Element element;
+    std::memcpy(&element, bytes.data() + from * sizeof(Element), sizeof(Element));
+    if (swap) element = byte_swapped(element);
+    std::memcpy(out.data() + to, &element, sizeof(Element));
+    // Advance to the next index; after the last element `from` is not used again.
+    for (std::size_t d = index.size(); d-- > 0;) {
+      from += tensor.strides[d];
+      if (++index[d] < tensor.shape[d]) break;
+      from -= tensor.strides[d] * tensor.shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+void check_strided(std::string_view where, const Strided& tensor, std::size_t available) {
+  if (tensor.strides.size() != tensor.shape.size()) {
+    fail(Status::bad_input, "{}: strides: got {}, need one per extent of the shape {}", where,
+         to_string(tensor.strides), to_string(tensor.shape));
+  }
+  const auto count = checked_product(tensor.shape);
+  if (!count || !checked_mul(*count, tensor.element_size)) {
+    fail(Status::bad_input, "{}: shape: got {}, whose size does not fit 64 bits", where,
+         to_string(tensor.shape));
+  }
+  if (*count == 0) return;
+  std::optional<std::size_t> end = checked_add(tensor.offset, std::size_t{1});  // after the last element
+  for (std::size_t d = 0; d < tensor.shape.size() && end; ++d) {
+    const auto distance = checked_mul(tensor.shape[d] - 1, tensor.strides[d]);
+    end = distance ? checked_add(*end, *distance) : std::nullopt;
+  }
+  if (end) end = checked_mul(*end, tensor.element_size);
+  if (!end || *end > available) {
+    fail(Status::bad_input,
+         "{}: got shape {} with strides {} at {}, which exceeds the {} bytes of its storage", where,
+         to_string(tensor.shape), to_string(tensor.strides), tensor.offset, available);
+  }
+}
+
+std::size_t byte_size(const Strided& tensor) {
+  return checked_product(tensor.shape).value() * tensor.element_size;
+}
+
+bool is_row_major(const Strided& tensor) {
+  if (byte_size(tensor) == 0) return true;
+  std::size_t stride = 1;
+  for (std::size_t d = tensor.shape.size(); d-- > 0;) {
+    if (tensor.shape[d] != 1 && tensor.strides[d] != stride) return false;
+    stride *= tensor.shape[d];
+  }
+  return true;
+}
+
+std::vector<std::byte> to_row_major(const Strided& tensor, std::span<const std::byte> bytes, bool swap) {
+  std::vector<std::byte> out(byte_size(tensor));
+  switch (tensor.element_size) {
+    case 1:
+      gather<std::uint8_t>(tensor, bytes, swap, out);
+      break;
+    case 2:
+      gather<std::uint16_t>(tensor, bytes, swap, out);
+      break;
+    case 4:
+      gather<std::uint32_t>(tensor, bytes, swap, out);
+      break;
+    default:
+      gather<std::uint64_t>(tensor, bytes, swap, out);
+      break;
+  }
+  return out;
+}
+
+}  // namespace attnctl
