@@ -9,22 +9,22 @@
 #include <nlohmann/json.hpp>
 
 #include "base/random.hpp"
-#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/source.hpp"
 
 namespace attnctl {
 namespace {
 
-/// Tensors [d, d] that were drawn.
-class DrawnWeights final : public Checkpoint {
+/// Random tensors [d, d].
+class RandomWeights final : public Checkpoint {
  public:
-  explicit DrawnWeights(const RandomLayer& sizes) {
+  explicit RandomWeights(const RandomLayer& sizes) {
     const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
     std::uint64_t stream = 1;
     for (const char* name : {"W_k", "W_o", "W_q", "W_v"}) {
       Random random(sizes.seed, stream++);
       std::vector<float>& values = values_.emplace_back(sizes.d_model * sizes.d_model);
       for (float& value : values) value = static_cast<float>(deviation * random.normal());
-      infos_.push_back({name, DType::f32, {sizes.d_model, sizes.d_model}, "drawn weights"});
+      infos_.push_back({name, DType::f32, {sizes.d_model, sizes.d_model}, "random weights"});
     }
   }
   [[nodiscard]] std::span<const TensorInfo> tensors() const override { return infos_; }
@@ -44,7 +44,7 @@ Model random_layer(const RandomLayer& sizes, Warnings& warnings) {
   source.given = source.config_path = "random layer";
   source.config = {{"model_type", "attention"}, {"heads", sizes.heads}};
   source.config_text = source.config.dump();
-  source.weights = std::make_unique<DrawnWeights>(sizes);
+  source.weights = std::make_unique<RandomWeights>(sizes);
   return Model::bind(std::move(source), warnings);
 }
 

@@ -13,7 +13,7 @@
 
 using attnctl::count_parameters;
 
-TEST_CASE("parameters counted from a configuration are those that are bound, for every golden model") {
+TEST_CASE("parameter counts from configurations equal the bound parameters of every golden model") {
   for (const auto& directory : attnctl::test::golden_models()) {
     CAPTURE(directory.filename().string());
     attnctl::Warnings warnings;
@@ -22,7 +22,7 @@ TEST_CASE("parameters counted from a configuration are those that are bound, for
   }
 }
 
-TEST_CASE("published architectures have as many parameters as transformers makes of them") {
+TEST_CASE("published architectures have as many parameters as in transformers") {
   std::ifstream file(ATTNCTL_SOURCE_DIR "/tests/golden/preset_parameters.json");
   const nlohmann::json golden = nlohmann::json::parse(file);
   REQUIRE(golden.size() == attnctl::presets().size());
@@ -55,7 +55,7 @@ std::vector<std::int64_t> column(const attnctl::Table& table, const std::string&
 
 }  // namespace
 
-TEST_CASE("attention is compared as one head, several, groups and one key/value head") {
+TEST_CASE("compare_attention has one head, several heads, groups and one key/value head") {
   using Numbers = std::vector<std::int64_t>;
   const auto table = attnctl::compare_attention(attnctl::bare_config({.d_model = 512, .heads = 8}), 10);
   REQUIRE(table.rows == 4);
@@ -75,7 +75,7 @@ TEST_CASE("attention is compared as one head, several, groups and one key/value 
   CHECK(column(table, "cache_bytes_per_token") == Numbers{4096, 4096, 1024, 512});
 }
 
-TEST_CASE("the groups compared are the model's own, else those next to a quarter of the heads") {
+TEST_CASE("compare_attention uses the model's groups, otherwise about a quarter of the heads") {
   struct Row {
     std::size_t heads, kv_heads;
     std::vector<std::int64_t> want;
@@ -105,7 +105,7 @@ TEST_CASE("the groups compared are the model's own, else those next to a quarter
   }
 }
 
-TEST_CASE("every preset has the sizes of the textbooks' table") {
+TEST_CASE("every preset has the sizes in the table of the textbooks") {
   struct Row {
     const char* preset;
     std::size_t d, heads, d_head, layers;
@@ -132,7 +132,7 @@ TEST_CASE("every preset has the sizes of the textbooks' table") {
                        attnctl::Error);
 }
 
-TEST_CASE("attention costs 4 d^2 parameters a layer and the same operations for any number of heads") {
+TEST_CASE("attention has 4 d^2 parameters per layer and equal FLOPs for any number of heads") {
   const std::uint64_t d = 512;
   const std::uint64_t n = 10;
   for (const std::size_t heads : {1UL, 2UL, 8UL, 64UL}) {
@@ -153,7 +153,7 @@ TEST_CASE("attention costs 4 d^2 parameters a layer and the same operations for 
   }
 }
 
-TEST_CASE("biases, shared layers and key/value heads are accounted for") {
+TEST_CASE("counts include biases, shared layers and key/value heads") {
   const auto bert = count_parameters(attnctl::preset_named("bert-base").config);
   CHECK(bert.attention_weights == 12ULL * 4 * 768 * 768);
   CHECK(bert.attention == 12ULL * 4 * (768 * 768 + 768));
@@ -178,7 +178,7 @@ TEST_CASE("biases, shared layers and key/value heads are accounted for") {
   CHECK(multi_query.all == 2 * 512 * 512 + 2 * 512 * 64);
 }
 
-TEST_CASE("MLP and head count in the operations of a model") {
+TEST_CASE("FLOPs include the MLP and the head") {
   const auto& config = attnctl::preset_named("llama-7b").config;
   const auto flops = attnctl::count_flops(config, 3);
   CHECK(flops.mlp == 2ULL * 3 * 32 * 3 * 4096 * 11008);
@@ -186,7 +186,7 @@ TEST_CASE("MLP and head count in the operations of a model") {
   CHECK(flops.all == flops.projections + flops.scores + flops.values + flops.output + flops.mlp + flops.head);
 }
 
-TEST_CASE("kinds of attention cost the pairs that they compute") {
+TEST_CASE("each kind of attention costs the pairs that it computes") {
   for (const char* text : {"window:1", "window:3", "window:50", "block:1", "block:4", "block:50", "strided:1",
                            "strided:3", "strided:5", "strided:50"}) {
     const attnctl::AttentionKind kind = attnctl::parse_attention_kind(text).value();
@@ -225,7 +225,7 @@ TEST_CASE("kinds of attention cost the pairs that they compute") {
   CHECK(attnctl::count_cache_bytes(linear) == 0);
 }
 
-TEST_CASE("the walk of shapes is the textbooks' for batch 2, n 10, d 512, 8 heads") {
+TEST_CASE("shape_walk gives the textbook shapes for batch 2, n 10, d 512, 8 heads") {
   const auto config = attnctl::bare_config({.d_model = 512, .heads = 8});
   const attnctl::Table table = attnctl::shape_walk(config, 2, 10);
   CHECK(table.columns == std::vector<std::string>{"step", "tensor", "shape", "values"});
@@ -241,7 +241,7 @@ TEST_CASE("the walk of shapes is the textbooks' for batch 2, n 10, d 512, 8 head
                                            "[2, 8, 10, 64]", "[2, 10, 512]", "[2, 10, 512]"});
 }
 
-TEST_CASE("sizes that are wrong or too large are refused") {
+TEST_CASE("wrong and excessive sizes are reported") {
   struct Row {
     attnctl::BareSizes sizes;
     attnctl::Status status;

@@ -34,7 +34,7 @@ struct Sizes {
 
 }  // namespace
 
-TEST_CASE("sizes of the bare mechanism follow from the shapes, the layout from the names") {
+TEST_CASE("bare attention takes its sizes from shapes and its layout from names") {
   struct Row {
     const char* why;
     std::map<std::string, Shape> tensors;
@@ -61,7 +61,7 @@ TEST_CASE("sizes of the bare mechanism follow from the shapes, the layout from t
                R"({"heads": 4, "kv_heads": 1})",
                {10, 10, 10, 10, 3, 2},
                Orientation::out_in},
-           Row{"square modules: the name alone tells",
+           Row{"square modules: the name decides",
                {{"W_q.weight", {8, 8}},
                 {"W_k.weight", {8, 8}},
                 {"W_v.weight", {8, 8}},
@@ -101,7 +101,7 @@ TEST_CASE("sizes of the bare mechanism follow from the shapes, the layout from t
                R"({"heads": 2})",
                {10, 7, 9, 11, 4, 3},
                Orientation::in_out},
-           Row{"W_q and W_k alone; 9 is no multiple of 2 and need not be",
+           Row{"only W_q and W_k; the input width 9 need not be a multiple of 2",
                {{"W_q", {9, 8}}, {"W_k", {9, 8}}},
                R"({"heads": 2, "d_head": 4})",
                {9, 9, 9, 0, 4, 0},
@@ -140,11 +140,11 @@ TEST_CASE("a projection of rank 3 is read head by head") {
     }
   }
   CHECK(model.layer(0).query.bias[5] == value(5));
-  CHECK(model.layer(0).key.stored.data == model.layer(0).query.stored.data);  // W_q serves
+  CHECK(model.layer(0).key.stored.data == model.layer(0).query.stored.data);  // W_q is used for keys
   CHECK(model.layer(0).key.bias.empty());
 }
 
-TEST_CASE("layers of the bare mechanism have numbered names") {
+TEST_CASE("layers of bare attention have numbered names") {
   std::map<std::string, Shape> tensors;
   for (const std::string layer : {"layers.0.", "layers.1."}) {
     tensors[layer + "W_q"] = tensors[layer + "W_k"] = {6, 4};
@@ -164,7 +164,7 @@ TEST_CASE("layers of the bare mechanism have numbered names") {
   CHECK(model.embedding().token.rows() == 3);
 }
 
-TEST_CASE("what is wrong in bare attention is refused by name") {
+TEST_CASE("faults in bare attention are reported with the tensor or key") {
   struct Row {
     std::map<std::string, Shape> tensors;
     const char* options;
@@ -194,7 +194,7 @@ TEST_CASE("what is wrong in bare attention is refused by name") {
            {{{"W_q", {8, 8}}, {"W_v", {8, 6}}}, R"({"heads": 2, "d_value": 4})", {"/d_value: got 4, need 3"}},
            {{{"W_q", {8, 8}}},
             R"({"heads": 2, "kv_heads": 1})",
-            {"/kv_heads: got 1, need 2", "serves the keys"}},
+            {"/kv_heads: got 1, need 2", "is used for keys"}},
            {{{"W_q", {8, 8}}, {"q_proj.weight", {8, 8}}},
             R"({"heads": 2})",
             {"\"W_q\" and \"q_proj.weight\" are the same projection"}},
@@ -205,7 +205,7 @@ TEST_CASE("what is wrong in bare attention is refused by name") {
            {{{"layers.0.W_q", {8, 8}}}, R"({"heads": 2, "layers": 2})", {"layers.1.W_q"}},
            {{{"layers.0.W_q", {8, 8}}, {"layers.0.W_v", {8, 6}}},
             R"({"heads": 2, "layers": 2})",
-            {"/layers", "width 6 and its input 8"}},
+            {"/layers", "width 6 and its input has width 8"}},
            {{{"W_q", {8, 8}}, {"embedding", {3, 7}}},
             R"({"heads": 2})",
             {"\"embedding\": got shape [3, 7], need [3, 8]"}},
@@ -215,8 +215,7 @@ TEST_CASE("what is wrong in bare attention is refused by name") {
             {"/add_zero_attn: unsupported true"}},
            {{{"in_proj_weight", {24, 8}}, {"bias_k", {1, 1, 8}}, {"bias_v", {1, 1, 8}}},
             R"({"heads": 2})",
-            {"\"bias_k\": unsupported", "a key or value learned beside those of the input",
-             "bias_k, bias_v"}},
+            {"\"bias_k\": unsupported", "learned key or value vectors", "bias_k, bias_v"}},
            {{{"W_q", {8, 8}}},
             R"({"heads": 2, "head_slices": 1})",
             {"/head_slices: got 1, need a list of 2"}},
@@ -229,7 +228,7 @@ TEST_CASE("what is wrong in bare attention is refused by name") {
            {{{"W_q", {8, 8}}}, R"({"heads": 2, "head_slices": [0, "a"]})", {"/head_slices/1: got \"a\""}},
            {{{"W_q", {8, 8}}},
             R"({"heads": 2, "d_head": 4, "head_slices": [0, 2]})",
-            {"/head_slices/1: got 2, need a number below 2, the slices that are stored"}},
+            {"/head_slices/1: got 2, need a number below 2, the number of stored slices"}},
            {{{"W_q", {3, 8, 4}}},
             R"({"heads": 2, "head_slices": [3, 0]})",
             {"/head_slices/0: got 3, need a number below 3"}},
@@ -251,8 +250,7 @@ TEST_CASE("what is wrong in bare attention is refused by name") {
             {"\"W_q\" and \"W_q_a\" are the same projection"}},
            {{{"W_q_a", {8, 3}}, {"W_q_b", {2, 8}}},
             R"({"heads": 2})",
-            {"\"W_q_b\": got shape [2, 8], need 3 inputs, the rank that tensor \"W_q_a\" of shape [8, 3] "
-             "has"}},
+            {"\"W_q_b\": got shape [2, 8], need 3 inputs, the rank of tensor \"W_q_a\" of shape [8, 3]"}},
            {{{"W_q_a", {8, 0}}, {"W_q_b", {0, 8}}}, R"({"heads": 2})", {"no extent of 0"}},
            {{{"W_q_a", {2, 8, 2}}, {"W_q_b", {2, 8}}},
             R"({"heads": 2})",

@@ -43,7 +43,7 @@ std::vector<double> weights_of(const Model& model, std::size_t index) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint binds the same with and without its prefix, and under old names of norms") {
+TEST_CASE("a checkpoint binds equally with and without its prefix and with old norm names") {
   struct Row {
     const char* model;
     const char* from;
@@ -70,7 +70,7 @@ TEST_CASE("a checkpoint binds the same with and without its prefix, and under ol
   }
 }
 
-TEST_CASE("missing, misshapen and unusable tensors are refused by name") {
+TEST_CASE("missing, misshapen and unusable tensors are reported by name") {
   struct Row {
     const char* model;
     std::function<void(MemoryModel&)> change;
@@ -142,7 +142,7 @@ TEST_CASE("missing, misshapen and unusable tensors are refused by name") {
   }
 }
 
-TEST_CASE("tensors that no pass needs are counted, known buffers are not") {
+TEST_CASE("unused tensors are counted, known buffers are not") {
   MemoryModel model = MemoryModel::golden("llama");
   CHECK(model.bound().unused_tensors() == 0);
   model.tensors["model.rotary_emb.inv_freq"] = attnctl::test::ramp({5});
@@ -161,7 +161,7 @@ TEST_CASE("tensors that no pass needs are counted, known buffers are not") {
         0);  // attn.bias, attn.masked_bias
 }
 
-TEST_CASE("the head is the stored one, else the embedding") {
+TEST_CASE("the head is the stored matrix, otherwise the embedding") {
   const Model own = MemoryModel::golden("llama").bound();
   CHECK_FALSE(own.config().head.tied);
   MemoryModel without = MemoryModel::golden("llama");
@@ -179,7 +179,7 @@ TEST_CASE("the head is the stored one, else the embedding") {
   CHECK(std::ranges::equal(row, decoder.stored.row(38)));
   CHECK(own.parameters() == tied.parameters() + 24UL * 39);
 
-  without.rename("model.", "");  // the body alone was saved, and the embedding never was its head
+  without.rename("model.", "");  // only the body was saved, and the embedding was never its head
   CHECK_FALSE(without.bound().config().head.present);
   without.config["tie_word_embeddings"] = true;
   CHECK(without.bound().config().head.present);
@@ -196,7 +196,7 @@ TEST_CASE("the head is the stored one, else the embedding") {
   CHECK(both.bound().unused_tensors() == 5);
 }
 
-TEST_CASE("the real models bind, where they are at hand") {
+TEST_CASE("the real models bind, if present") {
   struct Row {
     const char* name;
     const char* family;

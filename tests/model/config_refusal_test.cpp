@@ -11,7 +11,7 @@
 using attnctl::Status;
 using attnctl::test::MemoryModel;
 
-TEST_CASE("bad configurations are refused with file and JSON pointer, before anything is allocated") {
+TEST_CASE("bad configurations are reported with file and JSON pointer before anything is allocated") {
   struct Row {
     const char* model;
     const char* patch;
@@ -20,7 +20,6 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
   };
   for (
       const Row& row : std::vector<Row>{
-          // 87
           {"llama",
            R"({"num_attention_heads": 0})",
            Status::bad_input,
@@ -46,20 +45,17 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
            Status::limit,
            {"/hidden_size: got 18446744073709551615"}},
           {"llama", R"({"head_dim": 1073741824})", Status::limit, {"/head_dim: got 1073741824"}},
-          // 88
           {"bert",
            R"({"num_attention_heads": 5})",
            Status::bad_input,
            {"/hidden_size: got 24", "multiple of /num_attention_heads (5)"}},
           {"gpt2", R"({"n_head": 4})", Status::bad_input, {"/n_embd: got 15", "multiple of /n_head (4)"}},
           {"attention", R"({"heads": 5})", Status::bad_input, {"\"W_q\"", "multiple of 5 (/heads"}},
-          // 89
           {"llama",
            R"({"num_key_value_heads": 4})",
            Status::bad_input,
            {"/num_attention_heads: got 6", "multiple of /num_key_value_heads (4)"}},
           {"attention", R"({"kv_heads": 2})", Status::bad_input, {"/heads: got 3", "/kv_heads (2)"}},
-          // 90
           {"llama",
            R"({"num_hidden_layers": 1000000000})",
            Status::limit,
@@ -70,7 +66,6 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
            R"({"num_hidden_layers": 10000})",
            Status::bad_input,
            {"layers.2.self_attn.q_proj.weight", "more"}},
-          // 91
           {"llama", R"({"rms_norm_eps": 0})", Status::bad_input, {"/rms_norm_eps: got 0", "above 0"}},
           {"llama", R"({"rms_norm_eps": -1e-5})", Status::bad_input, {"/rms_norm_eps: got -1e-05"}},
           {"llama", R"({"rms_norm_eps": 1e-60})", Status::bad_input, {"/rms_norm_eps", "above 0 in float32"}},
@@ -95,7 +90,6 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
            R"({"rope_parameters": {"rope_theta": 1e300}})",
            Status::bad_input,
            {"/rope_parameters", "not finite"}},
-          // 92
           {"llama",
            R"({"vocab_size": 40})",
            Status::bad_input,
@@ -108,7 +102,6 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
            R"({"vocab": ["a", "b"]})",
            Status::bad_input,
            {"/vocab: got 2 tokens, need 11"}},
-          // 93
           {"llama",
            R"({"model_type": "mamba"})",
            Status::bad_input,
@@ -116,7 +109,7 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
           {"llama", R"({"model_type": "\u001b[31m"})", Status::bad_input, {"unsupported \"\\x1b[31m\""}},
           {"llama", R"({"model_type": null})", Status::bad_input, {"/model_type: missing"}},
           {"llama", R"({"model_type": 3})", Status::bad_input, {"/model_type"}},
-          // what a family does not have
+          // options that a family does not support
           {"bert",
            R"({"position_embedding_type": "relative_key"})",
            Status::bad_input,
@@ -142,7 +135,7 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
           {"qwen2",
            R"({"use_sliding_window": false})",
            Status::bad_input,
-           {"/layer_types", "need full_attention alone", "/sliding_window"}},
+           {"/layer_types", "need full_attention only", "/sliding_window"}},
           {"qwen3", R"({"head_dim": 7})", Status::bad_input, {"7", "even"}},
           {"albert", R"({"inner_group_num": 2})", Status::bad_input, {"/inner_group_num: unsupported 2"}},
           {"bert", R"({"pruned_heads": {"0": [1]}})", Status::bad_input, {"/pruned_heads: unsupported"}},
@@ -191,7 +184,7 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
            Status::bad_input,
            {"embeddings.position_embeddings", "16 patches"}},
           {"vit", R"({"num_channels": 4})", Status::bad_input, {"projection.weight", "[18, 4, 4, 4]"}},
-          // text towers
+          // text parts of multimodal models
           {"llava-tower",
            R"({"text_config": 1})",
            Status::bad_input,
@@ -246,7 +239,7 @@ TEST_CASE("bad configurations are refused with file and JSON pointer, before any
            R"({"rope_parameters": [1]})",
            Status::bad_input,
            {"/rope_parameters: got [1], need an object"}},
-          {"llama", R"({"head_dim": 9})", Status::bad_input, {"head dimension is 9", "even"}},
+          {"llama", R"({"head_dim": 9})", Status::bad_input, {"9 of 9 head dimensions", "even"}},
       }) {
     CAPTURE(std::string(row.model));
     CAPTURE(std::string(row.patch));

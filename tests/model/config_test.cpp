@@ -13,7 +13,7 @@ using attnctl::test::MemoryModel;
 
 }  // namespace
 
-TEST_CASE("both spellings of a key, missing ones and nulls resolve to the same model") {
+TEST_CASE("both spellings of a key, missing keys and nulls resolve to the same model") {
   struct Row {
     const char* model;
     const char* patch;
@@ -50,7 +50,7 @@ TEST_CASE("both spellings of a key, missing ones and nulls resolve to the same m
   }
 }
 
-TEST_CASE("what the pass branches on comes from the configuration") {
+TEST_CASE("properties of the forward pass come from the configuration") {
   CHECK(MemoryModel::golden("bert")
             .patched(R"({"is_decoder": true})")
             .bound()
@@ -86,7 +86,7 @@ TEST_CASE("what the pass branches on comes from the configuration") {
   CHECK(groups == std::vector<std::size_t>{0, 0, 0, 1, 1});
 }
 
-TEST_CASE("which layers have a window of keys, and what a missing or null key says of it") {
+TEST_CASE("which layers have a window, also for missing and null keys") {
   struct Row {
     const char* model;
     const char* patch;
@@ -115,7 +115,7 @@ TEST_CASE("which layers have a window of keys, and what a missing or null key sa
   }
 }
 
-TEST_CASE("every name of an activation") {
+TEST_CASE("every activation name resolves") {
   struct Row {
     const char* name;
     Activation want;
@@ -132,7 +132,7 @@ TEST_CASE("every name of an activation") {
   }
 }
 
-TEST_CASE("every family of the table has a golden model, and its configuration resolves without weights") {
+TEST_CASE("every family has a golden model whose configuration resolves without weights") {
   for (const attnctl::FamilySpec& family : attnctl::families()) {
     CAPTURE(family.name);
     attnctl::ModelSource source = MemoryModel::golden(family.name).source();

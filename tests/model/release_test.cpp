@@ -16,7 +16,7 @@ using attnctl::TensorView;
 
 namespace {
 
-/// Lends copies, and spoils them when their loan ends.
+/// Lends copies of tensors, and overwrites each copy with NaN when it is released.
 class Lender final : public Checkpoint {
  public:
   Lender(std::shared_ptr<Checkpoint> from, std::size_t& lent) : from_(std::move(from)), lent_(lent) {}
@@ -35,7 +35,7 @@ class Lender final : public Checkpoint {
     std::vector<std::byte>& copy = copies_[index];
     if (copy.empty()) return;
     std::ranges::fill(copy, std::byte{0xFF});
-    spoiled_.push_back(std::exchange(copy, {}));  // not freed: what still reads it reads NaN
+    spoiled_.push_back(std::exchange(copy, {}));  // kept, so that a late reader sees NaN
     --lent_;
   }
 
@@ -62,7 +62,7 @@ std::vector<float> values(const attnctl::Linear& linear) {
 
 }  // namespace
 
-TEST_CASE("a released layer gives its tensors back, and comes again with the same values") {
+TEST_CASE("a released layer returns its tensors, and is read again with the same values") {
   for (const char* const golden : {"llama", "llama-f16", "gpt2", "gpt_neox", "albert", "t5"}) {
     CAPTURE(golden);
     std::size_t count = 0;
@@ -80,7 +80,7 @@ TEST_CASE("a released layer gives its tensors back, and comes again with the sam
   }
 }
 
-TEST_CASE("what attention() gave outlives the layer, and the layer what attention() gave") {
+TEST_CASE("attention() and layer() are released independently") {
   for (const char* const golden : {"llama", "gpt2", "gpt_neox"}) {
     CAPTURE(golden);
     std::size_t count = 0;
@@ -98,7 +98,7 @@ TEST_CASE("what attention() gave outlives the layer, and the layer what attentio
   }
 }
 
-TEST_CASE("rows of a table are good while another reads the same tensor and gives it back") {
+TEST_CASE("rows of a table stay valid while the head uses the same tensor") {
   for (const char* const golden : {"gpt2", "bert"}) {
     CAPTURE(golden);
     std::size_t count = 0;

@@ -2,7 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "formats/json/json_tree.hpp"
+#include "checkpoint/source.hpp"
+#include "formats/json/json_document.hpp"
 #include "model/families/family.hpp"
 #include "support/temp_dir.hpp"
 
@@ -29,7 +30,7 @@ std::vector<float> numbers(const Json& list) {
   return values;
 }
 
-/// The same in the keys of older versions, where the configuration has the new ones alone.
+/// Returns the configuration with the keys of older versions instead of the new ones.
 Json with_old_keys(Json config) {
   if (!config.contains("rope_parameters") || config.contains("rope_scaling") ||
       config.contains("rope_theta")) {
@@ -47,7 +48,7 @@ Json with_old_keys(Json config) {
 
 }  // namespace
 
-TEST_CASE("inverse frequencies are those of transformers, bit for bit, in new and old keys and in both") {
+TEST_CASE("inverse frequencies equal those of transformers bit for bit, with new keys, old keys and both") {
   const auto path = ATTNCTL_SOURCE_DIR "/tests/golden/rotary.json";
   const Json cases = attnctl::parse_json(path, attnctl::test::slurp(path));
   CHECK(cases.size() >= 31);

@@ -1,4 +1,4 @@
-#include "model/binding/sharing.hpp"
+#include "model/accounting/sharing.hpp"
 
 #include <map>
 #include <string>
@@ -19,7 +19,7 @@ MemoryModel bare(const std::map<std::string, Shape>& tensors, const char* option
   MemoryModel model;
   model.config = nlohmann::ordered_json::parse(options);
   model.config["model_type"] = "attention";
-  // No two alike: a ramp alone would make W_k of the shape of W_q its copy.
+  // All values differ: with a plain ramp, a W_k of the same shape would be a copy of W_q.
   float sign = 1;
   for (const auto& [name, shape] : tensors) {
     attnctl::test::MemoryTensor tensor = attnctl::test::ramp(shape);
@@ -53,7 +53,7 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("what is shared is said once for all layers of which it is true") {
+TEST_CASE("equal statements about several layers form one row") {
   const std::map<std::string, Shape> plain = {
       {"W_q", {6, 6}}, {"W_k", {6, 6}}, {"W_v", {6, 6}}, {"W_o", {6, 6}}};
   CHECK(statements(bare(plain, R"({"heads": 3})").bound()).empty());
@@ -69,7 +69,7 @@ TEST_CASE("what is shared is said once for all layers of which it is true") {
               "kv_head 0-2 2,3: heads 2,3 share W_K and W_V (key/value head 1)"});
 
   CHECK(statements(bare({{"W_q", {6, 8}}}, R"({"heads": 2})").bound()) ==
-        Texts{"query_key 0 -: W_Q = W_K: there is no W_K, W_Q serves"});
+        Texts{"query_key 0 -: W_Q = W_K: there is no W_K, W_Q is used"});
   CHECK(statements(bare({{"W_q", {6, 6}}, {"W_k", {6, 6}}, {"W_v", {6, 6}}},
                         R"({"heads": 5, "head_slices": [0, 1, 0, 0, 2]})")
                        .bound()) ==
@@ -83,7 +83,7 @@ TEST_CASE("what is shared is said once for all layers of which it is true") {
         Texts{"factorised 0,1 -: W_Q factorised, rank 2", "factorised 0,1 -: W_O factorised, rank 3"});
 }
 
-TEST_CASE("W_K is W_Q where its bytes are, however both are stored") {
+TEST_CASE("W_K is W_Q if their bytes are equal, in any layout") {
   struct Row {
     std::map<std::string, Shape> tensors;
     const char* options;
@@ -128,7 +128,7 @@ TEST_CASE("W_K is W_Q where its bytes are, however both are stored") {
   CHECK(attnctl::count_parameters(twice.bound().config()).all == 6 * 8);
 }
 
-TEST_CASE("parameters, operations and cache of the variants follow their formulas") {
+TEST_CASE("parameters, operations and cache of attention variants follow their formulas") {
   const std::uint64_t d = 24, h = 6, k = 5, v = 4, n = 10;
   struct Row {
     const char* why;

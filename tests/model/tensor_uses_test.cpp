@@ -12,7 +12,7 @@ using attnctl::count_parameters;
 
 namespace {
 
-/// Values of a checkpoint's tensors by what they count as.
+/// Number of values in a checkpoint's tensors by their use.
 struct Stored {
   std::uint64_t parameters = 0, tied = 0, buffers = 0, unused = 0;
   bool operator==(const Stored&) const = default;
@@ -35,7 +35,7 @@ Stored stored_in(const attnctl::Model& model) {
   return stored;
 }
 
-TEST_CASE("every value of a file is a parameter, a tied copy, a buffer or of no part of the model") {
+TEST_CASE("every value of a file is a parameter, a tied copy, a buffer or unused") {
   struct Row {
     const char* path;
     Stored want;
@@ -67,7 +67,7 @@ TEST_CASE("every value of a file is a parameter, a tied copy, a buffer or of no 
   CHECK(found >= 10);
 }
 
-TEST_CASE("a stored decoder that is the embedding is a tied copy, another one is not") {
+TEST_CASE("a stored output matrix is a tied copy only if it equals the embedding") {
   using attnctl::test::MemoryModel;
   MemoryModel model = MemoryModel::golden("gpt2");
   const std::uint64_t plain = model.bound().parameters();

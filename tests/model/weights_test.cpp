@@ -18,7 +18,7 @@ using attnctl::test::MemoryModel;
 
 }  // namespace
 
-TEST_CASE("packed projections are slices of their tensor, in both orientations") {
+TEST_CASE("packed projections are slices of their tensor in both orientations") {
   const MemoryModel gpt2 = MemoryModel::golden("gpt2");
   const Model model = gpt2.bound();
   const auto& stored = gpt2.tensors.at("transformer.h.0.attn.c_attn.weight");
@@ -48,7 +48,7 @@ TEST_CASE("packed projections are slices of their tensor, in both orientations")
   CHECK(torch_head.in_out_double()(3, 1) == torch.layer(0).key.stored(5, 3));
 }
 
-TEST_CASE("weights are borrowed where they are float32, and converted once elsewhere") {
+TEST_CASE("float32 weights are views of the file, others are converted once") {
   const MemoryModel plain = MemoryModel::golden("llama-f16");
   const Model half = plain.bound();
   const attnctl::LayerWeights& layer = half.layer(0);
@@ -89,7 +89,7 @@ TEST_CASE("float32 values at an odd address are converted") {
   CHECK(reinterpret_cast<std::uintptr_t>(query.stored.data) % alignof(float) == 0);
 }
 
-TEST_CASE("the weights of attention are read without the others of their layer") {
+TEST_CASE("attention() does not read the rest of the layer") {
   MemoryModel model = MemoryModel::golden("llama");
   auto& tensor = model.tensors.at("model.layers.0.mlp.down_proj.weight");
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -105,7 +105,7 @@ TEST_CASE("the weights of attention are read without the others of their layer")
   CHECK(&attention == &bound.attention(0));
 }
 
-TEST_CASE("a weight that is not finite is a warning with its tensor and first index") {
+TEST_CASE("a non-finite weight gives a warning with its tensor and first index") {
   struct Row {
     const char* why;
     float value;

@@ -66,7 +66,7 @@ Cell position_of(const FamilySpec& row) {
   if (may(row, [](const FamilySpec& each) { return each.rotary.has_value(); })) {
     const bool interleaved = row.rotary && row.rotary->pairing == RotaryPairing::interleaved;
     words.emplace_back(interleaved ? "rotary interleaved" : "rotary");
-    if (row.rotary && row.rotary->part != 1) words.back() += fmt::format(" {}", row.rotary->part);
+    if (row.rotary && row.rotary->fraction != 1) words.back() += fmt::format(" {}", row.rotary->fraction);
   }
   if (may(row, [](const FamilySpec& each) { return each.alibi != AlibiSlopes::none; }))
     words.emplace_back("ALiBi");
@@ -76,10 +76,10 @@ Cell position_of(const FamilySpec& row) {
 }
 
 Cell activation_of(const FamilySpec& row) {
-  if (row.keys.activation_otherwise.empty()) return {};
+  if (row.keys.default_activation.empty()) return {};
   const LayerSpec& layer = row.stack.layer;
   const bool gated = !layer.gate.weight.empty() || (layer.experts && !layer.experts->gate.weight.empty());
-  return row.keys.activation_otherwise + (gated ? ", gated" : "");
+  return row.keys.default_activation + (gated ? ", gated" : "");
 }
 
 Cell mask_of(const FamilySpec& row) {
@@ -124,7 +124,7 @@ Cell packing_of(const FamilySpec& row) {
 }
 
 bool is_set(const NumberKey& key, double neutral) {
-  return !key.names.empty() || key.otherwise != neutral;
+  return !key.names.empty() || key.default_value != neutral;
 }
 
 Cell specials_of(const FamilySpec& row) {
@@ -144,11 +144,11 @@ Cell specials_of(const FamilySpec& row) {
   add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "scale of its own");
   add(is_set(keys.soft_cap, 0), "soft cap");
   add(is_set(keys.clip, 0), "clipped q, k, v");
-  add(row.embedding_by_root || is_set(keys.embedding_multiplier, 1), "scaled embedding");
+  add(row.scale_embedding || is_set(keys.embedding_multiplier, 1), "scaled embedding");
   add(is_set(keys.residual_multiplier, 1), "scaled branches");
   add(is_set(keys.logit_multiplier, 1) || is_set(keys.logit_soft_cap, 0), "scaled logits");
   add(!row.embedding.projection.weight.empty(), "projected embedding");
-  add(!keys.padding.names.empty() || keys.padding.otherwise, "positions past the padding's");
+  add(!keys.padding.names.empty() || keys.padding.default_value, "positions past the padding's");
   return joined(words);
 }
 

@@ -7,7 +7,7 @@
 
 #include "analysis/head_axes.hpp"
 #include "model/accounting/accounting.hpp"
-#include "model/binding/sharing.hpp"
+#include "model/accounting/sharing.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -4,23 +4,23 @@
 #include <initializer_list>
 
 #include "model/config/config.hpp"
+#include "results/result.hpp"
 
-/// Sums and products of sizes that throw Error(limit) where they leave 64 bits, and what accounting counts
-/// by.
+/// Arithmetic shared by the accounting functions. Sums and products throw Error(limit) if they exceed 64
+/// bits.
 namespace attnctl::counts {
 
-[[noreturn]] void too_large();
 [[nodiscard]] std::uint64_t product(std::initializer_list<std::uint64_t> factors);
-[[nodiscard]] std::uint64_t sum_of(std::initializer_list<std::uint64_t> counts);
-void add(std::uint64_t& sum, std::uint64_t count);
+[[nodiscard]] std::uint64_t sum(std::initializer_list<std::uint64_t> counts);
+void add(std::uint64_t& total, std::uint64_t count);
+/// Returns a count as a table cell. Throws Error(limit) above 63 bits.
+[[nodiscard]] Cell cell(std::uint64_t count);
 
-/// Entries of a weight, of its two factors where it is factorised: also the multiply-adds of a row.
+/// Returns the entries of a weight, or of both factors of a factorized one; also its multiply-adds per row.
 [[nodiscard]] std::uint64_t entries(LinearParts parts, std::uint64_t in, std::uint64_t out);
-/// The same with its bias, of what is stored.
-[[nodiscard]] std::uint64_t linear(LinearParts parts, std::uint64_t in, std::uint64_t out);
-
+/// Returns the number of matrices in an MLP: 3 if gated, otherwise 2; 0 without an MLP.
 [[nodiscard]] std::uint64_t mlp_matrices(const MlpConfig& mlp);
-/// Of what the decoder of the output head reads.
+/// Returns the input width of the output matrix.
 [[nodiscard]] std::uint64_t head_width(const ModelConfig& config);
 
 }  // namespace attnctl::counts

@@ -2,43 +2,61 @@
 
 #include <cstddef>
 #include <map>
+#include <string>
 #include <vector>
 
-#include "model/binding/packing.hpp"
-#include "model/binding/tensor_names.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "model/families/family.hpp"
 
 namespace attnctl {
 
 inline constexpr std::size_t no_tensor = Checkpoint::npos;
 
-/// Where a weight lies: some outputs of a tensor.
+/// The outputs of a tensor that belong to one projection: `groups` groups of `each`, `stride` apart, starting
+/// at `first`.
+struct Slices {
+  std::size_t first = 0;
+  std::size_t groups = 1;
+  std::size_t each = 0;
+  std::size_t stride = 0;
+  std::size_t all = 0;  // outputs of the whole tensor
+
+  [[nodiscard]] static Slices whole(std::size_t outputs) { return {0, 1, outputs, outputs, outputs}; }
+  [[nodiscard]] std::size_t count() const { return groups * each; }
+  /// Returns the position in the tensor of the projection's output `index`.
+  [[nodiscard]] std::size_t position(std::size_t index) const {
+    return first + index / each * stride + index % each;
+  }
+  [[nodiscard]] bool contiguous() const { return groups == 1; }
+};
+
+/// The location of a weight: some outputs of a tensor.
 struct BoundMatrix {
   std::size_t tensor = no_tensor;
   Axes axes = Axes::out_in;
-  std::size_t heads = 0;  // of a query, key or value projection of rank 3 [heads, in, k]; else 0
+  std::size_t heads = 0;  // of a query, key or value projection with rank 3 [heads, in, k]; otherwise 0
   std::size_t in = 0;
   Slices outputs = {};
-  std::size_t expert = 0;  // of a stack of experts [experts, ...]
+  std::size_t expert = 0;  // index in a stack of experts [experts, ...]
 
   [[nodiscard]] std::size_t out() const { return outputs.count(); }
 };
 
-/// Some elements of a tensor, or of a row of it.
+/// Some elements of a tensor, or of row `expert` of a stack of experts [experts, width].
 struct BoundVector {
   std::size_t tensor = no_tensor;
   Slices elements = {};
-  std::size_t expert = 0;  // of a stack of experts [experts, width]
+  std::size_t expert = 0;
 };
 
 struct BoundLinear {
-  BoundMatrix weight;
-  BoundMatrix first;  // of a factorised weight, which `weight` is the last factor of
+  BoundMatrix weight;  // the last factor of a factorized weight
+  BoundMatrix first;   // the first factor
   BoundVector bias;
 };
 
 struct BoundNorm {
-  std::vector<BoundVector> gain, bias;  // one, or one a head
+  std::vector<BoundVector> gain, bias;  // one tensor, or one per head
   float gain_offset = 0;
 };
 
@@ -49,9 +67,9 @@ struct BoundMlp {
 struct BoundLayer {
   BoundLinear query, key, value, output;
   BoundNorm attention_norm, mlp_norm, attention_output_norm, mlp_output_norm, query_norm, key_norm;
-  BoundVector relative_bias;  // one of the stack, in each of its layers
+  BoundVector relative_bias;  // the same in all layers of a stack
   BoundVector sinks;
-  BoundVector distance_table;  // of disentangled attention, one of the stack as well
+  BoundVector distance_table;  // of disentangled attention, the same in all layers of a stack
   BoundNorm distance_norm;
   BoundLinear distance_key, distance_query;
   BoundLinear convolution;
@@ -67,7 +85,7 @@ struct BoundEmbedding {
   BoundLinear projection, patches;
 };
 
-/// Every tensor that a configuration needs, found and of the right shape and type.
+/// The tensors that a configuration needs, all with the right shape and type.
 struct Binding {
   std::map<LayerConfig::Key, BoundLayer> layers;  // by LayerConfig::stored()
   BoundEmbedding embedding;
@@ -76,10 +94,10 @@ struct Binding {
   BoundNorm final_norm;
   BoundLinear head_projection, head_transform, head_decoder;
   BoundNorm head_norm;
-  std::vector<bool> used;  // [tensors of the checkpoint]
+  std::vector<bool> used;  // for each tensor of the checkpoint
 
-  /// Tensors that another, bound one stands for: under another name of the same weight, or a stored decoder
-  /// in the place of which the embedding serves. Their values may differ.
+  /// A stored tensor that is not used because another one is: a second name for the same weight, or a stored
+  /// output matrix if the embedding is used instead. Their values may differ.
   struct Alternative {
     std::size_t tensor = no_tensor;
     std::size_t bound = no_tensor;
@@ -87,9 +105,8 @@ struct Binding {
   std::vector<Alternative> alternatives;
 };
 
-/// Throws Error(bad_input) that names in one line all that is wrong: missing tensors, wrong shapes and types,
-/// layers that the configuration does not have.
-/// `config_file` is for errors.
+/// Finds all tensors. Throws one Error(bad_input) with everything that is wrong: missing tensors, wrong
+/// shapes and types, layers that the configuration does not have. `config_file` is for the message.
 [[nodiscard]] Binding bind_tensors(const FamilySpec& family, const ModelConfig& config,
                                    const Checkpoint& weights, const std::string& config_file);
 

@@ -7,13 +7,13 @@
 namespace attnctl {
 namespace {
 
-/// The name with its `{}` replaced; names come from the table of families.
-std::string numbered(const std::string& name, std::size_t number) {
+/// Returns the name with its `{}` replaced by a number.
+std::string with_number(const std::string& name, std::size_t number) {
   return fmt::format(fmt::runtime(name), number);
 }
 
-/// How many names of the first layer a file has under these prefixes.
-std::size_t count_found(const LayerSpec& layer, const Checkpoint& weights, const std::string& prefix) {
+/// Counts the names of one layer that a file has under this prefix.
+std::size_t count_stored_names(const LayerSpec& layer, const Checkpoint& weights, const std::string& prefix) {
   std::size_t count = 0;
   for (const LinearSpec* spec :
        {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.down}) {
@@ -27,6 +27,11 @@ std::size_t count_found(const LayerSpec& layer, const Checkpoint& weights, const
   return count;
 }
 
+[[noreturn]] void reject_both(const TensorInfo& one, const std::string& other) {
+  fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are the same projection; need one of them", one.file,
+       escaped(one.name), escaped(other));
+}
+
 }  // namespace
 
 TensorNames::TensorNames(const FamilySpec& family, const Checkpoint& weights, std::size_t layers)
@@ -36,7 +41,8 @@ TensorNames::TensorNames(const FamilySpec& family, const Checkpoint& weights, st
   for (const std::string& prefix : family.prefixes) {
     for (const std::string& layer_prefix : family.stack.prefixes) {
       if (layers > 1 && layer_prefix.find("{}") == std::string::npos) continue;
-      const std::size_t count = count_found(family.stack.layer, weights, prefix + numbered(layer_prefix, 0));
+      const std::size_t count =
+          count_stored_names(family.stack.layer, weights, prefix + with_number(layer_prefix, 0));
       if (!first && count <= best) continue;
       first = false;
       best = count;
@@ -50,7 +56,7 @@ TensorNames::TensorNames(const FamilySpec& family, const Checkpoint& weights, st
 
 std::string TensorNames::in_layer(const std::string& name, LayerConfig::Key layer) const {
   const bool of_decoder = layer.component == Component::decoder || layer.component == Component::cross;
-  return prefix_ + numbered(of_decoder ? decoder_prefix_ : layer_prefix_, layer.number) + name;
+  return prefix_ + with_number(of_decoder ? decoder_prefix_ : layer_prefix_, layer.number) + name;
 }
 
 template <typename FullName>
@@ -64,8 +70,7 @@ std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> nam
       found = LocatedTensor{index, tensor.axes, tensor.packing};
       if (!one_name_each_) return found;
     } else {
-      fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are the same projection; need one of them",
-           info(*found).file, escaped(info(*found).name), escaped(full(tensor.name)));
+      reject_both(info(*found), full(tensor.name));
     }
   }
   return found;
@@ -86,10 +91,7 @@ LocatedWeight TensorNames::find_weight_in_layer(const LinearSpec& spec, std::siz
   located.last = find_in_layer({&last, 1}, number);
   if (!located.first && !located.last) return located;
   const TensorInfo& factor = info(located.first ? *located.first : *located.last);
-  if (located.whole) {
-    fail(Status::bad_input, "{}: tensors \"{}\" and \"{}\" are the same projection; need one of them",
-         factor.file, escaped(info(*located.whole).name), escaped(factor.name));
-  }
+  if (located.whole) reject_both(info(*located.whole), factor.name);
   if (!located.first || !located.last) {
     fail(Status::bad_input, "{}: tensor \"{}\" is one factor of a projection; need \"{}\" too", factor.file,
          escaped(factor.name), escaped(in_layer(located.first ? last.name : first.name, number)));
@@ -103,6 +105,16 @@ std::optional<LocatedTensor> TensorNames::find_outside_layers(std::span<const St
 
 std::optional<LocatedTensor> TensorNames::find_absolute(std::span<const StoredTensor> names) const {
   return find(names, [](const std::string& name) { return name; });
+}
+
+bool same_values(Checkpoint& weights, std::size_t a, std::size_t b) {
+  const TensorInfo& first = weights.tensors()[a];
+  const TensorInfo& second = weights.tensors()[b];
+  if (first.dtype != second.dtype || first.shape != second.shape) return false;
+  const bool same = std::ranges::equal(weights.tensor(a).bytes, weights.tensor(b).bytes);
+  weights.release(a);
+  weights.release(b);
+  return same;
 }
 
 std::vector<StoredTensor> stored(const std::vector<std::string>& names) {

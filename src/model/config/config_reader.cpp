@@ -2,21 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "model/families/family.hpp"
 
 namespace attnctl {
 namespace {
 
-std::string shown(const nlohmann::ordered_json& value) {
-  using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
+
+/// Formats a JSON value for an error message, cut to 60 characters.
+std::string excerpt(const Json& value) {
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return escaped(text);
 }
 
-/// The value of `a`, or of `a/b`: b of the object a. Null where there is none.
-const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std::string_view name) {
+/// Returns the value of key `a` or `a/b`, or null if there is none.
+const Json* value_at(const Json& object, std::string_view name) {
   const std::size_t slash = name.find('/');
   const auto found = object.find(name.substr(0, slash));
   if (found == object.end()) return nullptr;
@@ -26,28 +32,31 @@ const nlohmann::ordered_json* value_at(const nlohmann::ordered_json& object, std
 
 }  // namespace
 
-ConfigReader::ConfigReader(std::string file, const nlohmann::ordered_json& object, std::string pointer)
+ConfigReader::ConfigReader(std::string file, const Json& object, std::string pointer)
     : file_(std::move(file)), object_(&object), pointer_(std::move(pointer)) {}
+
+ConfigReader ConfigReader::of_text(const std::string& file, const Json& config) {
+  const ConfigReader whole(file, config);
+  const auto text = whole.optional_object("text_config");
+  if (!text) return whole;
+  if (const auto packed = whole.find("quantization_config")) whole.reject_unsupported(*packed, "null");
+  return *text;
+}
 
 std::string ConfigReader::pointer(std::string_view name) const {
   return fmt::format("{}/{}", pointer_, name);
 }
 
-std::optional<ConfigValue> ConfigReader::find(std::span<const std::string> names) const {
+std::optional<ConfigValue> ConfigReader::find(const Names& names) const {
   for (const std::string& name : names) {
-    const nlohmann::ordered_json* const found = value_at(*object_, name);
-    if (found != nullptr && !found->is_null()) return ConfigValue{name, found};
+    if (auto found = find(name)) return found;
   }
   return std::nullopt;
 }
 
 std::optional<ConfigValue> ConfigReader::find(const std::string& name) const {
-  return find({&name, 1});
-}
-
-std::string ConfigReader::name_of(const SizeKey& key) const {
-  const auto found = find(key.names);
-  return found ? found->name : key.names.front();
+  const Json* const found = name.empty() ? nullptr : value_at(*object_, name);
+  return found != nullptr && !found->is_null() ? std::optional(ConfigValue{name, found}) : std::nullopt;
 }
 
 bool ConfigReader::is_null(const std::string& name) const {
@@ -55,108 +64,114 @@ bool ConfigReader::is_null(const std::string& name) const {
   return found != object_->end() && found->is_null();
 }
 
-std::optional<std::size_t> ConfigReader::index(std::span<const std::string> names) const {
-  const auto value = find(names);
-  if (!value) return std::nullopt;
-  if (value->json->is_number_integer() && value->json->get<std::int64_t>() == 0) return 0;
-  return size(names);
+std::string ConfigReader::present_name(const Names& names) const {
+  const auto found = find(names);
+  return found ? found->name : names.front();
 }
 
-std::optional<std::size_t> ConfigReader::size(std::span<const std::string> names) const {
+std::optional<std::size_t> ConfigReader::optional_index(const Names& names) const {
+  const auto value = find(names);
+  if (value && value->json->is_number_integer() && value->json->get<std::int64_t>() == 0) return 0;
+  return optional_size(names);
+}
+
+std::optional<std::size_t> ConfigReader::optional_size(const Names& names) const {
   const auto value = find(names);
   if (!value) return std::nullopt;
-  if (!value->json->is_number_integer()) refuse(*value, "an integer of at least 1");
-  if (value->json->is_number_unsigned()) {
-    const auto size = value->json->get<std::uint64_t>();
-    if (size > largest_size) {
-      fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(file_), pointer(value->name), size,
-           largest_size);
-    }
-    if (size >= 1) return static_cast<std::size_t>(size);
-  } else if (value->json->get<std::int64_t>() >= 1) {  // a document built in memory holds signed integers
-    return static_cast<std::size_t>(value->json->get<std::int64_t>());
+  if (value->json->is_number_unsigned() && value->json->get<std::uint64_t>() > largest_size) {
+    fail(Status::limit, "{}: {}: got {}, the limit is {}", escaped(file_), pointer(value->name),
+         value->json->get<std::uint64_t>(), largest_size);
   }
-  refuse(*value, "an integer of at least 1");
+  // Documents built in memory hold signed integers.
+  if (!value->json->is_number_integer() || value->json->get<std::int64_t>() < 1)
+    reject(*value, "an integer of at least 1");
+  return value->json->get<std::size_t>();
 }
 
 std::size_t ConfigReader::size(const SizeKey& key) const {
-  if (const auto value = size(std::span(key.names))) return *value;
-  if (key.otherwise) return *key.otherwise;
-  missing(key.names.at(0), "an integer of at least 1");
+  if (const auto value = optional_size(key.names)) return *value;
+  if (key.default_value) return *key.default_value;
+  reject_missing(key.names.at(0), "an integer of at least 1");
 }
 
-std::optional<double> ConfigReader::number(std::span<const std::string> names) const {
+std::size_t ConfigReader::size(const SizeKey& key, std::size_t default_value) const {
+  return optional_size(key.names).value_or(key.default_value.value_or(default_value));
+}
+
+std::optional<double> ConfigReader::optional_number(const Names& names) const {
   const auto value = find(names);
   if (!value) return std::nullopt;
-  if (!value->json->is_number()) refuse(*value, "a number");
+  if (!value->json->is_number()) reject(*value, "a number");
   const auto number = value->json->get<double>();
-  if (!std::isfinite(number)) refuse(*value, "a finite number");
+  if (!std::isfinite(number)) reject(*value, "a finite number");
   return number;
 }
 
-double ConfigReader::number(const NumberKey& key) const {
-  const auto value = find(key.names);
-  if (!value) {
-    const bool null = std::ranges::any_of(key.names, [&](const auto& name) { return is_null(name); });
-    return null && key.null_is_zero ? 0 : key.otherwise;
-  }
-  if (key.rule == NumberKey::Rule::plain) return number(key.names).value();
-  const double number = positive(key.names).value();
-  return key.rule == NumberKey::Rule::inverse ? 1 / number : 1 / std::sqrt(number);
-}
-
-std::optional<double> ConfigReader::positive(std::span<const std::string> names) const {
-  const auto value = number(names);
-  if (value && *value <= 0) refuse(*find(names), "a number above 0");
+std::optional<double> ConfigReader::optional_positive(const Names& names) const {
+  const auto value = optional_number(names);
+  if (value && *value <= 0) reject(*find(names), "a number above 0");
   return value;
 }
 
-std::optional<bool> ConfigReader::flag(const std::string& name) const {
-  const auto value = find(name);
-  if (!value) return std::nullopt;
-  if (!value->json->is_boolean()) refuse(*value, "true or false");
-  return value->json->get<bool>();
+double ConfigReader::number(const NumberKey& key) const {
+  if (!find(key.names)) {
+    const bool null = std::ranges::any_of(key.names, [&](const auto& name) { return is_null(name); });
+    return null && key.null_is_zero ? 0 : key.default_value;
+  }
+  if (key.rule == NumberKey::Rule::plain) return optional_number(key.names).value();
+  const double number = optional_positive(key.names).value();
+  return key.rule == NumberKey::Rule::inverse ? 1 / number : 1 / std::sqrt(number);
 }
 
-std::optional<std::string> ConfigReader::text(std::span<const std::string> names) const {
-  const auto value = find(names);
-  if (!value) return std::nullopt;
-  if (!value->json->is_string()) refuse(*value, "a string");
-  return value->json->get<std::string>();
-}
-
-std::optional<std::vector<double>> ConfigReader::positives(const std::string& name) const {
+std::optional<std::vector<double>> ConfigReader::optional_positives(const std::string& name) const {
   const auto value = find(name);
   if (!value) return std::nullopt;
-  if (!value->json->is_array()) refuse(*value, "a list of numbers");
+  if (!value->json->is_array()) reject(*value, "a list of numbers");
   std::vector<double> numbers;
-  for (const auto& element : *value->json) {
-    if (!element.is_number() || !std::isfinite(element.get<double>()) || element.get<double>() <= 0) {
-      refuse(*value, "a list of numbers above 0");
-    }
+  for (const Json& element : *value->json) {
+    if (!element.is_number() || !std::isfinite(element.get<double>()) || element.get<double>() <= 0)
+      reject(*value, "a list of numbers above 0");
     numbers.push_back(element.get<double>());
   }
   return numbers;
 }
 
-std::optional<ConfigReader> ConfigReader::object(const std::string& name) const {
+std::optional<bool> ConfigReader::optional_flag(const std::string& name) const {
   const auto value = find(name);
   if (!value) return std::nullopt;
-  if (!value->json->is_object()) refuse(*value, "an object");
+  if (!value->json->is_boolean()) reject(*value, "true or false");
+  return value->json->get<bool>();
+}
+
+bool ConfigReader::flag(const std::string& name, bool default_value) const {
+  return optional_flag(name).value_or(default_value);
+}
+
+std::optional<std::string> ConfigReader::optional_text(const Names& names) const {
+  const auto value = find(names);
+  if (!value) return std::nullopt;
+  if (!value->json->is_string()) reject(*value, "a string");
+  return value->json->get<std::string>();
+}
+
+std::optional<ConfigReader> ConfigReader::optional_object(const std::string& name) const {
+  const auto value = find(name);
+  if (!value) return std::nullopt;
+  if (!value->json->is_object()) reject(*value, "an object");
   return ConfigReader(file_, *value->json, pointer(name));
 }
 
-void ConfigReader::refuse(const ConfigValue& value, std::string_view need) const {
-  fail(Status::bad_input, "{}: {}: got {}, need {}", escaped(file_), pointer(value.name), shown(*value.json),
-       need);
+void ConfigReader::reject(const ConfigValue& value, std::string_view need) const {
+  fail(Status::bad_input, "{}: {}: got {}, need {}", escaped(file_), pointer(value.name),
+       excerpt(*value.json), need);
 }
 
-void ConfigReader::refuse_unsupported(const ConfigValue& value, std::string_view supported) const {
+void ConfigReader::reject_unsupported(const ConfigValue& value, std::string_view supported) const {
   fail(Status::bad_input, "{}: {}: unsupported {}; supported: {}", escaped(file_), pointer(value.name),
-       shown(*value.json), supported);
+       excerpt(*value.json), supported);
 }
 
-void ConfigReader::missing(std::string_view name, std::string_view need) const {
+void ConfigReader::reject_missing(std::string_view name, std::string_view need) const {
   fail(Status::bad_input, "{}: {}: missing, need {}", escaped(file_), pointer(name), need);
 }
 

@@ -1,148 +1,295 @@
+#include <algorithm>
 #include <cmath>
+#include <span>
+#include <string_view>
+#include <utility>
 
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "base/checked.hpp"
 #include "base/error.hpp"
-#include "model/binding/head_slices.hpp"
 #include "model/binding/tensor_names.hpp"
 #include "model/config/resolve.hpp"
-#include "model/config/shape_reader.hpp"
 
 namespace attnctl {
 namespace {
 
-struct Located {
+struct Extents {
+  std::size_t in = 0;
+  std::size_t out = 0;
+};
+
+/// Reads sizes from tensor shapes. All functions throw Error(bad_input) with the tensor or the key.
+class ShapeReader {
+ public:
+  ShapeReader(const ConfigReader& config, const TensorNames& names) : config_(config), names_(names) {}
+
+  /// Returns inputs and outputs of a projection, possibly factorized. In a tensor of rank 3 the first extent
+  /// is `heads`; `is_output` says that its heads are inputs.
+  [[nodiscard]] Extents extents(const LocatedWeight& weight, std::size_t heads, bool is_output) const {
+    if (weight.whole) return extents(*weight.whole, heads, is_output);
+    const Extents first = extents(weight.first.value(), heads, is_output);
+    const Extents last = extents(weight.last.value(), heads, is_output);
+    if (first.out != last.in) {
+      const TensorInfo& info = names_.info(*weight.first);
+      reject(*weight.last, fmt::format("{} inputs, the rank of tensor \"{}\" of shape {}", first.out,
+                                       escaped(info.name), to_string(info.shape)));
+    }
+    return {first.in, last.out};
+  }
+
+  [[nodiscard]] std::size_t rank(const LocatedTensor& first) const {
+    const Shape& shape = names_.info(first).shape;
+    if (shape.size() < 2 || shape.back() == 0) reject(first, "two dimensions and no extent of 0");
+    return shape.back();
+  }
+
+  /// Returns the outputs of one projection; a packed [q; k; v] holds three.
+  [[nodiscard]] std::size_t unpacked_outputs(const LocatedTensor& tensor, std::size_t outputs) const {
+    return tensor.packing == Packing::whole ? outputs : divided(tensor, outputs, 3, "the three projections");
+  }
+
+  /// Returns width / parts, where `key` gives the number of parts.
+  [[nodiscard]] std::size_t divided(const LocatedTensor& tensor, std::size_t width, std::size_t parts,
+                                    std::string_view key) const {
+    if (width % parts != 0) {
+      reject(tensor, fmt::format("{} to be a multiple of {} ({} in {})", width, parts, config_.pointer(key),
+                                 escaped(config_.file())));
+    }
+    return width / parts;
+  }
+
+  /// Checks a size that the configuration may repeat against the size found in a tensor, and returns it.
+  [[nodiscard]] std::size_t checked(const std::string& key, std::size_t found,
+                                    const LocatedTensor& tensor) const {
+    if (config_.optional_size({key}).value_or(found) != found) {
+      config_.reject(*config_.find(key),
+                     fmt::format("{} as tensor \"{}\" of shape {} has it", found,
+                                 escaped(names_.info(tensor).name), to_string(names_.info(tensor).shape)));
+    }
+    return found;
+  }
+
+ private:
+  [[nodiscard]] Extents extents(const LocatedTensor& tensor, std::size_t heads, bool is_output) const {
+    const Shape& shape = names_.info(tensor).shape;
+    Extents extents;
+    if (shape.size() == 2) {
+      extents = tensor.axes == Axes::out_in ? Extents{shape[1], shape[0]} : Extents{shape[0], shape[1]};
+    } else if (shape.size() == 3 && tensor.axes == Axes::in_out_or_head) {
+      if (shape[0] != heads) reject(tensor, fmt::format("{} heads outermost", heads));
+      extents = is_output ? Extents{multiplied(tensor, shape[0], shape[1]), shape[2]}
+                          : Extents{shape[1], multiplied(tensor, shape[0], shape[2])};
+    } else {
+      reject(tensor, tensor.axes == Axes::in_out_or_head ? "two or three dimensions" : "two dimensions");
+    }
+    if (extents.in == 0 || extents.out == 0) reject(tensor, "no extent of 0");
+    return extents;
+  }
+
+  [[noreturn]] void reject(const LocatedTensor& tensor, const std::string& need) const {
+    const TensorInfo& info = names_.info(tensor);
+    fail(Status::bad_input, "{}: tensor \"{}\": got shape {}, need {}", info.file, escaped(info.name),
+         to_string(info.shape), need);
+  }
+
+  [[nodiscard]] std::size_t multiplied(const LocatedTensor& tensor, std::size_t a, std::size_t b) const {
+    const auto product = checked_mul(a, b);
+    if (!product) reject(tensor, "extents whose product fits 64 bits");
+    return *product;
+  }
+
+  const ConfigReader& config_;
+  const TensorNames& names_;
+};
+
+/// What the sizes of a bare attention mechanism are read from.
+struct BareSource {
+  const FamilySpec& family;
+  const ConfigReader& config;
+  TensorNames names;
+  ShapeReader shapes{config, names};
+};
+
+struct LocatedProjections {
   LocatedWeight query, key, value, output;
 };
 
-Located locate(const LayerSpec& layer, const TensorNames& names, const ConfigReader& config) {
+LocatedProjections locate_projections(const BareSource& source) {
+  const LayerSpec& layer = source.family.stack.layer;
+  const TensorNames& names = source.names;
   const LocatedWeight query = names.find_weight_in_layer(layer.query, 0);
   if (!query.found()) {
     std::string known;
-    for (const StoredTensor& tensor : layer.query.weight) {
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", names.in_layer(tensor.name, 0));
-    }
-    const FactorSpec& factors = layer.query.factors;
-    if (factors.first) {
-      known += fmt::format(", {} with {}", names.in_layer(factors.first->name, 0),
-                           names.in_layer(factors.last->name, 0));
-    }
-    fail(Status::bad_input, "{}: no query projection; need one of {}", escaped(config.file()), known);
+    for (const StoredTensor& tensor : layer.query.weight) known += names.in_layer(tensor.name, 0) + ", ";
+    fail(Status::bad_input, "{}: no query projection; need one of {}{} with {}",
+         escaped(source.config.file()), known, names.in_layer(layer.query.factors.first.value().name, 0),
+         names.in_layer(layer.query.factors.last.value().name, 0));
   }
   return {query, names.find_weight_in_layer(layer.key, 0), names.find_weight_in_layer(layer.value, 0),
           names.find_weight_in_layer(layer.output, 0)};
 }
 
-void resolve_value_sizes(const ShapeReader& reader, const Located& found, ModelConfig& model,
+/// Returns how many slices the query projection of tied heads has: from a tensor of rank 3, from /d_head or
+/// /kv_heads, otherwise as many as /head_slices uses.
+std::size_t count_slices(const BareSource& source, const LocatedTensor& query,
+                         std::span<const std::size_t> slices) {
+  const Shape& shape = source.names.info(query).shape;
+  if (shape.size() == 3) return shape[0];
+  const auto d_head = source.config.optional_size({"d_head"});
+  if (d_head && shape.size() == 2) {
+    const std::size_t outputs = shape[query.axes == Axes::out_in ? 0 : 1];
+    return source.shapes.divided(query, source.shapes.unpacked_outputs(query, outputs), *d_head, "d_head");
+  }
+  return source.config.optional_size({"kv_heads"}).value_or(*std::ranges::max_element(slices) + 1);
+}
+
+/// Reads /head_slices: one number per head; empty if the key is missing.
+std::vector<std::size_t> read_head_slices(const ConfigReader& config, std::size_t heads) {
+  const auto value = config.find("head_slices");
+  if (!value) return {};
+  if (!value->json->is_array() || value->json->size() != heads)
+    config.reject(*value, fmt::format("a list of {} numbers (/heads), the slice of each head", heads));
+  std::vector<std::size_t> slices;
+  for (const auto& number : *value->json) {
+    if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= ConfigReader::largest_size) {
+      config.reject({fmt::format("head_slices/{}", slices.size()), &number},
+                    "the number of a slice, 0 or more");
+    }
+    slices.push_back(number.get<std::size_t>());
+  }
+  return slices;
+}
+
+/// Sets kv_heads and head_slices, from /kv_heads or, for tied heads, /head_slices and the query projection.
+void resolve_heads(const BareSource& source, const LocatedTensor& query, AttentionConfig& attention) {
+  const ConfigReader& config = source.config;
+  const auto kv_heads = config.optional_size({"kv_heads"});
+  attention.head_slices = read_head_slices(config, attention.heads);
+  if (attention.head_slices.empty()) {
+    attention.kv_heads = kv_heads.value_or(attention.heads);
+    check_multiple(config, "heads", attention.heads, "kv_heads", attention.kv_heads);
+    return;
+  }
+  attention.kv_heads = count_slices(source, query, attention.head_slices);
+  if (kv_heads && *kv_heads != attention.kv_heads) {
+    config.reject(*config.find("kv_heads"),
+                  fmt::format("{}, the number of slices of tied heads (/head_slices)", attention.kv_heads));
+  }
+  const auto list = config.find("head_slices");
+  for (std::size_t i = 0; i < attention.heads; ++i) {
+    if (attention.head_slices[i] < attention.kv_heads) continue;
+    config.reject({fmt::format("head_slices/{}", i), &list->json->at(i)},
+                  fmt::format("a number below {}, the number of stored slices", attention.kv_heads));
+  }
+}
+
+void resolve_value_sizes(const ShapeReader& shapes, const LocatedProjections& found, ModelConfig& model,
                          AttentionConfig& attention) {
   model.d_value_input = model.d_key_input;
   if (found.value.found()) {
-    const Extents extents = reader.extents(found.value, attention.kv_heads, false);
+    const Extents extents = shapes.extents(found.value, attention.kv_heads, false);
     const LocatedTensor& tensor = found.value.at_outputs();
+    const std::size_t outputs = shapes.unpacked_outputs(tensor, extents.out);
     model.d_value_input = extents.in;
     attention.d_value =
-        reader.divided(tensor, reader.own_outputs(tensor, extents.out), attention.kv_heads, "kv_heads");
-    attention.d_value = reader.agreed("d_value", attention.d_value, tensor);
+        shapes.checked("d_value", shapes.divided(tensor, outputs, attention.kv_heads, "kv_heads"), tensor);
   }
   if (found.output.found()) {
-    const Extents extents = reader.extents(found.output, attention.heads, true);
+    const Extents extents = shapes.extents(found.output, attention.heads, true);
     model.d_output = extents.out;
-    if (!found.value.found()) {
-      attention.d_value = reader.divided(found.output.at_inputs(), extents.in, attention.heads, "heads");
-    }
+    if (!found.value.found())
+      attention.d_value = shapes.divided(found.output.at_inputs(), extents.in, attention.heads, "heads");
   } else {
     model.d_output = attention.heads * attention.d_value;
   }
   if (!found.value.found()) model.d_output = 0;
 }
 
-/// Sizes that all layers share, from the first.
-void resolve_sizes(const ShapeReader& reader, const ConfigReader& config, const Located& found,
-                   ModelConfig& model, AttentionConfig& attention) {
-  const Extents query = reader.extents(found.query, attention.query_slices(), false);
+/// Sets the sizes that all layers share, from the first layer.
+void resolve_sizes(const BareSource& source, const LocatedProjections& found, ModelConfig& model,
+                   AttentionConfig& attention) {
+  const auto& [family, config, names, shapes] = source;
+  const std::size_t slices = attention.query_slices();
+  const Extents query = shapes.extents(found.query, slices, false);
   const LocatedTensor& tensor = found.query.at_outputs();
-  const char* const slices = attention.head_slices.empty() ? "heads" : "head_slices";
+  const std::size_t outputs = shapes.unpacked_outputs(tensor, query.out);
+  const char* const slices_key = attention.head_slices.empty() ? "heads" : "head_slices";
   model.d_model = model.d_key_input = query.in;
-  attention.d_head =
-      reader.divided(tensor, reader.own_outputs(tensor, query.out), attention.query_slices(), slices);
-  attention.d_head = reader.agreed("d_head", attention.d_head, tensor);
+  attention.d_head = shapes.checked("d_head", shapes.divided(tensor, outputs, slices, slices_key), tensor);
   if (found.key.found()) {
-    model.d_key_input = reader.extents(found.key, attention.kv_heads, false).in;
-  } else if (attention.kv_heads != attention.query_slices()) {
-    config.refuse(*config.find("kv_heads"),
-                  fmt::format("{} (/heads) where the query projection serves the keys", attention.heads));
+    model.d_key_input = shapes.extents(found.key, attention.kv_heads, false).in;
+  } else if (attention.kv_heads != slices) {
+    config.reject(*config.find("kv_heads"),
+                  fmt::format("{} (/heads), because the query projection is used for keys", attention.heads));
   }
-  resolve_value_sizes(reader, found, model, attention);
-  const auto scale = config.number(std::vector<std::string>{"scale"});
-  attention.scale = scale.value_or(1 / std::sqrt(static_cast<double>(attention.d_head)));
+  resolve_value_sizes(shapes, found, model, attention);
+  attention.scale =
+      config.optional_number({"scale"}).value_or(1 / std::sqrt(static_cast<double>(attention.d_head)));
 }
 
-void resolve_layer_parts(const FamilySpec& family, const ShapeReader& reader, const TensorNames& names,
-                         std::size_t number, AttentionConfig& attention) {
+/// Sets which tensors layer `number` has.
+void resolve_layer_parts(const BareSource& source, std::size_t number, AttentionConfig& attention) {
   const auto parts = [&](const LinearSpec& spec) {
-    const LocatedWeight weight = names.find_weight_in_layer(spec, number);
-    return LinearParts{weight.found(), names.find_in_layer(spec.bias, number).has_value(),
-                       weight.first ? reader.rank(*weight.first) : 0};
+    const LocatedWeight weight = source.names.find_weight_in_layer(spec, number);
+    return LinearParts{weight.found(), source.names.find_in_layer(spec.bias, number).has_value(),
+                       weight.first ? source.shapes.rank(*weight.first) : 0};
   };
-  const LayerSpec& layer = family.stack.layer;
+  const LayerSpec& layer = source.family.stack.layer;
   attention.query = parts(layer.query);
   attention.key = parts(layer.key);
   attention.value = parts(layer.value);
   attention.output = parts(layer.output);
-  attention.query.weight = true;  // if it is not there it is missing
+  attention.query.weight = true;  // if it is absent, binding reports it as missing
   if (!attention.key.weight) attention.key.rank = attention.query.rank;
   if (!attention.value.weight) attention.value = attention.output = {};
 }
 
-void refuse_tensors(const FamilySpec& family, const TensorNames& names, std::size_t layers) {
-  std::string all;
-  for (const std::string& name : family.refused_tensors) all += (all.empty() ? "" : ", ") + name;
-  for (const StoredTensor& tensor : stored(family.refused_tensors)) {
+void check_rejected_tensors(const BareSource& source, std::size_t layers) {
+  for (const StoredTensor& tensor : stored(source.family.rejected_tensors)) {
     for (std::size_t layer = 0; layer < layers; ++layer) {
-      const auto found = names.find_in_layer({&tensor, 1}, layer);
+      const auto found = source.names.find_in_layer({&tensor, 1}, layer);
       if (!found) continue;
       fail(Status::bad_input,
-           "{}: tensor \"{}\": unsupported, a key or value learned beside those of the input; need weights "
-           "without {}",
-           names.info(*found).file, escaped(names.info(*found).name), all);
+           "{}: tensor \"{}\": learned key or value vectors are unsupported; need weights without {}",
+           source.names.info(*found).file, escaped(source.names.info(*found).name),
+           fmt::join(source.family.rejected_tensors, ", "));
     }
   }
 }
 
 AttentionKind resolve_attention_kind(const ConfigReader& config) {
-  const auto text = config.text(std::vector<std::string>{"attention"});
+  const auto text = config.optional_text({"attention"});
   if (!text) return {};
   const auto kind = parse_attention_kind(*text);
-  if (!kind) config.refuse_unsupported(*config.find("attention"), attention_kinds);
+  if (!kind) config.reject_unsupported(*config.find("attention"), attention_kinds);
   return *kind;
 }
 
-EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
-                                  const TensorNames& names, std::size_t d_model) {
+EmbeddingConfig resolve_bare_embedding(const BareSource& source, std::size_t d_model) {
   EmbeddingConfig embedding;
-  const std::string position = config.text(std::vector<std::string>{"position"}).value_or("none");
-  if (position == "sinusoidal") embedding.position = PositionKind::sinusoidal;
+  if (source.config.optional_text({"position"}) == "sinusoidal")
+    embedding.position = PositionKind::sinusoidal;
   embedding.width = d_model;
-  const auto table = names.find_outside_layers(stored(family.embedding.token));
-  if (table) {
-    const Shape& shape = names.info(*table).shape;
-    embedding.vocabulary = shape.empty() ? 1 : shape[0];  // the rest is checked when it is bound
+  if (const auto table = source.names.find_outside_layers(stored(source.family.embedding.token))) {
+    const Shape& shape = source.names.info(*table).shape;
+    embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the rest of the shape
   }
   return embedding;
 }
 
-std::vector<std::string> resolve_vocabulary(const ConfigReader& config, const EmbeddingConfig& embedding) {
+std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::size_t rows) {
   const auto value = config.find("vocab");
   if (!value) return {};
-  std::vector<std::string> vocabulary;
-  if (!value->json->is_array()) config.refuse(*value, "a list of strings");
-  for (const auto& token : *value->json) {
-    if (!token.is_string()) config.refuse(*value, "a list of strings");
-    vocabulary.push_back(token.get<std::string>());
-  }
-  if (embedding.vocabulary != 0 && vocabulary.size() != embedding.vocabulary) {
+  const auto is_text = [](const auto& token) { return token.is_string(); };
+  if (!value->json->is_array() || !std::ranges::all_of(*value->json, is_text))
+    config.reject(*value, "a list of strings");
+  if (rows != 0 && value->json->size() != rows) {
     fail(Status::bad_input, "{}: {}: got {} tokens, need {}, the rows of the embedding",
-         escaped(config.file()), config.pointer("vocab"), vocabulary.size(), embedding.vocabulary);
+         escaped(config.file()), config.pointer("vocab"), value->json->size(), rows);
   }
-  return vocabulary;
+  return value->json->get<std::vector<std::string>>();
 }
 
 }  // namespace
@@ -151,30 +298,29 @@ ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& c
                                  const Checkpoint& weights) {
   ModelConfig model;
   const std::size_t layers = resolve_layer_count(family, config);
-  const TensorNames names(family, weights, layers);
-  refuse_tensors(family, names, layers);
+  const BareSource source = {family, config, TensorNames(family, weights, layers)};
+  check_rejected_tensors(source, layers);
 
   LayerConfig layer;
   AttentionConfig& attention = layer.attention;
   attention.heads = config.size(family.keys.heads);
-  attention.causal = config.flag(family.keys.causal_if).value_or(false);
+  attention.causal = config.flag(family.keys.causal_if);
   attention.kind = resolve_attention_kind(config);
-  const ShapeReader reader(config, names);
-  const Located found = locate(family.stack.layer, names, config);
-  resolve_heads(reader, config, names, found.query.at_outputs(), attention);
-  resolve_sizes(reader, config, found, model, attention);
+  const LocatedProjections found = locate_projections(source);
+  resolve_heads(source, found.query.at_outputs(), attention);
+  resolve_sizes(source, found, model, attention);
   if (layers > 1 && found.value.found() && model.d_output != model.d_model) {
-    fail(Status::bad_input, "{}: {}: got {}, but the output of a layer has width {} and its input {}",
+    fail(Status::bad_input, "{}: {}: got {}, but a layer's output has width {} and its input has width {}",
          escaped(config.file()), config.pointer("layers"), layers, model.d_output, model.d_model);
   }
   layer.place = family.place;
   for (std::size_t i = 0; i < layers; ++i) {
-    model.layers.push_back(layer);
-    model.layers[i].number = model.layers[i].stored_as = i;
-    resolve_layer_parts(family, reader, names, i, model.layers[i].attention);
+    LayerConfig& added = model.layers.emplace_back(layer);
+    added.number = added.stored_as = i;
+    resolve_layer_parts(source, i, added.attention);
   }
-  model.embedding = resolve_embedding(family, config, names, model.d_model);
-  model.vocabulary = resolve_vocabulary(config, model.embedding);
+  model.embedding = resolve_bare_embedding(source, model.d_model);
+  model.vocabulary = resolve_vocabulary(config, model.embedding.vocabulary);
   return model;
 }
 

@@ -2,24 +2,21 @@
 #include <iterator>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "base/error.hpp"
 #include "model/config/config_reader.hpp"
-#include "model/config/text_tower.hpp"
-#include "model/families/family.hpp"
 #include "model/families/family_parts.hpp"
 
 namespace attnctl {
 namespace {
 
-using Rule = Presence::Rule;
-
-/// One projection of the bare mechanism: `W_q` and `b_q` as row vectors multiply them, or as modules save
-/// them.
-LinearSpec bare(std::string_view letter, const std::vector<std::string>& modules) {
+/// One projection of the bare mechanism: `W_q` and `b_q` with inputs first, or as PyTorch modules store it.
+LinearSpec bare_linear(std::string_view letter, const std::vector<std::string>& modules) {
   LinearSpec spec = {.weight = {{fmt::format("W_{}", letter), Axes::in_out_or_head}},
                      .bias = {{fmt::format("b_{}", letter), Axes::in_out_or_head}},
-                     .weight_presence = {.rule = Rule::stored},
-                     .bias_presence = {.rule = Rule::stored}};
+                     .weight_presence = {.rule = Presence::Rule::stored},
+                     .bias_presence = {.rule = Presence::Rule::stored}};
   for (const std::string& module : modules) {
     spec.weight.push_back({module + ".weight"});
     spec.bias.push_back({module + ".bias"});
@@ -27,55 +24,85 @@ LinearSpec bare(std::string_view letter, const std::vector<std::string>& modules
   return spec;
 }
 
-/// A factorised projection: the factor at the heads may be stored by head.
 FactorSpec bare_factors(std::string_view letter, Axes first, Axes last) {
   return {.first = StoredTensor{fmt::format("W_{}_a", letter), first},
           .last = StoredTensor{fmt::format("W_{}_b", letter), last}};
 }
 
-/// The same for a projection of the input, or as torch.nn.MultiheadAttention saves it.
+/// A query, key or value projection, also as torch.nn.MultiheadAttention stores it.
 LinearSpec bare_input(std::string_view letter) {
-  const auto named = [&](std::string_view pattern) { return fmt::format(fmt::runtime(pattern), letter); };
-  LinearSpec spec = bare(letter, {named("W_{}"), named("w_{}"), named("{}_proj")});
-  spec.weight.push_back({named("{}_proj_weight")});
+  LinearSpec spec = bare_linear(
+      letter, {fmt::format("W_{}", letter), fmt::format("w_{}", letter), fmt::format("{}_proj", letter)});
+  spec.weight.push_back({fmt::format("{}_proj_weight", letter)});
   spec.weight.push_back({"in_proj_weight", Axes::out_in, Packing::query_key_value});
   spec.bias.push_back({"in_proj_bias", Axes::out_in, Packing::query_key_value});
   spec.factors = bare_factors(letter, Axes::in_out, Axes::in_out_or_head);
   return spec;
 }
 
-FamilySpec attention() {
+FamilySpec bare_attention() {
   FamilySpec spec;
   spec.name = "attention";
   spec.prefixes = {""};
-  spec.stack = {.prefixes = {"", "layers.{}."},
-                .layer = {.query = bare_input("q"),
-                          .key = bare_input("k"),
-                          .value = bare_input("v"),
-                          .output = bare("o", {"W_o", "w_o", "o_proj", "out_proj"})}};
-  spec.stack.layer.query.weight_presence = {};
-  spec.stack.layer.output.factors = bare_factors("o", Axes::in_out_or_head, Axes::in_out);
-  spec.embedding = {.token = {"embedding"}};
+  spec.stack.prefixes = {"", "layers.{}."};
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = bare_input("q");
+  layer.query.weight_presence = {};
+  layer.key = bare_input("k");
+  layer.value = bare_input("v");
+  layer.output = bare_linear("o", {"W_o", "w_o", "o_proj", "out_proj"});
+  layer.output.factors = bare_factors("o", Axes::in_out_or_head, Axes::in_out);
+  spec.embedding.token = {"embedding"};
   spec.sizes = SizesFrom::tensors;
-  spec.keys = {.layers = {{"layers"}, 1},
-               .heads = {{"heads"}, {}},
-               .kv_heads = {{"kv_heads"}, {}},
-               .d_head = {{"d_head"}, {}},
-               .causal_if = "causal"};
+  spec.keys.layers = {{"layers"}, 1};
+  spec.keys.heads = {{"heads"}, {}};
+  spec.keys.kv_heads = {{"kv_heads"}, {}};
+  spec.keys.d_head = {{"d_head"}, {}};
+  spec.keys.causal_if = "causal";
   spec.requirements = {{"add_zero_attn", {false}}, {"position", {"none", "sinusoidal"}}};
-  spec.refused_tensors = {"bias_k", "bias_v"};
+  spec.rejected_tensors = {"bias_k", "bias_v"};
   spec.one_name_each = true;
   return spec;
+}
+
+/// Prefixes of the text part of a multimodal checkpoint, in current and older layouts.
+constexpr const char* kTextPrefixes[] = {"language_model.", "model.language_model.", "text_model.",
+                                         "model.text_model."};
+
+/// Lets a row find its tensors in a multimodal checkpoint, under the prefixes of its text part.
+void add_text_prefixes(FamilySpec& row) {
+  std::vector<std::string> prefixes;
+  for (const char* outer : kTextPrefixes) {
+    for (const std::string& prefix : row.prefixes) prefixes.push_back(outer + prefix);
+  }
+  prefixes.insert(prefixes.end(), row.prefixes.begin(), row.prefixes.end());
+  row.prefixes = std::move(prefixes);
+  if (!row.head) return;
+  for (LinearSpec* part : {&row.head->decoder, &row.head->transform}) {
+    for (std::vector<StoredTensor>* tensors : {&part->weight, &part->bias}) {
+      const std::vector<StoredTensor> plain = *tensors;
+      for (const char* outer : kTextPrefixes) {
+        for (const StoredTensor& tensor : plain)
+          tensors->push_back({outer + tensor.name, tensor.axes, tensor.packing});
+      }
+    }
+  }
+}
+
+bool applies(const Variant& variant, const ConfigReader& config) {
+  const auto value = config.find(variant.key);
+  if (!value) return variant.default_value == variant.value;
+  if (variant.value.is_boolean() && !value->json->is_boolean()) config.reject(*value, "true or false");
+  return *value->json == variant.value;
 }
 
 }  // namespace
 
 std::span<const FamilySpec> families() {
   static const std::vector<FamilySpec> table = [] {
-    std::vector<FamilySpec> all = {attention()};
-    for (auto rows : {encoder_families(), encoder_families_of_distances(), decoder_families(),
-                      alibi_families(), llama_families(), llama_relative_families(), expert_families(),
-                      vision_families(), encoder_decoder_families()})
+    std::vector<FamilySpec> all = {bare_attention()};
+    for (auto rows : {encoder_families(), decoder_families(), llama_families(), llama_like_families(),
+                      encoder_decoder_families()})
       std::ranges::move(rows, std::back_inserter(all));
     std::ranges::sort(all, {}, &FamilySpec::name);
     return all;
@@ -83,38 +110,23 @@ std::span<const FamilySpec> families() {
   return table;
 }
 
-namespace {
-
-/// Whether the configuration, or what stands for a key that it lacks, has the variant's value.
-bool applies(const Variant& variant, const ConfigReader& config) {
-  const auto value = config.find(variant.key);
-  if (!value) return variant.otherwise == variant.value;
-  if (variant.value.is_boolean() && !value->json->is_boolean()) config.refuse(*value, "true or false");
-  return *value->json == variant.value;
-}
-
-}  // namespace
-
 FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& config) {
-  std::string supported;
-  for (const FamilySpec& family : families()) {
-    supported += fmt::format("{}{}", supported.empty() ? "" : ", ", family.name);
-  }
-  const ConfigReader reader = text_reader(file, config);
+  std::vector<std::string_view> names;
+  for (const FamilySpec& family : families()) names.push_back(family.name);
+  const ConfigReader reader = ConfigReader::of_text(file, config);
   const auto type = reader.find("model_type");
   if (!type || !type->json->is_string()) {
     fail(Status::bad_input, "{}: {}: missing or no string, need one of {} (attnctl info --families)",
-         escaped(file), reader.pointer("model_type"), supported);
+         escaped(file), reader.pointer("model_type"), fmt::join(names, ", "));
   }
   const auto name = type->json->get<std::string>();
-  const auto found =
-      std::ranges::find_if(families(), [&](const FamilySpec& family) { return family.name == name; });
+  const auto found = std::ranges::find(families(), name, &FamilySpec::name);
   if (found == families().end()) {
     fail(Status::bad_input, "{}: {}: unsupported \"{}\"; supported: {} (attnctl info --families)",
-         escaped(file), reader.pointer("model_type"), escaped(name), supported);
+         escaped(file), reader.pointer("model_type"), escaped(name), fmt::join(names, ", "));
   }
   FamilySpec row = *found;
-  if (!reader.whole().empty()) put_in_tower(row);
+  if (!reader.object_pointer().empty()) add_text_prefixes(row);
   for (const Variant& variant : found->variants) {
     if (applies(variant, reader)) variant.apply(row);
   }
@@ -122,12 +134,13 @@ FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& conf
 }
 
 bool is_known_buffer(std::string_view tensor_name) {
-  const auto named = [&](std::string_view end) {
+  constexpr std::string_view kBuffers[] = {"position_ids",        "attn.bias",
+                                           "attention.bias",      "masked_bias",
+                                           "rotary_emb.inv_freq", "rotary_embeddings.inv_freq"};
+  return std::ranges::any_of(kBuffers, [&](std::string_view end) {
     return tensor_name == end ||
            (tensor_name.ends_with(end) && tensor_name[tensor_name.size() - end.size() - 1] == '.');
-  };
-  return named("position_ids") || named("attn.bias") || named("attention.bias") || named("masked_bias") ||
-         named("rotary_emb.inv_freq") || named("rotary_embeddings.inv_freq");
+  });
 }
 
 }  // namespace attnctl

@@ -1,13 +1,15 @@
 #include "model/families/family_parts.hpp"
 
+// Other decoders: with learned positions, rotary position or ALiBi.
 namespace attnctl {
+namespace {
 
-FamilySpec gpt_neox_row() {
+FamilySpec gpt_neox() {
   FamilySpec spec;
   spec.name = "gpt_neox";
   spec.prefixes = {"gpt_neox.", ""};
   LinearSpec packed = packed_linear("attention.query_key_value", Packing::by_head);
-  packed.bias_presence = {.rule = Presence::Rule::configured, .key = "attention_bias", .otherwise = true};
+  packed.bias_presence = {.rule = Presence::Rule::configured, .key = "attention_bias", .default_value = true};
   spec.stack = {.prefixes = {"layers.{}."},
                 .layer = {.query = packed,
                           .key = packed,
@@ -21,29 +23,21 @@ FamilySpec gpt_neox_row() {
   spec.final_norm = layer_norm("final_layer_norm");
   spec.head = plain_head("embed_out");
   spec.head->decoder.weight.push_back({"lm_head.weight"});
-  spec.head->tied_otherwise = false;
-  spec.keys = {.d_model = {{"hidden_size"}, {}},
-               .layers = {{"num_hidden_layers"}, {}},
-               .heads = {{"num_attention_heads"}, {}},
-               .mlp_width = {{"intermediate_size"}, 24576},
-               .vocabulary = {{"vocab_size"}, 50432},
-               .max_positions = {{"max_position_embeddings"}, 2048},
-               .norm_eps = {"layer_norm_eps"},
-               .activation = {"hidden_act"},
-               .norm_eps_otherwise = 1e-5,
-               .activation_otherwise = "gelu"};
+  spec.head->tied_by_default = false;
+  spec.keys = common_keys(24576, 50432, 2048);
+  spec.keys.norm_eps = {"layer_norm_eps"};
+  spec.keys.default_norm_eps = 1e-5;
+  spec.keys.default_activation = "gelu";
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
   spec.parallel = true;
-  spec.rotary = {.part = 0.25,
+  spec.rotary = {.fraction = 0.25,
                  .theta_names = {"rope_theta", "rotary_emb_base"},
-                 .part_names = {"partial_rotary_factor", "rotary_pct"}};
+                 .fraction_names = {"partial_rotary_factor", "rotary_pct"}};
   spec.causal = true;
   spec.variants = {{"use_parallel_residual", false, true, [](FamilySpec& row) { row.parallel = false; }}};
   return spec;
 }
-
-namespace {
 
 FamilySpec gpt2() {
   FamilySpec spec;
@@ -70,8 +64,8 @@ FamilySpec gpt2() {
                .max_positions = {{"n_positions", "max_position_embeddings"}, 1024},
                .norm_eps = {"layer_norm_epsilon"},
                .activation = {"activation_function"},
-               .norm_eps_otherwise = 1e-5,
-               .activation_otherwise = "gelu_new",
+               .default_norm_eps = 1e-5,
+               .default_activation = "gelu_new",
                .inverse_layer_if = "scale_attn_by_inverse_layer_idx"};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
@@ -79,11 +73,11 @@ FamilySpec gpt2() {
   spec.causal = true;
   spec.requirements = {{"add_cross_attention", {false}}};
   spec.variants = {
-      {"scale_attn_weights", false, true, [](FamilySpec& row) { row.keys.scale.otherwise = 1; }}};
+      {"scale_attn_weights", false, true, [](FamilySpec& row) { row.keys.scale.default_value = 1; }}};
   return spec;
 }
 
-/// GPT-2 of plain linear layers; one key/value head for all, or queries, keys and values packed by head.
+/// GPT-2 with torch.nn.Linear layers and multi-query attention, or packed by head without it.
 FamilySpec gpt_bigcode() {
   FamilySpec spec = gpt2();
   spec.name = "gpt_bigcode";
@@ -92,8 +86,8 @@ FamilySpec gpt_bigcode() {
   layer.output = linear("attn.c_proj");
   layer.up = linear("mlp.c_fc");
   layer.down = linear("mlp.c_proj");
-  spec.keys.kv_heads.otherwise = 1;
-  spec.keys.activation_otherwise = "gelu_pytorch_tanh";
+  spec.keys.kv_heads.default_value = 1;
+  spec.keys.default_activation = "gelu_pytorch_tanh";
   spec.keys.inverse_layer_if = "";
   spec.variants.push_back({"multi_query", false, true, [](FamilySpec& row) {
                              LayerSpec& packed = row.stack.layer;
@@ -120,18 +114,18 @@ FamilySpec gpt_neo() {
   spec.keys.mlp_width.names = {"intermediate_size"};
   spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
   spec.keys.inverse_layer_if = "";
-  spec.keys.scale.otherwise = 1;
+  spec.keys.scale.default_value = 1;
   spec.window = {.size = "window_size",
-                 .otherwise = 256,
-                 .period_otherwise = 2,
-                 .full_first = true,
-                 .runs = "attention_types"};
+                 .default_size = 256,
+                 .type_runs = "attention_types",
+                 .period = {{}, 2},
+                 .full_first = true};
   spec.requirements = {};
   spec.variants = {};
   return spec;
 }
 
-/// One norm for both branches; rotary position in a part of each head.
+/// Attention and MLP share one norm; part of each head has rotary position.
 FamilySpec gptj() {
   FamilySpec spec = gpt2();
   spec.name = "gptj";
@@ -145,9 +139,9 @@ FamilySpec gptj() {
   layer.down = linear("mlp.fc_out");
   spec.embedding.position = {};
   spec.head->decoder.bias = {{"lm_head.bias"}};
-  spec.head->tied_otherwise = false;
-  spec.keys.vocabulary.otherwise = 50400;
-  spec.keys.max_positions.otherwise = 2048;
+  spec.head->tied_by_default = false;
+  spec.keys.vocabulary.default_value = 50400;
+  spec.keys.max_positions.default_value = 2048;
   spec.keys.inverse_layer_if = "";
   spec.parallel = true;
   spec.position = PositionKind::none;
@@ -189,10 +183,10 @@ FamilySpec opt() {
   spec.keys.heads.names = {"num_attention_heads"};
   spec.keys.mlp_width = {{"ffn_dim"}, 3072};
   spec.keys.embedding = {{"word_embed_proj_dim"}, {}};
-  spec.keys.vocabulary.otherwise = 50272;
+  spec.keys.vocabulary.default_value = 50272;
   spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
   spec.keys.norm_eps = {};
-  spec.keys.activation_otherwise = "relu";
+  spec.keys.default_activation = "relu";
   spec.keys.inverse_layer_if = "";
   spec.positions_last = true;
   spec.position_offset = 2;
@@ -212,10 +206,129 @@ FamilySpec opt() {
   return spec;
 }
 
+FamilySpec bloom() {
+  FamilySpec spec = gpt_neox();
+  spec.name = "bloom";
+  spec.prefixes = {"transformer.", ""};
+  spec.stack.prefixes = {"h.{}."};
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value = packed_linear("self_attention.query_key_value", Packing::by_head);
+  layer.output = linear("self_attention.dense");
+  spec.embedding = {.token = {"word_embeddings.weight"}, .norm = layer_norm("word_embeddings_layernorm")};
+  spec.final_norm = layer_norm("ln_f");
+  spec.head = plain_head("lm_head");
+  spec.keys.d_model = {{"hidden_size", "n_embed"}, 64};
+  spec.keys.layers = {{"n_layer", "num_hidden_layers"}, 2};
+  spec.keys.heads = {{"n_head", "num_attention_heads"}, 8};
+  spec.keys.mlp_width = {};
+  spec.keys.vocabulary.default_value = 250880;
+  spec.keys.max_positions = {};
+  spec.keys.norm_eps = {"layer_norm_epsilon"};
+  spec.keys.activation = {};
+  spec.keys.default_activation = "gelu_new";
+  spec.parallel = false;
+  spec.rotary.reset();
+  spec.alibi = AlibiSlopes::nearest_power;
+  spec.counts_visible = true;
+  spec.variants = {{"apply_residual_connection_post_layernorm", true, false,
+                    [](FamilySpec& row) { row.place = NormPlace::stream; }}};
+  return spec;
+}
+
+void pack_falcon(LayerSpec& layer, Packing packing) {
+  layer.query = layer.key = layer.value =
+      linear_with_bias_if("self_attention.query_key_value", "bias", packing);
+}
+
+/// Three shapes: multi-query (7B), grouped-query (40B), and packed by head with ALiBi (RW).
+FamilySpec falcon() {
+  FamilySpec spec = bloom();
+  spec.name = "falcon";
+  LayerSpec& layer = spec.stack.layer;
+  pack_falcon(layer, Packing::query_key_value);
+  layer.output = linear_with_bias_if("self_attention.dense", "bias");
+  layer.mlp_norm = layer.attention_norm;
+  layer.up = linear_with_bias_if("mlp.dense_h_to_4h", "bias");
+  layer.down = linear_with_bias_if("mlp.dense_4h_to_h", "bias");
+  spec.embedding.norm = {};
+  spec.keys.d_model = {{"hidden_size"}, {}};
+  spec.keys.layers = {{"num_hidden_layers", "n_layer"}, {}};
+  spec.keys.heads = {{"num_attention_heads", "n_head"}, {}};
+  spec.keys.kv_heads.default_value = 1;
+  spec.keys.mlp_width.names = {"ffn_hidden_size"};
+  spec.keys.vocabulary.default_value = 65024;
+  spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
+  spec.keys.activation = {"activation"};
+  spec.keys.default_activation = "gelu";
+  spec.parallel = true;
+  spec.alibi = AlibiSlopes::none;
+  spec.rotary = RotarySpec{};
+  spec.variants = {{"multi_query", false, true,
+                    [](FamilySpec& row) {
+                      pack_falcon(row.stack.layer, Packing::by_head);
+                      row.keys.kv_heads = {};
+                    }},
+                   {"new_decoder_architecture", true, false,
+                    [](FamilySpec& row) {
+                      pack_falcon(row.stack.layer, Packing::by_key_head);
+                      row.keys.kv_heads = {{"num_kv_heads", "n_head_kv"}, {}};
+                      row.stack.layer.attention_norm = layer_norm("ln_attn");
+                      row.stack.layer.mlp_norm = layer_norm("ln_mlp");
+                    }},
+                   {"num_ln_in_parallel_attn",
+                    1,
+                    {},
+                    [](FamilySpec& row) {
+                      row.stack.layer.attention_norm = row.stack.layer.mlp_norm =
+                          layer_norm("input_layernorm");
+                    }},
+                   {"parallel_attn", false, true,
+                    [](FamilySpec& row) {
+                      row.parallel = false;
+                      row.stack.layer.mlp_norm = layer_norm("post_attention_layernorm");
+                    }},
+                   {"alibi", true, false, [](FamilySpec& row) {
+                      row.rotary.reset();
+                      row.alibi = AlibiSlopes::nearest_power;
+                      row.alibi_rounded = true;
+                    }}};
+  return spec;
+}
+
+FamilySpec mpt() {
+  FamilySpec spec = bloom();
+  spec.name = "mpt";
+  spec.stack = {.prefixes = {"blocks.{}."},
+                .layer = {.query = packed_linear("attn.Wqkv", Packing::query_key_value),
+                          .key = packed_linear("attn.Wqkv", Packing::query_key_value),
+                          .value = packed_linear("attn.Wqkv", Packing::query_key_value),
+                          .output = linear_without_bias("attn.out_proj"),
+                          .attention_norm = norm_without_bias("norm_1"),
+                          .mlp_norm = norm_without_bias("norm_2"),
+                          .up = linear_without_bias("ffn.up_proj"),
+                          .down = linear_without_bias("ffn.down_proj")}};
+  remove_biases(spec.stack.layer);
+  spec.embedding = {.token = {"wte.weight"}};
+  spec.final_norm = norm_without_bias("norm_f");
+  spec.keys.d_model = {{"d_model", "hidden_size"}, {}};
+  spec.keys.layers = {{"n_layers", "num_hidden_layers"}, {}};
+  spec.keys.heads = {{"n_heads", "num_attention_heads"}, {}};
+  spec.keys.vocabulary.default_value = 50368;
+  spec.keys.max_positions = {{"max_seq_len"}, 2048};
+  spec.keys.default_activation = "gelu";
+  spec.keys.scale.names = {"attn_config/softmax_scale"};
+  spec.keys.clip.names = {"attn_config/clip_qkv"};
+  spec.alibi = AlibiSlopes::next_power;
+  spec.alibi_from_last = true;
+  spec.counts_visible = false;
+  spec.variants = {};
+  return spec;
+}
+
 }  // namespace
 
 std::vector<FamilySpec> decoder_families() {
-  return {codegen(), gpt2(), gpt_bigcode(), gpt_neo(), gpt_neox_row(), gptj(), opt()};
+  return {bloom(), codegen(), falcon(), gpt2(), gpt_bigcode(), gpt_neo(), gpt_neox(), gptj(), mpt(), opt()};
 }
 
 }  // namespace attnctl

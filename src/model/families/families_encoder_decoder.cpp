@@ -7,7 +7,7 @@
 namespace attnctl {
 namespace {
 
-/// One attention of bart, with its norm.
+/// One attention of BART with its norm.
 LayerSpec bart_attention(const std::string& name) {
   return {.query = linear(name + ".q_proj"),
           .key = linear(name + ".k_proj"),
@@ -16,7 +16,7 @@ LayerSpec bart_attention(const std::string& name) {
           .attention_norm = layer_norm(name + "_layer_norm")};
 }
 
-/// The same, and the MLP.
+/// The same with the MLP.
 LayerSpec bart_layer(const std::string& name) {
   LayerSpec layer = bart_attention(name);
   layer.mlp_norm = layer_norm("final_layer_norm");
@@ -25,7 +25,7 @@ LayerSpec bart_layer(const std::string& name) {
   return layer;
 }
 
-/// The tables of one stack: its own token table where the file has one, else the shared one.
+/// The tables of one stack: its own token table if stored, otherwise the shared one.
 EmbeddingSpec bart_embedding(const std::string& stack) {
   return {.token = {stack + ".embed_tokens.weight", "shared.weight", "encoder.embed_tokens.weight",
                     "decoder.embed_tokens.weight"},
@@ -57,19 +57,19 @@ FamilySpec bart() {
                .vocabulary = {{"vocab_size"}, 50265},
                .max_positions = {{"max_position_embeddings"}, 1024},
                .activation = {"activation_function"},
-               .norm_eps_otherwise = 1e-5,
-               .activation_otherwise = "gelu"};
+               .default_norm_eps = 1e-5,
+               .default_activation = "gelu"};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::post;
   spec.position = PositionKind::learned;
   spec.position_offset = 2;
   spec.variants = {{.key = "scale_embedding", .value = true, .apply = [](FamilySpec& row) {
-                      row.embedding_by_root = true;
+                      row.scale_embedding = true;
                     }}};
   return spec;
 }
 
-/// Norms before the sublayers, and one at the end of each stack.
+/// Pre-norm, with a final norm in each stack.
 FamilySpec mbart() {
   FamilySpec spec = bart();
   spec.name = "mbart";
@@ -79,15 +79,15 @@ FamilySpec mbart() {
   return spec;
 }
 
-/// Computed positions; the languages may have a vocabulary each.
+/// Computed positions; source and target may have different vocabularies.
 FamilySpec marian() {
   FamilySpec spec = bart();
   spec.name = "marian";
   spec.embedding.norm = {};
   spec.decoder->embedding.norm = {};
   spec.decoder->vocabulary = {{"decoder_vocab_size"}, {}};
-  spec.decoder->vocabulary_shared_if = "share_encoder_decoder_embeddings";
-  spec.keys.vocabulary.otherwise = 58101;
+  spec.decoder->shared_vocabulary = "share_encoder_decoder_embeddings";
+  spec.keys.vocabulary.default_value = 58101;
   spec.position = PositionKind::sinusoidal_halves;
   spec.position_offset = 0;
   return spec;
@@ -103,26 +103,26 @@ FamilySpec pegasus() {
   return spec;
 }
 
-/// One sublayer of t5, with its norm.
+/// One attention of T5 with its norm.
 LayerSpec t5_attention(const std::string& layer, const std::string& name) {
   return {.query = linear_without_bias(layer + "." + name + ".q"),
           .key = linear_without_bias(layer + "." + name + ".k"),
           .value = linear_without_bias(layer + "." + name + ".v"),
           .output = linear_without_bias(layer + "." + name + ".o"),
-          .attention_norm = rms_norm(layer + ".layer_norm")};
+          .attention_norm = norm_without_bias(layer + ".layer_norm")};
 }
 
 void add_t5_mlp(LayerSpec& spec, const std::string& layer) {
-  spec.mlp_norm = rms_norm(layer + ".layer_norm");
+  spec.mlp_norm = norm_without_bias(layer + ".layer_norm");
   spec.up = linear_without_bias(layer + ".DenseReluDense.wi");
   spec.down = linear_without_bias(layer + ".DenseReluDense.wo");
 }
 
-/// "gated-ACTIVATION" of /feed_forward_proj.
+/// Makes the MLPs gated, for the values "gated-ACTIVATION" of /feed_forward_proj.
 template <const char* activation>
 void gate_t5(FamilySpec& row) {
   row.keys.activation = {};
-  row.keys.activation_otherwise = activation;
+  row.keys.default_activation = activation;
   for (const auto& [spec, layer] :
        {std::pair(&row.stack.layer, "layer.1"), {&row.decoder->cross, "layer.2"}}) {
     spec->gate = linear_without_bias(fmt::format("{}.DenseReluDense.wi_0", layer));
@@ -133,10 +133,10 @@ constexpr char gelu_new[] = "gelu_new";
 constexpr char silu[] = "silu";
 constexpr char relu[] = "relu";
 
-/// Logits of the stream as it is, and of it times d_model^-0.5. Old files say which by their tie of the head,
-/// new ones tie always.
+/// The two scales of T5's logits: 1, or d_model^-0.5 for tied heads. New configurations always tie the head
+/// and say the scale in /scale_decoder_outputs.
 void leave_logits(FamilySpec& row) {
-  row.keys.logit_multiplier = {.otherwise = 1};
+  row.keys.logit_multiplier = {.default_value = 1};
 }
 void scale_logits(FamilySpec& row) {
   row.keys.logit_multiplier = {.names = {"d_model"}, .rule = NumberKey::Rule::inverse_root};
@@ -155,13 +155,13 @@ FamilySpec t5() {
                 .relative = buckets};
   add_t5_mlp(spec.stack.layer, "layer.1");
   spec.embedding = {.token = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}};
-  spec.final_norm = rms_norm("encoder.final_layer_norm");
+  spec.final_norm = norm_without_bias("encoder.final_layer_norm");
   spec.decoder = DecoderSpec{.prefix = "decoder.block.{}.",
                              .self = t5_attention("layer.0", "SelfAttention"),
                              .cross = t5_attention("layer.1", "EncDecAttention"),
                              .relative = buckets,
                              .embedding = spec.embedding,
-                             .final_norm = rms_norm("decoder.final_layer_norm"),
+                             .final_norm = norm_without_bias("decoder.final_layer_norm"),
                              .layers = {{"num_decoder_layers", "num_layers", "num_hidden_layers"}, 6},
                              .heads = {{"num_heads", "num_attention_heads"}, 8},
                              .mlp_width = {{"d_ff"}, 2048}};
@@ -177,9 +177,9 @@ FamilySpec t5() {
                .vocabulary = {{"vocab_size"}, 32128},
                .norm_eps = {"layer_norm_epsilon"},
                .activation = {"feed_forward_proj"},
-               .norm_eps_otherwise = 1e-6,
-               .activation_otherwise = "relu",
-               .scale = {.otherwise = 1}};
+               .default_norm_eps = 1e-6,
+               .default_activation = "relu",
+               .scale = {.default_value = 1}};
   scale_logits(spec);
   spec.norm = NormKind::rms;
   spec.place = NormPlace::pre;

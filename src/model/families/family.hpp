@@ -10,203 +10,290 @@
 #include <nlohmann/json.hpp>
 
 #include "model/config/config.hpp"
-#include "model/families/family_keys.hpp"
-#include "model/model.hpp"
 
 namespace attnctl {
 
-// A family as data: how its checkpoints name and store what the forward pass needs. Names of tensors may hold
-// `{}` for the number of a layer (or of a group of layers). Behaviour that a new row needs is one enumerator
-// here and one case where it is resolved (src/model/resolve*.cpp) or bound (src/model/binding*.cpp).
+struct ModelSource;
 
-/// How a weight's axes are stored.
-enum class Axes {
-  out_in,         // [out, in], as torch.nn.Linear
-  in_out,         // [in, out], as Conv1D
-  in_out_or_head  // [in, out], or of rank 3: [heads, in, k], for an output projection [heads, v, out]
+// A model family as data: how its configurations and checkpoints name what the forward pass needs. Tensor
+// names may contain `{}` for the layer (or layer group) number. New behavior for a family is one enumerator
+// or field here, and one case where it is resolved (config/resolve_*.cpp) or bound (binding/).
+
+/// A size in the configuration: the first of `names` that is present, otherwise the default.
+struct SizeKey {
+  std::vector<std::string> names = {};
+  std::optional<std::size_t> default_value = {};  // nullopt: required, or derived from other sizes
 };
 
-/// How several projections are packed along the outputs of a tensor, of which this one is a part.
+/// A number in the configuration, or a value derived from it by `rule`. The default is used unchanged.
+struct NumberKey {
+  std::vector<std::string> names = {};
+  double default_value = 0;
+  enum class Rule { plain, inverse, inverse_root } rule = Rule::plain;
+  bool null_is_zero = false;  // a null means 0; otherwise it counts as missing
+};
+
+/// Configuration keys of sizes and properties. Key `a/b` is key b of the object a.
+struct ConfigKeys {
+  SizeKey d_model = {}, layers = {}, heads = {};
+  SizeKey kv_heads = {};   // default: heads
+  SizeKey d_head = {};     // default: d_model / heads
+  SizeKey mlp_width = {};  // default: 4 d_model
+  SizeKey embedding = {};  // default: d_model
+  SizeKey vocabulary = {}, max_positions = {}, token_types = {}, groups = {};
+  SizeKey padding = {};  // padding id: positions start after its table row, and padding tokens have none
+  SizeKey channels = {}, image = {}, patch = {};  // image inputs; the last two may be [height, width]
+  std::vector<std::string> norm_eps = {}, activation = {};
+  double default_norm_eps = 0;
+  std::string default_activation = {};
+  std::string inverse_layer_if = {};  // flag: scores of layer i are divided by i + 1
+  std::string causal_if = {};         // flag: causal attention
+  NumberKey scale = {};               // factor of scores; 0: 1 / sqrt(d_head)
+  NumberKey soft_cap = {}, clip = {};
+  NumberKey embedding_multiplier = {.default_value = 1};
+  NumberKey residual_multiplier = {.default_value = 1};
+  NumberKey logit_multiplier = {.default_value = 1};
+  NumberKey logit_soft_cap = {};
+  SizeKey experts = {}, experts_per_token = {}, expert_width = {}, shared_width = {};
+  SizeKey sparse_step = {};  // layer i has experts if i + 1 is a multiple of this; no names: all layers do
+  std::string dense_layers = {};  // list of layers without experts
+  NumberKey expert_limit = {}, expert_alpha = {.default_value = 1};
+};
+
+/// Rotary parameters of sliding-window layers if they differ. /rope_parameters then holds an object for
+/// full_attention and one for sliding_attention.
+struct SlidingRotarySpec {
+  std::string theta_name = {};  // in old configurations
+  double theta = 10000;
+  bool scaled = false;  // the old key /rope_scaling applies to these layers too
+};
+
+/// Rotary position. Families share all configuration keys except those named here.
+struct RotarySpec {
+  RotaryPairing pairing = RotaryPairing::half;
+  double theta = 10000;  // default
+  double fraction = 1;   // default fraction of the head width that is rotated
+  std::vector<std::string> theta_names = {"rope_theta"};
+  std::vector<std::string> fraction_names = {"partial_rotary_factor"};
+  SizeKey dims = {};                       // number of rotated dimensions; no names: from the fraction
+  std::size_t default_original = 0;        // of original_max_position_embeddings; 0: the longest sequence
+  std::string nope_layers = {};            // list with 0 for each layer without rotary position (NoPE)
+  SizeKey nope_interval = {};              // without that list: every nope_interval-th layer has none
+  nlohmann::ordered_json parameters = {};  // default of rope_parameters
+  bool yarn_is_longrope = false;           // old configurations call longrope "yarn"
+  std::vector<std::string> stored = {};    // tensors with inverse frequencies, which replace computed ones
+  std::optional<SlidingRotarySpec> sliding = {};
+};
+
+/// Which layers have a sliding window, and its width.
+struct WindowKeys {
+  std::string size = {};         // null disables windows
+  std::size_t default_size = 0;  // 0: no windows
+  std::string enabled = {};      // flag that must be true for windows
+  std::string layer_types = {};  // list of full_attention and sliding_attention
+  std::string type_runs = {};    // list of [[type, ...], times] with types global and local
+  // The rules below apply without such a list.
+  std::string first = {};  // first layer with a window; no key: all layers
+  std::size_t default_first = 0;
+  bool windows_before_first = false;  // `first` is the first layer without a window instead
+  SizeKey period = {};                // one layer in each period has full attention; no default: no such rule
+  bool full_first = false;            // that is the first layer of the period; otherwise the last
+  bool nope_layers_only = false;      // only layers without rotary position have a window
+  bool two_sided = false;             // `size` counts keys on both sides: |i - j| <= size / 2
+};
+
+/// A configuration key that must have one of these values if present.
+struct Requirement {
+  std::string key = {};
+  std::vector<nlohmann::ordered_json> values = {};
+};
+
+/// The axes of a stored weight.
+enum class Axes {
+  out_in,         // [out, in], as in torch.nn.Linear
+  in_out,         // [in, out], as in Conv1D
+  in_out_or_head  // [in, out], or rank 3: [heads, in, k], and [heads, v, out] for an output projection
+};
+
+/// How several projections share the outputs of one tensor.
 enum class Packing {
-  whole,            // it is alone
+  whole,            // one projection per tensor
   query_key_value,  // [q; k; v]
   by_head,          // q, k, v of head 0, then of head 1, ...
-  by_key_head,      // for each key/value head: the queries that share it, k, v
+  by_key_head,      // for each key/value head: the queries that share it, then k, v
   in_four_blocks,   // four times: q, v, k of a quarter of the heads
   gate_up,          // [gate; up]
-  gate_up_by_turns  // gate and up of unit 0, of unit 1, ...
+  gate_up_by_turns  // gate and up of unit 0, then of unit 1, ...
 };
 
-/// One way in which a tensor may be stored: a name below the family's and the layer's prefix.
+/// One way to store a tensor; the name follows the family's and the layer's prefix.
 struct StoredTensor {
   std::string name = {};
   Axes axes = Axes::out_in;
   Packing packing = Packing::whole;
 };
 
-/// Whether a tensor that has names is there. A `key` is a boolean of the configuration.
+/// Whether a tensor with names exists.
 struct Presence {
   enum class Rule {
     always,
-    stored,
-    configured,
-    width_differs  // of the projections behind the tables and before the decoder: where those are not as wide
-                   // as the model
+    stored,        // if the checkpoint holds it
+    configured,    // if the flag `key` of the configuration is true
+    width_differs  // if the tables and the model have different widths (embedding and head projections)
   } rule = Rule::always;
   std::string key = {};
-  bool otherwise = false;  // where the configuration has no such key
+  bool default_value = false;  // if the configuration has no such key
 };
 
-/// The two tensors of a factorised weight W = A B: A [in, rank], B [rank, out].
+/// The two tensors of a factorized weight W = A B with A [in, rank] and B [rank, out].
 struct FactorSpec {
-  std::optional<StoredTensor> first = {}, last = {};  // both or none
+  std::optional<StoredTensor> first = {}, last = {};  // both or neither
 };
 
-/// y = x W + b; of the alternatives the first that the file holds is taken. Without names there is none.
+/// y = x W + b. The first stored alternative is used; without names the tensor does not exist.
 struct LinearSpec {
   std::vector<StoredTensor> weight = {};
   std::vector<StoredTensor> bias = {};
   Presence weight_presence = {};
   Presence bias_presence = {};
-  FactorSpec factors = {};  // another way to store the weight
+  FactorSpec factors = {};  // alternative to `weight`
 };
 
-/// Names of a norm's gain and bias; no names: it is not there, unless `bare`: it is, without tensors. A name
-/// with `{head}` stands for one tensor a head.
+/// Names of a norm's gain and bias. A name with `{head}` means one tensor per head.
 struct NormSpec {
   std::vector<std::string> gain = {};
   std::vector<std::string> bias = {};
-  bool bare = false;
+  bool bare = false;  // the norm exists without tensors
 
   [[nodiscard]] bool present() const { return bare || !gain.empty(); }
 };
 
-/// The experts of a layer's MLP and their router. The tensors of all experts are stacked [experts, ...], or
-/// there is one a name with `{expert}`.
+/// Experts and their router. Experts are stacked as [experts, ...], or stored one by one under names with
+/// `{expert}`.
 struct ExpertsSpec {
   LinearSpec router = {};
   LinearSpec up = {}, gate = {}, down = {};
   LinearSpec shared_up = {}, shared_gate = {}, shared_down = {}, shared_factor = {};
 };
 
-/// The tensors of a layer: one attention and the MLP behind it.
+/// The tensors of a layer: an attention and the MLP after it.
 struct LayerSpec {
   LinearSpec query = {}, key = {}, value = {}, output = {};
-  NormSpec attention_norm = {}, mlp_norm = {};                // as the family places them
-  NormSpec attention_output_norm = {}, mlp_output_norm = {};  // NormPlace::both: of what the branches give
-  NormSpec query_norm = {}, key_norm = {};                    // before they are turned
-  bool first_attention_normed = true;                         // false: layer 0 has no attention_norm
-  std::vector<std::string> sinks = {};                        // [heads]
-  LinearSpec up = {}, gate = {}, down = {};                   // no names: the layer has none
+  NormSpec attention_norm = {}, mlp_norm = {};
+  NormSpec attention_output_norm = {}, mlp_output_norm = {};  // NormPlace::both
+  NormSpec query_norm = {}, key_norm = {};
+  bool first_attention_normed = true;  // false: layer 0 has no attention_norm
+  std::vector<std::string> sinks = {};
+  LinearSpec up = {}, gate = {}, down = {};
   std::optional<ExpertsSpec> experts = {};
 };
 
-/// A table of scores by distance [rows, heads] that all layers of a stack share (RelativeBuckets).
+/// RelativeBuckets of a stack.
 struct RelativeBucketSpec {
-  std::vector<std::string> table = {};  // below the family's prefix; that of a first layer is named with it
+  std::vector<std::string> table = {};  // [rows, heads]; after the family's prefix only
   SizeKey buckets = {}, max_distance = {};
-  SizeKey rows = {};  // nothing: as many as buckets
+  SizeKey rows = {};  // default: buckets
   bool bidirectional = true;
 };
 
-/// Disentangled attention: /relative_attention, /pos_att_type and /max_relative_positions say which terms
-/// there are and how far distances go.
+/// DisentangledConfig of a stack. /relative_attention, /pos_att_type and /max_relative_positions say which
+/// terms exist and how far distances reach.
 struct DisentangledSpec {
-  std::vector<std::string> table = {};  // below the family's prefix, one of the stack
-  NormSpec norm = {};                   // of it, where /norm_rel_ebd says so
-  LinearSpec key = {}, query = {};      // of it, in each layer
-  bool buckets = false;                 // /position_buckets: far distances by their logarithm
-  bool shares = false;                  // /share_att_key: the contents' projections serve
+  std::vector<std::string> table = {};  // after the family's prefix only
+  NormSpec norm = {};                   // used if /norm_rel_ebd says so
+  LinearSpec key = {}, query = {};      // projections of the table, per layer
+  bool buckets = false;                 // /position_buckets may make distances logarithmic
+  bool may_share_content = false;       // /share_att_key may replace them by the content projections
 };
 
-/// Where /conv_kernel_size is above 0, a convolution over the embeddings; below the family's prefix.
+/// A convolution over the embeddings, if /conv_kernel_size is above 0; after the family's prefix only.
 struct ConvolutionSpec {
   LinearSpec kernel = {};  // weight [d, d / groups, kernel]
   NormSpec norm = {};
 };
 
-/// How layers are numbered in names.
-enum class Numbering { by_layer, by_group };  // by_group: int(layer / (layers / groups)), as ALBERT
+/// The number in a layer's tensor names: the layer, or the group int(layer / (layers / groups)) as in ALBERT.
+enum class Numbering { by_layer, by_group };
 
-/// A stack of like layers. Per-layer differences are properties of the configuration (window, scale, ...).
+/// A stack of layers with the same tensors. Differences between layers are in the configuration.
 struct StackSpec {
-  std::vector<std::string> prefixes = {};  // of a layer, e.g. "encoder.layer.{}."; as the file has it
+  std::vector<std::string> prefixes = {};  // alternatives, such as "encoder.layer.{}."
   Numbering numbering = Numbering::by_layer;
   LayerSpec layer = {};
   std::optional<RelativeBucketSpec> relative = {};
   std::optional<DisentangledSpec> disentangled = {};
-  std::optional<ConvolutionSpec> convolution = {};  // behind the first layer
+  std::optional<ConvolutionSpec> convolution = {};  // after the first layer
 };
 
-/// Where the configuration says so, embeddings as under TokenDropout.
+/// TokenDropout, if the flag `enabled` is true.
 struct TokenDropoutSpec {
-  std::string only_if = {};
-  std::string token = {};  // an id
+  std::string enabled = {};
+  std::string token = {};  // key of the token's id
   double kept = 1;
 };
 
-/// The tables before the first layer, below the family's prefix. A position table that the family can compute
-/// itself (sinusoidal) is read where it is stored.
+/// The tables before the first layer, after the family's prefix. A sinusoidal position table is read if
+/// stored.
 struct EmbeddingSpec {
   std::vector<std::string> token = {}, position = {}, token_type = {};
-  std::vector<std::string> class_token =
-      {};                   // of families that read images, whose tables are [1, rows, width]
-  LinearSpec patches = {};  // of an image, a convolution [d, channels, height, width]
+  std::vector<std::string> class_token = {};  // families that read images; their tables are [1, rows, width]
+  LinearSpec patches = {};                    // convolution [d, channels, height, width]
   NormSpec norm = {};
-  LinearSpec projection = {};  // where the tables are narrower than the model
+  LinearSpec projection = {};  // from the tables' width to d_model
 };
 
-/// The output head; names are absolute. With a transform (dense, activation, norm) it is a masked-token head
-/// and there where the transform is stored. The decoder is the stored one, else the token embedding.
+/// The output head, with names that take no prefix. With a transform (dense, activation, norm) it is a
+/// masked-token head, present if stored. The output matrix is `decoder` if stored, otherwise the token
+/// embedding.
 struct HeadSpec {
   LinearSpec transform = {};
-  std::string activation = {};      // of the transform; none: that of the layers
-  std::string activation_key = {};  // in the configuration; `activation` where it is not there
+  std::string activation = {};      // of the transform; default: that of the layers
+  std::string activation_key = {};  // its key in the configuration
   NormSpec transform_norm = {};
-  LinearSpec projection = {};  // where the decoder is narrower than the model
+  LinearSpec projection = {};  // from d_model to the input width of the decoder
   LinearSpec decoder = {};
-  bool tied_otherwise = true;  // without weights and without a /tie_word_embeddings
+  bool tied_by_default = true;  // without weights and without /tie_word_embeddings
 };
 
-/// Where sizes come from. `tensors`: a bare mechanism, of which only heads and options are configured.
+/// Where sizes come from. `tensors`: the bare attention mechanism, which configures only heads and options.
 enum class SizesFrom { config, tensors };
 
-/// The rule by which heads get their slopes.
+/// ALiBi slopes if the number of heads is not a power of 2.
 enum class AlibiSlopes {
   none,
-  nearest_power,  // of the largest power of 2 that is no more than the heads, then of twice as many
-  next_power      // of the smallest that is no fewer, every second first
+  nearest_power,  // slopes of the next lower power of 2, then every second one of twice that
+  next_power      // slopes of the next higher power of 2: every second one, then the rest
 };
 
 struct FamilySpec;
 
-/// How the row changes where a key has a value: a family that knows several shapes is one row with variants.
+/// A change of the row that applies if a configuration key has a value.
 struct Variant {
   std::string key = {};
-  nlohmann::ordered_json value = {};      // applies where the key (`a/b`: in the object a) has this value,
-  nlohmann::ordered_json otherwise = {};  // or where it is missing and this is that value
+  nlohmann::ordered_json value = {};
+  nlohmann::ordered_json default_value = {};  // of a missing key
   void (*apply)(FamilySpec& row) = nullptr;
 };
 
-/// A decoder that reads the output of an encoder, which is then FamilySpec::stack. Its layers are two
-/// attentions each; norms, activation and the like are the encoder's.
+/// A decoder that reads an encoder (FamilySpec::stack). Each layer has two attentions; norm, activation and
+/// similar properties are the encoder's.
 struct DecoderSpec {
-  std::string prefix = {};                          // of a layer, as StackSpec::prefixes
-  LayerSpec self = {};                              // causal, over the decoder's own stream; no MLP
-  LayerSpec cross = {};                             // over the encoder's output, and the MLP
-  std::optional<RelativeBucketSpec> relative = {};  // of `self`
+  std::string prefix = {};                          // of a layer, such as "decoder.layers.{}."
+  LayerSpec self = {};                              // causal self-attention without an MLP
+  LayerSpec cross = {};                             // attention to the encoder's output, and the MLP
+  std::optional<RelativeBucketSpec> relative = {};  // for `self`
   EmbeddingSpec embedding = {};
   NormSpec final_norm = {};  // FamilySpec::final_norm is the encoder's
   SizeKey layers = {}, heads = {}, mlp_width = {};
-  SizeKey vocabulary = {};                // of the target,
-  std::string vocabulary_shared_if = {};  // unless this is true or missing: then the source's
+  SizeKey vocabulary = {};             // of the target, if the flag below is false
+  std::string shared_vocabulary = {};  // flag with default true: both sides use the source's vocabulary
   std::vector<std::string> start_token = {"decoder_start_token_id"};
 };
 
 struct FamilySpec {
   std::string name = {};                   // model_type
-  std::vector<std::string> prefixes = {};  // of all tensors but the head; "" last: a headless save has none
-  StackSpec stack = {};                    // of the encoder where there is a decoder
+  std::vector<std::string> prefixes = {};  // alternatives, for all tensors except the head; "" without a head
+  StackSpec stack = {};                    // the encoder, if there is a decoder
   std::optional<DecoderSpec> decoder = {};
   EmbeddingSpec embedding = {};
   NormSpec final_norm = {};
@@ -216,47 +303,47 @@ struct FamilySpec {
   ConfigKeys keys = {};
   NormKind norm = NormKind::none;
   NormPlace place = NormPlace::none;
-  float gain_offset = 0;           // of all norms: gains are stored weights plus this
-  bool parallel = false;           // attention and MLP are fed the same stream
-  bool embedding_by_root = false;  // token embeddings times sqrt(d_model)
+  float gain_offset = 0;         // added to stored gains of all norms
+  bool parallel = false;         // attention and MLP read the same stream
+  bool scale_embedding = false;  // token embeddings are multiplied by sqrt(d_model)
   PositionKind position = PositionKind::none;
-  bool positions_last = false;   // added after the tables' projection, not before it
-  bool projected_first = false;  // the embedding's norm follows the projection
-  bool zero_hidden = false;      // embeddings of what the key mask hides are zero
+  bool positions_last = false;   // see EmbeddingConfig
+  bool projected_first = false;  // see EmbeddingConfig
+  bool zero_hidden = false;      // see EmbeddingConfig
   std::optional<TokenDropoutSpec> token_dropout = {};
-  std::size_t position_offset = 0;  // rows of the table before that of position 0
-  bool counts_visible = false;      // positions are those among visible tokens
+  std::size_t position_offset = 0;  // table row of position 0
+  bool counts_visible = false;      // positions count visible tokens only
   AlibiSlopes alibi = AlibiSlopes::none;
-  bool alibi_rounded = false, alibi_from_last = false;
+  bool alibi_rounded = false, alibi_from_last = false;  // see AlibiConfig
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
-  bool softmax_of_picked = false;  // of experts
-  bool renormalised = false;
+  bool softmax_after_topk = false;  // see ExpertsConfig
+  bool renormalised = false;        // see ExpertsConfig
   std::optional<RotarySpec> rotary = {};
   std::optional<WindowKeys> window = {};
   bool causal = false;
   std::vector<Requirement> requirements = {};
-  std::vector<std::string> refused_tensors = {};  // of the first layer; mechanisms that attnctl does not have
-  bool one_name_each = false;                     // two alternatives of one tensor in a file are an error
-  std::vector<Variant> variants = {};             // in order
+  std::vector<std::string> rejected_tensors = {};  // per layer: mechanisms that are not supported
+  bool one_name_each = false;                      // an error if a file holds two alternatives of a tensor
+  std::vector<Variant> variants = {};              // applied in order
 };
 
-/// All families, by name.
+/// Returns all families, sorted by name.
 [[nodiscard]] std::span<const FamilySpec> families();
 
-/// The row of a configuration's /model_type, or of its /text_config's, with the variants applied that the
-/// configuration asks for. Throws Error(bad_input) that lists the supported ones; `file` names the
-/// configuration.
+/// Returns the family named by /model_type (or by /text_config/model_type), with the variants that apply to
+/// this configuration. `file` names the configuration in errors. Throws Error(bad_input) with the supported
+/// names.
 [[nodiscard]] FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& config);
 
-/// Buffers that old checkpoints hold and that no forward pass needs: position ids, causal masks, rotary
+/// Returns true for buffers in old checkpoints that no forward pass needs: position ids, causal masks, rotary
 /// frequencies.
 [[nodiscard]] bool is_known_buffer(std::string_view tensor_name);
 
-/// The resolved hyper-parameters, checked against each other. `source.weights` may be null where sizes come
-/// from the configuration; then what depends on the stored tensors is taken as its family usually has it.
-/// Throws Error: bad_input with the JSON pointer, limit for sizes beyond reason.
+/// Returns the resolved hyperparameters. `source.weights` may be null if the family takes its sizes from the
+/// configuration; properties that depend on stored tensors then have the family's usual values. Throws
+/// Error(bad_input) with the JSON pointer, or Error(limit) for excessive sizes.
 [[nodiscard]] ModelConfig resolve_config(const ModelSource& source);
-/// The same by a row that was found, and perhaps changed, before.
+/// Returns the same for a row that was found, and possibly changed, before.
 [[nodiscard]] ModelConfig resolve_config(const FamilySpec& row, const ModelSource& source);
 
 }  // namespace attnctl

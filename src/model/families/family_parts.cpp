@@ -16,9 +16,9 @@ LinearSpec linear_with_bias_if(const std::string& name, const std::string& key, 
   return spec;
 }
 
-LinearSpec linear_with_bias_if(const std::string& name, const std::string& key, bool otherwise) {
+LinearSpec linear_with_bias_if(const std::string& name, const std::string& key, bool default_value) {
   LinearSpec spec = linear(name);
-  spec.bias_presence = {.rule = Presence::Rule::configured, .key = key, .otherwise = otherwise};
+  spec.bias_presence = {.rule = Presence::Rule::configured, .key = key, .default_value = default_value};
   return spec;
 }
 
@@ -34,10 +34,12 @@ LinearSpec packed_linear(const std::string& name, Packing packing) {
 }
 
 void remove_biases(LayerSpec& layer) {
-  for (LinearSpec* one :
-       {&layer.query, &layer.key, &layer.value, &layer.output, &layer.up, &layer.gate, &layer.down}) {
-    one->bias = {};
-  }
+  for (LinearSpec* one : {&layer.query, &layer.key, &layer.value, &layer.output}) one->bias = {};
+  remove_mlp_biases(layer);
+}
+
+void remove_mlp_biases(LayerSpec& layer) {
+  for (LinearSpec* one : {&layer.up, &layer.gate, &layer.down}) one->bias = {};
 }
 
 LinearSpec conv1d(const std::string& name, Packing packing) {
@@ -47,10 +49,6 @@ LinearSpec conv1d(const std::string& name, Packing packing) {
 
 NormSpec layer_norm(const std::string& name) {
   return {.gain = {name + ".weight", name + ".gamma"}, .bias = {name + ".bias", name + ".beta"}};
-}
-
-NormSpec rms_norm(const std::string& name) {
-  return {.gain = {name + ".weight"}};
 }
 
 NormSpec norm_without_bias(const std::string& name) {
@@ -68,6 +66,18 @@ HeadSpec masked_token_head(const std::string& dense, const std::string& norm,
           .decoder = {.weight = {{predictions + ".decoder.weight"}},
                       .bias = {{predictions + ".decoder.bias"}, {predictions + ".bias"}},
                       .weight_presence = {.rule = Presence::Rule::stored}}};
+}
+
+ConfigKeys common_keys(std::size_t mlp_width, std::size_t vocabulary, std::size_t max_positions) {
+  ConfigKeys keys;
+  keys.d_model = {{"hidden_size"}, {}};
+  keys.layers = {{"num_hidden_layers"}, {}};
+  keys.heads = {{"num_attention_heads"}, {}};
+  keys.mlp_width = {{"intermediate_size"}, mlp_width};
+  keys.vocabulary = {{"vocab_size"}, vocabulary};
+  keys.max_positions = {{"max_position_embeddings"}, max_positions};
+  keys.activation = {"hidden_act"};
+  return keys;
 }
 
 }  // namespace attnctl

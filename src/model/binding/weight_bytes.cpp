@@ -1,12 +1,12 @@
-#include "model/accounting/weight_bytes.hpp"
+#include <algorithm>
 
 #include "base/checked.hpp"
-#include "model/binding/tensor_values.hpp"
+#include "model/binding/weight_store.hpp"
 
 namespace attnctl {
 namespace {
 
-std::uint64_t elements_of(const TensorInfo& info) {
+std::uint64_t element_count(const TensorInfo& info) {
   return checked_product(info.shape).value_or(0);
 }
 
@@ -15,17 +15,17 @@ std::uint64_t elements_of(const TensorInfo& info) {
 void WeightBytes::add_tensor(std::size_t tensor) {
   if (tensor == no_tensor || !tensors_.insert(tensor).second) return;
   const TensorInfo& info = weights_.tensors()[tensor];
-  kept_ += elements_of(info) * sizeof(float);
-  std::uint64_t beside = weights_.copied_bytes(tensor);
-  if (info.dtype != DType::f32 && beside == 0)
-    beside = std::min<std::uint64_t>(elements_of(info), piece_elements) * size_of(info.dtype);
-  conversion_ = std::max(conversion_, beside);
+  kept_ += element_count(info) * sizeof(float);
+  std::uint64_t temporary = weights_.copied_bytes(tensor);
+  if (info.dtype != DType::f32 && temporary == 0)
+    temporary = std::min<std::uint64_t>(element_count(info), kPieceElements) * size_of(info.dtype);
+  conversion_ = std::max(conversion_, temporary);
 }
 
 void WeightBytes::add(const BoundMatrix& matrix) {
   if (matrix.tensor == no_tensor) return;
   add_tensor(matrix.tensor);
-  const std::uint64_t all = elements_of(weights_.tensors()[matrix.tensor]) * sizeof(float);
+  const std::uint64_t all = element_count(weights_.tensors()[matrix.tensor]) * sizeof(float);
   if (matrix.heads > 0) kept_ += all;
   if (!matrix.outputs.contiguous()) kept_ += std::uint64_t{matrix.out()} * matrix.in * sizeof(float);
 }
@@ -47,7 +47,7 @@ WeightBytes& WeightBytes::add(const BoundNorm& norm) {
   for (const auto* parts : {&norm.gain, &norm.bias}) {
     for (const BoundVector& part : *parts) {
       add(part);
-      kept_ += part.elements.count() * sizeof(float);  // joined
+      kept_ += part.elements.count() * sizeof(float);  // concatenated copy
     }
   }
   return *this;
@@ -78,17 +78,17 @@ WeightBytes& WeightBytes::add_layer(const BoundLayer& layer) {
 WeightBytes& WeightBytes::add_table(std::size_t tensor, std::size_t rows) {
   if (tensor == no_tensor) return *this;
   const TensorInfo& info = weights_.tensors()[tensor];
-  const std::uint64_t all = elements_of(info) * size_of(info.dtype);
+  const std::uint64_t all = element_count(info) * size_of(info.dtype);
   const std::uint64_t copied = weights_.copied_bytes(tensor);
   if (copied > 0) {
     kept_ += copied;
     return *this;
   }
-  // A row that is read brings the pages around it.
-  constexpr std::uint64_t around = std::uint64_t{1} << 17U;
+  // Reading a row also maps neighboring pages.
+  constexpr std::uint64_t read_ahead = std::uint64_t{1} << 17U;
   const std::uint64_t row = all / std::max<std::uint64_t>(info.shape.empty() ? 1 : info.shape.front(), 1);
-  const std::uint64_t read = checked_mul<std::uint64_t>(rows, row + around).value_or(all);
-  const std::uint64_t checked = std::uint64_t{piece_elements} * size_of(info.dtype);
+  const std::uint64_t read = checked_mul<std::uint64_t>(rows, row + read_ahead).value_or(all);
+  const std::uint64_t checked = std::uint64_t{kPieceElements} * size_of(info.dtype);
   kept_ += std::min(all, std::max(read, checked));
   return *this;
 }

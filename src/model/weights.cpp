@@ -1,23 +1,20 @@
-#include <algorithm>
+#include <fmt/core.h>
 
-#include "base/error.hpp"
 #include "model/model.hpp"
 
 namespace attnctl {
-
 namespace {
 
-OwnedMatrix<double> widened(const StoredMatrix& matrix) {
+OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
   OwnedMatrix<double> out(matrix.in(), matrix.out());
   for (std::size_t i = 0; i < out.rows(); ++i) {
-    for (std::size_t j = 0; j < out.cols(); ++j) {
+    for (std::size_t j = 0; j < out.cols(); ++j)
       out(i, j) = matrix.orientation == Orientation::in_out ? matrix.values(i, j) : matrix.values(j, i);
-    }
   }
   return out;
 }
 
-MatrixView<const float> inputs_of(const StoredMatrix& matrix, std::size_t begin, std::size_t count) {
+MatrixView<const float> input_range(const StoredMatrix& matrix, std::size_t begin, std::size_t count) {
   return matrix.orientation == Orientation::in_out ? matrix.values.row_range(begin, count)
                                                    : matrix.values.col_range(begin, count);
 }
@@ -34,19 +31,15 @@ Linear Linear::outputs(std::size_t begin, std::size_t count) const {
 
 Linear Linear::inputs(std::size_t begin, std::size_t count) const {
   Linear part = *this;
-  if (factorised()) {
-    part.first.values = inputs_of(first, begin, count);
-  } else {
-    part.stored = inputs_of(last(), begin, count);
-  }
+  (factorised() ? part.first.values : part.stored) = input_range(factorised() ? first : last(), begin, count);
   part.bias = {};
   return part;
 }
 
 OwnedMatrix<double> Linear::in_out_double() const {
-  if (!factorised()) return widened(last());
-  const OwnedMatrix<double> a = widened(first);
-  const OwnedMatrix<double> b = widened(last());
+  if (!factorised()) return to_double(last());
+  const OwnedMatrix<double> a = to_double(first);
+  const OwnedMatrix<double> b = to_double(last());
   OwnedMatrix<double> product(a.rows(), b.cols());
   for (std::size_t i = 0; i < a.rows(); ++i) {
     for (std::size_t r = 0; r < a.cols(); ++r) {
@@ -66,38 +59,13 @@ std::string to_string(HeadId head) {
 }
 
 std::string layer_name(const ModelConfig& config, std::size_t layer) {
-  const LayerConfig& of = config.layers.at(layer);
-  if (of.component == Component::none) return std::to_string(layer);
-  return fmt::format("{}.{}", name_of(of.component), of.number);
+  const LayerConfig& found = config.layers.at(layer);
+  if (found.component == Component::none) return std::to_string(layer);
+  return fmt::format("{}.{}", name_of(found.component), found.number);
 }
 
 std::string head_name(const ModelConfig& config, HeadId head) {
   return fmt::format("{}.{}", layer_name(config, head.layer), head.head);
-}
-
-std::string_view name_of(Component component) {
-  switch (component) {
-    case Component::encoder:
-      return "enc";
-    case Component::decoder:
-      return "dec";
-    case Component::cross:
-      return "cross";
-    case Component::none:
-      break;
-  }
-  return "";
-}
-
-std::size_t ModelConfig::layers_of(Component component) const {
-  return static_cast<std::size_t>(std::ranges::count(layers, component, &LayerConfig::component));
-}
-
-bool ModelConfig::position_in_scores() const {
-  return std::ranges::any_of(layers, [](const LayerConfig& layer) {
-    return layer.attention.rotary != nullptr || layer.attention.alibi != nullptr ||
-           layer.attention.relative_buckets != nullptr || layer.attention.disentangled != nullptr;
-  });
 }
 
 }  // namespace attnctl

@@ -1,93 +1,93 @@
+#include "model/families/presets.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/error.hpp"
 #include "model/config/resolve.hpp"
-#include "model/families/family.hpp"
-#include "model/families/presets.hpp"
 
 namespace attnctl {
 namespace {
 
-std::size_t divided(std::string_view what, std::size_t whole, std::string_view by, std::size_t part) {
+std::size_t exact_quotient(std::string_view what, std::size_t whole, std::string_view by, std::size_t part) {
   if (whole == 0 || part == 0)
     fail(Status::usage, "got {} {} and {} {}, need at least 1", whole, what, part, by);
   if (whole % part != 0) fail(Status::usage, "got {} {}, need a multiple of {} {}", whole, what, part, by);
   return whole / part;
 }
 
-/// A configuration as its family's checkpoints hold it.
-ModelConfig configured(nlohmann::ordered_json config) {
+/// Resolves a configuration in the family's own keys.
+ModelConfig resolve_preset(nlohmann::ordered_json config) {
   ModelSource source;
   source.config = std::move(config);
   return resolve_config(source);
 }
 
-ModelConfig bert(std::size_t d, std::size_t layers, std::size_t heads) {
-  return configured({{"model_type", "bert"},
-                     {"hidden_size", d},
-                     {"num_hidden_layers", layers},
-                     {"num_attention_heads", heads},
-                     {"intermediate_size", 4 * d}});
+ModelConfig bert_preset(std::size_t d, std::size_t layers, std::size_t heads) {
+  return resolve_preset({{"model_type", "bert"},
+                         {"hidden_size", d},
+                         {"num_hidden_layers", layers},
+                         {"num_attention_heads", heads},
+                         {"intermediate_size", 4 * d}});
 }
 
-ModelConfig gpt2(std::size_t d, std::size_t layers, std::size_t heads, std::size_t positions) {
-  return configured({{"model_type", "gpt2"},
-                     {"n_embd", d},
-                     {"n_layer", layers},
-                     {"n_head", heads},
-                     {"n_positions", positions}});
+ModelConfig gpt2_preset(std::size_t d, std::size_t layers, std::size_t heads, std::size_t positions) {
+  return resolve_preset({{"model_type", "gpt2"},
+                         {"n_embd", d},
+                         {"n_layer", layers},
+                         {"n_head", heads},
+                         {"n_positions", positions}});
 }
 
 struct LlamaSizes {
   std::size_t d, layers, heads, kv_heads, mlp, positions;
 };
 
-ModelConfig llama(const LlamaSizes& sizes) {
-  return configured({{"model_type", "llama"},
-                     {"hidden_size", sizes.d},
-                     {"num_hidden_layers", sizes.layers},
-                     {"num_attention_heads", sizes.heads},
-                     {"num_key_value_heads", sizes.kv_heads},
-                     {"intermediate_size", sizes.mlp},
-                     {"max_position_embeddings", sizes.positions}});
+ModelConfig llama_preset(const LlamaSizes& sizes) {
+  return resolve_preset({{"model_type", "llama"},
+                         {"hidden_size", sizes.d},
+                         {"num_hidden_layers", sizes.layers},
+                         {"num_attention_heads", sizes.heads},
+                         {"num_key_value_heads", sizes.kv_heads},
+                         {"intermediate_size", sizes.mlp},
+                         {"max_position_embeddings", sizes.positions}});
 }
 
-/// The encoder's attention of a Transformer, 6 layers.
-ModelConfig transformer(std::size_t d, std::size_t heads) {
+/// The attention of a 6-layer Transformer encoder.
+ModelConfig transformer_preset(std::size_t d, std::size_t heads) {
   return bare_config({.d_model = d, .heads = heads, .layers = 6});
 }
 
-/// What names a preset, apart from its configuration: every command's help needs the former, few the latter.
+/// A preset before its configuration is resolved: every command's help lists the names.
 struct PresetRow {
   std::string_view name, alias, title;
   ModelConfig (*config)();
-  std::size_t attentions_a_layer = 1;  // 3 where a decoder of as many layers has twice as many
+  std::size_t attentions_per_layer = 1;  // 3: a decoder with as many layers has two each
 };
 constexpr PresetRow kPresets[] = {
     {"transformer-base", "", "Transformer base: the attention of its encoder, without biases",
-     [] { return transformer(512, 8); }, 3},
+     [] { return transformer_preset(512, 8); }, 3},
     {"transformer-big", "", "Transformer big: the attention of its encoder, without biases",
-     [] { return transformer(1024, 16); }, 3},
-    {"bert-base", "bert-base-uncased", "BERT base", [] { return bert(768, 12, 12); }},
-    {"bert-large", "bert-large-uncased", "BERT large", [] { return bert(1024, 24, 16); }},
-    {"gpt2", "gpt2-small", "GPT-2 small", [] { return gpt2(768, 12, 12, 1024); }},
-    {"gpt2-medium", "", "GPT-2 medium", [] { return gpt2(1024, 24, 16, 1024); }},
-    {"gpt2-large", "", "GPT-2 large", [] { return gpt2(1280, 36, 20, 1024); }},
-    {"gpt2-xl", "", "GPT-2 XL", [] { return gpt2(1600, 48, 25, 1024); }},
-    {"gpt3", "gpt3-175b", "GPT-3 175B", [] { return gpt2(12288, 96, 96, 2048); }},
+     [] { return transformer_preset(1024, 16); }, 3},
+    {"bert-base", "bert-base-uncased", "BERT base", [] { return bert_preset(768, 12, 12); }},
+    {"bert-large", "bert-large-uncased", "BERT large", [] { return bert_preset(1024, 24, 16); }},
+    {"gpt2", "gpt2-small", "GPT-2 small", [] { return gpt2_preset(768, 12, 12, 1024); }},
+    {"gpt2-medium", "", "GPT-2 medium", [] { return gpt2_preset(1024, 24, 16, 1024); }},
+    {"gpt2-large", "", "GPT-2 large", [] { return gpt2_preset(1280, 36, 20, 1024); }},
+    {"gpt2-xl", "", "GPT-2 XL", [] { return gpt2_preset(1600, 48, 25, 1024); }},
+    {"gpt3", "gpt3-175b", "GPT-3 175B", [] { return gpt2_preset(12288, 96, 96, 2048); }},
     {"llama-7b", "", "LLaMA 7B",
      [] {
-       return llama({4096, 32, 32, 32, 11008, 2048});
+       return llama_preset({4096, 32, 32, 32, 11008, 2048});
      }},
     {"llama-65b", "", "LLaMA 65B",
      [] {
-       return llama({8192, 80, 64, 64, 22016, 2048});
+       return llama_preset({8192, 80, 64, 64, 22016, 2048});
      }},
     {"llama2-70b", "llama-2-70b", "LLaMA-2 70B",
      [] {
-       return llama({8192, 80, 64, 8, 28672, 4096});
+       return llama_preset({8192, 80, 64, 8, 28672, 4096});
      }},
 };
 
@@ -99,7 +99,7 @@ std::vector<Preset> make_presets() {
     if (!row.alias.empty()) preset.aliases.emplace_back(row.alias);
     preset.title = row.title;
     preset.config = row.config();
-    preset.attentions = row.attentions_a_layer * preset.config.layers.size();
+    preset.attentions = row.attentions_per_layer * preset.config.layers.size();
   }
   return made;
 }
@@ -111,15 +111,14 @@ ModelConfig bare_config(const BareSizes& sizes) {
   AttentionConfig& attention = layer.attention;
   attention.heads = sizes.heads;
   attention.kv_heads = sizes.kv_heads.value_or(sizes.heads);
-  (void)divided("heads", attention.heads, "key/value heads", attention.kv_heads);
-  attention.d_head = sizes.d_head ? *sizes.d_head : divided("d", sizes.d_model, "heads", sizes.heads);
+  (void)exact_quotient("heads", attention.heads, "key/value heads", attention.kv_heads);
+  attention.d_head = sizes.d_head ? *sizes.d_head : exact_quotient("d", sizes.d_model, "heads", sizes.heads);
   attention.d_value = sizes.d_value.value_or(attention.d_head);
-  if (sizes.d_model == 0 || sizes.layers == 0 || attention.d_head == 0 || attention.d_value == 0) {
+  if (sizes.d_model == 0 || sizes.layers == 0 || attention.d_head == 0 || attention.d_value == 0)
     fail(Status::usage, "got a size of 0, need at least 1");
-  }
-  if (sizes.layers > most_layers || attention.d_head > widest_head) {
+  if (sizes.layers > max_layers || attention.d_head > max_head_width) {
     fail(Status::limit, "got {} layers with heads of {}, the limits are {} and {}", sizes.layers,
-         attention.d_head, most_layers, widest_head);
+         attention.d_head, max_layers, max_head_width);
   }
   attention.scale = 1 / std::sqrt(static_cast<double>(attention.d_head));
   attention.query = attention.key = attention.value = attention.output = {.weight = true, .bias = false};

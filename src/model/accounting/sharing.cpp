@@ -1,4 +1,4 @@
-#include "model/binding/sharing.hpp"
+#include "model/accounting/sharing.hpp"
 
 #include <algorithm>
 #include <map>
@@ -12,8 +12,8 @@
 namespace attnctl {
 namespace {
 
-/// "0,1", "0-7", "0,2-5": ascending numbers.
-std::string joined(const std::vector<std::size_t>& numbers) {
+/// Formats ascending numbers as "0,1", "0-7" or "0,2-5".
+std::string number_ranges(const std::vector<std::size_t>& numbers) {
   std::string text;
   for (std::size_t first = 0, last = 0; first < numbers.size(); first = last) {
     while (last < numbers.size() && numbers[last] == numbers[first] + (last - first)) ++last;
@@ -24,19 +24,20 @@ std::string joined(const std::vector<std::size_t>& numbers) {
   return text;
 }
 
-/// Statements with the layers of which they are true, in the order in which they are first made.
+/// Statements about layers, in the order of their first occurrence. Equal statements are one row.
 class Statements {
  public:
   void add(std::string_view kind, std::size_t layer, const std::vector<std::size_t>& heads,
            std::string text) {
     const auto [found, is_new] = known_.emplace(std::pair(std::string(kind), text), rows_.size());
-    if (is_new) rows_.push_back({std::string(kind), {}, joined(heads), std::move(text)});
+    if (is_new) rows_.push_back({std::string(kind), {}, number_ranges(heads), std::move(text)});
     rows_[found->second].layers.push_back(layer);
   }
   [[nodiscard]] Table table() const {
     std::vector<std::vector<Cell>> cells;
     for (const Row& row : rows_) {
-      cells.push_back({row.kind, joined(row.layers), row.heads.empty() ? Cell() : Cell(row.heads), row.text});
+      cells.push_back(
+          {row.kind, number_ranges(row.layers), row.heads.empty() ? Cell() : Cell(row.heads), row.text});
     }
     return make_table("sharing", {"kind", "layers", "heads", "text"}, std::move(cells));
   }
@@ -51,7 +52,7 @@ class Statements {
   std::vector<Row> rows_;
 };
 
-/// Heads by the key/value head, or the slice, that they read; only those that are not alone.
+/// Returns groups of at least two heads by the key/value head or slice that they share.
 std::map<std::size_t, std::vector<std::size_t>> groups_of(const AttentionConfig& attention) {
   std::map<std::size_t, std::vector<std::size_t>> groups;
   for (std::size_t head = 0; head < attention.heads; ++head) groups[attention.kv_head(head)].push_back(head);
@@ -64,7 +65,7 @@ void add_layers(const ModelConfig& config, Statements& statements) {
   for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored()].push_back(i);
   for (const auto& [stored_as, layers] : sharing) {
     if (layers.size() < 2) continue;
-    const std::string text = fmt::format("layers {} share all weights", joined(layers));
+    const std::string text = fmt::format("layers {} share all weights", number_ranges(layers));
     for (const std::size_t layer : layers) statements.add("layers", layer, {}, text);
   }
 }
@@ -73,11 +74,11 @@ void add_heads(const AttentionConfig& attention, std::size_t layer, Statements& 
   for (const auto& [slice, heads] : groups_of(attention)) {
     if (attention.head_slices.empty()) {
       statements.add("kv_head", layer, heads,
-                     fmt::format("heads {} share {} (key/value head {})", joined(heads),
+                     fmt::format("heads {} share {} (key/value head {})", number_ranges(heads),
                                  attention.value.weight ? "W_K and W_V" : "W_K", slice));
     } else {
       statements.add("tied_heads", layer, heads,
-                     fmt::format("heads {} are tied to slice {} of {}", joined(heads), slice,
+                     fmt::format("heads {} are tied to slice {} of {}", number_ranges(heads), slice,
                                  attention.value.weight ? "W_Q, W_K and W_V" : "W_Q and W_K"));
     }
   }
@@ -102,9 +103,9 @@ Table sharing_table(const ModelConfig& config, const Model* model) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const AttentionConfig& attention = config.layers[layer].attention;
     if (!attention.key.weight) {
-      statements.add("query_key", layer, {}, "W_Q = W_K: there is no W_K, W_Q serves");
+      statements.add("query_key", layer, {}, "W_Q = W_K: there is no W_K; W_Q is used");
     } else if (model != nullptr && model->key_is_query(layer)) {
-      statements.add("query_key", layer, {}, "W_Q = W_K: two tensors of the same values");
+      statements.add("query_key", layer, {}, "W_Q = W_K: two tensors with the same values");
     }
     add_heads(attention, layer, statements);
     add_factors(attention, layer, statements);

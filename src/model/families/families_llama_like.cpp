@@ -1,6 +1,6 @@
 #include "model/families/family_parts.hpp"
 
-// Decoders that share llama's names but not its norms, or not their place.
+// Decoders with llama's tensor names but other norms, or norms in other places.
 namespace attnctl {
 namespace {
 
@@ -19,14 +19,14 @@ FamilySpec phi() {
   spec.final_norm = layer_norm("final_layernorm");
   spec.head->decoder.bias = {{"lm_head.bias"}};
   spec.keys.d_head = {};
-  spec.keys.mlp_width.otherwise = 8192;
-  spec.keys.vocabulary.otherwise = 51200;
+  spec.keys.mlp_width.default_value = 8192;
+  spec.keys.vocabulary.default_value = 51200;
   spec.keys.norm_eps = {"layer_norm_eps"};
-  spec.keys.norm_eps_otherwise = 1e-5;
-  spec.keys.activation_otherwise = "gelu_new";
+  spec.keys.default_norm_eps = 1e-5;
+  spec.keys.default_activation = "gelu_new";
   spec.norm = NormKind::layer;
   spec.parallel = true;
-  spec.rotary->part = 0.5;
+  spec.rotary->fraction = 0.5;
   spec.requirements = {};
   spec.variants = {{"qk_layernorm", true, false, [](FamilySpec& row) {
                       row.stack.layer.query_norm = layer_norm("self_attn.q_layernorm");
@@ -44,28 +44,28 @@ FamilySpec phi3() {
   remove_biases(layer);
   spec.keys.kv_heads = {{"num_key_value_heads"}, {}};
   spec.keys.d_head = {};
-  spec.keys.mlp_width.otherwise = 8192;
-  spec.keys.vocabulary.otherwise = 32064;
-  spec.keys.max_positions.otherwise = 4096;
-  spec.keys.norm_eps_otherwise = 1e-5;
+  spec.keys.mlp_width.default_value = 8192;
+  spec.keys.vocabulary.default_value = 32064;
+  spec.keys.max_positions.default_value = 4096;
+  spec.keys.default_norm_eps = 1e-5;
   spec.rotary->yarn_is_longrope = true;
-  spec.rotary->original_otherwise = 4096;
-  spec.window->otherwise = 0;
+  spec.rotary->default_original = 4096;
+  spec.window->default_size = 0;
   spec.requirements = {};
   return spec;
 }
 
-/// Norms without tensors.
+/// Norms have no tensors.
 FamilySpec olmo() {
   FamilySpec spec = llama_row();
   spec.name = "olmo";
   LayerSpec& layer = spec.stack.layer;
   layer.attention_norm = layer.mlp_norm = spec.final_norm = {.bare = true};
-  for (LinearSpec* one : {&layer.up, &layer.gate, &layer.down}) one->bias = {};
+  remove_mlp_biases(layer);
   spec.keys.d_head = {};
-  spec.keys.vocabulary.otherwise = 50304;
+  spec.keys.vocabulary.default_value = 50304;
   spec.keys.norm_eps = {};
-  spec.keys.norm_eps_otherwise = 1e-5;
+  spec.keys.default_norm_eps = 1e-5;
   spec.keys.clip = {{"clip_qkv"}};
   spec.norm = NormKind::layer;
   return spec;
@@ -75,11 +75,11 @@ FamilySpec olmo2() {
   FamilySpec spec = olmo();
   spec.name = "olmo2";
   LayerSpec& layer = spec.stack.layer;
-  layer.attention_norm = rms_norm("post_attention_layernorm");
-  layer.mlp_norm = rms_norm("post_feedforward_layernorm");
-  layer.query_norm = rms_norm("self_attn.q_norm");
-  layer.key_norm = rms_norm("self_attn.k_norm");
-  spec.final_norm = rms_norm("norm");
+  layer.attention_norm = norm_without_bias("post_attention_layernorm");
+  layer.mlp_norm = norm_without_bias("post_feedforward_layernorm");
+  layer.query_norm = norm_without_bias("self_attn.q_norm");
+  layer.key_norm = norm_without_bias("self_attn.k_norm");
+  spec.final_norm = norm_without_bias("norm");
   spec.keys.norm_eps = {"rms_norm_eps"};
   spec.keys.clip = {};
   spec.norm = NormKind::rms;
@@ -98,16 +98,16 @@ FamilySpec stablelm() {
   layer.attention_norm = layer_norm("input_layernorm");
   layer.mlp_norm = layer_norm("post_attention_layernorm");
   spec.final_norm = layer_norm("norm");
-  spec.keys.kv_heads.otherwise = 32;
+  spec.keys.kv_heads.default_value = 32;
   spec.keys.d_head = {};
-  spec.keys.mlp_width.otherwise = 6912;
-  spec.keys.vocabulary.otherwise = 50304;
-  spec.keys.max_positions.otherwise = 4096;
+  spec.keys.mlp_width.default_value = 6912;
+  spec.keys.vocabulary.default_value = 50304;
+  spec.keys.max_positions.default_value = 4096;
   spec.keys.norm_eps = {"layer_norm_eps"};
-  spec.keys.norm_eps_otherwise = 1e-5;
+  spec.keys.default_norm_eps = 1e-5;
   spec.norm = NormKind::layer;
   spec.head_norm_span = HeadNormSpan::each;
-  spec.rotary->part = 0.25;
+  spec.rotary->fraction = 0.25;
   spec.window.reset();
   spec.requirements = {};
   spec.variants = {{"use_parallel_residual", true, false,
@@ -135,17 +135,17 @@ FamilySpec starcoder2() {
            .up = linear_with_bias_if("mlp.c_fc", "use_bias", true),
            .down = linear_with_bias_if("mlp.c_proj", "use_bias", true)};
   spec.final_norm = layer_norm("norm");
-  spec.head->tied_otherwise = true;
-  spec.keys.kv_heads.otherwise = 2;
+  spec.head->tied_by_default = true;
+  spec.keys.kv_heads.default_value = 2;
   spec.keys.d_head = {};
-  spec.keys.mlp_width.otherwise = 12288;
-  spec.keys.vocabulary.otherwise = 49152;
-  spec.keys.max_positions.otherwise = 4096;
+  spec.keys.mlp_width.default_value = 12288;
+  spec.keys.vocabulary.default_value = 49152;
+  spec.keys.max_positions.default_value = 4096;
   spec.keys.norm_eps = {"norm_epsilon"};
-  spec.keys.norm_eps_otherwise = 1e-5;
-  spec.keys.activation_otherwise = "gelu_pytorch_tanh";
+  spec.keys.default_norm_eps = 1e-5;
+  spec.keys.default_activation = "gelu_pytorch_tanh";
   spec.norm = NormKind::layer;
-  spec.window->otherwise = 0;
+  spec.window->default_size = 0;
   return spec;
 }
 
@@ -154,14 +154,14 @@ FamilySpec cohere() {
   spec.name = "cohere";
   LayerSpec& layer = spec.stack.layer;
   layer.attention_norm = layer.mlp_norm = norm_without_bias("input_layernorm");
-  for (LinearSpec* one : {&layer.up, &layer.gate, &layer.down}) one->bias = {};
+  remove_mlp_biases(layer);
   spec.final_norm = norm_without_bias("norm");
-  spec.head->tied_otherwise = true;
-  spec.keys.mlp_width.otherwise = 22528;
-  spec.keys.vocabulary.otherwise = 256000;
-  spec.keys.max_positions.otherwise = 8192;
+  spec.head->tied_by_default = true;
+  spec.keys.mlp_width.default_value = 22528;
+  spec.keys.vocabulary.default_value = 256000;
+  spec.keys.max_positions.default_value = 8192;
   spec.keys.norm_eps = {"layer_norm_eps"};
-  spec.keys.norm_eps_otherwise = 1e-5;
+  spec.keys.default_norm_eps = 1e-5;
   spec.keys.logit_multiplier = {{"logit_scale"}, 0.0625};
   spec.norm = NormKind::layer;
   spec.parallel = true;
@@ -182,22 +182,22 @@ FamilySpec nemotron() {
   layer.mlp_norm = layer_norm("post_attention_layernorm");
   layer.gate = {};
   spec.final_norm = layer_norm("norm");
-  spec.keys.mlp_width.otherwise = 24576;
-  spec.keys.vocabulary.otherwise = 256000;
-  spec.keys.max_positions.otherwise = 4096;
+  spec.keys.mlp_width.default_value = 24576;
+  spec.keys.vocabulary.default_value = 256000;
+  spec.keys.max_positions.default_value = 4096;
   spec.keys.norm_eps = {"norm_eps"};
-  spec.keys.norm_eps_otherwise = 1e-5;
-  spec.keys.activation_otherwise = "relu2";
+  spec.keys.default_norm_eps = 1e-5;
+  spec.keys.default_activation = "relu2";
   spec.norm = NormKind::layer;
   spec.gain_offset = 1;
-  spec.rotary->part = 0.5;
+  spec.rotary->fraction = 0.5;
   spec.requirements = {};
   return spec;
 }
 
 }  // namespace
 
-std::vector<FamilySpec> llama_relative_families() {
+std::vector<FamilySpec> llama_like_families() {
   return {phi(), phi3(), olmo(), olmo2(), stablelm(), starcoder2(), cohere(), nemotron()};
 }
 

@@ -1,0 +1,430 @@
+#include "model/binding/weight_store.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace attnctl {
+namespace {
+
+/// Counts infinities and NaNs: numbers whose exponent bits are all set.
+template <typename Bits>
+std::size_t count_non_finite(std::span<const std::byte> bytes, Bits exponent) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof(Bits)) {
+    Bits bits = 0;
+    std::memcpy(&bits, bytes.data() + i, sizeof bits);
+    count += (bits & exponent) == exponent ? 1 : 0;
+  }
+  return count;
+}
+
+std::size_t count_non_finite(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case DType::f64:
+      return count_non_finite<std::uint64_t>(bytes, 0x7FF0'0000'0000'0000U);
+    case DType::f32:
+      return count_non_finite<std::uint32_t>(bytes, 0x7F80'0000U);
+    case DType::f16:
+      return count_non_finite<std::uint16_t>(bytes, 0x7C00U);
+    case DType::bf16:
+      return count_non_finite<std::uint16_t>(bytes, 0x7F80U);
+    default:
+      return 0;
+  }
+}
+
+std::string first_non_finite(const TensorView& view) {
+  const std::size_t size = size_of(view.dtype);
+  double value = 0;
+  std::size_t position = 0;
+  for (; position < view.bytes.size() / size; ++position) {
+    convert(view.dtype, view.bytes.subspan(position * size, size), std::span(&value, 1));
+    if (!std::isfinite(value)) break;
+  }
+  Shape index(view.shape.size());
+  for (std::size_t axis = index.size(); axis-- > 0; position /= view.shape[axis])
+    index[axis] = position % view.shape[axis];
+  return fmt::format("{} at {}", value, to_string(index));
+}
+
+bool is_float32_view(const TensorView& view) {
+  return std::endian::native == std::endian::little && view.dtype == DType::f32 &&
+         reinterpret_cast<std::uintptr_t>(view.bytes.data()) % alignof(float) == 0;
+}
+
+constexpr std::size_t kTaskElements = std::size_t{1} << 16U;  // enough work to wake a worker
+
+/// Calls work(first, bytes) for ranges that cover all elements of a view, on the pool if there is one, and
+/// after(bytes) once after each piece of kPieceElements.
+template <typename Work, typename After>
+void for_pieces(const TensorView& view, Pool* pool, const Work& work, const After& after) {
+  const std::size_t size = size_of(view.dtype);
+  const std::size_t count = view.bytes.size() / size;
+  for (std::size_t first = 0; first < count; first += kPieceElements) {
+    const std::size_t length = std::min(kPieceElements, count - first);
+    const std::size_t tasks = pool == nullptr ? 1 : (length + kTaskElements - 1) / kTaskElements;
+    const auto part = [&](std::size_t task, std::size_t) {
+      const std::size_t begin = first + length * task / tasks;
+      const std::size_t end = first + length * (task + 1) / tasks;
+      work(begin, view.bytes.subspan(begin * size, (end - begin) * size));
+    };
+    tasks > 1 ? pool->run(tasks, part) : part(0, 0);
+    after(view.bytes.subspan(first * size, length * size));
+  }
+}
+
+}  // namespace
+
+/// A tensor lent by the checkpoint. A new loan may begin before the last one's destructor has run, so the
+/// tensor is released when no loan is counted.
+struct TensorCache::Loan {
+  Loan(TensorCache& from, std::size_t index) : cache(from), tensor(index), view(from.weights_.tensor(index)) {
+    ++cache.loan_counts_[tensor];
+  }
+  ~Loan() {
+    const std::lock_guard lock(cache.mutex_);
+    if (--cache.loan_counts_[tensor] == 0) cache.weights_.release(tensor);
+  }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+
+  TensorCache& cache;
+  std::size_t tensor;
+  TensorView view;
+};
+
+struct TensorCache::Floats {
+  explicit Floats(std::size_t count)
+      : memory(std::make_unique_for_overwrite<float[]>(count)), values(memory.get(), count) {}
+
+  std::unique_ptr<float[]> memory;
+  std::span<float> values;
+};
+
+void TensorCache::warn(std::size_t tensor, const TensorView& view, std::size_t count) {
+  if (count == 0) return;
+  const TensorInfo& info = weights_.tensors()[tensor];
+  warnings_.add("non_finite_weight",
+                fmt::format("{}: tensor \"{}\": {}, the first of {} values that are not finite", info.file,
+                            escaped(info.name), first_non_finite(view), count),
+                count);
+}
+
+std::shared_ptr<const TensorCache::Loan> TensorCache::borrow(std::size_t tensor) {
+  auto loan = loans_[tensor].lock();
+  if (!loan) loans_[tensor] = loan = std::make_shared<const Loan>(*this, tensor);
+  return loan;
+}
+
+TensorCache::Values TensorCache::values(std::size_t tensor, Pool* pool) {
+  if (const auto found = converted_[tensor].lock()) return {found->values, found};
+  const auto loan = borrow(tensor);
+  const TensorView& view = loan->view;
+  const bool check = checked_.insert(tensor).second;
+  std::atomic<std::size_t> non_finite = 0;
+  if (is_float32_view(view)) {
+    const auto count = [&](std::size_t, std::span<const std::byte> bytes) {
+      non_finite += count_non_finite(DType::f32, bytes);
+    };
+    if (check) for_pieces(view, pool, count, [](std::span<const std::byte>) {});
+    warn(tensor, view, non_finite);
+    return {{reinterpret_cast<const float*>(view.bytes.data()), view.bytes.size() / sizeof(float)}, loan};
+  }
+  const std::size_t size = size_of(view.dtype);
+  const auto made = std::make_shared<const Floats>(view.bytes.size() / size);
+  for_pieces(
+      view, pool,
+      [&](std::size_t first, std::span<const std::byte> bytes) {
+        if (check) non_finite += count_non_finite(view.dtype, bytes);
+        convert(view.dtype, bytes, made->values.subspan(first, bytes.size() / size));
+      },
+      [&](std::span<const std::byte> piece) { weights_.forget(tensor, piece); });
+  warn(tensor, view, non_finite);
+  converted_[tensor] = made;
+  return {made->values, made};
+}
+
+TensorCache::Values TensorCache::heads_last(const BoundMatrix& bound, Pool* pool) {
+  if (const auto found = rearranged_[bound.tensor].lock()) return {found->values, found};
+  const Values stored = values(bound.tensor, pool);
+  const auto made = std::make_shared<const Floats>(stored.values.size());
+  const std::size_t out = bound.out();
+  const std::size_t each = out / bound.heads;
+  for (std::size_t head = 0; head < bound.heads; ++head) {
+    for (std::size_t i = 0; i < bound.in; ++i) {
+      std::memcpy(made->values.data() + i * out + head * each,
+                  stored.values.data() + (head * bound.in + i) * each, each * sizeof(float));
+    }
+  }
+  rearranged_[bound.tensor] = made;
+  return {made->values, made};
+}
+
+TensorCache::Table TensorCache::table(std::size_t tensor) {
+  const auto loan = borrow(tensor);
+  TensorView view = loan->view;
+  if (checked_.insert(tensor).second) {
+    std::size_t non_finite = 0;
+    for_pieces(
+        view, nullptr,
+        [&](std::size_t, std::span<const std::byte> bytes) {
+          non_finite += count_non_finite(view.dtype, bytes);
+        },
+        [&](std::span<const std::byte> piece) { weights_.forget(tensor, piece); });
+    warn(tensor, view, non_finite);
+  }
+  if (view.shape.size() == 3) view.shape.erase(view.shape.begin());  // [1, rows, width]
+  return {{view}, loan};
+}
+
+namespace {
+
+/// Reads parts of a model. The memory that their views point to is added to `owners`.
+class WeightReader {
+ public:
+  WeightReader(TensorCache& tensors, Owners& owners, Pool* pool)
+      : tensors_(tensors), owners_(owners), pool_(pool) {}
+
+  [[nodiscard]] Linear linear(const BoundLinear& bound) {
+    const StoredMatrix weight = matrix(bound.weight);
+    return {weight.values, weight.orientation, vector(bound.bias), matrix(bound.first)};
+  }
+  [[nodiscard]] NormWeights norm(const BoundNorm& bound) {
+    return {joined(bound.gain, bound.gain_offset), joined(bound.bias, 0)};
+  }
+  [[nodiscard]] MlpWeights mlp(const BoundMlp& bound) {
+    return {linear(bound.up), linear(bound.gate), linear(bound.down)};
+  }
+  [[nodiscard]] MatrixView<const float> rows(const BoundVector& bound, std::size_t width) {
+    const std::span<const float> stored = vector(bound);
+    return {stored.data(), stored.size() / width, width};
+  }
+  [[nodiscard]] std::span<const float> vector(const BoundVector& bound);
+  [[nodiscard]] LookupTable table(std::size_t tensor) {
+    if (tensor == no_tensor) return {};
+    const TensorCache::Table found = tensors_.table(tensor);
+    owners_.push_back(found.owner);
+    return found.table;
+  }
+  [[nodiscard]] EmbeddingWeights embedding(const BoundEmbedding& bound) {
+    return {table(bound.token),       table(bound.position),    table(bound.token_type), norm(bound.norm),
+            linear(bound.projection), table(bound.class_token), linear(bound.patches)};
+  }
+  [[nodiscard]] AttentionWeights attention(const BoundLayer& bound, std::size_t heads, std::size_t d_model) {
+    return {linear(bound.query),
+            linear(bound.key),
+            linear(bound.value),
+            linear(bound.output),
+            norm(bound.query_norm),
+            norm(bound.key_norm),
+            rows(bound.relative_bias, heads),
+            vector(bound.sinks),
+            {rows(bound.distance_table, d_model), norm(bound.distance_norm), linear(bound.distance_key),
+             linear(bound.distance_query)}};
+  }
+  /// Reads a layer whose attention is read already.
+  [[nodiscard]] LayerWeights layer(const AttentionWeights& attention, const BoundLayer& bound);
+
+  void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
+
+ private:
+  StoredMatrix matrix(const BoundMatrix& bound);
+  std::span<const float> joined(const std::vector<BoundVector>& parts, float offset);
+
+  /// Keeps values that views point to, or, if slices are copied from them, only as long as the reader exists.
+  std::span<const float> hold(const TensorCache::Values& found, const Slices& slices) {
+    (slices.contiguous() ? owners_ : copied_from_).push_back(found.owner);
+    return found.values;
+  }
+  std::vector<float>& add_buffer(std::size_t size) {
+    auto buffer = std::make_shared<std::vector<float>>(size);
+    owners_.push_back(buffer);
+    return *buffer;
+  }
+
+  TensorCache& tensors_;
+  Owners& owners_;
+  Owners copied_from_;
+  Pool* pool_;
+};
+
+std::span<const float> WeightReader::vector(const BoundVector& bound) {
+  if (bound.tensor == no_tensor) return {};
+  const Slices& slices = bound.elements;
+  const std::span<const float> all =
+      hold(tensors_.values(bound.tensor, pool_), slices).subspan(bound.expert * slices.all, slices.all);
+  if (slices.contiguous()) return all.subspan(slices.first, slices.each);
+  std::vector<float>& copy = add_buffer(slices.count());
+  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = all[slices.position(i)];
+  return copy;
+}
+
+/// Returns the vectors concatenated, with `offset` added to each element.
+std::span<const float> WeightReader::joined(const std::vector<BoundVector>& parts, float offset) {
+  if (parts.empty()) return {};
+  if (parts.size() == 1 && offset == 0) return vector(parts.front());
+  std::vector<float>& all = add_buffer(0);
+  for (const BoundVector& part : parts) {
+    for (const float value : vector(part)) all.push_back(value + offset);
+  }
+  return all;
+}
+
+StoredMatrix WeightReader::matrix(const BoundMatrix& bound) {
+  if (bound.tensor == no_tensor) return {};
+  const Slices& slices = bound.outputs;
+  const std::size_t size = slices.all * bound.in;
+  const std::span<const float> stored =
+      bound.heads > 0 ? hold(tensors_.heads_last(bound, pool_), slices)
+                      : hold(tensors_.values(bound.tensor, pool_), slices).subspan(bound.expert * size, size);
+  if (bound.axes == Axes::out_in) {
+    if (slices.contiguous())
+      return {{stored.data() + slices.first * bound.in, bound.out(), bound.in}, Orientation::out_in};
+    std::vector<float>& copy = add_buffer(bound.out() * bound.in);
+    for (std::size_t r = 0; r < bound.out(); ++r) {
+      std::memcpy(copy.data() + r * bound.in, stored.data() + slices.position(r) * bound.in,
+                  bound.in * sizeof(float));
+    }
+    return {{copy.data(), bound.out(), bound.in}, Orientation::out_in};
+  }
+  if (slices.contiguous())
+    return {{stored.data() + slices.first, bound.in, bound.out(), slices.all}, Orientation::in_out};
+  std::vector<float>& copy = add_buffer(bound.out() * bound.in);
+  for (std::size_t r = 0; r < bound.in; ++r) {
+    for (std::size_t c = 0; c < bound.out(); ++c)
+      copy[r * bound.out() + c] = stored[r * slices.all + slices.position(c)];
+  }
+  return {{copy.data(), bound.in, bound.out()}, Orientation::in_out};
+}
+
+LayerWeights WeightReader::layer(const AttentionWeights& attention, const BoundLayer& bound) {
+  LayerWeights weights;
+  static_cast<AttentionWeights&>(weights) = attention;
+  weights.attention_norm = norm(bound.attention_norm);
+  weights.mlp_norm = norm(bound.mlp_norm);
+  weights.attention_output_norm = norm(bound.attention_output_norm);
+  weights.mlp_output_norm = norm(bound.mlp_output_norm);
+  weights.mlp = mlp(bound.mlp);
+  weights.shared = mlp(bound.shared);
+  weights.router = linear(bound.router);
+  weights.shared_factor = linear(bound.shared_factor);
+  weights.convolution = linear(bound.convolution);
+  weights.convolution_norm = norm(bound.convolution_norm);
+  for (const BoundMlp& expert : bound.experts) weights.experts.push_back(mlp(expert));
+  return weights;
+}
+
+/// Returns row r of a stored weight, or the slice of row r that belongs to it.
+std::span<const std::byte> stored_row(const TensorView& view, const BoundMatrix& bound, std::size_t r) {
+  const std::size_t size = size_of(view.dtype);
+  if (bound.axes == Axes::out_in)
+    return view.bytes.subspan(bound.outputs.position(r) * bound.in * size, bound.in * size);
+  const std::size_t stride = view.bytes.size() / size / bound.in;
+  return view.bytes.subspan((r * stride + bound.outputs.first) * size, bound.out() * size);
+}
+
+}  // namespace
+
+WeightStore::WeightStore(Checkpoint& weights, Binding binding, Warnings& warnings)
+    : weights_(weights), binding_(std::move(binding)), tensors_(weights, warnings) {}
+
+template <typename Weights, typename Read>
+Lease<Weights> WeightStore::cached(Lease<Weights>& slot, Pool* pool, const Read& read) {
+  const std::lock_guard lock(tensors_.mutex());
+  if (!slot) {
+    struct Held {
+      Owners owners;
+      Weights weights;
+    };
+    const auto held = std::make_shared<Held>();
+    WeightReader reader(tensors_, held->owners, pool);
+    held->weights = read(reader);
+    slot = Lease<Weights>(held, &held->weights);
+  }
+  return slot;
+}
+
+Lease<LayerWeights> WeightStore::layer(const ModelConfig& config, std::size_t index, Pool* pool) {
+  const std::lock_guard lock(tensors_.mutex());
+  const LayerConfig& layer = config.layers.at(index);
+  const BoundLayer& bound = binding_.layers.at(layer.stored());
+  return cached(layers_[layer.stored()], pool, [&](WeightReader& reader) {
+    const auto found = attentions_.find(layer.stored());
+    if (found == attentions_.end())
+      return reader.layer(reader.attention(bound, layer.attention.heads, config.d_model), bound);
+    reader.keep(found->second);
+    return reader.layer(*found->second, bound);
+  });
+}
+
+Lease<AttentionWeights> WeightStore::attention(const ModelConfig& config, std::size_t index, Pool* pool) {
+  const std::lock_guard lock(tensors_.mutex());
+  const LayerConfig& layer = config.layers.at(index);
+  return cached(attentions_[layer.stored()], pool, [&](WeightReader& reader) {
+    return reader.attention(binding_.layers.at(layer.stored()), layer.attention.heads, config.d_model);
+  });
+}
+
+Lease<EmbeddingWeights> WeightStore::embedding() {
+  return cached(embedding_, nullptr,
+                [&](WeightReader& reader) { return reader.embedding(binding_.embedding); });
+}
+
+Lease<EmbeddingWeights> WeightStore::target_embedding() {
+  return cached(target_embedding_, nullptr,
+                [&](WeightReader& reader) { return reader.embedding(binding_.target_embedding); });
+}
+
+Lease<NormWeights> WeightStore::encoder_norm() {
+  return cached(encoder_norm_, nullptr,
+                [&](WeightReader& reader) { return reader.norm(binding_.encoder_norm); });
+}
+
+Lease<NormWeights> WeightStore::final_norm() {
+  return cached(final_norm_, nullptr, [&](WeightReader& reader) { return reader.norm(binding_.final_norm); });
+}
+
+Lease<HeadWeights> WeightStore::head(Pool* pool) {
+  return cached(head_, pool, [&](WeightReader& reader) {
+    return HeadWeights{reader.linear(binding_.head_projection), reader.linear(binding_.head_transform),
+                       reader.norm(binding_.head_norm), reader.linear(binding_.head_decoder)};
+  });
+}
+
+void WeightStore::evict_layer(LayerConfig::Key key) {
+  const std::lock_guard lock(tensors_.mutex());
+  layers_.erase(key);
+}
+
+void WeightStore::evict_attention(LayerConfig::Key key) {
+  const std::lock_guard lock(tensors_.mutex());
+  attentions_.erase(key);
+}
+
+void WeightStore::evict_embedding() {
+  const std::lock_guard lock(tensors_.mutex());
+  embedding_.reset();
+  target_embedding_.reset();
+}
+
+bool WeightStore::same_bytes(const BoundMatrix& a, const BoundMatrix& b) {
+  if (a.tensor == no_tensor || b.tensor == no_tensor) return a.tensor == b.tensor;
+  const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out() == b.out();
+  if (!alike || weights_.tensors()[a.tensor].dtype != weights_.tensors()[b.tensor].dtype) return false;
+  const std::lock_guard lock(tensors_.mutex());
+  const TensorView first = weights_.tensor(a.tensor);
+  const TensorView second = weights_.tensor(b.tensor);
+  const std::size_t rows = a.axes == Axes::out_in ? a.out() : a.in;
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (!std::ranges::equal(stored_row(first, a, r), stored_row(second, b, r))) return false;
+  }
+  return true;
+}
+
+}  // namespace attnctl
