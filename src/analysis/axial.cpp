@@ -14,7 +14,7 @@ void check_model(const Model& model) {
   const auto refuse = [&](const char* why) {
     fail(Status::bad_input,
          "{}: axial attention is unsupported by this model: {}; it takes one layer of bare attention",
-         escaped(model.source().given), why);
+         escaped(model.name()), why);
   };
   if (config.layers.size() > 1) refuse("it has several layers");
   if (layer.place != NormPlace::none || layer.mlp.width > 0) refuse("its layer is more than attention");

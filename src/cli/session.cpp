@@ -55,7 +55,7 @@ Record tool_record(const Session& session) {
 }
 
 Record model_record(const Model& model) {
-  return config_record(model.config(), model.source().given, model.parameters());
+  return config_record(model.config(), model.name(), model.parameters());
 }
 
 namespace {

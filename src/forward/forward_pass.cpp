@@ -116,7 +116,7 @@ void ForwardPass::run(std::span<const Block> group) {
     embed(pool_, inputs_.model, inputs_.batch, group[i], all[i].x);
     all[i].convolution.keep(config, all[i].x);
   }
-  if (inputs_.context.streamed_rows > 0) inputs_.model.release_embedding();
+  if (inputs_.context.streamed_rows > 0) inputs_.model.evict_embedding();
   for (std::size_t index = 0; index < layers; ++index) {
     const bool entered = index > 0 && needs_target(config.layers[index - 1].component);
     for (BlockState& state : all) {
@@ -144,12 +144,13 @@ void ForwardPass::enter_decoder(BlockState& state) {
 void ForwardPass::release(std::size_t index) const {
   const bool last = index + 1 == inputs_.plan.layers.size();
   if (last || inputs_.model.shared_with(index) != inputs_.model.shared_with(index + 1))
-    inputs_.model.release_layer(index);
+    inputs_.model.evict_layer(index);
 }
 
 void ForwardPass::run_layer(BlockState& state, std::size_t index) {
   const LayerConfig& config = inputs_.model.config().layers[index];
-  const LayerWeights& weights = inputs_.model.layer(index, &pool_);
+  const Lease<LayerWeights> lease = inputs_.model.layer(index, &pool_);
+  const LayerWeights& weights = *lease;
   const LayerPlan& plan = inputs_.plan.layers[index];
   const Block& block = state.block(config.component);
   const MatrixView<float> x = state.x;
@@ -198,7 +199,8 @@ ForwardPass::Projections ForwardPass::project(const BlockState& state, std::size
                                           MatrixView<const float> stream) {
   const Block& block = state.block(inputs_.model.config().layers[index].component);
   const AttentionConfig& config = inputs_.model.config().layers[index].attention;
-  const LayerWeights& weights = inputs_.model.layer(index);
+  const Lease<LayerWeights> lease = inputs_.model.layer(index);
+  const LayerWeights& weights = *lease;
   const LayerPlan& plan = inputs_.plan.layers[index];
   const Sequence& first = inputs_.batch.sequences[block.sequences.front().index];
   // Only a block of one sequence has separate keys or values.
@@ -272,7 +274,8 @@ void ForwardPass::rotate_heads(const Block& block, const AttentionConfig& config
 
 void ForwardPass::attend_heads(const Block& block, std::size_t index, const Projections& projections) {
   const LayerPlan& plan = inputs_.plan.layers[index];
-  const AttentionWeights& weights = inputs_.model.layer(index);
+  const Lease<LayerWeights> lease = inputs_.model.layer(index);
+  const AttentionWeights& weights = *lease;
   const AttentionConfig& config = inputs_.model.config().layers[index].attention;
   const AttentionLayer layer{
       .config = config,

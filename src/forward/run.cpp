@@ -199,7 +199,7 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   check_batch(model, batch);
   Needs needs{.patterns = false};
   for (Observer* const observer : observers) needs |= observer->needs();
-  const forward::Plan plan = forward::make_plan(model.source().given, model.config(), selection, needs);
+  const forward::Plan plan = forward::make_plan(model.name(), model.config(), selection, needs);
   if (needs.logits && !plan.logits) {
     context.warnings.add("no_output_head", "the checkpoint has no output head, there are no logits");
   }

@@ -12,9 +12,8 @@
 
 namespace attnctl {
 
-struct Model::State {
+struct Model::Shared {
   ModelSource source;
-  ModelConfig config;
   std::vector<TensorUse> uses;  // [tensors]
   WeightStore store;
 
@@ -62,10 +61,8 @@ void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, con
 
 }  // namespace
 
-Model::Model() = default;
-Model::~Model() = default;
-Model::Model(Model&&) noexcept = default;
-Model& Model::operator=(Model&&) noexcept = default;
+Model::Model(std::shared_ptr<const ModelConfig> config, std::shared_ptr<Shared> shared)
+    : config_(std::move(config)), shared_(std::move(shared)) {}
 
 Model Model::bind(ModelSource source, Warnings& warnings) {
   const FamilySpec row = family_of(source.config_path.string(), source.config);
@@ -78,66 +75,68 @@ Model Model::bind(ModelSource source, const FamilySpec& row, ModelConfig config,
   Binding binding = bind_tensors(row, config, weights, source.config_path.string());
   std::vector<TensorUse> uses = find_tensor_uses(binding, weights);
   warn_of_tied_head(source, config, binding, uses, warnings);
-  Model model;
-  model.state_.reset(new State{std::move(source), std::move(config), std::move(uses),
-                               WeightStore(weights, std::move(binding), warnings)});
-  return model;
+  // Aggregate initialization in place: the store is not movable.
+  return {std::make_shared<const ModelConfig>(std::move(config)),
+          std::shared_ptr<Shared>(new Shared{std::move(source), std::move(uses),
+                                             WeightStore(weights, std::move(binding), warnings)})};
 }
 
-const ModelConfig& Model::config() const {
-  return state_->config;
-}
 const ModelSource& Model::source() const {
-  return state_->source;
+  return shared_->source;
 }
 
-void Model::replace_attention(AttentionKind kind, std::span<const std::size_t> layers) {
-  for (const std::size_t layer : layers) state_->config.layers.at(layer).attention.kind = kind;
+const std::string& Model::name() const {
+  return shared_->source.given;
 }
 
-// The store keeps the weights cached, so the references outlive the leases.
-const LayerWeights& Model::layer(std::size_t index, Pool* pool) const {
-  return *state_->store.layer(state_->config, index, pool);
+Model Model::with_attention(AttentionKind kind, std::span<const std::size_t> layers) const {
+  ModelConfig config = *config_;
+  for (const std::size_t layer : layers) config.layers.at(layer).attention.kind = kind;
+  return {std::make_shared<const ModelConfig>(std::move(config)), shared_};
 }
-const AttentionWeights& Model::attention(std::size_t index, Pool* pool) const {
-  return *state_->store.attention(state_->config, index, pool);
+
+Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool) const {
+  return shared_->store.layer(*config_, index, pool);
 }
-const EmbeddingWeights& Model::embedding() const {
-  return *state_->store.embedding();
+Lease<AttentionWeights> Model::attention(std::size_t index, Pool* pool) const {
+  return shared_->store.attention(*config_, index, pool);
 }
-const EmbeddingWeights& Model::target_embedding() const {
-  return *state_->store.target_embedding();
+Lease<EmbeddingWeights> Model::embedding() const {
+  return shared_->store.embedding();
 }
-const HeadWeights& Model::head(Pool* pool) const {
-  return *state_->store.head(pool);
+Lease<EmbeddingWeights> Model::target_embedding() const {
+  return shared_->store.target_embedding();
+}
+Lease<HeadWeights> Model::head(Pool* pool) const {
+  return shared_->store.head(pool);
 }
 NormWeights Model::encoder_norm() const {
-  return *state_->store.encoder_norm();
+  return *shared_->store.encoder_norm();
 }
 NormWeights Model::final_norm() const {
-  return *state_->store.final_norm();
+  return *shared_->store.final_norm();
 }
 
-void Model::release_layer(std::size_t index) const {
-  state_->store.evict_layer(state_->config.layers.at(index).stored());
+void Model::evict_layer(std::size_t index) const {
+  shared_->store.evict_layer(config_->layers.at(index).stored());
 }
-void Model::release_attention(std::size_t index) const {
-  state_->store.evict_attention(state_->config.layers.at(index).stored());
+void Model::evict_attention(std::size_t index) const {
+  shared_->store.evict_attention(config_->layers.at(index).stored());
 }
-void Model::release_embedding() const {
-  state_->store.evict_embedding();
+void Model::evict_embedding() const {
+  shared_->store.evict_embedding();
 }
 
 std::uint64_t Model::layer_bytes(std::size_t index) const {
-  return WeightBytes(*source().weights).add_layer(state_->bound(state_->config.layers.at(index))).total();
+  return WeightBytes(*source().weights).add_layer(shared_->bound(config_->layers.at(index))).total();
 }
 
 std::uint64_t Model::attention_bytes(std::size_t index) const {
-  return WeightBytes(*source().weights).add_attention(state_->bound(state_->config.layers.at(index))).total();
+  return WeightBytes(*source().weights).add_attention(shared_->bound(config_->layers.at(index))).total();
 }
 
 std::uint64_t Model::embedding_bytes(std::size_t rows) const {
-  const Binding& binding = state_->store.binding();
+  const Binding& binding = shared_->store.binding();
   WeightBytes bytes(*source().weights);
   for (const BoundEmbedding* bound : {&binding.embedding, &binding.target_embedding}) {
     for (const std::size_t table : {bound->token, bound->position, bound->token_type, bound->class_token})
@@ -148,22 +147,22 @@ std::uint64_t Model::embedding_bytes(std::size_t rows) const {
 }
 
 std::uint64_t Model::head_bytes() const {
-  const Binding& bound = state_->store.binding();
+  const Binding& bound = shared_->store.binding();
   WeightBytes bytes(*source().weights);
   bytes.add(bound.head_projection).add(bound.head_transform).add(bound.head_norm).add(bound.head_decoder);
   return bytes.add(bound.final_norm).add(bound.encoder_norm).total();
 }
 
 bool Model::key_is_query(std::size_t index) const {
-  const LayerConfig& layer = state_->config.layers.at(index);
+  const LayerConfig& layer = config_->layers.at(index);
   if (!layer.attention.key.weight) return true;
-  const BoundLayer& bound = state_->bound(layer);
-  return state_->store.same_bytes(bound.query.weight, bound.key.weight) &&
-         state_->store.same_bytes(bound.query.first, bound.key.first);
+  const BoundLayer& bound = shared_->bound(layer);
+  return shared_->store.same_bytes(bound.query.weight, bound.key.weight) &&
+         shared_->store.same_bytes(bound.query.first, bound.key.first);
 }
 
 std::size_t Model::shared_with(std::size_t index) const {
-  const auto& layers = state_->config.layers;
+  const auto& layers = config_->layers;
   std::size_t first = 0;
   while (layers[first].stored() != layers.at(index).stored()) ++first;
   return first;
@@ -173,17 +172,17 @@ std::uint64_t Model::parameters() const {
   const auto tensors = source().weights->tensors();
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (state_->uses[i].role == TensorRole::parameter) count += checked_product(tensors[i].shape).value();
+    if (shared_->uses[i].role == TensorRole::parameter) count += checked_product(tensors[i].shape).value();
   }
   return count;
 }
 
 std::size_t Model::unused_tensors() const {
-  return static_cast<std::size_t>(std::ranges::count(state_->uses, TensorRole::unused, &TensorUse::role));
+  return static_cast<std::size_t>(std::ranges::count(shared_->uses, TensorRole::unused, &TensorUse::role));
 }
 
 std::span<const TensorUse> Model::tensor_uses() const {
-  return state_->uses;
+  return shared_->uses;
 }
 
 }  // namespace attnctl

@@ -1,6 +1,4 @@
-#include <fmt/core.h>
-
-#include "model/model.hpp"
+#include "model/weights.hpp"
 
 namespace attnctl {
 namespace {
@@ -52,20 +50,6 @@ OwnedMatrix<double> Linear::in_out_double() const {
 void LookupTable::row(std::size_t r, std::span<float> out) const {
   const std::size_t bytes = width() * size_of(tensor.dtype);
   convert(tensor.dtype, tensor.bytes.subspan(r * bytes, bytes), out);
-}
-
-std::string to_string(HeadId head) {
-  return fmt::format("{}.{}", head.layer, head.head);
-}
-
-std::string layer_name(const ModelConfig& config, std::size_t layer) {
-  const LayerConfig& found = config.layers.at(layer);
-  if (found.component == Component::none) return std::to_string(layer);
-  return fmt::format("{}.{}", name_of(found.component), found.number);
-}
-
-std::string head_name(const ModelConfig& config, HeadId head) {
-  return fmt::format("{}.{}", layer_name(config, head.layer), head.head);
 }
 
 }  // namespace attnctl

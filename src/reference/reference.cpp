@@ -43,8 +43,9 @@ Matrix finish_layer(const LayerConfig& config, const LayerWeights& weights, cons
 
 Matrix run_head(const Model& model, Matrix x, Pool& pool) {
   const HeadConfig& config = model.config().head;
-  const HeadWeights& weights = model.head();
-  if (weights.projection.present()) x = apply(weights.projection, x, pool);
+  const Lease<HeadWeights> lease = model.head();
+  const HeadWeights& weights = *lease;
+  if (weights.projection.present()) x = apply(weights.projection, x.view(), pool);
   if (config.transform) {
     x = reference::activate(config.activation, apply(weights.transform, x, pool));
     x = apply(config.norm, weights.transform_norm, x);
@@ -70,9 +71,10 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
   Matrix memory;  // the encoder's output, once the decoder has begun
   for (std::size_t i = 0; i < count; ++i) {
     const LayerConfig& layer = config.layers.at(i);
-    const LayerWeights& weights = model.layer(i);
-    if (needs_target(layer.component) && memory.size() == 0) {
-      memory = apply(config.decoder->encoder_norm, model.encoder_norm(), x);
+    const Lease<LayerWeights> lease = model.layer(i);
+    const LayerWeights& weights = *lease;
+    if (needs_target(layer.component) && memory.keys.rows() == 0) {
+      memory.keys = apply(config.decoder->encoder_norm, model.encoder_norm(), x.view());
       x = reference::embed({config.decoder->embedding, model.target_embedding()}, *sequence.target, pool);
     }
     if (layer.place == NormPlace::stream) x = apply(layer.norm, weights.attention_norm, x);
@@ -89,7 +91,7 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
       if (result.z.empty()) {
         fail(Status::bad_input,
              "{}: layer {} has no values (W_v), so layer {} has no input; select layers up to {}",
-             escaped(model.source().given), i, i + 1, i);
+             escaped(model.name()), i, i + 1, i);
       }
       x = finish_layer(layer, weights, x, linalg::to_matrix(result.output.view()), pool);
       x = reference::add_convolution(layer, weights, embeddings, x);

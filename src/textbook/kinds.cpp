@@ -212,15 +212,14 @@ void conclude(ExperimentResult& result, const std::vector<std::vector<Cell>>& ro
 
 }  // namespace
 
-ExperimentResult kinds_experiment(Model& model, const Batch& batch, const KindsOptions& options,
+ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const KindsOptions& options,
                                   RunContext& context) {
   const AttentionConfig layer = model.config().layers.at(options.layer).attention;
   const Selection selection = heads_of(model.config(), options.layer);
   check_memory(batch, layer, options.memory);
   const auto run = [&](const AttentionKind& kind, LayerWatch& watch) {
-    model.replace_attention(kind, {&options.layer, 1});
     Observer* const observers[] = {&watch};
-    run_forward(model, batch, selection, observers, context);
+    run_forward(model.with_attention(kind, {&options.layer, 1}), batch, selection, observers, context);
   };
   LayerWatch full(options.layer, nullptr);
   run({}, full);
@@ -236,7 +235,6 @@ ExperimentResult kinds_experiment(Model& model, const Batch& batch, const KindsO
     run(kind, watch);
     rows.push_back(kind_row(kind, costs, watch));
   }
-  model.replace_attention(layer.kind, {&options.layer, 1});
   if (options.grid) {
     const bool causal = batch.sequences.front().causal.value_or(layer.causal);
     rows.push_back(axial_row(*options.grid, costs, causal));

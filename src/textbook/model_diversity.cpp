@@ -158,7 +158,7 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
   ExperimentResult result;
   result.name = "diversity";
   result.seed = options.seed;
-  result.parameters.set("model", model.source().given)
+  result.parameters.set("model", model.name())
       .set("circuit", std::string(name_of(circuit)))
       .set("draws", options.draws);
   result.rows = rows_of(layers);

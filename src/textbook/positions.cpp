@@ -79,7 +79,8 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
 OwnedMatrix<double> position_table(const Model& model, std::size_t count) {
   const EmbeddingConfig& embedding = model.config().embedding;
   if (embedding.position != PositionKind::learned) return {};
-  const LookupTable& table = model.embedding().position;
+  const Lease<EmbeddingWeights> lease = model.embedding();
+  const LookupTable& table = lease->position;
   OwnedMatrix<double> rows(count, table.width());
   std::vector<float> row(table.width());
   for (std::size_t p = 0; p < count; ++p) {
@@ -111,13 +112,13 @@ void check(const PositionsOptions& options) {
   if (options.model == nullptr) return;
   const ModelConfig& config = options.model->config();
   if (config.max_positions && options.positions > *config.max_positions) {
-    fail(Status::usage, "--positions: got {}, {} has {}", options.positions,
-         escaped(options.model->source().given), *config.max_positions);
+    fail(Status::usage, "--positions: got {}, {} has {}", options.positions, escaped(options.model->name()),
+         *config.max_positions);
   }
   if (config.embedding.position == PositionKind::none && rotary_of(*options.model) == nullptr) {
     fail(Status::bad_input,
          "{}: no positions: neither added to the embeddings nor rotary; need a model that has",
-         escaped(options.model->source().given));
+         escaped(options.model->name()));
   }
 }
 
@@ -263,7 +264,7 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
       .set("d", options.d)
       .set("far", options.far)
       .set("heads", options.heads)
-      .set("model", options.model != nullptr ? Value(options.model->source().given) : Value());
+      .set("model", options.model != nullptr ? Value(options.model->name()) : Value());
   std::vector<std::vector<Cell>> rows(options.positions);
   pool.run(options.positions, [&](std::size_t distance, std::size_t /*worker*/) {
     rows[distance] = row_of(options, positions, distance);

@@ -61,7 +61,7 @@ DistanceSums sums_the_long_way(const std::vector<test::CapturedSequence>& captur
         ++sums.pairs;
         sums.weight += weight;
         sums.uniform += 1 / visible;
-        sums.influence += weight * length_of(head, model.attention(id.layer).output, id.head, j);
+        sums.influence += weight * length_of(head, model.attention(id.layer)->output, id.head, j);
       }
     }
   }

@@ -240,7 +240,7 @@ TEST_CASE("without W_O heads write side by side: each explains its own columns")
   std::erase_if(without.tensors,
                 [](const auto& tensor) { return tensor.first.find("_o") != std::string::npos; });
   const Model model = without.bound();
-  REQUIRE_FALSE(model.attention(0).output.present());
+  REQUIRE_FALSE(model.attention(0)->output.present());
   Batch batch;
   batch.sequences.resize(1);
   batch.sequences[0].embeddings = OwnedMatrix<float>(4, model.config().d_model);

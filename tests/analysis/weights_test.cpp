@@ -268,9 +268,9 @@ TEST_CASE("folding the norm multiplies the gain of the norm that the attention r
     std::span<const float> gain;
     if (row.folds) {
       const bool pre = model.config().layers[row.layer].place == NormPlace::pre;
-      gain = pre              ? model.layer(row.layer).attention_norm.gain
-             : row.layer == 0 ? model.embedding().norm.gain
-                              : model.layer(row.layer - 1).mlp_norm.gain;
+      gain = pre              ? model.layer(row.layer)->attention_norm.gain
+             : row.layer == 0 ? model.embedding()->norm.gain
+                              : model.layer(row.layer - 1)->mlp_norm.gain;
       REQUIRE(gain.size() == model.config().d_model);
     }
     Warnings warnings;

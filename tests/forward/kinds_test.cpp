@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "analysis/axial.hpp"
-#include "model/config/attention_kind.hpp"
+#include "model/config/config.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 #include "support/refusal.hpp"
@@ -31,10 +31,9 @@ const std::filesystem::path kFolder = std::filesystem::path(ATTNCTL_SOURCE_DIR) 
 
 Model small_model(const std::string& kind = "full") {
   static attnctl::Warnings ignored;
-  Model model = attnctl::test::bind_model(kFolder / "model", ignored);
   const std::size_t layers[] = {0};
-  model.replace_attention(parse_attention_kind(kind).value(), layers);
-  return model;
+  return attnctl::test::bind_model(kFolder / "model", ignored)
+      .with_attention(parse_attention_kind(kind).value(), layers);
 }
 
 OwnedMatrix<float> matrix_of(const GoldenArray& array, std::size_t item = 0) {

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "checkpoint/source.hpp"
 #include "support/capture.hpp"
 #include "support/golden.hpp"
 #include "support/mutations.hpp"
@@ -137,7 +138,7 @@ std::string reason_to_survive(const std::string& mutation, const attnctl::Model&
     return "with one key/value head the packings are the same";
   if (mutation == "packing of gate and up" && has_single_experts(model))
     return "the experts are stored one each, not packed";
-  if (mutation == "weights of experts renormalised" && first.experts.softmax_of_picked)
+  if (mutation == "weights of experts renormalised" && first.experts.softmax_after_topk)
     return "a softmax of the picked scores sums to 1";
   if (mutation == "softmax of picked experts" && config.layers.back().experts.renormalised)
     return "a softmax of all scores, renormalised over the picked, is a softmax of those";

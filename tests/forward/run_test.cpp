@@ -194,7 +194,7 @@ TEST_CASE("hidden keys at the end only add zeros, even if they are NaN") {
     Sequence padded;
     padded.embeddings = OwnedMatrix<float>(9, model.config().embedding.width);
     for (std::size_t p = 0; p < 6; ++p) {
-      model.embedding().token.row(static_cast<std::size_t>(plain.ids[p]), padded.embeddings.view().row(p));
+      model.embedding()->token.row(static_cast<std::size_t>(plain.ids[p]), padded.embeddings.view().row(p));
     }
     if (not_numbers) {
       for (float& value : padded.embeddings.view().row(7)) value = std::numeric_limits<float>::quiet_NaN();

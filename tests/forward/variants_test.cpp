@@ -163,8 +163,8 @@ TEST_CASE("factorised projections equal the product of their factors") {
 
   const Batch batch = batch_of(11, d);
   const attnctl::Model model = thin.bound();
-  CHECK(model.layer(0).query.factorised());
-  CHECK(model.layer(0).query.rank() == 3);
+  CHECK(model.layer(0)->query.factorised());
+  CHECK(model.layer(0)->query.rank() == 3);
   const CapturedSequence got = attnctl::test::capture_all(model, batch, {.threads = 2}).at(0);
   const CapturedSequence want = attnctl::test::capture_all(whole.bound(), batch).at(0);
   for (const auto& [id, head] : got.heads) {

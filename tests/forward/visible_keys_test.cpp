@@ -23,9 +23,9 @@ TEST_CASE("visible keys are those with finite scores for every kind of attention
     CAPTURE(row.model);
     CAPTURE(row.kind);
     Warnings warnings;
-    Model model = bind_model(std::string(ATTNCTL_SOURCE_DIR "/tests/golden/") + row.model, warnings);
     const std::size_t layers[] = {0};
-    model.replace_attention(*parse_attention_kind(row.kind), layers);
+    const Model model = bind_model(std::string(ATTNCTL_SOURCE_DIR "/tests/golden/") + row.model, warnings)
+                            .with_attention(*parse_attention_kind(row.kind), layers);
     Batch batch;
     batch.sequences.resize(2);
     batch.sequences[0].ids = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};

@@ -113,7 +113,8 @@ TEST_CASE("bare attention takes its sizes from shapes and its layout from names"
     const attnctl::AttentionConfig& attention = config.layers.at(0).attention;
     CHECK(Sizes{config.d_model, config.d_key_input, config.d_value_input, config.d_output, attention.d_head,
                 attention.d_value} == row.want);
-    const attnctl::LayerWeights& layer = model.layer(0);
+    const auto lease = model.layer(0);
+    const attnctl::LayerWeights& layer = *lease;
     CHECK(layer.query.orientation == row.orientation);
     CHECK(layer.query.in() == config.d_model);
     CHECK(layer.query.out() == attention.heads * attention.d_head);
@@ -129,8 +130,8 @@ TEST_CASE("a projection of rank 3 is read head by head") {
       bare({{"W_q", {2, 3, 4}}, {"W_v", {2, 3, 2}}, {"W_o", {2, 2, 5}}, {"b_q", {2, 4}}}, R"({"heads": 2})");
   const Model model = bound(source);
   const auto value = [&](std::size_t place) { return 0.01F * static_cast<float>(place * place % 97 + 1); };
-  const auto query = model.layer(0).query.in_out_double();    // [3, 8]
-  const auto output = model.layer(0).output.in_out_double();  // [4, 5]
+  const auto query = model.layer(0)->query.in_out_double();    // [3, 8]
+  const auto output = model.layer(0)->output.in_out_double();  // [4, 5]
   for (std::size_t h = 0; h < 2; ++h) {
     for (std::size_t i = 0; i < 3; ++i) {
       for (std::size_t c = 0; c < 4; ++c) CHECK(query(i, h * 4 + c) == value((h * 3 + i) * 4 + c));
@@ -139,9 +140,9 @@ TEST_CASE("a projection of rank 3 is read head by head") {
       for (std::size_t j = 0; j < 5; ++j) CHECK(output(h * 2 + c, j) == value((h * 2 + c) * 5 + j));
     }
   }
-  CHECK(model.layer(0).query.bias[5] == value(5));
-  CHECK(model.layer(0).key.stored.data == model.layer(0).query.stored.data);  // W_q is used for keys
-  CHECK(model.layer(0).key.bias.empty());
+  CHECK(model.layer(0)->query.bias[5] == value(5));
+  CHECK(model.layer(0)->key.stored.data == model.layer(0)->query.stored.data);  // W_q is used for keys
+  CHECK(model.layer(0)->key.bias.empty());
 }
 
 TEST_CASE("layers of bare attention have numbered names") {
@@ -156,12 +157,12 @@ TEST_CASE("layers of bare attention have numbered names") {
   const Model model = bound(
       bare(tensors, R"({"heads": 2, "layers": 2, "vocab": ["a", "b", "c"], "position": "sinusoidal"})"));
   CHECK(model.config().layers.size() == 2);
-  CHECK(model.layer(0).output.bias.empty());
-  CHECK(model.layer(1).output.bias.size() == 6);
+  CHECK(model.layer(0)->output.bias.empty());
+  CHECK(model.layer(1)->output.bias.size() == 6);
   CHECK(model.config().embedding.vocabulary == 3);
   CHECK(model.config().embedding.position == attnctl::PositionKind::sinusoidal);
   CHECK(model.config().vocabulary == std::vector<std::string>{"a", "b", "c"});
-  CHECK(model.embedding().token.rows() == 3);
+  CHECK(model.embedding()->token.rows() == 3);
 }
 
 TEST_CASE("faults in bare attention are reported with the tensor or key") {

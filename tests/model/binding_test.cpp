@@ -27,7 +27,8 @@ std::vector<double> values(const Linear& linear) {
 
 /// All that a layer computes with, in one list.
 std::vector<double> weights_of(const Model& model, std::size_t index) {
-  const attnctl::LayerWeights& layer = model.layer(index);
+  const auto lease = model.layer(index);
+  const attnctl::LayerWeights& layer = *lease;
   std::vector<double> all;
   for (const Linear* linear : {&layer.query, &layer.key, &layer.value, &layer.output, &layer.mlp.up,
                                &layer.mlp.gate, &layer.mlp.down}) {
@@ -171,11 +172,12 @@ TEST_CASE("the head is the stored matrix, otherwise the embedding") {
   CHECK(tied.config().head.tied);
   REQUIRE(warnings.list().size() == 1);  // the configuration says that they are not tied
   CHECK(warnings.list()[0].code == "head_from_embedding");
-  const Linear& decoder = tied.head().decoder;
+  const auto head = tied.head();
+  const Linear& decoder = head->decoder;
   CHECK(decoder.in() == 24);
   CHECK(decoder.out() == 39);
   std::vector<float> row(24);
-  tied.embedding().token.row(38, row);
+  tied.embedding()->token.row(38, row);
   CHECK(std::ranges::equal(row, decoder.stored.row(38)));
   CHECK(own.parameters() == tied.parameters() + 24UL * 39);
 
@@ -187,12 +189,12 @@ TEST_CASE("the head is the stored matrix, otherwise the embedding") {
   const Model albert = MemoryModel::golden("albert").bound();
   CHECK(albert.head().transform.in() == 15);
   CHECK(albert.head().transform.out() == 10);
-  CHECK(albert.head().decoder.bias.size() == 41);
+  CHECK(albert.head()->decoder.bias.size() == 41);
   CHECK_FALSE(MemoryModel::golden("albert-headless").bound().config().head.present);
 
   MemoryModel both = MemoryModel::golden("bert");  // decoder.bias is what the decoder adds
   both.tensors["cls.predictions.decoder.bias"] = attnctl::test::ramp({37});
-  CHECK(both.bound().head().decoder.bias[1] == 0.02F);
+  CHECK(both.bound().head()->decoder.bias[1] == 0.02F);
   CHECK(both.bound().unused_tensors() == 5);
 }
 
@@ -214,7 +216,7 @@ TEST_CASE("the real models bind, if present") {
     CHECK(model.config().family == row.family);
     CHECK(model.parameters() == row.parameters);
     CHECK(model.unused_tensors() == row.unused);
-    for (std::size_t i = 0; i < model.config().layers.size(); ++i) CHECK(model.layer(i).query.present());
+    for (std::size_t i = 0; i < model.config().layers.size(); ++i) CHECK(model.layer(i)->query.present());
     CHECK(warnings.list().empty());
   }
 }

@@ -137,7 +137,7 @@ std::vector<Mutation> layer_mutations() {
                 }),
       in_layers("softmax of picked experts",
                 [](LayerConfig& l) {
-                  l.experts.softmax_of_picked = !l.experts.softmax_of_picked;
+                  l.experts.softmax_after_topk = !l.experts.softmax_after_topk;
                   return l.experts.count > 0;
                 }),
       in_layers("limit of experts", [](LayerConfig& l) { return grow(l.experts.limit); }),

@@ -10,7 +10,8 @@
 namespace attnctl {
 
 OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer) {
-  const AttentionWeights& weights = model.attention(layer);
+  const Lease<AttentionWeights> lease = model.attention(layer);
+  const AttentionWeights& weights = *lease;
   if (weights.output.present()) return weights.output.in_out_double();
   const AttentionConfig& attention = model.config().layers[layer].attention;
   const std::size_t width = attention.heads * attention.d_value;

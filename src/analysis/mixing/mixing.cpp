@@ -78,7 +78,7 @@ void Mixing::begin(const Model& model, const Batch& batch) {
          "{}: the attention output has width {}, the stream it would be added to {}: there is no mixing "
          "ratio; "
          "leave mixing out of --include",
-         escaped(model.source().given), config.d_output, config.d_model);
+         escaped(model.name()), config.d_output, config.d_model);
   }
   for (const LayerConfig& layer : config.layers) {
     if (layer.place != NormPlace::output && layer.place != NormPlace::both && layer.residual_multiplier == 1)
@@ -87,7 +87,7 @@ void Mixing::begin(const Model& model, const Batch& batch) {
         Status::bad_input,
         "{}: mixing ratios are unsupported where the attention's output is normalised or scaled before it is "
         "added to the stream; leave mixing out of --include",
-        escaped(model.source().given));
+        escaped(model.name()));
   }
   state_->model = &model;
   state_->others.begin(batch.sequences.size());
@@ -133,7 +133,7 @@ void Mixing::output(std::size_t sequence, std::size_t layer, MatrixView<const fl
   gemm_nn(own.view(), state_->output.view(), keep.view(), 1, 1);
   gemm_nn(others.view(), state_->output.view(), mix.view());
 
-  FrozenNorm after(config.norm, state_->model->layer(layer).attention_norm);
+  FrozenNorm after(config.norm, state_->model->layer(layer)->attention_norm);
   LayerMixing& found = state_->found[{sequence, layer}];
   found = {sequence, layer, {}};
   std::vector<double> sum(stream.cols());

@@ -20,7 +20,8 @@ std::size_t bin_index(std::size_t distance) {
 
 /// Returns W_O^h W_O^h^T, used for the norms of f(x_j). Empty if the layer has no W_O.
 OwnedMatrix<double> output_gram(const Model& model, HeadId head) {
-  const Linear& output = model.attention(head.layer).output;
+  const Lease<AttentionWeights> lease = model.attention(head.layer);
+  const Linear& output = lease->output;
   if (!output.present()) return {};
   const std::size_t width = model.config().layers[head.layer].attention.d_value;
   const OwnedMatrix<double> slice = output.inputs(head.head * width, width).in_out_double();

@@ -38,9 +38,10 @@ void NormWeighting::begin(const Model& model, const Batch& batch) {
     const AttentionConfig& attention = model.config().layers[ids_[i].layer].attention;
     if (!attention.value.weight) {
       fail(Status::bad_input, "{}: layer {} has no values (W_v), so there are no norm-based weights",
-           escaped(model.source().given), ids_[i].layer);
+           escaped(model.name()), ids_[i].layer);
     }
-    const Linear& output = model.attention(ids_[i].layer).output;
+    heads_[i].lease = model.attention(ids_[i].layer);
+    const Linear& output = heads_[i].lease->output;
     if (output.present())
       heads_[i].output = output.inputs(ids_[i].head * attention.d_value, attention.d_value);
   }

@@ -13,18 +13,19 @@ std::span<const float> folded_gain(const Model& model, std::size_t layer) {
   };
   if (here.place == NormPlace::none || here.place == NormPlace::output) return {};
   if (here.place != NormPlace::post && here.attention_normed)
-    return gain(here.norm, model.layer(layer).attention_norm);
+    return gain(here.norm, model.layer(layer)->attention_norm);
   const bool begins_decoder = here.component == Component::decoder && here.number == 0;
-  if (begins_decoder) return gain(config.decoder->embedding.norm, model.target_embedding().norm);
+  if (begins_decoder) return gain(config.decoder->embedding.norm, model.target_embedding()->norm);
   if (layer > 0) {
     if (here.place != NormPlace::post) return {};
     const LayerConfig& below = config.layers.at(layer - 1);
-    const LayerWeights& weights = model.layer(layer - 1);
+    const Lease<LayerWeights> lease = model.layer(layer - 1);
+    const LayerWeights& weights = *lease;
     if (below.convolution) return gain(below.norm, weights.convolution_norm);
     return gain(below.norm, below.mlp.width > 0 ? weights.mlp_norm : weights.attention_norm);
   }
-  if (model.embedding().projection.present() && !config.embedding.projected_first) return {};
-  return gain(config.embedding.norm, model.embedding().norm);
+  if (model.embedding()->projection.present() && !config.embedding.projected_first) return {};
+  return gain(config.embedding.norm, model.embedding()->norm);
 }
 
 std::span<const float> memory_gain(const Model& model) {
@@ -33,12 +34,13 @@ std::span<const float> memory_gain(const Model& model) {
   std::size_t last = 0;
   while (config.layers.at(last + 1).component == Component::encoder) ++last;
   if (config.layers[last].place != NormPlace::post) return {};
-  return model.layer(last).mlp_norm.gain;
+  return model.layer(last)->mlp_norm.gain;
 }
 
 std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t layer, Projection projection,
                                                bool fold_norm) {
-  const AttentionWeights& weights = model.attention(layer);
+  const Lease<AttentionWeights> lease = model.attention(layer);
+  const AttentionWeights& weights = *lease;
   const AttentionConfig& attention = model.config().layers.at(layer).attention;
   const auto folded = [&](CircuitFactor factor) {
     if (!fold_norm) return factor;

@@ -27,9 +27,11 @@ MatrixView<const double> view(const Matrix& matrix) {
 
 /// Returns the reason why the model has no copying score. Empty if it has one.
 std::string missing_part(const Model& model) {
-  const EmbeddingWeights& embedding = model.embedding();
+  const Lease<EmbeddingWeights> embedding_lease = model.embedding();
+  const EmbeddingWeights& embedding = *embedding_lease;
   if (!embedding.token.present()) return "the checkpoint has no token embedding";
-  const HeadWeights& head = model.head();
+  const Lease<HeadWeights> head_lease = model.head();
+  const HeadWeights& head = *head_lease;
   if (!head.decoder.present()) return "the checkpoint has no output head";
   const std::size_t d = model.config().d_model;
   const bool fits = head.decoder.in() == d || (head.transform.present() && head.transform.in() == d &&
@@ -43,8 +45,10 @@ std::string missing_part(const Model& model) {
 /// Returns sum_t u_t^T e_t over the tokens t, [decoder.in, embedding width]. u_t is the column of the
 /// decoder, e_t the row of the embedding.
 Matrix over_vocabulary(const Model& model, Pool& pool) {
-  const LookupTable& table = model.embedding().token;
-  const Linear& decoder = model.head().decoder;
+  const Lease<EmbeddingWeights> table_lease = model.embedding();
+  const LookupTable& table = table_lease->token;
+  const Lease<HeadWeights> decoder_lease = model.head();
+  const Linear& decoder = decoder_lease->decoder;
   const std::size_t vocabulary = std::min(table.rows(), decoder.out());
   constexpr std::size_t most_tokens = 512;
   constexpr std::size_t block = 64;  // rows of the sum per task
@@ -82,9 +86,11 @@ Matrix product(const Matrix& a, const Matrix& b) {
 /// Returns W_U W_E [d, d], the map of a stream direction that is decoded to logits and embedded again.
 Matrix through_vocabulary(const Model& model, Pool& pool) {
   Matrix sum = over_vocabulary(model, pool);
-  const HeadWeights& head = model.head();
+  const Lease<HeadWeights> head_lease = model.head();
+  const HeadWeights& head = *head_lease;
   if (head.decoder.in() != model.config().d_model) sum = product(head.transform.in_out_double(), sum);
-  const Linear& projection = model.embedding().projection;
+  const Lease<EmbeddingWeights> projection_lease = model.embedding();
+  const Linear& projection = projection_lease->projection;
   if (projection.present()) sum = product(sum, projection.in_out_double());
   return sum;
 }

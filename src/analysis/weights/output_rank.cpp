@@ -71,7 +71,7 @@ struct OutputRank::State {
   std::map<std::pair<std::size_t, std::size_t>, LayerOutputRank> found;
 
   [[nodiscard]] bool wants(std::size_t layer) const {
-    return is_one_of(layers, layer) && model->attention(layer).output.present();
+    return is_one_of(layers, layer) && model->attention(layer)->output.present();
   }
 };
 
@@ -91,9 +91,11 @@ std::uint64_t OutputRank::memory(const Model& model, const Batch& batch) const {
 void OutputRank::begin(const Model& model, const Batch& batch) {
   state_->model = &model;
   state_->z.begin(batch.sequences.size());
+  std::vector<Lease<AttentionWeights>> leases;
   std::vector<std::pair<Linear, ProductSvd*>> tasks;
   for (const std::size_t layer : state_->layers) {
-    const Linear& weights = model.attention(layer).output;
+    leases.push_back(model.attention(layer));
+    const Linear& weights = leases.back()->output;
     const auto [place, is_new] = state_->decomposed.try_emplace(model.shared_with(layer));
     if (is_new && weights.present()) tasks.emplace_back(weights, &place->second);
   }
@@ -126,7 +128,7 @@ void OutputRank::output(std::size_t sequence, std::size_t layer, MatrixView<cons
     found.cuts.push_back({rank, relative(left_out[std::min(rank, energy.size())], left_out[0])});
   }
   if (values.cols != z.cols()) return;
-  const std::span<const float> bias = state_->model->attention(layer).output.bias;
+  const std::span<const float> bias = state_->model->attention(layer)->output.bias;
   double change = 0;
   for (std::size_t r = 0; r < z.rows(); ++r) {
     for (std::size_t c = 0; c < z.cols(); ++c) {

@@ -244,9 +244,9 @@ FoundCircuits analyze_layers(const Model& model, const Selection& selection, con
       std::ranges::move(found[i].analysis.similarity, std::back_inserter(result[i].analysis.similarity));
       result[i].finite.insert(result[i].finite.end(), found[i].finite.begin(), found[i].finite.end());
     }
-    model.release_attention(layer);
-    model.release_layer(layer);  // folded norms are in this layer and the one below
-    if (layer > 0) model.release_layer(layer - 1);
+    model.evict_attention(layer);
+    model.evict_layer(layer);  // norms that are folded in stand there, and in the layer below
+    if (layer > 0) model.evict_layer(layer - 1);
   }
   return result;
 }

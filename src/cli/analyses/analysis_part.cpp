@@ -45,7 +45,7 @@ void require_values(const PartInput& input, std::string_view analysis) {
     if (input.open.model.config().layers[head.layer].attention.value.weight) continue;
     fail(Status::bad_input,
          "{}: layer {} has no values (W_v), so there is nothing to give {}; leave it out of --include",
-         escaped(input.open.model.source().given), head.layer, analysis);
+         escaped(input.open.model.name()), head.layer, analysis);
   }
 }
 

@@ -144,7 +144,7 @@ std::unique_ptr<AnalysisPart> make_routing(const PartInput& input) {
     fail(Status::bad_input,
          "{}: no selected layer has experts, so nothing is routed; leave routing out of "
          "--include",
-         escaped(input.open.model.source().given));
+         escaped(input.open.model.name()));
   }
   return std::make_unique<RoutingPart>(input);
 }

@@ -100,7 +100,7 @@ AnalysisRun::AnalysisRun(const AnalysisRequest& request)
                               !request.with_inputs || request.inputs.has_targets())),
       components_(split_by_component(selection_, open_.model.config())) {
   check_components(request, includes_, components_);
-  replace_attention(request.selection, open_.model);
+  open_.model = with_attention_option(open_.model, request.selection);
   if (request.with_inputs) {
     batch_ = read_inputs(request.inputs, open_, session_.warnings);
     grid_ = axial_grid(request.selection, request.inputs, open_.model, batch_);

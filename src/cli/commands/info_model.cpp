@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/checked.hpp"
+#include "checkpoint/source.hpp"
 #include "cli/commands/info_parts.hpp"
 #include "model/accounting/accounting.hpp"
 

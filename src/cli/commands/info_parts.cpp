@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "analysis/head_axes.hpp"
+#include "checkpoint/source.hpp"
 #include "model/accounting/accounting.hpp"
 #include "model/accounting/sharing.hpp"
 

@@ -11,9 +11,9 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
-#include "base/files/output_file.hpp"
-#include "base/hash.hpp"
-#include "base/text.hpp"
+#include "base/files/content_hash.hpp"
+#include "base/parse_number.hpp"
+#include "checkpoint/source.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/study_options.hpp"
@@ -171,7 +171,7 @@ StudyHeader StudyCommand::header(Pool& pool) const {
       study_header(scope_, measures_, shape_of(selection_, open_.model.config(), scope_.seed));
   header.identity = identity(pool);
   header.model = model_record(open_.model);
-  header.model_path = open_.model.source().given;
+  header.model_path = open_.model.name();
   for (const CorpusFile& file : corpus_.files) header.files.push_back(file.path.string());
   return header;
 }

@@ -183,7 +183,7 @@ void verify(const VerifyOptions& options) {
   OpenModel open = open_model(options.model, session.warnings);
   std::optional<ReferenceFile> reference;
   if (options.against) reference = read_reference(*options.against, open.model.config());
-  replace_attention(options.selection, open.model);
+  open.model = with_attention_option(open.model, options.selection);
   Batch batch = choose_inputs(options, open, reference, session.warnings);
   const auto grid = axial_grid(options.selection, options.inputs, open.model, batch);
   if (grid && reference) fail(Status::usage, "--against does not go with --attention axial");

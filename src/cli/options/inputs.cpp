@@ -14,7 +14,6 @@
 #include "base/files/input_file.hpp"
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/source.hpp"
-#include "checkpoint/source_files.hpp"
 #include "cli/options/arrays_in.hpp"
 #include "input/sequences.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"

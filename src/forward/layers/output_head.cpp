@@ -25,7 +25,8 @@ std::size_t logits_rows(std::size_t vocabulary) {
 
 MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {
   const HeadConfig& config = model_.config().head;
-  const HeadWeights& weights = model_.head();
+  const Lease<HeadWeights> lease = model_.head();
+  const HeadWeights& weights = *lease;
   MatrixView<float> stream = normed_.take(x.rows, x.cols);
   apply_norm(pool_, model_.config().final_norm, model_.final_norm(), x, stream);
   if (weights.projection.present()) {

@@ -13,7 +13,7 @@
 #include "base/pool.hpp"
 #include "base/warnings.hpp"
 #include "model/binding/binding.hpp"
-#include "model/model.hpp"
+#include "model/weights.hpp"
 
 namespace attnctl {
 
@@ -65,10 +65,6 @@ class TensorCache {
 
 /// Elements of a tensor that are converted before their pages of the mapped file are freed.
 inline constexpr std::size_t kPieceElements = std::size_t{1} << 22U;
-
-/// Weights that stay in memory, with all views into them, as long as the lease exists.
-template <typename Weights>
-using Lease = std::shared_ptr<const Weights>;
 
 /// The weights of a model, read on first use and cached until evicted. Safe to use from several threads; a
 /// pool must not be in use by another thread.

@@ -65,4 +65,18 @@ bool ModelConfig::position_in_scores() const {
   });
 }
 
+std::string to_string(HeadId head) {
+  return fmt::format("{}.{}", head.layer, head.head);
+}
+
+std::string layer_name(const ModelConfig& config, std::size_t layer) {
+  const LayerConfig& found = config.layers.at(layer);
+  if (found.component == Component::none) return std::to_string(layer);
+  return fmt::format("{}.{}", name_of(found.component), found.number);
+}
+
+std::string head_name(const ModelConfig& config, HeadId head) {
+  return fmt::format("{}.{}", layer_name(config, head.layer), head.head);
+}
+
 }  // namespace attnctl

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/patch_grid.hpp"
-#include "model/config/attention_kind.hpp"
 
 namespace attnctl {
 
@@ -23,6 +22,28 @@ enum class Component { none, encoder, decoder, cross };
 
 /// Returns "enc", "dec", "cross", or "" for none.
 [[nodiscard]] std::string_view name_of(Component component);
+
+/// The keys j that a query i may attend to, before the causal mask and the masks of an input apply.
+struct AttentionKind {
+  enum class Rule {
+    full,
+    window,   // |i - j| < size: under a causal mask, the last `size` keys including the query's own position
+    block,    // floor(i / size) == floor(j / size)
+    strided,  // |i - j| < size or (i - j) mod size == 0 (Child et al. 2019, both patterns in one)
+    linear    // all keys; weights are phi(q) phi(k)^T / sum, phi = elu + 1 (Katharopoulos et al. 2020)
+  };
+  Rule rule = Rule::full;
+  std::size_t size = 0;  // at least 1 for window, block and strided
+
+  friend bool operator==(const AttentionKind&, const AttentionKind&) = default;
+};
+
+/// Parses "full", "window:64", "block:16", "strided:8" or "linear". Returns nullopt for anything else.
+[[nodiscard]] std::optional<AttentionKind> parse_attention_kind(std::string_view text);
+[[nodiscard]] std::string to_string(const AttentionKind& kind);
+
+/// The syntax of parse_attention_kind, for error messages.
+inline constexpr std::string_view attention_kinds = "full, window:W, block:B, strided:S, linear";
 
 enum class NormKind { none, layer, rms };
 /// The position of a layer's norms N around its branches; A is the attention or the MLP.
@@ -145,8 +166,8 @@ struct MlpConfig {
 struct ExpertsConfig {
   std::size_t count = 0;  // 0: the layer has a single MLP
   std::size_t per_token = 0;
-  bool softmax_of_picked = false;  // softmax over the chosen experts' scores; otherwise over all scores
-  bool renormalised = false;       // the chosen weights are divided by their sum
+  bool softmax_after_topk = false;  // softmax over the chosen experts' scores; otherwise over all scores
+  bool renormalised = false;        // the chosen weights are divided by their sum
   bool router_bias = false;
   float limit =
       0;  // > 0: experts compute (up + 1) g sigmoid(alpha g); up is clamped to +-limit, g from above
@@ -263,5 +284,21 @@ struct ModelConfig {
   /// Returns true if scores depend on positions directly, so that W_Q and W_K alone do not determine them.
   [[nodiscard]] bool position_in_scores() const;
 };
+
+/// A head, identified by the layer's index in ModelConfig::layers.
+struct HeadId {
+  std::size_t layer = 0;
+  std::size_t head = 0;
+  auto operator<=>(const HeadId&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs here
+};
+
+/// Returns "L.H" with the index in ModelConfig::layers.
+[[nodiscard]] std::string to_string(HeadId head);
+
+/// Returns the name of a head: "L.H", or in encoder-decoder models "enc.L.H", "dec.L.H" or "cross.L.H" with
+/// the layer numbered within its component.
+[[nodiscard]] std::string head_name(const ModelConfig& config, HeadId head);
+/// Returns the same for a layer: "L" or "enc.L".
+[[nodiscard]] std::string layer_name(const ModelConfig& config, std::size_t layer);
 
 }  // namespace attnctl

@@ -146,7 +146,7 @@ ExpertsConfig resolve_experts(const FamilySpec& family, const ConfigReader& conf
          config.pointer(keys.experts_per_token.names.front()), experts.per_token, experts.count,
          config.pointer(keys.experts.names.front()));
   }
-  experts.softmax_of_picked = family.softmax_after_topk;
+  experts.softmax_after_topk = family.softmax_after_topk;
   experts.renormalised = family.renormalised;
   experts.router_bias = !spec.router.bias.empty();
   experts.limit = static_cast<float>(config.number(keys.expert_limit));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.hpp"
+#include "checkpoint/source.hpp"
 
 namespace attnctl {
 namespace {
