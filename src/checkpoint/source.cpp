@@ -13,8 +13,8 @@
 
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
-#include "base/shown.hpp"
-#include "formats/json/json_document.hpp"
+#include "base/text.hpp"
+#include "formats/json/json_tree.hpp"
 
 namespace attnctl {
 namespace {

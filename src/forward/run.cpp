@@ -174,7 +174,7 @@ void check_kinds(const Model& model) {
     if (attention.kind.rule != AttentionKind::Rule::linear) continue;
     if (!attention.relative_buckets && !attention.disentangled && !attention.alibi) continue;
     fail(Status::bad_input, "{}: linear attention is unsupported where positions are added to the scores",
-         escaped(model.source().given));
+         escaped(model.name()));
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "base/pool.hpp"
 #include "input/batch.hpp"
 #include "linalg/matrix.hpp"
@@ -12,11 +14,12 @@ using linalg::Matrix;
 /// The embedding of a stack of layers: the model's, or that of its decoder.
 struct Embedding {
   const EmbeddingConfig& config;
+  Lease<EmbeddingWeights> lease;
   const EmbeddingWeights& weights;
 
-  explicit Embedding(const Model& model) : config(model.config().embedding), weights(model.embedding()) {}
-  Embedding(const EmbeddingConfig& stack_config, const EmbeddingWeights& stack_weights)
-      : config(stack_config), weights(stack_weights) {}
+  explicit Embedding(const Model& model) : Embedding(model.config().embedding, model.embedding()) {}
+  Embedding(const EmbeddingConfig& stack_config, Lease<EmbeddingWeights> stack_lease)
+      : config(stack_config), lease(std::move(stack_lease)), weights(*lease) {}
 };
 
 /// Returns the rows of the token table, or the embeddings or patches that the sequence has instead [n,

@@ -87,7 +87,7 @@ Matrix expert_weights(const ExpertsConfig& config, const Matrix& scores) {
     }
   }
   // The softmax of the picked scores is the softmax of all scores, divided by its sum over the picked.
-  if (config.renormalised || config.softmax_of_picked) weights /= linalg::row_sum(weights);
+  if (config.renormalised || config.softmax_after_topk) weights /= linalg::row_sum(weights);
   return weights;
 }
 

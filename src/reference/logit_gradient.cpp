@@ -45,7 +45,7 @@ std::string_view unsupported_mechanism(const ModelConfig& config) {
 }
 
 void check_gradient(const Model& model, const Sequence& sequence) {
-  const std::string name = escaped(model.source().given);
+  const std::string name = escaped(model.name());
   if (const std::string_view what = unsupported_mechanism(model.config()); !what.empty())
     fail(Status::bad_input, "{}: gradients are unsupported for {}", name, what);
   if (!model.config().head.present)
@@ -150,7 +150,8 @@ void trace_layers(Trace& trace) {
   const ModelConfig& config = trace.model.config();
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
-    const LayerWeights& weights = trace.model.layer(i);
+    const Lease<LayerWeights> lease = trace.model.layer(i);
+    const LayerWeights& weights = *lease;
     LayerTrace& at = trace.layers.emplace_back();
     at.x = x;
     at.attended = x + linalg::to_matrix(std::as_const(trace.pass.layers[i].output).view());
@@ -206,7 +207,8 @@ Projections head_gradient(const AttentionConfig& config, const AttentionWeights&
 Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x, const Matrix& d_output,
                           std::vector<LogitGradient::Head>& heads) {
   const AttentionConfig& config = trace.model.config().layers[index].attention;
-  const AttentionWeights& weights = trace.model.layer(index);
+  const Lease<LayerWeights> lease = trace.model.layer(index);
+  const AttentionWeights& weights = *lease;
   const Projections all = {apply(weights.query, x, trace.pool), apply(weights.key, x, trace.pool),
                            apply(weights.value, x, trace.pool)};
   const Matrix d_joined = weights.output.present() ? backward(weights.output, d_output) : d_output;
@@ -235,7 +237,8 @@ Matrix attention_gradient(const Trace& trace, std::size_t index, const Matrix& x
 Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
                       std::vector<LogitGradient::Head>& heads) {
   const LayerConfig& layer = trace.model.config().layers[index];
-  const LayerWeights& weights = trace.model.layer(index);
+  const Lease<LayerWeights> lease = trace.model.layer(index);
+  const LayerWeights& weights = *lease;
   const LayerTrace& at = trace.layers[index];
   if (layer.mlp.width > 0) {
     if (is_post(layer)) d_x = backward(layer.norm, weights.mlp_norm, at.mlp_sum, d_x);
@@ -253,7 +256,8 @@ Matrix layer_gradient(const Trace& trace, std::size_t index, Matrix d_x,
 /// Computes the logit from row `position` of the last layer's output, and the gradient to that output [n, d].
 Matrix output_head_gradient(const Trace& trace, LogitTarget target, LogitGradient& result) {
   const ModelConfig& config = trace.model.config();
-  const HeadWeights& weights = trace.model.head();
+  const Lease<HeadWeights> lease = trace.model.head();
+  const HeadWeights& weights = *lease;
   const auto at_position = [&] { return xt::range(target.position, target.position + 1); };
   const Matrix row = xt::view(trace.last, at_position(), xt::all());
   Matrix x = apply(config.final_norm, trace.model.final_norm(), row);
@@ -294,7 +298,7 @@ LogitGradient logit_gradient(const Model& model, const Sequence& sequence, Logit
   const std::size_t layers = model.config().layers.size();
   Trace trace{model, sequence, pool, run_reference(model, sequence, layers - 1, false, pool), {}, {}};
   if (trace.pass.layers.back().z.empty())
-    fail(Status::bad_input, "{}: layer {} has no values (W_v)", escaped(model.source().given), layers - 1);
+    fail(Status::bad_input, "{}: layer {} has no values (W_v)", escaped(model.name()), layers - 1);
   trace_layers(trace);
   LogitGradient result;
   Matrix d_x = output_head_gradient(trace, target, result);

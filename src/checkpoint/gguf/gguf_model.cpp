@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {

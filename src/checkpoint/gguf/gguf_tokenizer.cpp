@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "base/shown.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "checkpoint/gguf/gguf.hpp"
 
 namespace attnctl {

@@ -13,7 +13,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 #include "formats/json/json_events.hpp"
 
 namespace attnctl {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "base/files/file_bytes.hpp"
+#include "base/files/mapped_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/torch/pickle.hpp"
-#include "formats/zip/zip.hpp"
+#include "formats/zip/zip_reader.hpp"
 
 namespace attnctl {
 
@@ -19,7 +19,7 @@ struct TorchLayout {
   std::unique_ptr<Pickle> pickle;
   std::vector<std::span<const std::byte>> storages;  // of pickle->storages()
   std::vector<std::size_t> members;                  // index in `archive` of each storage
-  std::vector<ZipMember> archive;                    // empty for files from before torch 1.6
+  std::vector<StoredMember> archive;                 // empty for files from before torch 1.6
   bool big_endian = false;
 };
 

@@ -8,8 +8,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/shown.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 #include "checkpoint/strided.hpp"
 #include "checkpoint/torch/torch.hpp"
 

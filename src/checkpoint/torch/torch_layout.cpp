@@ -8,7 +8,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "base/shown.hpp"
+#include "base/text.hpp"
 #include "checkpoint/torch/torch.hpp"
 
 namespace attnctl {
@@ -45,7 +45,7 @@ std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& st
 class TorchArchive {
  public:
   explicit TorchArchive(const FileBytes& file) : file_(file), members_(read_zip_directory(file)) {
-    for (const ZipMember& member : members_) {
+    for (const StoredMember& member : members_) {
       if (!member.name.ends_with(kObjects)) continue;
       const std::string folder = member.name.substr(0, member.name.size() - kObjects.size());
       if (folder.find('/') != std::string::npos) continue;
@@ -68,7 +68,7 @@ class TorchArchive {
   [[nodiscard]] TorchLayout read() {
     TorchLayout layout;
     layout.big_endian = is_big_endian();
-    const ZipMember& objects = member("data.pkl");
+    const StoredMember& objects = member("data.pkl");
     std::vector<std::byte> unused;  // members are uncompressed
     layout.pickle = std::make_unique<Pickle>(
         Pickle::Source{at_member(file_, objects), text_of(unpack(file_, objects, unused)), 0});

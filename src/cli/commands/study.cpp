@@ -11,8 +11,8 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
-#include "base/files/content_hash.hpp"
-#include "base/parse_number.hpp"
+#include "base/hash.hpp"
+#include "base/text.hpp"
 #include "checkpoint/source.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/options.hpp"

@@ -49,7 +49,7 @@ ExpertRoute route_of(const ExpertsConfig& config, std::span<const float> scores)
   std::ranges::stable_sort(picked, [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
   picked.resize(config.per_token);
   std::vector<double> weights;
-  if (config.softmax_of_picked) {
+  if (config.softmax_after_topk) {
     weights = softmax_over(scores, picked);
   } else {
     const std::vector<double> all_weights = softmax_over(scores, all);

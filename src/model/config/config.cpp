@@ -5,7 +5,7 @@
 
 #include <fmt/core.h>
 
-#include "base/parse_number.hpp"
+#include "base/text.hpp"
 
 namespace attnctl {
 namespace {
