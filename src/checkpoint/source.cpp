@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
+#include "base/files/input_file.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/text.hpp"
 #include "formats/json/json_tree.hpp"

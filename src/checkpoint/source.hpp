@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -45,5 +46,10 @@ struct SourceOptions {
 /// Returns the directory of MODEL's files without reading them: MODEL itself, the directory of the file, or
 /// the snapshot in the local Hugging Face cache. Throws Error(environment) if there is none.
 [[nodiscard]] std::filesystem::path model_directory(const std::string& model);
+
+/// Returns the weights files of MODEL and its config.json: with a directory or an index of shards, every file
+/// in the directory that has the extension of a checkpoint. Opens none of them. Throws what model_directory()
+/// throws.
+[[nodiscard]] std::vector<std::filesystem::path> checkpoint_files(const std::string& model);
 
 }  // namespace attnctl

@@ -45,7 +45,7 @@ Matrix run_head(const Model& model, Matrix x, Pool& pool) {
   const HeadConfig& config = model.config().head;
   const Lease<HeadWeights> lease = model.head();
   const HeadWeights& weights = *lease;
-  if (weights.projection.present()) x = apply(weights.projection, x.view(), pool);
+  if (weights.projection.present()) x = apply(weights.projection, x, pool);
   if (config.transform) {
     x = reference::activate(config.activation, apply(weights.transform, x, pool));
     x = apply(config.norm, weights.transform_norm, x);
@@ -73,8 +73,8 @@ ReferencePass run_reference(const Model& model, const Sequence& sequence, std::s
     const LayerConfig& layer = config.layers.at(i);
     const Lease<LayerWeights> lease = model.layer(i);
     const LayerWeights& weights = *lease;
-    if (needs_target(layer.component) && memory.keys.rows() == 0) {
-      memory.keys = apply(config.decoder->encoder_norm, model.encoder_norm(), x.view());
+    if (needs_target(layer.component) && memory.size() == 0) {
+      memory = apply(config.decoder->encoder_norm, model.encoder_norm(), x);
       x = reference::embed({config.decoder->embedding, model.target_embedding()}, *sequence.target, pool);
     }
     if (layer.place == NormPlace::stream) x = apply(layer.norm, weights.attention_norm, x);

@@ -34,9 +34,9 @@ class NormWeighting final : public Observer {
  private:
   struct Head {
     Lease<AttentionWeights> lease;  // keeps `output` valid
-    Linear output;                  // W_O^h [v, d_out]; not present: the identity
-    OwnedMatrix<double> gram;       // W_O^h W_O^h^T, once it was needed
-    std::vector<double> values;     // |f(x_j)| of the sequence under way
+    Linear output;                  // W_O^h [v, d_out]; not present: identity
+    OwnedMatrix<double> gram;       // W_O^h W_O^h^T, computed on first use
+    std::vector<double> values;     // |f(x_j)| of the current sequence
   };
   static void measure(Head& head, MatrixView<const float> values);
 

@@ -30,9 +30,9 @@ TextLine title(const RunResults& results) {
   const std::string layers =
       config.decoder ? fmt::format("{} + {} layers", stacked, config.layers_of(Component::decoder))
                      : fmt::format("{} layer{}", stacked, stacked == 1 ? "" : "s");
-  return fmt::format("{}: {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters\n",
-                     strong(escaped(results.model.name()), style), config.family, layers, attention.heads,
-                     shared, config.d_model, attention.d_head, results.model.parameters());
+  return {results.model.name(),
+          fmt::format(": {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters", config.family, layers,
+                      attention.heads, shared, config.d_model, attention.d_head, results.model.parameters())};
 }
 
 /// Appends the numbers of inputs and tokens, and one line with the tokens of each input.

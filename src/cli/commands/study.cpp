@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.hpp"
+#include "base/files/output_file.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
 #include "checkpoint/source.hpp"

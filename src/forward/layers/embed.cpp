@@ -103,9 +103,9 @@ std::size_t embedding_width(const ModelConfig& config) {
 }
 
 void embed(Pool& pool, const Model& model, const Batch& batch, const Block& block, MatrixView<float> x) {
-  const bool of_target = needs_target(block.component);
-  const EmbeddingConfig& config = of_target ? model.config().decoder->embedding : model.config().embedding;
-  const Lease<EmbeddingWeights> lease = of_target ? model.target_embedding() : model.embedding();
+  const bool for_target = needs_target(block.component);
+  const EmbeddingConfig& config = for_target ? model.config().decoder->embedding : model.config().embedding;
+  const Lease<EmbeddingWeights> lease = for_target ? model.target_embedding() : model.embedding();
   const EmbeddingWeights& weights = *lease;
   const bool projected = weights.projection.present();
   OwnedMatrix<float> narrow(projected ? x.rows : 0, embedding_width(model.config()));

@@ -17,9 +17,9 @@ class OutputHead {
  public:
   OutputHead(Pool& pool, const Model& model) : pool_(pool), model_(model) {}
 
-  /// Rows that one call of logits() should be given at most.
+  /// Returns the largest number of rows for one call of logits().
   [[nodiscard]] std::size_t rows_at_once() const { return logits_rows(model_.head(&pool_)->decoder.out()); }
-  /// Logits [rows, vocabulary] of x [rows, d_model], valid until the next call.
+  /// Returns the logits [rows, vocabulary] of x [rows, d_model], valid until the next call.
   [[nodiscard]] MatrixView<const float> logits(MatrixView<const float> x);
 
  private:

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/files/mapped_file.hpp"
+#include "base/hash.hpp"
 #include "checkpoint/source.hpp"
 #include "study/run_study.hpp"
 
