@@ -241,7 +241,7 @@ Sequence JsonInput::sequence(const Vocabulary& vocabulary) const {
 ConlluSentence mentions_of(const JsonInput& object, TextInput& input) {
   std::vector<WrittenMention> mentions = MentionsReader(object, input.text).read();
   std::set<std::uint32_t> cuts;
-  for (const Written& each : mentions)
+  for (const WrittenMention& each : mentions)
     cuts.insert({each.range.begin, each.range.end, each.head.begin, each.head.end});
   ConlluSentence sentence;
   sentence.id = input.id;

@@ -92,7 +92,7 @@ Sequence pooled_sequence(const Sequence& sequence, const WordUnits& units, const
       pooled.tokens[unit] += vocabulary.plain(sequence.tokens[i]);
     }
   }
-  for (std::size_t unit = 0; unit < units.count; ++unit) pooled.words.emposition_back(unit);
+  for (std::size_t unit = 0; unit < units.count; ++unit) pooled.words.emplace_back(unit);
   pooled.word_texts = pooled.tokens;
   return pooled;
 }

@@ -45,7 +45,8 @@ Matrix patch_embeddings(const EmbeddingWeights& weights, const OwnedMatrix<float
 }
 
 void add_learned_positions(const Embedding& embedding, const Sequence& sequence, Matrix& x) {
-  const auto& [config, weights] = embedding;
+  const EmbeddingConfig& config = embedding.config;
+  const EmbeddingWeights& weights = embedding.weights;
   std::size_t skipped = 0;  // tokens so far that are not counted
   for (std::size_t r = 0; r < x.shape(0); ++r) {
     const bool padding = config.padding && !sequence.ids.empty() &&
@@ -99,7 +100,8 @@ Matrix token_embeddings(const Embedding& embedding, const Sequence& sequence) {
 }
 
 Matrix embedding_sum(const Embedding& embedding, const Sequence& sequence) {
-  const auto& [config, weights] = embedding;
+  const EmbeddingConfig& config = embedding.config;
+  const EmbeddingWeights& weights = embedding.weights;
   Matrix x = token_embeddings(embedding, sequence);
   if (!config.positions_last) add_positions(embedding, sequence, x);
   for (std::size_t r = 0; r < x.shape(0) && config.token_types > 0; ++r) {
@@ -110,7 +112,8 @@ Matrix embedding_sum(const Embedding& embedding, const Sequence& sequence) {
 }
 
 Matrix embed(const Embedding& embedding, const Sequence& sequence, Pool& pool) {
-  const auto& [config, weights] = embedding;
+  const EmbeddingConfig& config = embedding.config;
+  const EmbeddingWeights& weights = embedding.weights;
   Matrix x = embedding_sum(embedding, sequence);
   if (!config.projected_first) x = apply(config.norm, weights.norm, x);
   if (weights.projection.present()) x = apply(weights.projection, x, pool);
