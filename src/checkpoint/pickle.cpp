@@ -1,3 +1,5 @@
+#include "checkpoint/pickle.hpp"
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -7,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/torch/torch.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,5 +1,3 @@
-#include "checkpoint/torch/torch.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -11,12 +9,24 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "checkpoint/pickle.hpp"
+#include "checkpoint/readers.hpp"
 #include "checkpoint/strided.hpp"
+#include "formats/zip/zip_reader.hpp"
 
 namespace attnctl {
 namespace {
 
 using Kind = PickleValue::Kind;
+
+/// The objects of a torch.save file, and the bytes of its storages.
+struct TorchLayout {
+  std::unique_ptr<Pickle> pickle;
+  std::vector<std::span<const std::byte>> storages;  // of pickle->storages()
+  std::vector<std::size_t> members;                  // index in `archive` of each storage
+  std::vector<StoredMember> archive;                 // empty for files from before torch 1.6
+  bool big_endian = false;
+};
 
 constexpr std::string_view kObjects = "/data.pkl";
 
@@ -96,9 +106,7 @@ class TorchArchive {
 
   [[nodiscard]] Found find(std::string_view name) const {
     const std::string whole = fmt::format("{}/{}", folder_, name);
-    const auto found =
-        std::lower_bound(members_.begin(), members_.end(), whole,
-                         [](const StoredMember& each, const std::string& want) { return each.name < want; });
+    const auto found = std::ranges::lower_bound(members_, whole, {}, &StoredMember::name);
     return found != members_.end() && found->name == whole ? found : members_.end();
   }
 
@@ -235,6 +243,13 @@ class LegacyTorchFile {
   std::string_view text_;
   std::size_t at_ = 0;
 };
+
+/// Reads the layout of torch 1.6 and later (an uncompressed ZIP archive of data.pkl and one member per
+/// storage) or the earlier one (five pickles, then the storages). Checks that every storage exists with the
+/// size that the pickle gives. Throws Error(bad_input), or Error(limit) as Pickle does.
+TorchLayout read_torch_layout(const FileBytes& file) {
+  return file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
+}
 
 /// Tensors that are not row-major are copied. All copies together may take this plus twice the size of the
 /// file.
@@ -407,10 +422,6 @@ void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries
 
 }  // namespace
 
-TorchLayout read_torch_layout(const FileBytes& file) {
-  return file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
-}
-
 std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) {
   TorchLayout layout = read_torch_layout(file);
   const Pickle& pickle = *layout.pickle;
@@ -430,12 +441,8 @@ std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) 
     const auto& tensor = pickle.tensors()[static_cast<std::size_t>(items[i + 1].number)];
     entries.push_back(make_tensor(file, layout, name, tensor));
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const TorchTensor& a, const TorchTensor& b) { return a.info.name < b.info.name; });
-  const auto twice = std::adjacent_find(
-      entries.begin(), entries.end(),
-      [](const TorchTensor& a, const TorchTensor& b) { return a.info.name == b.info.name; });
-  if (twice != entries.end()) {
+  const auto name_of_tensor = [](const TorchTensor& entry) -> const std::string& { return entry.info.name; };
+  if (const TorchTensor* const twice = sort_by_name(entries, name_of_tensor)) {
     fail(Status::bad_input, "{}: tensor {}: got the key twice, need different keys", file.name(),
          in_quotes(twice->info.name));
   }
