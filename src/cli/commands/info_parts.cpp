@@ -8,7 +8,6 @@
 #include "analysis/head_axes.hpp"
 #include "checkpoint/source.hpp"
 #include "model/accounting/accounting.hpp"
-#include "model/accounting/sharing.hpp"
 
 namespace attnctl::cli {
 namespace {

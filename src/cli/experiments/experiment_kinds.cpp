@@ -13,7 +13,7 @@
 #include "cli/experiments/experiments.hpp"
 #include "cli/options/attention_choice.hpp"
 #include "cli/options/inputs.hpp"
-#include "model/random_layer.hpp"
+#include "model/model.hpp"
 #include "textbook/kinds.hpp"
 
 namespace attnctl::cli {
