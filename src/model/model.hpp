@@ -74,7 +74,7 @@ class Model {
   [[nodiscard]] std::uint64_t embedding_bytes(std::size_t rows) const;
   [[nodiscard]] std::uint64_t head_bytes() const;
 
-  /// Returns true if W_K is W_Q: there is no W_K, or both hold the same bytes in the same layout. Ignores
+  /// Returns true if W_K equals W_Q: W_K is missing, or both hold the same bytes in the same layout. Ignores
   /// biases.
   [[nodiscard]] bool key_is_query(std::size_t index) const;
 

@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "reference/attention.hpp"
-#include "reference/embedding.hpp"
 #include "reference/layers.hpp"
 #include "reference/reference.hpp"
 
@@ -55,7 +54,7 @@ void check_gradient(const Model& model, const Sequence& sequence) {
          escaped(sequence.id));
 }
 
-// d_x stands for d logit / d x throughout.
+// d_x is d logit / d x.
 
 /// Returns d_x [n, in] of y = x W + b.
 Matrix backward(const Linear& linear, const Matrix& d_y) {

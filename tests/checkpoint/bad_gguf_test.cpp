@@ -35,7 +35,7 @@ GgufParts good() {
   return parts;
 }
 
-/// The same with a field more, or in the place of the one of its key.
+/// Returns good() with a field added, or replaced if its key exists.
 std::string with(const GgufField& field) {
   GgufParts parts = good();
   std::erase_if(parts.fields, [&](const GgufField& other) { return other.key == field.key; });
@@ -49,7 +49,7 @@ std::string without(std::string_view key) {
   return parts.bytes();
 }
 
-/// The same with a tensor more.
+/// Returns good() with a tensor added.
 std::string with(const GgufEntry& tensor) {
   GgufParts parts = good();
   parts.tensors.push_back(tensor);
@@ -68,7 +68,7 @@ std::string version(std::uint32_t number) {
   return parts.bytes();
 }
 
-/// Magic, version and counts, with what follows.
+/// Returns the magic, the version, the counts and `rest`.
 std::string counts(std::uint64_t tensors, std::uint64_t fields, std::string_view rest = {}) {
   return "GGUF" + little_endian(3, 4) + little_endian(tensors, 8) + little_endian(fields, 8) +
          std::string(rest);
@@ -85,13 +85,14 @@ std::string zero_factor() {
   return parts.bytes();
 }
 
-/// The same with a tokenizer of so many tokens and a field more.
+/// Returns an array of strings.
 GgufField texts(std::string_view key, const std::vector<std::string_view>& values) {
   std::string bytes = little_endian(8, 4) + little_endian(values.size(), 8);
   for (const std::string_view value : values) bytes += gguf_string(value);
   return {std::string(key), 9, bytes};
 }
 
+/// Returns good() with a tokenizer of these tokens and one more field.
 std::string tokenizer(const std::vector<std::string_view>& tokens, const GgufField& field,
                       std::string_view model = "llama") {
   GgufParts parts = good();
@@ -113,7 +114,7 @@ GgufField scores(const std::vector<float>& values) {
 }
 
 struct Row {
-  int kind;  // of the list of bad inputs
+  int kind;  // number in the list of bad inputs; -1: not in it
   std::string_view what;
   std::string bytes;
   std::vector<std::string_view> parts;  // of the message, besides the file's name
@@ -177,12 +178,12 @@ std::vector<Row> bad_tensors() {
        counts(1, 0, gguf_string("x") + little_endian(kMost, 4) + std::string(64, '\0')),
        {"got 4294967295 dimensions"}},
       {55, "negative dimension", with({"x", {kMost}, 0, 96}), {"got dimension -1"}},
-      {55, "negative beside 0", with({"x", {0, kMost}, 0, 96}), {"got dimension -1"}},
+      {55, "0 and a negative extent", with({"x", {0, kMost}, 0, 96}), {"got dimension -1"}},
       {56, "(INT64_MAX, 2)", with({"x", {int64_max, 2}, 0, 96}), {"tensor \"x\"", "does not fit 64 bits"}},
       {57, "byte size wraps", with({"x", {1ULL << 62}, 0, 96}), {"does not fit 64 bits"}},
       {57, "product wraps to 0", with({"x", {1ULL << 32, 1ULL << 32}, 0, 96}), {"does not fit 64 bits"}},
       {57,
-       "product wraps beside 0",
+       "0 and a product that wraps",
        with({"x", {1ULL << 32, 1ULL << 32, 0}, 0, 96}),
        {"does not fit 64 bits"}},
       {57, "decoded size wraps", with({"x", {1ULL << 62}, kQ4_0, 96}), {"does not fit 64 bits"}},
@@ -200,8 +201,8 @@ std::vector<Row> bad_tensors() {
        {"rows of 16 values", "multiple of 32", "Q4_0"}},
       {60, "row of a K type", with({"x", {32}, 14, 96}), {"multiple of 256", "Q6_K"}},
       {61, "removed type", with({"x", {32}, 4, 96}), {"tensor \"x\"", "unsupported type Q4_2", "Q4_K"}},
-      {61, "type of later days", with({"x", {32}, 10, 96}), {"unsupported type Q2_K"}},
-      {61, "type nobody knows", with({"x", {32}, 99, 96}), {"unsupported type number 99"}},
+      {61, "known unsupported type", with({"x", {32}, 10, 96}), {"unsupported type Q2_K"}},
+      {61, "unknown type", with({"x", {32}, 99, 96}), {"unsupported type number 99"}},
       {62, "offset off the alignment", with({"x", {1}, 0, 97}), {"got offset 97", "alignment 32"}},
       {62, "overlap", with({"x", {4}, 0, 32}), {"overlaps"}},
       {62, "the same place", with({"x", {4}, 0, 64}), {"overlaps"}},
@@ -217,7 +218,7 @@ std::vector<Row> bad_tensors() {
        with({std::string("\x1b[31m\0../x", 10), {1}, 99, 96}),
        {"\"\\x1b[31m\\x00../x\""}},
       {-1,
-       "queries of rows that are no pairs",
+       "query rows that are not pairs",
        with({"blk.0.attn_q.weight", {0, 5}, 0, 96}),
        {"\"blk.0.attn_q.weight\"", "2 heads"}},
       {-1,
@@ -317,7 +318,7 @@ std::vector<Row> bad_tokenizers() {
       {-1, "types that are numbers", tokenizer({"a"}, types(little_endian(1, 4), 6)), {"integers"}},
       {-1, "a score too many", tokenizer({"a"}, scores({1, 2})), {"tokenizer.ggml.scores", "1 tokens"}},
       {-1,
-       "a score that is none",
+       "a score that is not a number",
        tokenizer({"a"}, scores({std::numeric_limits<float>::infinity()})),
        {"tokenizer.ggml.scores", "finite"}},
       {-1,
@@ -337,7 +338,7 @@ std::vector<Row> bad_tokenizers() {
 
 }  // namespace
 
-TEST_CASE("bad GGUF files are refused with their key or tensor") {
+TEST_CASE("errors of bad GGUF files name the key or tensor") {
   const TempDir folder;
   Warnings warnings;
   for (const auto& rows : {bad_headers(), bad_tensors(), bad_models(), bad_tokenizers()}) {
@@ -353,14 +354,14 @@ TEST_CASE("bad GGUF files are refused with their key or tensor") {
   }
 }
 
-TEST_CASE("kind 66: tokenize refuses the token too") {
+TEST_CASE("kind 66: tokenize also rejects the token") {
   const TempDir folder;
   const auto path = folder.write("model.gguf", tokenizer({"a", "<0x-1>"}, gguf_u32("a", 1)));
   check_refusal([&] { (void)read_tokenizer_section(path); }, Status::bad_input,
                 {"model.gguf", "token 1", "\"<0x-1>\""});
 }
 
-TEST_CASE("kind 54: a dimension of 0 is no weight") {
+TEST_CASE("kind 54: a weight must not have a dimension of 0") {
   GgufParts parts = good();
   parts.tensors[0].extents = {0, 3};
   const TempDir folder;
@@ -370,7 +371,7 @@ TEST_CASE("kind 54: a dimension of 0 is no weight") {
   check_weights_refused(path);
 }
 
-TEST_CASE("kind 67: a GGUF file cut at any byte is refused") {
+TEST_CASE("kind 67: a GGUF file that is cut at any byte is rejected") {
   const std::string whole = good().bytes();
   const TempDir folder;
   Warnings warnings;
@@ -382,7 +383,7 @@ TEST_CASE("kind 67: a GGUF file cut at any byte is refused") {
   }
 }
 
-TEST_CASE("GGUF of version 2, with another alignment, integers of any width and gaps is read") {
+TEST_CASE("GGUF version 2, other alignments, integers of any width and gaps are supported") {
   GgufParts parts = good();
   parts.version = 2;
   parts.fields.push_back({"general.alignment", 10, little_endian(64, 8)});

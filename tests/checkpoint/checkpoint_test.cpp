@@ -16,7 +16,7 @@
 using namespace attnctl;
 using namespace attnctl::test;
 
-TEST_CASE("content that contradicts the extension is refused with what it looks like") {
+TEST_CASE("content that contradicts the extension is rejected with the type it looks like") {
   const TempDir folder;
   struct Row {
     std::string_view what;
@@ -52,7 +52,7 @@ TEST_CASE("content that contradicts the extension is refused with what it looks 
   }
 }
 
-TEST_CASE("one format named as another is refused with what it is") {
+TEST_CASE("a format under the extension of another is rejected with its name") {
   const TempDir folder;
   const std::string array = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "1234");
   struct Row {
@@ -76,7 +76,7 @@ TEST_CASE("one format named as another is refused with what it is") {
   }
 }
 
-TEST_CASE("formats that cannot be read are refused with what to do") {
+TEST_CASE("errors of unsupported formats say what to do") {
   const TempDir folder;
   Warnings warnings;
   for (const char* name : {"model.ckpt", "model.PKL", "tf_model.h5"}) {
@@ -95,7 +95,7 @@ TEST_CASE("formats that cannot be read are refused with what to do") {
   CHECK_NOTHROW((void)open_checkpoint(upper, warnings));
 }
 
-TEST_CASE("a path that is no regular file has the status that its caller gives") {
+TEST_CASE("a path that is not a regular file fails with the status of the caller") {
   const TempDir folder;
   Warnings warnings;
   std::filesystem::create_directory(folder.path() / "d.safetensors");
@@ -117,7 +117,7 @@ TEST_CASE("a path that is no regular file has the status that its caller gives")
   }
 }
 
-TEST_CASE("kind 135: a checkpoint that is cut while it is open is found out and not a SIGBUS") {
+TEST_CASE("kind 135: a checkpoint that is cut while open gives an error instead of SIGBUS") {
   const TempDir folder;
   Warnings warnings;
   const std::string header = R"({"w":{"dtype":"U8","shape":[1000000],"data_offsets":[0,1000000]}})";

@@ -58,7 +58,7 @@ DType dtype_of(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("files of the formats' own libraries hold their arrays, whatever the type and order") {
+TEST_CASE("arrays written by the formats' own libraries are read in every type and order") {
   struct Row {
     const char* file;
     std::size_t count;
@@ -92,7 +92,7 @@ TEST_CASE("files of the formats' own libraries hold their arrays, whatever the t
   }
 }
 
-TEST_CASE("versions 1 to 3 of NPY are read, named by the file") {
+TEST_CASE("NPY versions 1 to 3 are read; the tensor is named after the file") {
   for (const std::string name : {"version1", "version2", "version3"}) {
     CAPTURE(name);
     Warnings warnings;
@@ -104,7 +104,7 @@ TEST_CASE("versions 1 to 3 of NPY are read, named by the file") {
   }
 }
 
-TEST_CASE("what the libraries write and attnctl cannot read is refused by name") {
+TEST_CASE("unsupported arrays of the libraries are rejected with their type") {
   struct Row {
     int kind;
     const char* file;

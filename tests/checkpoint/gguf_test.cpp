@@ -27,14 +27,14 @@ std::vector<float> values_of(const TensorView& view) {
   return values;
 }
 
-/// Tells 0 from -0, and finds a NaN equal to itself.
+/// Compares bits: 0 differs from -0, and a NaN equals itself.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return std::ranges::equal(a, b, [](float x, float y) {
     return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
   });
 }
 
-/// Every tensor of `want` is in `got`, with the same shape and the same values, before and after release().
+/// Checks that `got` has every tensor of `want` with the same shape and values, before and after release().
 void check_same_tensors(Checkpoint& got, Checkpoint& want) {
   CHECK(got.tensors().size() == want.tensors().size());
   for (std::size_t i = 0; i < want.tensors().size(); ++i) {
@@ -75,7 +75,7 @@ void check_same_pass(const Model& got, const Model& want, const Batch& batch) {
 
 }  // namespace
 
-TEST_CASE("every type of GGUF gives what the format's own library makes of its bytes") {
+TEST_CASE("every GGUF type is decoded as by the format's own library") {
   Warnings warnings;
   const auto got = open_checkpoint(kGolden / "gguf/types.gguf", warnings);
   const auto want = open_checkpoint(kGolden / "gguf/types.npz", warnings);
@@ -106,7 +106,7 @@ TEST_CASE("a GGUF model holds the tensors of the safetensors file that it was co
   }
 }
 
-TEST_CASE("a GGUF model gives the patterns and logits of its original, by its metadata alone") {
+TEST_CASE("a GGUF model without config.json gives the patterns and logits of its original") {
   struct Row {
     const char* gguf;
     const char* original;
@@ -122,7 +122,7 @@ TEST_CASE("a GGUF model gives the patterns and logits of its original, by its me
   }
 }
 
-TEST_CASE("a GGUF model of qwen2 keeps rotary heads as they are, and has no windows") {
+TEST_CASE("a GGUF model of qwen2 keeps the order of rotary heads and has no windows") {
   const Golden golden(kGolden / "qwen2");
   auto config = nlohmann::ordered_json::parse(slurp(kGolden / "qwen2/config.json"));
   config["use_sliding_window"] = false;
@@ -133,7 +133,7 @@ TEST_CASE("a GGUF model of qwen2 keeps rotary heads as they are, and has no wind
   check_same_pass(bind(kGolden / "gguf/qwen2-f32.gguf"), bind(kGolden / "qwen2", {.config = plain}), batch);
 }
 
-TEST_CASE("a GGUF model of gemma2 has gains that hold their one, and the scale of its heads' width") {
+TEST_CASE("a GGUF model of gemma2 stores gains plus 1, and its scale follows from the head width") {
   const Golden golden(kGolden / "gemma2");
   auto config = nlohmann::ordered_json::parse(slurp(kGolden / "gemma2/config.json"));
   config["query_pre_attn_scalar"] = config["head_dim"];
@@ -143,7 +143,7 @@ TEST_CASE("a GGUF model of gemma2 has gains that hold their one, and the scale o
   check_same_pass(bind(kGolden / "gguf/gemma2-f16.gguf"), bind(kGolden / "gemma2", {.config = own}), batch);
 }
 
-TEST_CASE("--config replaces a GGUF model's metadata; what the metadata says becomes the configuration") {
+TEST_CASE("--config replaces the configuration in a GGUF model's metadata") {
   const auto file = kGolden / "gguf/llama-f16.gguf";
   const auto original = kGolden / "llama-f16";
   const Golden golden(original);
@@ -159,7 +159,7 @@ TEST_CASE("--config replaces a GGUF model's metadata; what the metadata says bec
         R"("mlp_bias":true,"tie_word_embeddings":false,"bos_token_id":1,"eos_token_id":2})");
 }
 
-TEST_CASE("rotary frequencies divided one by one are those of Llama 3's scaling, but for their rounding") {
+TEST_CASE("rotary factors of a GGUF model equal Llama 3's scaling up to rounding") {
   const Golden golden(kGolden / "llama-llama3");
   const Batch batch{{golden.sequence(0)}};
   const auto ours = capture_all(bind(kGolden / "gguf/llama-llama3.gguf"), batch);

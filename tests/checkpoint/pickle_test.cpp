@@ -86,9 +86,9 @@ std::vector<Row> code() {
        named("ctorch._utils\n_rebuild_tensor_v2\n)R"),
        {"with 0 arguments, need 6 to 7"}},
       {"too many", named("ctorch\nSize\n))\x86R"), {"with 2 arguments"}},
-      {"OrderedDict of no pairs", named("ccollections\nOrderedDict\n]K\1a\x85R"), {"need a list of a key"}},
-      {"OrderedDict of single ones", named("ccollections\nOrderedDict\n])a\x85R"), {"got 0 items"}},
-      {"a parameter of no tensor", named("ctorch._utils\n_rebuild_parameter\n(NNNtR"), {"need a tensor"}},
+      {"OrderedDict of items that are not pairs", named("ccollections\nOrderedDict\n]K\1a\x85R"), {"need a list of a key"}},
+      {"OrderedDict of single items", named("ccollections\nOrderedDict\n])a\x85R"), {"got 0 items"}},
+      {"a parameter that is not a tensor", named("ctorch._utils\n_rebuild_parameter\n(NNNtR"), {"need a tensor"}},
       {"metadata", tensor({.metadata = "}" + torch_text("conj") + "\x88s"}), {"unsupported metadata"}},
   };
 }
@@ -103,7 +103,7 @@ std::vector<Row> stack() {
       {"nothing", "\x80\x02.", {"STOP", "got an empty stack"}},
       {"two values", "\x80\x02}}.", {"values left"}},
       {"a MARK left", "\x80\x02(}.", {"values left"}},
-      {"bytes behind", named(kTensor) + "x", {"1 bytes after the pickle"}},
+      {"bytes after it", named(kTensor) + "x", {"1 bytes after the pickle"}},
       {"SETITEM on nothing", "\x80\x02K\1K\2s.", {"got an empty stack"}},
       {"SETITEM on a list", "\x80\x02]K\1K\2s.", {"got a list, need a dictionary"}},
       {"SETITEMS of three", "\x80\x02}(K\1K\2K\3u.", {"a key without a value"}},
@@ -113,11 +113,11 @@ std::vector<Row> stack() {
       {"a MARK as a value", "\x80\x02}K\1(s.", {"got an empty stack"}},
       {"a MARK in a tuple", "\x80\x02K\1(\x86.", {"got an empty stack"}},
       {"a MARK in the memo", "\x80\x02(q\0."s, {"BINPUT", "got an empty stack"}},
-      {"the memo of nothing", "\x80\x02q\0."s, {"got an empty stack"}},
+      {"a memo entry from an empty stack", "\x80\x02q\0."s, {"got an empty stack"}},
       {"the memo out of range", "\x80\x02h\5.", {"BINGET", "memo index 5"}},
       {"far out of range", "\x80\x02j\xff\xff\xff\xff.", {"memo index 4294967295"}},
-      {"a hole of the memo", "\x80\x02}q\1h\0."s, {"memo index 0"}},
-      {"the memo put far away", "\x80\x02}r\xff\xff\xff\x7f.", {"LONG_BINPUT", "out of order"}},
+      {"an empty entry of the memo", "\x80\x02}q\1h\0."s, {"memo index 0"}},
+      {"a memo index that is too large", "\x80\x02}r\xff\xff\xff\x7f.", {"LONG_BINPUT", "out of order"}},
       {"a text of 4 GiB", "\x80\x02X\xff\xff\xff\xff.", {"need 4294967295; was it downloaded whole?"}},
       {"a text of 2^64-1", "\x80\x04\x8d" + repeated("\xff", 8) + ".", {"need 18446744073709551615"}},
       {"bytes of 4 GiB",
@@ -149,7 +149,7 @@ std::vector<Row> tensors() {
   const std::string huge = torch_number(std::size_t{1} << 62U);
   return {
       {"not a dictionary", "\x80\x02K\1.", {"got an integer, need a dictionary of tensors"}},
-      {"a tensor alone", "\x80\x02" + kTensor + ".", {"got a tensor, need a dictionary"}},
+      {"a tensor outside of a dictionary", "\x80\x02" + kTensor + ".", {"got a tensor, need a dictionary"}},
       {"no tensors", item(torch_text("w"), "K\1"), {"a dictionary without tensors"}},
       {"a number for a name", item("K\1", kTensor), {"got an integer for the name of a tensor"}},
       {"a name that is not UTF-8", item(torch_text("\xff"), kTensor), {"\\xff", "not UTF-8"}},
@@ -164,11 +164,11 @@ std::vector<Row> tensors() {
       {"negative extent", tensor({.shape = negative + "\x85"}), {"tensor \"w\": shape: got -1"}},
       {"negative stride", tensor({.strides = negative + "\x85"}), {"tensor \"w\": strides: got -1"}},
       {"negative offset", tensor({.offset = negative}), {"tensor \"w\": offset"}},
-      {"offset behind the end", tensor({.offset = "K\1"}), {"exceeds the 8 bytes"}},
+      {"offset after the end", tensor({.offset = "K\1"}), {"exceeds the 8 bytes"}},
       {"offset that wraps",
        tensor({.offset = "\x8a\x08" + repeated("\xff", 7) + "\x7f"}),
        {"exceeds the 8 bytes"}},
-      {"stride behind the end", tensor({.strides = "K\x02\x85"}), {"exceeds the 8 bytes"}},
+      {"stride after the end", tensor({.strides = "K\x02\x85"}), {"exceeds the 8 bytes"}},
       {"stride that wraps", tensor({.shape = "K\5\x85", .strides = huge + "\x85"}), {"exceeds the 8 bytes"}},
       {"more strides than extents", tensor({.strides = "K\1K\1\x86"}), {"strides: got [1, 1]"}},
       {"a product that wraps",
@@ -181,7 +181,7 @@ std::vector<Row> tensors() {
        tensor({.shape = "\x8a\x09" + repeated("\1", 9) + "\x85"}),
        {"more than 64 bits"}},
       {"a text for an extent", tensor({.shape = torch_text("2") + "\x85"}), {"got a text, need an integer"}},
-      {"no tuple for a shape", tensor({.shape = "K\2"}), {"shape: got an integer, need a tuple"}},
+      {"a shape that is not a tuple", tensor({.shape = "K\2"}), {"shape: got an integer, need a tuple"}},
       {"65 dimensions",
        tensor({.shape = "(" + repeated("K\1", 65) + "t", .strides = "(" + repeated("K\1", 65) + "t"}),
        {"at most 64"}},
@@ -205,7 +205,7 @@ std::vector<Row> tensors() {
        named("(" + torch_text("module") + "NNNNtQ"),
        {"unsupported reference to \"module\""}},
       {"a short reference", named(")Q"), {"got 0 items"}},
-      {"a view behind its storage",
+      {"a view after its storage",
        named("((" + torch_text("storage") + "ctorch\nFloatStorage\n" + torch_text("0") + "NK\2" +
              torch_text("1") + "K\1K\2\x87tQ"),
        {"got 2 elements at 1 of a storage of 2"}},
@@ -233,19 +233,19 @@ void check_rows(const std::vector<Row>& rows) {
 
 }  // namespace
 
-TEST_CASE("a pickle that would run code is refused by name") {
+TEST_CASE("a pickle that would run code is rejected with the name of the function") {
   check_rows(code());
 }
 
-TEST_CASE("a pickle that misuses the stack, the memo or lengths is refused") {
+TEST_CASE("a pickle that misuses the stack, the memo or lengths is rejected") {
   check_rows(stack());
 }
 
-TEST_CASE("tensors that do not fit their storage, or are none, are refused") {
+TEST_CASE("tensors that exceed their storage or are malformed are rejected") {
   check_rows(tensors());
 }
 
-TEST_CASE("the good pickle behind the bad ones is read") {
+TEST_CASE("the valid pickle that the bad ones vary is read") {
   for (const std::string& pickle :
        {named(kTensor), tensor({}), tensor({.metadata = "}"}), tensor({.metadata = "N"}),
         item(torch_text("model"), "}" + torch_text("w") + kTensor + "s")}) {
@@ -257,7 +257,7 @@ TEST_CASE("the good pickle behind the bad ones is read") {
   }
 }
 
-TEST_CASE("archives that are no checkpoint of torch are refused") {
+TEST_CASE("archives that are not PyTorch checkpoints are rejected") {
   const std::string good = named(kTensor);
   const std::string data = bytes_of<float>({1, 2});
   struct Case {
@@ -289,7 +289,7 @@ TEST_CASE("archives that are no checkpoint of torch are refused") {
   }
 }
 
-TEST_CASE("the layout before torch 1.6 is refused where its parts do not fit") {
+TEST_CASE("errors in the layout before torch 1.6 are rejected") {
   const std::string magic = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
   const std::string version = "\x80\x02M\xe9\x03.";
   const std::string machine = "\x80\x02}.";
@@ -319,7 +319,7 @@ TEST_CASE("the layout before torch 1.6 is refused where its parts do not fit") {
            Case{"a count of 2^63", file(keys, little_endian(1ULL << 63U, 8)), "was it downloaded whole?"},
            Case{"fewer elements than the objects say", file(keys, little_endian(1, 8) + "1234"),
                 "need 8 for its 2"},
-           Case{"bytes behind", file(keys, count + data + "x"), "1 bytes after the last storage"},
+           Case{"bytes after the end", file(keys, count + data + "x"), "1 bytes after the last storage"},
            Case{"the key twice",
                 file("\x80\x02](" + torch_text("0") + torch_text("0") + "e.", count + data + count + data),
                 "twice"},
@@ -329,7 +329,7 @@ TEST_CASE("the layout before torch 1.6 is refused where its parts do not fit") {
   }
 }
 
-TEST_CASE("the command refuses hostile pickles in one line, little time and memory") {
+TEST_CASE("the command rejects hostile pickles with one line, in little time and memory") {
   const TempDir folder;
   for (const Row& row : {code()[0], stack()[29], stack()[32], tensors()[17]}) {
     CAPTURE(row.what);

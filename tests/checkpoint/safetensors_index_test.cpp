@@ -33,7 +33,7 @@ std::string index_of(std::string_view map, std::string_view metadata = R"({"tota
   return fmt::format(R"({{"metadata":{},"weight_map":{}}})", metadata, map);
 }
 
-/// Shards a and b, with tensors a and b, and everything else a row needs.
+/// Writes shards a and b with tensors a and b, and the other files that rows need.
 void write_shards(const TempDir& folder) {
   folder.write("a.safetensors", shard({"a"}));
   folder.write("b.safetensors", shard({"b"}));
@@ -46,7 +46,7 @@ void write_shards(const TempDir& folder) {
 
 }  // namespace
 
-TEST_CASE("bad indices of shards are refused") {
+TEST_CASE("bad indices of shards are rejected") {
   struct Row {
     int kind;
     std::string_view what;
@@ -110,7 +110,7 @@ TEST_CASE("bad indices of shards are refused") {
   }
 }
 
-TEST_CASE("shards are one checkpoint") {
+TEST_CASE("shards form one checkpoint") {
   const TempDir folder;
   Warnings warnings;
   folder.write("part/a.safetensors", shard({"z", "a"}));

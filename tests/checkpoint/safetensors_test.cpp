@@ -39,7 +39,7 @@ std::string two(std::string_view first, std::string_view second, std::size_t dat
 }
 
 struct Row {
-  int kind;  // of the list of bad inputs
+  int kind;  // number in the list of bad inputs
   std::string_view what;
   std::string bytes;
   std::vector<std::string_view> parts;  // of the message, besides the file's name
@@ -147,7 +147,7 @@ std::vector<Row> rows() {
        one("F32", "[4294967296,4294967296]", "[0,0]", 0),
        {"tensor \"w\"", "shape"}},
       {25,
-       "product wraps beside 0",
+       "0 and a product that wraps",
        one("F32", "[0,4294967296,4294967296]", "[0,0]", 0),
        {"tensor \"w\"", "shape"}},
       {26, "odd count of 4-bit values", one("F4", "[15]", "[0,8]"), {"unsupported dtype \"F4\""}},
@@ -171,7 +171,7 @@ std::vector<Row> rows() {
 
 }  // namespace
 
-TEST_CASE("bad safetensors files are refused with their tensor and field") {
+TEST_CASE("errors of bad safetensors files name the tensor and field") {
   const TempDir folder;
   Warnings warnings;
   for (const Row& row : rows()) {
@@ -185,7 +185,7 @@ TEST_CASE("bad safetensors files are refused with their tensor and field") {
   }
 }
 
-TEST_CASE("a safetensors file cut at any byte is refused") {
+TEST_CASE("a safetensors file that is cut at any byte is rejected") {
   const TempDir folder;
   Warnings warnings;
   for (std::size_t size = 0; size < kGood.size(); ++size) {
@@ -218,7 +218,7 @@ TEST_CASE("kind 30: scalars, empty tensors that share an offset and white space 
   CHECK(open_checkpoint(folder.write("e.safetensors", safetensors("{}", "")), warnings)->tensors().empty());
 }
 
-TEST_CASE("kind 29: any name is only a name") {
+TEST_CASE("kind 29: names of tensors have no special meaning") {
   const TempDir folder;
   Warnings warnings;
   const std::string entries =
@@ -260,7 +260,7 @@ TEST_CASE("kind 28: a hundred thousand tensors are accepted") {
   CHECK(checkpoint->find("model.layers.99999.weight") != Checkpoint::npos);
 }
 
-TEST_CASE("safetensors written by its own library read as their golden weights") {
+TEST_CASE("safetensors files of the format's own library hold their golden weights") {
   Warnings warnings;
   const std::filesystem::path golden = std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden";
   const auto checkpoint = open_checkpoint(golden / "bert/model.safetensors", warnings);

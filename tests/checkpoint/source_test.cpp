@@ -21,7 +21,7 @@ using namespace attnctl::test;
 
 namespace {
 
-/// Sets variables for a while; one without a value is unset.
+/// Sets environment variables until it is destroyed; a variable without a value is unset.
 class Environment {
  public:
   explicit Environment(const std::map<std::string, std::optional<std::string>>& variables) {
@@ -48,7 +48,7 @@ class Environment {
   std::map<std::string, std::optional<std::string>> before_;
 };
 
-/// No cache but the one given, in the way given.
+/// Sets the variables that locate the cache to these, and unsets the others.
 Environment only_cache(const std::string& variable, const std::string& value) {
   std::map<std::string, std::optional<std::string>> all = {{"HF_HUB_CACHE", std::nullopt},
                                                            {"HF_HOME", std::nullopt},
@@ -76,7 +76,7 @@ ModelSource open(const std::filesystem::path& path, const SourceOptions& options
 
 }  // namespace
 
-TEST_CASE("a directory gives its configuration and its weights by their usual names") {
+TEST_CASE("a directory holds its configuration and its weights under their usual names") {
   struct Row {
     std::string_view what;
     std::vector<std::pair<std::string, std::string>> files;
@@ -95,7 +95,7 @@ TEST_CASE("a directory gives its configuration and its weights by their usual na
                {{"weights.npz", kArrays}, {"pytorch_model.bin", "x"}, {"vocab.txt", "a"}},
                "weights.npz"},
            Row{"torch", {{"pytorch_model.bin", kTorch}, {"training_args.bin", "x"}}, "pytorch_model.bin"},
-           Row{"torch beside safetensors",
+           Row{"torch and safetensors",
                {{"pytorch_model.bin", "x"}, {"model.safetensors", kWeights}},
                "model.safetensors"},
            Row{"shards of torch",
@@ -118,7 +118,7 @@ TEST_CASE("a directory gives its configuration and its weights by their usual na
   }
 }
 
-TEST_CASE("a weights file takes its configuration from the option, from inside or from beside it") {
+TEST_CASE("the configuration of a weights file comes from the option, the file itself or its directory") {
   const TempDir folder;
   const auto beside = folder.write("a/model.npz", kArrays);
   folder.write("a/config.json", kConfig);

@@ -64,7 +64,7 @@ TEST_CASE("files of torch.save, both layouts and all protocols, hold what safete
   }
 }
 
-TEST_CASE("what torch.save wrote that is no dictionary of known tensors is refused by name") {
+TEST_CASE("torch.save files without a dictionary of known tensors are rejected with their type") {
   struct Row {
     const char* file;
     std::vector<std::string_view> parts;

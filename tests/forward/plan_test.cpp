@@ -56,7 +56,7 @@ TEST_CASE("the last needed layer stops after its patterns") {
   CHECK_FALSE(plan.layers[1].onward);
 }
 
-TEST_CASE("each need adds exactly what it requires") {
+TEST_CASE("each need adds its own results only") {
   struct Row {
     bool Needs::*what;
     bool values, z, output, scores;

@@ -103,7 +103,7 @@ TEST_CASE("rotary positions rotate pairs by float32 angles and leave the other c
   }
 }
 
-TEST_CASE("the product of rotated vectors depends only on the distance of their positions") {
+TEST_CASE("the product of rotated vectors depends only on the distance between positions") {
   Pool pool(1);
   const RotaryConfig config = rotary(RotaryPairing::half, 8);
   OwnedMatrix<float> q(40, 8);

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "input/token_query.hpp"
+#include "input/words.hpp"
 
 using namespace attnctl;
 

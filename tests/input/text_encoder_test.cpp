@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "input/text_encoder.hpp"
-#include "input/token_query.hpp"
+#include "input/words.hpp"
 #include "support/refusal.hpp"
 
 namespace attnctl::test {
@@ -35,7 +35,7 @@ using Words = std::vector<std::optional<std::size_t>>;
 constexpr std::nullopt_t kNone = std::nullopt;
 
 TEST_CASE("tokens get the words that their ranges overlap") {
-  // "  The tired.": "▁The" with a space, "▁" alone, "tir", "ed.", and a token of no length
+  // "  The tired.": "▁The" with a space, a single "▁", "tir", "ed.", and an empty token
   const Encoding encoding = encoding_of({{1, 5}, {0, 1}, {6, 9}, {9, 12}, {12, 12}});
   const Sequence sequence = make_text_sequence({"x", "  The tired.", {}, {}}, encoding);
   CHECK(sequence.id == "x");

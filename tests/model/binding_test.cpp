@@ -25,7 +25,7 @@ std::vector<double> values(const Linear& linear) {
   return all;
 }
 
-/// All that a layer computes with, in one list.
+/// Returns all weights of a layer in one list.
 std::vector<double> weights_of(const Model& model, std::size_t index) {
   const auto lease = model.layer(index);
   const attnctl::LayerWeights& layer = *lease;

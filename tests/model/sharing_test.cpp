@@ -68,7 +68,7 @@ TEST_CASE("equal statements about several layers form one row") {
               "kv_head 0-2 2,3: heads 2,3 share W_K and W_V (key/value head 1)"});
 
   CHECK(statements(bare({{"W_q", {6, 8}}}, R"({"heads": 2})").bound()) ==
-        Texts{"query_key 0 -: W_Q = W_K: there is no W_K, W_Q is used"});
+        Texts{"query_key 0 -: W_Q = W_K: there is no W_K; W_Q is used"});
   CHECK(statements(bare({{"W_q", {6, 6}}, {"W_k", {6, 6}}, {"W_v", {6, 6}}},
                         R"({"heads": 5, "head_slices": [0, 1, 0, 0, 2]})")
                        .bound()) ==

@@ -18,7 +18,7 @@ using attnctl::test::MemoryModel;
 
 }  // namespace
 
-TEST_CASE("packed projections are slices of their tensor in both orientations") {
+TEST_CASE("packed projections are slices of one tensor in both orientations") {
   const MemoryModel gpt2 = MemoryModel::golden("gpt2");
   const Model model = gpt2.bound();
   const auto& stored = gpt2.tensors.at("transformer.h.0.attn.c_attn.weight");

@@ -8,7 +8,7 @@
 #include "cli/analyses/tables.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/session.hpp"
-#include "input/token_query.hpp"
+#include "input/words.hpp"
 
 namespace attnctl::cli {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "cli/analyses/shapes.hpp"
-#include "input/token_query.hpp"
+#include "input/words.hpp"
 
 namespace attnctl::cli {
 

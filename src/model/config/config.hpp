@@ -127,7 +127,7 @@ struct AttentionConfig {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;
   std::size_t d_head = 0;
-  std::size_t d_value = 0;  // 0: unknown, because there is no W_V
+  std::size_t d_value = 0;  // 0: unknown, because the model lacks W_V
   double scale = 0;         // factor of q k^T
   bool causal = false;
   AttentionKind kind;
@@ -281,7 +281,7 @@ struct ModelConfig {
     return decoder ? decoder->embedding : embedding;
   }
 
-  /// Returns true if scores depend on positions directly, so that W_Q and W_K alone do not determine them.
+  /// Returns true if scores depend on positions directly, not only on W_Q and W_K.
   [[nodiscard]] bool position_in_scores() const;
 };
 

@@ -131,8 +131,8 @@ LocatedProjections locate_projections(const BareSource& source) {
           names.find_weight_in_layer(layer.output, 0)};
 }
 
-/// Returns how many slices the query projection of tied heads has: from a tensor of rank 3, from /d_head or
-/// /kv_heads, otherwise as many as /head_slices uses.
+/// Returns the number of slices in the query projection of tied heads: from a tensor of rank 3, from /d_head
+/// or /kv_heads, otherwise the number that /head_slices uses.
 std::size_t count_slices(const BareSource& source, const LocatedTensor& query,
                          std::span<const std::size_t> slices) {
   const Shape& shape = source.names.info(query).shape;

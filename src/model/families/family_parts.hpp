@@ -46,7 +46,7 @@ void remove_mlp_biases(LayerSpec& layer);
 [[nodiscard]] ConfigKeys common_keys(std::size_t mlp_width, std::size_t vocabulary,
                                      std::size_t max_positions);
 
-/// Default sizes. Those that are absent stay as they are.
+/// Default sizes to set. Absent ones keep their values.
 struct DefaultSizes {
   std::optional<std::size_t> heads = {}, kv_heads = {}, d_head = {};
   std::optional<std::size_t> mlp_width = {}, vocabulary = {}, max_positions = {};
