@@ -28,8 +28,8 @@ struct FileFormat {
   std::string_view name;
   bool (*plausible)(std::string_view content);  // checks only the first bytes
   std::unique_ptr<Checkpoint> (*open)(FileBytes file, const OpenContext& context);
-  std::shared_ptr<const TokenizerSection> (*tokenizer)(const FileBytes& file) =
-      nullptr;  // null: the format has none
+  /// Null: the format has none.
+  std::shared_ptr<const TokenizerSection> (*tokenizer)(const FileBytes& file) = nullptr;
 };
 
 std::unique_ptr<Checkpoint> open_torch(FileBytes file, const OpenContext& context) {

@@ -55,8 +55,7 @@ class Model {
   /// Reads only the attention of a layer.
   [[nodiscard]] Lease<AttentionWeights> attention(std::size_t index, Pool* pool = nullptr) const;
   [[nodiscard]] Lease<EmbeddingWeights> embedding() const;
-  [[nodiscard]] Lease<EmbeddingWeights> target_embedding()
-      const;  // of the decoder in an encoder-decoder model
+  [[nodiscard]] Lease<EmbeddingWeights> target_embedding() const;  // of an encoder-decoder model's decoder
   [[nodiscard]] Lease<HeadWeights> head(Pool* pool = nullptr) const;
   [[nodiscard]] NormWeights encoder_norm() const;  // never evicted
   [[nodiscard]] NormWeights final_norm() const;    // never evicted

@@ -169,11 +169,10 @@ struct ExpertsConfig {
   bool softmax_after_topk = false;  // softmax over the chosen experts' scores; otherwise over all scores
   bool renormalised = false;        // the chosen weights are divided by their sum
   bool router_bias = false;
-  float limit =
-      0;  // > 0: experts compute (up + 1) g sigmoid(alpha g); up is clamped to +-limit, g from above
+  /// Above 0: experts compute (up + 1) g sigmoid(alpha g), with up clamped to +-limit and g to at most limit.
+  float limit = 0;
   double alpha = 1;
-  std::size_t shared_width =
-      0;  // width of an expert used for every token, scaled by the sigmoid of its own gate
+  std::size_t shared_width = 0;  // width of the expert that every token uses, times the sigmoid of its gate
 };
 
 /// A convolution over the embeddings, added to a layer's output: x = N(x + act(conv(embeddings))).
