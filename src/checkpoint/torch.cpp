@@ -213,7 +213,7 @@ class LegacyTorchFile {
              file_.name(), in_quotes(key));
       }
       if (!wholes.try_emplace(key, read_storage(key, size->second)).second)
-        fail(Status::bad_input, "{}: storage {}: got it twice", file_.name(), in_quotes(key));
+        fail(Status::bad_input, "{}: storage {}: stored twice, need it once", file_.name(), in_quotes(key));
     }
     if (at_ != text_.size()) {
       fail(Status::bad_input, "{}: got {} bytes after the last storage @byte {}, need none", file_.name(),

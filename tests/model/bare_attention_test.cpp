@@ -178,7 +178,7 @@ TEST_CASE("faults in bare attention are reported with the tensor or key") {
            {{{"W_q", {8, 9}}}, R"({"heads": 2})", {"\"W_q\": got shape [8, 9]", "multiple of 2 (/heads"}},
            {{{"W_q", {8}}}, R"({"heads": 2})", {"got shape [8], need two or three dimensions"}},
            {{{"q_proj.weight", {2, 8, 4}}}, R"({"heads": 2})", {"got shape [2, 8, 4], need two dimensions"}},
-           {{{"W_q", {3, 8, 4}}}, R"({"heads": 2})", {"got shape [3, 8, 4], need 2 heads outermost"}},
+           {{{"W_q", {3, 8, 4}}}, R"({"heads": 2})", {"got shape [3, 8, 4], need a first extent of 2, the number of heads"}},
            {{{"W_q", {0, 8}}}, R"({"heads": 2})", {"no extent of 0"}},
            {{{"W_q", {8, 8}}, {"W_k", {8, 6}}},
             R"({"heads": 2})",

@@ -65,7 +65,7 @@ class ShapeReader {
                                     const LocatedTensor& tensor) const {
     if (config_.optional_size({key}).value_or(found) != found) {
       config_.reject(*config_.find(key),
-                     fmt::format("{} as tensor \"{}\" of shape {} has it", found,
+                     fmt::format("{}, the size in tensor \"{}\" of shape {}", found,
                                  escaped(names_.info(tensor).name), to_string(names_.info(tensor).shape)));
     }
     return found;
@@ -78,7 +78,7 @@ class ShapeReader {
     if (shape.size() == 2) {
       extents = tensor.axes == Axes::out_in ? Extents{shape[1], shape[0]} : Extents{shape[0], shape[1]};
     } else if (shape.size() == 3 && tensor.axes == Axes::in_out_or_head) {
-      if (shape[0] != heads) reject(tensor, fmt::format("{} heads outermost", heads));
+      if (shape[0] != heads) reject(tensor, fmt::format("a first extent of {}, the number of heads", heads));
       extents = is_output ? Extents{multiplied(tensor, shape[0], shape[1]), shape[2]}
                           : Extents{shape[1], multiplied(tensor, shape[0], shape[2])};
     } else {
