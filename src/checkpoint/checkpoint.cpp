@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// What a format needs besides the file to open it.
+/// The inputs of a reader besides the file.
 struct OpenContext {
   const std::filesystem::path& path;
   Warnings& warnings;
@@ -126,7 +126,7 @@ const FileFormat& format_of(const std::filesystem::path& path) {
   fail(Status::bad_input, "{}: unsupported extension, need one of{}", escaped(path.string()), known);
 }
 
-/// What the first bytes of a file identify it as.
+/// The type that the first bytes of a file identify.
 struct ContentType {
   std::string_view name;    // "a PNG image"
   std::string_view advice;  // what the user can do

@@ -55,7 +55,7 @@ namespace attnctl {
 /// Reads the tokenizer of a GGUF file with any architecture; null if it has none.
 [[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file);
 
-/// The tensors of one file. Derived classes convert those that are not stored as they are lent.
+/// The tensors of one file. Derived classes convert tensors that are stored in another form.
 class FileCheckpoint : public Checkpoint {
  public:
   explicit FileCheckpoint(FileBytes file) : file_(std::move(file)) {}

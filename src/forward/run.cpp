@@ -133,13 +133,13 @@ class ForwardPass {
   [[nodiscard]] const RowWarnings& warnings() const { return warnings_; }
 
  private:
-  /// What the heads of a layer read and write.
+  /// The matrices that the heads of a layer read and write.
   struct Projections {
     MatrixView<float> q, k, v, z;  // v and z have no data if they are not needed
     std::vector<HeadRun> query_runs, kv_runs;
   };
 
-  /// What a block keeps from layer to layer.
+  /// The state of a block between layers.
   struct BlockState {
     const Block* inputs = nullptr;
     Block decoder, cross;            // the same sequences in the decoder, once it is reached

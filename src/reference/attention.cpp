@@ -126,7 +126,7 @@ DistanceProjections project_distances(const AttentionConfig& config, const Atten
   return distances;
 }
 
-/// Everything that the heads of a layer share.
+/// The data that the heads of a layer share.
 struct LayerInput {
   const AttentionConfig& config;
   const AttentionWeights& weights;

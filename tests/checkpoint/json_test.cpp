@@ -138,7 +138,7 @@ TEST_CASE("errors of bad JSON weights give a pointer") {
   }
 }
 
-TEST_CASE("JSON weights are float32 and have the shape of their nesting") {
+TEST_CASE("JSON weights are float32, and the nesting gives the shapes") {
   const TempDir folder;
   Warnings warnings;
   const auto path =

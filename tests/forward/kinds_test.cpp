@@ -156,7 +156,7 @@ TEST_CASE("kinds that hide nothing equal full attention") {
   }
 }
 
-TEST_CASE("linear attention: rows sum to 1, and a causal prefix gives the same rows as the whole") {
+TEST_CASE("rows of linear attention sum to 1, and a causal prefix gives the same rows as the whole input") {
   const Golden golden(kFolder);
   const OwnedMatrix<float> x = matrix_of(golden.array("x"));
   const Model model = small_model("linear");
@@ -181,7 +181,7 @@ TEST_CASE("linear attention: rows sum to 1, and a causal prefix gives the same r
   }
 }
 
-TEST_CASE("linear attention computes no pattern unless needed, and refuses score masks") {
+TEST_CASE("linear attention computes patterns only if needed and rejects score masks") {
   const Golden golden(kFolder);
   const Model model = small_model("linear");
   Batch batch = one_sequence(matrix_of(golden.array("x")));

@@ -156,7 +156,7 @@ TEST_CASE("short sequences share a block; long sequences and separate keys do no
   CHECK(blocks[1].key_rows == 5);
 }
 
-TEST_CASE("inputs that the model cannot take are refused") {
+TEST_CASE("inputs that the model cannot take are rejected") {
   struct Row {
     std::string_view model;
     std::string_view what;

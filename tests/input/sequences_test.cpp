@@ -50,7 +50,7 @@ TEST_CASE("sequences come from JSON and JSON Lines, ids or tokens") {
   CHECK(batch.sequences[4].id == "4");
 }
 
-TEST_CASE("bad sequences are refused with file and position") {
+TEST_CASE("errors of bad sequences give the file and position") {
   struct Row {
     int kind;  // of the list of bad inputs; 0: not in it
     std::string text;
@@ -92,7 +92,7 @@ TEST_CASE("bad sequences are refused with file and position") {
   }
 }
 
-TEST_CASE("an empty sequence and a repeated id are refused") {
+TEST_CASE("an empty sequence and a repeated id are rejected") {
   Batch batch;
   batch.sequences.emplace_back();
   CHECK_THROWS_WITH_AS(finish_batch(batch, {}), doctest::Contains("empty sequence"), Error);
@@ -140,7 +140,7 @@ TEST_CASE("find_word finds words, tokens and positions") {
   }
 }
 
-TEST_CASE("text without a tokenizer is refused, and the error names the alternatives") {
+TEST_CASE("text without a tokenizer is rejected with the alternatives") {
   Batch batch;
   CHECK_THROWS_WITH_AS(read(R"({"text": "the animal"})", InputFormat::jsonl, "x.jsonl", batch),
                        "model.npz: has no tokenizer for text; give --ids, or tokens by --input", Error);
@@ -214,7 +214,7 @@ TEST_CASE("words of the second text follow those of the first, and a token may h
 }
 
 TEST_CASE("truncation cuts the end of a text, and the longer text of a pair first") {
-  // What the reference keeps with max_length and "longest_first": first text, second text.
+  // Tokens that the reference keeps with max_length and "longest_first": first text, second text.
   struct Row {
     std::size_t first, second, most, kept_first, kept_second;
   };

@@ -75,7 +75,7 @@ TEST_CASE("a treebank sentence has its words") {
   CHECK((inputs[0].words == std::vector<TextWord>{{"ca", {0, 2}}, {"n't", {2, 5}}}));
 }
 
-TEST_CASE("invalid text input is refused with its position") {
+TEST_CASE("errors of invalid text input give its position") {
   struct Row {
     InputFormat format;
     std::string text;
@@ -94,7 +94,7 @@ TEST_CASE("invalid text input is refused with its position") {
   }
 }
 
-TEST_CASE("ids are numbers by default, and repeated ids are refused") {
+TEST_CASE("ids are numbers by default, and repeated ids are rejected") {
   InputIds numbers;
   CHECK(numbers.next("") == "0");
   CHECK(numbers.next("") == "1");
@@ -151,7 +151,7 @@ TEST_CASE("empty files and lines longer than a block") {
   REQUIRE(blocks_of(longer, BlockEnd::line, 8).size() == 1);
 }
 
-TEST_CASE("invalid UTF-8 is refused with its offset in the file") {
+TEST_CASE("errors of invalid UTF-8 give the offset in the file") {
   struct Row {
     std::string text;
     std::string says;

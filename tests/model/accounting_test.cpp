@@ -27,7 +27,7 @@ TEST_CASE("parameter counts from configurations equal the bound parameters of ev
   }
 }
 
-TEST_CASE("published architectures have as many parameters as in transformers") {
+TEST_CASE("published architectures have the same numbers of parameters as in transformers") {
   std::ifstream file(ATTNCTL_SOURCE_DIR "/tests/golden/preset_parameters.json");
   const nlohmann::json golden = nlohmann::json::parse(file);
   REQUIRE(golden.size() == attnctl::presets().size());

@@ -214,7 +214,7 @@ std::vector<float> values(const attnctl::Linear& linear) {
 
 }  // namespace
 
-TEST_CASE("an evicted layer gives its tensors back, and is read again with the same values") {
+TEST_CASE("an evicted layer releases its tensors and is read again with the same values") {
   for (const char* const golden : {"llama", "llama-f16", "gpt2", "gpt_neox", "albert", "t5"}) {
     CAPTURE(golden);
     std::size_t count = 0;

@@ -16,7 +16,7 @@
 
 namespace attnctl::forward {
 
-/// What all heads of a layer share while a block passes through it.
+/// The data that all heads of a layer share for one block.
 struct AttentionLayer {
   const AttentionConfig& config;
   std::size_t layer = 0;

@@ -9,7 +9,7 @@
 
 namespace attnctl {
 
-// What a model costs, computed from its configuration. Functions throw Error(limit) for counts above 64 bits.
+// The cost of a model, computed from its configuration. Functions throw Error(limit) for counts above 64 bits.
 
 /// Numbers of parameters. Weights that layers share count once in the totals.
 struct ParameterCount {

@@ -104,7 +104,7 @@ class ShapeReader {
   const TensorNames& names_;
 };
 
-/// What the sizes of a bare attention mechanism are read from.
+/// The sources of the sizes of a bare attention mechanism.
 struct BareSource {
   const FamilySpec& family;
   const ConfigReader& config;

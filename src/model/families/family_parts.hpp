@@ -9,7 +9,7 @@
 
 namespace attnctl {
 
-// Parts that the rows of the table of families are made of.
+// Building blocks for the rows of the table of families.
 
 /// torch.nn.Linear `name`, always with a bias.
 [[nodiscard]] LinearSpec linear(const std::string& name);
