@@ -407,7 +407,8 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   for (Observer* const observer : observers) needs |= observer->needs();
   const forward::Plan plan = forward::make_plan(model.name(), model.config(), selection, needs);
   if (needs.logits && !plan.logits) {
-    context.warnings.add("no_output_head", "the checkpoint has no output head, so there are no logits");
+    context.warnings.add("no_output_head",
+                         "logits are not computed, because the checkpoint has no output head");
   }
   if (!plan.layers.empty()) require_targets(model.config(), batch, plan.layers.size() - 1);
   for (Observer* const observer : observers) observer->begin(model, batch);

@@ -48,7 +48,7 @@ void check_gradient(const Model& model, const Sequence& sequence) {
   if (const std::string_view what = unsupported_mechanism(model.config()); !what.empty())
     fail(Status::bad_input, "{}: gradients are unsupported for {}", name, what);
   if (!model.config().head.present)
-    fail(Status::bad_input, "{}: the model has no output head, so there is no logit to differentiate", name);
+    fail(Status::bad_input, "{}: gradients need an output head, which the model does not have", name);
   if (sequence.key_embeddings.rows() > 0)
     fail(Status::bad_input, "input {}: gradients need queries and keys of the same tokens",
          escaped(sequence.id));

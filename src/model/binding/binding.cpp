@@ -130,7 +130,7 @@ struct NameScope {
   LayerConfig::Key layer = {};
 };
 
-/// Finds tensors and checks their shapes and types. Adds what is wrong to faults(); the result then has no
+/// Finds tensors and checks their shapes and types. Records faults in faults(); the result then has no
 /// tensor.
 class TensorBinder {
  public:
