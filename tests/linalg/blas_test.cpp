@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -81,7 +82,9 @@ TEST_CASE("OPENBLAS_CORETYPE chooses the kernel; a name that cannot run is repor
 
 TEST_CASE("OpenBLAS is loaded again with a wide kernel if it does not know the CPU") {
   const std::string widest = linalg::widest_kernel(linalg::CpuFeatures::of_this_cpu());
-  const RunResult result = run_attnctl({"--version"}, {.environment = test::with_fault("unknown_cpu")});
+  std::map<std::string, std::string> environment = test::with_fault("unknown_cpu");
+  environment["OPENBLAS_CORETYPE"] = "";  // the user's choice would be kept
+  const RunResult result = run_attnctl({"--version"}, {.environment = environment});
   CHECK(result.status == 0);
   CHECK(result.err.empty());
   CHECK_MESSAGE(result.out.find("kernel " + widest + ",") != std::string::npos, result.out);
