@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/encoding.hpp"
+#include "tokenizer/tokenizer.hpp"
 
 namespace attnctl {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/normalizers/charsmap.hpp"
+#include "tokenizer/parts/charsmap.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 #include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/part_config.hpp"
-#include "tokenizer/unicode/grapheme.hpp"
+#include "tokenizer/parts/part_config.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -1,11 +1,10 @@
-#include "tokenizer/decoder.hpp"
-
 #include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "support/refusal.hpp"
+#include "tokenizer/parts/parts.hpp"
 
 using attnctl::Decoder;
 using attnctl::make_decoder;

@@ -1,5 +1,3 @@
-#include "tokenizer/normalizers/normalizer.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,9 +9,10 @@
 
 #include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/parts/piece_text.hpp"
 #include "tokenizer/parts_golden.hpp"
-#include "tokenizer/piece_text.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl::test {
@@ -88,7 +87,7 @@ TEST_CASE("pairs of a character and a mark normalize as in the reference") {
       if (is_surrogate(c)) continue;
       for (std::size_t i = 0; i < marks.size();) {
         std::string pair(unicode::Utf8{c});
-        unicode::append(pair, unicode::next(marks, i));
+        pair += unicode::Utf8(unicode::next(marks, i));
         text.assign(pair);
         normalizer(text);
         hash.add(text.text());

@@ -9,8 +9,8 @@
 #include "base/error.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
-#include "tokenizer/part_config.hpp"
-#include "tokenizer/post_processors/post_processor.hpp"
+#include "tokenizer/parts/part_config.hpp"
+#include "tokenizer/parts/parts.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 using attnctl::edge_space;

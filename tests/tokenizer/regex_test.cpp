@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
 #include "tokenizer/parts_golden.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
@@ -79,7 +79,7 @@ TEST_CASE("matches are those of the reference") {
 TEST_CASE("sets have the same code points as in the reference") {
   std::string text;
   for (char32_t c = 0; c < unicode::kCodePoints; ++c) {
-    if (!is_surrogate(c)) unicode::append(text, c);
+    if (!is_surrogate(c)) text += unicode::Utf8(c);
   }
   for (const Json& row : golden().at("sets")) {
     const auto pattern = row.at("pattern").get<std::string>();

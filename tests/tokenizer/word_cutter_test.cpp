@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
 #include "tokenizer/regex/regex.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
@@ -45,7 +45,7 @@ std::vector<std::string> random_texts(std::size_t count) {
   std::vector<std::string> texts(count);
   for (std::string& text : texts) {
     for (auto length = random() % 24; length > 0; --length)
-      unicode::append(text, alphabet[random() % alphabet.size()]);
+      text += unicode::Utf8(alphabet[random() % alphabet.size()]);
   }
   return texts;
 }

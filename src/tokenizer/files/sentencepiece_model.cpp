@@ -114,7 +114,7 @@ SentencePieceModel::Piece read_piece(Message message) {
   while (const auto field = message.next()) {
     if (field->number == 1) {
       piece.text = message.text(*field);
-      if (unicode::find_invalid_utf8(piece.text)) message.refuse("got a piece that is not UTF-8");
+      if (find_ill_formed_utf8(piece.text)) message.refuse("got a piece that is not UTF-8");
     } else if (field->number == 2) {
       piece.score = message.real(*field);
     } else if (field->number == 3) {

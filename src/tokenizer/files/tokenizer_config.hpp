@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/files/tokenizer_file.hpp"
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
 
 namespace attnctl {
 

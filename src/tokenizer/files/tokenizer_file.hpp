@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/models/token_table.hpp"
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {

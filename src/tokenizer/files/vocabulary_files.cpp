@@ -111,23 +111,13 @@ void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bo
       make_template(file, begin ? config.token("bos_token") : "", end ? config.token("eos_token") : "");
 }
 
-/// Returns a line without white space at its end.
-std::string_view trimmed(std::string_view line) {
-  while (!line.empty()) {
-    std::size_t begin = line.size();
-    if (!unicode::is_white_space(unicode::previous(line, begin))) break;
-    line = line.substr(0, begin);
-  }
-  return line;
-}
-
 /// Reads one token per line. The id is the number of the line; a repeated token has the last one.
 void read_lines(TokenizerFile& file, std::string_view text) {
   std::unordered_map<std::string_view, std::size_t> places;
   std::size_t number = 0;
   for (; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view token = trimmed(text.substr(0, end));
+    const std::string_view token = text.substr(0, unicode::white_space_begin(text, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (number > kLargestTokenId) fail(Status::bad_input, "{}: got too many lines", file.name);
     const auto [place, is_new] = places.try_emplace(token, file.vocabulary.size());
@@ -139,7 +129,7 @@ void read_lines(TokenizerFile& file, std::string_view text) {
 void set_bert_parts(TokenizerFile& file, TokenizerConfig& config) {
   const PartConfig options = config.options();
   nlohmann::ordered_json accents = nullptr;
-  if (const auto strip = options.optional_boolean("strip_accents")) accents = *strip;
+  if (options.has("strip_accents")) accents = options.boolean("strip_accents");
   file.parts["normalizer"] = {{"type", "BertNormalizer"},
                               {"clean_text", true},
                               {"handle_chinese_chars", options.boolean("tokenize_chinese_chars", true)},
@@ -193,7 +183,7 @@ TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig&
   TokenizerFile file;
   file.name = escaped(path.string());
   const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
-  if (const auto invalid = unicode::find_invalid_utf8(text)) {
+  if (const auto invalid = find_ill_formed_utf8(text)) {
     fail(Status::bad_input, "{}: @byte {}: not UTF-8; convert the file to UTF-8", file.name, *invalid);
   }
   read_lines(file, text);

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
 
 namespace attnctl {
 

@@ -1,3 +1,5 @@
+#include "tokenizer/parts/charsmap.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +12,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "tokenizer/normalizers/charsmap.hpp"
-#include "tokenizer/normalizers/normalizer.hpp"
-#include "tokenizer/unicode/grapheme.hpp"
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/parts/piece_text.hpp"
 #include "tokenizer/unicode/normal_form.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
@@ -183,8 +184,7 @@ class Precompiled {
 
 }  // namespace
 
-Charsmap::Charsmap(const PartConfig& where, std::string_view base64)
-    : place_(fmt::format("{}: {}", where.file(), shown(where.pointer()))) {
+Charsmap::Charsmap(const PartConfig& where, std::string_view base64) : place_(where.place()) {
   const std::optional<std::string> bytes = from_base64(base64);
   if (!bytes)
     where.refuse("", "expected base64, found other characters or a length that is not a multiple of 4");
@@ -199,8 +199,7 @@ Charsmap::Charsmap(const PartConfig& where, std::string_view base64)
   units_.reserve(size / kUnitSize);
   for (std::size_t at = 0; at < size; at += kUnitSize) units_.push_back(little_endian(rest.substr(at)));
   replacements_ = rest.substr(size);
-  if (unicode::find_invalid_utf8(replacements_))
-    where.refuse("", "the replacements of the charsmap are not UTF-8");
+  if (find_ill_formed_utf8(replacements_)) where.refuse("", "the replacements of the charsmap are not UTF-8");
 }
 
 void Charsmap::damaged() const {
