@@ -13,7 +13,6 @@
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "formats/json/json_events.hpp"
-#include "tokenizer/files/tokenizer_config.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
@@ -54,12 +53,10 @@ void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.starts_with("#version")) continue;
-    const std::size_t space = line.find(' ');
-    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
+    if (!file.merges.add_line(line)) {
       fail(Status::bad_input, "{}: line {}: got {}, need two tokens with a space between",
            escaped(path.string()), number, in_quotes(line));
     }
-    file.merges.add(line.substr(0, space), line.substr(space + 1));
   }
 }
 
@@ -75,18 +72,18 @@ bool is_roberta(const TokenizerFile& file, const TokenizerConfig& config) {
 }
 
 void set_defaults(TokenizerConfig& config, bool roberta) {
-  if (!roberta) {
-    for (const char* role : {"bos_token", "eos_token", "unk_token"})
-      config.set_default(role, "<|endoftext|>");
-    return;
+  if (roberta) {
+    config.set_defaults({{"bos_token", "<s>"},
+                         {"eos_token", "</s>"},
+                         {"sep_token", "</s>"},
+                         {"cls_token", "<s>"},
+                         {"unk_token", "<unk>"},
+                         {"pad_token", "<pad>"},
+                         {"mask_token", "<mask>"}});
+  } else {
+    constexpr std::string_view kToken = "<|endoftext|>";
+    config.set_defaults({{"bos_token", kToken}, {"eos_token", kToken}, {"unk_token", kToken}});
   }
-  config.set_default("bos_token", "<s>");
-  config.set_default("eos_token", "</s>");
-  config.set_default("sep_token", "</s>");
-  config.set_default("cls_token", "<s>");
-  config.set_default("unk_token", "<unk>");
-  config.set_default("pad_token", "<pad>");
-  config.set_default("mask_token", "<mask>");
 }
 
 void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bool roberta) {
@@ -105,10 +102,7 @@ void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bo
                                     {"add_prefix_space", space}};
     return;
   }
-  const bool begin = options.boolean("add_bos_token", false);
-  const bool end = options.boolean("add_eos_token", false);
-  file.parts["post_processor"] =
-      make_template(file, begin ? config.token("bos_token") : "", end ? config.token("eos_token") : "");
+  file.parts["post_processor"] = make_template(file, config);
 }
 
 /// Reads one token per line. The id is the number of the line; a repeated token has the last one.
@@ -174,11 +168,11 @@ TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig&
     check_class(config, "vocab.txt",
                 {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer",
                  "SqueezeBertTokenizer", "LayoutLMTokenizer", "ConvBertTokenizer", "LxmertTokenizer"});
-    config.set_default("unk_token", "[UNK]");
-    config.set_default("sep_token", "[SEP]");
-    config.set_default("pad_token", "[PAD]");
-    config.set_default("cls_token", "[CLS]");
-    config.set_default("mask_token", "[MASK]");
+    config.set_defaults({{"unk_token", "[UNK]"},
+                         {"sep_token", "[SEP]"},
+                         {"pad_token", "[PAD]"},
+                         {"cls_token", "[CLS]"},
+                         {"mask_token", "[MASK]"}});
   }
   TokenizerFile file;
   file.name = escaped(path.string());
