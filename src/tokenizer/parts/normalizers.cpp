@@ -1,18 +1,17 @@
-#include "tokenizer/normalizers/normalizer.hpp"
-
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "tokenizer/pre_tokenizers/byte_level.hpp"
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/parts/piece_text.hpp"
 #include "tokenizer/regex/regex.hpp"
 #include "tokenizer/unicode/normal_form.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
@@ -30,9 +29,7 @@ TextStep make_sequence(const PartConfig& config) {
   if (depth >= kDeepestSequence) {
     config.refuse("", fmt::format("a Sequence in {} others, need at most {}", depth, kDeepestSequence));
   }
-  std::vector<TextStep> steps;
-  for (const PartConfig& part : config.objects("normalizers")) steps.push_back(make_normalizer(part));
-  return in_sequence(std::move(steps));
+  return in_sequence(config, "normalizers", make_normalizer);
 }
 
 /// Returns the end of the run at `begin`, or `begin` if that run does not change.
@@ -59,7 +56,7 @@ void put_run(const NormalForm& form, const PieceText& text, const Piece& run, Ou
 
 template <NormalForm::Kind kind>
 TextStep make_form(const PartConfig& /*config*/) {
-  return [&form = NormalForm::get(kind)](PieceText& text) {
+  return [&form = NormalForm::get<kind>()](PieceText& text) {
     text.rewrite([&](const Piece& piece, Output& output) {
       std::size_t copied = piece.begin;
       for (std::size_t begin = piece.begin; begin < piece.end;) {
@@ -77,6 +74,11 @@ TextStep make_form(const PartConfig& /*config*/) {
   };
 }
 
+void put_lowercase(char32_t c, TextRange origin, Output& output) {
+  output.put(unicode::Utf8(unicode::to_lower(c)), origin);
+  if (c == unicode::kDottedCapitalI) output.put(unicode::Utf8(unicode::kDotAbove), origin);
+}
+
 void to_lowercase(PieceText& text) {
   text.rewrite([&](const Piece& piece, Output& output) {
     const std::string_view all = text.text();
@@ -87,9 +89,7 @@ void to_lowercase(PieceText& text) {
       i = ascii;
       if (i == piece.end) break;
       const TextRange origin = text.origin()[i];
-      const char32_t c = unicode::next(all, i);
-      output.put(unicode::Utf8(unicode::to_lower(c)), origin);
-      if (c == unicode::kDottedCapitalI) output.put(unicode::Utf8(unicode::kDotAbove), origin);
+      put_lowercase(unicode::next(all, i), origin, output);
     }
   });
 }
@@ -131,12 +131,10 @@ Fate for_translation(char32_t c) {
 TextStep make_strip(const PartConfig& config) {
   return [left = config.boolean("strip_left"), right = config.boolean("strip_right")](PieceText& text) {
     text.rewrite([&](const Piece& piece, Output& output) {
-      const auto is_space = unicode::is_white_space;
-      std::size_t begin = piece.begin;
-      std::size_t end = piece.end;
-      for (std::size_t i = begin; left && i < end && is_space(unicode::next(text.text(), i));) begin = i;
-      for (std::size_t i = end; right && i > begin && is_space(unicode::previous(text.text(), i));) end = i;
-      output.copy(begin, end);
+      const std::string_view bytes = text.text(piece);
+      const std::size_t begin = left ? unicode::white_space_end(bytes, 0) : 0;
+      const std::size_t end = right ? unicode::white_space_begin(bytes, bytes.size(), begin) : bytes.size();
+      output.copy(piece.begin + begin, piece.begin + end);
     });
   };
 }
@@ -177,6 +175,149 @@ TextStep make_replace(const PartConfig& config) {
   };
 }
 
+struct BertOptions {
+  bool clean_text = true;
+  bool handle_chinese_chars = true;
+  bool strip_accents = true;
+  bool lowercase = true;
+};
+
+/// Buffers of one thread.
+struct Scratch {
+  std::vector<char32_t> run;
+  std::vector<TextRange> origin;  // [run]
+  std::vector<ChangedCharacter> changed;
+};
+
+/// The replacement of each ASCII character; kDropped if it is dropped.
+constexpr char kDropped = '\xFF';
+using AsciiMap = std::array<char, 128>;
+
+AsciiMap make_ascii_map(const BertOptions& options) {
+  AsciiMap map{};
+  for (std::size_t i = 0; i < map.size(); ++i) {
+    const auto c = static_cast<char32_t>(i);
+    const std::uint16_t of = unicode::classes()(c);
+    map[i] = static_cast<char>(options.lowercase ? unicode::to_lower(c) : c);
+    if (!options.clean_text) continue;
+    if ((of & unicode::white_space) != 0) map[i] = ' ';
+    if ((of & unicode::bert_dropped) != 0) map[i] = kDropped;
+  }
+  return map;
+}
+
+/// Rewrites one piece: clean_text, handle_chinese_chars, strip_accents and lowercase, in this order. Each
+/// character passes through all steps; characters that NFD may join wait in a run.
+class BertRewrite {
+ public:
+  BertRewrite(const BertOptions& options, const AsciiMap& ascii, const NormalForm& form, Output& output)
+      : options_(options), ascii_(ascii), form_(form), output_(output) {}
+
+  void piece(const PieceText& text, const Piece& piece) {
+    const std::string_view all = text.text();
+    for (std::size_t i = piece.begin; i < piece.end;) {
+      std::size_t ascii = unicode::ascii_end(all, i, piece.end);
+      if (ascii > i && ascii < piece.end) --ascii;  // a mark may follow the last one
+      if (ascii > i) {
+        flush();
+        plain(all, i, ascii);
+        i = ascii;
+        continue;
+      }
+      const TextRange origin = text.origin()[i];
+      character(unicode::next(all, i), origin);
+    }
+    flush();
+  }
+
+ private:
+  static Scratch& scratch() {
+    thread_local Scratch buffers;
+    return buffers;
+  }
+
+  [[nodiscard]] char plain(char byte) const { return ascii_[static_cast<unsigned char>(byte)]; }
+
+  void plain(std::string_view all, std::size_t begin, std::size_t end) {
+    while (begin < end) {
+      std::size_t kept = begin;
+      while (kept < end && plain(all[kept]) != kDropped) ++kept;
+      output_.copy_mapped(begin, kept, [this](char byte) { return plain(byte); });
+      begin = kept < end ? kept + 1 : end;
+    }
+  }
+
+  void character(char32_t c, TextRange origin) {
+    const std::uint16_t of = unicode::classes()(c);
+    if (options_.clean_text) {
+      if ((of & unicode::bert_dropped) != 0) return;
+      if ((of & unicode::white_space) != 0) c = U' ';
+    }
+    if (options_.handle_chinese_chars && (of & unicode::cjk) != 0) {
+      flush();
+      output_.put(" ", origin);
+      decompose(c, origin);
+      flush();
+      output_.put(" ", origin);
+      return;
+    }
+    decompose(c, origin);
+  }
+
+  void decompose(char32_t c, TextRange origin) {
+    if (!options_.strip_accents) return put(c, origin);
+    if (!form_.joins(c)) flush();
+    buffers_.run.push_back(c);
+    buffers_.origin.push_back(origin);
+  }
+
+  /// Normalizes and writes the run.
+  void flush() {
+    if (buffers_.run.empty()) return;
+    if (buffers_.run.size() == 1 && !form_.changes(buffers_.run[0])) {
+      unaccented(buffers_.run[0], buffers_.origin[0]);
+    } else {
+      form_.apply(buffers_.run, buffers_.changed);
+      std::size_t taken = 0;
+      for (const ChangedCharacter& changed : buffers_.changed) {
+        if (changed.change <= 0) ++taken;
+        unaccented(changed.c, buffers_.origin[taken - 1]);
+      }
+    }
+    buffers_.run.clear();
+    buffers_.origin.clear();
+  }
+
+  void unaccented(char32_t c, TextRange origin) {
+    if (!unicode::is(c, unicode::bert_mark)) put(c, origin);
+  }
+
+  void put(char32_t c, TextRange origin) {
+    if (!options_.lowercase) return output_.put(unicode::Utf8(c), origin);
+    put_lowercase(c, origin, output_);
+  }
+
+  const BertOptions& options_;
+  const AsciiMap& ascii_;
+  const NormalForm& form_;
+  Output& output_;
+  Scratch& buffers_ = scratch();
+};
+
+TextStep make_bert_normalizer(const PartConfig& config) {
+  BertOptions options;
+  options.clean_text = config.boolean("clean_text");
+  options.handle_chinese_chars = config.boolean("handle_chinese_chars");
+  options.lowercase = config.boolean("lowercase");
+  options.strip_accents = config.boolean("strip_accents", options.lowercase);
+  return [options, ascii = make_ascii_map(options)](PieceText& text) {
+    const NormalForm& form = NormalForm::get<NormalForm::nfd>();
+    text.rewrite([&](const Piece& piece, Output& output) {
+      BertRewrite(options, ascii, form, output).piece(text, piece);
+    });
+  };
+}
+
 constexpr PartRow<TextStep> kNormalizers[] = {
     {"Sequence", make_sequence},
     {"NFC", make_form<NormalForm::nfc>},
@@ -197,7 +338,7 @@ constexpr PartRow<TextStep> kNormalizers[] = {
 }  // namespace
 
 TextStep make_normalizer(const PartConfig& config) {
-  return make_part(config, kNormalizers);
+  return find_part(config, kNormalizers).make(config);
 }
 
 }  // namespace attnctl

@@ -1,9 +1,13 @@
-#include "tokenizer/models/token_model.hpp"
-
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -11,6 +15,9 @@
 
 #include "base/error.hpp"
 #include "support/temp_dir.hpp"
+#include "tokenizer/models/bpe.hpp"
+#include "tokenizer/models/token_model.hpp"
+#include "tokenizer/models/token_table.hpp"
 
 namespace attnctl::test {
 namespace {
@@ -170,6 +177,154 @@ TEST_CASE("models give the reference's tokens, also from their caches") {
     CHECK(tokens_of(*model, *state, row.piece) == row.tokens);
     CHECK(tokens_of(*model, *state, row.piece) == row.tokens);
   }
+}
+
+/// Returns different words of a few bytes, numbered from 0.
+std::map<std::string, std::int32_t> some_words(std::mt19937& random) {
+  std::map<std::string, std::int32_t> words;
+  const std::string bytes("ab\0\xFF\x80z", 6);
+  while (words.size() < 3000) {
+    std::string word(1 + random() % 12, 'a');
+    for (char& c : word) c = bytes[random() % bytes.size()];
+    words.try_emplace(word, static_cast<std::int32_t>(words.size()));
+  }
+  return words;
+}
+
+TEST_CASE("a trie and a table find their words and no others") {
+  std::mt19937 random(5);
+  const auto words = some_words(random);
+  std::vector<TokenEntry> entries;
+  for (const auto& [word, value] : words) entries.push_back({word, value, 0});
+  const TokenTable table(entries);
+  const TokenTrie trie(entries, table);
+  CHECK(table.size() == words.size());
+  CHECK(table.longest() == 12);
+  const auto found = [&](std::string_view word) {
+    const std::uint32_t node = trie.walk(TokenTrie::kRoot, word);
+    return node == TokenTrie::kNowhere ? -1 : trie.id(node);
+  };
+  for (const auto& [word, value] : words) {
+    REQUIRE(found(word) == value);
+    REQUIRE(table.find(word) == value);
+    for (std::string other : {word + 'a', word + 'q', word.substr(1), word.substr(0, word.size() - 1)}) {
+      const auto known = words.find(other);
+      const std::int32_t want = known == words.end() ? -1 : known->second;
+      REQUIRE(found(other) == want);
+      REQUIRE(table.find(other) == want);
+    }
+  }
+}
+
+TEST_CASE("an empty trie and an empty table find nothing") {
+  const TokenTable table({});
+  CHECK(table.find("a") == -1);
+  CHECK(table.find("") == -1);
+  const TokenTrie trie({}, table);
+  CHECK(trie.walk(TokenTrie::kRoot, "a") == TokenTrie::kNowhere);
+  CHECK(trie.id(TokenTrie::kRoot) == -1);
+}
+
+TEST_CASE("a table has the last id of a repeated token") {
+  const TokenTable table({{"a", 1, 0}, {"", 2, 0}, {"a", 3, 0}});
+  CHECK(table.size() == 2);
+  CHECK(table.find("a") == 3);
+  CHECK(table.find("") == 2);
+}
+
+TEST_CASE("a word cache returns what was put, and starts again when it is full") {
+  WordCache cache;
+  std::vector<PieceToken> tokens;
+  const auto tokens_of = [](std::size_t i) {
+    return std::vector<PieceToken>(1 + i % 3, PieceToken{static_cast<std::int32_t>(i), 0, 1});
+  };
+  /// Appends the tokens of a word. Returns whether the cache had them.
+  const auto append = [&](const std::string& word, std::size_t i) {
+    bool known = true;
+    tokens.assign(1, PieceToken{-1, 0, 1});
+    cache.append(word, tokens, [&] {
+      known = false;
+      const auto made = tokens_of(i);
+      tokens.insert(tokens.end(), made.begin(), made.end());
+    });
+    REQUIRE(tokens.size() == 2 + i % 3);
+    REQUIRE(tokens.front().id == -1);
+    REQUIRE(tokens.back().id == static_cast<std::int32_t>(i));
+    return known;
+  };
+  std::size_t known = 0;
+  for (std::size_t i = 0; i < 100'000; ++i) {
+    REQUIRE_FALSE(append("w" + std::to_string(2 * i), 2 * i));
+    if (append("w" + std::to_string(i / 2 * 2), i / 2 * 2)) ++known;
+  }
+  CHECK(known > 10'000);
+  const std::string lengthy(WordCache::kLongest + 1, 'a');
+  CHECK_FALSE(append(lengthy, 0));
+  CHECK_FALSE(append(lengthy, 0));
+  CHECK(append("w199998", 199'998));
+}
+
+/// Merges the pair with the lowest rank, the leftmost first, until there is none.
+std::vector<std::int32_t> merged(std::vector<std::int32_t> ids, const MergeTable& merges) {
+  for (;;) {
+    std::size_t best = ids.size();
+    std::uint32_t rank = std::numeric_limits<std::uint32_t>::max();
+    for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
+      const MergeTable::Merge merge = merges.find(ids[i], ids[i + 1]);
+      if (merge.exists() && merge.rank < rank) {
+        best = i;
+        rank = merge.rank;
+      }
+    }
+    if (best == ids.size()) return ids;
+    ids[best] = merges.find(ids[best], ids[best + 1]).id;
+    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+  }
+}
+
+TEST_CASE("short and long words merge in the order of the ranks") {
+  std::mt19937 random(11);
+  const auto draw = [&](std::uint32_t below) { return static_cast<std::uint32_t>(random() % below); };
+  BpeMerger merger;
+  for (std::uint32_t round = 0; round < 60; ++round) {
+    const std::uint32_t characters = 2 + round % 4;
+    const std::uint32_t count = 5 + draw(60);
+    MergeTable merges(count);
+    for (std::uint32_t rank = 0; rank < count; ++rank) {
+      const std::uint32_t known = characters + rank;
+      merges.put(static_cast<std::int32_t>(draw(known)), static_cast<std::int32_t>(draw(known)),
+                 {rank, static_cast<std::int32_t>(known)});
+    }
+    for (const std::size_t size : {0U, 1U, 2U, 7U, 47U, 48U, 49U, 50U, 300U}) {
+      merger.symbols.clear();
+      std::vector<std::int32_t> ids;
+      for (std::size_t i = 0; i < size; ++i) {
+        ids.push_back(static_cast<std::int32_t>(draw(characters)));
+        merger.symbols.push_back({ids.back(), 1, {}});
+      }
+      merger.merge(merges);
+      std::vector<std::int32_t> got;
+      std::size_t bytes = 0;
+      for (const BpeSymbol& symbol : merger.symbols) {
+        got.push_back(symbol.id);
+        bytes += symbol.size;
+      }
+      REQUIRE(got == merged(ids, merges));
+      REQUIRE(bytes == size);
+    }
+  }
+}
+
+TEST_CASE("a list of merges keeps both sides") {
+  MergeList merges;
+  merges.reserve(100);
+  CHECK(merges.size() == 0);
+  merges.add("a", "bc");
+  merges.add_side("");
+  merges.add_side("d");
+  REQUIRE(merges.size() == 2);
+  CHECK(merges[0] == std::pair<std::string_view, std::string_view>("a", "bc"));
+  CHECK(merges[1] == std::pair<std::string_view, std::string_view>("", "d"));
 }
 
 }  // namespace

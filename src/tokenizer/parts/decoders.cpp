@@ -1,9 +1,7 @@
-#include "tokenizer/decoder.hpp"
-
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,8 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "tokenizer/pre_tokenizers/byte_level.hpp"
-#include "tokenizer/pre_tokenizers/pre_tokenizer.hpp"
+#include "tokenizer/parts/parts.hpp"
 #include "tokenizer/regex/regex.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
@@ -39,9 +36,10 @@ std::string visible(std::string_view bytes) {
 std::string decode_byte_level(std::string_view token) {
   std::string bytes;
   for (std::size_t i = 0; i < token.size();) {
-    const std::optional<unsigned char> byte = byte_level::byte_of(unicode::next(token, i));
-    if (!byte) return std::string(token);
-    bytes += static_cast<char>(*byte);
+    const auto& all = byte_level::kCharacters;
+    const auto found = std::find(all.begin(), all.end(), unicode::next(token, i));
+    if (found == all.end()) return std::string(token);
+    bytes += static_cast<char>(found - all.begin());
   }
   return visible(bytes);
 }
@@ -68,10 +66,6 @@ Decoder replace_by_space(std::string string) {
   };
 }
 
-Decoder make_metaspace_decoder(const PartConfig& config) {
-  return replace_by_space(read_character(config, "replacement"));
-}
-
 Decoder keep(const PartConfig& /*config*/) {
   return [](std::string_view token) { return std::string(token); };
 }
@@ -88,7 +82,7 @@ Decoder make_replace(const PartConfig& config) {
 }
 
 /// Removes up to `start` and `stop` copies of a character at the ends.
-Decoder make_strip_decoder(const PartConfig& config) {
+Decoder make_strip(const PartConfig& config) {
   return [content = read_character(config, "content"), start = config.integer("start"),
           stop = config.integer("stop")](std::string_view token) {
     for (std::int64_t i = 0; i < start && token.starts_with(content); ++i) {
@@ -120,18 +114,19 @@ constexpr PartRow<Decoder> kDecoders[] = {
     {"Sequence", make_sequence},
     {"ByteLevel", [](const PartConfig&) -> Decoder { return decode_byte_level; }},
     {"WordPiece", make_word_piece},
-    {"Metaspace", make_metaspace_decoder},
+    {"Metaspace",
+     [](const PartConfig& config) { return replace_by_space(read_character(config, "replacement")); }},
     {"BPEDecoder", make_bpe},
     {"ByteFallback", [](const PartConfig&) -> Decoder { return decode_byte; }},
     {"Fuse", keep},  // joins the tokens of a text
-    {"Strip", make_strip_decoder},
+    {"Strip", make_strip},
     {"Replace", make_replace},
 };
 
 }  // namespace
 
 Decoder make_decoder(const PartConfig& config) {
-  return make_part(config, kDecoders);
+  return find_part(config, kDecoders).make(config);
 }
 
 }  // namespace attnctl

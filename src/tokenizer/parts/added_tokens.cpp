@@ -1,4 +1,4 @@
-#include "tokenizer/added_tokens.hpp"
+#include "tokenizer/parts/added_tokens.hpp"
 
 #include <algorithm>
 #include <array>
@@ -124,20 +124,6 @@ bool ends_with_word(std::string_view text) {
   return !text.empty() && unicode::is(unicode::previous(text, i), unicode::word);
 }
 
-std::size_t before_white_space(std::string_view text, std::size_t end, std::size_t limit) {
-  for (std::size_t i = end; i > limit; end = i) {
-    if (!unicode::is_white_space(unicode::previous(text, i))) break;
-  }
-  return end;
-}
-
-std::size_t after_white_space(std::string_view text, std::size_t begin) {
-  for (std::size_t i = begin; i < text.size(); begin = i) {
-    if (!unicode::is_white_space(unicode::next(text, i))) break;
-  }
-  return begin;
-}
-
 std::size_t after_code_point(std::string_view text, std::size_t place) {
   if (place >= text.size()) return place + 1;
   unicode::next(text, place);
@@ -167,8 +153,8 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
       continue;
     }
     // White space that the previous token took is not taken again.
-    if (token.lstrip) begin = std::max(before_white_space(text, begin, done), done);
-    if (token.rstrip) end = after_white_space(text, end);
+    if (token.lstrip) begin = std::max(unicode::white_space_begin(text, begin, done), done);
+    if (token.rstrip) end = unicode::white_space_end(text, end);
     if (end < begin) continue;  // the reference panics here
     if (done < begin) cuts.add(done, begin);
     cuts.add(begin, end, token.id);
@@ -200,7 +186,7 @@ struct AddedTokens::Matchers {
 };
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextStep& normalizer) {
-  auto matchers = std::make_unique<Matchers>();
+  const auto matchers = std::make_shared<Matchers>();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const AddedToken& token = tokens[i];
     std::string content = token.normalized ? normalized(token.content, normalizer) : token.content;
@@ -209,12 +195,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextStep& normali
   matchers->raw.finish();
   matchers->after_normalizer.finish();
   matchers->tokens = std::move(tokens);
-  matchers_ = std::move(matchers);
+  matchers_ = matchers;
 }
-
-AddedTokens::~AddedTokens() = default;
-AddedTokens::AddedTokens(AddedTokens&&) noexcept = default;
-AddedTokens& AddedTokens::operator=(AddedTokens&&) noexcept = default;
 
 const std::vector<AddedToken>& AddedTokens::tokens() const {
   return matchers_->tokens;

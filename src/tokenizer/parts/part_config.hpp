@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +14,8 @@
 namespace attnctl {
 
 /// A value of tokenizer.json with its JSON pointer. Every getter throws Error(bad_input) if the value has
-/// another type; the error names file, pointer, expected and found.
+/// another type; the error names file, pointer, expected and found. A getter with a default returns it if the
+/// key is missing or null.
 class PartConfig {
  public:
   using Json = nlohmann::ordered_json;
@@ -25,16 +27,19 @@ class PartConfig {
   [[nodiscard]] const std::string& file() const { return file_; }
   [[nodiscard]] const std::string& pointer() const { return pointer_; }
   [[nodiscard]] const Json& node() const { return *node_; }
+  /// Returns "FILE: POINTER" for errors.
+  [[nodiscard]] std::string place() const;
 
   /// Returns whether the key is there and not null.
-  [[nodiscard]] bool has(std::string_view key) const;
-  [[nodiscard]] std::string string(std::string_view key) const;
-  [[nodiscard]] std::string string(std::string_view key, std::string_view default_value) const;
-  [[nodiscard]] bool boolean(std::string_view key) const;
-  [[nodiscard]] bool boolean(std::string_view key, bool default_value) const;
-  [[nodiscard]] std::optional<bool> optional_boolean(std::string_view key) const;
-  [[nodiscard]] std::int64_t integer(std::string_view key) const;
-  [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t default_value) const;
+  [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
+  [[nodiscard]] std::string string(std::string_view key,
+                                   std::optional<std::string_view> default_value = {}) const;
+  [[nodiscard]] bool boolean(std::string_view key, std::optional<bool> default_value = {}) const;
+  [[nodiscard]] std::int64_t integer(std::string_view key,
+                                     std::optional<std::int64_t> default_value = {}) const;
+  /// Returns the index in `names` of the string under a key.
+  [[nodiscard]] std::size_t choice(std::string_view key, std::span<const std::string_view> names,
+                                   std::optional<std::string_view> default_value = {}) const;
   [[nodiscard]] PartConfig object(std::string_view key) const;
   /// Returns the elements of the array under a key, each of them an object.
   [[nodiscard]] std::vector<PartConfig> objects(std::string_view key) const;
@@ -50,6 +55,10 @@ class PartConfig {
                                 std::span<const std::string_view> supported) const;
 
  private:
+  [[nodiscard]] const Json* find(std::string_view key) const;
+  const Json& require(std::string_view key, bool (*is_valid)(const Json& value),
+                      std::string_view expected) const;
+
   std::string file_;
   std::string pointer_;
   const Json* node_;
@@ -66,18 +75,9 @@ struct PartRow {
 /// it.
 template <typename Row, std::size_t N>
 const Row& find_part(const PartConfig& config, const Row (&rows)[N]) {
-  const std::string type = config.string("type");
-  std::vector<std::string_view> supported;
-  for (const Row& row : rows) {
-    if (row.type == type) return row;
-    supported.push_back(row.type);
-  }
-  config.unsupported("type", type, supported);
-}
-
-template <typename Part, std::size_t N>
-Part make_part(const PartConfig& config, const PartRow<Part> (&rows)[N]) {
-  return find_part(config, rows).make(config);
+  std::vector<std::string_view> types;
+  for (const Row& row : rows) types.push_back(row.type);
+  return rows[config.choice("type", types)];
 }
 
 }  // namespace attnctl

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tokenizer/part_config.hpp"
-#include "tokenizer/piece_text.hpp"
+#include "tokenizer/parts/part_config.hpp"
+#include "tokenizer/parts/piece_text.hpp"
 
 namespace attnctl {
 
@@ -26,9 +26,6 @@ class AddedTokens {
  public:
   /// `normalizer` may be empty; it normalizes the content of `normalized` tokens.
   AddedTokens(std::vector<AddedToken> tokens, const TextStep& normalizer);
-  ~AddedTokens();
-  AddedTokens(AddedTokens&&) noexcept;
-  AddedTokens& operator=(AddedTokens&&) noexcept;
 
   [[nodiscard]] const std::vector<AddedToken>& tokens() const;
   /// Cuts out the tokens that are not normalized, leftmost-longest. For the raw text.
@@ -38,7 +35,7 @@ class AddedTokens {
 
  private:
   struct Matchers;
-  std::unique_ptr<const Matchers> matchers_;
+  std::shared_ptr<const Matchers> matchers_;
 };
 
 /// Reads /added_tokens. Throws Error(bad_input).

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
 
 namespace attnctl {
 
@@ -17,8 +17,8 @@ namespace attnctl {
 /// children. Bits 0-30 of a leaf: begin of its replacement.
 class Charsmap {
  public:
-  /// Decodes the base64 of tokenizer.json. Throws Error(bad_input) at `where`.
-  Charsmap(const PartConfig& where, std::string_view base64);
+  /// Reads a string of base64, or bytes. Throws Error(bad_input) at `where`.
+  explicit Charsmap(const PartConfig& where);
 
   /// Returns the replacement of the shortest prefix of `text` that is in the map; nullopt if there is none.
   /// Throws Error(bad_input) if an offset is outside of the file.

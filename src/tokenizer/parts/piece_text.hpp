@@ -1,15 +1,19 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tokenizer/encoding.hpp"
+#include "base/error.hpp"
+#include "tokenizer/tokenizer.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 
@@ -49,7 +53,7 @@ class PieceText {
     }
     /// Appends UTF-8 with one origin. Throws Error(limit) if the text becomes far longer than the original.
     void put(std::string_view text, TextRange origin) {
-      if (owner_.next_text_.size() + text.size() > owner_.limit_) owner_.too_long();
+      if (owner_.next_text_.size() + text.size() > owner_.limit_) owner_.refuse_growth();
       owner_.next_text_.append(text);
       owner_.next_origin_.insert(owner_.next_origin_.end(), text.size(), origin);
     }
@@ -132,7 +136,15 @@ class PieceText {
   }
 
  private:
-  [[noreturn]] void too_long() const;
+  // No useful tokenizer makes a text 64 times longer; steps that each double the text would fill the memory.
+  static constexpr std::size_t kSmallestLimit = std::size_t{1} << 20;
+  static constexpr std::size_t kLargestGrowth = 64;
+  static constexpr std::size_t kLargestText = std::numeric_limits<std::uint32_t>::max();  // for 32-bit pieces
+
+  [[noreturn]] void refuse_growth() const {
+    fail(Status::limit,
+         "text: the parts of the tokenizer make more than {} bytes of it; check tokenizer.json", limit_);
+  }
 
   std::size_t limit_ = 0;  // largest size of the text in bytes
   std::string text_, next_text_;
@@ -140,14 +152,48 @@ class PieceText {
   std::vector<Piece> pieces_, next_pieces_;
 };
 
+inline void PieceText::assign(std::string_view original) {
+  text_.assign(original);
+  limit_ = std::min(kSmallestLimit + kLargestGrowth * original.size(), kLargestText);
+  origin_.resize(original.size());
+  pieces_.clear();
+  std::uint32_t code_points = 0;
+  for (std::size_t i = 0; i < original.size();) {
+    const auto lead = static_cast<unsigned char>(original[i]);
+    const std::size_t length = lead < 0x80 ? 1U : lead < 0xE0 ? 2U : lead < 0xF0 ? 3U : 4U;
+    for (std::size_t k = 0; k < length; ++k) origin_[i + k] = {code_points, code_points + 1};
+    ++code_points;
+    i += length;
+  }
+  if (!original.empty()) pieces_.push_back({0, static_cast<std::uint32_t>(original.size())});
+}
+
+/// Finds the origins of changed characters, from left to right in one piece.
+class OriginCursor {
+ public:
+  OriginCursor(const PieceText& text, const PieceText::Piece& piece)
+      : text_(text), piece_(piece), at_(piece.begin) {}
+
+  [[nodiscard]] std::size_t at() const { return at_; }  // byte of the text
+  void move_to(std::size_t at) { at_ = at; }
+
+  /// Returns the origin of the next ChangedCharacter and skips the characters that it replaces.
+  TextRange take(int change) {
+    if (change > 0) return at_ == piece_.begin ? text_.origin_before(piece_) : text_.origin()[at_ - 1];
+    const TextRange origin = text_.origin()[at_ < piece_.end ? at_ : piece_.end - std::size_t{1}];
+    for (int replaced = 1 - change; replaced > 0 && at_ < piece_.end; --replaced) {
+      unicode::next(text_.text(), at_);
+    }
+    return origin;
+  }
+
+ private:
+  const PieceText& text_;
+  const PieceText::Piece& piece_;
+  std::size_t at_;
+};
+
 /// A normalizer or pre-tokenizer: rewrites or cuts the text pieces. Safe to call from several threads.
 using TextStep = std::function<void(PieceText&)>;
-
-/// Returns a step that runs `steps` in order.
-[[nodiscard]] inline TextStep in_sequence(std::vector<TextStep> steps) {
-  return [steps = std::move(steps)](PieceText& text) {
-    for (const TextStep& step : steps) step(text);
-  };
-}
 
 }  // namespace attnctl

@@ -5,9 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "tokenizer/files/tokenizer_file.hpp"
-#include "tokenizer/models/token_table.hpp"
-
 namespace attnctl {
 
 /// A map from pairs of neighbouring tokens to the token they merge into: a hash table with open addressing.
@@ -89,13 +86,5 @@ class BpeMerger {
   std::vector<Link> links_;         // [symbols]
   std::vector<Candidate> waiting_;  // a heap
 };
-
-/// Returns the merges of a file. Both sides and the merged token must be in the vocabulary; the right side
-/// loses `prefix` bytes, the continuing_subword_prefix. Throws Error(bad_input).
-[[nodiscard]] MergeTable read_merges(const TokenizerFile& file, const TokenTable& vocabulary,
-                                     std::size_t prefix);
-
-/// Throws Error(bad_input) if the model drops merges at random.
-void check_no_dropout(const PartConfig& model);
 
 }  // namespace attnctl

@@ -1,3 +1,5 @@
+#include "tokenizer/parts/charsmap.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +12,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "tokenizer/normalizers/charsmap.hpp"
-#include "tokenizer/normalizers/normalizer.hpp"
-#include "tokenizer/unicode/grapheme.hpp"
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/parts/piece_text.hpp"
 #include "tokenizer/unicode/normal_form.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
@@ -24,19 +25,14 @@ constexpr std::size_t kUnitSize = 4;
 
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 != 0) return std::nullopt;
-  std::array<int, 256> value{};
-  value.fill(-1);
-  for (std::size_t i = 0; i < kBase64Digits.size(); ++i) {
-    value[static_cast<unsigned char>(kBase64Digits[i])] = static_cast<int>(i);
-  }
   std::size_t padding = 0;
   while (padding < 2 && text.size() > padding && text[text.size() - 1 - padding] == '=') ++padding;
   std::string bytes;
   bytes.reserve(text.size() / 4 * 3);
   std::uint32_t bits = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const int digit = i + padding < text.size() ? value[static_cast<unsigned char>(text[i])] : 0;
-    if (digit < 0) return std::nullopt;
+    const std::size_t digit = i + padding < text.size() ? kBase64Digits.find(text[i]) : 0;
+    if (digit == std::string_view::npos) return std::nullopt;
     bits = bits << 6U | static_cast<std::uint32_t>(digit);
     if (i % 4 != 3) continue;
     for (const unsigned shift : {16U, 8U, 0U}) bytes += static_cast<char>(bits >> shift & 0xFFU);
@@ -44,6 +40,13 @@ std::optional<std::string> from_base64(std::string_view text) {
   }
   bytes.resize(bytes.size() - padding);
   return bytes;
+}
+
+/// Returns the bytes of a charsmap; nullopt if they are not base64.
+std::optional<std::string> read_bytes(const PartConfig::Json& node) {
+  if (!node.is_binary()) return from_base64(node.get_ref<const std::string&>());
+  const auto& bytes = node.get_binary();
+  return std::string(bytes.begin(), bytes.end());
 }
 
 std::uint32_t little_endian(std::string_view bytes) {
@@ -183,9 +186,8 @@ class Precompiled {
 
 }  // namespace
 
-Charsmap::Charsmap(const PartConfig& where, std::string_view base64)
-    : place_(fmt::format("{}: {}", where.file(), shown(where.pointer()))) {
-  const std::optional<std::string> bytes = from_base64(base64);
+Charsmap::Charsmap(const PartConfig& where) : place_(where.place()) {
+  const std::optional<std::string> bytes = read_bytes(where.node());
   if (!bytes)
     where.refuse("", "expected base64, found other characters or a length that is not a multiple of 4");
   if (bytes->size() < kUnitSize) {
@@ -199,8 +201,7 @@ Charsmap::Charsmap(const PartConfig& where, std::string_view base64)
   units_.reserve(size / kUnitSize);
   for (std::size_t at = 0; at < size; at += kUnitSize) units_.push_back(little_endian(rest.substr(at)));
   replacements_ = rest.substr(size);
-  if (unicode::find_invalid_utf8(replacements_))
-    where.refuse("", "the replacements of the charsmap are not UTF-8");
+  if (find_ill_formed_utf8(replacements_)) where.refuse("", "the replacements of the charsmap are not UTF-8");
 }
 
 void Charsmap::damaged() const {
@@ -232,8 +233,10 @@ std::optional<std::string_view> Charsmap::find(std::string_view text) const {
 }
 
 TextStep make_precompiled(const PartConfig& config) {
-  const PartConfig map = config.at("precompiled_charsmap");
-  return Precompiled(Charsmap(map, config.string("precompiled_charsmap")));
+  constexpr std::string_view kKey = "precompiled_charsmap";
+  const PartConfig map = config.at(kKey);
+  if (!map.node().is_binary()) (void)config.string(kKey);  // checks the type
+  return Precompiled(Charsmap(map));
 }
 
 }  // namespace attnctl
