@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "base/patch_grid.hpp"
+#include "base/dtype.hpp"
 #include "input/batch.hpp"
 
 namespace attnctl {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/files/output_file.hpp"
-#include "base/files/output_folder.hpp"
 #include "report/write_options.hpp"
 #include "results/result.hpp"
 
