@@ -1,4 +1,4 @@
-#include "report/svg/chart.hpp"
+#include "report/chart.hpp"
 
 #include <cmath>
 #include <stdexcept>
@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "report/svg/chart_axis.hpp"
+#include "report/svg.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl {

@@ -1,11 +1,9 @@
-#include "report/json/json_stream.hpp"
-
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "report/json/json.hpp"
+#include "report/json.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {

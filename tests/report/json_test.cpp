@@ -1,4 +1,4 @@
-#include "report/json/json.hpp"
+#include "report/json.hpp"
 
 #include <cmath>
 #include <limits>
@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/pool.hpp"
-#include "report/json/json_text.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

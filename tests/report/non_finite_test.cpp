@@ -1,5 +1,3 @@
-#include "report/non_finite.hpp"
-
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -10,8 +8,9 @@
 
 #include "base/undefined.hpp"
 #include "report/csv.hpp"
-#include "report/npz/npz.hpp"
-#include "report/text/text.hpp"
+#include "report/npz.hpp"
+#include "report/text.hpp"
+#include "results/result.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

@@ -4,7 +4,7 @@
 
 #include "base/files/output_file.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "report/npz/npz.hpp"
+#include "report/npz.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

@@ -1,4 +1,4 @@
-#include "report/npz/npz.hpp"
+#include "report/npz.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +16,6 @@
 #include "base/error.hpp"
 #include "base/pool.hpp"
 #include "formats/zip/zip_records.hpp"
-#include "report/npz/checksum.hpp"
 #include "support/temp_dir.hpp"
 #include "support/zip_reader.hpp"
 

@@ -9,9 +9,8 @@
 
 #include <doctest/doctest.h>
 
-#include "report/svg/chart.hpp"
-#include "report/svg/colour_map.hpp"
-#include "report/svg/svg.hpp"
+#include "report/colour_map.hpp"
+#include "report/svg.hpp"
 #include "support/raster.hpp"
 #include "support/temp_dir.hpp"
 

@@ -1,5 +1,3 @@
-#include "report/shortest_float.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -12,6 +10,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "report/number_format.hpp"
 
 using attnctl::kShortestFloatSpace;
 using attnctl::write_shortest_float;

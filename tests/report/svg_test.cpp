@@ -1,4 +1,4 @@
-#include "report/svg/svg.hpp"
+#include "report/svg.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,9 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "report/svg/colour_map.hpp"
-#include "report/svg/svg_canvas.hpp"
-#include "report/text/text_width.hpp"
+#include "report/colour_map.hpp"
+#include "report/svg_canvas.hpp"
+#include "report/text_width.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

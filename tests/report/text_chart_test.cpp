@@ -1,8 +1,8 @@
-#include "report/text/text_chart.hpp"
-
 #include <string>
 
 #include <doctest/doctest.h>
+
+#include "report/text.hpp"
 
 namespace attnctl {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <doctest/doctest.h>
 
-#include "report/svg/colour_map.hpp"
-#include "report/text/text.hpp"
-#include "report/text/text_width.hpp"
+#include "report/colour_map.hpp"
+#include "report/text.hpp"
+#include "report/text_width.hpp"
 
 namespace attnctl {
 namespace {

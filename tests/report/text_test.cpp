@@ -1,4 +1,4 @@
-#include "report/text/text.hpp"
+#include "report/text.hpp"
 
 #include <limits>
 #include <stdexcept>
@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "report/text/table.hpp"
+#include "results/result.hpp"
 
 using namespace attnctl;
 

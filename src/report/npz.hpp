@@ -1,7 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "base/files/output_file.hpp"
@@ -29,9 +34,9 @@ class NpzWriter {
   NpzWriter(NpzWriter&&) noexcept;
   NpzWriter& operator=(NpzWriter&&) noexcept;
 
-  /// Adds a whole array of float32, float64 or int64 with its name ("pattern_0", without .npy). Must not be
-  /// called from a task of the pool.
-  void add(const std::string& name, const Array& array);
+  /// Adds a whole tensor under a name ("pattern_0", without .npy). Must not be called from a task of the
+  /// pool.
+  void add(const std::string& name, const Tensor& tensor);
 
   /// Declares a float32 array that is written in parts. The sink is valid as long as this writer.
   ArraySink& add_streamed(const std::string& name, const Shape& shape, bool hidden_is_minus_infinity = false);
@@ -46,6 +51,24 @@ class NpzWriter {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+/// The CRC-32 of a file whose pieces are written in any order. Adjacent pieces are joined, so the memory
+/// grows only with the number of gaps. Thread-safe.
+class ScatteredChecksum {
+ public:
+  /// Adds the bytes at `offset`. Throws std::logic_error if a piece overlaps another one.
+  void add(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Returns the checksum if exactly the bytes 0 to size - 1 were added, otherwise nullopt.
+  [[nodiscard]] std::optional<std::uint32_t> value(std::uint64_t size) const;
+
+ private:
+  struct Piece {
+    std::uint64_t size;
+    std::uint32_t crc;
+  };
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, Piece> pieces_;  // by offset; adjacent pieces are joined
 };
 
 }  // namespace attnctl

@@ -1,9 +1,17 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace attnctl {
+
+// Sizes in pixels.
+inline constexpr double title_font = 17;
+inline constexpr double axis_font = 13;
+inline constexpr double panel_title_font = 12;
+inline constexpr double tick_length = 4;
+inline constexpr std::size_t longest_label = 20;  // in characters
 
 /// Escapes text for XML character data and attributes: escapes markup, makes control characters visible, and
 /// replaces characters that XML forbids.
@@ -11,6 +19,9 @@ namespace attnctl {
 
 /// Formats a coordinate with at most two decimals and without trailing zeros.
 [[nodiscard]] std::string coordinate(double value);
+
+/// Estimates the width of a text in the page's font.
+[[nodiscard]] double text_width(std::string_view text, double font);
 
 /// The position, size and direction of a text.
 struct TextPosition {

@@ -1,10 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include "base/files/output_file.hpp"
-#include "results/heatmap.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 
@@ -17,5 +16,11 @@ inline constexpr std::size_t most_svg_cells = 250000;
 /// many labels, only every step-th is drawn. Throws Error(limit) for more than most_svg_cells cells, and
 /// std::invalid_argument if labels and shape do not match.
 void write_svg(OutputFile& out, const HeatmapPage& page);
+
+/// Writes a page of line and bar charts, two per row, as a standalone SVG without scripts or
+/// external references. Rows are drawn in their order. Omits points that are undefined, not finite, or not
+/// positive on a logarithmic axis. Throws std::invalid_argument if a column is missing, and Error(limit) for
+/// more than 100,000 points.
+void write_svg(OutputFile& out, const ChartPage& page);
 
 }  // namespace attnctl

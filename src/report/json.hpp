@@ -5,9 +5,20 @@
 #include <vector>
 
 #include "base/files/output_file.hpp"
+#include "report/ordered_chunks.hpp"
 #include "results/result.hpp"
 
 namespace attnctl {
+
+/// Writes a document as one JSON object: one line per head field, per item of a section, and per row of a
+/// matrix. Numbers that are not finite become null. Tensors and tables are formatted in parallel and written
+/// in order; only a few chunks of text are in memory at a time.
+void write_json(OutputFile& out, const Document& document, const WriteOptions& options = {});
+
+/// Writes a document as JSON Lines: first a line with the head fields, then one line per item of each
+/// section, with "record" (Section::record) as its first field. An item that is not a Record becomes the
+/// field "value" of one. Only whole lines are written (OutputFile::write_whole_lines).
+void write_jsonl(OutputFile& out, const Document& document, const WriteOptions& options = {});
 
 /// Writes a document like write_json or write_jsonl, but takes the items of one section in parts, so that the
 /// section is never in memory as a whole. Callers format an item with open_item(), its fields and
@@ -37,5 +48,10 @@ class JsonStream {
   std::string item_begin_;
   bool any_ = false;
 };
+
+/// Appends a JSON string with its quotes. The result is valid UTF-8 for any input: each invalid byte becomes
+/// U+FFFD. Escapes the quote, the backslash, all control characters (also DEL and C1, so that a printed
+/// document cannot control a terminal), and U+2028 and U+2029, which are line ends in JavaScript.
+void append_json_string(std::string& text, std::string_view value);
 
 }  // namespace attnctl

@@ -7,24 +7,62 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "report/non_finite.hpp"
-#include "report/svg/colour_map.hpp"
-#include "report/text/text.hpp"
-#include "report/text/text_cells.hpp"
-#include "report/text/text_width.hpp"
+#include "report/colour_map.hpp"
+#include "report/text.hpp"
+#include "report/text_width.hpp"
 
 namespace attnctl {
 namespace {
 
 constexpr std::size_t longest_row_label = 16;
-constexpr std::size_t longest_column_label = 10;
-constexpr std::size_t cell_columns = 2;
-constexpr std::size_t gap = 2;  // columns between small heatmaps
+constexpr std::size_t longest_column_label = 7;
+constexpr std::size_t longest_heatmap_label = 10;
+constexpr std::size_t cell_columns = 2;  // of a heatmap
+constexpr std::size_t gap = 2;           // columns between small heatmaps
+constexpr double strong_from = 0.5;
+constexpr double faint_below = 0.05;
 constexpr std::array<std::string_view, 5> kShades{" ", "░", "▒", "▓", "█"};
 
 double value_at(const TextMatrix& matrix, std::size_t row, std::size_t column) {
-  const std::size_t i = row * matrix.values.shape[1] + column;
-  return std::visit([i](const auto& span) { return static_cast<double>(span[i]); }, matrix.values.values);
+  return matrix.values.at(row * matrix.values.shape[1] + column);
+}
+
+std::string label(const std::vector<std::string>& labels, std::size_t i, std::size_t width) {
+  return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), width);
+}
+
+/// Checks the labels and counts the values that are not finite.
+void inspect(const TextMatrix& matrix, const TextOptions& options) {
+  const Shape& shape = matrix.values.shape;
+  if (shape.size() != 2 || (!matrix.row_labels.empty() && matrix.row_labels.size() != shape[0]) ||
+      (!matrix.column_labels.empty() && matrix.column_labels.size() != shape[1])) {
+    throw std::invalid_argument("a text matrix whose labels do not fit its values");
+  }
+  if (options.non_finite != nullptr) *options.non_finite += count_non_finite(matrix.values);
+}
+
+/// Returns the width of the title and labels of the first rows.
+std::size_t width_of_row_labels(const TextMatrix& matrix, std::size_t rows) {
+  std::size_t width = display_width(matrix.corner);
+  for (std::size_t row = 0; row < rows; ++row)
+    width = std::max(width, display_width(label(matrix.row_labels, row, longest_row_label)));
+  return width;
+}
+
+/// Reports rows and columns that do not fit.
+void append_omitted(std::string& text, const TextMatrix& matrix, std::size_t rows, std::size_t columns) {
+  const Shape& shape = matrix.values.shape;
+  if (rows < shape[0] || columns < shape[1])
+    text += fmt::format("({} of {} rows and {} of {} columns)\n", rows, shape[0], columns, shape[1]);
+}
+
+void append_value(std::string& line, double value, std::size_t width, int digits, bool styled) {
+  std::string_view style;
+  if (styled && std::abs(value) > strong_from) style = ansi_bold;
+  if (styled && !(std::abs(value) >= faint_below)) style = ansi_dim;  // also undefined values
+  line += style;
+  append_aligned(line, fixed(value, digits), width, true);
+  if (!style.empty()) line += ansi_plain;
 }
 
 /// Returns one of five shades: blank below 0.05, so that negligible weights are invisible; full from 0.75 on.
@@ -34,22 +72,10 @@ std::string_view shade(double value) {
   return kShades[1 + static_cast<std::size_t>(std::min(value, 0.999) * 4)];
 }
 
-constexpr Colour kUndefined{0x9e, 0x9e, 0x9e};
+constexpr Colour kUndefinedColour{0x9e, 0x9e, 0x9e};
 
 int colour_of(double value) {
-  return terminal_colour(std::isfinite(value) ? colour_at(false, value) : kUndefined);
-}
-
-std::string label(const std::vector<std::string>& labels, std::size_t i, std::size_t width) {
-  return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), width);
-}
-
-void check(const TextMatrix& matrix) {
-  const Shape& shape = matrix.values.shape;
-  if (shape.size() != 2 || (!matrix.row_labels.empty() && matrix.row_labels.size() != shape[0]) ||
-      (!matrix.column_labels.empty() && matrix.column_labels.size() != shape[1])) {
-    throw std::invalid_argument("a text heatmap whose labels do not fit its values");
-  }
+  return terminal_colour(std::isfinite(value) ? colour_at(false, value) : kUndefinedColour);
 }
 
 /// Splits a label into characters, each with the combining marks after it.
@@ -70,7 +96,7 @@ void append_column_labels(std::string& text, const TextMatrix& matrix, std::size
   std::vector<std::vector<std::string>> labels;
   std::size_t height = 0;
   for (std::size_t column = 0; column < columns; ++column) {
-    labels.push_back(characters(label(matrix.column_labels, column, longest_column_label)));
+    labels.push_back(characters(label(matrix.column_labels, column, longest_heatmap_label)));
     height = std::max(height, labels.back().size());
   }
   for (std::size_t line = 0; line < height; ++line) {
@@ -83,7 +109,7 @@ void append_column_labels(std::string& text, const TextMatrix& matrix, std::size
       const std::size_t blank = height - each.size();
       append_aligned(row, line < blank ? "" : each[line - blank], cell_columns, false);
     }
-    row.erase(row.find_last_not_of(' ') + 1);
+    trim(row);
     text += row + '\n';
   }
 }
@@ -105,10 +131,6 @@ void append_scale(std::string& text, const TextOptions& options) {
   }
   if (options.colours) text += ansi_plain;
   text += " 1\n";
-}
-
-void trim(std::string& line, const TextOptions& options) {
-  if (!options.colours) line.erase(line.find_last_not_of(' ') + 1);
 }
 
 /// Appends one text line of a small heatmap: two of its rows with colours, otherwise one row.
@@ -139,7 +161,7 @@ void append_small_row(std::string& text, const TextMatrix* first, const TextMatr
   for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
     append_aligned(titles, shortened(escaped(matrix->corner), room), room + gap, false);
   }
-  titles.erase(titles.find_last_not_of(' ') + 1);
+  trim(titles);
   text += strong(titles, options) + '\n';
   for (std::size_t row = 0; row < rows; row += step) {
     std::string line;
@@ -147,27 +169,52 @@ void append_small_row(std::string& text, const TextMatrix* first, const TextMatr
       append_small_line(line, *matrix, row, columns, options);
       line.append(room + gap - columns, ' ');
     }
-    line.erase(line.find_last_not_of(' ') + 1);
+    trim(line);
     text += line + '\n';
   }
-  if (rows < first->values.shape[0] || columns < first->values.shape[1]) {
-    text += fmt::format("({} of {} rows and {} of {} columns)\n", rows, first->values.shape[0], columns,
-                        first->values.shape[1]);
-  }
+  append_omitted(text, *first, rows, columns);
 }
 
 }  // namespace
 
+void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
+  inspect(matrix, options);
+  const int digits = options.digits.value_or(2);
+  const std::size_t rows = std::min(matrix.values.shape[0], matrix.most_rows);
+  const std::size_t all_columns = matrix.values.shape[1];
+  const std::size_t label_width = width_of_row_labels(matrix, rows);
+  std::size_t cell_width = 0;
+  for (std::size_t column = 0; column < all_columns; ++column) {
+    cell_width =
+        std::max(cell_width, display_width(label(matrix.column_labels, column, longest_column_label)));
+    for (std::size_t row = 0; row < rows; ++row)
+      cell_width = std::max(cell_width, fixed(value_at(matrix, row, column), digits).size());
+  }
+  const std::size_t room = options.width - std::min(options.width, label_width);
+  const std::size_t columns = std::min(std::max<std::size_t>(room / (cell_width + 1), 1), all_columns);
+  std::string header;
+  append_aligned(header, matrix.corner, label_width, false);
+  for (std::size_t column = 0; column < columns; ++column) {
+    header += ' ';
+    append_aligned(header, label(matrix.column_labels, column, longest_column_label), cell_width, true);
+  }
+  text += strong(header, options) + '\n';
+  for (std::size_t row = 0; row < rows; ++row) {
+    append_aligned(text, label(matrix.row_labels, row, longest_row_label), label_width, false);
+    for (std::size_t column = 0; column < columns; ++column) {
+      text += ' ';
+      append_value(text, value_at(matrix, row, column), cell_width, digits, options.styled);
+    }
+    text += '\n';
+  }
+  append_omitted(text, matrix, rows, columns);
+}
+
 void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
-  check(matrix);
-  if (options.non_finite != nullptr) *options.non_finite += count_non_finite(matrix.values);
+  inspect(matrix, options);
   const Shape& shape = matrix.values.shape;
   const std::size_t rows = std::min(shape[0], matrix.most_rows);
-  std::size_t indent = display_width(matrix.corner);
-  for (std::size_t row = 0; row < rows; ++row) {
-    indent = std::max(indent, display_width(label(matrix.row_labels, row, longest_row_label)));
-  }
-  ++indent;
+  const std::size_t indent = width_of_row_labels(matrix, rows) + 1;
   const std::size_t room = options.width - std::min(options.width, indent);
   const std::size_t columns = std::min(shape[1], std::max<std::size_t>(room / cell_columns, 1));
   append_column_labels(text, matrix, columns, indent);
@@ -177,23 +224,17 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
     for (std::size_t column = 0; column < columns; ++column) {
       append_cell(line, value_at(matrix, row, column), options);
     }
-    if (options.colours) line += ansi_plain;
-    trim(line, options);
+    options.colours ? void(line += ansi_plain) : trim(line);
     text += line + '\n';
   }
   append_scale(text, options);
-  if (rows < shape[0] || columns < shape[1]) {
-    text += fmt::format("({} of {} rows and {} of {} columns)\n", rows, shape[0], columns, shape[1]);
-  }
+  append_omitted(text, matrix, rows, columns);
 }
 
 void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
                           const TextOptions& options) {
   if (matrices.empty()) return;
-  for (const TextMatrix& matrix : matrices) {
-    check(matrix);
-    if (options.non_finite != nullptr) *options.non_finite += count_non_finite(matrix.values);
-  }
+  for (const TextMatrix& matrix : matrices) inspect(matrix, options);
   const std::size_t own = std::max(matrices.front().values.shape[1], display_width(matrices.front().corner));
   const std::size_t across = std::max<std::size_t>((options.width + gap) / (own + gap), 1);
   for (std::size_t first = 0; first < matrices.size(); first += across) {

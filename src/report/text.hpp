@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,15 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
 /// one column wide; with colours it is half a line high. The title is `corner`; labels are not shown.
 void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
                           const TextOptions& options = {});
+
+/// Appends a chart of a table in characters: lines on a grid, with a different mark for each column of the
+/// table, or horizontal bars. The chart is as wide as options.width, up to 80 columns. Throws
+/// std::invalid_argument if a column is missing.
+void append_text_chart(std::string& text, const Table& table, const Chart& chart,
+                       const TextOptions& options = {});
+
+/// Formats the blocks as one text, in order. Tables, matrices and charts are preceded by a blank line.
+[[nodiscard]] std::string text_page(std::span<const PageBlock> blocks, const TextOptions& options);
 
 /// Returns the text, in bold if the options ask for styles.
 [[nodiscard]] std::string strong(std::string_view text, const TextOptions& options);

@@ -22,4 +22,19 @@ struct Character {
 /// Returns the text if it fits `width` columns, otherwise its beginning and an ellipsis.
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t width);
 
+inline constexpr std::string_view ansi_bold = "\x1b[1m";
+inline constexpr std::string_view ansi_dim = "\x1b[2m";
+inline constexpr std::string_view ansi_plain = "\x1b[0m";
+
+/// Appends a text padded to `width` columns, aligned to the left or right.
+void append_aligned(std::string& line, std::string_view text, std::size_t width, bool right);
+
+/// Formats a number with fixed decimals and without a negative zero; "-" if it is not finite.
+[[nodiscard]] std::string fixed(double value, int digits);
+
+/// Removes the spaces at the end of a text.
+inline void trim(std::string& text) {
+  text.erase(text.find_last_not_of(' ') + 1);
+}
+
 }  // namespace attnctl

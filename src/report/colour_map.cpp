@@ -1,4 +1,4 @@
-#include "report/svg/colour_map.hpp"
+#include "report/colour_map.hpp"
 
 #include <algorithm>
 #include <array>

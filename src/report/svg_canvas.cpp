@@ -1,10 +1,11 @@
-#include "report/svg/svg_canvas.hpp"
+#include "report/svg_canvas.hpp"
 
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "base/error.hpp"
+#include "base/text.hpp"
+#include "report/text_width.hpp"
 
 namespace attnctl {
 namespace {
@@ -49,6 +50,10 @@ std::string coordinate(double value) {
   text.erase(text.find_last_not_of('0') + 1);
   if (text.back() == '.') text.pop_back();
   return text == "-0" ? "0" : text;
+}
+
+double text_width(std::string_view text, double font) {
+  return 0.58 * font * static_cast<double>(display_width(text));
 }
 
 void SvgCanvas::text(const TextPosition& place, std::string_view content) {

@@ -1,119 +1,46 @@
-#include "report/svg/chart_plot.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "report/svg/svg_layout.hpp"
-#include "report/text/text_width.hpp"
+#include "report/chart.hpp"
+#include "report/svg.hpp"
+#include "report/svg_canvas.hpp"
+#include "report/text_width.hpp"
 
 namespace attnctl {
 namespace {
+
+constexpr double left_room = 78;
+constexpr double right_room = 24;
+constexpr double title_room = 34;
+constexpr double bottom_room = 48;
+constexpr double legend_line = 17;
+constexpr double page_title_room = 40;
+constexpr double tick_font = 11;
+constexpr std::size_t most_points = 100000;
 
 /// Colours that colour-blind readers can distinguish. Source: Okabe and Ito 2008.
 constexpr std::array<std::string_view, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#595959"};
 
-double number(const Cell& cell) {
-  if (const auto* value = std::get_if<double>(&cell)) return *value;
-  if (const auto* value = std::get_if<float>(&cell)) return static_cast<double>(*value);
-  if (const auto* value = std::get_if<std::int64_t>(&cell)) return static_cast<double>(*value);
-  return std::numeric_limits<double>::quiet_NaN();
+/// Returns the colour of a series.
+std::string_view series_colour(std::size_t index) {
+  return kColours[index % kColours.size()];
 }
 
-std::string label(const Cell& cell) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
-  const double value = number(cell);
-  return std::isfinite(value) ? fmt::format("{:.6g}", value) : std::string();
-}
-
-std::size_t column_of(const Table& table, const std::string& name) {
-  const auto found = std::find(table.columns.begin(), table.columns.end(), name);
-  if (found == table.columns.end())
-    throw std::invalid_argument("a chart of a column that is missing: " + name);
-  return static_cast<std::size_t>(found - table.columns.begin());
-}
-
-bool drawable(const Chart& chart, double x, double y) {
-  if (!std::isfinite(x) || !std::isfinite(y)) return false;
-  return chart.bars || ((!chart.log_x || x > 0) && (!chart.log_y || y > 0));
-}
-
-/// Extends the range on both sides, so that there is space for the outermost points and their labels.
-void widen(std::vector<double>& values) {
-  if (values.empty()) return;
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  const double room = (*high - *low) / 20;
-  const double ends[] = {*low - room, *high + room};
-  values.insert(values.end(), std::begin(ends), std::end(ends));
-}
-
-/// Gives both axes the same scale, so that distances in the chart are meaningful. Does nothing if one axis
-/// would shrink to almost nothing.
-void equalise(ChartAxis& x, ChartAxis& y) {
-  const double across = (x.high - x.low) / plot_width;
-  const double upwards = (y.high - y.low) / plot_height;
-  constexpr double kMost = 4;
-  if (across > kMost * upwards || upwards > kMost * across) return;
-  const auto stretch = [](ChartAxis& axis, double range) {
-    const double more = (range - (axis.high - axis.low)) / 2;
-    axis.low -= more;
-    axis.high += more;
-  };
-  across < upwards ? stretch(x, upwards * plot_width) : stretch(y, across * plot_height);
-}
-
-}  // namespace
-
-std::size_t Plot::points() const {
-  std::size_t count = 0;
-  for (const Series& each : series) count += each.points.size();
-  return count;
-}
-
-Plot plot_of(const Table& table, const Chart& chart) {
-  Plot plot;
-  plot.chart = &chart;
-  const std::size_t x = column_of(table, chart.x);
-  std::vector<std::size_t> columns;
-  for (const std::string& name : chart.y) {
-    columns.push_back(column_of(table, name));
-    plot.series.push_back({name, {}, {}});
-  }
-  std::vector<double> xs;
-  std::vector<double> ys;
-  if (chart.bars) ys.push_back(0);
-  const std::size_t labels = chart.labels.empty() ? x : column_of(table, chart.labels);
-  std::vector<Cell> cells(table.columns.size());
-  for (std::size_t row = 0; row < table.rows; ++row) {
-    table.row(row, cells);
-    const double at = chart.bars ? static_cast<double>(row) : number(cells[x]);
-    if (chart.bars) plot.categories.push_back(label(cells[x]));
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      const double value = number(cells[columns[i]]);
-      if (!drawable(chart, at, value)) continue;
-      plot.series[i].points.emplace_back(at, value);
-      if (chart.points && !chart.labels.empty()) plot.series[i].labels.push_back(label(cells[labels]));
-      xs.push_back(at);
-      ys.push_back(value);
-    }
-  }
-  if (chart.points) {
-    widen(xs);
-    widen(ys);
-  }
-  if (!chart.bars) plot.x = chart_axis(xs, chart.log_x);
-  plot.y = chart_axis(ys, chart.log_y && !chart.bars);
-  if (chart.points && !chart.log_x && !chart.log_y) equalise(plot.x, plot.y);
-  return plot;
-}
-
-namespace {
+/// The upper left corner of a chart's frame, in pixels.
+struct PlotCorner {
+  double x = 0;
+  double y = 0;
+};
 
 struct Box {
   double left, top, right, bottom;
@@ -122,8 +49,6 @@ struct Box {
 bool overlap(const Box& a, const Box& b) {
   return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 }
-
-}  // namespace
 
 void draw_points(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
   constexpr double kRadius = 4;
@@ -165,10 +90,6 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
       }
     }
   }
-}
-
-std::string_view series_colour(std::size_t index) {
-  return kColours[index % kColours.size()];
 }
 
 void draw_lines(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
@@ -215,6 +136,88 @@ void draw_bars(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
     const double y = at.y + (1 - zero) * plot_height;
     canvas.line(at.x, y, at.x + plot_width, y);
   }
+}
+
+/// Draws the tick labels of the groups of bars: every step-th one, so that labels do not overlap.
+void draw_categories(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
+  double widest = 0;
+  for (const std::string& label : plot.categories) {
+    widest = std::max(widest, text_width(shortened(label, longest_label), tick_font));
+  }
+  const double group = plot_width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
+  const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil((widest + 2) / group)));
+  const double bottom = at.y + plot_height;
+  for (std::size_t i = 0; i < plot.categories.size(); i += step) {
+    const double x = at.x + (static_cast<double>(i) + 0.5) * group;
+    canvas.line(x, bottom, x, bottom + tick_length);
+    canvas.text({x, bottom + tick_length + tick_font + 2, tick_font, "middle", 0, false},
+                shortened(plot.categories[i], longest_label));
+  }
+}
+
+void draw_axes(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
+  canvas.frame(at.x, at.y, plot_width, plot_height);
+  const double bottom = at.y + plot_height;
+  if (plot.chart->bars) draw_categories(canvas, plot, at);
+  for (const ChartAxis::Tick& tick : plot.x.ticks) {
+    const double x = at.x + plot.x.place(tick.value) * plot_width;
+    canvas.line(x, bottom, x, bottom + tick_length);
+    canvas.text({x, bottom + tick_length + tick_font + 2, tick_font, "middle", 0, false}, tick.label);
+  }
+  for (const ChartAxis::Tick& tick : plot.y.ticks) {
+    const double y = bottom - plot.y.place(tick.value) * plot_height;
+    canvas.line(at.x - tick_length, y, at.x, y);
+    canvas.text({at.x - tick_length - 3, y + tick_font * 0.36, tick_font, "end", 0, false}, tick.label);
+  }
+  canvas.text({at.x + plot_width / 2, bottom + 38, axis_font, "middle", 0, false}, plot.chart->x_axis);
+  canvas.text({at.x - 60, at.y + plot_height / 2, axis_font, "middle", -90, false}, plot.chart->y_axis);
+  canvas.text({at.x + plot_width / 2, at.y - 10, panel_title_font + 2, "middle", 0, true}, plot.chart->title);
+}
+
+void draw_legend(SvgCanvas& canvas, const Plot& plot, PlotCorner at) {
+  if (plot.series.size() < 2) return;
+  double y = at.y + plot_height + bottom_room + legend_line * 0.4;
+  for (std::size_t i = 0; i < plot.series.size(); ++i, y += legend_line) {
+    canvas.raw(fmt::format("<path d=\"M{} {}h22\" stroke=\"{}\" stroke-width=\"2.4\"/>\n", coordinate(at.x),
+                           coordinate(y), series_colour(i)));
+    canvas.text({at.x + 28, y + 4, 12, "start", 0, false}, plot.series[i].name);
+  }
+}
+
+}  // namespace
+
+void write_svg(OutputFile& out, const ChartPage& page) {
+  if (page.charts.empty()) throw std::invalid_argument("a page without charts");
+  std::vector<Plot> plots;
+  std::size_t points = 0;
+  std::size_t most_lines = 0;
+  for (const Chart& chart : page.charts) {
+    plots.push_back(plot_of(page.table, chart));
+    points += plots.back().points();
+    most_lines = std::max(most_lines, chart.y.size());
+  }
+  if (points > most_points) {
+    fail(Status::limit, "{}: {} points, and svg draws at most {}: use --format csv or json", out.name(),
+         points, most_points);
+  }
+  const std::size_t columns = std::min<std::size_t>(plots.size(), 2);
+  const std::size_t rows = (plots.size() + columns - 1) / columns;
+  const double legend = most_lines > 1 ? legend_line * static_cast<double>(most_lines) : 0;
+  const double panel_width = left_room + plot_width + right_room;
+  const double panel_height = title_room + plot_height + bottom_room + legend + 8;
+  SvgCanvas canvas;
+  for (std::size_t i = 0; i < plots.size(); ++i) {
+    const std::size_t row = i / columns;
+    const PlotCorner at{static_cast<double>(i % columns) * panel_width + left_room,
+                        page_title_room + static_cast<double>(row) * panel_height + title_room};
+    draw_axes(canvas, plots[i], at);
+    const auto draw = plots[i].chart->bars ? draw_bars : plots[i].chart->points ? draw_points : draw_lines;
+    draw(canvas, plots[i], at);
+    draw_legend(canvas, plots[i], at);
+  }
+  const double width = panel_width * static_cast<double>(columns);
+  canvas.text({width / 2, 28, title_font, "middle", 0, true}, page.title);
+  out.write(canvas.document(width, page_title_room + panel_height * static_cast<double>(rows), page.title));
 }
 
 }  // namespace attnctl
