@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
 
 namespace attnctl {
 
@@ -23,6 +27,11 @@ inline constexpr std::size_t longest_label = 20;  // in characters
 /// Estimates the width of a text in the page's font.
 [[nodiscard]] double text_width(std::string_view text, double font);
 
+struct SvgPoint {
+  double x = 0;
+  double y = 0;
+};
+
 /// The position, size and direction of a text.
 struct TextPosition {
   double x = 0;
@@ -41,6 +50,11 @@ class SvgCanvas {
   /// Adds an unfilled rectangle.
   void frame(double x, double y, double width, double height);
   void raw(std::string_view markup) { body_ += markup; }
+  /// Adds formatted markup.
+  template <typename... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);
+  }
 
   /// Returns the whole document. Its description, which screen readers read, is `title`.
   [[nodiscard]] std::string document(double width, double height, std::string_view title) const;

@@ -95,13 +95,10 @@ constexpr std::size_t most_cells_with_values = 64;  // largest side of a heatmap
 constexpr double least_size_with_values = 26;
 constexpr std::size_t most_pointable = 5000;
 
-std::size_t longest_side(const Heatmap& heatmap) {
-  return std::max({heatmap.values.shape[0], heatmap.values.shape[1], std::size_t{1}});
-}
-
 std::size_t longest_side(const HeatmapPage& page) {
   std::size_t side = 1;
-  for (const Heatmap& heatmap : page.heatmaps) side = std::max(side, longest_side(heatmap));
+  for (const Heatmap& heatmap : page.heatmaps)
+    side = std::max({side, heatmap.values.shape[0], heatmap.values.shape[1]});
   return side;
 }
 
@@ -288,12 +285,11 @@ void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScal
                                                  : hex(colour_at(scale.diverging, place_of(scale, value)));
     const std::size_t row = i / columns;
     const std::size_t column = i % columns;
-    canvas.raw(fmt::format(
-        R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"><title>{}, {}: {}</title></rect>)",
-        coordinate(static_cast<double>(column) * size), coordinate(static_cast<double>(row) * size),
-        coordinate(size), coordinate(size), colour, xml_escaped(label_or_index(heatmap.y_labels, row)),
-        xml_escaped(label_or_index(heatmap.x_labels, column)),
-        std::isnan(value) ? "undefined" : fmt::format("{:.4g}", value)));
+    canvas.add(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"><title>{}, {}: {}</title></rect>)",
+               coordinate(static_cast<double>(column) * size), coordinate(static_cast<double>(row) * size),
+               coordinate(size), coordinate(size), colour, xml_escaped(label_or_index(heatmap.y_labels, row)),
+               xml_escaped(label_or_index(heatmap.x_labels, column)),
+               std::isnan(value) ? "undefined" : fmt::format("{:.4g}", value));
     canvas.raw("\n");
   }
 }
@@ -313,11 +309,11 @@ void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale&
       first = last;
     }
   }
-  canvas.raw(fmt::format("<g transform=\"scale({})\">\n", coordinate(size)));
+  canvas.add("<g transform=\"scale({})\">\n", coordinate(size));
   for (std::size_t level = 0; level < paths.size(); ++level) {
     const std::string colour = colour_of_level(scale, level);
     if (paths[level].empty() || colour == "#ffffff") continue;
-    canvas.raw(fmt::format("<path fill=\"{}\" d=\"{}\"/>\n", colour, paths[level]));
+    canvas.add("<path fill=\"{}\" d=\"{}\"/>\n", colour, paths[level]);
   }
   canvas.raw("</g>\n");
 }
@@ -335,8 +331,7 @@ void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& 
   const double half = std::max(std::abs(scale.low), std::abs(scale.high)) / 2;
   const std::size_t columns = heatmap.values.shape[1];
   for (const std::string_view ink : {"#262626", "#ffffff", "#9a9a9a"}) {
-    canvas.raw(
-        fmt::format("<g font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">\n", coordinate(font), ink));
+    canvas.add("<g font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">\n", coordinate(font), ink);
     for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
       const double value = heatmap.values.at(i);
       const std::string shown = style.texts.empty() ? cell_text(value) : xml_escaped(style.texts[i]);
@@ -344,7 +339,7 @@ void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& 
       const std::size_t row = i / columns;
       const double x = (static_cast<double>(i % columns) + 0.5) * size;
       const double y = (static_cast<double>(row) + 0.5) * size + font * 0.36;
-      canvas.raw(fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", coordinate(x), coordinate(y), shown));
+      canvas.add("<text x=\"{}\" y=\"{}\">{}</text>\n", coordinate(x), coordinate(y), shown);
     }
     canvas.raw("</g>\n");
   }
@@ -353,8 +348,8 @@ void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& 
 /// Draws the cells of a heatmap. The upper left corner of the first cell is at (x, y).
 void draw_cells(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, const CellStyle& style,
                 double x, double y) {
-  canvas.raw(fmt::format("<g transform=\"translate({} {})\">\n<g shape-rendering=\"crispEdges\">\n",
-                         coordinate(x), coordinate(y)));
+  canvas.add("<g transform=\"translate({} {})\">\n<g shape-rendering=\"crispEdges\">\n", coordinate(x),
+             coordinate(y));
   if (style.pointable) {
     draw_pointable(canvas, heatmap, scale, style.size);
   } else {
@@ -365,17 +360,13 @@ void draw_cells(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& s
   canvas.raw("</g>\n");
 }
 
-struct Corner {
-  double x, y;
-};
-
-void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, Corner at) {
+void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
   const Ticks& ticks = layout.x_ticks;
   const double top = at.y + static_cast<double>(heatmap.values.shape[0]) * layout.cells.size;
   for (std::size_t i = 0; i < heatmap.values.shape[1]; i += ticks.step) {
     const double x = at.x + (static_cast<double>(i) + 0.5) * layout.cells.size;
     canvas.line(x, top, x, top + tick_length);
-    TextPosition place{x, top + tick_length + 3 + ticks.font * 0.8, ticks.font, "middle", 0, false};
+    TextPosition place{x, top + tick_length + 3 + ticks.font * 0.8, ticks.font};
     if (ticks.turn != 0) {
       // The end of a turned label is below its tick.
       place = {x + ticks.font * 0.36,
@@ -389,12 +380,12 @@ void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
   }
 }
 
-void draw_y_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, Corner at) {
+void draw_y_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
   const Ticks& ticks = layout.y_ticks;
   for (std::size_t i = 0; i < heatmap.values.shape[0]; i += ticks.step) {
     const double y = at.y + (static_cast<double>(i) + 0.5) * layout.cells.size;
     canvas.line(at.x - tick_length, y, at.x, y);
-    canvas.text({at.x - tick_length - 3, y + ticks.font * 0.36, ticks.font, "end", 0, false},
+    canvas.text({at.x - tick_length - 3, y + ticks.font * 0.36, ticks.font, "end"},
                 tick_label(heatmap.y_labels, i));
   }
 }
@@ -403,7 +394,7 @@ void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& 
   const Heatmap& heatmap = page.heatmaps[index];
   const std::size_t row = index / layout.columns;
   const std::size_t column = index % layout.columns;
-  const Corner at{layout.left + layout.column_x[column], layout.top + layout.row_y[row]};
+  const SvgPoint at{layout.left + layout.column_x[column], layout.top + layout.row_y[row]};
   const double width = static_cast<double>(heatmap.values.shape[1]) * layout.cells.size;
   const double height = static_cast<double>(heatmap.values.shape[0]) * layout.cells.size;
   draw_cells(canvas, heatmap, page.scale, layout.cells, at.x, at.y);
@@ -412,7 +403,7 @@ void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& 
   if (!layout.edge_labels || lowest) draw_x_ticks(canvas, layout, heatmap, at);
   if (!layout.edge_labels || column == 0) draw_y_ticks(canvas, layout, heatmap, at);
   if (layout.grid) {
-    canvas.text({at.x + width / 2, at.y - 6, panel_title_font, "middle", 0, false}, heatmap.title);
+    canvas.text({at.x + width / 2, at.y - 6, panel_title_font}, heatmap.title);
   }
 }
 
@@ -425,23 +416,21 @@ void draw_titles(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage&
   canvas.text({centre, layout.top + layout.plot_height + layout.x_ticks.extent + axis_font + 4, axis_font,
                "middle", 0, false},
               first.x_axis);
-  canvas.text({layout.left - layout.y_ticks.extent - 8, middle, axis_font, "middle", -90, false},
-              first.y_axis);
+  canvas.text({layout.left - layout.y_ticks.extent - 8, middle, axis_font, "middle", -90}, first.y_axis);
 }
 
 void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapScale& scale) {
   const auto anchors = colour_anchors(scale.diverging);
   canvas.raw("<defs><linearGradient id=\"scale\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">");
   for (std::size_t i = 0; i < anchors.size(); ++i) {
-    canvas.raw(
-        fmt::format("<stop offset=\"{}%\" stop-color=\"{}\"/>",
-                    coordinate(100.0 * static_cast<double>(i) / static_cast<double>(anchors.size() - 1)),
-                    hex(anchors[i])));
+    canvas.add("<stop offset=\"{}%\" stop-color=\"{}\"/>",
+               coordinate(100.0 * static_cast<double>(i) / static_cast<double>(anchors.size() - 1)),
+               hex(anchors[i]));
   }
   canvas.raw("</linearGradient></defs>\n");
-  canvas.raw(fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#scale)\"/>\n",
-                         coordinate(layout.bar_x), coordinate(layout.bar_y), coordinate(bar_width),
-                         coordinate(layout.bar_height)));
+  canvas.add("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#scale)\"/>\n",
+             coordinate(layout.bar_x), coordinate(layout.bar_y), coordinate(bar_width),
+             coordinate(layout.bar_height));
   canvas.frame(layout.bar_x, layout.bar_y, bar_width, layout.bar_height);
   const int ticks = !scale.diverging ? 5 : layout.bar_height >= 200 ? 8 : 4;
   const double right = layout.bar_x + bar_width;
@@ -449,11 +438,11 @@ void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapS
     const double share = static_cast<double>(i) / ticks;
     const double y = layout.bar_y + layout.bar_height * (1 - share);
     canvas.line(right, y, right + tick_length, y);
-    canvas.text({right + tick_length + 4, y + bar_font * 0.36, bar_font, "start", 0, false},
+    canvas.text({right + tick_length + 4, y + bar_font * 0.36, bar_font, "start"},
                 cell_text(scale.low + share * (scale.high - scale.low)));
   }
   const double label_x = right + tick_length + 4 + text_width("-0.00", bar_font) + axis_font + 4;
-  canvas.text({label_x, layout.bar_y + layout.bar_height / 2, axis_font, "middle", -90, false}, scale.label);
+  canvas.text({label_x, layout.bar_y + layout.bar_height / 2, axis_font, "middle", -90}, scale.label);
 }
 
 }  // namespace
