@@ -12,7 +12,6 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "formats/json/json_events.hpp"
 #include "formats/json/json_tree.hpp"
 
 namespace attnctl {
