@@ -14,7 +14,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "formats/json/json_events.hpp"
+#include "formats/json/json_tree.hpp"
 
 namespace attnctl {
 namespace {

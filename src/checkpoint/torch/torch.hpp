@@ -10,7 +10,7 @@
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/torch/pickle.hpp"
-#include "formats/zip/zip_reader.hpp"
+#include "formats/zip/zip_records.hpp"
 
 namespace attnctl {
 
