@@ -10,7 +10,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "checkpoint/safetensors/safetensors.hpp"
+#include "checkpoint/readers.hpp"
 #include "formats/json/json_tree.hpp"
 
 namespace attnctl {
@@ -87,15 +87,12 @@ class ShardedCheckpoint final : public Checkpoint {
     const auto info = [this](const ShardTensor& p) -> const TensorInfo& {
       return shards_[p.shard]->tensors()[p.index];
     };
-    std::sort(places_.begin(), places_.end(),
-              [&](const ShardTensor& a, const ShardTensor& b) { return info(a).name < info(b).name; });
-    for (const ShardTensor& place : places_) tensors_.push_back(info(place));
-    const auto twice = std::adjacent_find(tensors_.begin(), tensors_.end(),
-                                          [](const auto& a, const auto& b) { return a.name == b.name; });
-    if (twice != tensors_.end()) {
-      fail(Status::bad_input, "{}: tensor {}: also in {}, need it in one shard", twice->file,
-           in_quotes(twice->name), (twice + 1)->file);
+    const auto name = [&](const ShardTensor& place) -> const std::string& { return info(place).name; };
+    if (const ShardTensor* const twice = sort_by_name(places_, name)) {
+      fail(Status::bad_input, "{}: tensor {}: also in {}, need it in one shard", info(twice[0]).file,
+           in_quotes(name(*twice)), info(twice[1]).file);
     }
+    for (const ShardTensor& place : places_) tensors_.push_back(info(place));
   }
 
   [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
@@ -160,10 +157,7 @@ std::unique_ptr<Checkpoint> open_shard_index(FileBytes file, const std::filesyst
   index.parse({.file = file.name(), .text = file.text()});
   if (!index.has_map)
     fail(Status::bad_input, "{}: /weight_map: missing, need tensors and their shards", file.name());
-  std::sort(index.tensors.begin(), index.tensors.end());
-  const auto twice = std::adjacent_find(index.tensors.begin(), index.tensors.end(),
-                                        [](const auto& a, const auto& b) { return a.first == b.first; });
-  if (twice != index.tensors.end()) {
+  if (const auto* const twice = sort_by_name(index.tensors, &std::pair<std::string, std::size_t>::first)) {
     fail(Status::bad_input, "{}: /weight_map: got the key {} twice, need different keys", file.name(),
          in_quotes(twice->first));
   }

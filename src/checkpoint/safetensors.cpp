@@ -1,10 +1,8 @@
-#include "checkpoint/safetensors/safetensors.hpp"
-
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "checkpoint/readers.hpp"
 #include "formats/json/json_tree.hpp"
 
 namespace attnctl {
@@ -26,6 +25,20 @@ constexpr std::size_t kMaxSafetensorsDimensions = 64;
 constexpr std::array<DType, 13> kSafetensorsTypes = {
     DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,    DType::i16,
     DType::i8,  DType::u64, DType::u32, DType::u16,  DType::u8,  DType::boolean};
+
+/// A tensor of a safetensors header. Its bytes are [begin, end), counted from the end of the header.
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+struct SafetensorsLayout {
+  std::vector<SafetensorsEntry> entries;  // sorted by unique names
+  std::size_t data_begin = 0;             // offset of the first tensor in the file
+};
 
 /// Parses {"__metadata__": {key: string}, name: {"dtype", "shape", "data_offsets"}, ...} without building a
 /// JSON tree, because a header may list a hundred thousand tensors.
@@ -111,8 +124,7 @@ class HeaderEvents final : public JsonEvents {
     };
     static constexpr std::array<Field, 3> fields = {
         {{"dtype", Place::dtype, 1}, {"shape", Place::shape, 2}, {"data_offsets", Place::offsets, 4}}};
-    const auto* const field =
-        std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == key; });
+    const auto* const field = std::ranges::find(fields, key, &Field::name);
     if (field == fields.end()) refuse("unsupported field, need dtype, shape and data_offsets");
     if ((fields_ & field->bit) != 0)
       refuse(fmt::format("got the key \"{}\" twice, need different keys", key));
@@ -122,8 +134,8 @@ class HeaderEvents final : public JsonEvents {
   }
 
   [[nodiscard]] DType dtype_named(const std::string& name) const {
-    const auto* const found = std::find_if(kSafetensorsTypes.begin(), kSafetensorsTypes.end(),
-                                           [&](DType dtype) { return name_of(dtype) == name; });
+    const auto* const found =
+        std::ranges::find(kSafetensorsTypes, name, [](DType dtype) { return name_of(dtype); });
     if (found != kSafetensorsTypes.end()) return *found;
     std::string known;
     for (const DType dtype : kSafetensorsTypes) known += fmt::format(" {}", name_of(dtype));
@@ -188,9 +200,7 @@ void check_entry(const FileBytes& file, const SafetensorsEntry& entry, std::size
 void check_cover(const FileBytes& file, const std::vector<SafetensorsEntry>& entries, std::size_t data_size) {
   std::vector<std::size_t> order(entries.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::pair(entries[a].begin, entries[a].end) < std::pair(entries[b].begin, entries[b].end);
-  });
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(entries[i].begin, entries[i].end); });
   std::size_t covered = 0;
   for (const std::size_t i : order) {
     const SafetensorsEntry& entry = entries[i];
@@ -209,17 +219,9 @@ void check_cover(const FileBytes& file, const std::vector<SafetensorsEntry>& ent
 }
 
 void sort_and_check_names(const FileBytes& file, HeaderEvents& header) {
-  std::sort(header.entries.begin(), header.entries.end(),
-            [](const SafetensorsEntry& a, const SafetensorsEntry& b) { return a.name < b.name; });
-  const auto twice = std::adjacent_find(
-      header.entries.begin(), header.entries.end(),
-      [](const SafetensorsEntry& a, const SafetensorsEntry& b) { return a.name == b.name; });
-  if (twice != header.entries.end()) {
+  if (const auto* const twice = sort_by_name(header.entries, &SafetensorsEntry::name))
     fail(Status::bad_input, "{}: got the key twice, need different keys", tensor_place(file, *twice));
-  }
-  std::sort(header.metadata_keys.begin(), header.metadata_keys.end());
-  const auto key = std::adjacent_find(header.metadata_keys.begin(), header.metadata_keys.end());
-  if (key != header.metadata_keys.end()) {
+  if (const std::string* const key = sort_by_name(header.metadata_keys, std::identity())) {
     fail(Status::bad_input, "{}: /__metadata__: got the key {} twice, need different keys", file.name(),
          in_quotes(*key));
   }
@@ -250,6 +252,19 @@ std::string_view header_text(const FileBytes& file) {
   return file.text().substr(kLengthBytes, static_cast<std::size_t>(length));
 }
 
+/// Reads the header, and checks that the tensors fill the rest of the file, each with the size of its shape.
+SafetensorsLayout read_safetensors_layout(const FileBytes& file) {
+  const std::string_view text = header_text(file);
+  HeaderEvents header;
+  header.parse({.file = file.name(), .text = text, .byte = kLengthBytes});
+  sort_and_check_names(file, header);
+  const std::size_t data_begin = kLengthBytes + text.size();
+  const std::size_t data_size = file.bytes().size() - data_begin;
+  for (const SafetensorsEntry& entry : header.entries) check_entry(file, entry, data_size);
+  check_cover(file, header.entries, data_size);
+  return {std::move(header.entries), data_begin};
+}
+
 class SafetensorsFile final : public Checkpoint {
  public:
   SafetensorsFile(FileBytes file, SafetensorsLayout layout) : file_(std::move(file)) {
@@ -277,18 +292,6 @@ class SafetensorsFile final : public Checkpoint {
 };
 
 }  // namespace
-
-SafetensorsLayout read_safetensors_layout(const FileBytes& file) {
-  const std::string_view text = header_text(file);
-  HeaderEvents header;
-  header.parse({.file = file.name(), .text = text, .byte = kLengthBytes});
-  sort_and_check_names(file, header);
-  const std::size_t data_begin = kLengthBytes + text.size();
-  const std::size_t data_size = file.bytes().size() - data_begin;
-  for (const SafetensorsEntry& entry : header.entries) check_entry(file, entry, data_size);
-  check_cover(file, header.entries, data_size);
-  return {std::move(header.entries), data_begin};
-}
 
 std::unique_ptr<Checkpoint> open_safetensors(FileBytes file) {
   SafetensorsLayout layout = read_safetensors_layout(file);

@@ -25,7 +25,7 @@ struct PickleValue {
     tuple,    // items(); those of a dict are keys and values in turn
     list,
     dict,
-    global,   // index in pickle_names()
+    global,   // index in the table of known names
     storage,  // storages()[number]
     tensor,   // tensors()[number]
     opaque    // an ignored value: a float, bytes, a device
