@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "cli/commands.hpp"
@@ -252,37 +250,39 @@ std::vector<std::string> stage_names() {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("bench", "Where the time goes, against this machine's GEMM peak");
+Command bench_command() {
+  Command command{.name = "bench", .about = "Where the time goes, against this machine's GEMM peak"};
   auto options = std::make_shared<BenchOptions>();
-  add_model_options(*command, options->model);
-  command
-      ->add_option("--lengths", options->inputs.lengths,
-                   "tokens of an input (default 16,128,512, as far as the model has positions)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::PositiveNumber)
-      ->type_name("LIST");
-  command->add_option("--batch", options->inputs.batch, "inputs of a run (default 1)")
-      ->check(CLI::Range(1, 1'000'000));
-  add_sequence_options(*command, options->inputs.given);
-  command->add_option("--repeat", options->repeat, "measured runs of a stage, behind one that warms up")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("--stages", options->stages, "what is measured (default: all)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::IsMember(stage_names()));
-  add_document_options(*command, options->output, {"json", "jsonl", "csv", "text"});
-  add_run_options(*command, options->run);
-  command->footer(
+  add_model_options(command, options->model);
+  command.add({{.names = "--lengths",
+                .target = &options->inputs.lengths,
+                .help = "tokens of an input (default 16,128,512, as far as the model has positions)",
+                .type = "LIST",
+                .split = true,
+                .range = positive()},
+               {.names = "--batch",
+                .target = &options->inputs.batch,
+                .help = "inputs of a run (default 1)",
+                .range = Range{1, 1'000'000}}});
+  add_sequence_options(command, options->inputs.given);
+  command.add({number("--repeat", &options->repeat, "measured runs of a stage, behind one that warms up",
+                      Range{1, 1'000'000}),
+               {.names = "--stages",
+                .target = &options->stages,
+                .help = "what is measured (default: all)",
+                .split = true,
+                .allowed = stage_names()}});
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
+  add_run_options(command, options->run);
+  command.footer =
       "A multiply-add is 2 FLOPs; peak_share is of a 2048-cubed sgemm on the same threads in the same run.\n"
       "Examples:\n"
       "  attnctl bench data/tiny-bert --lengths 16,64 --repeat 3 --format text\n"
       "  attnctl bench data/tiny-llama --stages forward,patterns --lengths 32 --batch 8 --threads 1\n"
       "  attnctl bench data/tiny-bert --lengths 16 --repeat 1 | jq '.rows[] | select(.stage == "
-      "\"forward\")'");
-  command->callback([&action, options] { action = [options] { bench(*options); }; });
+      "\"forward\")'";
+  command.action = [options] { bench(*options); };
+  return command;
 }
 
 }  // namespace attnctl::cli

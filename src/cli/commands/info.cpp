@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/info_parts.hpp"
@@ -149,9 +147,9 @@ void info(const InfoOptions& options) {
   print_warnings(session);
 }
 
-void add_size_options(CLI::App& command, SizeOptions& sizes) {
-  const auto add = [&](const char* name, std::optional<std::size_t>& size, const char* about) {
-    command.add_option(name, size, about)->check(CLI::PositiveNumber);
+void add_size_options(Command& command, SizeOptions& sizes) {
+  const auto add = [&](const char* name, std::optional<std::size_t>& size, const char* help) {
+    command.add({{.names = name, .target = &size, .help = help, .range = positive()}});
   };
   add("--d", sizes.d, "width of attention without a model; with --heads");
   add("--heads", sizes.heads, "its heads");
@@ -163,36 +161,38 @@ void add_size_options(CLI::App& command, SizeOptions& sizes) {
 
 }  // namespace
 
-void add_info(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("info", "Architecture, parameters, FLOPs and memory of a model");
+Command info_command() {
+  Command command{.name = "info", .about = "Architecture, parameters, FLOPs and memory of a model"};
   auto options = std::make_shared<InfoOptions>();
-  add_model_options(*command, options->model);
-  command->get_option("MODEL")->required(false);
-  command->add_option("--preset", options->preset,
-                      "a published architecture without weights: " + preset_names());
-  add_size_options(*command, options->sizes);
-  command
-      ->add_option("--length", options->length, "tokens (default: 512, or what the model has positions for)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--batch", options->batch, "sequences, for --shapes")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_flag("--shapes", options->shapes, "the walk of shapes through the attention of a layer");
-  command->add_flag("--tensors", options->tensors, "every tensor of the checkpoint");
-  command->add_flag("--families", options->families, "the families that attnctl knows");
-  add_document_options(*command, options->output, {"json", "jsonl", "csv", "text"});
-  command->add_option("--table", options->output.table, "with csv: the one table that is written")
-      ->type_name("NAME")
-      ->group("Output");
-  add_run_options(*command, options->run);
-  command->footer(
+  add_model_options(command, options->model);
+  command.options.front().required = false;
+  command.add({{.names = "--preset",
+                .target = &options->preset,
+                .help = "a published architecture without weights: " + preset_names()}});
+  add_size_options(command, options->sizes);
+  command.add(
+      {{.names = "--length",
+        .target = &options->length,
+        .help = "tokens (default: 512, or what the model has positions for)",
+        .range = positive()},
+       number("--batch", &options->batch, "sequences, for --shapes", positive()),
+       {.names = "--shapes",
+        .target = &options->shapes,
+        .help = "the walk of shapes through the attention of a layer"},
+       {.names = "--tensors", .target = &options->tensors, .help = "every tensor of the checkpoint"},
+       {.names = "--families", .target = &options->families, .help = "the families that attnctl knows"}});
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
+  add_table_option(command, options->output, "with csv: the one table that is written");
+  add_run_options(command, options->run);
+  command.footer =
       "Examples:\n"
       "  attnctl info data/tiny-llama --format text\n"
       "  attnctl info data/tiny-bert --shapes --batch 2 --length 10 --format text\n"
       "  attnctl info --preset bert-base --format text\n"
       "  attnctl info --d 512 --heads 8 --kv-heads 2 --layers 6 --length 1024 --format text\n"
-      "  attnctl info --families --format text");
-  command->callback([&action, options] { action = [options] { info(*options); }; });
+      "  attnctl info --families --format text";
+  command.action = [options] { info(*options); };
+  return command;
 }
 
 }  // namespace attnctl::cli

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -192,35 +190,32 @@ void check_options(const TokenizeOptions& options) {
 
 }  // namespace
 
-void add_tokenize(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("tokenize", "Ids, tokens, offsets and words of texts");
+Command tokenize_command() {
+  Command command{.name = "tokenize", .about = "Ids, tokens, offsets and words of texts"};
   auto options = std::make_shared<TokenizeOptions>();
-  command
-      ->add_option(
-          "MODEL", options->model.model,
-          "a directory with tokenizer.json or what stands for it, a GGUF file, or a name in the local "
-          "Hugging Face cache; no weights are needed")
-      ->required();
-  add_text_options(*command, options->inputs);
-  add_target_options(*command, options->output, {"json", "jsonl", "csv", "text"});
-  command->add_option("--table", options->output.table, "with csv: tokens, as one file and not in a folder")
-      ->type_name("NAME")
-      ->group("Output");
-  add_worker_options(*command, options->run);
-  command->footer(
+  command.add(
+      {{.names = "MODEL",
+        .target = &options->model.model,
+        .help = "a directory with tokenizer.json or what stands for it, a GGUF file, or a name in the "
+                "local Hugging Face cache; no weights are needed",
+        .required = true}});
+  add_text_options(command, options->inputs);
+  add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
+  add_table_option(command, options->output, "with csv: tokens, as one file and not in a folder");
+  add_worker_options(command, options->run);
+  command.footer =
       "Offsets count code points of the text; words are as the tokenizer's file cuts them.\n"
       "Examples:\n"
       "  attnctl tokenize data/tiny-bert --text \"The animal didn't cross the street.\" --format text\n"
       "  attnctl tokenize data/tiny-llama --text Once --text-pair again | jq '.inputs[0].ids'\n"
       "  printf 'a line\\nanother\\n' | attnctl tokenize data/tiny-bert --input - --input-format txt "
       "--format "
-      "jsonl");
-  command->callback([&action, options] {
-    action = [options] {
-      check_options(*options);
-      TokenizeRun(*options).run();
-    };
-  });
+      "jsonl";
+  command.action = [options] {
+    check_options(*options);
+    TokenizeRun(*options).run();
+  };
+  return command;
 }
 
 }  // namespace attnctl::cli
