@@ -11,7 +11,7 @@
 #include "base/interrupt.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/command.hpp"
-#include "cli/version.hpp"
+#include "cli/session.hpp"
 #include "linalg/blas/blas.hpp"
 
 namespace attnctl::cli {

@@ -9,7 +9,6 @@
 #include "base/files/output_file.hpp"
 #include "base/memory.hpp"
 #include "cli/commands.hpp"
-#include "cli/commands/peak_memory.hpp"
 #include "cli/options/study_options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
@@ -142,7 +141,7 @@ void PlanCommand::measure(StudyState& state) {
   NodeMemory& memory = plan_.memory;
   memory.weights = std::max(plan_.survey.weight_bytes * (1 + scope_.null_models),
                             loaded - std::min(loaded, memory.process));
-  restart_peak_memory();
+  reset_peak_memory();
   plan_.trials = try_blocks(run, state, plan_.survey.samples, options_.seconds);
   plan_.trial_workers = pool.size();
   const std::uint64_t grown = memory_use().peak - std::min(memory_use().peak, loaded);

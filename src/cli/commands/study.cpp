@@ -16,7 +16,6 @@
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "cli/version.hpp"
 #include "linalg/blas/blas.hpp"
 #include "results/results.hpp"
 #include "study/corpus/random_twin.hpp"
@@ -279,23 +278,18 @@ void StudyCommand::run() {
 }
 
 void add_state_options(Command& command, StudyOptions& options) {
-  command.add(
-      "Shards and restarts",
-      {{.names = "--shard",
-        .target = &options.shard,
-        .help = "I/N: blocks I, I + N, I + 2 N, ... counted from 1; writes --state and no results",
-        .type = "I/N"},
-       {.names = "--state", .target = &options.state, .help = "FILE for attnctl merge", .type = "FILE"},
-       {.names = "--checkpoint",
-        .target = &options.checkpoint,
-        .help = "FILE that the run is saved to, and goes on from where it is there",
-        .type = "FILE"},
-       {.names = "--checkpoint-every",
-        .target = &options.checkpoint_every,
-        .help = "seconds between two checkpoints; 0: after every block",
-        .type = "SECONDS",
-        .show_default = true,
-        .range = non_negative()}});
+  command.add("Shards and restarts",
+              {{"--shard", &options.shard,
+                "I/N: blocks I, I + N, I + 2 N, ... counted from 1; writes --state and no results", "I/N"},
+               {"--state", &options.state, "FILE for attnctl merge", "FILE"},
+               {"--checkpoint", &options.checkpoint,
+                "FILE that the run is saved to, and goes on from where it is there", "FILE"},
+               {.names = "--checkpoint-every",
+                .target = &options.checkpoint_every,
+                .help = "seconds between two checkpoints; 0: after every block",
+                .type = "SECONDS",
+                .show_default = true,
+                .range = non_negative()}});
 }
 
 struct MergeOptions {
@@ -378,13 +372,8 @@ Command merge_command() {
                 .help = "files that study --state or --checkpoint wrote",
                 .type = "FILE",
                 .required = true},
-               {.names = "--state",
-                .target = &options->state,
-                .help = "FILE for what they come to, to be merged again",
-                .type = "FILE"},
-               {.names = "--partial",
-                .target = &options->partial,
-                .help = "results though blocks of the corpus are missing"}});
+               {"--state", &options->state, "FILE for what they come to, to be merged again", "FILE"},
+               {"--partial", &options->partial, "results though blocks of the corpus are missing"}});
   add_result_options(command, options->output, options->run);
   command.footer =
       "Examples:\n"

@@ -7,16 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/comparison.hpp"
 #include "analysis/head_axes.hpp"
 #include "base/error.hpp"
 #include "cli/analyses/memory_plan.hpp"
 #include "cli/analyses/shapes.hpp"
 #include "cli/commands.hpp"
-#include "cli/commands/comparison.hpp"
 #include "cli/commands/reference_file.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
-#include "cli/options/seeded_input.hpp"
 #include "cli/options/selection.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
@@ -220,10 +219,8 @@ Command verify_command() {
   auto options = std::make_shared<VerifyOptions>();
   add_model_options(command, options->model);
   add_input_options(command, options->inputs);
-  command.add({{.names = "--against",
-                .target = &options->against,
-                .help = "arrays of a reference: pattern_0 [layers, heads, n, m], logits_0, ...",
-                .type = "FILE.npz"},
+  command.add({{"--against", &options->against,
+                "arrays of a reference: pattern_0 [layers, heads, n, m], logits_0, ...", "FILE.npz"},
                number("--tolerance", &options->tolerance,
                       "largest difference that passes; times the largest value of scores, z, output, logits",
                       non_negative())});

@@ -280,25 +280,20 @@ Experiment add_diversity(Command& command) {
   command.add(without_model(
       {number("--d", &options.d, "size of what heads read", Range{1, 1 << 15}),
        number("--heads", &options.heads, "", Range{1, 1024}),
-       {.names = "--d-head",
-        .target = &request->d_head,
-        .help = "size of a head (default: d / heads)",
-        .range = Range{1, 1 << 15}},
+       number("--d-head", &request->d_head, "size of a head (default: d / heads)", Range{1, 1 << 15}),
        number("--gain", &options.gain, "of a specialised head's own dimensions", Range{1e-6, 1e6})}));
   command.add({number("--draws", &options.draws, "how often random weights are drawn", Range{1, 10000})});
-  command.add(without_model(
-      {{.names = "--save",
-        .target = &request->save,
-        .help = "a folder for the first draw: random.npz and specialised.npz, with config.json"}}));
-  command.add({{.names = "--model",
-                .target = &request->model,
-                .help = "a trained model: its layers beside random heads of the same shapes"},
-               {.names = "--circuit",
-                .target = &request->circuit,
-                .help = "of the model: qk or ov",
-                .show_default = true,
-                .allowed = {"qk", "ov"},
-                .needs = "--model"}});
+  command.add(
+      without_model({{"--save", &request->save,
+                      "a folder for the first draw: random.npz and specialised.npz, with config.json"}}));
+  command.add(
+      {{"--model", &request->model, "a trained model: its layers beside random heads of the same shapes"},
+       {.names = "--circuit",
+        .target = &request->circuit,
+        .help = "of the model: qk or ov",
+        .show_default = true,
+        .allowed = {"qk", "ov"},
+        .needs = "--model"}});
   add_seed(command, options.seed);
   command.footer =
       "Examples:\n  attnctl experiment diversity --format text\n"
@@ -350,20 +345,14 @@ Experiment add_heads(Command& command) {
 Experiment add_positions(Command& command) {
   auto request = std::make_shared<PositionsRequest>();
   command.add(
-      {{.names = "--positions",
-        .target = &request->positions,
-        .help = "how many (default: 64, or what --model has up to 512)",
-        .range = Range{2, 4096}},
-       {.names = "--d",
-        .target = &request->d,
-        .help = "width of the sinusoidal ones, even (default: 64, or --model's)",
-        .range = Range{2, 16384}},
+      {number("--positions", &request->positions, "how many (default: 64, or what --model has up to 512)",
+              Range{2, 4096}),
+       number("--d", &request->d, "width of the sinusoidal ones, even (default: 64, or --model's)",
+              Range{2, 16384}),
        number("--far", &request->options.far, "a position that no table reaches",
               Range<std::size_t>{0, 1'000'000'000'000}),
        number("--heads", &request->options.heads, "of the layer that is permuted; they divide d", positive()),
-       {.names = "--model",
-        .target = &request->model.model,
-        .help = "a model whose own positions to put beside them"}});
+       {"--model", &request->model.model, "a model whose own positions to put beside them"}});
   add_seed(command, request->options.seed);
   command.footer =
       "Examples:\n  attnctl experiment positions --positions 8 --format text\n"
@@ -385,10 +374,9 @@ Command experiment_command() {
     auto request = std::make_shared<ExperimentRequest>();
     request->experiment = row.add(command);
     add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "text"});
-    command.add({{.names = "--picture",
-                  .target = &request->output.picture,
-                  .help = "Picture for SVG: charts (default), or heatmaps by name"},
-                 {.names = "--show", .target = &request->show, .help = "Draw the charts in the text too"}});
+    command.add(
+        {{"--picture", &request->output.picture, "Picture for SVG: charts (default), or heatmaps by name"},
+         {"--show", &request->show, "Draw the charts in the text too"}});
     add_run_options(command, request->run);
     command.action = [request] { run_experiment(*request); };
   }

@@ -108,15 +108,9 @@ void require_model(Command& command, std::size_t first) {
 
 /// Adds --model, and the options that require it: --config and the inputs.
 void add_model_experiment(Command& command, ModelExperimentOptions& options) {
-  command.add({{.names = "--model",
-                .target = &options.model.model,
-                .help = "a trained model, as `analyze` takes it",
-                .type = "MODEL"}});
+  command.add({{"--model", &options.model.model, "a trained model, as `analyze` takes it", "MODEL"}});
   const std::size_t first = command.options.size();
-  command.add({{.names = "--config",
-                .target = &options.model.config,
-                .help = "FILE with the model's configuration",
-                .type = "FILE"}});
+  command.add({{"--config", &options.model.config, "FILE with the model's configuration", "FILE"}});
   add_sequence_options(command, options.inputs);
   require_model(command, first);
 }
@@ -370,27 +364,20 @@ Experiment add_scaling(Command& command) {
 
 Experiment add_kinds(Command& command) {
   auto request = std::make_shared<KindsRequest>();
-  command.add({{.names = "--kinds",
-                .target = &request->kinds,
-                .help = "kinds of attention: " + std::string(attention_kinds),
-                .show_default = true,
-                .split = true},
-               {.names = "--grid",
-                .target = &request->grid,
-                .help = "a row for axial attention over so many rows and columns",
-                .type = "16x16"},
-               {.names = "--causal", .target = &request->causal, .help = "no token attends to later ones"},
-               {.names = "--model",
-                .target = &request->model.model,
-                .help = "a layer of this model, on inputs; default: a random layer"},
-               {.names = "--config",
-                .target = &request->model.config,
-                .help = "FILE with the configuration of --model",
-                .type = "FILE"},
-               number("--layer", &request->layer, "of --model"),
-               number("--n", &request->n, "tokens of the random layer's input", Range{1, 1 << 20}),
-               number("--d", &request->random.d_model, "width of the random layer", Range{1, 1 << 14}),
-               number("--heads", &request->random.heads, "of the random layer", Range{1, 1 << 14})});
+  command.add(
+      {{.names = "--kinds",
+        .target = &request->kinds,
+        .help = "kinds of attention: " + std::string(attention_kinds),
+        .show_default = true,
+        .split = true},
+       {"--grid", &request->grid, "a row for axial attention over so many rows and columns", "16x16"},
+       {"--causal", &request->causal, "no token attends to later ones"},
+       {"--model", &request->model.model, "a layer of this model, on inputs; default: a random layer"},
+       {"--config", &request->model.config, "FILE with the configuration of --model", "FILE"},
+       number("--layer", &request->layer, "of --model"),
+       number("--n", &request->n, "tokens of the random layer's input", Range{1, 1 << 20}),
+       number("--d", &request->random.d_model, "width of the random layer", Range{1, 1 << 14}),
+       number("--heads", &request->random.heads, "of the random layer", Range{1, 1 << 14})});
   add_seed(command, request->random.seed);
   add_input_options(command, request->inputs);
   command.footer =
@@ -406,26 +393,25 @@ Experiment add_gradients(Command& command) {
   auto request = std::make_shared<GradientsRequest>();
   GradientsOptions& made = request->made;
   add_model_experiment(command, request->trained);
-  command.add({{.names = "--layers",
-                .target = &request->trained.selection.layers,
-                .help = "with --model: layers, such as 0,3-5",
-                .type = "LIST",
-                .needs = "--model"},
-               {.names = "--heads",
-                .target = &request->heads,
-                .help = "how many, they divide --d (default: 4); with --model: which, such as 0.1,2.3",
-                .type = "NUMBER|LIST"},
-               {.names = "--target",
-                .target = &request->target,
-                .help = "with --model: the token (or id) whose logit is traced back (default: the largest "
-                        "logit)",
-                .type = "TOKEN",
-                .needs = "--model"},
-               {.names = "--position",
-                .target = &request->position,
-                .help = "with --model: of that logit (default: the last position)",
-                .range = non_negative(),
-                .needs = "--model"}});
+  command.add(
+      {{.names = "--layers",
+        .target = &request->trained.selection.layers,
+        .help = "with --model: layers, such as 0,3-5",
+        .type = "LIST",
+        .needs = "--model"},
+       {"--heads", &request->heads,
+        "how many, they divide --d (default: 4); with --model: which, such as 0.1,2.3", "NUMBER|LIST"},
+       {.names = "--target",
+        .target = &request->target,
+        .help = "with --model: the token (or id) whose logit is traced back (default: the largest "
+                "logit)",
+        .type = "TOKEN",
+        .needs = "--model"},
+       {.names = "--position",
+        .target = &request->position,
+        .help = "with --model: of that logit (default: the last position)",
+        .range = non_negative(),
+        .needs = "--model"}});
   command.add(without_model(
       {number("--n", &made.n, "tokens", Range{1, 1024}),
        number("--d", &made.d, "size of the model", Range{1, 4096}),

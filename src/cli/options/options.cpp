@@ -146,15 +146,13 @@ Includes parse_includes(const std::string& list) {
 }
 
 void add_model_options(Command& command, ModelOptions& options) {
-  command.add({{.names = "MODEL",
-                .target = &options.model,
-                .help = "a directory in Hugging Face layout, a name in the local Hugging Face cache, or one "
-                        "weights file",
-                .required = true},
-               {.names = "--config",
-                .target = &options.config,
-                .help = "FILE with the configuration, in place of the model's own",
-                .type = "FILE"}});
+  command.add(
+      {{.names = "MODEL",
+        .target = &options.model,
+        .help = "a directory in Hugging Face layout, a name in the local Hugging Face cache, or one "
+                "weights file",
+        .required = true},
+       {"--config", &options.config, "FILE with the configuration, in place of the model's own", "FILE"}});
 }
 
 void add_text_options(Command& command, InputOptions& options) {
@@ -181,47 +179,29 @@ void add_sequence_options(Command& command, InputOptions& options) {
             "the decoder's side of the k-th input, the model's start token put before it", true);
   items.add("--target-ids", Kind::ids, "2,17,9", "the decoder's own input, used as it is", true);
   command.add(kInputGroup,
-              {{.names = "--truncate",
-                .target = &options.truncate,
-                .help = "cut texts and ids that are longer than the model's positions, with a warning"}});
+              {{"--truncate", &options.truncate,
+                "cut texts and ids that are longer than the model's positions, with a warning"}});
 }
 
 void add_input_options(Command& command, InputOptions& options) {
   add_sequence_options(command, options);
   command.add(
       kInputGroup,
-      {{.names = "--keys",
-        .target = &options.keys,
-        .help = "embeddings of the keys (cross-attention), for each --embeddings",
-        .type = "K.npy"},
-       {.names = "--values",
-        .target = &options.values,
-        .help = "embeddings of the values, for each --embeddings",
-        .type = "V.npy"},
-       {.names = "--mask",
-        .target = &options.mask,
-        .help = "causal, none, or FILE.npy: bool or integer, 1 = may attend; float: added to the scores",
-        .type = "causal|none|FILE.npy"},
-       {.names = "--key-mask",
-        .target = &options.key_mask,
-        .help = "[batch, m]: 1 = this key is visible",
-        .type = "FILE.npy"}});
+      {{"--keys", &options.keys, "embeddings of the keys (cross-attention), for each --embeddings", "K.npy"},
+       {"--values", &options.values, "embeddings of the values, for each --embeddings", "V.npy"},
+       {"--mask", &options.mask,
+        "causal, none, or FILE.npy: bool or integer, 1 = may attend; float: added to the scores",
+        "causal|none|FILE.npy"},
+       {"--key-mask", &options.key_mask, "[batch, m]: 1 = this key is visible", "FILE.npy"}});
 }
 
 void add_head_options(Command& command, SelectionOptions& options) {
-  command.add("Selection",
-              {{.names = "--component",
-                .target = &options.component,
-                .help = "of an encoder and a decoder: encoder, decoder, cross",
-                .type = "LIST"},
-               {.names = "--layers",
-                .target = &options.layers,
-                .help = "layers, such as 0,3-5 (default: all)",
-                .type = "LIST"},
-               {.names = "--heads",
-                .target = &options.heads,
-                .help = "heads as LAYER.HEAD, such as 0.1,2.3, or enc.0.1,cross.2.3 (default: all)",
-                .type = "LIST"}});
+  command.add(
+      "Selection",
+      {{"--component", &options.component, "of an encoder and a decoder: encoder, decoder, cross", "LIST"},
+       {"--layers", &options.layers, "layers, such as 0,3-5 (default: all)", "LIST"},
+       {"--heads", &options.heads,
+        "heads as LAYER.HEAD, such as 0.1,2.3, or enc.0.1,cross.2.3 (default: all)", "LIST"}});
 }
 
 void add_selection_options(Command& command, SelectionOptions& options, const std::string& default_include) {
@@ -234,12 +214,8 @@ void add_selection_options(Command& command, SelectionOptions& options, const st
                 .type = "LIST",
                 .show_default = true},
                number("--directions", &options.directions, "principal directions of each head", positive()),
-               {.names = "--across-layers",
-                .target = &options.across_layers,
-                .help = "similarity between heads of all selected layers"},
-               {.names = "--fold-norm",
-                .target = &options.fold_norm,
-                .help = "fold the norm's gain into W_Q, W_K and W_V"},
+               {"--across-layers", &options.across_layers, "similarity between heads of all selected layers"},
+               {"--fold-norm", &options.fold_norm, "fold the norm's gain into W_Q, W_K and W_V"},
                {.names = "--order",
                 .target = choice<HeadOrder>(options.order,
                                             {{"model", HeadOrder::model}, {"cluster", HeadOrder::cluster}}),
@@ -253,40 +229,33 @@ void add_selection_options(Command& command, SelectionOptions& options, const st
 }
 
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {
-  command.add("Output", {{.names = "--format",
-                          .target = &options.format,
-                          .help = "default: by the extension of -o; else text on a terminal, json in a pipe",
-                          .allowed = formats},
-                         {.names = "-o,--output",
-                          .target = &options.path,
-                          .help = "where to write; a file is replaced atomically",
-                          .type = "PATH"}});
+  command.add("Output",
+              {{.names = "--format",
+                .target = &options.format,
+                .help = "default: by the extension of -o; else text on a terminal, json in a pipe",
+                .allowed = formats},
+               {"-o,--output", &options.path, "where to write; a file is replaced atomically", "PATH"}});
 }
 
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {
   add_target_options(command, options, formats);
-  command.add("Output", {{.names = "--digits",
-                          .target = &options.digits,
-                          .help = "fixed decimals (default: the shortest text that reads back)",
-                          .range = Range{0, NumberFormat::most_digits}}});
+  command.add("Output", {number("--digits", &options.digits,
+                                "fixed decimals (default: the shortest text that reads back)",
+                                Range{0, NumberFormat::most_digits})});
 }
 
 void add_table_option(Command& command, OutputOptions& options, const std::string& help) {
-  command.add("Output", {{.names = "--table", .target = &options.table, .help = help, .type = "NAME"}});
+  command.add("Output", {{"--table", &options.table, help, "NAME"}});
 }
 
 void add_output_options(Command& command, OutputOptions& options) {
   add_document_options(command, options, {"json", "jsonl", "csv", "npz", "svg", "text"});
   add_table_option(command, options, "with csv: this table alone, as one file, not a folder of all");
-  command.add("Output", {{.names = "--compress", .target = &options.compress, .help = "with npz: deflate"},
-                         {.names = "--sort",
-                          .target = &options.sort,
-                          .help = "with text: sort heads by this column, largest first",
-                          .type = "COLUMN"},
-                         {.names = "--top",
-                          .target = &options.top,
-                          .help = "with text: so many heads; with --from: so many keys (default 5)",
-                          .range = positive()}});
+  command.add("Output",
+              {{"--compress", &options.compress, "with npz: deflate"},
+               {"--sort", &options.sort, "with text: sort heads by this column, largest first", "COLUMN"},
+               number("--top", &options.top,
+                      "with text: so many heads; with --from: so many keys (default 5)", positive())});
 }
 
 void add_worker_options(Command& command, RunOptions& options) {
@@ -294,9 +263,7 @@ void add_worker_options(Command& command, RunOptions& options) {
                        .target = &options.threads,
                        .help = "default: the cores that this process may use",
                        .range = Range{1, 4096}},
-                      {.names = "--quiet",
-                       .target = &options.quiet,
-                       .help = "no warnings and no progress on standard error"},
+                      {"--quiet", &options.quiet, "no warnings and no progress on standard error"},
                       {.names = "--progress",
                        .target = choice<ProgressMode>(options.progress, {{"auto", ProgressMode::automatic},
                                                                          {"always", ProgressMode::always},
@@ -313,9 +280,7 @@ void add_run_options(Command& command, RunOptions& options) {
                                "where it has to be so",
                        .type = "BYTES"},
                       number("--limit", &options.limit, "values in text formats, at most"),
-                      {.names = "--strict",
-                       .target = &options.strict,
-                       .help = "non-finite numbers are an error (status 6)"}});
+                      {"--strict", &options.strict, "non-finite numbers are an error (status 6)"}});
 }
 
 }  // namespace attnctl::cli

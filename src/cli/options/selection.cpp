@@ -149,11 +149,10 @@ Selection select_heads(const SelectionOptions& options, const ModelConfig& confi
 
 void add_attention_option(Command& command, SelectionOptions& options) {
   command.add("Selection",
-              {{.names = "--attention",
-                .target = &options.attention,
-                .help = "what if the layers of --layers (default: all) attended so: " +
-                        std::string(attention_kinds) + ", or axial over a grid of --embeddings [N, L, d]",
-                .type = "KIND"}});
+              {{"--attention", &options.attention,
+                "what if the layers of --layers (default: all) attended so: " + std::string(attention_kinds) +
+                    ", or axial over a grid of --embeddings [N, L, d]",
+                "KIND"}});
 }
 
 AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind) {

@@ -27,14 +27,11 @@ void add_study_scope(Command& command, StudyScope& scope) {
   add_file_options(command, scope.inputs);
   command.add(
       "Corpus",
-      {{.names = "--max-length",
-        .target = &scope.max_length,
-        .help = "tokens of a sentence, at most (default: the model's positions)",
-        .range = positive()},
-       {.names = "--stride",
-        .target = &scope.stride,
-        .help = "cut longer sentences into windows that begin so many tokens apart, not refuse them",
-        .range = positive()},
+      {number("--max-length", &scope.max_length,
+              "tokens of a sentence, at most (default: the model's positions)", positive()),
+       number("--stride", &scope.stride,
+              "cut longer sentences into windows that begin so many tokens apart, not refuse them",
+              positive()),
        number("--batch-tokens", &scope.batch_tokens,
               "tokens of a block, the sentences that one worker computes at a time", positive()),
        {.names = "--skip-bad",
@@ -45,11 +42,10 @@ void add_study_scope(Command& command, StudyScope& scope) {
   add_head_options(command, scope.selection);
   command.add(
       "Selection",
-      {{.names = "--measures", .target = &scope.measures, .help = measures_help(), .type = "LIST"},
+      {{"--measures", &scope.measures, measures_help(), "LIST"},
        number("--seed", &scope.seed, "of measures that draw at random"),
-       {.names = "--fold-subtypes",
-        .target = &scope.fold_subtypes,
-        .help = "of syntax: relations without their subtypes, nsubj:pass as nsubj"},
+       {"--fold-subtypes", &scope.fold_subtypes,
+        "of syntax: relations without their subtypes, nsubj:pass as nsubj"},
        {.names = "--null-model",
         .target = &scope.null_models,
         .help = "roles must also exceed those of N models of the same shape with shuffled weights",
@@ -61,10 +57,9 @@ void add_study_scope(Command& command, StudyScope& scope) {
                 "every sentence N times more, its tokens in random order",
         .type = "N",
         .range = Range{0, 1000}},
-       {.names = "--frequencies",
-        .target = &scope.frequencies,
-        .help = "of rare: FILE of lines TOKEN<TAB>COUNT (default: the tokens of the corpus, counted first)",
-        .type = "FILE"}});
+       {"--frequencies", &scope.frequencies,
+        "of rare: FILE of lines TOKEN<TAB>COUNT (default: the tokens of the corpus, counted first)",
+        "FILE"}});
 }
 
 bool reads_standard_input(const StudyScope& scope) {
