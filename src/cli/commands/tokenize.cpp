@@ -23,10 +23,9 @@
 #include "input/sequences.hpp"
 #include "input/text_input.hpp"
 #include "report/csv.hpp"
-#include "report/json/json_stream.hpp"
-#include "report/json/json_text.hpp"
+#include "report/json.hpp"
 #include "report/number_format.hpp"
-#include "report/text/text.hpp"
+#include "report/text.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 namespace attnctl::cli {

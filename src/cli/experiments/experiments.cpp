@@ -26,7 +26,7 @@
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "formats/json/json_tree.hpp"
-#include "report/npz/npz.hpp"
+#include "report/npz.hpp"
 #include "textbook/averaging.hpp"
 #include "textbook/diversity.hpp"
 #include "textbook/heads.hpp"
@@ -121,8 +121,8 @@ void save_weights(const DiversityRequest& request, Session& session) {
   for (const bool specialised : {false, true}) {
     OutputFile out(folder / kSaved[specialised ? 1 : 0]);
     NpzWriter writer(out);
-    for (const NamedArray& array : diversity_weights(request.options, specialised, session.pool))
-      writer.add(array.name, array.array);
+    for (const Tensor& tensor : diversity_weights(request.options, specialised, session.pool))
+      writer.add(tensor.name, tensor);
     writer.close();
     out.commit();
   }

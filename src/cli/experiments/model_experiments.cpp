@@ -96,7 +96,7 @@ void ModelRun::observe(Observer& observer, Session& session) const {
 void ModelRun::describe(Record& parameters) const {
   std::size_t tokens = 0;
   for (const Sequence& sequence : batch.sequences) tokens += sequence.queries();
-  parameters.set("model", open.model.source().given)
+  parameters.set("model", open.model.name())
       .set("inputs", batch.sequences.size())
       .set("tokens", tokens);
 }

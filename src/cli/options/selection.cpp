@@ -164,15 +164,15 @@ AttentionChoice parse_attention_choice(const std::string& option, const std::str
   return {*parsed, false};
 }
 
-void replace_attention(const SelectionOptions& options, Model& model) {
-  if (options.attention.empty()) return;
+Model with_attention_option(const Model& model, const SelectionOptions& options) {
+  if (options.attention.empty()) return model;
   const AttentionChoice choice = parse_attention_choice("--attention", options.attention);
-  if (choice.axial) return;
+  if (choice.axial) return model;
   const std::size_t count = model.config().layers.size();
   std::vector<std::size_t> layers(count);
   std::iota(layers.begin(), layers.end(), std::size_t{0});
   if (!options.layers.empty()) layers = parse_ranges("--layers", options.layers, count);
-  model.replace_attention(choice.kind, layers);
+  return model.with_attention(choice.kind, layers);
 }
 
 std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,

@@ -33,8 +33,8 @@ struct AttentionChoice {
 /// Throws Error(usage) for an unknown kind. `option` is the name of the option, for the message.
 [[nodiscard]] AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind);
 
-/// Replaces the attention of the layers of --layers, if --attention is given.
-void replace_attention(const SelectionOptions& options, Model& model);
+/// Returns the model that a run with --attention uses: with this kind of attention in the layers of --layers.
+[[nodiscard]] Model with_attention_option(const Model& model, const SelectionOptions& options);
 
 /// If --attention is axial, replaces the batch, read as one grid, by its columns and rows, and returns the
 /// grid. Returns nullopt for any other kind.
