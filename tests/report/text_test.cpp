@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "report/text/table.hpp"
+#include "results/select.hpp"
 
 using namespace attnctl;
 

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "cli/analyses/show.hpp"
+#include "inspect/show.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/analysis_request.hpp"
 #include "cli/options/attention_choice.hpp"

@@ -10,7 +10,7 @@
 
 #include "analysis/head_axes.hpp"
 #include "base/warnings.hpp"
-#include "cli/analyses/results.hpp"
+#include "inspect/run_results.hpp"
 #include "cli/options/options.hpp"
 #include "cli/session.hpp"
 #include "forward/observer.hpp"

@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "cli/analyses/shapes.hpp"
+#include "inspect/describe.hpp"
 #include "forward/block.hpp"
 
 namespace attnctl::cli {

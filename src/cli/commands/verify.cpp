@@ -11,8 +11,8 @@
 
 #include "analysis/head_axes.hpp"
 #include "base/error.hpp"
-#include "cli/analyses/memory_plan.hpp"
-#include "cli/analyses/shapes.hpp"
+#include "inspect/memory_plan.hpp"
+#include "inspect/describe.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/comparison.hpp"
 #include "cli/commands/reference_file.hpp"

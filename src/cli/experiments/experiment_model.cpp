@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "cli/analyses/memory_plan.hpp"
+#include "inspect/memory_plan.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/selection.hpp"
 #include "input/sequences.hpp"

@@ -11,7 +11,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "cli/analyses/analysis_part.hpp"
+#include "inspect/catalogue.hpp"
 #include "cli/options/choice.hpp"
 #include "report/number_format.hpp"
 

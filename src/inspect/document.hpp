@@ -1,0 +1,14 @@
+#pragma once
+
+#include "base/pool.hpp"
+#include "inspect/run_results.hpp"
+#include "cli/session.hpp"
+#include "results/result.hpp"
+
+namespace attnctl::cli {
+
+/// Returns the JSON document attnctl.analysis/1 (docs/cli.md). Leaves out the sections that were not
+/// requested.
+[[nodiscard]] Document analysis_document(const RunResults& results, const Session& session);
+
+}  // namespace attnctl::cli
