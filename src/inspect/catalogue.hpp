@@ -8,42 +8,49 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/head_axes.hpp"
 #include "analysis/weights/weights.hpp"
-#include "cli/options/analysis_request.hpp"
-#include "cli/session.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/words.hpp"
 #include "results/results.hpp"
+#include "tokenizer/vocabulary.hpp"
 
-// The registry of further analyses: the values of --include other than metrics, patterns, arrays and the
-// similarity of heads. A new analysis is a row of the table in analysis_part.cpp and a file part_NAME.cpp in
-// this folder.
-namespace attnctl::cli {
+// Everything that --include accepts. A new analysis is one row of the table in catalogue.cpp and one file in
+// this folder (docs/architecture.md).
+namespace attnctl::inspect {
+
+struct InspectRequest;
+
+/// The member of Results that the caller uses.
+enum class Form { document, tables, arrays, pictures, text };
 
 /// The input of an analysis.
-struct PartInput {
-  const AnalysisRequest& request;
-  OpenModel& open;
+struct AnalysisInput {
+  const InspectRequest& request;
+  const Model& model;
+  const Vocabulary& vocabulary;
   const Selection& selection;
-  const Batch& batch;  // batch of tokens, as the forward pass runs on it; empty for `weights`
+  const Batch& batch;  // batch of tokens, as the forward pass runs on it; empty without inputs
   const Batch& shown;  // batch that the results describe: `batch`, or its words under --by-word
   const std::vector<WordUnits>& units;            // words of each sequence, under --by-word
   const std::optional<WeightsAnalysis>& weights;  // available in finish(), if requested
-  Session& session;
+  const RunContext& context;
+
+  [[nodiscard]] const ModelConfig& config() const { return model.config(); }
 };
 
 /// The heads that an analysis receives: the selected heads, all heads of the selected layers, or all heads.
 enum class HeadsSeen { selected, of_selected_layers, all };
 
 /// One analysis in one run. The constructor throws Error for unsupported requests, before any work.
-class AnalysisPart {
+class Analysis {
  public:
-  AnalysisPart() = default;
-  AnalysisPart(const AnalysisPart&) = delete;
-  AnalysisPart& operator=(const AnalysisPart&) = delete;
-  virtual ~AnalysisPart() = default;
+  explicit Analysis(const AnalysisInput& input) : input_(input) {}
+  Analysis(const Analysis&) = delete;
+  Analysis& operator=(const Analysis&) = delete;
+  virtual ~Analysis() = default;
 
   /// Returns the observers of the forward pass over tokens. Empty if the analysis needs the weights only.
   [[nodiscard]] virtual std::vector<Observer*> observers() { return {}; }
@@ -52,39 +59,60 @@ class AnalysisPart {
   /// Returns the number of values in the results, for --limit and --memory. Analyses with few
   /// values return 0.
   [[nodiscard]] virtual std::uint64_t values() const { return 0; }
-  /// Returns the results. Called once, after the forward pass.
+  /// Returns the results in all forms. Called once, after the forward pass.
   [[nodiscard]] virtual Results finish() = 0;
+
+ protected:
+  AnalysisInput input_;
 };
 
-/// The components of a model that an analysis supports. It works on one component at a time.
-enum class Stacks {
-  one,        // none of them: only models with one stack
-  not_cross,  // components with self-attention
-  each
-};
+/// The components of an encoder and a decoder that an analysis supports, one at a time.
+enum class Components { none, not_cross, each };
 
-struct PartRow {
+/// One analysis in the catalogue.
+struct AnalysisRow {
   std::string_view include;  // name in --include
-  bool of_inputs = false;    // needs a forward pass
-  bool by_word = false;      // supports --by-word
-  bool tables = false;       // writes tables as CSV
-  Stacks stacks = Stacks::one;
-  std::unique_ptr<AnalysisPart> (*make)(const PartInput& input) = nullptr;
+  bool of_inputs;            // needs a forward pass
+  bool by_word;              // supports --by-word
+  bool tables;               // has tables for CSV
+  Components components;
+  std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
 };
 
-/// Returns all rows, in the order of their sections in the output.
-[[nodiscard]] std::span<const PartRow> part_rows();
+/// Returns all analyses in the order of their sections in the output.
+[[nodiscard]] std::span<const AnalysisRow> analysis_rows();
+
+/// The values of --include: what to compute and show (docs/cli.md).
+struct Includes {
+  bool metrics = false, patterns = false, scores = false, queries = false, keys = false, values = false,
+       z = false, output = false, logits = false, weights = false, directions = false, circuits = false;
+  std::vector<const AnalysisRow*> analyses;  // in the order of analysis_rows()
+
+  /// Returns whether any of them needs a forward pass.
+  [[nodiscard]] bool of_inputs() const;
+};
+
+/// Returns all names that --include accepts, separated by commas.
+[[nodiscard]] std::string include_names();
+
+/// Parses a list for --include. Throws Error(usage) that names the unknown word.
+[[nodiscard]] Includes parse_includes(const std::string& list);
+
+/// Returns the values of --include that the form can show. `given` is false for the default list, from which
+/// values that the form cannot show are left out. Throws Error(usage) if a value needs inputs and there are
+/// none, or if there is no table for it.
+[[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
 
 /// Throws Error(bad_input) if a selected layer has no values (W_V), so that its heads write no output.
-void require_values(const PartInput& input, std::string_view analysis);
+void require_values(const AnalysisInput& input, std::string_view analysis);
 
-std::unique_ptr<AnalysisPart> make_rollout(const PartInput& input);
-std::unique_ptr<AnalysisPart> make_subspaces(const PartInput& input);
-std::unique_ptr<AnalysisPart> make_composition(const PartInput& input);
-std::unique_ptr<AnalysisPart> make_map(const PartInput& input);
-std::unique_ptr<AnalysisPart> make_flow(const PartInput& input);
-std::unique_ptr<AnalysisPart> make_contributions(const PartInput& input);
-std::unique_ptr<AnalysisPart> make_mixing(const PartInput& input);
-std::unique_ptr<AnalysisPart> make_routing(const PartInput& input);
+std::unique_ptr<Analysis> make_subspaces(const AnalysisInput& input);
+std::unique_ptr<Analysis> make_composition(const AnalysisInput& input);
+std::unique_ptr<Analysis> make_head_map(const AnalysisInput& input);
+std::unique_ptr<Analysis> make_rollout(const AnalysisInput& input);
+std::unique_ptr<Analysis> make_flow(const AnalysisInput& input);
+std::unique_ptr<Analysis> make_contributions(const AnalysisInput& input);
+std::unique_ptr<Analysis> make_mixing(const AnalysisInput& input);
+std::unique_ptr<Analysis> make_routing(const AnalysisInput& input);
 
-}  // namespace attnctl::cli
+}  // namespace attnctl::inspect

@@ -1,3 +1,5 @@
+#include "analysis/weights/composition.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -9,18 +11,17 @@
 #include <fmt/format.h>
 
 #include "analysis/head_axes.hpp"
-#include "analysis/weights/composition.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/head_order.hpp"
+#include "inspect/request.hpp"
 
-namespace attnctl::cli {
+namespace attnctl::inspect {
 namespace {
 
 /// Composition: how much of the output of earlier heads later heads read.
-class CompositionPart final : public AnalysisPart {
+class CompositionAnalysis final : public Analysis {
  public:
-  explicit CompositionPart(const PartInput& input) : input_(input) {}
+  using Analysis::Analysis;
 
   std::uint64_t values() const override {
     return 2 * all_compositions.size() * input_.selection.heads.size() * input_.selection.heads.size();
@@ -34,7 +35,6 @@ class CompositionPart final : public AnalysisPart {
   [[nodiscard]] Table strongest_text() const;
   [[nodiscard]] HeatmapPage picture() const;
 
-  PartInput input_;
   CompositionOptions options_;
   std::vector<Composition> compositions_;
 };
@@ -59,13 +59,13 @@ std::vector<Pair> pairs_of(const Composition& composition) {
   return pairs;
 }
 
-Section CompositionPart::section() const {
+Section CompositionAnalysis::section() const {
   List items;
   for (const Composition& each : compositions_) {
     Record record;
     record.set("kind", std::string(name_of(each.kind)))
-        .set("component", component_of(input_.open.model.config(), each.heads.front().layer))
-        .set("heads", names_of(input_.open.model.config(), each.heads))
+        .set("component", component_of(input_.config(), each.heads.front().layer))
+        .set("heads", names_of(input_.config(), each.heads))
         .set("values", float_array(each.scores))
         .set("excess", float_array(each.excess))
         .set("mean", or_null(each.mean))
@@ -78,17 +78,16 @@ Section CompositionPart::section() const {
   return {"composition", "composition", std::move(items)};
 }
 
-Table CompositionPart::table() const {
+Table CompositionAnalysis::table() const {
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions_) {
     for (const Pair& pair : pairs_of(each)) {
       const HeadId earlier = each.heads[pair.earlier];
       const HeadId later = each.heads[pair.later];
-      rows.push_back({std::string(name_of(each.kind)),
-                      component_cell(input_.open.model.config(), earlier.layer),
-                      number_cell(input_.open.model.config(), earlier.layer), cell_of(earlier.head),
-                      number_cell(input_.open.model.config(), later.layer), cell_of(later.head),
-                      cell_of(pair.score()), cell_of(pair.score() - pair.excess()), cell_of(pair.excess())});
+      rows.push_back({std::string(name_of(each.kind)), component_cell(input_.config(), earlier.layer),
+                      number_cell(input_.config(), earlier.layer), cell_of(earlier.head),
+                      number_cell(input_.config(), later.layer), cell_of(later.head), cell_of(pair.score()),
+                      cell_of(pair.score() - pair.excess()), cell_of(pair.excess())});
     }
   }
   return make_table(
@@ -97,7 +96,7 @@ Table CompositionPart::table() const {
       std::move(rows));
 }
 
-Table CompositionPart::means_text() const {
+Table CompositionAnalysis::means_text() const {
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions_) {
     rows.push_back({std::string(name_of(each.kind)), cell_of(pairs_of(each).size()), cell_of(each.mean),
@@ -109,17 +108,17 @@ Table CompositionPart::means_text() const {
 
 /// Returns the pairs of each kind with the largest excess over the null. Ties are ordered by the pair's
 /// position.
-Table CompositionPart::strongest_text() const {
-  const std::size_t most = input_.request.output.top.value_or(5);
+Table CompositionAnalysis::strongest_text() const {
+  const std::size_t most = input_.request.top.value_or(5);
   std::vector<std::vector<Cell>> rows;
   for (const Composition& each : compositions_) {
     std::vector<Pair> pairs = pairs_of(each);
     std::ranges::stable_sort(pairs, std::greater<>(), &Pair::excess);
     for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i) {
       rows.push_back({std::string(name_of(each.kind)),
-                      head_name(input_.open.model.config(), each.heads[pairs[i].earlier]),
-                      head_name(input_.open.model.config(), each.heads[pairs[i].later]),
-                      cell_of(pairs[i].score()), cell_of(pairs[i].excess())});
+                      head_name(input_.config(), each.heads[pairs[i].earlier]),
+                      head_name(input_.config(), each.heads[pairs[i].later]), cell_of(pairs[i].score()),
+                      cell_of(pairs[i].excess())});
     }
   }
   return make_table("", {"kind", "earlier", "later", "score", "over random"}, std::move(rows));
@@ -148,23 +147,23 @@ Heatmap heatmap_of(const ModelConfig& config, const Composition& composition) {
   return heatmap;
 }
 
-HeatmapPage CompositionPart::picture() const {
+HeatmapPage CompositionAnalysis::picture() const {
   HeatmapPage page;
   page.title = "Composition of Heads";
   page.columns = compositions_.size();
   double most = 0;
   for (const Composition& each : compositions_) {
     for (const Pair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess()));
-    page.heatmaps.push_back(heatmap_of(input_.open.model.config(), each));
+    page.heatmaps.push_back(heatmap_of(input_.config(), each));
   }
   if (most == 0) most = 1;
   page.scale = {.diverging = true, .low = -most, .high = most, .label = "Score Over Random"};
   return page;
 }
 
-Results CompositionPart::finish() {
-  options_.fold_norm = input_.request.selection.fold_norm;
-  compositions_ = analyze_composition(input_.open.model, input_.selection, options_, input_.session.pool);
+Results CompositionAnalysis::finish() {
+  options_.fold_norm = input_.request.fold_norm;
+  compositions_ = analyze_composition(input_.model, input_.selection, options_, input_.context.pool);
   Results results;
   results.document.sections.push_back(section());
   results.tables.push_back(table());
@@ -184,8 +183,8 @@ Results CompositionPart::finish() {
 
 }  // namespace
 
-std::unique_ptr<AnalysisPart> make_composition(const PartInput& input) {
-  return std::make_unique<CompositionPart>(input);
+std::unique_ptr<Analysis> make_composition(const AnalysisInput& input) {
+  return std::make_unique<CompositionAnalysis>(input);
 }
 
-}  // namespace attnctl::cli
+}  // namespace attnctl::inspect

@@ -1,26 +1,21 @@
+#include "analysis/mixing/contributions.hpp"
+
 #include <array>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "analysis/head_axes.hpp"
-#include "analysis/mixing/contributions.hpp"
+#include "analysis/heads_table.hpp"
 #include "analysis/weights/output_rank.hpp"
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
+#include "inspect/request.hpp"
 #include "results/select.hpp"
 
-namespace attnctl::cli {
+namespace attnctl::inspect {
 namespace {
-
-Cell number(const std::optional<double>& value) {
-  return value ? Cell(static_cast<float>(*value)) : Cell();
-}
-
-Cell integer(std::size_t value) {
-  return static_cast<std::int64_t>(value);
-}
 
 /// A value of HeadContribution, with its name in columns and arrays.
 struct Column {
@@ -37,12 +32,12 @@ constexpr std::array kColumns = {
     Column{"stream_norm", &HeadContribution::stream_norm},
 };
 
-class ContributionsPart final : public AnalysisPart {
+class ContributionsAnalysis final : public Analysis {
  public:
-  explicit ContributionsPart(const PartInput& input)
-      : input_(input),
+  explicit ContributionsAnalysis(const AnalysisInput& input)
+      : Analysis(input),
         contributions_(input.selection),
-        ranks_(input.selection, input.request.output_ranks, input.session.pool) {}
+        ranks_(input.selection, input.request.output_ranks, input.context.pool) {}
 
   std::vector<Observer*> observers() override {
     if (!input_.request.output_rank) return {&contributions_};
@@ -52,50 +47,41 @@ class ContributionsPart final : public AnalysisPart {
   Results finish() override;
 
  private:
-  [[nodiscard]] Table heads_table(const std::vector<HeadContribution>& heads, bool named) const;
+  [[nodiscard]] Table heads_of(const std::vector<HeadContribution>& heads) const;
   [[nodiscard]] Table ranks_table(const std::vector<LayerOutputRank>& layers) const;
-  void add_arrays(Results& results, const std::vector<HeadContribution>& heads) const;
+  void add_arrays(Results& results, const std::vector<HeadContribution>& heads, const Table& table) const;
   void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) const;
   [[nodiscard]] static ChartPage charts(Table named);
 
-  PartInput input_;
   Contributions contributions_;
   OutputRank ranks_;
 };
 
-/// Returns the table of heads. If `named`, adds the column "head" with "L.H" and calls the head number
-/// `index` (JSON). Otherwise the head number is `head` (CSV).
-Table ContributionsPart::heads_table(const std::vector<HeadContribution>& heads, bool named) const {
-  std::vector<std::string> columns = {"input"};
-  if (named) columns.emplace_back("head");
-  for (const char* name : {"component", "layer", named ? "index" : "head", "rows"})
-    columns.emplace_back(name);
+/// Returns one row per input and head.
+Table ContributionsAnalysis::heads_of(const std::vector<HeadContribution>& heads) const {
+  const ModelConfig& config = input_.config();
+  std::vector<std::string> columns = {"input", "component", "layer", "head", "rows"};
   for (const Column& column : kColumns) columns.emplace_back(column.name);
   std::vector<std::vector<Cell>> rows;
   for (const HeadContribution& of : heads) {
     std::vector<Cell>& row = rows.emplace_back();
-    row.emplace_back(input_.shown.sequences[of.input].id);
-    if (named) row.emplace_back(head_name(input_.open.model.config(), of.head));
-    row.push_back(component_cell(input_.open.model.config(), of.head.layer));
-    row.push_back(number_cell(input_.open.model.config(), of.head.layer));
-    row.push_back(integer(of.head.head));
-    row.push_back(integer(of.rows));
-    for (const Column& column : kColumns) row.push_back(number(of.*column.value));
+    row = {input_.shown.sequences[of.input].id, component_cell(config, of.head.layer),
+           number_cell(config, of.head.layer), cell_of(of.head.head), cell_of(of.rows)};
+    for (const Column& column : kColumns) row.push_back(cell_of(of.*column.value));
   }
   return make_table("contributions", std::move(columns), std::move(rows));
 }
 
 /// Returns one row per rank, and one row for the removed W_O with an undefined rank.
-Table ContributionsPart::ranks_table(const std::vector<LayerOutputRank>& layers) const {
+Table ContributionsAnalysis::ranks_table(const std::vector<LayerOutputRank>& layers) const {
   std::vector<std::vector<Cell>> rows;
   for (const LayerOutputRank& layer : layers) {
     const auto add = [&](const char* output, Cell rank, const std::optional<double>& change) {
-      rows.push_back({input_.shown.sequences[layer.input].id,
-                      component_cell(input_.open.model.config(), layer.layer),
-                      number_cell(input_.open.model.config(), layer.layer), std::string(output),
-                      std::move(rank), integer(layer.full_rank), number(change)});
+      rows.push_back({input_.shown.sequences[layer.input].id, component_cell(input_.config(), layer.layer),
+                      number_cell(input_.config(), layer.layer), std::string(output), std::move(rank),
+                      cell_of(layer.full_rank), cell_of(change)});
     };
-    for (const OutputRankChange& cut : layer.cuts) add("cut", integer(cut.rank), cut.change);
+    for (const OutputRankChange& cut : layer.cuts) add("cut", cell_of(cut.rank), cut.change);
     add("removed", Cell(), layer.removed);
   }
   return make_table("output_rank", {"input", "component", "layer", "output", "rank", "full_rank", "change"},
@@ -103,24 +89,20 @@ Table ContributionsPart::ranks_table(const std::vector<LayerOutputRank>& layers)
 }
 
 /// Adds contribution_NAME_I with the axes of the selected heads.
-void ContributionsPart::add_arrays(Results& results, const std::vector<HeadContribution>& heads) const {
+void ContributionsAnalysis::add_arrays(Results& results, const std::vector<HeadContribution>& heads,
+                                       const Table& table) const {
   const HeadAxes axes(input_.selection.heads);
-  const std::size_t count = input_.selection.heads.size();
-  for (std::size_t first = 0; first < heads.size(); first += count) {
+  for (std::size_t first = 0; first < heads.size(); first += input_.selection.heads.size()) {
     for (const Column& column : kColumns) {
-      std::vector<float> values;
-      for (std::size_t i = first; i < first + count; ++i) {
-        values.push_back(static_cast<float>((heads[i].*column.value).value_or(kUndefined)));
-      }
       results.arrays.push_back({fmt::format("contribution_{}_{}", column.name, heads[first].input),
-                                make_array(axes.shape({}), std::move(values))});
+                                column_array(table, column.name, axes.shape({}), first)});
     }
   }
 }
 
 /// Adds output_rank_change_I [layers, ranks], output_ranks [ranks] and output_removed_I [layers]. Adds
 /// nothing if the default ranks differ between layers.
-void ContributionsPart::add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) const {
+void ContributionsAnalysis::add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) const {
   if (layers.empty()) return;
   std::vector<std::int64_t> ranks;
   for (const OutputRankChange& cut : layers.front().cuts)
@@ -149,7 +131,7 @@ void ContributionsPart::add_arrays(Results& results, const std::vector<LayerOutp
 }
 
 /// Returns bar charts of the heads. The heads of several inputs are listed input by input.
-ChartPage ContributionsPart::charts(Table named) {
+ChartPage ContributionsAnalysis::charts(Table named) {
   const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
     return Chart{
         .title = title, .x = "head", .y = std::move(columns), .x_axis = "Head", .y_axis = axis, .bars = true};
@@ -160,18 +142,20 @@ ChartPage ContributionsPart::charts(Table named) {
            bars("Share of the layer's output", {"share", "explained"}, "Share")}};
 }
 
-Results ContributionsPart::finish() {
+Results ContributionsAnalysis::finish() {
   const std::vector<HeadContribution> heads = contributions_.finish();
+  const Table table = heads_of(heads);
+  const Table named = with_head_names(table);
   Results results;
-  results.document.sections.push_back({"contributions", "contribution", heads_table(heads, true)});
-  results.tables.push_back(heads_table(heads, false));
+  results.document.sections.push_back({"contributions", "contribution", named});
+  results.tables.push_back(table);
   results.text.emplace_back(
       TextTable{"Contributions of heads to the output of their layer (write z W_O, without b_O)",
-                select_columns(heads_table(heads, true), {"input", "head", "norm", "norm_share", "cosine",
-                                                          "share", "explained", "whole_norm", "stream_norm"}),
+                select_columns(named, {"input", "head", "norm", "norm_share", "cosine", "share", "explained",
+                                       "whole_norm", "stream_norm"}),
                 3});
-  add_arrays(results, heads);
-  results.pictures.push_back({"contributions", charts(heads_table(heads, true))});
+  add_arrays(results, heads, table);
+  results.pictures.push_back({"contributions", charts(named)});
   if (!input_.request.output_rank) return results;
   const std::vector<LayerOutputRank> layers = ranks_.finish();
   const Table ranks = ranks_table(layers);
@@ -186,9 +170,9 @@ Results ContributionsPart::finish() {
 
 }  // namespace
 
-std::unique_ptr<AnalysisPart> make_contributions(const PartInput& input) {
+std::unique_ptr<Analysis> make_contributions(const AnalysisInput& input) {
   require_values(input, "contributions");
-  return std::make_unique<ContributionsPart>(input);
+  return std::make_unique<ContributionsAnalysis>(input);
 }
 
-}  // namespace attnctl::cli
+}  // namespace attnctl::inspect

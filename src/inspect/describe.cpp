@@ -1,14 +1,15 @@
 #include "inspect/describe.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <variant>
-#include <vector>
 
+#include "analysis/similarity/head_map.hpp"
 #include "base/checked.hpp"
 #include "base/undefined.hpp"
 
-namespace attnctl::cli {
+namespace attnctl::inspect {
 
 Array item_of(const Array& array, std::size_t index, std::size_t axes) {
   Array item;
@@ -30,6 +31,19 @@ Array float_array(const OwnedMatrix<double>& matrix) {
   return float_array({matrix.rows(), matrix.cols()}, matrix.values());
 }
 
+Array column_array(const Table& table, std::string_view column, Shape shape, std::size_t first_row) {
+  const auto place =
+      static_cast<std::size_t>(std::ranges::find(table.columns, column) - table.columns.begin());
+  std::vector<Cell> cells(table.columns.size());
+  std::vector<float> values(checked_product(shape).value());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    table.row(first_row + i, cells);
+    const float* const value = std::get_if<float>(&cells.at(place));
+    values[i] = value == nullptr ? static_cast<float>(kUndefined) : *value;
+  }
+  return make_array(std::move(shape), std::move(values));
+}
+
 List names_of(const ModelConfig& config, std::span<const HeadId> heads) {
   List names;
   for (const HeadId head : heads) names.emplace_back(head_name(config, head));
@@ -42,15 +56,26 @@ Value component_of(const ModelConfig& config, const std::optional<std::size_t>& 
 }
 
 Value number_of(const ModelConfig& config, const std::optional<std::size_t>& layer) {
-  return layer ? Value(config.layers.at(*layer).number) : Value();
+  return number_cell(config, layer);
 }
 
-Cell number_cell(const ModelConfig& config, std::size_t layer) {
-  return cell_of(config.layers.at(layer).number);
+Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer) {
+  return layer ? cell_of(config.layers.at(*layer).number) : Cell();
 }
 
 std::string prefix_of(Component component) {
   return component == Component::none ? "" : std::string(name_of(component)) + "_";
+}
+
+std::vector<std::string> token_labels(const Vocabulary& vocabulary, const Sequence& sequence) {
+  std::vector<std::string> labels;
+  for (const std::string& token : sequence.tokens) labels.push_back(vocabulary.plain(token));
+  for (std::size_t i = labels.size(); i < sequence.queries(); ++i) labels.push_back(std::to_string(i));
+  return labels;
+}
+
+Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
+  return position < tokens.size() ? Cell(tokens[position]) : Cell();
 }
 
 Value or_null(const std::optional<double>& value) {
@@ -73,4 +98,40 @@ Cell cell_of(const std::optional<std::size_t>& number) {
   return number ? cell_of(*number) : Cell();
 }
 
-}  // namespace attnctl::cli
+HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
+  HeadMatrix ordered;
+  ordered.layer = matrix.layer;
+  ordered.heads = map_heads(matrix.heads, matrix.values.view()).order();
+  ordered.values = OwnedMatrix<double>(ordered.heads.size(), ordered.heads.size());
+  std::vector<std::size_t> from;
+  for (const HeadId head : ordered.heads) {
+    from.push_back(static_cast<std::size_t>(std::ranges::find(matrix.heads, head) - matrix.heads.begin()));
+  }
+  for (std::size_t a = 0; a < from.size(); ++a) {
+    for (std::size_t b = 0; b < from.size(); ++b) ordered.values(a, b) = matrix.values(from[a], from[b]);
+  }
+  return ordered;
+}
+
+Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const HeadMatrix& matrix) {
+  std::vector<std::string> labels;
+  for (const HeadId head : matrix.heads)
+    labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : head_name(config, head));
+  const auto values = matrix.values.values();
+  return {title,
+          "Head",
+          "Head",
+          labels,
+          labels,
+          make_array({matrix.heads.size(), matrix.heads.size()},
+                     std::vector<double>(values.begin(), values.end()))};
+}
+
+std::string symbol_of(std::string_view name) {
+  std::string symbol(name);
+  std::ranges::transform(symbol, symbol.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return symbol;
+}
+
+}  // namespace attnctl::inspect

@@ -1,3 +1,5 @@
+#include "analysis/similarity/head_map.hpp"
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -9,16 +11,16 @@
 #include <fmt/format.h>
 
 #include "analysis/head_axes.hpp"
-#include "analysis/similarity/head_map.hpp"
 #include "analysis/similarity/subspaces.hpp"
 #include "analysis/weights/weights.hpp"
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/head_order.hpp"
+#include "inspect/request.hpp"
 
-namespace attnctl::cli {
+namespace attnctl::inspect {
 namespace {
 
 constexpr std::array<std::string_view, 6> kSimilarities = {"qk", "ov", "w_q", "w_k", "w_v", "w_o"};
@@ -45,10 +47,10 @@ struct Drawn {
 };
 
 /// Clusters and maps of similar heads.
-class MapPart final : public AnalysisPart {
+class HeadMapAnalysis final : public Analysis {
  public:
-  explicit MapPart(const PartInput& input)
-      : input_(input), wanted_(parse_similarities(input.request.selection.similarity)) {}
+  explicit HeadMapAnalysis(const AnalysisInput& input)
+      : wanted_(parse_similarities(input.request.selection.similarity)) {}
 
   Results finish() override;
 
@@ -65,29 +67,27 @@ class MapPart final : public AnalysisPart {
   void add_text(Results& results, const Drawn& drawn) const;
   [[nodiscard]] ChartPage charts() const;
 
-  PartInput input_;
   std::vector<std::string_view> wanted_;
   std::vector<Drawn> all_;
 };
 
-void MapPart::add(std::string_view similarity, std::optional<std::size_t> layer,
-                  const std::vector<HeadId>& heads, const OwnedMatrix<double>& values) {
+void HeadMapAnalysis::add(std::string_view similarity, std::optional<std::size_t> layer,
+                          const std::vector<HeadId>& heads, const OwnedMatrix<double>& values) {
   Drawn& drawn = all_.emplace_back();
   drawn.similarity = similarity;
   drawn.map = map_heads(heads, values.view());
   drawn.matrix = in_cluster_order({layer, heads, values});
 }
 
-void MapPart::collect() {
-  const SelectionOptions& options = input_.request.selection;
-  const Model& model = input_.open.model;
-  Session& session = input_.session;
+void HeadMapAnalysis::collect() {
+  const InspectRequest& request = input_.request;
+  const RunContext& context = input_.context;
   if (wants("qk") || wants("ov")) {
     std::optional<WeightsAnalysis> own;
     if (!input_.weights) {
-      own = analyze_weights(model, input_.selection,
-                            {.across_layers = options.across_layers, .fold_norm = options.fold_norm},
-                            session.pool, session.warnings);
+      own = analyze_weights(input_.model, input_.selection,
+                            {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
+                            context.pool, context.warnings);
     }
     const WeightsAnalysis& weights = own ? *own : *input_.weights;
     const auto add_circuit = [&](const CircuitAnalysis& circuit) {
@@ -99,13 +99,14 @@ void MapPart::collect() {
     add_circuit(weights.qk);
     if (weights.ov) add_circuit(*weights.ov);
   }
-  Warnings told;  // the subspaces analysis adds the same warnings
-  const auto parts = parse_includes(options.include).parts;
-  const bool twice = std::ranges::find(parts, "subspaces", &PartRow::include) != parts.end();
   if (!std::ranges::any_of(all_projections, [&](Projection each) { return wants(name_of(each)); })) return;
-  for (const ProjectionAnalysis& analysis : analyze_subspaces(
-           model, input_.selection, {.across_layers = options.across_layers, .fold_norm = options.fold_norm},
-           session.pool, twice ? told : session.warnings)) {
+  Warnings told;  // the subspaces analysis adds the same warnings
+  const bool twice = std::ranges::any_of(request.includes.analyses,
+                                         [](const AnalysisRow* row) { return row->include == "subspaces"; });
+  for (const ProjectionAnalysis& analysis :
+       analyze_subspaces(input_.model, input_.selection,
+                         {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
+                         context.pool, twice ? told : context.warnings)) {
     if (!wants(name_of(analysis.projection))) continue;
     for (const SubspaceAngles& each : analysis.angles) {
       add(name_of(analysis.projection), each.layer, each.heads, each.kernel);
@@ -123,7 +124,7 @@ std::vector<double> linkage_rows(const HeadMap& map) {
   return rows;
 }
 
-Section MapPart::section() const {
+Section HeadMapAnalysis::section() const {
   List items;
   for (const Drawn& drawn : all_) {
     List linkage;
@@ -132,11 +133,11 @@ Section MapPart::section() const {
     }
     Record record;
     record.set("similarity", drawn.similarity)
-        .set("component", component_of(input_.open.model.config(), drawn.matrix.heads.front().layer))
-        .set("layer", number_of(input_.open.model.config(), drawn.matrix.layer))
-        .set("heads", names_of(input_.open.model.config(), drawn.map.heads))
-        .set("undefined", names_of(input_.open.model.config(), drawn.map.undefined))
-        .set("order", names_of(input_.open.model.config(), drawn.matrix.heads))
+        .set("component", component_of(input_.config(), drawn.matrix.heads.front().layer))
+        .set("layer", number_of(input_.config(), drawn.matrix.layer))
+        .set("heads", names_of(input_.config(), drawn.map.heads))
+        .set("undefined", names_of(input_.config(), drawn.map.undefined))
+        .set("order", names_of(input_.config(), drawn.matrix.heads))
         .set("linkage", std::move(linkage))
         .set("points", float_array(drawn.map.map.points))
         .set("stress", or_null(drawn.map.map.stress))
@@ -165,16 +166,16 @@ Place place_of(const Drawn& drawn, HeadId head) {
 }
 
 /// Returns one row per head and map. The layer column is the layer of the head, also for maps across layers.
-Table MapPart::table() const {
+Table HeadMapAnalysis::table() const {
   std::vector<std::vector<Cell>> rows;
   for (const Drawn& drawn : all_) {
     std::vector<HeadId> heads = drawn.matrix.heads;
     std::ranges::sort(heads);
     for (const HeadId head : heads) {
       const Place place = place_of(drawn, head);
-      rows.push_back({drawn.similarity, component_cell(input_.open.model.config(), head.layer),
-                      number_cell(input_.open.model.config(), head.layer), cell_of(head.head),
-                      cell_of(place.order), cell_of(place.x), cell_of(place.y), cell_of(drawn.map.map.stress),
+      rows.push_back({drawn.similarity, component_cell(input_.config(), head.layer),
+                      number_cell(input_.config(), head.layer), cell_of(head.head), cell_of(place.order),
+                      cell_of(place.x), cell_of(place.y), cell_of(drawn.map.map.stress),
                       cell_of(drawn.map.map.share)});
     }
   }
@@ -183,7 +184,7 @@ Table MapPart::table() const {
       std::move(rows));
 }
 
-void MapPart::add_arrays(Results& results, std::string_view similarity) const {
+void HeadMapAnalysis::add_arrays(Results& results, std::string_view similarity) const {
   const HeadAxes axes(input_.selection.heads);
   const std::size_t heads = input_.selection.heads.size();
   std::vector<double> points(heads * 2, kUndefined);
@@ -201,8 +202,7 @@ void MapPart::add_arrays(Results& results, std::string_view similarity) const {
     quality.push_back(drawn.map.map.stress.value_or(kUndefined));
     quality.push_back(drawn.map.map.share.value_or(kUndefined));
     const std::string layer =
-        drawn.matrix.layer ? fmt::format("_{}", input_.open.model.config().layers[*drawn.matrix.layer].number)
-                           : "";
+        drawn.matrix.layer ? fmt::format("_{}", input_.config().layers[*drawn.matrix.layer].number) : "";
     results.arrays.push_back({fmt::format("{}_linkage{}", similarity, layer),
                               make_array({drawn.map.linkage.merges.size(), 4}, linkage_rows(drawn.map))});
   }
@@ -216,25 +216,24 @@ void MapPart::add_arrays(Results& results, std::string_view similarity) const {
 
 /// Adds a table of the heads in the order of the dendrogram, with their points and, for up to 12 heads, their
 /// similarities.
-void MapPart::add_text(Results& results, const Drawn& drawn) const {
+void HeadMapAnalysis::add_text(Results& results, const Drawn& drawn) const {
   constexpr std::size_t most_columns = 12;
   std::vector<std::string> columns = {"head", "x", "y"};
   const std::vector<HeadId>& order = drawn.matrix.heads;
   const bool with_values = order.size() <= most_columns;
   if (with_values) {
-    for (const HeadId head : order) columns.push_back(head_name(input_.open.model.config(), head));
+    for (const HeadId head : order) columns.push_back(head_name(input_.config(), head));
   }
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Place place = place_of(drawn, order[i]);
     std::vector<Cell>& row = rows.emplace_back();
-    row = {head_name(input_.open.model.config(), order[i]), cell_of(place.x), cell_of(place.y)};
+    row = {head_name(input_.config(), order[i]), cell_of(place.x), cell_of(place.y)};
     if (!with_values) continue;
     for (std::size_t j = 0; j < order.size(); ++j) row.push_back(cell_of(drawn.matrix.values(i, j)));
   }
-  const std::string where = drawn.matrix.layer
-                                ? "layer " + layer_name(input_.open.model.config(), *drawn.matrix.layer)
-                                : "all layers";
+  const std::string where =
+      drawn.matrix.layer ? "layer " + layer_name(input_.config(), *drawn.matrix.layer) : "all layers";
   const std::optional<double>& stress = drawn.map.map.stress;
   results.text.emplace_back(TextTable{
       fmt::format("Heads by {} similarity, {}: order of the tree, map (stress {})",
@@ -242,7 +241,7 @@ void MapPart::add_text(Results& results, const Drawn& drawn) const {
       make_table("", std::move(columns), std::move(rows)), 2});
 }
 
-ChartPage MapPart::charts() const {
+ChartPage HeadMapAnalysis::charts() const {
   ChartPage page;
   page.title = "Maps of Heads";
   std::vector<std::string> columns;
@@ -250,9 +249,8 @@ ChartPage MapPart::charts() const {
   for (const Drawn& drawn : all_) most = std::max(most, drawn.matrix.heads.size());
   std::vector<std::vector<Cell>> rows(most);
   for (const Drawn& drawn : all_) {
-    const std::string where = drawn.matrix.layer
-                                  ? "layer " + layer_name(input_.open.model.config(), *drawn.matrix.layer)
-                                  : "all layers";
+    const std::string where =
+        drawn.matrix.layer ? "layer " + layer_name(input_.config(), *drawn.matrix.layer) : "all layers";
     const std::string name = fmt::format("{} similarity, {}", symbol_of(drawn.similarity), where);
     for (const char* part : {" head", " x", " y"}) columns.push_back(name + part);
     for (std::size_t i = 0; i < most; ++i) {
@@ -261,7 +259,7 @@ ChartPage MapPart::charts() const {
       if (i >= drawn.matrix.heads.size()) continue;
       const HeadId head = drawn.matrix.heads[i];
       const Place place = place_of(drawn, head);
-      row[columns.size() - 3] = head_name(input_.open.model.config(), head);
+      row[columns.size() - 3] = head_name(input_.config(), head);
       row[columns.size() - 2] = cell_of(place.x);
       row[columns.size() - 1] = cell_of(place.y);
     }
@@ -276,7 +274,7 @@ ChartPage MapPart::charts() const {
   return page;
 }
 
-Results MapPart::finish() {
+Results HeadMapAnalysis::finish() {
   collect();
   Results results;
   results.document.sections.push_back(section());
@@ -289,8 +287,8 @@ Results MapPart::finish() {
 
 }  // namespace
 
-std::unique_ptr<AnalysisPart> make_map(const PartInput& input) {
-  return std::make_unique<MapPart>(input);
+std::unique_ptr<Analysis> make_head_map(const AnalysisInput& input) {
+  return std::make_unique<HeadMapAnalysis>(input);
 }
 
-}  // namespace attnctl::cli
+}  // namespace attnctl::inspect

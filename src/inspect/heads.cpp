@@ -1,28 +1,90 @@
-#include "inspect/summary.hpp"
-
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <set>
+#include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "base/error.hpp"
+#include <fmt/format.h>
+
+#include "analysis/catalogue.hpp"
+#include "analysis/head_axes.hpp"
+#include "analysis/heads_table.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/show.hpp"
+#include "inspect/run_results.hpp"
 #include "results/select.hpp"
 
-namespace attnctl::cli {
+// The inputs of a run and the table of heads.
+namespace attnctl::inspect {
 namespace {
 
-Cell or_undefined(const std::optional<double>& value) {
-  return value ? Cell(static_cast<float>(*value)) : Cell();
+/// Adds the text ranges and the word indices of the tokens of a text.
+void add_alignment(Record& record, const Sequence& sequence) {
+  if (sequence.offsets.empty()) return;
+  List offsets;
+  for (const TextRange& range : sequence.offsets)
+    offsets.emplace_back(List{Value(std::size_t{range.begin}), Value(std::size_t{range.end})});
+  record.set("offsets", std::move(offsets));
+  List words;
+  for (const std::optional<std::size_t>& word : sequence.words) words.push_back(or_null(word));
+  record.set("words", std::move(words));
+  if (sequence.text_index.empty()) return;
+  List texts;
+  for (const std::optional<std::uint8_t>& text : sequence.text_index) {
+    texts.push_back(text ? Value(std::size_t{*text}) : Value());
+  }
+  record.set("sequence_ids", std::move(texts));
 }
 
-using Blocks = std::vector<PageBlock>;
+/// Adds the input of the decoder.
+void add_target(Record& record, const Sequence& target) {
+  if (target.text) record.set("target_text", *target.text);
+  if (!target.tokens.empty()) record.set("target_tokens", List(target.tokens.begin(), target.tokens.end()));
+  record.set("target_ids", make_array({target.ids.size()}, target.ids))
+      .set("target_length", target.queries());
+}
 
-TextLine title(const RunResults& results) {
-  const ModelConfig& config = results.model.config();
+Section inputs_section(const Batch& batch) {
+  List items;
+  for (const Sequence& sequence : batch.sequences) {
+    Record record;
+    record.set("id", sequence.id);
+    if (sequence.text) record.set("text", *sequence.text);
+    if (sequence.text_pair) record.set("text_pair", *sequence.text_pair);
+    if (sequence.units > 0) record.set("unit", "word");
+    if (!sequence.tokens.empty()) record.set("tokens", List(sequence.tokens.begin(), sequence.tokens.end()));
+    if (!sequence.ids.empty()) record.set("ids", make_array({sequence.ids.size()}, sequence.ids));
+    add_alignment(record, sequence);
+    record.set("length", sequence.queries());
+    if (sequence.target) add_target(record, *sequence.target);
+    if (sequence.truncated > 0) record.set("truncated", sequence.truncated);
+    items.emplace_back(std::move(record));
+  }
+  return {"inputs", "input", std::move(items)};
+}
+
+/// Returns one row per token. If there are targets, the last column names the side of the token.
+Table inputs_table(const Batch& batch) {
+  const bool targets = batch.sequences.front().target != nullptr;
+  std::vector<std::vector<Cell>> rows;
+  const auto add = [&](const std::string& id, const Sequence& sequence, const char* side) {
+    for (std::size_t i = 0; i < sequence.queries(); ++i) {
+      std::vector<Cell>& row = rows.emplace_back();
+      row = {id, cell_of(i), token_cell(sequence.tokens, i),
+             sequence.ids.empty() ? Cell() : Cell(sequence.ids[i])};
+      if (targets) row.emplace_back(std::string(side));
+    }
+  };
+  for (const Sequence& sequence : batch.sequences) {
+    add(sequence.id, sequence, "input");
+    if (sequence.target) add(sequence.id, *sequence.target, "target");
+  }
+  std::vector<std::string> columns = {"input", "position", "token", "id"};
+  if (targets) columns.emplace_back("side");
+  return make_table("inputs", std::move(columns), std::move(rows));
+}
+
+TextLine title(const Model& model) {
+  const ModelConfig& config = model.config();
   const AttentionConfig& attention = config.layers.front().attention;
   const std::string shared =
       attention.kv_heads == attention.heads ? "" : fmt::format(" ({} key/value)", attention.kv_heads);
@@ -30,160 +92,63 @@ TextLine title(const RunResults& results) {
   const std::string layers =
       config.decoder ? fmt::format("{} + {} layers", stacked, config.layers_of(Component::decoder))
                      : fmt::format("{} layer{}", stacked, stacked == 1 ? "" : "s");
-  return fmt::format("{}: {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters\n",
-                     strong(escaped(results.model.name()), style), config.family, layers, attention.heads,
-                     shared, config.d_model, attention.d_head, results.model.parameters());
+  return {model.name(),
+          fmt::format(": {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters", config.family, layers,
+                      attention.heads, shared, config.d_model, attention.d_head, model.parameters())};
 }
 
 /// Appends the numbers of inputs and tokens, and one line with the tokens of each input.
-void append_inputs(Blocks& blocks, const RunResults& results) {
-  constexpr std::size_t most_inputs = 20;
-  constexpr std::size_t most_tokens = 64;
-  const std::vector<Sequence>& sequences = results.batch.sequences;
-  if (sequences.empty()) return;
+void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
+  constexpr std::size_t kMostInputs = 20;
+  constexpr std::size_t kMostTokens = 64;
+  const std::vector<Sequence>& sequences = run.batch.sequences;
   std::size_t tokens = 0;
   for (const Sequence& sequence : sequences) tokens += sequence.queries();
   const auto add = [&](const Sequence& side, const std::string& name) {
     if (side.tokens.empty()) return;
     TextLine line{name + ":"};
-    for (std::size_t i = 0; i < std::min(side.tokens.size(), most_tokens); ++i)
-      line.plain += ' ' + results.vocabulary.plain(side.tokens[i]);
-    if (side.tokens.size() > most_tokens) line.plain += fmt::format(" ... ({} tokens)", side.tokens.size());
+    for (std::size_t i = 0; i < std::min(side.tokens.size(), kMostTokens); ++i)
+      line.plain += ' ' + run.vocabulary.plain(side.tokens[i]);
+    if (side.tokens.size() > kMostTokens) line.plain += fmt::format(" ... ({} tokens)", side.tokens.size());
     blocks.emplace_back(std::move(line));
   };
   blocks.emplace_back(
       TextLine{"", fmt::format("{} input{}, {} {}", sequences.size(), sequences.size() == 1 ? "" : "s",
                                tokens, sequences.front().units > 0 ? "words" : "tokens")});
-  for (std::size_t s = 0; s < std::min(sequences.size(), most_inputs); ++s) {
+  for (std::size_t s = 0; s < std::min(sequences.size(), kMostInputs); ++s) {
     add(sequences[s], sequences[s].id);
     if (sequences[s].target) add(*sequences[s].target, sequences[s].id + " target");
   }
-  if (sequences.size() > most_inputs)
-    blocks.emplace_back(TextLine{"", fmt::format("... and {} more", sequences.size() - most_inputs)});
+  if (sequences.size() > kMostInputs)
+    blocks.emplace_back(TextLine{"", fmt::format("... and {} more", sequences.size() - kMostInputs)});
 }
 
-/// Returns the number of a layer, or "enc.0" for a model with components.
-Cell layer_cell(const ModelConfig& config, std::size_t layer) {
-  if (config.decoder) return layer_name(config, layer);
-  return static_cast<std::int64_t>(layer);
-}
-
-/// Returns a table with one row per layer and one column per head.
-TextTable effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& config,
-                          const std::string& name) {
-  std::set<std::size_t> numbers;
-  for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
-  std::vector<std::string> columns = {"layer"};
-  std::map<std::size_t, std::size_t> place;
-  for (const std::size_t number : numbers) {
-    place[number] = columns.size();
-    columns.push_back("head " + std::to_string(number));
-  }
-  std::map<std::size_t, std::vector<Cell>> rows;
-  std::size_t most = 0;
-  for (const HeadSpectrum& head : circuit.heads) {
-    std::vector<Cell>& row = rows[head.head.layer];
-    row.resize(columns.size());
-    row[0] = layer_cell(config, head.head.layer);
-    row[place[head.head.head]] = or_undefined(head.effective_rank);
-    most = std::max(most, head.singular_values.size());
-  }
-  std::vector<std::vector<Cell>> list;
-  list.reserve(rows.size());
-  for (auto& [layer, row] : rows) list.push_back(std::move(row));
-  return {fmt::format("Effective ranks of {} (1 to {})", name, most),
-          make_table("", std::move(columns), std::move(list)), 1};
-}
-
-TextTable similarities(const WeightsAnalysis& weights, const ModelConfig& config) {
-  std::vector<std::vector<Cell>> rows;
-  const std::vector<SubspaceSimilarity>& qk = weights.qk.similarity;
-  for (std::size_t i = 0; i < qk.size(); ++i) {
-    std::vector<Cell> row = {qk[i].layer ? layer_cell(config, *qk[i].layer) : Cell(std::string("all")),
-                             or_undefined(qk[i].off_diagonal.mean), or_undefined(qk[i].off_diagonal.mean_abs),
-                             Cell(), Cell()};
-    if (weights.ov) {
-      for (const SubspaceSimilarity& ov : weights.ov->similarity) {
-        if (ov.layer != qk[i].layer) continue;
-        row[3] = or_undefined(ov.off_diagonal.mean);
-        row[4] = or_undefined(ov.off_diagonal.mean_abs);
-      }
-    }
-    rows.push_back(std::move(row));
-  }
-  return {"Average pairwise similarity of heads (-1 to 1; mean and mean absolute value)",
-          make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), 4};
-}
-
-/// Returns one row per head for a question: the strongest keys as words, and one column per word of --to.
-TextTable answers(const RunResults& results, std::size_t number) {
-  const Question& question = results.questions[number];
-  const Sequence& sequence = results.batch.sequences[question.positions.sequence];
-  const Sides sides = results.sides(results.components.front().component, question.positions.sequence);
-  const auto word = [&](std::size_t position) {
-    const std::vector<std::string>& tokens = sides.keys_of.tokens;
-    return position < tokens.size() ? results.vocabulary.plain(tokens[position]) : std::to_string(position);
-  };
-  std::vector<std::string> columns = {"head", "strongest keys (position:token weight)"};
-  columns.insert(columns.end(), question.to.begin(), question.to.end());
-  std::vector<std::vector<Cell>> rows;
-  const auto add = [&](std::string head, const AttentionAnswer& answer) {
-    std::string keys;
-    for (const KeyWeight& key : answer.top) {
-      keys += fmt::format("{}{}:{} {:.2f}", keys.empty() ? "" : "  ", key.key, word(key.key), key.weight);
-    }
-    std::vector<Cell> row = {std::move(head), std::move(keys)};
-    for (const std::optional<float>& weight : answer.to) row.push_back(weight ? Cell(*weight) : Cell());
-    rows.push_back(std::move(row));
-  };
-  for (auto first = results.answers.begin(); first != results.answers.end();) {
-    const auto last = std::find_if(first, results.answers.end(), [&](const AttentionAnswer& answer) {
-      return answer.question != first->question || answer.head.layer != first->head.layer;
-    });
-    if (first->question == number) {
-      add(layer_name(results.config(), first->head.layer) + " mean",
-          mean_of(std::span(first, last), question.positions));
-      for (auto answer = first; answer != last; ++answer)
-        add(head_name(results.config(), answer->head), *answer);
-    }
-    first = last;
-  }
-  return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", question.from, sequence.id,
-                      question.positions.from.front()),
-          make_table("", std::move(columns), std::move(rows)), 3};
-}
-
-/// Appends the whole pattern of each head as a matrix, for short inputs.
-void append_patterns(Blocks& blocks, const RunResults& results) {
-  const char* const what = results.weighting == Weighting::weights ? "Pattern" : "Norm-based weights";
-  for (const InputArray& array : results.arrays) {
-    if (array.name != "pattern") continue;
-    const Sides sides = results.sides(array);
-    const auto labels_of = [&](std::span<const std::string> tokens) {
-      std::vector<std::string> labels;
-      for (const std::string& token : tokens) labels.push_back(results.vocabulary.plain(token));
-      return labels;
-    };
-    const std::vector<HeadId>& heads = results.heads_of(array);
-    for (std::size_t i = 0; i < heads.size(); ++i) {
-      blocks.emplace_back(
-          TextMatrices{fmt::format("{} of {} (input \"{}\")", what, head_name(results.config(), heads[i]),
-                                   results.batch.sequences[array.sequence].id),
-                       {{.corner = "query",
-                         .row_labels = labels_of(sides.queries_of.tokens),
-                         .column_labels = labels_of(sides.key_tokens()),
-                         .values = item_of(array.array, i, 2)}}});
-    }
+/// Adds the arrays `layers` and `heads` of one component.
+void add_axes(ArrayOutput& out, const ComponentHeads& component, const ModelConfig& config) {
+  const std::vector<HeadId>& selected = component.selection.heads;
+  const std::string prefix = prefix_of(component.component);
+  const HeadAxes axes(selected);
+  const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
+  std::vector<std::int64_t> layers;
+  for (const std::size_t layer : axes.layers()) layers.push_back(number(config.layers[layer].number));
+  out.add(prefix + "layers", make_array({layers.size()}, layers));
+  std::vector<std::int64_t> heads;
+  if (axes.regular()) {
+    for (std::size_t i = 0; i < selected.size() / layers.size(); ++i)
+      heads.push_back(number(selected[i].head));
+    out.add(prefix + "heads", make_array({heads.size()}, heads));
+  } else {
+    for (const HeadId head : selected)
+      heads.insert(heads.end(), {number(config.layers[head.layer].number), number(head.head)});
+    out.add(prefix + "heads", make_array({selected.size(), 2}, heads));
   }
 }
 
 /// Returns the main columns of the heads table: pattern metrics if there are any, otherwise ranks.
-TextTable heads(const RunResults& results, const OutputOptions& options) {
-  const Table all = results.heads(HeadColumns::named);
+TextTable heads_text(const Table& all, const RunResults& run) {
   std::vector<std::string> columns = {"head"};
-  if (std::find(all.columns.begin(), all.columns.end(), "input") != all.columns.end())
-    columns.insert(columns.begin(), "input");
-  if (!results.pattern_metrics.empty()) {
+  if (all.columns.front() == "input") columns.insert(columns.begin(), "input");
+  if (!run.pattern_metrics.empty()) {
     columns.insert(columns.end(),
                    {"entropy", "confidence", "distance", "self", "previous_token", "next_token",
                     "first_token", "special_token", "best_offset", "best_offset_share"});
@@ -191,34 +156,51 @@ TextTable heads(const RunResults& results, const OutputOptions& options) {
     columns.insert(columns.end(), {"qk_effective_rank", "qk_stable_rank", "qk_numerical_rank",
                                    "ov_effective_rank", "ov_stable_rank", "ov_numerical_rank"});
   }
-  if (!options.sort.empty() && std::find(columns.begin(), columns.end(), options.sort) == columns.end()) {
-    columns.push_back(options.sort);
-  }
-  RowSelection rows{.sort = {}, .ascending = false, .top = options.top};
-  if (!options.sort.empty()) rows.sort = options.sort;
+  const std::string& sort = run.request.sort;
+  if (!sort.empty() && std::ranges::find(columns, sort) == columns.end()) columns.push_back(sort);
+  RowSelection rows{.sort = {}, .ascending = false, .top = run.request.top};
+  if (!sort.empty()) rows.sort = sort;
   return {"Heads", select_columns(select_rows(all, rows), columns)};
 }
 
 }  // namespace
 
-std::vector<PageBlock> summary_blocks(const RunResults& results, const OutputOptions& options) {
-  Blocks blocks = {title(results)};
-  append_inputs(blocks, results);
-  if (results.weights) {
-    blocks.emplace_back(effective_ranks(results.weights->qk, results.config(), "QK"));
-    if (results.weights->ov)
-      blocks.emplace_back(effective_ranks(*results.weights->ov, results.config(), "OV"));
-    blocks.emplace_back(similarities(*results.weights, results.config()));
+void add_selection_arrays(ArrayOutput& out, const RunResults& run) {
+  const auto add_ids = [&](const char* name, std::size_t s, const std::vector<std::int64_t>& ids) {
+    if (!ids.empty()) out.add(fmt::format("{}_{}", name, s), make_array({ids.size()}, ids));
+  };
+  const std::vector<Sequence>& sequences = run.batch.sequences;
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    add_ids("ids", s, sequences[s].ids);
+    if (sequences[s].target) add_ids("target_ids", s, sequences[s].target->ids);
   }
-  for (std::size_t i = 0; i < results.questions.size(); ++i) blocks.emplace_back(answers(results, i));
-  if (results.show) {
-    append_drawn(blocks, results);
-  } else if (results.includes.patterns) {
-    append_patterns(blocks, results);
-  }
-  if (results.has_heads()) blocks.emplace_back(heads(results, options));
-  for (const Results& part : results.parts) blocks.insert(blocks.end(), part.text.begin(), part.text.end());
-  return blocks;
+  for (const ComponentHeads& component : run.components) add_axes(out, component, run.config());
 }
 
-}  // namespace attnctl::cli
+Results input_results(const RunResults& run) {
+  Results results;
+  if (run.request.form == Form::text) results.text.emplace_back(title(run.model));
+  if (run.batch.sequences.empty()) return results;
+  results.document.sections.push_back(inputs_section(run.batch));
+  results.tables.push_back(inputs_table(run.batch));
+  if (run.request.form == Form::text) append_inputs(results.text, run);
+  return results;
+}
+
+Results head_results(const RunResults& run) {
+  Results results;
+  if (!run.has_heads()) return results;
+  const Table heads = heads_table({.config = run.config(),
+                                   .selection = run.request.selection,
+                                   .weights = run.weights ? &*run.weights : nullptr,
+                                   .patterns = run.pattern_metrics,
+                                   .batch = &run.batch});
+  const Table named = with_head_names(heads);
+  results.document.sections.push_back({"metrics", "metric", metrics_table()});
+  results.document.sections.push_back({"heads", "head", named});
+  results.tables.push_back(heads);
+  if (run.request.form == Form::text) results.text.emplace_back(heads_text(named, run));
+  return results;
+}
+
+}  // namespace attnctl::inspect

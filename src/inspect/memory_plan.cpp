@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "base/memory.hpp"
 
-namespace attnctl::cli {
+namespace attnctl::inspect {
 namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
@@ -34,15 +34,15 @@ std::uint64_t with_process(std::uint64_t bytes) {
 
 }  // namespace
 
-Streaming plan_memory(const RunOptions& run, const WorkBytes& work) {
-  if (run.memory == 0) return {};
+Streaming plan_memory(std::uint64_t limit, const WorkBytes& work) {
+  if (limit == 0) return {};
   const std::uint64_t resident = saturating_sum(work.weights_resident, work.pass.resident());
-  if (with_process(saturating_sum(work.kept, resident)) <= run.memory) return {};
+  if (with_process(saturating_sum(work.kept, resident)) <= limit) return {};
   const std::uint64_t streamed = std::max(work.weights_streamed, work.pass.streamed(work.pass.block_rows));
   const std::uint64_t needed = with_process(saturating_sum(work.kept, streamed));
-  if (needed > run.memory) refuse(run.memory, needed);
+  if (needed > limit) refuse(limit, needed);
   const std::uint64_t others = saturating_sum(memory_use().now, program_bytes, work.kept);
-  const std::uint64_t spare = run.memory - std::min(others, run.memory);
+  const std::uint64_t spare = limit - std::min(others, limit);
   return {true, std::max<std::size_t>({work.pass.streamed_rows(spare), work.pass.block_rows, 1})};
 }
 
@@ -59,7 +59,7 @@ WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& se
   return work;
 }
 
-void add_weights_bytes(const Model& model, const Selection& selection, const SelectionOptions& options,
+void add_weights_bytes(const Model& model, const Selection& selection, const WeightsOptions& options,
                        std::size_t threads, WorkBytes& work) {
   const ModelConfig& config = model.config();
   std::uint64_t factor = 0;  // bytes of one factor of a head in double
@@ -138,4 +138,4 @@ std::uint64_t factors_bytes(const Model& model, const Selection& selection) {
   return bytes;
 }
 
-}  // namespace attnctl::cli
+}  // namespace attnctl::inspect

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <span>
 
-#include "cli/options/options.hpp"
+#include "analysis/weights/weights.hpp"
 #include "forward/footprint.hpp"
 #include "forward/run.hpp"
 
 // Fits the work into --memory before it starts.
-namespace attnctl::cli {
+namespace attnctl::inspect {
 
 /// Memory of a run in bytes, in addition to the memory of the process before its work.
 struct WorkBytes {
@@ -25,16 +25,17 @@ struct Streaming {
   std::size_t rows = 0;  // RunContext::streamed_rows; 0 if `on` is false
 };
 
-/// Keeps the weights in memory if they fit or if --memory is not given. Throws Error(limit) if the work does
-/// not fit even with eviction. The error names the smallest sufficient value of --memory.
-[[nodiscard]] Streaming plan_memory(const RunOptions& run, const WorkBytes& work);
+/// Keeps the weights in memory if they fit into `limit` bytes, or if the limit is 0 (none). Throws
+/// Error(limit) if the work does not fit even with eviction. The error names the smallest sufficient value of
+/// --memory.
+[[nodiscard]] Streaming plan_memory(std::uint64_t limit, const WorkBytes& work);
 
 /// Returns the memory of a forward pass with these observers, including the data that they keep.
 [[nodiscard]] WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& selection,
                                    std::span<Observer* const> observers, const RunContext& context);
 
-/// Adds the memory of analyze_weights() and of its results.
-void add_weights_bytes(const Model& model, const Selection& selection, const SelectionOptions& options,
+/// Adds the memory of analyze_weights() and of its results. Counts options.directions even if none are kept.
+void add_weights_bytes(const Model& model, const Selection& selection, const WeightsOptions& options,
                        std::size_t threads, WorkBytes& work);
 
 /// Returns the memory of run_reference for all inputs, with its results in float64 and the weights in
@@ -46,4 +47,4 @@ void add_weights_bytes(const Model& model, const Selection& selection, const Sel
 /// copy of them in double.
 [[nodiscard]] std::uint64_t factors_bytes(const Model& model, const Selection& selection);
 
-}  // namespace attnctl::cli
+}  // namespace attnctl::inspect

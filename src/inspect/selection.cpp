@@ -1,4 +1,4 @@
-#include "cli/options/selection.hpp"
+#include "inspect/selection.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "forward/block.hpp"
 
-namespace attnctl::cli {
+namespace attnctl::inspect {
 
 std::vector<std::size_t> parse_ranges(const std::string& option, const std::string& list, std::size_t count) {
   std::set<std::size_t> numbers;
@@ -45,21 +45,20 @@ void require_target(bool targets, Component component, const std::string& option
 }
 
 /// Returns the components of --component. Default: all components, or the encoder without targets.
-std::set<Component> select_components(const SelectionOptions& options, const ModelConfig& config,
-                                      bool targets) {
+std::set<Component> select_components(const HeadChoice& choice, const ModelConfig& config, bool targets) {
   std::set<Component> picked;
   if (!config.decoder) {
-    if (!options.component.empty())
+    if (!choice.component.empty())
       fail(Status::usage, "--component: the model has one stack of layers, without components");
     return {Component::none};
   }
-  if (options.component.empty()) {
+  if (choice.component.empty()) {
     for (const ComponentName& row : kComponents) {
       if (targets || !needs_target(row.component)) picked.insert(row.component);
     }
     return picked;
   }
-  for (const std::string_view word : split(options.component, ',')) {
+  for (const std::string_view word : split(choice.component, ',')) {
     const auto* const row = std::ranges::find(kComponents, word, &ComponentName::option);
     if (row == kComponents.end())
       fail(Status::usage, "--component: got \"{}\", need encoder, decoder or cross", escaped(word));
@@ -70,7 +69,7 @@ std::set<Component> select_components(const SelectionOptions& options, const Mod
 }
 
 /// Returns the layers of --layers in the picked components, as indices into the model's layers.
-std::vector<std::size_t> select_layers(const SelectionOptions& options, const ModelConfig& config,
+std::vector<std::size_t> select_layers(const HeadChoice& choice, const ModelConfig& config,
                                        const std::set<Component>& components) {
   std::size_t count = 0;
   const auto picked = [&](const LayerConfig& layer) { return components.contains(layer.component); };
@@ -78,7 +77,7 @@ std::vector<std::size_t> select_layers(const SelectionOptions& options, const Mo
     if (picked(layer)) count = std::max(count, layer.number + 1);
   }
   std::optional<std::vector<std::size_t>> numbers;
-  if (!options.layers.empty()) numbers = parse_ranges("--layers", options.layers, count);
+  if (!choice.layers.empty()) numbers = parse_ranges("--layers", choice.layers, count);
   std::vector<std::size_t> layers;
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     const LayerConfig& layer = config.layers[i];
@@ -128,16 +127,16 @@ HeadId parse_head(std::string_view word, const ModelConfig& config, bool targets
 
 }  // namespace
 
-Selection select_heads(const SelectionOptions& options, const ModelConfig& config, bool targets) {
-  const std::set<Component> components = select_components(options, config, targets);
-  const std::vector<std::size_t> layers = select_layers(options, config, components);
+Selection select_heads(const HeadChoice& choice, const ModelConfig& config, bool targets) {
+  const std::set<Component> components = select_components(choice, config, targets);
+  const std::vector<std::size_t> layers = select_layers(choice, config, components);
   std::set<HeadId> heads;
-  if (options.heads.empty()) {
+  if (choice.heads.empty()) {
     for (const std::size_t layer : layers) {
       for (std::size_t h = 0; h < config.layers[layer].attention.heads; ++h) heads.insert({layer, h});
     }
   } else {
-    for (const std::string_view word : split(options.heads, ',')) {
+    for (const std::string_view word : split(choice.heads, ',')) {
       const HeadId head = parse_head(word, config, targets);
       if (std::ranges::binary_search(layers, head.layer)) heads.insert(head);
     }
@@ -146,4 +145,4 @@ Selection select_heads(const SelectionOptions& options, const ModelConfig& confi
   return {.heads = {heads.begin(), heads.end()}};
 }
 
-}  // namespace attnctl::cli
+}  // namespace attnctl::inspect

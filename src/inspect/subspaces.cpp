@@ -1,3 +1,5 @@
+#include "analysis/similarity/subspaces.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -7,56 +9,55 @@
 #include <fmt/format.h>
 
 #include "analysis/head_axes.hpp"
-#include "analysis/similarity/subspaces.hpp"
+#include "analysis/heads_table.hpp"
 #include "analysis/weights/copying.hpp"
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/head_order.hpp"
+#include "inspect/request.hpp"
+#include "results/select.hpp"
 
-namespace attnctl::cli {
+namespace attnctl::inspect {
 namespace {
 
 /// The subspaces that the projections of each head span, and the angles between them.
-class SubspacesPart final : public AnalysisPart {
+class SubspacesAnalysis final : public Analysis {
  public:
-  explicit SubspacesPart(const PartInput& input) : input_(input) {}
+  using Analysis::Analysis;
 
   std::uint64_t values() const override;
   Results finish() override;
 
  private:
-  [[nodiscard]] Table heads_table(bool named) const;
+  [[nodiscard]] Table heads() const;
   [[nodiscard]] Section kernel_section() const;
   [[nodiscard]] Table kernel_table() const;
-  void add_arrays(Results& results) const;
+  void add_arrays(Results& results, const Table& heads) const;
   void add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const;
-  [[nodiscard]] Table ranks_text() const;
   [[nodiscard]] Table kernel_text() const;
   [[nodiscard]] HeatmapPage picture() const;
 
-  PartInput input_;
   std::vector<ProjectionAnalysis> analyses_;
   std::vector<std::optional<double>> copying_;  // [selected heads]
 };
 
-std::uint64_t SubspacesPart::values() const {
+std::uint64_t SubspacesAnalysis::values() const {
   std::uint64_t count = 0;
   const std::vector<HeadId>& heads = input_.selection.heads;
   for (const HeadId head : heads) {
     const auto same = [&](HeadId other) { return other.layer == head.layer; };
-    const std::uint64_t others = input_.request.selection.across_layers
+    const std::uint64_t others = input_.request.across_layers
                                      ? heads.size()
                                      : static_cast<std::uint64_t>(std::ranges::count_if(heads, same));
-    const AttentionConfig& attention = input_.open.model.config().layers[head.layer].attention;
+    const AttentionConfig& attention = input_.config().layers[head.layer].attention;
     count += others * (2 * (attention.d_head + attention.d_value) + 8);
   }
   return count;
 }
 
-Table SubspacesPart::heads_table(bool named) const {
-  std::vector<std::string> columns = {"component", "layer", named ? "index" : "head", "kv_head"};
-  if (named) columns.insert(columns.begin(), "head");
+Table SubspacesAnalysis::heads() const {
+  const ModelConfig& config = input_.config();
+  std::vector<std::string> columns = {"component", "layer", "head", "kv_head"};
   for (const Projection projection : all_projections) {
     columns.push_back(fmt::format("{}_effective_rank", name_of(projection)));
     columns.push_back(fmt::format("{}_numerical_rank", name_of(projection)));
@@ -66,10 +67,8 @@ Table SubspacesPart::heads_table(bool named) const {
   for (std::size_t i = 0; i < input_.selection.heads.size(); ++i) {
     const HeadId head = input_.selection.heads[i];
     std::vector<Cell>& row = rows.emplace_back();
-    if (named) row.emplace_back(head_name(input_.open.model.config(), head));
-    row.insert(row.end(), {component_cell(input_.open.model.config(), head.layer),
-                           number_cell(input_.open.model.config(), head.layer), cell_of(head.head),
-                           cell_of(kv_head_of(input_.open.model.config(), head))});
+    row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head),
+           cell_of(kv_head_of(config, head))};
     for (const Projection projection : all_projections) {
       const auto found = std::ranges::find(analyses_, projection, &ProjectionAnalysis::projection);
       const bool has = found != analyses_.end();
@@ -99,7 +98,7 @@ std::optional<double> deviation_of(const std::optional<RandomNull>& null) {
   return null ? std::optional(null->deviation) : std::nullopt;
 }
 
-Section SubspacesPart::kernel_section() const {
+Section SubspacesAnalysis::kernel_section() const {
   List items;
   for (const ProjectionAnalysis& analysis : analyses_) {
     for (const SubspaceAngles& each : analysis.angles) {
@@ -107,9 +106,9 @@ Section SubspacesPart::kernel_section() const {
       for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
       Record record;
       record.set("projection", std::string(name_of(analysis.projection)))
-          .set("component", component_of(input_.open.model.config(), each.heads.front().layer))
-          .set("layer", number_of(input_.open.model.config(), each.layer))
-          .set("heads", names_of(input_.open.model.config(), each.heads))
+          .set("component", component_of(input_.config(), each.heads.front().layer))
+          .set("layer", number_of(input_.config(), each.layer))
+          .set("heads", names_of(input_.config(), each.heads))
           .set("ranks", std::move(ranks))
           .set("values", float_array(each.kernel))
           .set("cosines", float_array({each.heads.size(), each.heads.size(), each.angles}, each.cosines))
@@ -122,8 +121,8 @@ Section SubspacesPart::kernel_section() const {
   return {"projection_kernel", "projection_kernel", std::move(items)};
 }
 
-Table SubspacesPart::kernel_table() const {
-  const bool across = input_.request.selection.across_layers;
+Table SubspacesAnalysis::kernel_table() const {
+  const bool across = input_.request.across_layers;
   std::vector<std::string> columns = {"projection",     "component", "layer",         "head_a",
                                       "head_b",         "rank_a",    "rank_b",        "kernel",
                                       "largest_cosine", "null_mean", "null_deviation"};
@@ -140,8 +139,8 @@ Table SubspacesPart::kernel_table() const {
           }
           std::vector<Cell>& row = rows.emplace_back();
           row = {std::string(name_of(analysis.projection)),
-                 component_cell(input_.open.model.config(), each.heads[a].layer),
-                 each.layer ? number_cell(input_.open.model.config(), *each.layer) : Cell(),
+                 component_cell(input_.config(), each.heads[a].layer),
+                 number_cell(input_.config(), each.layer),
                  cell_of(each.heads[a].head),
                  cell_of(each.heads[b].head),
                  cell_of(each.ranks[a]),
@@ -151,8 +150,8 @@ Table SubspacesPart::kernel_table() const {
                  cell_of(mean_of(null)),
                  cell_of(deviation_of(null))};
           if (across)
-            row.insert(row.end(), {number_cell(input_.open.model.config(), each.heads[a].layer),
-                                   number_cell(input_.open.model.config(), each.heads[b].layer)});
+            row.insert(row.end(), {number_cell(input_.config(), each.heads[a].layer),
+                                   number_cell(input_.config(), each.heads[b].layer)});
         }
       }
     }
@@ -163,7 +162,7 @@ Table SubspacesPart::kernel_table() const {
 /// Adds kernels [layers, h, h] and cosines [layers, h, h, angles] if all layers have the same heads.
 /// Otherwise, and across layers, adds them over all selected heads, with NaN for pairs that were not
 /// compared.
-void SubspacesPart::add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const {
+void SubspacesAnalysis::add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const {
   const std::string name(name_of(analysis.projection));
   const HeadAxes axes(input_.selection.heads);
   const bool stacked = axes.regular() && analysis.angles.front().layer.has_value();
@@ -197,37 +196,19 @@ void SubspacesPart::add_pair_arrays(Results& results, const ProjectionAnalysis& 
   results.arrays.push_back({name + "_projection_kernel_null", float_array({nulls.size() / 2, 2}, nulls)});
 }
 
-void SubspacesPart::add_arrays(Results& results) const {
+void SubspacesAnalysis::add_arrays(Results& results, const Table& heads) const {
   const HeadAxes axes(input_.selection.heads);
+  const auto add = [&](std::string column) {
+    results.arrays.push_back({column, column_array(heads, column, axes.shape({}))});
+  };
   for (const ProjectionAnalysis& analysis : analyses_) {
-    std::vector<double> ranks;
-    for (const ProjectionSpectrum& head : analysis.heads) {
-      ranks.push_back(head.effective_rank.value_or(kUndefined));
-    }
-    results.arrays.push_back(
-        {fmt::format("{}_effective_rank", name_of(analysis.projection)), float_array(axes.shape({}), ranks)});
+    add(fmt::format("{}_effective_rank", name_of(analysis.projection)));
     add_pair_arrays(results, analysis);
   }
-  std::vector<double> copying;
-  for (const std::optional<double>& score : copying_) copying.push_back(score.value_or(kUndefined));
-  results.arrays.push_back({"ov_copying", float_array(axes.shape({}), copying)});
+  add("ov_copying");
 }
 
-Table SubspacesPart::ranks_text() const {
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < input_.selection.heads.size(); ++i) {
-    std::vector<Cell>& row = rows.emplace_back();
-    row.emplace_back(head_name(input_.open.model.config(), input_.selection.heads[i]));
-    for (const Projection projection : all_projections) {
-      const auto found = std::ranges::find(analyses_, projection, &ProjectionAnalysis::projection);
-      row.push_back(found != analyses_.end() ? cell_of(found->heads[i].effective_rank) : Cell());
-    }
-    row.push_back(cell_of(copying_[i]));
-  }
-  return make_table("", {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"}, std::move(rows));
-}
-
-Table SubspacesPart::kernel_text() const {
+Table SubspacesAnalysis::kernel_text() const {
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses_) {
     for (const SubspaceAngles& each : analysis.angles) {
@@ -241,7 +222,7 @@ Table SubspacesPart::kernel_text() const {
 }
 
 /// Returns a page of heatmaps with one row per layer and one column per projection.
-HeatmapPage SubspacesPart::picture() const {
+HeatmapPage SubspacesAnalysis::picture() const {
   HeatmapPage page;
   page.title = "Projection Kernel of Heads";
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Projection Kernel"};
@@ -250,32 +231,35 @@ HeatmapPage SubspacesPart::picture() const {
     for (const ProjectionAnalysis& analysis : analyses_) {
       const SubspaceAngles& each = analysis.angles[i];
       HeadMatrix matrix{each.layer, each.heads, each.kernel};
-      if (input_.request.selection.order == HeadOrder::cluster) matrix = in_cluster_order(std::move(matrix));
-      const std::string layer =
-          each.layer ? "Layer " + layer_name(input_.open.model.config(), *each.layer) + " " : "";
+      if (input_.request.order == HeadOrder::cluster) matrix = in_cluster_order(matrix);
+      const std::string layer = each.layer ? "Layer " + layer_name(input_.config(), *each.layer) + " " : "";
       page.heatmaps.push_back(
-          head_heatmap(input_.open.model.config(), layer + symbol_of(name_of(analysis.projection)), matrix));
+          head_heatmap(input_.config(), layer + symbol_of(name_of(analysis.projection)), matrix));
     }
   }
   return page;
 }
 
-Results SubspacesPart::finish() {
-  const SelectionOptions& options = input_.request.selection;
-  const Model& model = input_.open.model;
-  Session& session = input_.session;
-  analyses_ = analyze_subspaces(model, input_.selection,
-                                {.across_layers = options.across_layers, .fold_norm = options.fold_norm},
-                                session.pool, session.warnings);
-  copying_ = ov_copying(model, input_.selection, options.fold_norm, session.pool, session.warnings);
+Results SubspacesAnalysis::finish() {
+  const InspectRequest& request = input_.request;
+  const RunContext& context = input_.context;
+  analyses_ = analyze_subspaces(input_.model, input_.selection,
+                                {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
+                                context.pool, context.warnings);
+  copying_ = ov_copying(input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
 
   Results results;
-  results.document.sections.push_back({"subspaces", "subspaces", heads_table(true)});
+  const Table table = heads();
+  const Table named = with_head_names(table);
+  Table ranks = select_columns(named, {"head", "w_q_effective_rank", "w_k_effective_rank",
+                                       "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
+  ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};
+  results.document.sections.push_back({"subspaces", "subspaces", named});
   results.document.sections.push_back(kernel_section());
-  results.tables = {heads_table(false), kernel_table()};
-  add_arrays(results);
+  results.tables = {table, kernel_table()};
+  add_arrays(results, table);
   results.text.emplace_back(
-      TextTable{"Effective ranks of the projections, and OV copying (-1 to 1)", ranks_text(), 2});
+      TextTable{"Effective ranks of the projections, and OV copying (-1 to 1)", ranks, 2});
   results.text.emplace_back(TextTable{
       "Projection kernels of heads (0 to 1; mean of all pairs, and of random subspaces)", kernel_text(), 4});
   results.pictures.push_back({"subspaces", picture()});
@@ -284,8 +268,8 @@ Results SubspacesPart::finish() {
 
 }  // namespace
 
-std::unique_ptr<AnalysisPart> make_subspaces(const PartInput& input) {
-  return std::make_unique<SubspacesPart>(input);
+std::unique_ptr<Analysis> make_subspaces(const AnalysisInput& input) {
+  return std::make_unique<SubspacesAnalysis>(input);
 }
 
-}  // namespace attnctl::cli
+}  // namespace attnctl::inspect

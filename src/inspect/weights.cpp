@@ -1,125 +1,78 @@
-#include "inspect/document.hpp"
-
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "analysis/catalogue.hpp"
+#include <fmt/format.h>
+
+#include "analysis/head_axes.hpp"
 #include "analysis/weights/circuit.hpp"
+#include "base/undefined.hpp"
 #include "inspect/describe.hpp"
-#include "inspect/head_order.hpp"
+#include "inspect/run_results.hpp"
 
-namespace attnctl::cli {
+namespace attnctl::inspect {
 namespace {
 
-/// Calls visit(analysis) for QK, and for OV if it was computed.
-template <typename Visit>
-void for_each_circuit(const WeightsAnalysis& weights, Visit&& visit) {
-  visit(weights.qk);
-  if (weights.ov) visit(*weights.ov);
+/// Returns QK, and OV if it was computed.
+std::vector<const CircuitAnalysis*> circuits_of(const WeightsAnalysis& weights) {
+  std::vector<const CircuitAnalysis*> circuits = {&weights.qk};
+  if (weights.ov) circuits.push_back(&*weights.ov);
+  return circuits;
 }
 
-/// Returns ranges as [[begin, end], ...].
-List ranges_of(std::span<const TextRange> ranges) {
-  List list;
-  for (const TextRange& range : ranges)
-    list.emplace_back(List{Value(std::size_t{range.begin}), Value(std::size_t{range.end})});
-  return list;
+std::string circuit_name(const CircuitAnalysis& circuit) {
+  return std::string(name_of(circuit.circuit));
 }
 
-void add_text(Record& record, const Sequence& sequence) {
-  if (sequence.text) record.set("text", *sequence.text);
-  if (sequence.text_pair) record.set("text_pair", *sequence.text_pair);
-}
-
-/// Adds the text ranges and the word indices of the tokens of a text.
-void add_alignment(Record& record, const Sequence& sequence) {
-  if (sequence.offsets.empty()) return;
-  record.set("offsets", ranges_of(sequence.offsets));
-  List words;
-  for (const std::optional<std::size_t>& word : sequence.words) words.push_back(or_null(word));
-  record.set("words", std::move(words));
-  if (sequence.text_index.empty()) return;
-  List texts;
-  for (const std::optional<std::uint8_t>& text : sequence.text_index) {
-    texts.push_back(text ? Value(std::size_t{*text}) : Value());
-  }
-  record.set("sequence_ids", std::move(texts));
-}
-
-/// Adds the input of the decoder.
-void add_target(Record& record, const Sequence& target) {
-  if (target.text) record.set("target_text", *target.text);
-  if (!target.tokens.empty()) record.set("target_tokens", List(target.tokens.begin(), target.tokens.end()));
-  record.set("target_ids", make_array({target.ids.size()}, target.ids))
-      .set("target_length", target.queries());
-}
-
-Section inputs_section(const RunResults& results) {
+Section similarity_section(const RunResults& run) {
+  const ModelConfig& config = run.config();
   List items;
-  for (const Sequence& sequence : results.batch.sequences) {
-    Record record;
-    record.set("id", sequence.id);
-    add_text(record, sequence);
-    if (sequence.units > 0) record.set("unit", "word");
-    if (!sequence.tokens.empty()) {
-      record.set("tokens", List(sequence.tokens.begin(), sequence.tokens.end()));
-    }
-    if (!sequence.ids.empty()) record.set("ids", make_array({sequence.ids.size()}, sequence.ids));
-    add_alignment(record, sequence);
-    record.set("length", sequence.queries());
-    if (sequence.target) add_target(record, *sequence.target);
-    if (sequence.truncated > 0) record.set("truncated", sequence.truncated);
-    items.emplace_back(std::move(record));
-  }
-  return {"inputs", "input", std::move(items)};
-}
-
-Section similarity_section(const WeightsAnalysis& weights, const ModelConfig& config, HeadOrder order) {
-  List items;
-  for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
-    for (const SubspaceSimilarity& each : circuit.similarity) {
+  for (const CircuitAnalysis* circuit : circuits_of(*run.weights)) {
+    for (const SubspaceSimilarity& each : circuit->similarity) {
       Record record;
-      record.set("circuit", std::string(name_of(circuit.circuit)))
+      record.set("circuit", circuit_name(*circuit))
           .set("component", component_of(config, each.heads.front().layer))
           .set("layer", number_of(config, each.layer))
           .set("heads", names_of(config, each.heads))
           .set("values", float_array(each.values))
           .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
           .set("mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs));
-      if (order == HeadOrder::cluster) {
+      if (run.request.order == HeadOrder::cluster)
         record.set("order", names_of(config, in_cluster_order({each.layer, each.heads, each.values}).heads));
-      }
       items.emplace_back(std::move(record));
     }
-  });
+  }
   return {"subspace_similarity", "subspace_similarity", std::move(items)};
 }
 
 Section effective_ranks_section(const WeightsAnalysis& weights, const ModelConfig& config) {
   List items;
-  for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
-    for (auto first = circuit.heads.begin(); first != circuit.heads.end();) {
+  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+    for (auto first = circuit->heads.begin(); first != circuit->heads.end();) {
       const std::size_t layer = first->head.layer;
-      const auto last = std::find_if(first, circuit.heads.end(),
-                                     [&](const HeadSpectrum& head) { return head.head.layer != layer; });
       List names;
       List values;
-      for (auto head = first; head != last; ++head) {
+      auto head = first;
+      for (; head != circuit->heads.end() && head->head.layer == layer; ++head) {
         names.emplace_back(head_name(config, head->head));
         values.push_back(or_null(head->effective_rank));
       }
       Record record;
-      record.set("circuit", std::string(name_of(circuit.circuit)))
+      record.set("circuit", circuit_name(*circuit))
           .set("component", component_of(config, layer))
           .set("layer", number_of(config, layer))
           .set("heads", std::move(names))
           .set("values", std::move(values));
       items.emplace_back(std::move(record));
-      first = last;
+      first = head;
     }
-  });
+  }
   return {"effective_ranks", "effective_ranks", std::move(items)};
 }
 
@@ -130,30 +83,30 @@ Array array_of(const OwnedMatrix<float>& matrix) {
 
 Section directions_section(const WeightsAnalysis& weights, const ModelConfig& config) {
   List items;
-  for_each_circuit(weights, [&](const CircuitAnalysis& circuit) {
-    for (const HeadSpectrum& head : circuit.heads) {
+  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+    for (const HeadSpectrum& head : circuit->heads) {
       const std::size_t count = head.left.rows();
       const std::span<const double> strongest = std::span(head.singular_values).first(count);
       Record record;
       record.set("head", head_name(config, head.head))
-          .set("circuit", std::string(name_of(circuit.circuit)))
+          .set("circuit", circuit_name(*circuit))
           .set("singular_values", float_array({count}, strongest))
           .set("left", array_of(head.left))
           .set("right", array_of(head.right));
       items.emplace_back(std::move(record));
     }
-  });
+  }
   return {"principal_directions", "principal_directions", std::move(items)};
 }
 
-Section circuits_section(const RunResults& results) {
+Section circuits_section(const RunResults& run) {
   List items;
   for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
-    for (const HeadId head : results.selection.heads) {
-      const auto factors = circuit_factors(results.model, head.layer, circuit, results.fold_norm);
+    for (const HeadId head : run.request.selection.heads) {
+      const auto factors = circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
       if (!factors) continue;
       Record record;
-      record.set("head", head_name(results.config(), head))
+      record.set("head", head_name(run.config(), head))
           .set("circuit", std::string(name_of(circuit)))
           .set("values", float_array(form_circuit(*factors, head.head)));
       items.emplace_back(std::move(record));
@@ -162,127 +115,267 @@ Section circuits_section(const RunResults& results) {
   return {"circuits", "circuit", std::move(items)};
 }
 
-Section patterns_section(const RunResults& results) {
-  List items;
-  for (const InputArray& array : results.arrays) {
-    if (array.name != "pattern") continue;
-    const Sides sides = results.sides(array);
-    const std::vector<HeadId>& heads = results.heads_of(array);
-    for (std::size_t i = 0; i < heads.size(); ++i) {
-      Record record;
-      record.set("input", results.batch.sequences[array.sequence].id)
-          .set("head", head_name(results.config(), heads[i]))
-          .set("queries", sides.queries())
-          .set("keys", sides.keys())
-          .set("values", item_of(array.array, i, 2));
-      items.emplace_back(std::move(record));
-    }
-  }
-  return {"patterns", "pattern", std::move(items)};
-}
-
-Section attention_from_section(const RunResults& results) {
-  List items;
-  for (const AttentionAnswer& answer : results.answers) {
-    const Question& question = results.questions[answer.question];
-    const Sequence& sequence = results.batch.sequences[question.positions.sequence];
-    const Sides sides =
-        results.sides(results.config().layers[answer.head.layer].component, question.positions.sequence);
-    const auto token = [](std::span<const std::string> tokens, std::size_t position) {
-      return position < tokens.size() ? Value(tokens[position]) : Value();
-    };
-    List top;
-    for (const KeyWeight& key : answer.top) {
-      Record record;
-      record.set("key", key.key).set("token", token(sides.keys_of.tokens, key.key)).set("weight", key.weight);
-      top.emplace_back(std::move(record));
-    }
-    List to;
-    for (std::size_t i = 0; i < question.to.size(); ++i) {
-      Record record;
-      record.set("token", question.to[i]).set("weight", answer.to[i] ? Value(*answer.to[i]) : Value());
-      to.emplace_back(std::move(record));
-    }
-    const std::size_t query = question.positions.from.front();
-    Record record;
-    record.set("input", sequence.id)
-        .set("head", head_name(results.config(), answer.head))
-        .set("query", query)
-        .set("query_token", token(sides.queries_of.tokens, query))
-        .set("top", std::move(top))
-        .set("to", std::move(to));
-    items.emplace_back(std::move(record));
-  }
-  return {"attention_from", "attention_from", std::move(items)};
-}
-
-/// Returns one record per head. Keys and values have one record per key/value head, and outputs one per
-/// layer.
-Section arrays_section(const RunResults& results) {
-  const ModelConfig& config = results.config();
-  List items;
-  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, Value head,
-                       const Array& values) {
-    Record record;
-    record.set("name", array.name)
-        .set("input", results.batch.sequences[array.sequence].id)
-        .set("component", component_of(config, layer))
-        .set("layer", number_of(config, layer))
-        .set("head", std::move(head))
-        .set("shape", List(values.shape.begin(), values.shape.end()))
-        .set("values", values);
-    items.emplace_back(std::move(record));
-  };
-  for (const InputArray& array : results.arrays) {
-    if (array.name == "pattern") continue;
-    if (array.name == "logits") {
-      add(array, std::nullopt, Value(), array.array);
-    } else if (array.name == "output" || array.name == "keys" || array.name == "values") {
-      const std::size_t axes = array.array.shape.size() - 1;
-      const std::vector<std::size_t> layers = results.components[array.component].selection.layers();
-      for (std::size_t i = 0; i < layers.size(); ++i)
-        add(array, layers[i], Value(), item_of(array.array, i, axes));
-    } else {
-      const std::vector<HeadId>& heads = results.heads_of(array);
-      for (std::size_t i = 0; i < heads.size(); ++i) {
-        add(array, heads[i].layer, head_name(config, heads[i]), item_of(array.array, i, 2));
+/// Returns one row per pair of heads. Across layers, the layers of the pair are two additional columns, so
+/// that head numbers remain integers.
+Table similarity_table(const WeightsAnalysis& weights, const ModelConfig& config) {
+  std::vector<std::string> columns = {"circuit", "component", "layer", "head_a", "head_b", "similarity"};
+  const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
+  if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
+  std::vector<std::vector<Cell>> rows;
+  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+    for (const SubspaceSimilarity& each : circuit->similarity) {
+      for (std::size_t a = 0; a < each.heads.size(); ++a) {
+        for (std::size_t b = 0; b < each.heads.size(); ++b) {
+          const HeadId first = each.heads[a];
+          const HeadId second = each.heads[b];
+          std::vector<Cell>& row = rows.emplace_back();
+          row = {circuit_name(*circuit),
+                 component_cell(config, first.layer),
+                 number_cell(config, each.layer),
+                 cell_of(first.head),
+                 cell_of(second.head),
+                 cell_of(each.values(a, b))};
+          if (across)
+            row.insert(row.end(), {number_cell(config, first.layer), number_cell(config, second.layer)});
+        }
       }
     }
   }
-  return {"arrays", "array", std::move(items)};
+  return make_table("subspace_similarity", std::move(columns), std::move(rows));
+}
+
+Table singular_values_table(const WeightsAnalysis& weights, const ModelConfig& config) {
+  std::vector<std::vector<Cell>> rows;
+  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+    for (const HeadSpectrum& head : circuit->heads) {
+      for (std::size_t i = 0; i < head.singular_values.size(); ++i) {
+        rows.push_back({circuit_name(*circuit), component_cell(config, head.head.layer),
+                        number_cell(config, head.head.layer), cell_of(head.head.head), cell_of(i),
+                        cell_of(head.singular_values[i])});
+      }
+    }
+  }
+  return make_table("singular_values", {"circuit", "component", "layer", "head", "rank", "value"},
+                    std::move(rows));
+}
+
+/// Returns the number of a layer, or "enc.0" for a model with components.
+Cell layer_cell(const ModelConfig& config, std::size_t layer) {
+  return config.decoder ? Cell(layer_name(config, layer)) : cell_of(layer);
+}
+
+/// Returns a table with one row per layer and one column per head.
+TextTable effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& config) {
+  std::set<std::size_t> numbers;
+  for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
+  std::vector<std::string> columns = {"layer"};
+  std::map<std::size_t, std::size_t> place;
+  for (const std::size_t number : numbers) {
+    place[number] = columns.size();
+    columns.push_back("head " + std::to_string(number));
+  }
+  std::map<std::size_t, std::vector<Cell>> rows;
+  std::size_t most = 0;
+  for (const HeadSpectrum& head : circuit.heads) {
+    std::vector<Cell>& row = rows[head.head.layer];
+    row.resize(columns.size());
+    row[0] = layer_cell(config, head.head.layer);
+    row[place[head.head.head]] = cell_of(head.effective_rank);
+    most = std::max(most, head.singular_values.size());
+  }
+  std::vector<std::vector<Cell>> list;
+  list.reserve(rows.size());
+  for (auto& [layer, row] : rows) list.push_back(std::move(row));
+  return {fmt::format("Effective ranks of {} (1 to {})", symbol_of(name_of(circuit.circuit)), most),
+          make_table("", std::move(columns), std::move(list)), 1};
+}
+
+TextTable similarities(const WeightsAnalysis& weights, const ModelConfig& config) {
+  std::vector<std::vector<Cell>> rows;
+  for (const SubspaceSimilarity& qk : weights.qk.similarity) {
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {qk.layer ? layer_cell(config, *qk.layer) : Cell(std::string("all")), cell_of(qk.off_diagonal.mean),
+           cell_of(qk.off_diagonal.mean_abs), Cell(), Cell()};
+    if (!weights.ov) continue;
+    for (const SubspaceSimilarity& ov : weights.ov->similarity) {
+      if (ov.layer != qk.layer) continue;
+      row[3] = cell_of(ov.off_diagonal.mean);
+      row[4] = cell_of(ov.off_diagonal.mean_abs);
+    }
+  }
+  return {"Average pairwise similarity of heads (-1 to 1; mean and mean absolute value)",
+          make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), 4};
+}
+
+/// Returns one heatmap per layer in a roughly square grid.
+HeatmapPage similarity_page(const RunResults& run) {
+  const std::vector<SubspaceSimilarity>& all = run.weights->qk.similarity;
+  HeatmapPage page;
+  page.scale = {.diverging = true, .low = -1, .high = 1, .label = "Subspace Correlation"};
+  page.title = "Head Subspace Similarity";
+  page.columns = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(all.size()))));
+  for (const SubspaceSimilarity& each : all) {
+    HeadMatrix matrix{each.layer, each.heads, each.values};
+    if (run.request.order == HeadOrder::cluster) matrix = in_cluster_order(matrix);
+    const std::string title = all.size() == 1 ? page.title : "Layer " + layer_name(run.config(), *each.layer);
+    page.heatmaps.push_back(head_heatmap(run.config(), title, matrix));
+  }
+  return page;
+}
+
+/// Returns [layers, heads, rest...], or [selected, rest...] for a ragged selection.
+Shape shape_of(const Selection& selection, std::initializer_list<std::size_t> rest) {
+  return HeadAxes(selection.heads).shape(std::span(rest.begin(), rest.size()));
+}
+
+/// Returns [layers, h, h] if heads are compared within layers and all layers have the same heads. Otherwise
+/// returns [selected, selected] with NaN for pairs that were not compared.
+Array similarity_array(const CircuitAnalysis& circuit, const Selection& selection) {
+  std::vector<double> values;
+  const HeadAxes axes(selection.heads);
+  const std::size_t layers = axes.layers().size();
+  if (axes.regular() && circuit.similarity.size() == layers && circuit.similarity.front().layer) {
+    for (const SubspaceSimilarity& each : circuit.similarity) {
+      values.insert(values.end(), each.values.values().begin(), each.values.values().end());
+    }
+    const std::size_t heads = selection.heads.size() / layers;
+    return float_array({layers, heads, heads}, values);
+  }
+  const std::size_t all = selection.heads.size();
+  values.assign(all * all, kUndefined);
+  for (const SubspaceSimilarity& each : circuit.similarity) {
+    for (std::size_t a = 0; a < each.heads.size(); ++a) {
+      for (std::size_t b = 0; b < each.heads.size(); ++b) {
+        values[axes.place(each.heads[a]).value() * all + axes.place(each.heads[b]).value()] =
+            each.values(a, b);
+      }
+    }
+  }
+  return float_array({all, all}, values);
+}
+
+/// Returns the number of singular values per head in the array: k for QK, min(k, v) for OV.
+std::size_t spectrum_width(Circuit circuit, const ModelConfig& config, const Selection& selection) {
+  std::size_t width = 0;
+  for (const HeadId id : selection.heads) {
+    const AttentionConfig& attention = config.layers[id.layer].attention;
+    const bool is_qk = circuit == Circuit::qk;
+    width = std::max(width, is_qk ? attention.d_head : std::min(attention.d_head, attention.d_value));
+  }
+  return width;
+}
+
+/// Returns the analysis restricted to the heads of one component.
+CircuitAnalysis of_component(const CircuitAnalysis& circuit, Component component, const ModelConfig& config) {
+  const auto has = [&](HeadId head) { return config.layers[head.layer].component == component; };
+  CircuitAnalysis own;
+  own.circuit = circuit.circuit;
+  for (const HeadSpectrum& head : circuit.heads) {
+    if (has(head.head)) own.heads.push_back(head);
+  }
+  for (const SubspaceSimilarity& each : circuit.similarity) {
+    if (has(each.heads.front())) own.similarity.push_back(each);
+  }
+  return own;
+}
+
+/// Returns the largest singular values of each head. Pads with 0 if a circuit has fewer values. Returns NaN
+/// for undefined circuits.
+Array singular_values_array(const CircuitAnalysis& circuit, const Selection& selection,
+                            const std::string& name, const RunResults& run) {
+  const std::size_t width = spectrum_width(circuit.circuit, run.config(), selection);
+  std::vector<double> values;
+  std::size_t most = 0;
+  for (const HeadSpectrum& head : circuit.heads) {
+    const std::vector<double>& all = head.singular_values;
+    const std::size_t kept = std::min(width, all.size());
+    values.insert(values.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept));
+    values.resize(values.size() + width - kept, all.empty() ? kUndefined : 0.0);
+    most = std::max(most, all.size());
+  }
+  if (most > width) {
+    run.warnings.add("singular_values_cut",
+                     fmt::format("{} has the first {} of {} values of each head (d_head is smaller than "
+                                 "d_value); --format csv writes them all",
+                                 name, width, most));
+  }
+  return float_array(shape_of(selection, {width}), values);
+}
+
+void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const ComponentHeads& heads,
+                          const RunResults& run) {
+  const Selection& selection = heads.selection;
+  const bool alone = run.components.size() == 1;
+  const CircuitAnalysis own = alone ? CircuitAnalysis() : of_component(all, heads.component, run.config());
+  const CircuitAnalysis& circuit = alone ? all : own;
+  const std::string prefix = prefix_of(heads.component) + circuit_name(circuit);
+  out.add(prefix + "_similarity", similarity_array(circuit, selection));
+  if (circuit.heads.size() != selection.heads.size()) return;  // some layers do not have this circuit
+  std::vector<double> ranks;
+  for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));
+  out.add(prefix + "_effective_rank", float_array(shape_of(selection, {}), ranks));
+  const std::string name = prefix + "_singular_values";
+  out.add(name, singular_values_array(circuit, selection, name, run));
+}
+
+void add_whole_circuits(ArrayOutput& out, const ComponentHeads& heads, const RunResults& run) {
+  for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
+    std::vector<double> values;
+    std::size_t rows = 0;
+    std::size_t cols = 0;
+    bool all = true;
+    for (const HeadId head : heads.selection.heads) {
+      const auto factors = circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
+      all &= factors.has_value();
+      if (!factors) continue;
+      const OwnedMatrix<double> matrix = form_circuit(*factors, head.head);
+      rows = matrix.rows();
+      cols = matrix.cols();
+      values.insert(values.end(), matrix.values().begin(), matrix.values().end());
+    }
+    if (all)
+      out.add(prefix_of(heads.component) + std::string(name_of(circuit)) + "_circuit",
+              float_array(shape_of(heads.selection, {rows, cols}), values));
+  }
 }
 
 }  // namespace
 
-Document analysis_document(const RunResults& results, const Session& session) {
-  Document document;
-  document.head.set("schema", "attnctl.analysis/1")
-      .set("attnctl", tool_record(session))
-      .set("model", model_record(results.model));
-  if (results.weighting != Weighting::weights) {
-    document.head.set("weighting", results.weighting == Weighting::norm ? "norm" : "norm-row");
+void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
+  const Includes& includes = run.request.includes;
+  for (const ComponentHeads& heads : run.components) {
+    if (run.weights && includes.weights) {
+      for (const CircuitAnalysis* circuit : circuits_of(*run.weights))
+        add_circuit_analysis(out, *circuit, heads, run);
+    }
+    if (includes.circuits) add_whole_circuits(out, heads, run);
   }
-  const auto add = [&](Section section) { document.sections.push_back(std::move(section)); };
-  if (!results.batch.sequences.empty()) add(inputs_section(results));
-  if (results.has_heads()) {
-    add({"metrics", "metric", metrics_table()});
-    add({"heads", "head", results.heads(HeadColumns::named)});
-  }
-  if (results.weights && results.includes.weights) {
-    add(similarity_section(*results.weights, results.config(), results.order));
-    add(effective_ranks_section(*results.weights, results.config()));
-  }
-  if (results.weights && results.includes.directions)
-    add(directions_section(*results.weights, results.config()));
-  if (results.includes.circuits) add(circuits_section(results));
-  if (results.includes.patterns) add(patterns_section(results));
-  if (!results.questions.empty()) add(attention_from_section(results));
-  for (const Results& part : results.parts) {
-    for (const Section& section : part.document.sections) add(section);
-  }
-  Section arrays = arrays_section(results);
-  if (!std::get<List>(arrays.items.data).empty()) add(std::move(arrays));
-  return document;
 }
 
-}  // namespace attnctl::cli
+Results weights_results(const RunResults& run) {
+  const Includes& includes = run.request.includes;
+  const Form form = run.request.form;
+  Results results;
+  if (form == Form::document) {
+    std::vector<Section>& sections = results.document.sections;
+    if (run.weights && includes.weights) {
+      sections.push_back(similarity_section(run));
+      sections.push_back(effective_ranks_section(*run.weights, run.config()));
+    }
+    if (run.weights && includes.directions)
+      sections.push_back(directions_section(*run.weights, run.config()));
+    if (includes.circuits) sections.push_back(circuits_section(run));
+  } else if (run.weights && form == Form::tables && includes.weights) {
+    results.tables = {similarity_table(*run.weights, run.config()),
+                      singular_values_table(*run.weights, run.config())};
+  } else if (run.weights && form == Form::text) {
+    for (const CircuitAnalysis* circuit : circuits_of(*run.weights))
+      results.text.emplace_back(effective_ranks(*circuit, run.config()));
+    results.text.emplace_back(similarities(*run.weights, run.config()));
+  } else if (run.weights && form == Form::pictures) {
+    results.pictures.push_back({"similarity", similarity_page(run)});
+  }
+  return results;
+}
+
+}  // namespace attnctl::inspect

@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "inspect/show.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/analysis_request.hpp"
 #include "cli/options/attention_choice.hpp"
@@ -124,10 +123,7 @@ void add_analyze(CLI::App& app, Action& action) {
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o tables");
   command->callback([&action, request, command] {
     request->include_given = command->count("--include") > 0;
-    action = [request] {
-      apply_show(*request);
-      run_analysis(*request);
-    };
+    action = [request] { run_analysis(*request); };
   });
 }
 

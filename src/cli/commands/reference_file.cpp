@@ -11,7 +11,6 @@
 #include "base/error.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "inspect/describe.hpp"
 #include "forward/block.hpp"
 
 namespace attnctl::cli {

@@ -11,8 +11,6 @@
 
 #include "analysis/head_axes.hpp"
 #include "base/error.hpp"
-#include "inspect/memory_plan.hpp"
-#include "inspect/describe.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/comparison.hpp"
 #include "cli/commands/reference_file.hpp"
@@ -26,6 +24,7 @@
 #include "cli/session.hpp"
 #include "forward/run.hpp"
 #include "input/sequences.hpp"
+#include "inspect/memory_plan.hpp"
 #include "reference/reference.hpp"
 
 namespace attnctl::cli {
@@ -92,7 +91,8 @@ std::vector<Comparison> compare_float64(const VerifyOptions& options, const Open
   const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&
                    options.selection.component.empty();
   const bool logits = all && config.head.present && (!config.decoder || has_targets(batch));
-  (void)plan_memory(session.options, reference_bytes(open.model, batch, logits, session.pool.size()));
+  (void)inspect::plan_memory(session.options.memory,
+                             inspect::reference_bytes(open.model, batch, logits, session.pool.size()));
   std::vector<ReferencePass> passes;
   if (grid) passes = run_axial_reference(open.model, batch, *grid, session.pool);
   session.progress.begin("float64", batch.sequences.size());

@@ -1,7 +1,5 @@
 #include "cli/options/options.hpp"
 
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <string_view>
 #include <system_error>
@@ -11,8 +9,8 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "inspect/catalogue.hpp"
 #include "cli/options/choice.hpp"
+#include "inspect/request.hpp"
 #include "report/number_format.hpp"
 
 namespace attnctl::cli {
@@ -38,57 +36,7 @@ std::uint64_t parse_bytes(const std::string& text) {
   return *bytes;
 }
 
-/// A name that --include accepts.
-struct IncludeName {
-  std::string_view name;
-  bool Includes::*member;
-};
-constexpr std::array kIncludes = {
-    IncludeName{"metrics", &Includes::metrics},
-    IncludeName{"patterns", &Includes::patterns},
-    IncludeName{"scores", &Includes::scores},
-    IncludeName{"queries", &Includes::queries},
-    IncludeName{"keys", &Includes::keys},
-    IncludeName{"values", &Includes::values},
-    IncludeName{"z", &Includes::z},
-    IncludeName{"output", &Includes::output},
-    IncludeName{"logits", &Includes::logits},
-    IncludeName{"weights", &Includes::weights},
-    IncludeName{"directions", &Includes::directions},
-    IncludeName{"circuits", &Includes::circuits},
-};
-
-std::string include_names() {
-  std::string names;
-  for (const IncludeName& each : kIncludes) names += (names.empty() ? "" : ", ") + std::string(each.name);
-  for (const PartRow& part : part_rows()) names += ", " + std::string(part.include);
-  return names;
-}
-
 }  // namespace
-
-bool Includes::of_inputs() const {
-  return metrics || patterns || scores || queries || keys || values || z || output || logits ||
-         std::ranges::any_of(parts, [](const PartRow* part) { return part->of_inputs; });
-}
-
-Includes parse_includes(const std::string& list) {
-  Includes includes;
-  for (const std::string_view word : split(list, ',')) {
-    const auto* found = std::find_if(kIncludes.begin(), kIncludes.end(),
-                                     [&](const IncludeName& each) { return each.name == word; });
-    const auto part = std::ranges::find(part_rows(), word, &PartRow::include);
-    if (found != kIncludes.end()) {
-      includes.*(found->member) = true;
-    } else if (part == part_rows().end()) {
-      fail(Status::usage, "--include: unsupported \"{}\"; known: {}", escaped(word), include_names());
-    } else if (std::ranges::find(includes.parts, &*part) == includes.parts.end()) {
-      includes.parts.push_back(&*part);
-    }
-  }
-  std::ranges::sort(includes.parts);  // pointers into part_rows(): restores its order
-  return includes;
-}
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
   command
@@ -120,7 +68,7 @@ void add_selection_options(CLI::App& command, SelectionOptions& options, const s
   const std::string group = "Selection";
   options.include = default_include;
   add_head_options(command, options);
-  command.add_option("--include", options.include, "what to compute: " + include_names())
+  command.add_option("--include", options.include, "what to compute: " + inspect::include_names())
       ->type_name("LIST")
       ->capture_default_str()
       ->group(group);
@@ -136,7 +84,8 @@ void add_selection_options(CLI::App& command, SelectionOptions& options, const s
   command
       .add_option("--order", options.order,
                   "of heads in heatmaps: model, or cluster (similar ones beside each other)")
-      ->transform(choice<HeadOrder>({{"model", HeadOrder::model}, {"cluster", HeadOrder::cluster}}))
+      ->transform(choice<inspect::HeadOrder>(
+          {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}))
       ->type_name("ORDER")
       ->group(group);
   command
