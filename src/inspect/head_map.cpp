@@ -50,7 +50,7 @@ struct Drawn {
 class HeadMapAnalysis final : public Analysis {
  public:
   explicit HeadMapAnalysis(const AnalysisInput& input)
-      : wanted_(parse_similarities(input.request.selection.similarity)) {}
+      : Analysis(input), wanted_(parse_similarities(input.request.similarity)) {}
 
   Results finish() override;
 

@@ -24,6 +24,7 @@
 #include "cli/session.hpp"
 #include "forward/run.hpp"
 #include "input/sequences.hpp"
+#include "inspect/describe.hpp"
 #include "inspect/memory_plan.hpp"
 #include "reference/reference.hpp"
 
@@ -143,7 +144,7 @@ Table comparison_table(const std::vector<Comparison>& comparisons, const ModelCo
   std::vector<std::vector<Cell>> rows;
   for (const Comparison& each : comparisons) {
     rows.push_back({each.reference, each.array, each.layer ? component_cell(config, *each.layer) : Cell(),
-                    each.layer ? number_cell(config, *each.layer) : Cell(), each.max_difference,
+                    inspect::number_cell(config, each.layer), each.max_difference,
                     tolerance_of(each, tolerance), within(each, tolerance)});
   }
   return make_table("comparisons",
