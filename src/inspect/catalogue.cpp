@@ -22,6 +22,7 @@ constexpr std::array kAnalyses = {
     AnalysisRow{"contributions", true,  false,  true,  Components::each,      make_contributions},
     AnalysisRow{"mixing",        true,  false,  true,  Components::none,      make_mixing},
     AnalysisRow{"routing",       true,  false,  true,  Components::none,      make_routing},
+    AnalysisRow{"largest_value", true,  false,  true,  Components::each,      make_largest_value},
 };
 
 /// A value of --include that is no row of kAnalyses.

@@ -114,5 +114,6 @@ std::unique_ptr<Analysis> make_flow(const AnalysisInput& input);
 std::unique_ptr<Analysis> make_contributions(const AnalysisInput& input);
 std::unique_ptr<Analysis> make_mixing(const AnalysisInput& input);
 std::unique_ptr<Analysis> make_routing(const AnalysisInput& input);
+std::unique_ptr<Analysis> make_largest_value(const AnalysisInput& input);
 
 }  // namespace attnctl::inspect

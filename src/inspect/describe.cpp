@@ -5,9 +5,12 @@
 #include <utility>
 #include <variant>
 
+#include "analysis/head_axes.hpp"
+#include "analysis/heads_table.hpp"
 #include "analysis/similarity/head_map.hpp"
 #include "base/checked.hpp"
 #include "base/undefined.hpp"
+#include "results/select.hpp"
 
 namespace attnctl::inspect {
 
@@ -96,6 +99,33 @@ Cell cell_of(const std::optional<double>& number) {
 }
 Cell cell_of(const std::optional<std::size_t>& number) {
   return number ? cell_of(*number) : Cell();
+}
+
+Results results_of_heads(const ModelConfig& config, const Selection& selection, const HeadTable& table) {
+  std::vector<std::string> columns = {"component", "layer", "head"};
+  std::vector<std::vector<Cell>> rows;
+  for (const HeadTable::Column& column : table.columns) columns.push_back(column.name);
+  for (std::size_t i = 0; i < selection.heads.size(); ++i) {
+    const HeadId head = selection.heads[i];
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head)};
+    for (const HeadTable::Column& column : table.columns) row.push_back(column.cells.at(i));
+  }
+  const Table all = make_table(table.name, std::move(columns), std::move(rows));
+  const Table named = with_head_names(all);
+  std::vector<std::string> shown = {"head"};
+  Results results;
+  for (const HeadTable::Column& column : table.columns) {
+    shown.push_back(column.name);
+    const auto whole = [](const Cell& cell) { return std::holds_alternative<std::int64_t>(cell); };
+    if (std::ranges::any_of(column.cells, whole)) continue;
+    results.arrays.push_back({table.name + "_" + column.name,
+                              column_array(all, column.name, HeadAxes(selection.heads).shape({}))});
+  }
+  results.document.sections.push_back({table.name, table.name, named});
+  results.tables.push_back(all);
+  results.text.emplace_back(TextTable{table.title, select_columns(named, shown), 3});
+  return results;
 }
 
 HeadMatrix in_cluster_order(const HeadMatrix& matrix) {

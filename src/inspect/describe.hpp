@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "base/matrix_view.hpp"
+#include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"
 #include "results/heatmap.hpp"
 #include "results/result.hpp"
+#include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 // Heads, tokens and numbers as the cells, values and arrays of results.
@@ -55,6 +57,21 @@ namespace attnctl::inspect {
 [[nodiscard]] Cell cell_of(double number);
 [[nodiscard]] Cell cell_of(const std::optional<double>& number);
 [[nodiscard]] Cell cell_of(const std::optional<std::size_t>& number);
+
+/// A table with one row per selected head, after the columns that identify the head.
+struct HeadTable {
+  struct Column {
+    std::string name;
+    std::vector<Cell> cells;  // [selected heads]
+  };
+  std::string name;   // of the section, the CSV table, and the arrays NAME_COLUMN
+  std::string title;  // of the table in text
+  std::vector<Column> columns;
+};
+
+/// Returns the table in all forms but pictures. Columns of real numbers become arrays [layers, heads].
+[[nodiscard]] Results results_of_heads(const ModelConfig& config, const Selection& selection,
+                                       const HeadTable& table);
 
 /// Heads with a matrix over all pairs of them, within one layer or across layers (`layer` is nullopt).
 struct HeadMatrix {
