@@ -11,7 +11,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "cli/analyses/memory_plan.hpp"
+#include "inspect/memory_plan.hpp"
 #include "cli/experiments/experiments.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
@@ -88,8 +88,8 @@ ModelRun::ModelRun(const ModelExperimentOptions& options, std::uint64_t seed, Se
 void ModelRun::observe(Observer& observer, Session& session) const {
   Observer* const observers[] = {&observer};
   RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
-  const WorkBytes work = pass_bytes(open.model, batch, selection, observers, context);
-  context.streamed_rows = plan_memory(session.options, work).rows;
+  const inspect::WorkBytes work = inspect::pass_bytes(open.model, batch, selection, observers, context);
+  context.streamed_rows = inspect::plan_memory(session.options.memory, work).rows;
   run_forward(open.model, batch, selection, observers, context);
 }
 
