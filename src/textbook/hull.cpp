@@ -35,8 +35,9 @@ struct Nearest {
 
 /// Solves min |sum_j w_j a_j - t|_1 over w >= 0 (and sum w = 1 if `convex`) by the simplex method on a dense
 /// tableau: in double, or exactly on integers with fraction-free pivots (Edmonds 1967, Bareiss 1968), which
-/// are 9 times faster than pivots in rationals. docs/architecture.md says why no library is used. Pivots on the column with the lowest reduced cost; after many
-/// pivots without progress on the first negative one (Bland 1977), so that the exact program always ends.
+/// are 9 times faster than pivots in rationals. docs/architecture.md says why no library is used. Pivots on
+/// the column with the lowest reduced cost; after many pivots without progress on the first negative one
+/// (Bland 1977), so that the exact program always ends.
 template <typename Number>
 class Simplex {
  public:
