@@ -8,73 +8,66 @@
 #include <utility>
 #include <vector>
 
+#include <xtensor/xnorm.hpp>
+
 #include "base/random.hpp"
+#include "linalg/matrix.hpp"
 #include "textbook/bare_layer.hpp"
 
 namespace attnctl {
 namespace {
 
-std::vector<double> normal_vector(Random& random, std::size_t size) {
-  std::vector<double> values(size);
+using linalg::Matrix;
+using linalg::Vector;
+
+Vector normal_vector(Random& random, std::size_t size) {
+  Vector values = Vector::from_shape({size});
   for (double& value : values) value = random.normal();
   return values;
 }
 
-void normalize(std::vector<double>& values) {
-  const double length = std::sqrt(dot(values, values));
-  for (double& value : values) value /= length;
+Vector unit(const Vector& values) {
+  return values / xt::norm_l2(values)();
 }
 
 /// Returns a random unit vector orthogonal to the unit vector `to`.
-std::vector<double> orthogonal_unit(Random& random, const std::vector<double>& to) {
-  std::vector<double> values = normal_vector(random, to.size());
-  const double along = dot(values, to);
-  for (std::size_t i = 0; i < to.size(); ++i) values[i] -= along * to[i];
-  normalize(values);
-  return values;
+Vector orthogonal_unit(Random& random, const Vector& to) {
+  const Vector values = normal_vector(random, to.size());
+  return unit(values - xt::sum(values * to)() * to);
 }
 
 /// Returns gain a b^T.
-OwnedMatrix<double> outer(double gain, const std::vector<double>& a, const std::vector<double>& b) {
-  OwnedMatrix<double> matrix(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t j = 0; j < b.size(); ++j) matrix(i, j) = gain * a[i] * b[j];
-  }
-  return matrix;
+OwnedMatrix<double> outer(double gain, const Vector& a, const Vector& b) {
+  return linalg::to_owned(gain * xt::view(a, xt::all(), xt::newaxis()) * b);
 }
 
-/// The projections of all tokens by the constructed head.
+/// The projections of all tokens by the constructed head, [n, k] each.
 struct Projected {
-  OwnedMatrix<double> q, k, v;  // [n, k]
+  Matrix q, k, v;
 };
 
+auto first_rows(const Matrix& matrix, std::size_t count) {
+  return xt::view(matrix, xt::range(std::size_t{0}, count));
+}
+
 /// Returns the causal attention weights of token `query`.
-std::vector<double> causal_row(const Projected& projected, std::size_t query) {
-  const double scale = 1 / std::sqrt(static_cast<double>(projected.q.cols()));
-  std::vector<double> row(query + 1);
-  for (std::size_t j = 0; j <= query; ++j) {
-    for (std::size_t c = 0; c < projected.q.cols(); ++c)
-      row[j] += scale * projected.q(query, c) * projected.k(j, c);
-  }
-  softmax(row);
+Vector causal_row(const Projected& projected, std::size_t query) {
+  const double scale = 1 / std::sqrt(static_cast<double>(projected.q.shape(1)));
+  Vector row = xt::sum(scale * xt::view(projected.q, query) * first_rows(projected.k, query + 1), {1});
+  softmax({row.data(), row.size()});
   return row;
 }
 
-std::vector<double> weighted_sum(const std::vector<double>& weights, const OwnedMatrix<double>& values) {
-  std::vector<double> z(values.cols());
-  for (std::size_t j = 0; j < weights.size(); ++j) {
-    for (std::size_t c = 0; c < z.size(); ++c) z[c] += weights[j] * values(j, c);
-  }
-  return z;
+/// Returns z for the weights of the first tokens.
+Vector weighted_sum(const Vector& weights, const Matrix& values) {
+  return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * first_rows(values, weights.size()), {0});
 }
 
 /// Returns the norm of the change of z if the first value changes by a unit vector.
-double influence_of_first(const std::vector<double>& row, OwnedMatrix<double> values) {
-  std::vector<double> change = weighted_sum(row, values);
+double influence_of_first(const Vector& row, Matrix values) {
+  const Vector before = weighted_sum(row, values);
   values(0, 0) += 1;
-  const std::vector<double> after = weighted_sum(row, values);
-  for (std::size_t c = 0; c < change.size(); ++c) change[c] = after[c] - change[c];
-  return std::sqrt(dot(change, change));
+  return xt::norm_l2(weighted_sum(row, values) - before)();
 }
 
 /// Layers of uniform attention to the last `window` tokens. Tracks each token's share of the first token.
@@ -109,17 +102,18 @@ class LocalStack {
 
 CellRows rows_by_distance(const DistanceOptions& options) {
   const BuiltHead head = build_head(options);
-  const Projected projected = {product(head.x.view(), head.query.view()),
-                               product(head.x.view(), head.key.view()),
-                               product(head.x.view(), head.value.view())};
+  const auto project = [&](const OwnedMatrix<double>& weight) {
+    return linalg::to_matrix(product(head.x.view(), weight.view()).view());
+  };
+  const Projected projected = {project(head.query), project(head.key), project(head.value)};
   LocalStack local(options.n, options.window);
   std::vector<std::size_t> distances;
   for (std::size_t distance = 1; distance < options.n - 1; distance *= 2) distances.push_back(distance);
   distances.push_back(options.n - 1);
   CellRows rows;
   for (const std::size_t distance : distances) {
-    const std::vector<double> row = causal_row(projected, distance);
-    rows.push_back({count_cell(distance), row[0], influence_of_first(row, projected.v),
+    const Vector row = causal_row(projected, distance);
+    rows.push_back({count_cell(distance), row(0), influence_of_first(row, projected.v),
                     1 / static_cast<double>(distance + 1), count_cell(distance),
                     std::pow(options.decay, static_cast<double>(distance)) * (1 - options.decay),
                     count_cell(local.layers_to(distance)), local.held_at(distance)});
@@ -250,11 +244,9 @@ std::vector<Chart> charts_of(std::span<const Line> lines) {
 
 BuiltHead build_head(const DistanceOptions& options) {
   Random random(options.seed);
-  std::vector<double> asks = normal_vector(random, options.d);
-  normalize(asks);
-  const std::vector<double> event = orthogonal_unit(random, asks);
-  std::vector<double> direction = normal_vector(random, options.d_k);
-  normalize(direction);
+  const Vector asks = unit(normal_vector(random, options.d));
+  const Vector event = orthogonal_unit(random, asks);
+  const Vector direction = unit(normal_vector(random, options.d_k));
   const double gain = std::sqrt(options.strength * std::sqrt(static_cast<double>(options.d_k)));
   const double deviation = 1 / std::sqrt(static_cast<double>(options.d));
 
@@ -265,7 +257,7 @@ BuiltHead build_head(const DistanceOptions& options) {
   head.x = OwnedMatrix<double>(options.n, options.d);
   for (std::size_t j = 0; j < options.n; ++j) {
     for (std::size_t c = 0; c < options.d; ++c) {
-      head.x(j, c) = asks[c] + (j == 0 ? event[c] : 0) + options.noise * deviation * random.normal();
+      head.x(j, c) = asks(c) + (j == 0 ? event(c) : 0) + options.noise * deviation * random.normal();
     }
   }
   return head;

@@ -21,12 +21,13 @@ struct KindsOptions {
   std::uint64_t memory = 0;       // maximum bytes of full patterns; 0: 4 GiB
 };
 
-/// Runs the layer of the model on the same input in every way; the model is left as it was. A row a kind, all
-/// inputs and heads together: `flops` of scores and values over the keys that are visible (a multiply-add is
-/// 2), `pattern_bytes` of the visible weights as float32, `kv_bytes_per_token`, `state_bytes` (linear: what
-/// takes the cache's place, whatever the length), `total_variation` (mean over rows of half the sum of
-/// |a - b|, b the full pattern) and `output_error` |y - y_full|_F / |y_full|_F of the layer's attention
-/// output. Throws Error: limit where the full patterns take too much memory, bad_input as run_forward.
+/// Runs the layer of the model on the same input with each kind of attention. Each row is for one kind, over
+/// all inputs and heads: `flops` of scores and values for the visible keys (a multiply-add counts as 2);
+/// `pattern_bytes` of the visible weights as float32; `kv_bytes_per_token` of the cache; `state_bytes`, which
+/// linear attention keeps instead of a cache, for any length; `total_variation`, the mean over rows of half
+/// the sum of |a - b| with b the full pattern; and `output_error`, |y - y_full|_F / |y_full|_F of the layer's
+/// attention output. Throws Error(limit) if the full patterns need more memory than allowed, and
+/// Error(bad_input) as run_forward does.
 [[nodiscard]] ExperimentResult kinds_experiment(const Model& model, const Batch& batch,
                                                 const KindsOptions& options, RunContext& context);
 

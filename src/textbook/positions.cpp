@@ -12,10 +12,14 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/undefined.hpp"
+#include "linalg/matrix.hpp"
 #include "textbook/bare_layer.hpp"
 
 namespace attnctl {
 namespace {
+
+using linalg::Matrix;
+using linalg::Vector;
 
 constexpr std::size_t kDrawnPositions = 128;
 constexpr std::size_t kDrawnColumns = 256;
@@ -36,31 +40,20 @@ struct AtDistance {
 };
 
 AtDistance dots_at(MatrixView<const double> rows, std::size_t distance) {
-  const std::size_t pairs = rows.rows - distance;
-  std::vector<double> dots(pairs);
-  for (std::size_t p = 0; p < pairs; ++p) dots[p] = dot(rows.row(p), rows.row(p + distance));
-  AtDistance result;
-  result.mean = std::accumulate(dots.begin(), dots.end(), 0.0) / static_cast<double>(pairs);
-  for (const double each : dots) {
-    const double difference = each - result.mean;
-    result.deviation += difference * difference;
-    result.farthest = std::max(result.farthest, std::abs(difference));
-  }
-  result.deviation = std::sqrt(result.deviation / static_cast<double>(pairs));
-  return result;
+  Vector dots = Vector::from_shape({rows.rows - distance});
+  for (std::size_t p = 0; p < dots.size(); ++p) dots(p) = dot(rows.row(p), rows.row(p + distance));
+  const double mean = xt::mean(dots)();
+  const Vector off = dots - mean;
+  return {mean, std::sqrt(xt::mean(off * off)()), xt::amax(xt::abs(off))()};
 }
 
 /// Returns the largest entry of |PE(p) R(distance) - PE(p + distance)| for the first half of `rows`, which
 /// are consecutive positions.
 double rotation_residual(const OwnedMatrix<double>& rows, std::size_t distance) {
-  OwnedMatrix<double> turned(rows.rows() / 2, rows.cols());
-  std::ranges::copy(rows.values().first(turned.values().size()), turned.values().begin());
-  turn_positions(turned.view(), distance);
-  const auto wanted = rows.values().subspan(distance * rows.cols(), turned.values().size());
-  double worst = 0;
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    worst = std::max(worst, std::abs(turned.values()[i] - wanted[i]));
-  return worst;
+  const std::size_t count = rows.rows() / 2;
+  Matrix turned = linalg::to_matrix(rows.view().row_range(0, count));
+  turn_positions({turned.data(), count, rows.cols()}, distance);
+  return xt::amax(xt::abs(turned - linalg::to_matrix(rows.view().row_range(distance, count))))();
 }
 
 /// Returns the smallest Euclidean distance between two rows.
@@ -76,7 +69,7 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
       least[a] = std::min(least[a], squares);
     }
   });
-  return std::sqrt(*std::ranges::min_element(least));
+  return std::sqrt(std::ranges::min(least));
 }
 
 /// Returns the stored positions that a model adds to its embeddings, [count, width]. Empty without a table.
@@ -131,32 +124,21 @@ void check(const PositionsOptions& options) {
 double permutation_error(const PositionsOptions& options, bool with_positions) {
   Random random(options.seed);
   const BareLayer layer = random_bare_layer(options.d, options.heads, random);
-  const OwnedMatrix<double> x = random_matrix(options.positions, options.d, 1, random);
+  const Matrix x = linalg::to_matrix(random_matrix(options.positions, options.d, 1, random).view());
   std::vector<std::size_t> order(options.positions);
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random.next() % (i + 1)]);
 
-  const OwnedMatrix<double> places = sinusoidal_positions(0, options.positions, options.d);
-  const double share = with_positions ? 1 : 0;
-  OwnedMatrix<double> straight(x.rows(), x.cols());
-  OwnedMatrix<double> permuted(x.rows(), x.cols());
-  for (std::size_t i = 0; i < x.rows(); ++i) {
-    for (std::size_t c = 0; c < x.cols(); ++c) {
-      straight(i, c) = x(i, c) + share * places(i, c);
-      permuted(i, c) = x(order[i], c) + share * places(i, c);
-    }
-  }
-  const OwnedMatrix<double> y = output_of(layer, straight.view());
-  const OwnedMatrix<double> y_permuted = output_of(layer, permuted.view());
-  double worst = 0;
-  double largest = 0;
-  for (std::size_t i = 0; i < y.rows(); ++i) {
-    for (std::size_t c = 0; c < y.cols(); ++c) {
-      worst = std::max(worst, std::abs(y_permuted(i, c) - y(order[i], c)));
-      largest = std::max(largest, std::abs(y(i, c)));
-    }
-  }
-  return worst / largest;
+  const auto permuted = [&](const Matrix& rows) { return xt::view(rows, xt::keep(order)); };
+  const auto run = [&](const Matrix& input) {
+    return linalg::to_matrix(output_of(layer, {input.data(), input.shape(0), input.shape(1)}).view());
+  };
+  Matrix places = xt::zeros_like(x);
+  if (with_positions)
+    places = linalg::to_matrix(sinusoidal_positions(0, options.positions, options.d).view());
+  const Matrix y = run(x + places);
+  const Matrix y_permuted = run(permuted(x) + places);
+  return xt::amax(xt::abs(y_permuted - permuted(y)))() / xt::amax(xt::abs(y))();
 }
 
 /// The positions to compare.
