@@ -228,23 +228,26 @@ struct Points {
 /// Decides whether one point p of the set is a vertex, compared with the other points.
 class Decision {
  public:
-  Decision(const Points& points, std::size_t index) : points_(points), index_(index) {
-    for (std::size_t j = 0; j < points.values.rows; ++j) {
-      if (j != index) others_.push_back(j);
-    }
-    all_.resize(others_.size());
-    std::iota(all_.begin(), all_.end(), std::size_t{0});
-    differences_ = OwnedMatrix<double>(others_.size(), points.values.cols);
+  Decision(const Points& points, std::size_t index)
+      : points_(points),
+        index_(index),
+        exact_(points.values.rows - 1, points.values.cols),
+        scaled_(points.values.rows - 1, points.values.cols) {
     double largest = 0;
-    for (std::size_t o = 0; o < others_.size(); ++o) {
+    for (std::size_t j = 0; j < points.values.rows; ++j) {
+      if (j == index) continue;
+      const std::size_t o = others_.size();
+      others_.push_back(j);
+      all_.push_back(o);
       for (std::size_t i = 0; i < points.values.cols; ++i) {
-        differences_(o, i) = points.values(others_[o], i) - points.values(index, i);
-        largest = std::max(largest, std::abs(differences_(o, i)));
+        exact_(o, i) = points.exact(j, i) - points.exact(index, i);
+        scaled_(o, i) = points.values(j, i) - points.values(index, i);
+        largest = std::max(largest, std::abs(scaled_(o, i)));
       }
     }
     // Scaling by a power of two makes the differences about 1 without rounding.
     const int exponent = largest > 0 && std::isfinite(largest) ? -std::ilogb(largest) : 0;
-    for (double& value : differences_.values()) value = std::ldexp(value, exponent);
+    for (double& value : scaled_.values()) value = std::ldexp(value, exponent);
   }
 
   [[nodiscard]] HullPoint decide() {
@@ -268,20 +271,18 @@ class Decision {
   }
 
  private:
-  /// Returns the exact differences x - p. `which` holds the indices of the points x in others_.
-  [[nodiscard]] OwnedMatrix<mpz_class> exact_differences(const Indices& which) const {
-    OwnedMatrix<mpz_class> differences(which.size(), points_.values.cols);
-    for (std::size_t c = 0; c < which.size(); ++c) {
-      for (std::size_t i = 0; i < points_.values.cols; ++i)
-        differences(c, i) = points_.exact(others_[which[c]], i) - points_.exact(index_, i);
-    }
-    return differences;
+  /// Solves the program for a target on some columns x - p, exactly.
+  [[nodiscard]] Nearest<Rational> solve(const Indices& which, const std::vector<mpz_class>& target,
+                                        bool convex) const {
+    OwnedMatrix<mpz_class> columns(which.size(), exact_.cols());
+    for (std::size_t c = 0; c < which.size(); ++c)
+      std::ranges::copy(exact_.view().row(which[c]), columns.view().row(c).begin());
+    return Simplex<mpz_class>(std::as_const(columns).view(), target, convex).solve().value();
   }
 
   /// Returns q (p - x) for one x of others_.
   [[nodiscard]] Rational lead(const RationalVector& query, std::size_t other) const {
-    return dot(query, points_.exact.view().row(index_)) -
-           dot(query, points_.exact.view().row(others_[other]));
+    return -dot(query, exact_.view().row(other));
   }
 
   /// Returns the smallest lead over all others. The query proves a vertex if it is positive.
@@ -305,29 +306,28 @@ class Decision {
   /// Finds a witness in double. If that fails, solves the exact program: first on the columns of the final
   /// basis in double, then on all columns.
   void separate_or_combine(HullPoint& result) const {
-    const std::vector<double> origin(points_.values.cols);
-    auto guess = Simplex<double>(differences_.view(), origin, true).solve();
+    const std::vector<double> origin(scaled_.cols());
+    auto guess = Simplex<double>(scaled_.view(), origin, true).solve();
     if (guess && guess->distance > 0) {
       for (double& value : guess->normal) value = std::clamp(value, -1.0, 1.0);
       if (accept_witness({guess->normal.begin(), guess->normal.end()}, result)) return;
     }
-    const std::vector<mpz_class> exact_origin(points_.values.cols);
+    const std::vector<mpz_class> exact_origin(exact_.cols());
     for (const Indices& which : {guess ? guess->columns : all_, all_}) {
-      const OwnedMatrix<mpz_class> columns = exact_differences(which);
-      const auto nearest = Simplex<mpz_class>(columns.view(), exact_origin, true).solve();
-      if (sgn(nearest->distance) == 0) {
-        for (std::size_t c = 0; c < nearest->columns.size(); ++c) {
-          const Rational& weight = nearest->weights[c];
+      const Nearest<Rational> nearest = solve(which, exact_origin, true);
+      if (sgn(nearest.distance) == 0) {
+        for (std::size_t c = 0; c < nearest.columns.size(); ++c) {
+          const Rational& weight = nearest.weights[c];
           if (sgn(weight) == 0) continue;
           result.combination.push_back(
-              {others_[which[nearest->columns[c]]], weight.get_d(), weight.get_str()});
+              {others_[which[nearest.columns[c]]], weight.get_d(), weight.get_str()});
         }
         std::ranges::sort(result.combination, {}, &HullWeight::point);
         return;
       }
-      const std::vector<double> rounded = query_of(nearest->normal).values;
+      const std::vector<double> rounded = query_of(nearest.normal).values;
       if (accept_witness({rounded.begin(), rounded.end()}, result)) return;
-      if (accept_witness(nearest->normal, result)) return;
+      if (accept_witness(nearest.normal, result)) return;
     }
   }
 
@@ -335,7 +335,7 @@ class Decision {
   /// tied points are those of the smallest face that contains p.
   void find_support(HullPoint& result) const {
     Indices tied = all_;
-    RationalVector query(points_.values.cols);
+    RationalVector query(exact_.cols());
     while (!tied.empty()) {
       const auto next = lower_some(tied);
       if (!next) break;
@@ -357,33 +357,31 @@ class Decision {
   /// then p is a combination of all of `tied` with positive weights. It is the dual solution of
   /// min |sum_x w_x (x - p) + sum over tied (x - p)|_1.
   [[nodiscard]] std::optional<RationalVector> lower_some(const Indices& tied) const {
-    std::vector<mpz_class> target(points_.values.cols);
-    const OwnedMatrix<mpz_class> at_level = exact_differences(tied);
-    for (std::size_t c = 0; c < tied.size(); ++c) {
-      for (std::size_t i = 0; i < target.size(); ++i) target[i] -= at_level(c, i);
-    }
-    std::vector<double> guess_target(points_.values.cols);
+    std::vector<mpz_class> target(exact_.cols());
+    std::vector<double> guess_target(scaled_.cols());
     for (const std::size_t other : tied) {
-      for (std::size_t i = 0; i < guess_target.size(); ++i)
-        guess_target[i] -= differences_(other, i) / static_cast<double>(tied.size());
+      for (std::size_t i = 0; i < target.size(); ++i) {
+        target[i] -= exact_(other, i);
+        guess_target[i] -= scaled_(other, i) / static_cast<double>(tied.size());
+      }
     }
-    const auto guess = Simplex<double>(differences_.view(), guess_target, false).solve();
+    const auto guess = Simplex<double>(scaled_.view(), guess_target, false).solve();
     for (const Indices& which : {guess ? guess->columns : all_, all_}) {
-      const OwnedMatrix<mpz_class> columns = exact_differences(which);
-      auto nearest = Simplex<mpz_class>(columns.view(), target, false).solve();
-      if (sgn(nearest->distance) == 0) return std::nullopt;
-      if (sgn(margin(nearest->normal)) < 0) continue;  // a point outside `which` is higher than p
-      make_primitive(nearest->normal);
-      return std::move(nearest->normal);
+      Nearest<Rational> nearest = solve(which, target, false);
+      if (sgn(nearest.distance) == 0) return std::nullopt;
+      if (sgn(margin(nearest.normal)) < 0) continue;  // a point outside `which` is higher than p
+      make_primitive(nearest.normal);
+      return std::move(nearest.normal);
     }
     return std::nullopt;  // unreachable: the solution on all columns is valid
   }
 
   const Points& points_;
   std::size_t index_;
-  Indices others_;                   // all points but p
-  Indices all_;                      // the indices of others_: 0, 1, ...
-  OwnedMatrix<double> differences_;  // [others, d]: x - p, scaled
+  Indices others_;                // the points x: all but p
+  Indices all_;                   // the indices of others_: 0, 1, ...
+  OwnedMatrix<mpz_class> exact_;  // [others, d]: x - p, in multiples of 2^-bits
+  OwnedMatrix<double> scaled_;    // the same, rounded and scaled to about 1
 };
 
 std::string place_of(const HullPoint& key) {
