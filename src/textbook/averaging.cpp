@@ -100,53 +100,31 @@ double error_by_descent(const AveragingOptions& options, std::size_t targets, st
   }
 }
 
-struct Errors {
+/// The errors for one number of targets and heads, measured and in closed form.
+struct Case {
+  std::size_t targets = 0, heads = 0;
   double sum = 0, sum_by_descent = 0, sum_least = 0, all = 0, all_least = 0;
 };
 
-Errors errors_of(const Tokens& tokens, const AveragingOptions& options, std::size_t targets,
-                 std::size_t heads) {
+void measure(const Tokens& tokens, const AveragingOptions& options, Case& result) {
+  const std::size_t targets = result.targets;
+  const std::size_t heads = result.heads;
   Random random(options.seed, 1 + targets * options.targets + heads);
   const auto missing = static_cast<double>(targets - heads);
-  return {.sum = error_of_sum(tokens, targets, heads, options.sharpness),
-          .sum_by_descent = error_by_descent(options, targets, heads, random),
-          .sum_least = missing / std::sqrt(static_cast<double>(targets)),
-          .all = error_of_all(tokens, targets, heads, options.sharpness),
-          .all_least = std::sqrt(missing)};
+  result.sum = error_of_sum(tokens, targets, heads, options.sharpness);
+  result.sum_by_descent = error_by_descent(options, targets, heads, random);
+  result.sum_least = missing / std::sqrt(static_cast<double>(targets));
+  result.all = error_of_all(tokens, targets, heads, options.sharpness);
+  result.all_least = std::sqrt(missing);
 }
 
 /// Returns the map of errors by targets (rows) and heads (columns). Undefined for more heads than targets.
-Heatmap map_of(const std::vector<std::pair<std::size_t, std::size_t>>& cases,
-               const std::vector<Errors>& errors, std::size_t most, double Errors::*field,
-               const char* title) {
+Heatmap map_of(const std::vector<Case>& cases, std::size_t most, double Case::*field, const char* title) {
   std::vector<double> values(most * most, kUndefined);
-  for (std::size_t c = 0; c < cases.size(); ++c) {
-    values[(cases[c].first - 1) * most + cases[c].second - 1] = errors[c].*field;
-  }
-  Heatmap map{
-      .title = title, .x_axis = "Heads", .y_axis = "Targets", .x_labels = {}, .y_labels = {}, .values = {}};
-  for (std::size_t i = 1; i <= most; ++i) {
-    map.x_labels.push_back(std::to_string(i));
-    map.y_labels.push_back(std::to_string(i));
-  }
-  map.values = make_array({most, most}, std::move(values));
-  return map;
-}
-
-Record summary_of(const std::vector<Errors>& errors) {
-  double largest = 0;
-  double lowest = std::numeric_limits<double>::infinity();
-  double highest = -lowest;
-  for (const Errors& each : errors) {
-    largest = std::max({largest, std::abs(each.sum - each.sum_least), std::abs(each.all - each.all_least)});
-    lowest = std::min(lowest, each.sum_by_descent - each.sum_least);
-    highest = std::max(highest, each.sum_by_descent - each.sum_least);
-  }
-  Record summary;
-  summary.set("largest_difference_from_closed_form", largest)
-      .set("descent_over_closed_form_least", lowest)
-      .set("descent_over_closed_form_most", highest);
-  return summary;
+  for (const Case& each : cases) values[(each.targets - 1) * most + each.heads - 1] = each.*field;
+  std::vector<std::string> labels;
+  for (std::size_t i = 1; i <= most; ++i) labels.push_back(std::to_string(i));
+  return {title, "Heads", "Targets", labels, labels, make_array({most, most}, std::move(values))};
 }
 
 }  // namespace
@@ -160,41 +138,45 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
   Random random(options.seed);
   const Tokens tokens{orthonormal_rows(count, count, random),
                       orthonormal_rows(count, options.d_value, random)};
-  std::vector<std::pair<std::size_t, std::size_t>> cases;
+  std::vector<Case> cases;
   for (std::size_t targets = 1; targets <= options.targets; ++targets) {
-    for (std::size_t heads = 1; heads <= targets; ++heads) cases.emplace_back(targets, heads);
+    for (std::size_t heads = 1; heads <= targets; ++heads)
+      cases.push_back({.targets = targets, .heads = heads});
   }
-  std::vector<Errors> errors(cases.size());
-  pool.run(cases.size(), [&](std::size_t task, std::size_t /*worker*/) {
-    errors[task] = errors_of(tokens, options, cases[task].first, cases[task].second);
-  });
+  pool.run(cases.size(),
+           [&](std::size_t task, std::size_t /*worker*/) { measure(tokens, options, cases[task]); });
 
-  ExperimentResult result;
-  result.name = "averaging";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "averaging", .seed = options.seed};
   result.parameters.set("targets", options.targets)
       .set("others", options.others)
       .set("d_value", options.d_value)
       .set("sharpness", options.sharpness)
       .set("steps", options.steps);
   CellRows rows;
-  for (std::size_t c = 0; c < cases.size(); ++c) {
-    const Errors& each = errors[c];
-    rows.push_back({count_cell(cases[c].first), count_cell(cases[c].second), each.sum, each.sum_by_descent,
+  double largest = 0;
+  double lowest = std::numeric_limits<double>::infinity();
+  double highest = -lowest;
+  for (const Case& each : cases) {
+    rows.push_back({count_cell(each.targets), count_cell(each.heads), each.sum, each.sum_by_descent,
                     each.sum_least, each.all, each.all_least});
+    largest = std::max({largest, std::abs(each.sum - each.sum_least), std::abs(each.all - each.all_least)});
+    lowest = std::min(lowest, each.sum_by_descent - each.sum_least);
+    highest = std::max(highest, each.sum_by_descent - each.sum_least);
   }
   result.rows = make_table("rows",
                            {"targets", "heads", "sum_error", "sum_error_by_descent", "sum_error_closed_form",
                             "separate_error", "separate_error_closed_form"},
                            std::move(rows));
-  result.summary = summary_of(errors);
+  result.summary.set("largest_difference_from_closed_form", largest)
+      .set("descent_over_closed_form_least", lowest)
+      .set("descent_over_closed_form_most", highest);
   const double high = std::max(1.0, std::sqrt(static_cast<double>(options.targets)));
   result.heatmaps = {{"errors",
                       {.title = "What heads cannot return of several targets",
                        .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
                        .columns = 2,
-                       .heatmaps = {map_of(cases, errors, options.targets, &Errors::sum, "The sum of all"),
-                                    map_of(cases, errors, options.targets, &Errors::all, "Each of them")}}}};
+                       .heatmaps = {map_of(cases, options.targets, &Case::sum, "The sum of all"),
+                                    map_of(cases, options.targets, &Case::all, "Each of them")}}}};
   return result;
 }
 

@@ -264,9 +264,7 @@ BuiltHead build_head(const DistanceOptions& options) {
 }
 
 ExperimentResult distance_experiment(const DistanceOptions& options) {
-  ExperimentResult result;
-  result.name = "distance";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "distance", .seed = options.seed};
   result.parameters.set("n", options.n)
       .set("d", options.d)
       .set("d_k", options.d_k)
@@ -291,8 +289,7 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
 
 ExperimentResult distance_of_model(std::span<const HeadDistances> heads, std::span<const DistanceBin> bins,
                                    bool by_head) {
-  ExperimentResult result;
-  result.name = "distance";
+  ExperimentResult result{.name = "distance"};
   const std::vector<Line> lines = lines_of(heads, by_head);
   result.rows = table_of(lines, bins);
   result.drawn = drawn_table(lines, bins);

@@ -303,9 +303,7 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
     for (const bool specialised : {false, true})
       draws[specialised ? 1 : 0].push_back(draw_heads(options, specialised, number, pool).measure(pool));
   }
-  ExperimentResult result;
-  result.name = "diversity";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "diversity", .seed = options.seed};
   result.parameters.set("d", options.d)
       .set("heads", options.heads)
       .set("d_head", options.d_head)
@@ -382,9 +380,7 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
     maps.push_back(heatmap_of(heads.similarity, "Random" + (random.size() > 1 ? sizes : ""), ""));
   }
 
-  ExperimentResult result;
-  result.name = "diversity";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "diversity", .seed = options.seed};
   result.parameters.set("model", model.name())
       .set("circuit", std::string(name_of(circuit)))
       .set("draws", options.draws);

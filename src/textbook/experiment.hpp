@@ -22,12 +22,12 @@ struct NamedHeatmaps {
 struct ExperimentResult {
   std::string name;
   std::uint64_t seed = 0;
-  Record parameters;
-  Table rows;
-  Record summary;
-  std::vector<Chart> charts;
-  Table drawn;                          // the table of the charts; no columns: use the rows
-  std::vector<NamedHeatmaps> heatmaps;  // shown after the charts
+  Record parameters = {};
+  Table rows = {};
+  Record summary = {};
+  std::vector<Chart> charts = {};
+  Table drawn = {};                          // the table of the charts; no columns: use the rows
+  std::vector<NamedHeatmaps> heatmaps = {};  // shown after the charts
 };
 
 /// Converts the result to the types of the writers. `with_charts` also draws the charts in text output.

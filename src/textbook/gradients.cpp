@@ -375,9 +375,7 @@ ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& poo
   double error = 0;
   for (const std::vector<Cell>& row : rows) error = std::max(error, std::get<double>(row.back()));
 
-  ExperimentResult result;
-  result.name = "gradients";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "gradients", .seed = options.seed};
   result.parameters.set("n", options.n)
       .set("d", options.d)
       .set("heads", options.heads)
@@ -406,8 +404,7 @@ LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId
 }
 
 ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
-  ExperimentResult result;
-  result.name = "gradients";
+  ExperimentResult result{.name = "gradients"};
   CellRows rows;
   List targets;
   for (const LogitAttribution& input : inputs) {

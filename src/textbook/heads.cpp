@@ -134,9 +134,7 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
   // Checks the options before computing.
   for (const std::size_t h : options.heads)
     static_cast<void>(bare_config({.d_model = options.d, .heads = h}));
-  ExperimentResult result;
-  result.name = "heads";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "heads", .seed = options.seed};
   result.parameters.set("d", options.d)
       .set("heads", List(options.heads.begin(), options.heads.end()))
       .set("length", options.length);

@@ -518,8 +518,7 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
   if (keys.empty()) fail(Status::bad_input, "keys: got none; need at least one of one component");
   const std::vector<HullPoint> places = hull_points(keys, pool);
   const AxisHeads heads = axis_heads(keys);
-  ExperimentResult result;
-  result.name = "hull";
+  ExperimentResult result{.name = "hull"};
   result.parameters.set("keys", array_of(keys));
   result.rows = rows_of(keys, places, heads);
   if (keys.cols == 2) {

@@ -12,8 +12,6 @@
 namespace attnctl {
 namespace {
 
-using Rule = AttentionKind::Rule;
-
 /// The stored results of full attention.
 struct Full {
   std::vector<std::vector<OwnedMatrix<float>>> pattern;  // [sequences][heads]
@@ -125,16 +123,26 @@ struct Costs {
   }
 };
 
+std::vector<Cell> cost_row(std::string kind, const Costs& costs, std::uint64_t visible) {
+  return {std::move(kind),
+          count_cell(costs.pairs(visible)),
+          count_cell(sizeof(float) * visible),
+          count_cell(sizeof(float) * costs.cache()),
+          Cell(),
+          Cell(),
+          Cell()};
+}
+
 std::vector<Cell> kind_row(const AttentionKind& kind, const Costs& costs, const LayerWatch& watch) {
-  const bool linear = kind.rule == Rule::linear;
-  const std::uint64_t cache = sizeof(float) * costs.cache();
-  return {to_string(kind),
-          count_cell(linear ? costs.linear() : costs.pairs(watch.visible())),
-          count_cell(linear ? 0 : sizeof(float) * watch.visible()),
-          count_cell(linear ? 0 : cache),
-          linear ? count_cell(sizeof(float) * costs.state()) : Cell(),
-          watch.total_variation(),
-          watch.output_error()};
+  std::vector<Cell> row = cost_row(to_string(kind), costs, watch.visible());
+  if (kind.rule == AttentionKind::Rule::linear) {
+    row[1] = count_cell(costs.linear());
+    row[2] = row[3] = count_cell(0);
+    row[4] = count_cell(sizeof(float) * costs.state());
+  }
+  row[5] = watch.total_variation();
+  row[6] = watch.output_error();
+  return row;
 }
 
 /// Returns the number of query-key pairs among n tokens.
@@ -145,13 +153,7 @@ std::uint64_t pairs_of(std::uint64_t n, bool causal) {
 std::vector<Cell> axial_row(const AxialGrid& grid, const Costs& costs, bool causal) {
   const std::uint64_t visible = costs.layer.heads * (grid.columns * pairs_of(grid.rows, causal) +
                                                      grid.rows * pairs_of(grid.columns, causal));
-  return {std::string("axial"),
-          count_cell(costs.pairs(visible)),
-          count_cell(sizeof(float) * visible),
-          count_cell(sizeof(float) * costs.cache()),
-          Cell(),
-          Cell(),
-          Cell()};
+  return cost_row("axial", costs, visible);
 }
 
 void check_memory(const Batch& batch, const AttentionConfig& layer, std::uint64_t most) {
@@ -221,8 +223,7 @@ ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const 
     const bool causal = batch.sequences.front().causal.value_or(layer.causal);
     rows.push_back(axial_row(*options.grid, costs, causal));
   }
-  ExperimentResult result;
-  result.name = "kinds";
+  ExperimentResult result{.name = "kinds"};
   conclude(result, rows);
   result.rows = make_table("rows",
                            {"kind", "flops", "pattern_bytes", "kv_bytes_per_token", "state_bytes",

@@ -250,9 +250,7 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
     positions.learned = position_table(*options.model, options.positions);
     positions.rotary = rotary_of(*options.model);
   }
-  ExperimentResult result;
-  result.name = "positions";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "positions", .seed = options.seed};
   result.parameters.set("positions", options.positions)
       .set("d", options.d)
       .set("far", options.far)

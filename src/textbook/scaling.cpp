@@ -118,9 +118,7 @@ double softmax_jacobian_norm(std::span<const double> p) {
 }
 
 ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
-  ExperimentResult result;
-  result.name = "scaling";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "scaling", .seed = options.seed};
   result.parameters.set("d_k", List(options.d_k.begin(), options.d_k.end()))
       .set("keys", options.keys)
       .set("components", options.components);
@@ -175,8 +173,7 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
 }
 
 ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads) {
-  ExperimentResult result;
-  result.name = "scaling";
+  ExperimentResult result{.name = "scaling"};
   CellRows rows;
   for (const HeadTemperature& each : heads) {
     rows.push_back({count_cell(each.head.layer), count_cell(each.head.head), count_cell(each.rows),
