@@ -172,11 +172,11 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
       .set("descent_over_closed_form_most", highest);
   const double high = std::max(1.0, std::sqrt(static_cast<double>(options.targets)));
   result.heatmaps = {{"errors",
-                      {.title = "What heads cannot return of several targets",
+                      {.title = "Error of several targets by number of heads",
                        .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
                        .columns = 2,
-                       .heatmaps = {map_of(cases, options.targets, &Case::sum, "The sum of all"),
-                                    map_of(cases, options.targets, &Case::all, "Each of them")}}}};
+                       .heatmaps = {map_of(cases, options.targets, &Case::sum, "Sum of all targets"),
+                                    map_of(cases, options.targets, &Case::all, "Every target separately")}}}};
   return result;
 }
 

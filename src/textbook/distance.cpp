@@ -281,9 +281,9 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
                             "recurrent_influence", "window_layers", "window_influence"},
                            std::move(rows));
   result.charts = {
-      distance_chart("What reaches the query", "Influence",
+      distance_chart("Influence on the query", "Influence",
                      {"influence", "uniform", "recurrent_influence", "window_influence"}),
-      distance_chart("In how many steps", "Steps or layers", {"recurrent_steps", "window_layers"})};
+      distance_chart("Number of steps", "Steps or layers", {"recurrent_steps", "window_layers"})};
   return result;
 }
 

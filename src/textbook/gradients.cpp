@@ -253,11 +253,11 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
     chart.bars = heads;
   };
   if (heads) {
-    add_chart("Scores as they are", {1, 3, 5});
+    add_chart("Unscaled scores", {1, 3, 5});
     add_chart("Scores divided by sqrt(d_k)", {2, 4, 6});
   } else {
     add_chart("Through queries and keys", {1, 2, 3, 4});
-    add_chart("Of the median token and head, through the query", {7, 8});
+    add_chart("Through the query, for the median token and head", {7, 8});
     add_chart("Through values", {5, 6});
   }
   result.drawn = make_table(heads ? "heads" : "lines", std::move(columns), std::move(lines));

@@ -495,7 +495,7 @@ void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& pla
         {text_of(keys.row(j)), keys(j, 0), places[j].vertex ? y : Cell(), places[j].vertex ? Cell() : y});
   }
   result.drawn = make_table("keys", {"key", "x", "reachable", "unreachable"}, std::move(rows));
-  result.charts = {{.title = "Keys that one head can pick",
+  result.charts = {{.title = "Keys that one head can select",
                     .x = "x",
                     .y = {"reachable", "unreachable"},
                     .x_axis = "First component",
@@ -515,7 +515,7 @@ std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool) 
 }
 
 ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
-  if (keys.empty()) fail(Status::bad_input, "keys: got none; need at least one of one component");
+  if (keys.empty()) fail(Status::bad_input, "keys: got none; need at least one key with one component");
   const std::vector<HullPoint> places = hull_points(keys, pool);
   const AxisHeads heads = axis_heads(keys);
   ExperimentResult result{.name = "hull"};

@@ -45,7 +45,7 @@ struct HullPoint {
   std::vector<std::size_t> ties;  // other points with q.x = q.p
 };
 
-/// Decides which points [m, d] are vertices of their convex hull. At a vertex, some linear function has its
+/// Decides which points [m, d] are vertices of their convex hull. At a vertex, a linear function has its
 /// only maximum. A linear program in double proposes each answer, and exact arithmetic proves it. If rounding
 /// errors made the proposal wrong, an exact linear program decides. Throws Error(bad_input) if a point is not
 /// finite.
