@@ -1,4 +1,4 @@
-#include "textbook/convex_hull.hpp"
+#include "textbook/hull.hpp"
 
 #include <algorithm>
 #include <cmath>
