@@ -31,7 +31,7 @@ class MeanEntropy : public attn::Observer {
   void print() const {
     for (std::size_t layer = 0; layer < means_.size(); ++layer) {
       std::printf("layer %zu ", layer);
-      for (const Mean& mean : means_[layer]) std::printf(" %.3f", mean.sum / static_cast<double>(mean.rows));
+      for (const Mean& mean : means_[layer]) std::printf(" %.2f", mean.sum / static_cast<double>(mean.rows));
       std::printf("\n");
     }
   }

@@ -122,6 +122,7 @@ std::vector<Warning> Model::warnings() const {
   std::vector<Warning> list;
   for (core::Warning& each : parts_->warnings.list())
     list.push_back({std::move(each.code), std::move(each.message), each.count});
+  if (const auto blas = core::blas_warning()) list.push_back({"blas", *blas, 1});
   return list;
 }
 
