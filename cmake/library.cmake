@@ -1,7 +1,6 @@
 # The C++ library for other programs (docs/library.md). It is a shared library of the objects of attnctl_core and shows
 # only namespace attn, so a program that uses it needs no other package, and its own libraries never clash with ours.
 file(GLOB api_sources CONFIGURE_DEPENDS src/api/*.cpp)
-file(GLOB api_headers CONFIGURE_DEPENDS include/attnctl/*.hpp)
 add_library(attnctl_api OBJECT ${api_sources})
 target_compile_definitions(attnctl_api PRIVATE ATTNCTL_VERSION="${PROJECT_VERSION}")
 target_link_libraries(attnctl_api PRIVATE attnctl_core attnctl_warnings)
@@ -13,7 +12,6 @@ target_compile_options(attnctl_core PRIVATE -fno-semantic-interposition)
 
 set(public_symbols ${PROJECT_SOURCE_DIR}/cmake/public_symbols.map)
 add_library(attnctl_library SHARED $<TARGET_OBJECTS:attnctl_api>)
-target_sources(attnctl_library PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${api_headers})
 target_link_libraries(attnctl_library PRIVATE attnctl_core)
 target_link_options(attnctl_library PRIVATE LINKER:--version-script=${public_symbols})
 target_compile_features(attnctl_library INTERFACE cxx_std_20)
