@@ -46,7 +46,7 @@ struct Sequence {
 class Batch {
  public:
   /// Throws Error(bad_input) if an input is empty, longer than the model's positions, has ids outside the
-  /// vocabulary, an id that occurs twice, or a text for which there is no tokenizer.
+  /// vocabulary, or an id that occurs twice, or if it is a text and the model has no tokenizer.
   Batch(const Model& model, const std::vector<Input>& inputs);
 
   [[nodiscard]] const Model& model() const;

@@ -26,7 +26,7 @@ struct Table {
 struct Tensor {
   std::string name;
   std::vector<std::size_t> shape;
-  std::vector<float> values;  // as many as the product of `shape`; NaN: undefined
+  std::vector<float> values;  // [product of `shape`]; NaN: undefined
 };
 
 /// The tables and tensors of an analysis.

@@ -291,8 +291,7 @@ core::Selection select(const RunOptions& options, const core::ModelConfig& confi
     });
   }
   std::ranges::sort(selection.heads);
-  const auto repeated = std::ranges::unique(selection.heads);
-  selection.heads.erase(repeated.begin(), repeated.end());
+  selection.heads.erase(std::unique(selection.heads.begin(), selection.heads.end()), selection.heads.end());
   return selection;
 }
 

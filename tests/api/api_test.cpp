@@ -230,7 +230,7 @@ TEST_CASE("a tokenizer gives ids, pieces and offsets, in several threads at the 
   CHECK(counts == std::vector<std::size_t>(4, 50 * 16));
 }
 
-TEST_CASE("the public interface refuses what is wrong") {
+TEST_CASE("the public interface rejects wrong names, inputs and heads") {
   using attn::Status;
   const attn::Model model = attn::Model::open(kBert);
   const attn::Batch batch(model, {{.text = kSentence}});
