@@ -450,8 +450,8 @@ const auto& item_named(const Items& items, std::string_view kind, std::string_vi
   const auto found =
       std::ranges::find(items, name, [](const auto& item) { return std::string_view(item.name); });
   if (found != items.end()) return *found;
-  std::vector<std::string_view> names;
-  for (const auto& item : items) names.push_back(item.name);
+  std::vector<std::string_view> names(items.size());
+  std::ranges::transform(items, names.begin(), [](const auto& item) { return std::string_view(item.name); });
   core::fail(Status::usage, "no {} \"{}\"; there are: {}", kind, core::escaped(name), fmt::join(names, ", "));
 }
 
