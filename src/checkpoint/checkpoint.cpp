@@ -9,11 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/files/mapped_file.hpp"
-#include "checkpoint/gguf/gguf.hpp"
-#include "checkpoint/json_weights.hpp"
-#include "checkpoint/numpy/npy.hpp"
-#include "checkpoint/safetensors/safetensors.hpp"
-#include "checkpoint/torch/torch.hpp"
+#include "checkpoint/readers.hpp"
 
 namespace attnctl {
 namespace {
@@ -98,8 +94,8 @@ constexpr std::array kFormats = {
 };
 
 /// Extensions of weights that must be converted.
-constexpr std::array<std::string_view, 8> kForeign = {".ckpt", ".pkl",     ".pickle", ".h5",
-                                                      ".onnx", ".msgpack", ".tflite", ".mlmodel"};
+constexpr std::string_view kForeign[] = {".ckpt", ".pkl",     ".pickle", ".h5",
+                                         ".onnx", ".msgpack", ".tflite", ".mlmodel"};
 
 std::string lower_case(std::string text) {
   for (char& c : text) {
@@ -111,16 +107,16 @@ std::string lower_case(std::string text) {
 /// Finds the format by extension; null for an unknown one.
 const FileFormat* find_format(const std::filesystem::path& path) {
   const std::string name = lower_case(path.filename().string());
-  const auto* const format = std::find_if(kFormats.begin(), kFormats.end(),
-                                          [&](const FileFormat& f) { return name.ends_with(f.extension); });
+  const auto* const format =
+      std::ranges::find_if(kFormats, [&](const FileFormat& f) { return name.ends_with(f.extension); });
   return format != kFormats.end() ? format : nullptr;
 }
 
 const FileFormat& format_of(const std::filesystem::path& path) {
   if (const FileFormat* const format = find_format(path)) return *format;
   const std::string name = lower_case(path.filename().string());
-  const bool foreign = std::any_of(kForeign.begin(), kForeign.end(),
-                                   [&](std::string_view extension) { return name.ends_with(extension); });
+  const bool foreign =
+      std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); });
   if (foreign) {
     fail(Status::bad_input, "{}: unsupported weights format; convert it to safetensors",
          escaped(path.string()));
@@ -204,9 +200,7 @@ void check_plausible(const FileFormat& format, const FileBytes& file) {
 
 std::size_t Checkpoint::find(std::string_view name) const {
   const auto all = tensors();
-  const auto found =
-      std::lower_bound(all.begin(), all.end(), name,
-                       [](const TensorInfo& info, std::string_view wanted) { return info.name < wanted; });
+  const auto found = std::ranges::lower_bound(all, name, {}, &TensorInfo::name);
   return found != all.end() && found->name == name ? static_cast<std::size_t>(found - all.begin()) : npos;
 }
 

@@ -1,5 +1,3 @@
-#include "checkpoint/json_weights.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -12,7 +10,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "formats/json/json_events.hpp"
+#include "checkpoint/readers.hpp"
 #include "formats/json/json_tree.hpp"
 
 namespace attnctl {
@@ -41,15 +39,13 @@ class WeightsEvents final : public JsonEvents {
     enum class Holds { nothing, numbers, arrays } holds = Holds::nothing;
   };
 
-  [[nodiscard]] bool in_config() const { return in_config_; }
-
   void on_begin(Container container) override {
     const bool object = container == Container::object;
     if (depth() == 0) {
       if (!object) refuse("got an array, need an object of tensors");
       return;
     }
-    if (in_config()) {
+    if (in_config_) {
       if (depth() == 1 && !object) refuse("got an array, need an object of settings");
       return;
     }
@@ -62,7 +58,7 @@ class WeightsEvents final : public JsonEvents {
 
   void on_end(Container /*container*/) override {
     if (depth() == 0) return;
-    if (!in_config()) {
+    if (!in_config_) {
       Level& level = levels_[depth() - 1];
       if (level.extent.value_or(level.count) != level.count) {
         refuse(fmt::format("ragged: got {} elements, need {} like the array before", level.count,
@@ -82,8 +78,8 @@ class WeightsEvents final : public JsonEvents {
   }
 
   void on_scalar(const JsonScalar& scalar) override {
-    if (in_config() && depth() > 1) return;
-    if (depth() == 0 || in_config()) refuse(fmt::format("got {}, need an object", describe(scalar)));
+    if (in_config_ && depth() > 1) return;
+    if (depth() == 0 || in_config_) refuse(fmt::format("got {}, need an object", describe(scalar)));
     double value = 0;
     if (const auto* const number = std::get_if<double>(&scalar)) {
       value = *number;
@@ -114,7 +110,7 @@ class WeightsEvents final : public JsonEvents {
   void finish() {
     for (const Level& level : levels_) part_.shape.push_back(*level.extent);
     part_.end = position();
-    if (in_config()) {
+    if (in_config_) {
       config = std::move(part_);
     } else {
       tensors.push_back(std::move(part_));
@@ -152,12 +148,7 @@ class JsonWeights final : public Checkpoint {
   JsonWeights(FileBytes file, WeightsEvents& events)
       : file_(std::move(file)), parts_(std::move(events.tensors)) {
     if (events.config) read_config(*events.config);
-    std::sort(parts_.begin(), parts_.end(),
-              [](const JsonTensor& a, const JsonTensor& b) { return a.name < b.name; });
-    const auto twice =
-        std::adjacent_find(parts_.begin(), parts_.end(),
-                           [](const JsonTensor& a, const JsonTensor& b) { return a.name == b.name; });
-    if (twice != parts_.end()) {
+    if (const JsonTensor* const twice = sort_by_name(parts_, &JsonTensor::name)) {
       fail(Status::bad_input, "{}: got the key {} twice, need different keys", file_.name(),
            in_quotes(twice->name));
     }
@@ -172,8 +163,7 @@ class JsonWeights final : public Checkpoint {
   [[nodiscard]] TensorView tensor(std::size_t index) override {
     const TensorInfo& info = tensors_.at(index);
     std::vector<float>& values = values_[index];
-    const std::size_t count =
-        checked_product(info.shape).value();  // the text holds this many numbers, so it fits
+    const std::size_t count = checked_product(info.shape).value();  // fits: the text holds this many numbers
     if (values.size() != count) {
       const JsonTensor& part = parts_[index];
       values = read_numbers(file_.text().substr(part.begin, part.end - part.begin), count);

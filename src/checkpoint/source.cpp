@@ -56,15 +56,15 @@ std::vector<std::string> file_names(const fs::path& directory) {
 }
 
 bool has_extension(std::string_view name, std::initializer_list<std::string_view> extensions) {
-  return std::any_of(extensions.begin(), extensions.end(),
-                     [&](std::string_view extension) { return name.ends_with(extension); });
+  return std::ranges::any_of(extensions,
+                             [&](std::string_view extension) { return name.ends_with(extension); });
 }
 
 /// Returns the weights file of a directory: one with a usual name, otherwise the only one that can be read.
 fs::path weights_in(const fs::path& directory) {
   const auto first_of = [&](std::initializer_list<const char*> names) -> std::optional<fs::path> {
-    const auto* const name = std::find_if(names.begin(), names.end(),
-                                          [&](const char* each) { return path_exists(directory / each); });
+    const auto* const name =
+        std::ranges::find_if(names, [&](const char* each) { return path_exists(directory / each); });
     return name != names.end() ? std::optional(directory / *name) : std::nullopt;
   };
   if (const auto usual =

@@ -13,7 +13,7 @@
 
 namespace attnctl {
 
-/// The files that the MODEL argument of a command stands for.
+/// The files that the MODEL argument of a command names.
 struct ModelSource {  // NOLINT(bugprone-exception-escape): moving JSON throws nothing
   std::string given;  // as given on the command line
   /// The directory of config.json and the tokenizer files. Empty for a single weights file without a

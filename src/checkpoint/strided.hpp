@@ -18,7 +18,7 @@ struct Strided {
   std::size_t element_size = 1;
 };
 
-/// Throws Error(bad_input) if elements lie outside of `available` bytes, or if the size does not fit 64 bits.
+/// Throws Error(bad_input) if elements exceed the `available` bytes, or if the size does not fit 64 bits.
 /// `where` is the file and tensor, for the message. The other functions expect a checked tensor.
 void check_strided(std::string_view where, const Strided& tensor, std::size_t available);
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "checkpoint/torch/torch.hpp"
+#include "checkpoint/readers.hpp"
 #include "support/bytes.hpp"
 #include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
@@ -314,7 +314,7 @@ TEST_CASE("the layout before torch 1.6 is refused where its parts do not fit") {
            Case{"no list of keys", file("\x80\x02}.", count + data), "need the list of storages"},
            Case{"a number for a key", file("\x80\x02]K\0a."s, count + data), "no tensor uses it"},
            Case{"another key", file("\x80\x02]" + torch_text("1") + "a.", count + data), "no tensor uses it"},
-           Case{"no keys", file("\x80\x02].", ""), "is not among"},
+           Case{"no keys", file("\x80\x02].", ""), "is missing from the file"},
            Case{"no count", file(keys, "123"), "got 3 bytes"},
            Case{"a count of 2^63", file(keys, little_endian(1ULL << 63U, 8)), "was it downloaded whole?"},
            Case{"fewer elements than the objects say", file(keys, little_endian(1, 8) + "1234"),

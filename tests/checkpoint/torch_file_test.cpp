@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/torch/torch.hpp"
+#include "checkpoint/readers.hpp"
 #include "support/bytes.hpp"
 #include "support/refusal.hpp"
 #include "support/run.hpp"

@@ -1,6 +1,6 @@
 #include <filesystem>
 
-#include "checkpoint/safetensors/safetensors.hpp"
+#include "checkpoint/readers.hpp"
 #include "fuzz.hpp"
 
 // Shards are looked for where there are none: whatever the index says, nothing else is opened.

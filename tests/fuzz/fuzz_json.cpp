@@ -1,6 +1,6 @@
 #include <string_view>
 
-#include "checkpoint/json_weights.hpp"
+#include "checkpoint/readers.hpp"
 #include "formats/json/json_tree.hpp"
 #include "fuzz.hpp"
 

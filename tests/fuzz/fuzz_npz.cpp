@@ -1,4 +1,4 @@
-#include "checkpoint/numpy/npy.hpp"
+#include "checkpoint/readers.hpp"
 #include "fuzz.hpp"
 
 // An archive, or a single array: whichever the bytes look like.

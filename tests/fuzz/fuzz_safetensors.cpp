@@ -1,4 +1,4 @@
-#include "checkpoint/safetensors/safetensors.hpp"
+#include "checkpoint/readers.hpp"
 #include "fuzz.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

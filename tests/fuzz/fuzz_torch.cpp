@@ -1,4 +1,4 @@
-#include "checkpoint/torch/torch.hpp"
+#include "checkpoint/readers.hpp"
 #include "fuzz.hpp"
 
 // An archive or the layout before archives: whichever the bytes look like.

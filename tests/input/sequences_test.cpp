@@ -95,7 +95,7 @@ TEST_CASE("an empty sequence and a repeated id are refused") {
     batch.sequences.emplace_back().ids = {1};
     batch.sequences.back().id = "same";
   }
-  CHECK_THROWS_WITH_AS(finish_batch(batch, {}), doctest::Contains("given twice"), Error);
+  CHECK_THROWS_WITH_AS(finish_batch(batch, {}), doctest::Contains("occurs twice"), Error);
 }
 
 TEST_CASE("--ids takes integers separated by commas") {

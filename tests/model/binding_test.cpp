@@ -187,8 +187,8 @@ TEST_CASE("the head is the stored matrix, otherwise the embedding") {
   CHECK(without.bound().config().head.present);
 
   const Model albert = MemoryModel::golden("albert").bound();
-  CHECK(albert.head().transform.in() == 15);
-  CHECK(albert.head().transform.out() == 10);
+  CHECK(albert.head()->transform.in() == 15);
+  CHECK(albert.head()->transform.out() == 10);
   CHECK(albert.head()->decoder.bias.size() == 41);
   CHECK_FALSE(MemoryModel::golden("albert-headless").bound().config().head.present);
 

@@ -35,7 +35,7 @@ MemoryModel bare(const std::map<std::string, Shape>& tensors, const char* option
 /// "KIND LAYERS HEADS: TEXT" of each row.
 std::vector<std::string> statements(const attnctl::Model& model) {
   const attnctl::Table table = attnctl::sharing_table(model.config(), &model);
-  CHECK(table.columns == std::vector<std::string>{"kind", "layers", "heads", "text"});
+  CHECK(column_names(table) == std::vector<std::string>{"kind", "layers", "heads", "text"});
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < table.rows; ++i) {
     std::vector<attnctl::Cell> cells(table.columns.size());

@@ -1,4 +1,4 @@
-#include "tokenizer/added_tokens.hpp"
+#include "tokenizer/parts/added_tokens.hpp"
 
 #include <initializer_list>
 #include <string>

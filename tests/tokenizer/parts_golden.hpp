@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
 
 namespace attnctl::test {
 

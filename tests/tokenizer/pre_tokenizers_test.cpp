@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/pre_tokenizers/pre_tokenizer.hpp"
+#include "tokenizer/parts/parts.hpp"
 
 using attnctl::make_pre_tokenizer;
 using attnctl::PartConfig;

@@ -1,3 +1,5 @@
+#include "tokenizer/files/sentencepiece.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,7 +11,6 @@
 
 #include "base/error.hpp"
 #include "support/temp_dir.hpp"
-#include "tokenizer/files/sentencepiece_model.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/tokenizer.hpp"
 

@@ -1,5 +1,3 @@
-#include "checkpoint/gguf/ggml_types.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -7,6 +5,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "checkpoint/gguf/gguf.hpp"
 
 namespace attnctl {
 namespace {

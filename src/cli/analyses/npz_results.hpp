@@ -2,7 +2,7 @@
 
 #include "base/warnings.hpp"
 #include "cli/analyses/results.hpp"
-#include "report/npz/npz.hpp"
+#include "report/npz.hpp"
 
 namespace attnctl::cli {
 

@@ -9,7 +9,7 @@
 #include "base/undefined.hpp"
 #include "cli/analyses/analysis_part.hpp"
 #include "cli/analyses/shapes.hpp"
-#include "report/text/table.hpp"
+#include "results/result.hpp"
 
 namespace attnctl::cli {
 namespace {

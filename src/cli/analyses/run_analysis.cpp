@@ -34,7 +34,7 @@
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "forward/run.hpp"
-#include "report/npz/npz.hpp"
+#include "report/npz.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -285,7 +285,7 @@ void AnalysisRun::run_to_npz(RunResults& results) {
   compute(results, targets);
   for (const Results& part : results.parts) {
     const std::string prefix = prefix_of(components_.front().component);  // only one is allowed
-    for (const NamedArray& each : part.arrays) npz.add(prefix + each.name, each.array);
+    for (const Tensor& each : part.arrays) npz.add(prefix + each.name, each);
   }
   add_weights_arrays(npz, results, session_.warnings);
   warn_non_finite(session_.warnings, "arrays", npz.non_finite());

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "cli/analyses/shapes.hpp"
 #include "cli/analyses/show.hpp"
-#include "report/text/table.hpp"
+#include "results/result.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -181,8 +181,7 @@ void append_patterns(Blocks& blocks, const RunResults& results) {
 TextTable heads(const RunResults& results, const OutputOptions& options) {
   const Table all = results.heads(HeadColumns::named);
   std::vector<std::string> columns = {"head"};
-  if (std::find(all.columns.begin(), all.columns.end(), "input") != all.columns.end())
-    columns.insert(columns.begin(), "input");
+  if (all.find("input")) columns.insert(columns.begin(), "input");
   if (!results.pattern_metrics.empty()) {
     columns.insert(columns.end(),
                    {"entropy", "confidence", "distance", "self", "previous_token", "next_token",

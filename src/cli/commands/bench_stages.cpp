@@ -21,8 +21,8 @@
 #include "cli/analyses/tables.hpp"
 #include "model/accounting/accounting.hpp"
 #include "report/csv.hpp"
-#include "report/json/json.hpp"
-#include "report/npz/npz.hpp"
+#include "report/json.hpp"
+#include "report/npz.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -76,10 +76,10 @@ Cell position_of(const FamilySpec& row) {
 }
 
 Cell activation_of(const FamilySpec& row) {
-  if (row.keys.default_activation.empty()) return {};
+  if (row.keys.activation.default_value.empty()) return {};
   const LayerSpec& layer = row.stack.layer;
   const bool gated = !layer.gate.weight.empty() || (layer.experts && !layer.experts->gate.weight.empty());
-  return row.keys.default_activation + (gated ? ", gated" : "");
+  return row.keys.activation.default_value + (gated ? ", gated" : "");
 }
 
 Cell mask_of(const FamilySpec& row) {

@@ -12,7 +12,6 @@
 
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
-#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "checkpoint/source.hpp"
 #include "cli/commands.hpp"

@@ -6,9 +6,9 @@
 
 #include "base/error.hpp"
 #include "formats/json/json_tree.hpp"
-#include "report/json/json_text.hpp"
+#include "report/json.hpp"
 #include "report/number_format.hpp"
-#include "report/text/text.hpp"
+#include "report/text.hpp"
 
 namespace attnctl::cli {
 namespace {

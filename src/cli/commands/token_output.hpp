@@ -8,7 +8,7 @@
 #include "cli/session.hpp"
 #include "input/text_input.hpp"
 #include "report/csv.hpp"
-#include "report/json/json_stream.hpp"
+#include "report/json.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 namespace attnctl::cli {

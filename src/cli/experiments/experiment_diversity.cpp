@@ -14,7 +14,7 @@
 #include "checkpoint/source.hpp"
 #include "cli/experiments/experiments.hpp"
 #include "cli/options/inputs.hpp"
-#include "report/npz/npz.hpp"
+#include "report/npz.hpp"
 #include "textbook/diversity.hpp"
 
 namespace attnctl::cli {
@@ -41,8 +41,8 @@ void save_weights(const DiversityRequest& request, Session& session) {
   for (const bool specialised : {false, true}) {
     OutputFile out(folder / kSaved[specialised ? 1 : 0]);
     NpzWriter writer(out);
-    for (const NamedArray& array : diversity_weights(request.options, specialised, session.pool))
-      writer.add(array.name, array.array);
+    for (const Tensor& tensor : diversity_weights(request.options, specialised, session.pool))
+      writer.add(tensor.name, tensor);
     writer.close();
     out.commit();
   }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.hpp"
 #include "base/matrix_view.hpp"
-#include "base/patch_grid.hpp"
 #include "input/batch.hpp"
 
 // Readers for .npy files that the command line names: embeddings, images and masks.

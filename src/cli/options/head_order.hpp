@@ -9,7 +9,7 @@
 
 #include "base/matrix_view.hpp"
 #include "model/model.hpp"
-#include "report/svg/svg.hpp"
+#include "report/svg.hpp"
 #include "results/result.hpp"
 
 namespace attnctl::cli {

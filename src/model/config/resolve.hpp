@@ -25,9 +25,7 @@ inline constexpr std::size_t max_head_width = 1U << 20U;
 void check_multiple(const ConfigReader& config, const std::string& whole_name, std::size_t whole,
                     const std::string& part_name, std::size_t part);
 
-[[nodiscard]] Activation activation_named(const std::string& name, const ConfigKeys& keys,
-                                          const ConfigReader& config);
-[[nodiscard]] Activation resolve_activation(const ConfigKeys& keys, const ConfigReader& config);
+[[nodiscard]] Activation resolve_activation(const TextKey& key, const ConfigReader& config);
 
 /// Returns the properties that all norms of a model share.
 [[nodiscard]] NormConfig resolve_norm(const FamilySpec& family, const ConfigReader& config);
@@ -42,10 +40,6 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 [[nodiscard]] AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& config,
                                                 const ModelConfig& model);
 
-/// Returns null if the configuration has no convolution.
-[[nodiscard]] std::shared_ptr<const ConvolutionConfig> resolve_convolution(const ConfigReader& config,
-                                                                           const ModelConfig& model);
-
 /// Returns inverse frequencies in float32 exactly as transformers computes them (modeling_rope_utils). A
 /// non-empty /rope_scaling (old key) replaces /rope_parameters (new key); rope_theta inside either takes
 /// precedence over the old top-level key.
@@ -58,22 +52,6 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 /// Fills model.layers.
 void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
                     ModelConfig& model);
-
-/// Returns the longest sequence: the rows of the position table after those reserved for padding, or nullopt
-/// if the family has no limit.
-[[nodiscard]] std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys,
-                                                               const ConfigReader& config);
-[[nodiscard]] EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
-                                                const ModelConfig& model);
-
-/// Adds a decoder that reads an encoder: its layers, model.decoder and the final norm. `model` is complete
-/// except for these and the head.
-void resolve_decoder(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,
-                     const ModelSource& source, ModelConfig& model);
-
-/// Returns the head that the weights hold; without weights (null), the head that the family is trained with.
-[[nodiscard]] HeadConfig resolve_head(const FamilySpec& family, const ConfigReader& config,
-                                      const ModelConfig& model, Checkpoint* weights);
 
 /// Resolves a family with SizesFrom::tensors from the shapes of the first layer (docs/attention.md).
 [[nodiscard]] ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& config,

@@ -5,8 +5,7 @@ namespace attnctl {
 namespace {
 
 FamilySpec gpt_neox() {
-  FamilySpec spec;
-  spec.name = "gpt_neox";
+  FamilySpec spec = {.name = "gpt_neox"};
   spec.prefixes = {"gpt_neox.", ""};
   LinearSpec packed = packed_linear("attention.query_key_value", Packing::by_head);
   packed.bias_presence = {.rule = Presence::Rule::configured, .key = "attention_bias", .default_value = true};
@@ -25,9 +24,8 @@ FamilySpec gpt_neox() {
   spec.head->decoder.weight.push_back({"lm_head.weight"});
   spec.head->tied_by_default = false;
   spec.keys = common_keys(24576, 50432, 2048);
-  spec.keys.norm_eps = {"layer_norm_eps"};
-  spec.keys.default_norm_eps = 1e-5;
-  spec.keys.default_activation = "gelu";
+  spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-5};
+  spec.keys.activation.default_value = "gelu";
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
   spec.parallel = true;
@@ -40,8 +38,7 @@ FamilySpec gpt_neox() {
 }
 
 FamilySpec gpt2() {
-  FamilySpec spec;
-  spec.name = "gpt2";
+  FamilySpec spec = {.name = "gpt2"};
   spec.prefixes = {"transformer.", ""};
   const LinearSpec packed = conv1d("attn.c_attn", Packing::query_key_value);
   spec.stack = {.prefixes = {"h.{}."},
@@ -62,10 +59,8 @@ FamilySpec gpt2() {
                .mlp_width = {{"n_inner"}, {}},
                .vocabulary = {{"vocab_size"}, 50257},
                .max_positions = {{"n_positions", "max_position_embeddings"}, 1024},
-               .norm_eps = {"layer_norm_epsilon"},
-               .activation = {"activation_function"},
-               .default_norm_eps = 1e-5,
-               .default_activation = "gelu_new",
+               .norm_eps = {{"layer_norm_epsilon"}, 1e-5},
+               .activation = {{"activation_function"}, "gelu_new"},
                .inverse_layer_if = "scale_attn_by_inverse_layer_idx"};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
@@ -79,15 +74,14 @@ FamilySpec gpt2() {
 
 /// GPT-2 with torch.nn.Linear layers and multi-query attention, or packed by head without it.
 FamilySpec gpt_bigcode() {
-  FamilySpec spec = gpt2();
-  spec.name = "gpt_bigcode";
+  FamilySpec spec = named("gpt_bigcode", gpt2());
   LayerSpec& layer = spec.stack.layer;
   layer.query = layer.key = layer.value = packed_linear("attn.c_attn", Packing::query_key_value);
   layer.output = linear("attn.c_proj");
   layer.up = linear("mlp.c_fc");
   layer.down = linear("mlp.c_proj");
   spec.keys.kv_heads.default_value = 1;
-  spec.keys.default_activation = "gelu_pytorch_tanh";
+  spec.keys.activation.default_value = "gelu_pytorch_tanh";
   spec.keys.inverse_layer_if = "";
   spec.variants.push_back({"multi_query", false, true, [](FamilySpec& row) {
                              LayerSpec& packed = row.stack.layer;
@@ -99,8 +93,7 @@ FamilySpec gpt_bigcode() {
 }
 
 FamilySpec gpt_neo() {
-  FamilySpec spec = gpt2();
-  spec.name = "gpt_neo";
+  FamilySpec spec = named("gpt_neo", gpt2());
   LayerSpec& layer = spec.stack.layer;
   layer.query = linear_without_bias("attn.attention.q_proj");
   layer.key = linear_without_bias("attn.attention.k_proj");
@@ -127,8 +120,7 @@ FamilySpec gpt_neo() {
 
 /// Attention and MLP share one norm; part of each head has rotary position.
 FamilySpec gptj() {
-  FamilySpec spec = gpt2();
-  spec.name = "gptj";
+  FamilySpec spec = named("gptj", gpt2());
   LayerSpec& layer = spec.stack.layer;
   layer.query = linear_without_bias("attn.q_proj");
   layer.key = linear_without_bias("attn.k_proj");
@@ -140,8 +132,7 @@ FamilySpec gptj() {
   spec.embedding.position = {};
   spec.head->decoder.bias = {{"lm_head.bias"}};
   spec.head->tied_by_default = false;
-  spec.keys.vocabulary.default_value = 50400;
-  spec.keys.max_positions.default_value = 2048;
+  set_defaults(spec.keys, {.vocabulary = 50400, .max_positions = 2048});
   spec.keys.inverse_layer_if = "";
   spec.parallel = true;
   spec.position = PositionKind::none;
@@ -152,8 +143,7 @@ FamilySpec gptj() {
 }
 
 FamilySpec codegen() {
-  FamilySpec spec = gptj();
-  spec.name = "codegen";
+  FamilySpec spec = named("codegen", gptj());
   LayerSpec& layer = spec.stack.layer;
   layer.query = layer.key = layer.value = packed_linear("attn.qkv_proj", Packing::in_four_blocks);
   layer.query.bias = layer.key.bias = layer.value.bias = {};
@@ -161,8 +151,7 @@ FamilySpec codegen() {
 }
 
 FamilySpec opt() {
-  FamilySpec spec = gpt2();
-  spec.name = "opt";
+  FamilySpec spec = named("opt", gpt2());
   spec.prefixes = {"model.decoder.", "decoder.", ""};
   spec.stack = {.prefixes = {"layers.{}."},
                 .layer = {.query = linear("self_attn.q_proj"),
@@ -185,8 +174,8 @@ FamilySpec opt() {
   spec.keys.embedding = {{"word_embed_proj_dim"}, {}};
   spec.keys.vocabulary.default_value = 50272;
   spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
-  spec.keys.norm_eps = {};
-  spec.keys.default_activation = "relu";
+  spec.keys.norm_eps.names = {};
+  spec.keys.activation.default_value = "relu";
   spec.keys.inverse_layer_if = "";
   spec.positions_last = true;
   spec.position_offset = 2;
@@ -207,8 +196,7 @@ FamilySpec opt() {
 }
 
 FamilySpec bloom() {
-  FamilySpec spec = gpt_neox();
-  spec.name = "bloom";
+  FamilySpec spec = named("bloom", gpt_neox());
   spec.prefixes = {"transformer.", ""};
   spec.stack.prefixes = {"h.{}."};
   LayerSpec& layer = spec.stack.layer;
@@ -223,9 +211,8 @@ FamilySpec bloom() {
   spec.keys.mlp_width = {};
   spec.keys.vocabulary.default_value = 250880;
   spec.keys.max_positions = {};
-  spec.keys.norm_eps = {"layer_norm_epsilon"};
-  spec.keys.activation = {};
-  spec.keys.default_activation = "gelu_new";
+  spec.keys.norm_eps.names = {"layer_norm_epsilon"};
+  spec.keys.activation = {{}, "gelu_new"};
   spec.parallel = false;
   spec.rotary.reset();
   spec.alibi = AlibiSlopes::nearest_power;
@@ -242,8 +229,7 @@ void pack_falcon(LayerSpec& layer, Packing packing) {
 
 /// Three shapes: multi-query (7B), grouped-query (40B), and packed by head with ALiBi (RW).
 FamilySpec falcon() {
-  FamilySpec spec = bloom();
-  spec.name = "falcon";
+  FamilySpec spec = named("falcon", bloom());
   LayerSpec& layer = spec.stack.layer;
   pack_falcon(layer, Packing::query_key_value);
   layer.output = linear_with_bias_if("self_attention.dense", "bias");
@@ -254,12 +240,10 @@ FamilySpec falcon() {
   spec.keys.d_model = {{"hidden_size"}, {}};
   spec.keys.layers = {{"num_hidden_layers", "n_layer"}, {}};
   spec.keys.heads = {{"num_attention_heads", "n_head"}, {}};
-  spec.keys.kv_heads.default_value = 1;
+  set_defaults(spec.keys, {.kv_heads = 1, .vocabulary = 65024});
   spec.keys.mlp_width.names = {"ffn_hidden_size"};
-  spec.keys.vocabulary.default_value = 65024;
   spec.keys.max_positions = {{"max_position_embeddings"}, 2048};
-  spec.keys.activation = {"activation"};
-  spec.keys.default_activation = "gelu";
+  spec.keys.activation = {{"activation"}, "gelu"};
   spec.parallel = true;
   spec.alibi = AlibiSlopes::none;
   spec.rotary = RotarySpec{};
@@ -296,8 +280,7 @@ FamilySpec falcon() {
 }
 
 FamilySpec mpt() {
-  FamilySpec spec = bloom();
-  spec.name = "mpt";
+  FamilySpec spec = named("mpt", bloom());
   spec.stack = {.prefixes = {"blocks.{}."},
                 .layer = {.query = packed_linear("attn.Wqkv", Packing::query_key_value),
                           .key = packed_linear("attn.Wqkv", Packing::query_key_value),
@@ -315,7 +298,7 @@ FamilySpec mpt() {
   spec.keys.heads = {{"n_heads", "num_attention_heads"}, {}};
   spec.keys.vocabulary.default_value = 50368;
   spec.keys.max_positions = {{"max_seq_len"}, 2048};
-  spec.keys.default_activation = "gelu";
+  spec.keys.activation.default_value = "gelu";
   spec.keys.scale.names = {"attn_config/softmax_scale"};
   spec.keys.clip.names = {"attn_config/clip_qkv"};
   spec.alibi = AlibiSlopes::next_power;

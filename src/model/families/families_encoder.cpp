@@ -1,12 +1,15 @@
+#include <utility>
+
+#include <fmt/format.h>
+
 #include "model/families/family_parts.hpp"
 
-// Encoders of text and images.
+// Encoders of text and images, and models of an encoder and a decoder.
 namespace attnctl {
 namespace {
 
 FamilySpec bert() {
-  FamilySpec spec;
-  spec.name = "bert";
+  FamilySpec spec = {.name = "bert"};
   spec.prefixes = {"bert.", ""};
   spec.stack = {.prefixes = {"encoder.layer.{}."},
                 .layer = {.query = linear("attention.self.query"),
@@ -25,9 +28,8 @@ FamilySpec bert() {
                                 "cls.predictions");
   spec.keys = common_keys(3072, 30522, 512);
   spec.keys.token_types = {{"type_vocab_size"}, 2};
-  spec.keys.norm_eps = {"layer_norm_eps"};
-  spec.keys.default_norm_eps = 1e-12;
-  spec.keys.default_activation = "gelu";
+  spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-12};
+  spec.keys.activation.default_value = "gelu";
   spec.keys.causal_if = "is_decoder";
   spec.norm = NormKind::layer;
   spec.place = NormPlace::post;
@@ -37,19 +39,17 @@ FamilySpec bert() {
 }
 
 FamilySpec roberta() {
-  FamilySpec spec = bert();
-  spec.name = "roberta";
+  FamilySpec spec = named("roberta", bert());
   spec.prefixes = {"roberta.", ""};
   spec.head = masked_token_head("lm_head.dense", "lm_head.layer_norm", "lm_head");
-  spec.head->activation = "gelu";
+  spec.head->activation.default_value = "gelu";
   spec.keys.vocabulary.default_value = 50265;
   spec.keys.padding = {{"pad_token_id"}, 1};
   return spec;
 }
 
 FamilySpec albert() {
-  FamilySpec spec = bert();
-  spec.name = "albert";
+  FamilySpec spec = named("albert", bert());
   spec.prefixes = {"albert.", ""};
   spec.stack = {.prefixes = {"encoder.albert_layer_groups.{}.albert_layers.0."},
                 .numbering = Numbering::by_group,
@@ -63,26 +63,23 @@ FamilySpec albert() {
                           .down = linear("ffn_output")}};
   spec.embedding.projection = linear("encoder.embedding_hidden_mapping_in");
   spec.head = masked_token_head("predictions.dense", "predictions.LayerNorm", "predictions");
-  spec.keys.mlp_width.default_value = 16384;
+  set_defaults(spec.keys, {.mlp_width = 16384, .vocabulary = 30000});
   spec.keys.embedding = {{"embedding_size"}, 128};
-  spec.keys.vocabulary.default_value = 30000;
   spec.keys.groups = {{"num_hidden_groups"}, 1};
-  spec.keys.default_activation = "gelu_new";
+  spec.keys.activation.default_value = "gelu_new";
   spec.keys.causal_if = "";
   spec.requirements = {{"position_embedding_type", {"absolute"}}, {"inner_group_num", {1}}};
   return spec;
 }
 
 FamilySpec xlm_roberta() {
-  FamilySpec spec = roberta();
-  spec.name = "xlm-roberta";
+  FamilySpec spec = named("xlm-roberta", roberta());
   spec.keys.vocabulary.default_value = 30522;
   return spec;
 }
 
 FamilySpec electra() {
-  FamilySpec spec = bert();
-  spec.name = "electra";
+  FamilySpec spec = named("electra", bert());
   spec.prefixes = {"electra.", ""};
   spec.embedding.projection = linear("embeddings_project");
   spec.embedding.projection.weight_presence = {.rule = Presence::Rule::width_differs};
@@ -91,15 +88,14 @@ FamilySpec electra() {
                                 "generator_lm_head");
   spec.head->decoder.weight = {{"generator_lm_head.weight"}};
   spec.head->decoder.bias = {{"generator_lm_head.bias"}};
-  spec.head->activation = "gelu";
+  spec.head->activation.default_value = "gelu";
   spec.keys.mlp_width.default_value = 1024;
   spec.keys.embedding = {{"embedding_size"}, 128};
   return spec;
 }
 
 FamilySpec distilbert() {
-  FamilySpec spec = bert();
-  spec.name = "distilbert";
+  FamilySpec spec = named("distilbert", bert());
   spec.prefixes = {"distilbert.", ""};
   spec.stack = {.prefixes = {"transformer.layer.{}."},
                 .layer = {.query = linear("attention.q_lin"),
@@ -119,8 +115,8 @@ FamilySpec distilbert() {
   spec.keys.heads.names = {"n_heads", "num_attention_heads"};
   spec.keys.mlp_width.names = {"hidden_dim"};
   spec.keys.token_types = {};
-  spec.keys.norm_eps = {};
-  spec.keys.activation = {"activation"};
+  spec.keys.norm_eps.names = {};
+  spec.keys.activation.names = {"activation"};
   spec.keys.causal_if = "";
   spec.requirements = {};
   return spec;
@@ -128,8 +124,7 @@ FamilySpec distilbert() {
 
 /// RoBERTa with T5's position bias. Positions start after row 1 regardless of /pad_token_id.
 FamilySpec mpnet() {
-  FamilySpec spec = roberta();
-  spec.name = "mpnet";
+  FamilySpec spec = named("mpnet", roberta());
   spec.prefixes = {"mpnet.", ""};
   LayerSpec& layer = spec.stack.layer;
   layer.query = linear("attention.attn.q");
@@ -152,8 +147,7 @@ FamilySpec mpnet() {
 
 /// Pre-norm with rotary or learned positions, and token dropout.
 FamilySpec esm() {
-  FamilySpec spec = roberta();
-  spec.name = "esm";
+  FamilySpec spec = named("esm", roberta());
   spec.prefixes = {"esm.", ""};
   spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
   spec.stack.layer.mlp_norm = layer_norm("LayerNorm");
@@ -163,7 +157,7 @@ FamilySpec esm() {
   spec.keys.vocabulary = {{"vocab_size"}, {}};
   spec.keys.max_positions.default_value = 1026;
   spec.keys.token_types = {};
-  spec.keys.activation = {};
+  spec.keys.activation.names = {};
   spec.place = NormPlace::pre;
   spec.zero_hidden = true;
   spec.token_dropout = TokenDropoutSpec{"token_dropout", "mask_token_id", 0.88};
@@ -185,8 +179,7 @@ FamilySpec esm() {
 
 /// Disentangled attention; positions may also be added to the embeddings.
 FamilySpec deberta_v2() {
-  FamilySpec spec = bert();
-  spec.name = "deberta-v2";
+  FamilySpec spec = named("deberta-v2", bert());
   spec.prefixes = {"deberta.", ""};
   LayerSpec& layer = spec.stack.layer;
   layer.query = linear("attention.self.query_proj");
@@ -209,11 +202,10 @@ FamilySpec deberta_v2() {
   head.transform_norm.bias.emplace_back("lm_predictions.lm_head.LayerNorm.bias");
   head.decoder.bias.push_back({"lm_predictions.lm_head.bias"});
   spec.keys.d_head = {{"attention_head_size"}, {}};
-  spec.keys.mlp_width.default_value = 6144;
+  set_defaults(spec.keys, {.mlp_width = 6144, .vocabulary = 128100});
   spec.keys.embedding = {{"embedding_size"}, {}};
-  spec.keys.vocabulary.default_value = 128100;
   spec.keys.token_types.default_value = 0;
-  spec.keys.default_norm_eps = 1e-7;
+  spec.keys.norm_eps.default_value = 1e-7;
   spec.keys.causal_if = "";
   spec.requirements = {};
   spec.variants = {{"position_biased_input", false, true, [](FamilySpec& row) {
@@ -224,8 +216,7 @@ FamilySpec deberta_v2() {
 }
 
 FamilySpec deberta() {
-  FamilySpec spec = deberta_v2();
-  spec.name = "deberta";
+  FamilySpec spec = named("deberta", deberta_v2());
   LayerSpec& layer = spec.stack.layer;
   const StoredTensor packed = {"attention.self.in_proj.weight", Axes::out_in, Packing::by_head};
   layer.query = {.weight = {packed}, .bias = {{"attention.self.q_bias"}}};
@@ -236,16 +227,14 @@ FamilySpec deberta() {
                                              .query = linear("attention.self.pos_q_proj")};
   spec.stack.convolution.reset();
   spec.keys.d_head = {};
-  spec.keys.mlp_width.default_value = 3072;
-  spec.keys.vocabulary.default_value = 50265;
+  set_defaults(spec.keys, {.mlp_width = 3072, .vocabulary = 50265});
   spec.requirements = {{"talking_head", {false}}};
   return spec;
 }
 
 /// Pre-norm with a gated MLP. Most layers have a window, with other rotary parameters than global layers.
 FamilySpec modernbert() {
-  FamilySpec spec;
-  spec.name = "modernbert";
+  FamilySpec spec = {.name = "modernbert"};
   spec.prefixes = {"model.", ""};
   const LinearSpec packed = linear_with_bias_if("attn.Wqkv", "attention_bias", Packing::query_key_value);
   const LinearSpec inner = linear_with_bias_if("mlp.Wi", "mlp_bias", Packing::gate_up);
@@ -263,17 +252,15 @@ FamilySpec modernbert() {
   spec.embedding = {.token = {"embeddings.tok_embeddings.weight"}, .norm = layer_norm("embeddings.norm")};
   spec.final_norm = layer_norm("final_norm");
   spec.head = HeadSpec{.transform = linear_with_bias_if("head.dense", "classifier_bias"),
-                       .activation = "gelu",
-                       .activation_key = "classifier_activation",
+                       .activation = {{"classifier_activation"}, "gelu"},
                        .transform_norm = layer_norm("head.norm"),
                        .decoder = linear_with_bias_if("decoder", "decoder_bias")};
   spec.head->decoder.bias_presence.default_value = true;
   spec.head->decoder.weight_presence = {.rule = Presence::Rule::stored};
   spec.keys = common_keys(1152, 50368, 8192);
-  spec.keys.norm_eps = {"norm_eps"};
-  spec.keys.activation = {"hidden_activation"};
-  spec.keys.default_norm_eps = 1e-5;
-  spec.keys.default_activation = "gelu";
+  spec.keys.norm_eps.names = {"norm_eps"};
+  spec.keys.norm_eps.default_value = 1e-5;
+  spec.keys.activation = {{"hidden_activation"}, "gelu"};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
   spec.rotary = RotarySpec{.theta = 160000,
@@ -311,8 +298,7 @@ LinearSpec vit_projection(const std::string& name, const std::string& old) {
 }
 
 FamilySpec vit() {
-  FamilySpec spec;
-  spec.name = "vit";
+  FamilySpec spec = {.name = "vit"};
   spec.prefixes = {"vit.", ""};
   spec.stack = {.prefixes = {"encoder.layer.{}.", "layers.{}."},
                 .layer = {.query = vit_projection("attention.q_proj", "attention.attention.query"),
@@ -335,13 +321,187 @@ FamilySpec vit() {
                .channels = {{"num_channels"}, 3},
                .image = {{"image_size"}, 224},
                .patch = {{"patch_size"}, 16},
-               .norm_eps = {"layer_norm_eps"},
-               .activation = {"hidden_act"},
-               .default_norm_eps = 1e-12,
-               .default_activation = "gelu"};
+               .norm_eps = {{"layer_norm_eps"}, 1e-12},
+               .activation = {{"hidden_act"}, "gelu"}};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
   spec.position = PositionKind::learned;
+  return spec;
+}
+
+/// One attention of BART with its norm.
+LayerSpec bart_attention(const std::string& name) {
+  return {.query = linear(name + ".q_proj"),
+          .key = linear(name + ".k_proj"),
+          .value = linear(name + ".v_proj"),
+          .output = linear(name + ".out_proj"),
+          .attention_norm = layer_norm(name + "_layer_norm")};
+}
+
+/// The same with the MLP.
+LayerSpec bart_layer(const std::string& name) {
+  LayerSpec layer = bart_attention(name);
+  layer.mlp_norm = layer_norm("final_layer_norm");
+  layer.up = linear("fc1");
+  layer.down = linear("fc2");
+  return layer;
+}
+
+/// The tables of one stack: its own token table if stored, otherwise the shared one.
+EmbeddingSpec bart_embedding(const std::string& stack) {
+  return {.token = {stack + ".embed_tokens.weight", "shared.weight", "encoder.embed_tokens.weight",
+                    "decoder.embed_tokens.weight"},
+          .position = {stack + ".embed_positions.weight"}};
+}
+
+FamilySpec bart() {
+  FamilySpec spec = {.name = "bart"};
+  spec.prefixes = {"model.", ""};
+  spec.stack = {.prefixes = {"encoder.layers.{}."}, .layer = bart_layer("self_attn")};
+  spec.embedding = bart_embedding("encoder");
+  spec.embedding.norm = layer_norm("encoder.layernorm_embedding");
+  spec.decoder = DecoderSpec{.prefix = "decoder.layers.{}.",
+                             .self = bart_attention("self_attn"),
+                             .cross = bart_layer("encoder_attn"),
+                             .embedding = bart_embedding("decoder"),
+                             .layers = {{"decoder_layers"}, 12},
+                             .heads = {{"decoder_attention_heads"}, 16},
+                             .mlp_width = {{"decoder_ffn_dim"}, 4096}};
+  spec.decoder->embedding.norm = layer_norm("decoder.layernorm_embedding");
+  spec.head = plain_head("lm_head");
+  spec.head->decoder.bias = {{"final_logits_bias", Axes::in_out_or_head}};
+  spec.head->decoder.bias_presence = {.rule = Presence::Rule::stored};
+  spec.keys = {.d_model = {{"d_model", "hidden_size"}, 1024},
+               .layers = {{"encoder_layers", "num_hidden_layers"}, 12},
+               .heads = {{"encoder_attention_heads", "num_attention_heads"}, 16},
+               .mlp_width = {{"encoder_ffn_dim"}, 4096},
+               .vocabulary = {{"vocab_size"}, 50265},
+               .max_positions = {{"max_position_embeddings"}, 1024},
+               .norm_eps = {{}, 1e-5},
+               .activation = {{"activation_function"}, "gelu"}};
+  spec.norm = NormKind::layer;
+  spec.place = NormPlace::post;
+  spec.position = PositionKind::learned;
+  spec.position_offset = 2;
+  spec.variants = {{.key = "scale_embedding", .value = true, .apply = [](FamilySpec& row) {
+                      row.scale_embedding = true;
+                    }}};
+  return spec;
+}
+
+/// Pre-norm, with a final norm in each stack.
+FamilySpec mbart() {
+  FamilySpec spec = named("mbart", bart());
+  spec.place = NormPlace::pre;
+  spec.final_norm = layer_norm("encoder.layer_norm");
+  spec.decoder->final_norm = layer_norm("decoder.layer_norm");
+  return spec;
+}
+
+/// Computed positions; source and target may have different vocabularies.
+FamilySpec marian() {
+  FamilySpec spec = named("marian", bart());
+  spec.embedding.norm = {};
+  spec.decoder->embedding.norm = {};
+  spec.decoder->vocabulary = {{"decoder_vocab_size"}, {}};
+  spec.decoder->shared_vocabulary = "share_encoder_decoder_embeddings";
+  spec.keys.vocabulary.default_value = 58101;
+  spec.position = PositionKind::sinusoidal_halves;
+  spec.position_offset = 0;
+  return spec;
+}
+
+FamilySpec pegasus() {
+  FamilySpec spec = named("pegasus", mbart());
+  spec.embedding.norm = {};
+  spec.decoder->embedding.norm = {};
+  spec.position = PositionKind::sinusoidal_halves;
+  spec.position_offset = 0;
+  return spec;
+}
+
+/// One attention of T5 with its norm.
+LayerSpec t5_attention(const std::string& layer, const std::string& name) {
+  return {.query = linear_without_bias(layer + "." + name + ".q"),
+          .key = linear_without_bias(layer + "." + name + ".k"),
+          .value = linear_without_bias(layer + "." + name + ".v"),
+          .output = linear_without_bias(layer + "." + name + ".o"),
+          .attention_norm = norm_without_bias(layer + ".layer_norm")};
+}
+
+void add_t5_mlp(LayerSpec& spec, const std::string& layer) {
+  spec.mlp_norm = norm_without_bias(layer + ".layer_norm");
+  spec.up = linear_without_bias(layer + ".DenseReluDense.wi");
+  spec.down = linear_without_bias(layer + ".DenseReluDense.wo");
+}
+
+/// Makes the MLPs gated, for the values "gated-ACTIVATION" of /feed_forward_proj.
+template <const char* activation>
+void gate_t5(FamilySpec& row) {
+  row.keys.activation = {{}, activation};
+  for (const auto& [spec, layer] :
+       {std::pair(&row.stack.layer, "layer.1"), {&row.decoder->cross, "layer.2"}}) {
+    spec->gate = linear_without_bias(fmt::format("{}.DenseReluDense.wi_0", layer));
+    spec->up = linear_without_bias(fmt::format("{}.DenseReluDense.wi_1", layer));
+  }
+}
+constexpr char gelu_new[] = "gelu_new";
+constexpr char silu[] = "silu";
+constexpr char relu[] = "relu";
+
+/// The two scales of T5's logits: 1, or d_model^-0.5 for tied heads. New configurations always tie the head
+/// and say the scale in /scale_decoder_outputs.
+void leave_logits(FamilySpec& row) {
+  row.keys.logit_multiplier = {.default_value = 1};
+}
+void scale_logits(FamilySpec& row) {
+  row.keys.logit_multiplier = {.names = {"d_model"}, .rule = NumberKey::Rule::inverse_root};
+}
+
+FamilySpec t5() {
+  FamilySpec spec = {.name = "t5"};
+  spec.prefixes = {""};
+  const RelativeBucketSpec buckets = {
+      .table = {"encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"},
+      .buckets = {{"relative_attention_num_buckets"}, 32},
+      .max_distance = {{"relative_attention_max_distance"}, 128}};
+  spec.stack = {.prefixes = {"encoder.block.{}."},
+                .layer = t5_attention("layer.0", "SelfAttention"),
+                .relative = buckets};
+  add_t5_mlp(spec.stack.layer, "layer.1");
+  spec.embedding = {.token = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}};
+  spec.final_norm = norm_without_bias("encoder.final_layer_norm");
+  spec.decoder = DecoderSpec{.prefix = "decoder.block.{}.",
+                             .self = t5_attention("layer.0", "SelfAttention"),
+                             .cross = t5_attention("layer.1", "EncDecAttention"),
+                             .relative = buckets,
+                             .embedding = spec.embedding,
+                             .final_norm = norm_without_bias("decoder.final_layer_norm"),
+                             .layers = {{"num_decoder_layers", "num_layers", "num_hidden_layers"}, 6},
+                             .heads = {{"num_heads", "num_attention_heads"}, 8},
+                             .mlp_width = {{"d_ff"}, 2048}};
+  spec.decoder->relative->table = {"decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"};
+  spec.decoder->relative->bidirectional = false;
+  add_t5_mlp(spec.decoder->cross, "layer.2");
+  spec.head = plain_head("lm_head");
+  spec.keys = {.d_model = {{"d_model", "hidden_size"}, 512},
+               .layers = {{"num_layers", "num_hidden_layers"}, 6},
+               .heads = {{"num_heads", "num_attention_heads"}, 8},
+               .d_head = {{"d_kv", "head_dim"}, 64},
+               .mlp_width = {{"d_ff"}, 2048},
+               .vocabulary = {{"vocab_size"}, 32128},
+               .norm_eps = {{"layer_norm_epsilon"}, 1e-6},
+               .activation = {{"feed_forward_proj"}, "relu"},
+               .scale = {.default_value = 1}};
+  scale_logits(spec);
+  spec.norm = NormKind::rms;
+  spec.place = NormPlace::pre;
+  spec.variants = {{.key = "feed_forward_proj", .value = "gated-gelu", .apply = gate_t5<gelu_new>},
+                   {.key = "feed_forward_proj", .value = "gated-silu", .apply = gate_t5<silu>},
+                   {.key = "feed_forward_proj", .value = "gated-relu", .apply = gate_t5<relu>},
+                   {.key = "tie_word_embeddings", .value = false, .apply = leave_logits},
+                   {.key = "scale_decoder_outputs", .value = true, .apply = scale_logits},
+                   {.key = "scale_decoder_outputs", .value = false, .apply = leave_logits}};
   return spec;
 }
 
@@ -349,7 +509,8 @@ FamilySpec vit() {
 
 std::vector<FamilySpec> encoder_families() {
   return {albert(), bert(),       deberta(), deberta_v2(), distilbert(), electra(),
-          esm(),    modernbert(), mpnet(),   roberta(),    vit(),        xlm_roberta()};
+          esm(),    modernbert(), mpnet(),   roberta(),    vit(),        xlm_roberta(),
+          bart(),   marian(),     mbart(),   pegasus(),    t5()};
 }
 
 }  // namespace attnctl

@@ -1,11 +1,11 @@
 #include "model/families/family_parts.hpp"
 
-// Decoders with llama's layout, including those with experts.
+// Decoders with llama's tensor names, including those with experts, other norms, or norms in other places.
 namespace attnctl {
+namespace {
 
 FamilySpec llama_row() {
-  FamilySpec spec;
-  spec.name = "llama";
+  FamilySpec spec = {.name = "llama"};
   spec.prefixes = {"model.", ""};
   spec.stack = {.prefixes = {"layers.{}."},
                 .layer = {.query = linear_with_bias_if("self_attn.q_proj", "attention_bias"),
@@ -24,9 +24,8 @@ FamilySpec llama_row() {
   spec.keys = common_keys(11008, 32000, 2048);
   spec.keys.kv_heads = {{"num_key_value_heads"}, {}};
   spec.keys.d_head = {{"head_dim"}, {}};
-  spec.keys.norm_eps = {"rms_norm_eps"};
-  spec.keys.default_norm_eps = 1e-6;
-  spec.keys.default_activation = "silu";
+  spec.keys.norm_eps = {{"rms_norm_eps"}, 1e-6};
+  spec.keys.activation.default_value = "silu";
   spec.norm = NormKind::rms;
   spec.place = NormPlace::pre;
   spec.rotary = RotarySpec{};
@@ -37,30 +36,21 @@ FamilySpec llama_row() {
 
 /// Llama without biases.
 FamilySpec mistral_row() {
-  FamilySpec spec = llama_row();
-  spec.name = "mistral";
+  FamilySpec spec = named("mistral", llama_row());
   remove_biases(spec.stack.layer);
-  spec.keys.kv_heads.default_value = 8;
-  spec.keys.mlp_width.default_value = 14336;
-  spec.keys.max_positions.default_value = 131072;
+  set_defaults(spec.keys, {.kv_heads = 8, .mlp_width = 14336, .max_positions = 131072});
   spec.window = {.size = "sliding_window", .default_size = 4096};
   return spec;
 }
 
-namespace {
-
 FamilySpec qwen2() {
-  FamilySpec spec = mistral_row();
-  spec.name = "qwen2";
+  FamilySpec spec = named("qwen2", mistral_row());
   LayerSpec& layer = spec.stack.layer;
   layer.query = linear("self_attn.q_proj");
   layer.key = linear("self_attn.k_proj");
   layer.value = linear("self_attn.v_proj");
-  spec.keys.kv_heads.default_value = 32;
+  set_defaults(spec.keys, {.kv_heads = 32, .mlp_width = 22016, .vocabulary = 151936, .max_positions = 32768});
   spec.keys.d_head = {};
-  spec.keys.mlp_width.default_value = 22016;
-  spec.keys.vocabulary.default_value = 151936;
-  spec.keys.max_positions.default_value = 32768;
   spec.window->enabled = "use_sliding_window";
   spec.window->layer_types = "layer_types";
   spec.window->first = "max_window_layers";
@@ -69,8 +59,7 @@ FamilySpec qwen2() {
 }
 
 FamilySpec qwen3() {
-  FamilySpec spec = qwen2();
-  spec.name = "qwen3";
+  FamilySpec spec = named("qwen3", qwen2());
   LayerSpec& layer = spec.stack.layer;
   layer.query = linear_with_bias_if("self_attn.q_proj", "attention_bias");
   layer.key = linear_with_bias_if("self_attn.k_proj", "attention_bias");
@@ -83,36 +72,30 @@ FamilySpec qwen3() {
 }
 
 FamilySpec gemma() {
-  FamilySpec spec = llama_row();
-  spec.name = "gemma";
+  FamilySpec spec = named("gemma", llama_row());
   spec.head->tied_by_default = true;
-  spec.keys.d_head.default_value = 256;
-  spec.keys.mlp_width.default_value = 24576;
-  spec.keys.vocabulary.default_value = 256000;
-  spec.keys.max_positions.default_value = 8192;
-  spec.keys.default_activation = "gelu_pytorch_tanh";
+  set_defaults(spec.keys, {.d_head = 256, .mlp_width = 24576, .vocabulary = 256000, .max_positions = 8192});
+  spec.keys.activation.default_value = "gelu_pytorch_tanh";
   spec.gain_offset = 1;
   spec.scale_embedding = true;
   remove_mlp_biases(spec.stack.layer);
   spec.requirements.push_back({"use_bidirectional_attention", {false}});
-  spec.variants = {{"hidden_act", "gelu", {}, [](FamilySpec& row) {
-                      row.keys.activation = {};  // early configurations say gelu but mean gelu_pytorch_tanh
-                    }}};
+  spec.variants = {
+      {"hidden_act", "gelu", {}, [](FamilySpec& row) {
+         row.keys.activation.names = {};  // early configurations say gelu but mean gelu_pytorch_tanh
+       }}};
   return spec;
 }
 
 FamilySpec gemma2() {
-  FamilySpec spec = gemma();
-  spec.name = "gemma2";
+  FamilySpec spec = named("gemma2", gemma());
   LayerSpec& layer = spec.stack.layer;
   layer.attention_output_norm = norm_without_bias("post_attention_layernorm");
   layer.mlp_norm = norm_without_bias("pre_feedforward_layernorm");
   layer.mlp_output_norm = norm_without_bias("post_feedforward_layernorm");
   spec.place = NormPlace::both;
-  spec.keys.heads.default_value = 8;
-  spec.keys.kv_heads.default_value = 4;
-  spec.keys.mlp_width.default_value = 9216;
-  spec.keys.activation = {"hidden_activation"};
+  set_defaults(spec.keys, {.heads = 8, .kv_heads = 4, .mlp_width = 9216});
+  spec.keys.activation.names = {"hidden_activation"};
   spec.keys.scale = {{"query_pre_attn_scalar"}, 1.0 / 16, NumberKey::Rule::inverse_root};
   spec.keys.soft_cap = {.names = {"attn_logit_softcapping"}, .default_value = 50, .null_is_zero = true};
   spec.keys.logit_soft_cap = {
@@ -124,12 +107,10 @@ FamilySpec gemma2() {
 }
 
 FamilySpec gemma3_text() {
-  FamilySpec spec = gemma2();
-  spec.name = "gemma3_text";
+  FamilySpec spec = named("gemma3_text", gemma2());
   spec.stack.layer.query_norm = norm_without_bias("self_attn.q_norm");
   spec.stack.layer.key_norm = norm_without_bias("self_attn.k_norm");
-  spec.keys.vocabulary.default_value = 262208;
-  spec.keys.max_positions.default_value = 131072;
+  set_defaults(spec.keys, {.vocabulary = 262208, .max_positions = 131072});
   spec.keys.soft_cap = {};
   spec.keys.logit_soft_cap.default_value = 0;
   spec.rotary->theta = 1e6;
@@ -140,8 +121,7 @@ FamilySpec gemma3_text() {
 }
 
 FamilySpec granite() {
-  FamilySpec spec = llama_row();
-  spec.name = "granite";
+  FamilySpec spec = named("granite", llama_row());
   spec.keys.d_head = {};
   spec.keys.scale = {{"attention_multiplier"}, 1};
   spec.keys.embedding_multiplier = {{"embedding_multiplier"}, 1};
@@ -151,12 +131,9 @@ FamilySpec granite() {
 }
 
 FamilySpec smollm3() {
-  FamilySpec spec = llama_row();
-  spec.name = "smollm3";
+  FamilySpec spec = named("smollm3", llama_row());
   spec.head->tied_by_default = true;
-  spec.keys.kv_heads.default_value = 4;
-  spec.keys.vocabulary.default_value = 128256;
-  spec.keys.max_positions.default_value = 32768;
+  set_defaults(spec.keys, {.kv_heads = 4, .vocabulary = 128256, .max_positions = 32768});
   spec.rotary->theta = 2e6;
   spec.rotary->nope_layers = "no_rope_layers";
   spec.rotary->nope_interval = {{"no_rope_layer_interval"}, 4};
@@ -178,8 +155,7 @@ const StoredTensor kStackedGateUp = {"mlp.experts.gate_up_proj", Axes::out_in, P
 const StoredTensor kStackedDown = {"mlp.experts.down_proj"};
 
 FamilySpec mixtral() {
-  FamilySpec spec = mistral_row();
-  spec.name = "mixtral";
+  FamilySpec spec = named("mixtral", mistral_row());
   LayerSpec& layer = spec.stack.layer;
   layer.up = layer.gate = layer.down = {};
   ExpertsSpec& experts = layer.experts.emplace();
@@ -188,7 +164,7 @@ FamilySpec mixtral() {
   experts.up = each_or_stacked("block_sparse_moe.experts.{expert}.w3", kStackedGateUp);
   experts.gate = each_or_stacked("block_sparse_moe.experts.{expert}.w1", kStackedGateUp);
   experts.down = each_or_stacked("block_sparse_moe.experts.{expert}.w2", kStackedDown);
-  spec.keys.default_norm_eps = 1e-5;
+  spec.keys.norm_eps.default_value = 1e-5;
   spec.keys.experts = {{"num_local_experts", "num_experts"}, 8};
   spec.keys.experts_per_token = {{"num_experts_per_tok"}, 2};
   spec.rotary->theta = 1e6;
@@ -199,8 +175,7 @@ FamilySpec mixtral() {
 
 /// Experts and a shared expert that every token uses; some layers may have a single MLP.
 FamilySpec qwen2_moe() {
-  FamilySpec spec = qwen2();
-  spec.name = "qwen2_moe";
+  FamilySpec spec = named("qwen2_moe", qwen2());
   LayerSpec& layer = spec.stack.layer;
   layer.query = linear_with_bias_if("self_attn.q_proj", "qkv_bias", true);
   layer.key = linear_with_bias_if("self_attn.k_proj", "qkv_bias", true);
@@ -214,8 +189,7 @@ FamilySpec qwen2_moe() {
   experts.shared_gate = linear_without_bias("mlp.shared_expert.gate_proj");
   experts.shared_down = linear_without_bias("mlp.shared_expert.down_proj");
   experts.shared_factor = linear_without_bias("mlp.shared_expert_gate");
-  spec.keys.kv_heads.default_value = 16;
-  spec.keys.mlp_width.default_value = 5632;
+  set_defaults(spec.keys, {.kv_heads = 16, .mlp_width = 5632});
   spec.keys.experts = {{"num_experts", "num_local_experts"}, 60};
   spec.keys.experts_per_token = {{"num_experts_per_tok"}, 4};
   spec.keys.expert_width = {{"moe_intermediate_size"}, 1408};
@@ -230,8 +204,7 @@ FamilySpec qwen2_moe() {
 
 /// Attention sinks; experts with clamped gates.
 FamilySpec gpt_oss() {
-  FamilySpec spec = llama_row();
-  spec.name = "gpt_oss";
+  FamilySpec spec = named("gpt_oss", llama_row());
   const auto stacked = [](const std::string& name, Packing packing) {
     return LinearSpec{.weight = {{name, Axes::in_out, packing}},
                       .bias = {{name + "_bias", Axes::in_out, packing}}};
@@ -245,12 +218,10 @@ FamilySpec gpt_oss() {
   experts.router = linear("mlp.router");
   experts.up = experts.gate = stacked("mlp.experts.gate_up_proj", Packing::gate_up_by_turns);
   experts.down = stacked("mlp.experts.down_proj", Packing::whole);
-  spec.keys.kv_heads.default_value = 8;
-  spec.keys.d_head.default_value = 64;
-  spec.keys.mlp_width.default_value = 2880;
-  spec.keys.vocabulary.default_value = 201088;
-  spec.keys.max_positions.default_value = 131072;
-  spec.keys.default_norm_eps = 1e-5;
+  set_defaults(
+      spec.keys,
+      {.kv_heads = 8, .d_head = 64, .mlp_width = 2880, .vocabulary = 201088, .max_positions = 131072});
+  spec.keys.norm_eps.default_value = 1e-5;
   spec.keys.experts = {{"num_local_experts", "num_experts"}, 128};
   spec.keys.experts_per_token = {{"num_experts_per_tok", "experts_per_token"}, 4};
   spec.keys.expert_limit = {{"swiglu_limit"}, 7};
@@ -266,11 +237,176 @@ FamilySpec gpt_oss() {
   return spec;
 }
 
+FamilySpec phi() {
+  FamilySpec spec = named("phi", llama_row());
+  LayerSpec& layer = spec.stack.layer;
+  layer = {.query = linear("self_attn.q_proj"),
+           .key = linear("self_attn.k_proj"),
+           .value = linear("self_attn.v_proj"),
+           .output = linear("self_attn.dense"),
+           .attention_norm = layer_norm("input_layernorm"),
+           .mlp_norm = layer_norm("input_layernorm"),
+           .up = linear("mlp.fc1"),
+           .down = linear("mlp.fc2")};
+  spec.final_norm = layer_norm("final_layernorm");
+  spec.head->decoder.bias = {{"lm_head.bias"}};
+  spec.keys.d_head = {};
+  set_defaults(spec.keys, {.mlp_width = 8192, .vocabulary = 51200});
+  spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-5};
+  spec.keys.activation.default_value = "gelu_new";
+  spec.norm = NormKind::layer;
+  spec.parallel = true;
+  spec.rotary->fraction = 0.5;
+  spec.requirements = {};
+  spec.variants = {{"qk_layernorm", true, false, [](FamilySpec& row) {
+                      row.stack.layer.query_norm = layer_norm("self_attn.q_layernorm");
+                      row.stack.layer.key_norm = layer_norm("self_attn.k_layernorm");
+                    }}};
+  return spec;
+}
+
+FamilySpec phi3() {
+  FamilySpec spec = named("phi3", mistral_row());
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = layer.key = layer.value = packed_linear("self_attn.qkv_proj", Packing::query_key_value);
+  layer.gate = layer.up = packed_linear("mlp.gate_up_proj", Packing::gate_up);
+  remove_biases(layer);
+  spec.keys.kv_heads = {{"num_key_value_heads"}, {}};
+  spec.keys.d_head = {};
+  set_defaults(spec.keys, {.mlp_width = 8192, .vocabulary = 32064, .max_positions = 4096});
+  spec.keys.norm_eps.default_value = 1e-5;
+  spec.rotary->yarn_is_longrope = true;
+  spec.rotary->default_original = 4096;
+  spec.window->default_size = 0;
+  spec.requirements = {};
+  return spec;
+}
+
+/// Norms have no tensors.
+FamilySpec olmo() {
+  FamilySpec spec = named("olmo", llama_row());
+  LayerSpec& layer = spec.stack.layer;
+  layer.attention_norm = layer.mlp_norm = spec.final_norm = {.bare = true};
+  remove_mlp_biases(layer);
+  spec.keys.d_head = {};
+  spec.keys.vocabulary.default_value = 50304;
+  spec.keys.norm_eps = {{}, 1e-5};
+  spec.keys.clip = {{"clip_qkv"}};
+  spec.norm = NormKind::layer;
+  return spec;
+}
+
+FamilySpec olmo2() {
+  FamilySpec spec = named("olmo2", olmo());
+  LayerSpec& layer = spec.stack.layer;
+  layer.attention_norm = norm_without_bias("post_attention_layernorm");
+  layer.mlp_norm = norm_without_bias("post_feedforward_layernorm");
+  layer.query_norm = norm_without_bias("self_attn.q_norm");
+  layer.key_norm = norm_without_bias("self_attn.k_norm");
+  spec.final_norm = norm_without_bias("norm");
+  spec.keys.norm_eps.names = {"rms_norm_eps"};
+  spec.keys.clip = {};
+  spec.norm = NormKind::rms;
+  spec.place = NormPlace::output;
+  spec.head_norm_span = HeadNormSpan::whole;
+  return spec;
+}
+
+FamilySpec stablelm() {
+  FamilySpec spec = named("stablelm", mistral_row());
+  LayerSpec& layer = spec.stack.layer;
+  layer.query = linear_with_bias_if("self_attn.q_proj", "use_qkv_bias");
+  layer.key = linear_with_bias_if("self_attn.k_proj", "use_qkv_bias");
+  layer.value = linear_with_bias_if("self_attn.v_proj", "use_qkv_bias");
+  layer.attention_norm = layer_norm("input_layernorm");
+  layer.mlp_norm = layer_norm("post_attention_layernorm");
+  spec.final_norm = layer_norm("norm");
+  set_defaults(spec.keys, {.kv_heads = 32, .mlp_width = 6912, .vocabulary = 50304, .max_positions = 4096});
+  spec.keys.d_head = {};
+  spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-5};
+  spec.norm = NormKind::layer;
+  spec.head_norm_span = HeadNormSpan::each;
+  spec.rotary->fraction = 0.25;
+  spec.window.reset();
+  spec.requirements = {};
+  spec.variants = {{"use_parallel_residual", true, false,
+                    [](FamilySpec& row) {
+                      row.parallel = true;
+                      row.stack.layer.mlp_norm = row.stack.layer.attention_norm;
+                    }},
+                   {"qk_layernorm", true, false, [](FamilySpec& row) {
+                      row.stack.layer.query_norm = norm_without_bias("self_attn.q_layernorm.norms.{head}");
+                      row.stack.layer.key_norm = norm_without_bias("self_attn.k_layernorm.norms.{head}");
+                    }}};
+  return spec;
+}
+
+FamilySpec starcoder2() {
+  FamilySpec spec = named("starcoder2", mistral_row());
+  LayerSpec& layer = spec.stack.layer;
+  layer = {.query = linear_with_bias_if("self_attn.q_proj", "use_bias", true),
+           .key = linear_with_bias_if("self_attn.k_proj", "use_bias", true),
+           .value = linear_with_bias_if("self_attn.v_proj", "use_bias", true),
+           .output = linear_with_bias_if("self_attn.o_proj", "use_bias", true),
+           .attention_norm = layer_norm("input_layernorm"),
+           .mlp_norm = layer_norm("post_attention_layernorm"),
+           .up = linear_with_bias_if("mlp.c_fc", "use_bias", true),
+           .down = linear_with_bias_if("mlp.c_proj", "use_bias", true)};
+  spec.final_norm = layer_norm("norm");
+  spec.head->tied_by_default = true;
+  set_defaults(spec.keys, {.kv_heads = 2, .mlp_width = 12288, .vocabulary = 49152, .max_positions = 4096});
+  spec.keys.d_head = {};
+  spec.keys.norm_eps = {{"norm_epsilon"}, 1e-5};
+  spec.keys.activation.default_value = "gelu_pytorch_tanh";
+  spec.norm = NormKind::layer;
+  spec.window->default_size = 0;
+  return spec;
+}
+
+FamilySpec cohere() {
+  FamilySpec spec = named("cohere", llama_row());
+  LayerSpec& layer = spec.stack.layer;
+  layer.attention_norm = layer.mlp_norm = norm_without_bias("input_layernorm");
+  remove_mlp_biases(layer);
+  spec.final_norm = norm_without_bias("norm");
+  spec.head->tied_by_default = true;
+  set_defaults(spec.keys, {.mlp_width = 22528, .vocabulary = 256000, .max_positions = 8192});
+  spec.keys.norm_eps = {{"layer_norm_eps"}, 1e-5};
+  spec.keys.logit_multiplier = {{"logit_scale"}, 0.0625};
+  spec.norm = NormKind::layer;
+  spec.parallel = true;
+  spec.head_norm_span = HeadNormSpan::each;
+  spec.rotary = {.pairing = RotaryPairing::interleaved, .theta = 500000};
+  spec.variants = {{"use_qk_norm", true, false, [](FamilySpec& row) {
+                      row.stack.layer.query_norm = norm_without_bias("self_attn.q_norm");
+                      row.stack.layer.key_norm = norm_without_bias("self_attn.k_norm");
+                    }}};
+  return spec;
+}
+
+FamilySpec nemotron() {
+  FamilySpec spec = named("nemotron", llama_row());
+  LayerSpec& layer = spec.stack.layer;
+  layer.attention_norm = layer_norm("input_layernorm");
+  layer.mlp_norm = layer_norm("post_attention_layernorm");
+  layer.gate = {};
+  spec.final_norm = layer_norm("norm");
+  set_defaults(spec.keys, {.mlp_width = 24576, .vocabulary = 256000, .max_positions = 4096});
+  spec.keys.norm_eps = {{"norm_eps"}, 1e-5};
+  spec.keys.activation.default_value = "relu2";
+  spec.norm = NormKind::layer;
+  spec.gain_offset = 1;
+  spec.rotary->fraction = 0.5;
+  spec.requirements = {};
+  return spec;
+}
+
 }  // namespace
 
 std::vector<FamilySpec> llama_families() {
-  return {gemma(),       gemma2(),  gemma3_text(), gpt_oss(),   granite(), llama_row(),
-          mistral_row(), mixtral(), qwen2(),       qwen2_moe(), qwen3(),   smollm3()};
+  return {gemma(),   gemma2(), gemma3_text(), gpt_oss(),    granite(), llama_row(), mistral_row(),
+          mixtral(), qwen2(),  qwen2_moe(),   qwen3(),      smollm3(), phi(),       phi3(),
+          olmo(),    olmo2(),  stablelm(),    starcoder2(), cohere(),  nemotron()};
 }
 
 }  // namespace attnctl

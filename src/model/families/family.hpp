@@ -33,6 +33,12 @@ struct NumberKey {
   bool null_is_zero = false;  // a null means 0; otherwise it counts as missing
 };
 
+/// A text in the configuration, otherwise the default.
+struct TextKey {
+  std::vector<std::string> names = {};
+  std::string default_value = {};
+};
+
 /// Configuration keys of sizes and properties. Key `a/b` is key b of the object a.
 struct ConfigKeys {
   SizeKey d_model = {}, layers = {}, heads = {};
@@ -43,9 +49,8 @@ struct ConfigKeys {
   SizeKey vocabulary = {}, max_positions = {}, token_types = {}, groups = {};
   SizeKey padding = {};  // padding id: positions start after its table row, and padding tokens have none
   SizeKey channels = {}, image = {}, patch = {};  // image inputs; the last two may be [height, width]
-  std::vector<std::string> norm_eps = {}, activation = {};
-  double default_norm_eps = 0;
-  std::string default_activation = {};
+  NumberKey norm_eps = {};
+  TextKey activation = {};
   std::string inverse_layer_if = {};  // flag: scores of layer i are divided by i + 1
   std::string causal_if = {};         // flag: causal attention
   NumberKey scale = {};               // factor of scores; 0: 1 / sqrt(d_head)
@@ -247,8 +252,7 @@ struct EmbeddingSpec {
 /// embedding.
 struct HeadSpec {
   LinearSpec transform = {};
-  std::string activation = {};      // of the transform; default: that of the layers
-  std::string activation_key = {};  // its key in the configuration
+  TextKey activation = {};  // of the transform; without a default: that of the layers
   NormSpec transform_norm = {};
   LinearSpec projection = {};  // from d_model to the input width of the decoder
   LinearSpec decoder = {};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,15 +46,19 @@ void remove_mlp_biases(LayerSpec& layer);
 [[nodiscard]] ConfigKeys common_keys(std::size_t mlp_width, std::size_t vocabulary,
                                      std::size_t max_positions);
 
-/// Rows that rows in other files start from.
-[[nodiscard]] FamilySpec llama_row();
-[[nodiscard]] FamilySpec mistral_row();
+/// Default sizes. Those that are absent stay as they are.
+struct DefaultSizes {
+  std::optional<std::size_t> heads = {}, kv_heads = {}, d_head = {};
+  std::optional<std::size_t> mlp_width = {}, vocabulary = {}, max_positions = {};
+};
+void set_defaults(ConfigKeys& keys, const DefaultSizes& sizes);
+
+/// Returns the row of another family under a new name. The caller states what differs.
+[[nodiscard]] FamilySpec named(std::string name, FamilySpec row);
 
 /// The rows of each file.
 [[nodiscard]] std::vector<FamilySpec> encoder_families();
 [[nodiscard]] std::vector<FamilySpec> decoder_families();
-[[nodiscard]] std::vector<FamilySpec> encoder_decoder_families();
 [[nodiscard]] std::vector<FamilySpec> llama_families();
-[[nodiscard]] std::vector<FamilySpec> llama_like_families();
 
 }  // namespace attnctl

@@ -2,20 +2,22 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/models/token_table.hpp"
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
 
-class TokenizerConfig;
 struct SentencePieceModel;
 
 inline constexpr std::uint64_t kLargestTokenId = 16'777'215;
@@ -32,6 +34,44 @@ struct TokenizerFile {
 
   [[nodiscard]] PartConfig document() const { return {name, "", parts}; }
 };
+
+/// The options and tokens of tokenizer_config.json. If it has no added_tokens_decoder, also those of
+/// special_tokens_map.json, whose roles override it, and of added_tokens.json. Never evaluates a chat
+/// template.
+class TokenizerConfig {
+ public:
+  /// Throws Error(bad_input).
+  explicit TokenizerConfig(const std::filesystem::path& directory);
+  /// Options from another file; `name` is escaped.
+  TokenizerConfig(std::string name, nlohmann::ordered_json options);
+
+  /// Returns tokenizer_config.json, or an empty object.
+  [[nodiscard]] PartConfig options() const { return {name_, "", options_}; }
+  /// Returns the token of a role such as "cls_token", or an empty string.
+  [[nodiscard]] std::string token(std::string_view role) const;
+  /// Sets the tokens of roles that have none.
+  void set_defaults(std::initializer_list<std::pair<std::string_view, std::string_view>> tokens);
+  /// Returns all tokens as members of /added_tokens, in the order of the reference: by id, then those with a
+  /// role, then the others.
+  [[nodiscard]] std::vector<nlohmann::ordered_json> tokens() const;
+
+ private:
+  using Json = nlohmann::ordered_json;
+
+  void read_decoder(const PartConfig& decoder);
+  void read_roles(const PartConfig& document);
+  void read_extra(const PartConfig& document, std::string_view key);
+  void read_added(const PartConfig& document);
+
+  std::string name_;
+  Json options_ = Json::object();
+  std::map<std::int64_t, Json> by_id_;
+  std::vector<std::pair<std::string, Json>> roles_;  // starts with the seven usual ones
+  std::vector<Json> extra_;
+};
+
+/// Adds the tokens of `config` that the file lacks, and sets its separators. Throws Error(bad_input).
+void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
 
 /// What to read of the files. A vocabulary can be read even if other parts are not supported.
 enum class Wanted { vocabulary, tokenizer };
@@ -89,9 +129,10 @@ struct TemplatePiece {
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file,
                                                    const std::vector<TemplatePiece>& single,
                                                    const std::vector<TemplatePiece>& pair);
-/// Returns a TemplateProcessing with a token before and after each text; no token if the string is empty.
-[[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const std::string& before,
-                                                   const std::string& after);
+/// Returns a TemplateProcessing with bos_token before each text if add_bos_token is true, and eos_token after
+/// it if add_eos_token or `ends` is.
+[[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const TokenizerConfig& config,
+                                                   bool ends = false);
 
 /// Returns the decoder of byte-level models.
 [[nodiscard]] nlohmann::ordered_json byte_level_decoder();

@@ -129,20 +129,17 @@ class TokenizerJson final : public JsonTree {
         return;
       }
     } else if (depth() == 4 && strings_ == 2) {
-      scored_ = std::visit([&](auto value) { return set_score(value); }, scalar);
-      if (scored_) return;
+      const auto* const negative = std::get_if<std::int64_t>(&scalar);
+      const auto* const natural = std::get_if<std::uint64_t>(&scalar);
+      scored_ = negative != nullptr || natural != nullptr || std::holds_alternative<double>(scalar);
+      if (scored_) {
+        file_.vocabulary.back().score = negative != nullptr  ? static_cast<double>(*negative)
+                                        : natural != nullptr ? static_cast<double>(*natural)
+                                                             : read_score(digits());
+        return;
+      }
     }
     refuse(fmt::format("got {}, need a token and its score", describe(scalar)));
-  }
-  template <typename Value>
-  [[nodiscard]] bool set_score(Value value) {
-    if constexpr (std::is_arithmetic_v<Value> && !std::is_same_v<Value, bool>) {
-      constexpr bool is_real = std::is_floating_point_v<Value>;
-      file_.vocabulary.back().score = is_real ? read_score(digits()) : static_cast<double>(value);
-      return true;
-    } else {
-      return false;
-    }
   }
 
   /// Reads "left right", or an element of ["left", "right"].
@@ -154,12 +151,9 @@ class TokenizerJson final : public JsonTree {
       return;
     }
     if ((*text)->starts_with("#version")) return;  // old files have the head of merges.txt
-    const std::size_t space = (*text)->find(' ');
-    if (space == std::string::npos || (*text)->find(' ', space + 1) != std::string::npos) {
+    if (!file_.merges.add_line(**text)) {
       refuse(fmt::format("got {}, need two tokens with a space between", in_quotes(**text)));
     }
-    const std::string_view sides = **text;
-    file_.merges.add(sides.substr(0, space), sides.substr(space + 1));
   }
 
   TokenizerFile& file_;

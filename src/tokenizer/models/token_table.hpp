@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,10 +44,6 @@ class TokenTable {
   /// Keeps the last id of a repeated token. Throws Error(bad_input) if the tokens have 4 GiB or more.
   explicit TokenTable(const std::vector<TokenEntry>& entries);
 
-  [[nodiscard]] std::optional<std::int32_t> id(std::string_view token) const {
-    const std::int32_t found = find(token);
-    return found < 0 ? std::nullopt : std::optional(found);
-  }
   /// Returns the id of a token, or -1.
   [[nodiscard]] std::int32_t find(std::string_view token) const;
   /// Returns the number of different tokens.
@@ -73,6 +68,36 @@ class TokenTable {
   std::size_t longest_ = 0;
 };
 
+/// A trie of tokens as a double array: one look-up per byte. Safe to share between threads.
+class TokenTrie {
+ public:
+  /// Holds the tokens of `entries` that are not empty, with their ids in `table`.
+  TokenTrie(const std::vector<TokenEntry>& entries, const TokenTable& table);
+
+  static constexpr std::uint32_t kRoot = 0;
+  static constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
+
+  /// Returns the child of a node for `byte`, or kNowhere.
+  [[nodiscard]] std::uint32_t step(std::uint32_t node, char byte) const {
+    const std::uint32_t next = nodes_[node].base + static_cast<unsigned char>(byte);
+    return nodes_[next].parent == node ? next : kNowhere;
+  }
+  /// Returns the descendant of a node for `bytes`, or kNowhere.
+  [[nodiscard]] std::uint32_t walk(std::uint32_t node, std::string_view bytes) const;
+  /// Returns the id of the token that ends at a node, or -1.
+  [[nodiscard]] std::int32_t id(std::uint32_t node) const { return nodes_[node].id; }
+
+ private:
+  struct Node {
+    std::uint32_t base = 0;  // index of the child for byte 0; base + 255 is inside
+    std::uint32_t parent = kNowhere;
+    std::int32_t id = -1;
+  };
+  struct Builder;
+
+  std::vector<Node> nodes_;
+};
+
 /// The merges of a BPE model by rank, in one block of less than 4 GiB.
 class MergeList {
  public:
@@ -84,6 +109,14 @@ class MergeList {
   void add(std::string_view left, std::string_view right) {
     add_side(left);
     add_side(right);
+  }
+  /// Adds the merge "left right". Returns false unless the line has exactly one space at byte `from` or
+  /// later.
+  [[nodiscard]] bool add_line(std::string_view line, std::size_t from = 0) {
+    const std::size_t space = line.find(' ', from);
+    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) return false;
+    add(line.substr(0, space), line.substr(space + 1));
+    return true;
   }
   /// Reserves memory for the merges of a file with this number of bytes.
   void reserve(std::size_t bytes) {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
 
 namespace attnctl {
 

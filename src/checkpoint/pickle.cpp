@@ -1,0 +1,544 @@
+#include "checkpoint/pickle.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace attnctl {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+// Python writes dictionaries and lists in batches of a thousand, so no checkpoint fills this stack.
+constexpr std::size_t kMaxPickleStack = std::size_t{1} << 16;
+constexpr std::size_t kMaxPickleBytes = std::size_t{40} << 20;
+constexpr std::size_t kNodeBytes = 64;  // a container with its allocation
+
+/// The meaning of a name in a pickle.
+enum class PickleRole : std::uint8_t { storage, dtype, rebuild, parameter, ordered_dict, size, device };
+
+/// A name that torch.save writes. All other names are errors.
+struct PickleName {
+  std::string_view name;  // with its module
+  PickleRole role = PickleRole::device;
+  std::optional<DType> dtype = std::nullopt;  // of a storage or dtype; nullopt: a storage of bytes
+  std::size_t fewest = 0;                     // arguments of a call
+  std::size_t most = 0;
+  bool typed = false;  // rebuild: the seventh argument is the dtype
+};
+
+constexpr PickleName storage(std::string_view name, std::optional<DType> dtype) {
+  return {.name = name, .role = PickleRole::storage, .dtype = dtype};
+}
+constexpr PickleName dtype(std::string_view name, DType dtype) {
+  return {.name = name, .role = PickleRole::dtype, .dtype = dtype};
+}
+constexpr PickleName call(std::string_view name, PickleRole role, std::size_t fewest, std::size_t most) {
+  return {.name = name, .role = role, .fewest = fewest, .most = most};
+}
+
+constexpr std::array kPickleNames = {
+    storage("torch.DoubleStorage", DType::f64),
+    storage("torch.FloatStorage", DType::f32),
+    storage("torch.HalfStorage", DType::f16),
+    storage("torch.BFloat16Storage", DType::bf16),
+    storage("torch.LongStorage", DType::i64),
+    storage("torch.IntStorage", DType::i32),
+    storage("torch.ShortStorage", DType::i16),
+    storage("torch.CharStorage", DType::i8),
+    storage("torch.ByteStorage", DType::u8),
+    storage("torch.BoolStorage", DType::boolean),
+    storage("torch.storage.UntypedStorage", std::nullopt),
+    dtype("torch.float64", DType::f64),
+    dtype("torch.float32", DType::f32),
+    dtype("torch.float16", DType::f16),
+    dtype("torch.bfloat16", DType::bf16),
+    dtype("torch.int64", DType::i64),
+    dtype("torch.int32", DType::i32),
+    dtype("torch.int16", DType::i16),
+    dtype("torch.int8", DType::i8),
+    dtype("torch.uint64", DType::u64),
+    dtype("torch.uint32", DType::u32),
+    dtype("torch.uint16", DType::u16),
+    dtype("torch.uint8", DType::u8),
+    dtype("torch.bool", DType::boolean),
+    call("collections.OrderedDict", PickleRole::ordered_dict, 0, 1),
+    call("torch.Size", PickleRole::size, 1, 1),
+    call("torch.device", PickleRole::device, 1, 2),
+    // storage, offset, shape, strides[, requires_grad, hooks[, dtype][, metadata]]
+    call("torch._utils._rebuild_tensor", PickleRole::rebuild, 4, 4),
+    call("torch._utils._rebuild_tensor_v2", PickleRole::rebuild, 6, 7),
+    PickleName{.name = "torch._utils._rebuild_tensor_v3",
+               .role = PickleRole::rebuild,
+               .fewest = 7,
+               .most = 8,
+               .typed = true},
+    // tensor, requires_grad, hooks[, state]
+    call("torch._utils._rebuild_parameter", PickleRole::parameter, 3, 3),
+    call("torch._utils._rebuild_parameter_with_state", PickleRole::parameter, 4, 4),
+};
+
+}  // namespace
+
+/// The stack machine that fills a Pickle (Python's pickletools describes the opcodes).
+class Unpickler {
+ public:
+  explicit Unpickler(Pickle& pickle)
+      : pickle_(pickle),
+        text_(pickle.source_.text),
+        at_(std::min(pickle.source_.begin, text_.size())),
+        next_(at_) {}
+
+  void run();
+
+  // The actions of opcodes, and the operands that follow an opcode.
+
+  void push(Kind kind, std::int64_t number = 0) { push(PickleValue{kind, 0, number}); }
+
+  void push_unsigned(std::size_t bytes) { push(Kind::integer, static_cast<std::int64_t>(number(bytes))); }
+
+  /// Pushes a little-endian two's complement integer of any length.
+  void push_signed(std::size_t length) {
+    if (length > sizeof(std::int64_t)) {
+      (void)take(length);
+      push({Kind::wide, static_cast<std::uint32_t>(length), static_cast<std::int64_t>(next_ - length)});
+      return;
+    }
+    std::uint64_t value = number(length);
+    if (length > 0 && length < 8 && (value >> (8 * length - 1)) != 0)
+      value |= ~std::uint64_t{0} << (8 * length);
+    push(Kind::integer, static_cast<std::int64_t>(value));
+  }
+
+  void push_text(std::uint64_t length) {
+    const std::string_view text = take(length);
+    if (text.size() > std::numeric_limits<std::uint32_t>::max()) refuse("got a text of more than 4 GiB");
+    push({Kind::text, static_cast<std::uint32_t>(text.size()),
+          static_cast<std::int64_t>(next_ - text.size())});
+  }
+
+  void push_opaque(std::uint64_t length) {
+    (void)take(length);
+    push(Kind::opaque);
+  }
+
+  void push_node(Kind kind, std::vector<PickleValue> items = {}) {
+    charge(kNodeBytes + items.size() * sizeof(PickleValue));
+    pickle_.nodes_.push_back(std::move(items));
+    push(kind, static_cast<std::int64_t>(pickle_.nodes_.size() - 1));
+  }
+
+  std::vector<PickleValue> pop_items(std::size_t count) {
+    std::vector<PickleValue> items(count);
+    for (std::size_t i = count; i-- > 0;) items[i] = pop();
+    return items;
+  }
+
+  std::vector<PickleValue> pop_to_mark() {
+    const auto mark = std::ranges::find(stack_.rbegin(), stack_.rend(), Kind::mark, &PickleValue::kind);
+    if (mark == stack_.rend()) refuse("got no MARK on the stack");
+    std::vector<PickleValue> items(mark.base(), stack_.end());
+    stack_.erase(mark.base() - 1, stack_.end());
+    return items;
+  }
+
+  /// Appends to the list or dictionary on the stack.
+  void put_into(Kind kind, std::span<const PickleValue> items) {
+    if (kind == Kind::dict && items.size() % 2 != 0) refuse("got a key without a value");
+    need_kind(top(), kind, "to put items into");
+    charge(items.size() * 2 * sizeof(PickleValue));  // vectors reserve more than they hold
+    auto& node = pickle_.nodes_[static_cast<std::size_t>(top().number)];
+    node.insert(node.end(), items.begin(), items.end());
+  }
+
+  void remember_next() { remember(memo_.size()); }
+
+  void remember(std::uint64_t index) {
+    // Indices are in order, starting at 0 in Python 3 and at 1 in Python 2.
+    if (index > memo_.size() + 1) refuse(fmt::format("got memo index {} out of order", index));
+    const PickleValue value = top();
+    while (memo_.size() <= index) {
+      charge(sizeof(PickleValue));
+      memo_.push_back({Kind::mark});  // empty entry
+    }
+    memo_[static_cast<std::size_t>(index)] = value;
+  }
+
+  void recall(std::uint64_t index) {
+    if (index >= memo_.size() || memo_[static_cast<std::size_t>(index)].kind == Kind::mark)
+      refuse(fmt::format("got memo index {}, which is empty", index));
+    push(memo_[static_cast<std::size_t>(index)]);
+  }
+
+  void skip_frame() {
+    if (number(8) > text_.size() - next_) refuse("got a frame that exceeds the file");
+  }
+
+  void push_global() {
+    const std::string_view module = line();
+    push_global(module, line());
+  }
+
+  void push_stacked_global() {
+    const PickleValue name = pop(Kind::text, "for a name");
+    const PickleValue module = pop(Kind::text, "for a module");
+    push_global(pickle_.text(module), pickle_.text(name));
+  }
+
+  void refuse_instance() {
+    const std::string_view module = line();
+    refuse(fmt::format("unsupported opcode, of {}.{}", shown(module), shown(line())));
+  }
+
+  /// Drops the state of an OrderedDict, such as "_metadata" of modules, which holds no weights.
+  void build() {
+    (void)pop();
+    need_kind(top(), Kind::dict, "to build; others are unsupported");
+  }
+
+  void push_storage();
+  void call();
+
+  std::uint64_t number(std::size_t bytes) {
+    const std::string_view taken = take(bytes);
+    std::uint64_t value = 0;
+    for (std::size_t i = bytes; i-- > 0;) value = value << 8 | static_cast<unsigned char>(taken[i]);
+    return value;
+  }
+
+ private:
+  void push_global(std::string_view module, std::string_view name);
+  void call_ordered_dict(std::span<const PickleValue> arguments);
+  void call_rebuild(const PickleName& name, std::span<const PickleValue> arguments);
+
+  void push(PickleValue value) {
+    if (stack_.size() == kMaxPickleStack)
+      refuse(fmt::format("got more than {} values on the stack", kMaxPickleStack));
+    stack_.push_back(value);
+  }
+
+  PickleValue& top() {
+    if (stack_.empty() || stack_.back().kind == Kind::mark) refuse("got an empty stack, need a value on it");
+    return stack_.back();
+  }
+
+  PickleValue pop() {
+    const PickleValue value = top();
+    stack_.pop_back();
+    return value;
+  }
+
+  PickleValue pop(Kind kind, std::string_view use) {
+    const PickleValue value = pop();
+    need_kind(value, kind, use);
+    return value;
+  }
+
+  void charge(std::size_t bytes) {
+    charged_ += bytes;
+    if (charged_ > kMaxPickleBytes) {
+      fail(Status::limit, "{}: its pickle makes more than {} MiB of objects; convert it to safetensors",
+           pickle_.where(), kMaxPickleBytes >> 20);
+    }
+  }
+
+  std::string_view take(std::uint64_t count) {
+    if (count > text_.size() - next_)
+      refuse(fmt::format("got {} bytes, need {}; was it downloaded whole?", text_.size() - next_, count));
+    const std::string_view bytes = text_.substr(next_, static_cast<std::size_t>(count));
+    next_ += bytes.size();
+    return bytes;
+  }
+
+  std::string_view line() {
+    const std::size_t end = text_.find('\n', next_);
+    if (end == std::string_view::npos) refuse("got a name without an end");
+    std::string_view text = take(end + 1 - next_);
+    text.remove_suffix(1);
+    return text;
+  }
+
+  [[noreturn]] void refuse(std::string_view what) const;
+
+  void need_kind(const PickleValue& value, Kind kind, std::string_view use) const {
+    if (value.kind != kind)
+      refuse(fmt::format("got {}, need {} {}", name_of(value.kind), name_of(kind), use));
+  }
+
+  Pickle& pickle_;
+  std::string_view text_;
+  std::size_t at_ = 0;    // offset of the current opcode
+  std::size_t next_ = 0;  // offset of the next byte
+  std::vector<PickleValue> stack_;
+  std::deque<PickleValue> memo_;
+  std::size_t charged_ = 0;
+};
+
+namespace {
+
+struct PickleOpcode {
+  unsigned char code;
+  std::string_view name;
+  void (*run)(Unpickler& machine) = nullptr;  // null: unsupported
+};
+
+constexpr PickleOpcode kPickleOpcodes[] = {
+    {'(', "MARK", [](Unpickler& m) { m.push(Kind::mark); }},
+    {'N', "NONE", [](Unpickler& m) { m.push(Kind::none); }},
+    {0x88, "NEWTRUE", [](Unpickler& m) { m.push(Kind::boolean, 1); }},
+    {0x89, "NEWFALSE", [](Unpickler& m) { m.push(Kind::boolean, 0); }},
+    {'K', "BININT1", [](Unpickler& m) { m.push_unsigned(1); }},
+    {'M', "BININT2", [](Unpickler& m) { m.push_unsigned(2); }},
+    {'J', "BININT", [](Unpickler& m) { m.push_signed(4); }},
+    {0x8A, "LONG1", [](Unpickler& m) { m.push_signed(m.number(1)); }},
+    {'G', "BINFLOAT", [](Unpickler& m) { m.push_opaque(8); }},
+    {'U', "SHORT_BINSTRING", [](Unpickler& m) { m.push_text(m.number(1)); }},
+    {0x8C, "SHORT_BINUNICODE", [](Unpickler& m) { m.push_text(m.number(1)); }},
+    {'T', "BINSTRING", [](Unpickler& m) { m.push_text(m.number(4)); }},
+    {'X', "BINUNICODE", [](Unpickler& m) { m.push_text(m.number(4)); }},
+    {0x8D, "BINUNICODE8", [](Unpickler& m) { m.push_text(m.number(8)); }},
+    {'C', "SHORT_BINBYTES", [](Unpickler& m) { m.push_opaque(m.number(1)); }},
+    {'B', "BINBYTES", [](Unpickler& m) { m.push_opaque(m.number(4)); }},
+    {')', "EMPTY_TUPLE", [](Unpickler& m) { m.push_node(Kind::tuple); }},
+    {']', "EMPTY_LIST", [](Unpickler& m) { m.push_node(Kind::list); }},
+    {'}', "EMPTY_DICT", [](Unpickler& m) { m.push_node(Kind::dict); }},
+    {'t', "TUPLE", [](Unpickler& m) { m.push_node(Kind::tuple, m.pop_to_mark()); }},
+    {0x85, "TUPLE1", [](Unpickler& m) { m.push_node(Kind::tuple, m.pop_items(1)); }},
+    {0x86, "TUPLE2", [](Unpickler& m) { m.push_node(Kind::tuple, m.pop_items(2)); }},
+    {0x87, "TUPLE3", [](Unpickler& m) { m.push_node(Kind::tuple, m.pop_items(3)); }},
+    {'a', "APPEND", [](Unpickler& m) { m.put_into(Kind::list, m.pop_items(1)); }},
+    {'e', "APPENDS", [](Unpickler& m) { m.put_into(Kind::list, m.pop_to_mark()); }},
+    {'s', "SETITEM", [](Unpickler& m) { m.put_into(Kind::dict, m.pop_items(2)); }},
+    {'u', "SETITEMS", [](Unpickler& m) { m.put_into(Kind::dict, m.pop_to_mark()); }},
+    {'q', "BINPUT", [](Unpickler& m) { m.remember(m.number(1)); }},
+    {'r', "LONG_BINPUT", [](Unpickler& m) { m.remember(m.number(4)); }},
+    {0x94, "MEMOIZE", [](Unpickler& m) { m.remember_next(); }},
+    {'h', "BINGET", [](Unpickler& m) { m.recall(m.number(1)); }},
+    {'j', "LONG_BINGET", [](Unpickler& m) { m.recall(m.number(4)); }},
+    {0x95, "FRAME", [](Unpickler& m) { m.skip_frame(); }},
+    {'c', "GLOBAL", [](Unpickler& m) { m.push_global(); }},
+    {0x93, "STACK_GLOBAL", [](Unpickler& m) { m.push_stacked_global(); }},
+    {'i', "INST", [](Unpickler& m) { m.refuse_instance(); }},
+    {'R', "REDUCE", [](Unpickler& m) { m.call(); }},
+    {'b', "BUILD", [](Unpickler& m) { m.build(); }},
+    {'Q', "BINPERSID", [](Unpickler& m) { m.push_storage(); }},
+    {'.', "STOP"},
+    {'0', "POP"},
+    {'1', "POP_MARK"},
+    {'2', "DUP"},
+    {'F', "FLOAT"},
+    {'I', "INT"},
+    {'L', "LONG"},
+    {'P', "PERSID"},
+    {'S', "STRING"},
+    {'V', "UNICODE"},
+    {'d', "DICT"},
+    {'g', "GET"},
+    {'l', "LIST"},
+    {'o', "OBJ"},
+    {'p', "PUT"},
+    {0x80, "PROTO"},
+    {0x81, "NEWOBJ"},
+    {0x82, "EXT1"},
+    {0x83, "EXT2"},
+    {0x84, "EXT4"},
+    {0x8B, "LONG4"},
+    {0x8E, "BINBYTES8"},
+    {0x8F, "EMPTY_SET"},
+    {0x90, "ADDITEMS"},
+    {0x91, "FROZENSET"},
+    {0x92, "NEWOBJ_EX"},
+    {0x96, "BYTEARRAY8"},
+    {0x97, "NEXT_BUFFER"},
+    {0x98, "READONLY_BUFFER"},
+};
+
+/// The rows of kPickleOpcodes by code; null for a byte that is not an opcode.
+constexpr auto kOpcodeOfByte = [] {
+  std::array<const PickleOpcode*, 256> rows{};
+  for (const PickleOpcode& row : kPickleOpcodes) rows[row.code] = &row;
+  return rows;
+}();
+
+const PickleName& name_at(const PickleValue& global) {
+  return kPickleNames[static_cast<std::size_t>(global.number)];
+}
+
+}  // namespace
+
+void Unpickler::run() {
+  constexpr unsigned kProto = 0x80;
+  if (number(1) != kProto) refuse("got no PROTO at the beginning, need a pickle of protocol 2 to 5");
+  const std::uint64_t protocol = number(1);
+  if (protocol < 2 || protocol > 5)
+    refuse(fmt::format("unsupported pickle protocol {}, need 2 to 5", protocol));
+  for (;;) {
+    at_ = next_;
+    const auto code = static_cast<unsigned char>(number(1));
+    if (code == '.') break;
+    const PickleOpcode* const opcode = kOpcodeOfByte[code];
+    if (opcode == nullptr) refuse(fmt::format("unsupported opcode 0x{:02x}", code));
+    if (opcode->run == nullptr) refuse("unsupported opcode");
+    opcode->run(*this);
+  }
+  pickle_.root_ = pop();
+  if (!stack_.empty()) refuse("got values left on the stack, need one value");
+  pickle_.end_ = next_;
+}
+
+void Unpickler::refuse(std::string_view what) const {
+  const PickleOpcode* const opcode =
+      at_ < text_.size() ? kOpcodeOfByte[static_cast<unsigned char>(text_[at_])] : nullptr;
+  fail(Status::bad_input, "{}: pickle @byte {}{}{}: {}", pickle_.where(), at_, opcode == nullptr ? "" : ", ",
+       opcode == nullptr ? "" : opcode->name, what);
+}
+
+void Unpickler::push_global(std::string_view module, std::string_view name) {
+  const auto* const known = std::ranges::find_if(kPickleNames, [&](const PickleName& each) {
+    return each.name.size() == module.size() + 1 + name.size() && each.name.starts_with(module) &&
+           each.name[module.size()] == '.' && each.name.ends_with(name);
+  });
+  if (known == kPickleNames.end()) {
+    refuse(
+        fmt::format("unsupported name {}.{} in a dictionary of tensors; nothing was executed; save only the "
+                    "state_dict",
+                    shown(module), shown(name)));
+  }
+  push(Kind::global, known - kPickleNames.begin());
+}
+
+/// Reads ("storage", type, key, location, count[, None or (view key, offset, count)]).
+void Unpickler::push_storage() {
+  const auto items = pickle_.items(pop(Kind::tuple, "that refers to a storage"));
+  if (items.size() != 5 && items.size() != 6)
+    refuse(fmt::format("got {} items, need the 5 or 6 of a storage", items.size()));
+  need_kind(items[0], Kind::text, "\"storage\"");
+  if (pickle_.text(items[0]) != "storage")
+    refuse(fmt::format("unsupported reference to {}", in_quotes(pickle_.text(items[0]))));
+  need_kind(items[1], Kind::global, "of a storage");
+  const PickleName& type = name_at(items[1]);
+  if (type.role != PickleRole::storage)
+    refuse(fmt::format("unsupported storage {}, need one of torch", type.name));
+  need_kind(items[2], Kind::text, "for the storage's key");
+  need_kind(items[4], Kind::integer, "for the storage's size");
+  PickleStorage storage = {pickle_.text(items[2]), type.dtype, items[4].number, 0, items[4].number};
+  if (items.size() == 6 && items[5].kind != Kind::none) {
+    need_kind(items[5], Kind::tuple, "for a view of the storage");
+    const auto view = pickle_.items(items[5]);
+    if (view.size() != 3) refuse(fmt::format("got {} items, need the 3 of a view", view.size()));
+    need_kind(view[1], Kind::integer, "for the view's offset");
+    need_kind(view[2], Kind::integer, "for the view's size");
+    storage.view_offset = view[1].number;
+    storage.view_count = view[2].number;
+  }
+  if (storage.count < 0 || storage.view_offset < 0 || storage.view_count < 0 ||
+      storage.view_offset > storage.count || storage.view_count > storage.count - storage.view_offset) {
+    refuse(fmt::format("got {} elements at {} of a storage of {}", storage.view_count, storage.view_offset,
+                       storage.count));
+  }
+  charge(2 * sizeof storage);
+  pickle_.storages_.push_back(storage);
+  push(Kind::storage, static_cast<std::int64_t>(pickle_.storages_.size() - 1));
+}
+
+void Unpickler::call() {
+  const auto items = pickle_.items(pop(Kind::tuple, "of arguments"));
+  const PickleName& name = name_at(pop(Kind::global, "to call"));
+  if (name.role == PickleRole::storage || name.role == PickleRole::dtype)
+    refuse(fmt::format("unsupported call of {}", name.name));
+  if (items.size() < name.fewest || items.size() > name.most) {
+    refuse(fmt::format("unsupported call of {} with {} arguments, need {} to {}", name.name, items.size(),
+                       name.fewest, name.most));
+  }
+  switch (name.role) {
+    case PickleRole::ordered_dict:
+      return call_ordered_dict(items);
+    case PickleRole::size:
+      need_kind(items[0], Kind::tuple, "of extents");
+      return push(items[0]);
+    case PickleRole::rebuild:
+      return call_rebuild(name, items);
+    case PickleRole::parameter:
+      need_kind(items[0], Kind::tensor, "for a parameter");
+      return push(items[0]);
+    case PickleRole::device:
+    case PickleRole::storage:
+    case PickleRole::dtype:
+      return push(Kind::opaque);
+  }
+}
+
+/// Python 3 fills the dictionary later; Python 2 passes a list of pairs.
+void Unpickler::call_ordered_dict(std::span<const PickleValue> arguments) {
+  std::vector<PickleValue> items;
+  if (!arguments.empty()) {
+    need_kind(arguments[0], Kind::list, "of pairs");
+    for (const PickleValue& pair : pickle_.items(arguments[0])) {
+      if (pair.kind != Kind::tuple) need_kind(pair, Kind::list, "of a key and a value");
+      const auto two = pickle_.items(pair);
+      if (two.size() != 2) refuse(fmt::format("got {} items, need a key and a value", two.size()));
+      charge(2 * two.size_bytes());
+      items.insert(items.end(), two.begin(), two.end());
+    }
+  }
+  push_node(Kind::dict, std::move(items));
+}
+
+void Unpickler::call_rebuild(const PickleName& name, std::span<const PickleValue> arguments) {
+  need_kind(arguments[0], Kind::storage, "for a tensor");
+  const auto storage = static_cast<std::size_t>(arguments[0].number);
+  PickleTensor tensor = {storage, DType::f32, arguments[1], arguments[2], arguments[3]};
+  std::optional<DType> dtype = pickle_.storages_[storage].dtype;
+  if (name.typed) {
+    need_kind(arguments[6], Kind::global, "of a dtype");
+    const PickleName& type = name_at(arguments[6]);
+    if (type.role != PickleRole::dtype) refuse(fmt::format("got {}, need a dtype", type.name));
+    dtype = type.dtype;
+  }
+  if (!dtype) refuse("got a storage of bytes, need one with a dtype");
+  tensor.dtype = *dtype;
+  // Metadata describe lazy operations, such as conjugation, that the elements do not include.
+  const bool metadata = arguments.size() == name.most && name.most > 4 && arguments.back().kind != Kind::none;
+  if (metadata && (arguments.back().kind != Kind::dict || !pickle_.items(arguments.back()).empty()))
+    refuse("unsupported metadata of a tensor");
+  charge(2 * sizeof tensor);
+  pickle_.tensors_.push_back(tensor);
+  push(Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size() - 1));
+}
+
+std::string_view name_of(PickleValue::Kind kind) {
+  constexpr std::string_view kNames[] = {"a mark",
+                                         "None",
+                                         "a boolean",
+                                         "an integer",
+                                         "an integer of more than 64 bits",
+                                         "a text",
+                                         "a tuple",
+                                         "a list",
+                                         "a dictionary",
+                                         "a name",
+                                         "a storage",
+                                         "a tensor",
+                                         "a value of another type"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Pickle::Pickle(Source source) : source_(std::move(source)) {
+  Unpickler(*this).run();
+}
+
+std::string_view Pickle::text(const PickleValue& value) const {
+  return source_.text.substr(static_cast<std::size_t>(value.number), value.length);
+}
+
+std::span<const PickleValue> Pickle::items(const PickleValue& value) const {
+  return nodes_.at(static_cast<std::size_t>(value.number));
+}
+
+}  // namespace attnctl

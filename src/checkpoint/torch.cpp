@@ -1,0 +1,453 @@
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "checkpoint/pickle.hpp"
+#include "checkpoint/readers.hpp"
+#include "checkpoint/strided.hpp"
+#include "formats/zip/zip_reader.hpp"
+
+namespace attnctl {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+/// The objects of a torch.save file, and the bytes of its storages.
+struct TorchLayout {
+  std::unique_ptr<Pickle> pickle;
+  std::vector<std::span<const std::byte>> storages;  // of pickle->storages()
+  std::vector<std::size_t> members;                  // index in `archive` of each storage
+  std::vector<StoredMember> archive;                 // empty for files from before torch 1.6
+  bool big_endian = false;
+};
+
+constexpr std::string_view kObjects = "/data.pkl";
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Returns the bytes of a storage before an element.
+std::size_t bytes_until(const Pickle& pickle, const PickleStorage& storage, std::int64_t element) {
+  const auto count = checked_narrow<std::size_t>(element);
+  const auto size = count ? checked_mul(*count, storage.element_size()) : std::nullopt;
+  if (!size) {
+    fail(Status::bad_input, "{}: storage {}: got {} elements, whose size does not fit 64 bits",
+         pickle.where(), in_quotes(storage.key), element);
+  }
+  return *size;
+}
+
+std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& storage,
+                                   std::span<const std::byte> whole) {
+  const std::size_t need = bytes_until(pickle, storage, storage.count);
+  if (whole.size() < need) {
+    fail(Status::bad_input, "{}: storage {}: got {} bytes, need {} for its {} elements", pickle.where(),
+         in_quotes(storage.key), whole.size(), need, storage.count);
+  }
+  const std::size_t begin = bytes_until(pickle, storage, storage.view_offset);
+  return whole.subspan(begin, bytes_until(pickle, storage, storage.view_count));
+}
+
+class TorchArchive {
+ public:
+  explicit TorchArchive(const FileBytes& file) : file_(file), members_(read_zip_directory(file)) {
+    for (const StoredMember& member : members_) {
+      if (!member.name.ends_with(kObjects)) continue;
+      const std::string folder = member.name.substr(0, member.name.size() - kObjects.size());
+      if (folder.find('/') != std::string::npos) continue;
+      if (!folder_.empty()) {
+        fail(Status::bad_input, "{}: got data.pkl in {} and in {}, need one", file.name(), in_quotes(folder_),
+             in_quotes(folder));
+      }
+      folder_ = folder;
+    }
+    if (folder_.empty()) {
+      fail(Status::bad_input,
+           "{}: got a ZIP archive without data.pkl, need a PyTorch checkpoint; is it an .npz?", file.name());
+    }
+    if (find("constants.pkl") != members_.end()) {
+      fail(Status::bad_input, "{}: unsupported: a TorchScript program; save only the state_dict",
+           file.name());
+    }
+  }
+
+  [[nodiscard]] TorchLayout read() {
+    TorchLayout layout;
+    layout.big_endian = is_big_endian();
+    const StoredMember& objects = member("data.pkl");
+    std::vector<std::byte> unused;  // members are uncompressed
+    layout.pickle = std::make_unique<Pickle>(
+        Pickle::Source{at_member(file_, objects), text_of(unpack(file_, objects, unused)), 0});
+    const Pickle& pickle = *layout.pickle;
+    if (pickle.end() != objects.size) {
+      fail(Status::bad_input, "{}: got {} bytes after the pickle @byte {}, need none", pickle.where(),
+           objects.size - pickle.end(), pickle.end());
+    }
+    for (const PickleStorage& storage : pickle.storages()) {
+      check_key(pickle, storage.key);
+      const StoredMember& data = member("data/" + std::string(storage.key));
+      layout.storages.push_back(view_of(pickle, storage, data.data));
+      layout.members.push_back(static_cast<std::size_t>(&data - members_.data()));
+    }
+    layout.archive = std::move(members_);
+    return layout;
+  }
+
+ private:
+  using Found = std::vector<StoredMember>::const_iterator;
+
+  [[nodiscard]] Found find(std::string_view name) const {
+    const std::string whole = fmt::format("{}/{}", folder_, name);
+    const auto found = std::ranges::lower_bound(members_, whole, {}, &StoredMember::name);
+    return found != members_.end() && found->name == whole ? found : members_.end();
+  }
+
+  [[nodiscard]] const StoredMember& member(std::string_view name) const {
+    const Found found = find(name);
+    if (found == members_.end()) {
+      fail(Status::bad_input, "{}: member {} is missing, need it for the checkpoint", file_.name(),
+           in_quotes(fmt::format("{}/{}", folder_, name)));
+    }
+    if (found->deflated) {
+      fail(Status::bad_input, "{}: unsupported: compressed, need members as torch.save stores them",
+           at_member(file_, *found));
+    }
+    return *found;
+  }
+
+  [[nodiscard]] bool is_big_endian() const {
+    if (find("byteorder") == members_.end()) return false;
+    const StoredMember& record = member("byteorder");
+    const std::string_view order = text_of(record.data);
+    if (order != "little" && order != "big") {
+      fail(Status::bad_input, "{}: got {}, need little or big", at_member(file_, record), in_quotes(order));
+    }
+    return order == "big";
+  }
+
+  static void check_key(const Pickle& pickle, std::string_view key) {
+    const bool plain = !key.empty() && key.find_first_not_of("0123456789") == std::string_view::npos;
+    if (!plain)
+      fail(Status::bad_input, "{}: storage {}: need a key of digits", pickle.where(), in_quotes(key));
+  }
+
+  const FileBytes& file_;
+  std::vector<StoredMember> members_;
+  std::string folder_;
+};
+
+/// The layout before torch 1.6: five pickles (magic number, protocol version, machine, objects, storage
+/// keys), then the storages in the order of the keys, each with its element count in 8 bytes. All numbers are
+/// little-endian.
+class LegacyTorchFile {
+ public:
+  explicit LegacyTorchFile(const FileBytes& file) : file_(file), text_(file.text()) {}
+
+  [[nodiscard]] TorchLayout read() {
+    constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+    constexpr std::int64_t kVersion = 1001;
+    const Pickle magic = next();
+    if (magic.root().kind != Kind::wide || magic.text(magic.root()) != kMagic) {
+      fail(Status::bad_input,
+           "{}: got a pickle of {}, need the magic number of torch.save; nothing was "
+           "executed",
+           file_.name(), name_of(magic.root().kind));
+    }
+    const Pickle version = next();
+    if (version.root().kind != Kind::integer || version.root().number != kVersion) {
+      fail(Status::bad_input, "{}: unsupported version of the layout before torch 1.6, need {}", file_.name(),
+           kVersion);
+    }
+    (void)next();  // the machine; elements are always little-endian
+    TorchLayout layout;
+    layout.pickle = std::make_unique<Pickle>(Pickle::Source{file_.name(), text_, at_});
+    at_ = layout.pickle->end();
+    const auto wholes = read_storages(*layout.pickle, next());
+    for (const PickleStorage& storage : layout.pickle->storages()) {
+      const auto whole = wholes.find(storage.key);
+      if (whole == wholes.end()) {
+        fail(Status::bad_input, "{}: storage {} is missing from the file", file_.name(),
+             in_quotes(storage.key));
+      }
+      layout.storages.push_back(view_of(*layout.pickle, storage, whole->second));
+    }
+    return layout;
+  }
+
+ private:
+  using Wholes = std::map<std::string_view, std::span<const std::byte>>;
+
+  [[nodiscard]] Pickle next() {
+    Pickle pickle({file_.name(), text_, at_});
+    at_ = pickle.end();
+    return pickle;
+  }
+
+  [[nodiscard]] Wholes read_storages(const Pickle& objects, const Pickle& keys) {
+    if (keys.root().kind != Kind::list) {
+      fail(Status::bad_input, "{}: got {} after the objects, need the list of storages", file_.name(),
+           name_of(keys.root().kind));
+    }
+    std::map<std::string_view, std::size_t> sizes;
+    for (const PickleStorage& storage : objects.storages()) {
+      const std::size_t size = storage.element_size();
+      if (sizes.try_emplace(storage.key, size).first->second != size) {
+        fail(Status::bad_input, "{}: storage {}: got two types of elements, need one", file_.name(),
+             in_quotes(storage.key));
+      }
+    }
+    Wholes wholes;
+    for (const PickleValue& value : keys.items(keys.root())) {
+      const std::string_view key = value.kind == Kind::text ? keys.text(value) : "";
+      const auto size = sizes.find(key);
+      if (size == sizes.end()) {
+        fail(Status::bad_input, "{}: storage {}: no tensor uses it, need only storages of tensors",
+             file_.name(), in_quotes(key));
+      }
+      if (!wholes.try_emplace(key, read_storage(key, size->second)).second)
+        fail(Status::bad_input, "{}: storage {}: got it twice", file_.name(), in_quotes(key));
+    }
+    if (at_ != text_.size()) {
+      fail(Status::bad_input, "{}: got {} bytes after the last storage @byte {}, need none", file_.name(),
+           text_.size() - at_, at_);
+    }
+    return wholes;
+  }
+
+  [[nodiscard]] std::span<const std::byte> read_storage(std::string_view key, std::size_t element_size) {
+    constexpr std::size_t kCountBytes = 8;
+    const std::size_t rest = text_.size() - at_;
+    std::uint64_t count = 0;
+    for (std::size_t i = kCountBytes; rest >= kCountBytes && i-- > 0;)
+      count = count << 8 | static_cast<unsigned char>(text_[at_ + i]);
+    const auto size = checked_mul<std::uint64_t>(count, element_size);
+    if (rest < kCountBytes || !size || *size > rest - kCountBytes) {
+      fail(Status::bad_input,
+           "{}: storage {} @byte {}: got {} bytes, need {} elements of {}; was it downloaded whole?",
+           file_.name(), in_quotes(key), at_, rest, count, element_size);
+    }
+    const auto bytes = file_.bytes().subspan(at_ + kCountBytes, static_cast<std::size_t>(*size));
+    at_ += kCountBytes + bytes.size();
+    return bytes;
+  }
+
+  const FileBytes& file_;
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+/// Reads the layout of torch 1.6 and later (an uncompressed ZIP archive of data.pkl and one member per
+/// storage) or the earlier one (five pickles, then the storages). Checks that every storage exists with the
+/// size that the pickle gives. Throws Error(bad_input), or Error(limit) as Pickle does.
+TorchLayout read_torch_layout(const FileBytes& file) {
+  return file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
+}
+
+/// Tensors that are not row-major are copied. All copies together may take this plus twice the size of the
+/// file.
+constexpr std::size_t kMinCopyLimit = std::size_t{1} << 20;
+
+bool has_tensors(const Pickle& pickle, const PickleValue& value) {
+  if (value.kind != Kind::dict) return false;
+  const auto items = pickle.items(value);
+  for (std::size_t i = 1; i < items.size(); i += 2) {
+    if (items[i].kind == Kind::tensor) return true;
+  }
+  return false;
+}
+
+/// Returns the dictionary of tensors: the outermost, or the only one inside of it.
+PickleValue find_state(const Pickle& pickle) {
+  constexpr std::array<std::string_view, 3> kStateNames = {"state_dict", "model_state_dict", "model"};
+  if (pickle.root().kind != Kind::dict) {
+    fail(Status::bad_input, "{}: got {}, need a dictionary of tensors; save only the state_dict",
+         pickle.where(), name_of(pickle.root().kind));
+  }
+  const auto items = pickle.items(pickle.root());
+  std::optional<PickleValue> state;
+  std::string names;
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    if (!has_tensors(pickle, items[i + 1])) continue;
+    const std::string_view name = items[i].kind == Kind::text ? pickle.text(items[i]) : "";
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", in_quotes(name));
+    const bool known = std::find(kStateNames.begin(), kStateNames.end(), name) != kStateNames.end();
+    if (!known || state || has_tensors(pickle, pickle.root())) {
+      fail(Status::bad_input,
+           "{}: unsupported dictionaries of tensors inside the dictionary ({}), need one, under state_dict, "
+           "model_state_dict or model; save only the state_dict",
+           pickle.where(), names);
+    }
+    state = items[i + 1];
+  }
+  if (!state && !items.empty() && !has_tensors(pickle, pickle.root()))
+    fail(Status::bad_input, "{}: got a dictionary without tensors, need one of tensors", pickle.where());
+  return state.value_or(pickle.root());
+}
+
+struct TorchTensor {
+  TensorInfo info;
+  std::size_t storage = 0;
+  Strided strided;                // elements within the storage
+  bool copied = false;            // not row-major and little-endian
+  std::vector<std::byte> buffer;  // the copy, if made
+};
+
+/// Returns the non-negative integers of a tuple.
+Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_view where,
+                 std::string_view field) {
+  constexpr std::size_t kMaxTorchDimensions = 64;
+  if (tuple.kind != Kind::tuple && tuple.kind != Kind::list)
+    fail(Status::bad_input, "{}: {}: got {}, need a tuple", where, field, name_of(tuple.kind));
+  const auto items = pickle.items(tuple);
+  if (items.size() > kMaxTorchDimensions) {
+    fail(Status::bad_input, "{}: {}: got {} dimensions, need at most {}", where, field, items.size(),
+         kMaxTorchDimensions);
+  }
+  Shape numbers;
+  for (const PickleValue& item : items) {
+    if (item.kind != Kind::integer)
+      fail(Status::bad_input, "{}: {}: got {}, need an integer", where, field, name_of(item.kind));
+    if (item.number < 0)
+      fail(Status::bad_input, "{}: {}: got {}, need at least 0", where, field, item.number);
+    numbers.push_back(static_cast<std::size_t>(item.number));
+  }
+  return numbers;
+}
+
+TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::string_view name,
+                        const PickleTensor& tensor) {
+  const Pickle& pickle = *layout.pickle;
+  const std::string where = fmt::format("{}: tensor {}", file.name(), in_quotes(name));
+  if (find_ill_formed_utf8(name)) fail(Status::bad_input, "{}: got a name that is not UTF-8", where);
+  TorchTensor entry;
+  entry.info = {std::string(name), tensor.dtype, numbers_of(pickle, tensor.shape, where, "shape"),
+                file.name()};
+  entry.storage = tensor.storage;
+  entry.strided.shape = entry.info.shape;
+  entry.strided.strides = numbers_of(pickle, tensor.strides, where, "strides");
+  entry.strided.element_size = size_of(tensor.dtype);
+  if (tensor.offset.kind != Kind::integer || tensor.offset.number < 0)
+    fail(Status::bad_input, "{}: offset: need an integer of at least 0", where);
+  entry.strided.offset = static_cast<std::size_t>(tensor.offset.number);
+  check_strided(where, entry.strided, layout.storages[tensor.storage].size());
+  entry.copied = !is_row_major(entry.strided) || (layout.big_endian && entry.strided.element_size > 1);
+  return entry;
+}
+
+class TorchFile final : public Checkpoint {
+ public:
+  TorchFile(FileBytes file, TorchLayout layout, std::vector<TorchTensor> entries)
+      : file_(std::move(file)),
+        layout_(std::move(layout)),
+        entries_(std::move(entries)),
+        intact_(layout_.archive.size()) {
+    for (const TorchTensor& entry : entries_) tensors_.push_back(entry.info);
+  }
+
+  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
+
+  [[nodiscard]] TensorView tensor(std::size_t index) override {
+    const TensorInfo& info = tensors_.at(index);
+    TorchTensor& entry = entries_[index];
+    check_intact(entry);
+    if (!entry.copied) return {info.dtype, info.shape, row_major_bytes(entry)};
+    if (entry.buffer.empty()) {
+      entry.buffer = to_row_major(entry.strided, layout_.storages[entry.storage], layout_.big_endian);
+    }
+    return {info.dtype, info.shape, entry.buffer};
+  }
+
+  void release(std::size_t index) override {
+    TorchTensor& entry = entries_.at(index);
+    std::vector<std::byte>().swap(entry.buffer);
+    file_.forget(entry.copied ? layout_.storages[entry.storage] : row_major_bytes(entry));
+  }
+
+  void forget(std::size_t index, std::span<const std::byte> part) override {
+    if (!entries_.at(index).copied) file_.forget(part);
+  }
+
+  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
+    const TorchTensor& entry = entries_.at(index);
+    return entry.copied ? layout_.storages[entry.storage].size() + byte_size(entry.strided) : 0;
+  }
+
+ private:
+  [[nodiscard]] std::span<const std::byte> row_major_bytes(const TorchTensor& entry) const {
+    const std::size_t size = byte_size(entry.strided);
+    if (size == 0) return {};
+    return layout_.storages[entry.storage].subspan(entry.strided.offset * entry.strided.element_size, size);
+  }
+
+  /// Checks the CRC of a storage's member at the first use.
+  void check_intact(const TorchTensor& entry) {
+    if (layout_.archive.empty()) return;
+    const std::size_t member = layout_.members[entry.storage];
+    if (intact_[member]) return;
+    std::vector<std::byte> unused;  // members are uncompressed
+    (void)unpack(file_, layout_.archive[member], unused);
+    intact_[member] = true;
+  }
+
+  FileBytes file_;
+  TorchLayout layout_;
+  std::vector<TorchTensor> entries_;
+  std::vector<bool> intact_;  // for each member of layout_.archive
+  std::vector<TensorInfo> tensors_;
+};
+
+void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries) {
+  const std::size_t allowed = 2 * file.bytes().size() + kMinCopyLimit;
+  std::size_t total = 0;
+  for (const TorchTensor& entry : entries) {
+    if (!entry.copied) continue;
+    const auto sum = checked_add(total, byte_size(entry.strided));
+    if (!sum || *sum > allowed) {
+      fail(Status::bad_input,
+           "{}: tensor {}: unsupported: expanded tensors that take more than {} bytes in all; save them "
+           "contiguous",
+           file.name(), in_quotes(entry.info.name), allowed);
+    }
+    total = *sum;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) {
+  TorchLayout layout = read_torch_layout(file);
+  const Pickle& pickle = *layout.pickle;
+  std::vector<TorchTensor> entries;
+  const auto items = pickle.items(find_state(pickle));
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    if (items[i].kind != Kind::text) {
+      fail(Status::bad_input, "{}: got {} for the name of a tensor, need a text", pickle.where(),
+           name_of(items[i].kind));
+    }
+    const std::string_view name = pickle.text(items[i]);
+    if (items[i + 1].kind != Kind::tensor) {
+      warnings.add("ignored_value", fmt::format("{}: {} is {}, not a tensor", file.name(), in_quotes(name),
+                                                name_of(items[i + 1].kind)));
+      continue;
+    }
+    const auto& tensor = pickle.tensors()[static_cast<std::size_t>(items[i + 1].number)];
+    entries.push_back(make_tensor(file, layout, name, tensor));
+  }
+  const auto name_of_tensor = [](const TorchTensor& entry) -> const std::string& { return entry.info.name; };
+  if (const TorchTensor* const twice = sort_by_name(entries, name_of_tensor)) {
+    fail(Status::bad_input, "{}: tensor {}: got the key twice, need different keys", file.name(),
+         in_quotes(twice->info.name));
+  }
+  check_copies(file, entries);
+  return std::make_unique<TorchFile>(std::move(file), std::move(layout), std::move(entries));
+}
+
+}  // namespace attnctl
