@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -27,6 +28,21 @@ TEST_CASE("every source file keeps the order of the folders") {
     }
   }
   CHECK(files > 20);
+}
+
+TEST_CASE("installed headers include only the standard library and each other") {
+  static const std::regex include("#include (<[a-z_]+>|\"attnctl/[a-z_]+\\.hpp\")");
+  std::size_t headers = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(ATTNCTL_SOURCE_DIR "/include/attnctl")) {
+    ++headers;
+    std::istringstream text(slurp(entry.path()));
+    for (std::string line; std::getline(text, line);) {
+      CAPTURE(entry.path().filename().string());
+      CAPTURE(line);
+      CHECK((!line.starts_with("#include") || std::regex_match(line, include)));
+    }
+  }
+  CHECK(headers >= 10);
 }
 
 TEST_CASE("the rules catch what they are for") {
