@@ -1,4 +1,4 @@
-#include "tokenizer/models/token_table.hpp"
+#include "tokenizer/token_table.hpp"
 
 #include <algorithm>
 #include <bit>

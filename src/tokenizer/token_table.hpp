@@ -84,6 +84,19 @@ class TokenTrie {
   }
   /// Returns the descendant of a node for `bytes`, or kNowhere.
   [[nodiscard]] std::uint32_t walk(std::uint32_t node, std::string_view bytes) const;
+  struct Match {
+    std::int32_t id = -1;  // -1: none
+    std::size_t size = 0;  // bytes
+  };
+  /// Returns the longest token that a text starts with, as seen from a node, which may be kNowhere.
+  [[nodiscard]] Match longest(std::string_view text, std::uint32_t node = kRoot) const {
+    Match match;
+    for (std::size_t i = 0; i < text.size() && node != kNowhere; ++i) {
+      node = step(node, text[i]);
+      if (node != kNowhere && id(node) >= 0) match = {id(node), i + 1};
+    }
+    return match;
+  }
   /// Returns the id of the token that ends at a node, or -1.
   [[nodiscard]] std::int32_t id(std::uint32_t node) const { return nodes_[node].id; }
 
