@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "analysis/model_summary.hpp"
-#include "base/hash.hpp"
+#include "base/text.hpp"
 #include "study/run_study.hpp"
 
 namespace attnctl {
@@ -107,7 +107,7 @@ StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progre
       header = plain_header(settings, input.model);
       header.identity = study_identity(settings, input.model, alone);
       header.model = model_record(input.model);
-      header.model_path = input.model.source().given;
+      header.model_path = input.model.name();
       for (const CorpusFile& file : settings.corpus.files) header.files.push_back(file.path.string());
       load_weights(input.model, settings.selection);
     } else if (settings.needs_frequencies()) {

@@ -11,7 +11,6 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "inspect/memory_plan.hpp"
 #include "cli/experiments/experiments.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
@@ -21,7 +20,8 @@
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
-#include "model/random_layer.hpp"
+#include "inspect/memory_plan.hpp"
+#include "model/model.hpp"
 #include "textbook/distance.hpp"
 #include "textbook/gradients.hpp"
 #include "textbook/kinds.hpp"
@@ -96,9 +96,7 @@ void ModelRun::observe(Observer& observer, Session& session) const {
 void ModelRun::describe(Record& parameters) const {
   std::size_t tokens = 0;
   for (const Sequence& sequence : batch.sequences) tokens += sequence.queries();
-  parameters.set("model", open.model.name())
-      .set("inputs", batch.sequences.size())
-      .set("tokens", tokens);
+  parameters.set("model", open.model.name()).set("inputs", batch.sequences.size()).set("tokens", tokens);
 }
 
 /// Makes the options from index `first` on require --model.
