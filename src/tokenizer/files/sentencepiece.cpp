@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -103,10 +104,8 @@ class Message {
   }
   std::uint64_t fixed(std::size_t size) {
     if (bytes_.size() - at_ < size) refuse("got the end inside a number");
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      value |= std::uint64_t{static_cast<unsigned char>(bytes_[at_ + i])} << (8 * i);
-    }
+    std::uint64_t value = 0;  // numbers are stored in little-endian order
+    std::memcpy(&value, bytes_.data() + at_, size);
     at_ += size;
     return value;
   }
