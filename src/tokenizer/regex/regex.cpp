@@ -250,15 +250,7 @@ constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
 constexpr unsigned kStackLimit = 1U << 22U;  // saved states of one match, about 50 bytes each
 
-struct FreeRegex {
-  void operator()(regex_t* regex) const { onig_free(regex); }
-};
-struct FreeRegion {
-  void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
-};
-struct FreeLimits {
-  void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
-};
+using RegexPtr = std::unique_ptr<regex_t, decltype([](regex_t* regex) { onig_free(regex); })>;
 
 const OnigUChar* bytes_of(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
@@ -271,7 +263,7 @@ std::string message_of(int code, const OnigErrorInfo& info) {
 }
 
 /// Compiles a pattern. Throws Error(bad_input) at `where`.
-std::unique_ptr<regex_t, FreeRegex> compile(const PartConfig& where, std::string_view pattern) {
+RegexPtr compile(const PartConfig& where, std::string_view pattern) {
   regex_t* compiled = nullptr;
   OnigErrorInfo info{};
   const int code = onig_new(&compiled, bytes_of(pattern), bytes_of(pattern) + pattern.size(),
@@ -280,7 +272,7 @@ std::unique_ptr<regex_t, FreeRegex> compile(const PartConfig& where, std::string
     where.refuse(
         "", fmt::format("invalid regular expression {}: {}", in_quotes(pattern), message_of(code, info)));
   }
-  return std::unique_ptr<regex_t, FreeRegex>(compiled);
+  return RegexPtr(compiled);
 }
 
 /// Returns the end of the character or character class that a pattern starts with; 0 if there is none.
@@ -370,7 +362,7 @@ class ClassRun {
   }
 
   static constexpr std::size_t kLargestCount = 100'000;  // Oniguruma rejects more
-  std::unique_ptr<regex_t, FreeRegex> compiled_;         // the class
+  RegexPtr compiled_;                                    // the class
   std::size_t least_ = 1;
   std::size_t most_ = 1;
   std::array<bool, 128> ascii_{};
@@ -378,8 +370,10 @@ class ClassRun {
 
 /// Buffers of one thread.
 struct Search {
-  std::unique_ptr<OnigRegion, FreeRegion> region{onig_region_new()};
-  std::unique_ptr<OnigMatchParam, FreeLimits> limits{onig_new_match_param()};
+  std::unique_ptr<OnigRegion, decltype([](OnigRegion* region) { onig_region_free(region, 1); })> region{
+      onig_region_new()};
+  std::unique_ptr<OnigMatchParam, decltype([](OnigMatchParam* limits) { onig_free_match_param(limits); })>
+      limits{onig_new_match_param()};
 };
 
 }  // namespace
@@ -389,7 +383,7 @@ struct Regex::Program {
   // One of these is set.
   std::optional<WordCutter> words;
   std::optional<ClassRun> run;
-  std::unique_ptr<regex_t, FreeRegex> compiled;
+  RegexPtr compiled;
 
   void search(std::string_view text, std::vector<Match>& matches) const;
 };
