@@ -381,6 +381,7 @@ struct Search {
 struct Regex::Program {
   std::string place;  // file and JSON pointer, for errors
   // One of these is set.
+  std::string literal;
   std::optional<WordCutter> words;
   std::optional<ClassRun> run;
   RegexPtr compiled;
@@ -400,9 +401,19 @@ Regex::Regex(const PartConfig& where, std::string_view pattern) {
   program_ = std::move(program);
 }
 
+Regex Regex::literal(std::string string) {
+  const auto program = std::make_shared<Program>();
+  program->literal = std::move(string);
+  return Regex(program);
+}
+
 void Regex::find_all(std::string_view text, std::vector<Match>& matches) const {
   matches.clear();
-  if (program_->words) {
+  if (const std::string& literal = program_->literal; !literal.empty()) {
+    for (std::size_t i = text.find(literal); i < text.size(); i = text.find(literal, i + literal.size())) {
+      matches.emplace_back(i, i + literal.size());
+    }
+  } else if (program_->words) {
     for (std::size_t i = 0; i < text.size(); i = matches.back().second) {
       matches.emplace_back(i, program_->words->end(text, i));
     }
@@ -444,16 +455,8 @@ void Regex::Program::search(std::string_view text, std::vector<Match>& matches) 
   }
 }
 
-void Pattern::find_all(std::string_view text, std::vector<Regex::Match>& matches) const {
-  if (regex_) return regex_->find_all(text, matches);
-  matches.clear();
-  for (std::size_t i = text.find(string_); i < text.size(); i = text.find(string_, i + string_.size())) {
-    matches.emplace_back(i, i + string_.size());
-  }
-}
-
-std::string Pattern::replace_all(std::string_view text, std::string_view content) const {
-  std::vector<Regex::Match> matches;
+std::string Regex::replace_all(std::string_view text, std::string_view content) const {
+  std::vector<Match> matches;
   find_all(text, matches);
   std::string replaced;
   std::size_t done = 0;
@@ -464,15 +467,15 @@ std::string Pattern::replace_all(std::string_view text, std::string_view content
   return replaced.append(text.substr(done));
 }
 
-Pattern read_pattern(const PartConfig& config) {
+Regex read_pattern(const PartConfig& config) {
   const PartConfig pattern = config.object("pattern");
   if (pattern.node().size() == 1) {
     if (pattern.has("String")) {
       std::string string = pattern.string("String");
-      if (!string.empty()) return Pattern(std::move(string));
-      return Pattern(Regex(pattern.at("String"), string));  // matches before and after each character
+      if (!string.empty()) return Regex::literal(std::move(string));
+      return {pattern.at("String"), string};  // matches before and after each character
     }
-    if (pattern.has("Regex")) return Pattern(Regex(pattern.at("Regex"), pattern.string("Regex")));
+    if (pattern.has("Regex")) return {pattern.at("Regex"), pattern.string("Regex")};
   }
   config.refuse("pattern", R"(unsupported, supported: {"String": text}, {"Regex": expression})");
 }
