@@ -250,7 +250,12 @@ constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
 constexpr unsigned kStackLimit = 1U << 22U;  // saved states of one match, about 50 bytes each
 
-using RegexPtr = std::unique_ptr<regex_t, decltype([](regex_t* regex) { onig_free(regex); })>;
+struct Free {
+  void operator()(regex_t* regex) const { onig_free(regex); }
+  void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
+  void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
+};
+using RegexPtr = std::unique_ptr<regex_t, Free>;
 
 const OnigUChar* bytes_of(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
@@ -370,10 +375,8 @@ class ClassRun {
 
 /// Buffers of one thread.
 struct Search {
-  std::unique_ptr<OnigRegion, decltype([](OnigRegion* region) { onig_region_free(region, 1); })> region{
-      onig_region_new()};
-  std::unique_ptr<OnigMatchParam, decltype([](OnigMatchParam* limits) { onig_free_match_param(limits); })>
-      limits{onig_new_match_param()};
+  std::unique_ptr<OnigRegion, Free> region{onig_region_new()};
+  std::unique_ptr<OnigMatchParam, Free> limits{onig_new_match_param()};
 };
 
 }  // namespace
