@@ -1,7 +1,17 @@
-# Installs the program, its man pages and its completions. The program generates pages and completions in the
-# default target; after building only the target `attnctl` they are missing and are not installed.
+# Installs the program, its man pages and its completions, and the C++ library. The default target makes all of them. After
+# building only the target `attnctl`, pages, completions and the library's binary are missing and are not installed.
 set_target_properties(attnctl PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS attnctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+# find_package(attnctl) reads these files. The target attnctl::attnctl has no dependencies.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attnctl)
+install(TARGETS attnctl_library EXPORT attnctl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/attnctl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT attnctl FILE attnctlConfig.cmake NAMESPACE attnctl:: DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/attnctlConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/attnctlConfigVersion.cmake DESTINATION ${package_dir})
 
 set(extras_dir ${PROJECT_BINARY_DIR}/extras)
 file(MAKE_DIRECTORY ${extras_dir})

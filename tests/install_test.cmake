@@ -1,4 +1,5 @@
-# Installs what was built into an empty folder and looks at it: cmake -DBUILD=... -P tests/install_test.cmake
+# Installs what was built into an empty folder, checks the files, and builds and runs examples/ with the installed library:
+#   cmake -DBUILD=... -DSOURCE=... -DCOMPILER=... -DGENERATOR=... [-DSANITIZE=...] -P tests/install_test.cmake
 set(prefix ${BUILD}/install-test)
 file(REMOVE_RECURSE ${prefix})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
@@ -28,5 +29,56 @@ if(HELP2MAN)
   need(share/man/man1/attnctl-analyze.1 "attnctl-analyze \\- patterns")
 else()
   message(STATUS "help2man is not installed: no man pages to look at")
+endif()
+
+set(examples ${prefix}/build-examples)
+set(flags "")
+if(SANITIZE)
+  set(flags -DCMAKE_CXX_FLAGS=-fsanitize=${SANITIZE})
+endif()
+execute_process(
+  COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/examples -B ${examples} -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER}
+    -DCMAKE_PREFIX_PATH=${prefix} ${flags}
+  OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${CMAKE_COMMAND} --build ${examples} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+
+# Runs a command in the root of the sources and compares its standard output with `expected`.
+function(need_output expected)
+  cmake_parse_arguments(PARSE_ARGV 1 run "" "INPUT" "COMMAND")
+  if(NOT run_INPUT)
+    set(run_INPUT /dev/null)
+  endif()
+  execute_process(COMMAND ${run_COMMAND} INPUT_FILE ${run_INPUT} WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE output
+                  COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT output STREQUAL expected)
+    list(JOIN run_COMMAND " " command)
+    message(SEND_ERROR "${command}\nprinted:\n${output}\nexpected:\n${expected}")
+  endif()
+endfunction()
+need_output([[
+[CLS]      the        0.34
+the        mat        0.57
+cat        the        1.00
+sat        cat        0.98
+on         sat        0.96
+the        on         0.97
+mat        the        1.00
+because    mat        1.00
+it         because    1.00
+was        it         0.98
+tired      was        0.96
+.          tired      1.00
+[SEP]      .          1.00
+]] COMMAND ${examples}/attends_to data/tiny-bert 0 3 "The cat sat on the mat because it was tired.")
+need_output([[
+layer 0  0.32 2.04 2.23 0.36
+layer 1  2.01 2.06 2.16 1.98
+layer 2  2.13 2.26 1.65 1.95
+]] INPUT ${SOURCE}/data/sentences.txt COMMAND ${examples}/observer data/tiny-bert)
+
+execute_process(COMMAND ${examples}/attends_to data/tiny-bert 9 0 cat WORKING_DIRECTORY ${SOURCE}
+                RESULT_VARIABLE status ERROR_VARIABLE error)
+if(NOT status EQUAL 2 OR NOT error STREQUAL "attends_to: the model has no head 9.0\n")
+  message(SEND_ERROR "attends_to with a wrong layer ended with ${status}: ${error}")
 endif()
 file(REMOVE_RECURSE ${prefix})

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,5 +43,13 @@ namespace attnctl {
 /// Returns the index of the first byte that does not begin a well-formed sequence; nullopt if the text is
 /// UTF-8.
 [[nodiscard]] std::optional<std::size_t> find_ill_formed_utf8(std::string_view text);
+
+/// Returns the XXH64 hash (Collet 2012), which identifies contents. It is not cryptographic: equal hashes can
+/// be forged.
+[[nodiscard]] std::uint64_t content_hash(std::span<const std::byte> bytes, std::uint64_t seed = 0);
+[[nodiscard]] std::uint64_t content_hash(std::string_view text, std::uint64_t seed = 0);
+
+/// Returns a hash as files and messages show it: 16 hexadecimal digits.
+[[nodiscard]] std::string hash_text(std::uint64_t hash);
 
 }  // namespace attnctl

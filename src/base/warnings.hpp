@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -12,15 +13,26 @@ namespace attnctl {
 struct Warning {
   std::string code;     // stable, snake_case, e.g. "non_finite_weight"
   std::string message;  // of the first occurrence
-  std::uint64_t count;  // how many times it occurred
+  std::uint64_t count;  // number of occurrences
 };
 
 /// Counts warnings by code, in the order of their first occurrence. Thread-safe. The order and the messages
 /// are reproducible only if a single thread adds them.
 class Warnings {
  public:
-  void add(std::string_view code, std::string_view message, std::uint64_t count = 1);
-  [[nodiscard]] std::vector<Warning> list() const;
+  void add(std::string_view code, std::string_view message, std::uint64_t count = 1) {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::ranges::find(warnings_, code, &Warning::code);
+    if (known == warnings_.end()) {
+      warnings_.push_back({std::string(code), std::string(message), count});
+    } else {
+      known->count += count;
+    }
+  }
+  [[nodiscard]] std::vector<Warning> list() const {
+    const std::lock_guard lock(mutex_);
+    return warnings_;
+  }
 
  private:
   mutable std::mutex mutex_;

@@ -12,7 +12,6 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
-#include "formats/json/json_events.hpp"
 #include "formats/json/json_tree.hpp"
 
 namespace attnctl {

@@ -1,17 +1,16 @@
 #include "cli/result_writer.hpp"
 
 #include <atomic>
-#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
-#include "report/json/json.hpp"
-#include "report/non_finite.hpp"
-#include "report/npz/npz.hpp"
-#include "report/svg/chart.hpp"
-#include "report/svg/svg.hpp"
-#include "report/text/page.hpp"
+#include "report/json.hpp"
+#include "report/npz.hpp"
+#include "report/svg.hpp"
+#include "report/text.hpp"
+#include "results/result.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -89,23 +88,20 @@ void ResultWriter::write_text(const Results& results) {
 
 void ResultWriter::write_arrays(const Results& results) {
   NpzWriter npz(*out_, {.compress = options_.compress, .pool = &session_.pool});
-  for (const NamedArray& each : results.arrays) npz.add(each.name, each.array);
+  for (const Tensor& tensor : results.arrays) npz.add(tensor.name, tensor);
   npz.close();
   warn_non_finite(session_.warnings, "results", npz.non_finite());
 }
 
-void ResultWriter::write_picture(const Picture& picture) {
-  if (const ChartPage* const charts = std::get_if<ChartPage>(&picture.page)) {
+void ResultWriter::write_view(const View& view) {
+  if (const auto* const charts = std::get_if<ChartPage>(&view.page)) {
     warn_non_finite(session_.warnings, charts->title, count_non_finite(charts->table));
-    check_before_commit(session_);
-    write_svg(*out_, charts->title, charts->table, charts->charts);
-    return;
+  } else {
+    for (const Heatmap& heatmap : std::get<HeatmapPage>(view.page).heatmaps)
+      warn_non_finite(session_.warnings, heatmap.title, count_non_finite(heatmap.values));
   }
-  const auto& page = std::get<HeatmapPage>(picture.page);
-  for (const Heatmap& heatmap : page.heatmaps)
-    warn_non_finite(session_.warnings, heatmap.title, count_non_finite(heatmap.values));
   check_before_commit(session_);
-  write_svg(*out_, page);
+  std::visit([&](const auto& page) { write_svg(*out_, page); }, view.page);
 }
 
 void ResultWriter::write(const Results& results) {
@@ -121,7 +117,7 @@ void ResultWriter::write(const Results& results) {
       write_arrays(results);
       break;
     case Format::svg:
-      write_picture(picture_named(results, options_.picture));
+      write_view(view_named(results, options_.picture));
       break;
     case Format::text:
       write_text(results);

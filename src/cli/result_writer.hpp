@@ -33,7 +33,7 @@ class ResultWriter {
   void write_document(Document document);
   void write_text(const Results& results);
   void write_arrays(const Results& results);
-  void write_picture(const Picture& picture);
+  void write_view(const View& view);
 
   const Target& target_;
   const OutputOptions& options_;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/matrix_view.hpp"
-#include "tokenizer/encoding.hpp"
+#include "tokenizer/tokenizer.hpp"
 
 namespace attnctl {
 

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/patch_grid.hpp"
+#include "base/dtype.hpp"
 #include "input/batch.hpp"
 #include "input/text_encoder.hpp"
 #include "input/text_input.hpp"

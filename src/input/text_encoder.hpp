@@ -6,7 +6,6 @@
 
 #include "input/batch.hpp"
 #include "input/text_input.hpp"
-#include "tokenizer/encoding.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 namespace attnctl {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "input/batch.hpp"
-#include "tokenizer/encoding.hpp"
+#include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {

@@ -14,9 +14,9 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "linalg/blas/blas.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
-#include "linalg/lapack.hpp"
 
 namespace attnctl {
 namespace {

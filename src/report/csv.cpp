@@ -106,7 +106,7 @@ class RowBuffer {
 void append_header(std::string& text, const Table& table) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     if (i > 0) text += ',';
-    append_csv_text(text, table.columns[i]);
+    append_csv_text(text, table.columns[i].name);
   }
   text += "\r\n";
 }
@@ -156,17 +156,6 @@ void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& op
     append_rows(text, table, options, chunk * rows, std::min(table.rows, (chunk + 1) * rows));
   };
   write_in_order(options.pool, chunks, format, [&](const std::string& text) { out.write(text); });
-}
-
-void CsvFolder::add(const Table& table, const WriteOptions& options) {
-  write_csv_table(open(table.name), table, options);
-}
-
-void write_csv_folder(const std::filesystem::path& path, std::span<const Table> tables,
-                      const WriteOptions& options) {
-  CsvFolder folder(path);
-  for (const Table& table : tables) folder.add(table, options);
-  folder.commit();
 }
 
 }  // namespace attnctl

@@ -1,14 +1,11 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/files/output_file.hpp"
-#include "base/files/output_folder.hpp"
-#include "report/write_options.hpp"
+#include "report/ordered_chunks.hpp"
 #include "results/result.hpp"
 
 namespace attnctl {
@@ -27,12 +24,11 @@ void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& op
 /// Appends one text cell in the same format.
 void append_csv_text(std::string& line, std::string_view text);
 
-/// A folder of CSV files, one NAME.csv per table, that appear together at commit() (see OutputFolder).
+/// A folder of CSV files that appear together at commit() (see OutputFolder).
 class CsvFolder {
  public:
   explicit CsvFolder(const std::filesystem::path& path) : folder_(path) {}
 
-  void add(const Table& table, const WriteOptions& options = {});
   /// Opens NAME.csv for the caller to write.
   [[nodiscard]] OutputFile& open(const std::string& name) { return folder_.open(name + ".csv"); }
   void commit() { folder_.commit(); }
@@ -40,9 +36,5 @@ class CsvFolder {
  private:
   OutputFolder folder_;
 };
-
-/// Writes one CSV file per table and commits the folder.
-void write_csv_folder(const std::filesystem::path& path, std::span<const Table> tables,
-                      const WriteOptions& options = {});
 
 }  // namespace attnctl

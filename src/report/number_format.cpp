@@ -2,28 +2,261 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <string_view>
-
-#include "report/shortest_float.hpp"
+#include <type_traits>
 
 namespace attnctl {
 namespace {
 
+/// Returns the eight decimal digits of upper 10^4 + lower, both below 10^4, one per byte, the first digit in
+/// the lowest byte. Splits pairs and single digits in parallel in the lanes of one word: x 10486 >> 20 is x /
+/// 100 for x < 10^4, and x 103 >> 10 is x / 10 for x < 100.
+constexpr std::uint64_t eight_digits(std::uint64_t upper, std::uint64_t lower) {
+  constexpr std::uint64_t hundreds = 0x0000007F0000007F;
+  constexpr std::uint64_t tens = 0x000F000F000F000F;
+  const std::uint64_t fours = upper + (lower << 32U);
+  const std::uint64_t upper_pairs = (fours * 10486 >> 20U) & hundreds;
+  const std::uint64_t pairs = upper_pairs + ((fours - upper_pairs * 100) << 16U);
+  const std::uint64_t upper_digits = (pairs * 103 >> 10U) & tens;
+  return upper_digits + ((pairs - upper_digits * 10) << 8U);
+}
+
+constexpr std::uint64_t kAsciiZeros = 0x3030303030303030;
+
+/// Writes eight characters.
+inline void put_eight(char* to, std::uint64_t characters) {
+  static_assert(std::endian::native == std::endian::little, "the lowest byte is written first");
+  std::memcpy(to, &characters, sizeof characters);
+}
+
+// write_shortest_float() finds the digits like Schubfach (Giulietti, "The Schubfach way to render doubles",
+// 2020). At the scale 10^k of the last decimal place that is finer than the gap between neighbouring floats,
+// at most one multiple of ten is in the interval that reads back to the value. If there is one, it is the
+// shortest decimal; otherwise the nearest integer is. One product of 24 by 64 bits gives the value and the
+// interval.
+
+__extension__ using Wide = unsigned __int128;
+
+constexpr int kMantissaBits = 23;
+constexpr std::uint32_t kHiddenBit = std::uint32_t{1} << kMantissaBits;
+constexpr std::uint32_t kInfiniteExponent = 255;
+
+/// Floats of one exponent are multiples of 2^q.
+struct Scale {
+  std::uint64_t unit;  // 2^q / 10^k, in [1, 10), as multiples of 2^-60, rounded up
+  int k;               // floor(log10(2^q))
+};
+
+constexpr int kUnitBits = 60;
+
+constexpr int floor_log10_pow2(int q) {
+  return static_cast<int>(q * std::int64_t{1262611} >> 22);  // for |q| <= 1500
+}
+
+constexpr Wide power_of_five(int n) {
+  Wide power = 1;
+  for (int i = 0; i < n; ++i) power *= 5;
+  return power;
+}
+
+/// Returns 2^q 10^-k 2^60 = 5^-k 2^(q - k + 60), rounded up. 5^45 has 105 bits.
+constexpr std::uint64_t unit_of(int q, int k) {
+  const int shift = q - k + kUnitBits;
+  if (k <= 0) {
+    const Wide power = power_of_five(-k);
+    if (shift >= 0) return static_cast<std::uint64_t>(power << shift);
+    return static_cast<std::uint64_t>((power >> -shift) + ((power >> -shift << -shift) == power ? 0 : 1));
+  }
+  const Wide divisor = power_of_five(k);
+  Wide rest = 1;
+  std::uint64_t quotient = 0;
+  for (int i = 0; i < shift; ++i) {
+    rest *= 2;
+    quotient *= 2;
+    if (rest < divisor) continue;
+    rest -= divisor;
+    ++quotient;
+  }
+  return quotient + (rest == 0 ? 0 : 1);
+}
+
+constexpr std::array<Scale, kInfiniteExponent> make_scales() {
+  std::array<Scale, kInfiniteExponent> scales{};
+  for (int exponent = 0; exponent < static_cast<int>(kInfiniteExponent); ++exponent) {
+    const int q = (exponent == 0 ? 1 : exponent) - 127 - kMantissaBits;
+    const int k = floor_log10_pow2(q);
+    scales[static_cast<std::size_t>(exponent)] = {unit_of(q, k), k};
+  }
+  return scales;
+}
+
+constexpr std::array<Scale, kInfiniteExponent> kScales = make_scales();
+
+/// Returns `then` or `otherwise` without a branch, because the condition is unpredictable.
+constexpr std::uint32_t select(bool condition, std::uint32_t then, std::uint32_t otherwise) {
+  return otherwise ^ ((then ^ otherwise) & (0U - std::uint32_t{condition}));
+}
+
+/// The number digits 10^exponent. digits is 0 if the search failed.
+struct Decimal {
+  std::uint32_t digits;  // at most nine
+  int exponent;
+};
+
+/// Returns the shortest decimal in the interval of mantissa 2^q, which extends half a gap above the value and
+/// half a gap below, or a quarter below a power of two. The interval is closed if the mantissa is even.
+///
+/// Numbers are fixed-point with 36 fractional bits. Rounding errors are below 4 units, and every float32 is
+/// either equal to an integer or a half, or at least 16 units away from it (the test of all floats shows
+/// this). So adding or subtracting 8 decides ties.
+template <int lower_shift>
+inline Decimal shortest_decimal(std::uint32_t mantissa, const Scale& scale) {
+  constexpr int point = 36;
+  const std::uint64_t tie = 8 - std::uint64_t{mantissa & 1U} * 16;
+  const auto value = static_cast<std::uint64_t>(Wide{mantissa} * scale.unit >> (kUnitBits - point));
+  const std::uint64_t gap = scale.unit >> (kUnitBits - point);
+  const auto last = static_cast<std::uint32_t>((value + gap / 2 + tie) >> point);
+  const auto before = static_cast<std::uint32_t>((value - (gap >> lower_shift) - tie) >> point);
+  const std::uint32_t past_ten = last % 10;
+  const std::uint64_t to_even = (value >> point & 1U) * 16;
+  const auto nearest =
+      static_cast<std::uint32_t>((value + (std::uint64_t{1} << (point - 1)) - 8 + to_even) >> point);
+  const std::uint32_t digits = select(past_ten < last - before, last - past_ten, nearest);
+  if (lower_shift == 2 && digits <= before) return {0, 0};
+  return {digits, scale.k};
+}
+
+/// The characters of a decimal d.dddddddd 10^exponent.
+struct Digits {
+  char first;
+  std::uint64_t others;  // eight digits, including trailing zeros
+  int count;             // number of digits without trailing zeros, 1 to 9
+  int exponent;
+};
+
+/// Returns 10^missing / 10^8 as a multiple of 2^-64, rounded up.
+constexpr std::uint64_t place_value(int missing) {
+  Wide power = 1;
+  for (int i = 0; i < missing; ++i) power *= 10;
+  return static_cast<std::uint64_t>((power << 64U) / 100000000) + 1;
+}
+
+constexpr std::uint64_t integer_part(Wide fixed) {
+  return static_cast<std::uint64_t>(fixed >> 64U);
+}
+
+constexpr std::uint64_t fraction_part(Wide fixed) {
+  return static_cast<std::uint64_t>(fixed);
+}
+
+inline Digits split(Decimal decimal) {
+  constexpr std::uint32_t ninth = 100000000;
+  static constexpr std::array<std::uint64_t, 3> place_values{place_value(0), place_value(1), place_value(2)};
+  std::uint32_t digits = decimal.digits;
+  int exponent = decimal.exponent + 8;
+  if (digits < ninth / 100) [[unlikely]] {  // a subnormal
+    for (; digits < ninth / 100; --exponent) digits *= 10;
+  }
+  const std::uint64_t missing =
+      ((std::uint64_t{digits} - ninth) >> 63U) + ((std::uint64_t{digits} - ninth / 10) >> 63U);
+  // The first digit is the integer part; each product with 10^4 gives four more. The place value is too large
+  // by at most 1, so the fraction is too large by less than 2^30 / 2^64, which never changes a digit.
+  const Wide first = Wide{digits} * place_values[missing];
+  const Wide upper = Wide{fraction_part(first)} * 10000;
+  const Wide lower = Wide{fraction_part(upper)} * 10000;
+  const std::uint64_t others = eight_digits(integer_part(upper), integer_part(lower));
+  const int bytes = static_cast<int>(std::bit_width(others | 1U) + 7) / 8;
+  return {static_cast<char>('0' + integer_part(first)), others + kAsciiZeros, others == 0 ? 1 : 1 + bytes,
+          exponent - static_cast<int>(missing)};
+}
+
+/// The layout of a number below 1 or with an exponent: 0.000ddd from 10^-4 on, d.ddde-05 below.
+struct Form {
+  std::array<char, 4> suffix;  // "e-45" to "e+38"
+  std::uint8_t suffix_size;    // 0 or 4
+  std::uint8_t first, others;  // positions of the first digit and of the others
+  std::uint8_t more;           // number of characters other than digits, without the suffix
+};
+
+constexpr int kMinExponent = -45;
+constexpr int kMaxExponent = 38;
+
+constexpr std::array<Form, kMaxExponent - kMinExponent + 1> make_forms() {
+  std::array<Form, kMaxExponent - kMinExponent + 1> forms{};
+  for (int exponent = kMinExponent; exponent <= kMaxExponent; ++exponent) {
+    const int size = exponent < 0 ? -exponent : exponent;
+    Form& form = forms[static_cast<std::size_t>(exponent - kMinExponent)];
+    form.suffix = {'e', exponent < 0 ? '-' : '+', static_cast<char>('0' + size / 10),
+                   static_cast<char>('0' + size % 10)};
+    const bool fixed = exponent < 0 && exponent >= -4;
+    const auto place = static_cast<std::uint8_t>(fixed ? 1 + size : 0);
+    form.suffix_size = fixed ? 0 : 4;
+    form.first = place;
+    form.others = fixed ? static_cast<std::uint8_t>(place + 1) : 2;
+    form.more = fixed ? place : 1;
+  }
+  return forms;
+}
+
+constexpr auto forms = make_forms();
+
+/// Writes the fixed form below 1 or the scientific form without a branch: attention weights mix both at
+/// random.
+inline char* write_form(char* to, const Digits& digits) {
+  const Form& form = forms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
+  put_eight(to, kAsciiZeros - (std::uint64_t{'0' - '.'} << 8U));  // 0.000000
+  put_eight(to + form.others, digits.others);
+  to[form.first] = digits.first;
+  char* const end = to + digits.count + form.more;
+  std::memcpy(end, form.suffix.data(), form.suffix.size());
+  return end + form.suffix_size;
+}
+
+/// Writes a single digit: fixed from 10^-3 on, otherwise scientific without a point.
+char* write_single(char* to, const Digits& digits) {
+  const Form& form = forms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
+  if (form.suffix_size == 0 && digits.exponent >= -3) return write_form(to, digits);
+  *to = digits.first;
+  std::memcpy(to + 1, form.suffix.data(), form.suffix.size());
+  return to + 5;
+}
+
+char* write_from_one(char* to, const Digits& digits, float value) {
+  const int last = digits.exponent - digits.count + 1;  // power of ten of the last digit
+  if (last > (digits.count > 1 ? 5 : 4))
+    return digits.count > 1 ? write_form(to, digits) : write_single(to, digits);
+  if (last >= 0) {  // all digits of an integer, although fewer would read back to it
+    return std::to_chars(to, to + kShortestFloatSpace, static_cast<std::uint64_t>(value)).ptr;
+  }
+  to[0] = digits.first;
+  put_eight(to + 1, digits.others);
+  char* const point = to + digits.exponent + 1;
+  *point = '.';
+  put_eight(point + 1, digits.others >> (8 * digits.exponent));
+  return to + digits.count + 1;
+}
+
+Decimal decimal_of(std::uint32_t exponent, std::uint32_t fraction) {
+  const Scale& scale = kScales[exponent];
+  if (exponent == 0) [[unlikely]]
+    return shortest_decimal<1>(fraction, scale);
+  if (fraction == 0 && exponent > 1) [[unlikely]]
+    return shortest_decimal<2>(kHiddenBit, scale);
+  return shortest_decimal<1>(fraction | kHiddenBit, scale);
+}
+
 constexpr std::array<double, 10> powers_of_ten{1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
-
-char* write_shortest_other(char* to, double value) {
-  return std::to_chars(to, to + NumberFormat::most_characters, value).ptr;
-}
-
-char* write_shortest_other(char* to, float value) {
-  return write_shortest_float(to, value);
-}
 
 template <typename T>
 char* write_shortest(char* to, T value) {
-  if (value != 0) return write_shortest_other(to, value);
+  if (value != 0) {
+    if constexpr (std::is_same_v<T, float>) return write_shortest_float(to, value);
+    return std::to_chars(to, to + NumberFormat::most_characters, value).ptr;
+  }
   if (!std::signbit(value)) {
     *to = '0';
     return to + 1;
@@ -72,6 +305,26 @@ char* write_scaled(char* to, float value, std::size_t digits) {
 }
 
 }  // namespace
+
+char* write_shortest_float(char* to, float value) {
+  auto bits = std::bit_cast<std::uint32_t>(value);
+  *to = '-';
+  to += bits >> 31U;
+  bits &= 0x7FFFFFFF;
+  if (bits == 0) {
+    *to = '0';
+    return to + 1;
+  }
+  const Decimal decimal = decimal_of(bits >> kMantissaBits, bits & (kHiddenBit - 1));
+  const auto size = std::bit_cast<float>(bits);
+  if (decimal.digits == 0) [[unlikely]]
+    return std::to_chars(to, to + kShortestFloatSpace, size).ptr;
+  const Digits digits = split(decimal);
+  if (digits.exponent >= 0) return write_from_one(to, digits, size);
+  if (digits.count == 1) [[unlikely]]
+    return write_single(to, digits);
+  return write_form(to, digits);
+}
 
 char* NumberFormat::write(char* to, float value) const {
   if (!digits) return write_shortest(to, value);

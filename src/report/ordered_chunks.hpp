@@ -1,12 +1,23 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "base/pool.hpp"
+#include "report/number_format.hpp"
 
 namespace attnctl {
+
+/// Options that the writers of text formats share.
+struct WriteOptions {
+  NumberFormat number;
+  Pool* pool = nullptr;  // formats in parallel if set; the output does not depend on it
+  std::atomic<std::uint64_t>* non_finite =
+      nullptr;  // CSV: adds the number of cells left empty because they are NaN or infinite
+};
 
 /// Appends the text of a chunk to `text`, which is empty. Called from several threads.
 using FormatChunk = std::function<void(std::size_t chunk, std::string& text)>;

@@ -41,17 +41,17 @@ const Table& table_named(const Results& results, const std::string& name) {
   return *table;
 }
 
-const Picture& picture_named(const Results& results, const std::string& name) {
+const View& view_named(const Results& results, const std::string& name) {
   if (results.pictures.empty()) {
     fail(Status::usage, "--format svg: this run has no picture{}",
          results.picture_hint.empty() ? "; use text, json or csv" : "; " + results.picture_hint);
   }
   if (name.empty()) return results.pictures.front();
-  const auto picture = std::ranges::find(results.pictures, name, &Picture::name);
-  if (picture == results.pictures.end()) {
+  const auto view = std::ranges::find(results.pictures, name, &View::name);
+  if (view == results.pictures.end()) {
     fail(Status::usage, "--picture: got {}, this run has {}", escaped(name), names_of(results.pictures));
   }
-  return *picture;
+  return *view;
 }
 
 Record warning_record(const Warning& warning) {

@@ -6,15 +6,10 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "tokenizer/added_tokens.hpp"
-#include "tokenizer/decoder.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/models/token_model.hpp"
-#include "tokenizer/normalizers/normalizer.hpp"
-#include "tokenizer/piece_text.hpp"
-#include "tokenizer/post_processors/post_processor.hpp"
-#include "tokenizer/pre_tokenizers/pre_tokenizer.hpp"
-#include "tokenizer/unicode/unicode.hpp"
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/parts/piece_text.hpp"
 
 namespace attnctl {
 namespace {
@@ -35,7 +30,7 @@ void require_text(std::string_view text) {
     fail(Status::limit, "text of {} bytes: a tokenizer takes less than 4 GiB at once; cut it into inputs",
          text.size());
   }
-  if (const auto invalid = unicode::find_invalid_utf8(text)) {
+  if (const auto invalid = find_ill_formed_utf8(text)) {
     fail(Status::bad_input, "text: @byte {}: not UTF-8; convert the text to UTF-8", *invalid);
   }
 }
@@ -49,23 +44,16 @@ void clear(Encoding& encoding) {
   encoding.sequence.clear();
 }
 
-void clear(TokenizedText& text) {
-  clear(text.encoding);
-  text.found.clear();
-}
-
-template <typename T>
-void append(std::vector<T>& all, const std::vector<T>& more) {
-  all.insert(all.end(), more.begin(), more.end());
-}
-
 void append(Encoding& all, const Encoding& more) {
-  append(all.ids, more.ids);
-  append(all.type_ids, more.type_ids);
-  append(all.offsets, more.offsets);
-  append(all.words, more.words);
-  append(all.special, more.special);
-  append(all.sequence, more.sequence);
+  const auto add = [](auto& target, const auto& source) {
+    target.insert(target.end(), source.begin(), source.end());
+  };
+  add(all.ids, more.ids);
+  add(all.type_ids, more.type_ids);
+  add(all.offsets, more.offsets);
+  add(all.words, more.words);
+  add(all.special, more.special);
+  add(all.sequence, more.sequence);
 }
 
 }  // namespace
@@ -150,14 +138,7 @@ void Tokenizer::State::encode(const Parts& parts, std::string_view text, std::ui
   encoding.sequence.resize(encoding.size(), sequence);
 }
 
-void Tokenizer::StateDelete::operator()(State* state) const {
-  delete state;  // NOLINT(cppcoreguidelines-owning-memory): made by make_state()
-}
-
-Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
-Tokenizer::~Tokenizer() = default;
-Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
-Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+Tokenizer::Tokenizer(TokenizerFile& file) : parts_(std::make_shared<const Parts>(file)) {}
 
 Tokenizer Tokenizer::open(const std::filesystem::path& directory) {
   std::optional<TokenizerFile> file = read_tokenizer_files(directory);
@@ -167,17 +148,17 @@ Tokenizer Tokenizer::open(const std::filesystem::path& directory) {
          "model; give --ids instead of text",
          escaped(directory.string()));
   }
-  return Tokenizer(std::make_unique<const Parts>(*file));
+  return Tokenizer(*file);
 }
 
 Tokenizer Tokenizer::open(const TokenizerOrigin& origin) {
   if (origin.section == nullptr) return open(origin.directory);
   TokenizerFile file = read_section(*origin.section);
-  return Tokenizer(std::make_unique<const Parts>(file));
+  return Tokenizer(file);
 }
 
 Tokenizer::StatePtr Tokenizer::make_state() const {
-  return StatePtr(new State(*parts_));
+  return std::make_shared<State>(*parts_);
 }
 
 void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pair, State& state,
@@ -186,7 +167,10 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
   if (pair) require_text(*pair);
   std::vector<TokenizedText>& texts = state.texts;
   texts.resize(pair ? 2 : 1);
-  for (TokenizedText& each : texts) clear(each);
+  for (TokenizedText& each : texts) {
+    clear(each.encoding);
+    each.found.clear();
+  }
   state.encode(*parts_, text, 0, texts[0]);
   if (pair) state.encode(*parts_, *pair, 1, texts[1]);
   if (parts_->post_processor) parts_->post_processor(texts);

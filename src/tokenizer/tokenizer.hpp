@@ -7,11 +7,35 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "tokenizer/encoding.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
+
+struct TokenizerFile;
+
+/// Code points [begin, end) of the original text.
+struct TextRange {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+  friend bool operator==(const TextRange&, const TextRange&) = default;
+};
+
+/// The tokens of a text or a pair of texts. All vectors have one entry per token.
+struct Encoding {
+  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> type_ids;  // from the post-processor; by default 0, and 1 for the second text
+  std::vector<TextRange> offsets;      // in the text of the token; (0, 0) for added special tokens
+  /// Number of the pre-tokenized piece that holds the token, from 0 in each text; nullopt for special tokens
+  /// that the post-processor added.
+  std::vector<std::optional<std::uint32_t>> words;
+  std::vector<std::uint8_t> special;  // 1 for tokens that the post-processor added
+  std::vector<std::uint8_t>
+      sequence;  // 0 first text, 1 second text; added tokens: that of the text before them
+
+  [[nodiscard]] std::size_t size() const { return ids.size(); }
+};
 
 /// A model's tokenizer, as described by tokenizer.json or by the files that older models have instead. Safe
 /// to share between threads; each thread has its own State.
@@ -19,19 +43,12 @@ class Tokenizer {
  public:
   /// Buffers and caches of one thread.
   class State;
-  struct StateDelete {
-    void operator()(State* state) const;
-  };
-  using StatePtr = std::unique_ptr<State, StateDelete>;
+  using StatePtr = std::shared_ptr<State>;
 
   /// Opens the tokenizer of a model's directory. Throws Error(bad_input) if a file is damaged, has an
   /// unsupported part, or there is none.
   [[nodiscard]] static Tokenizer open(const std::filesystem::path& directory);
   [[nodiscard]] static Tokenizer open(const TokenizerOrigin& origin);
-
-  ~Tokenizer();
-  Tokenizer(Tokenizer&&) noexcept;
-  Tokenizer& operator=(Tokenizer&&) noexcept;
 
   [[nodiscard]] StatePtr make_state() const;
 
@@ -52,8 +69,8 @@ class Tokenizer {
 
  private:
   struct Parts;
-  explicit Tokenizer(std::unique_ptr<const Parts> parts);
-  std::unique_ptr<const Parts> parts_;
+  explicit Tokenizer(TokenizerFile& file);
+  std::shared_ptr<const Parts> parts_;
 };
 
 }  // namespace attnctl

@@ -7,48 +7,29 @@
 #include <cstddef>
 #include <utility>
 
-#include "tokenizer/models/token_table.hpp"
+#include "tokenizer/token_table.hpp"
 
 namespace attnctl {
 namespace {
 
-constexpr std::string_view kByteLevelSpace = "\u0120";  // Ġ
-constexpr std::string_view kMetaspace = "\u2581";       // ▁
-constexpr std::string_view kContinuation = "##";
+// The prefixes in the order of WordMark.
+constexpr std::array<std::string_view, 4> kPrefixes = {"", "##", "\u0120", "\u2581"};  // Ġ, ▁
+
+std::string_view prefix_of(WordMark mark) {
+  return kPrefixes[static_cast<std::size_t>(mark)];
+}
 
 /// Returns the most frequent mark if at least 1 % of the tokens have it: a small vocabulary may hold "▁" by
 /// chance.
 WordMark mark_of(const std::vector<std::string>& tokens) {
-  struct Count {
-    std::string_view prefix;
-    WordMark mark;
-    std::size_t tokens;
-  };
-  std::array counts = {Count{kContinuation, WordMark::continuation, 0},
-                       Count{kByteLevelSpace, WordMark::byte_level, 0},
-                       Count{kMetaspace, WordMark::metaspace, 0}};
+  std::array<std::size_t, kPrefixes.size()> counts{};
   for (const std::string& token : tokens) {
-    for (Count& count : counts) {
-      if (token.starts_with(count.prefix) && token.size() > count.prefix.size()) ++count.tokens;
+    for (std::size_t i = 1; i < kPrefixes.size(); ++i) {
+      if (token.starts_with(kPrefixes[i]) && token.size() > kPrefixes[i].size()) ++counts[i];
     }
   }
-  const Count& most = *std::max_element(counts.begin(), counts.end(),
-                                        [](const Count& a, const Count& b) { return a.tokens < b.tokens; });
-  return most.tokens > 0 && most.tokens * 100 >= tokens.size() ? most.mark : WordMark::none;
-}
-
-std::string_view prefix_of(WordMark mark) {
-  switch (mark) {
-    case WordMark::continuation:
-      return kContinuation;
-    case WordMark::byte_level:
-      return kByteLevelSpace;
-    case WordMark::metaspace:
-      return kMetaspace;
-    case WordMark::none:
-      break;
-  }
-  return {};
+  const auto most = std::max_element(counts.begin(), counts.end());
+  return *most * 100 >= tokens.size() ? static_cast<WordMark>(most - counts.begin()) : WordMark::none;
 }
 
 /// Returns whether the byte is a letter, a digit or part of a character beyond ASCII.

@@ -58,8 +58,8 @@ TEST_CASE("the heads table has the promised columns in their order") {
   const auto metrics = made_metrics(selection, 1, false);
   const HeadsTableParts parts{model.config(), selection, nullptr, metrics, nullptr};
 
-  const Table named = heads_table(parts, HeadColumns::named);
-  CHECK(named.columns == with({"head", "component", "layer", "index", "kv_head", "rows"}));
+  const Table named = with_head_names(heads_table(parts));
+  CHECK(column_names(named) == with({"head", "component", "layer", "index", "kv_head", "rows"}));
   REQUIRE(named.rows == 2);
   const auto cells = row_of(named, 1);
   CHECK(cells[0] == Cell("1.4"));
@@ -74,8 +74,8 @@ TEST_CASE("the heads table has the promised columns in their order") {
   CHECK(cells[22] == Cell(std::int64_t{-1}));
   CHECK(cells[23] == Cell(0.5F));
 
-  const Table integers = heads_table(parts, HeadColumns::integers);
-  CHECK(integers.columns == with({"component", "layer", "head", "kv_head", "rows"}));
+  const Table integers = heads_table(parts);
+  CHECK(column_names(integers) == with({"component", "layer", "head", "kv_head", "rows"}));
   CHECK(row_of(integers, 0)[2] == Cell(std::int64_t{1}));
 }
 
@@ -87,9 +87,8 @@ TEST_CASE("the heads table names the input where there is a row for each") {
   batch.sequences[0].id = "first";
   batch.sequences[1].id = "second";
   const auto metrics = made_metrics(selection, 2, true);
-  const Table table =
-      heads_table({model.config(), selection, nullptr, metrics, &batch}, HeadColumns::integers);
-  CHECK(table.columns == with({"input", "component", "layer", "head", "kv_head", "rows"}));
+  const Table table = heads_table({model.config(), selection, nullptr, metrics, &batch});
+  CHECK(column_names(table) == with({"input", "component", "layer", "head", "kv_head", "rows"}));
   REQUIRE(table.rows == 4);
   CHECK(row_of(table, 1)[0] == Cell("first"));
   CHECK(row_of(table, 2)[0] == Cell("second"));
@@ -103,7 +102,7 @@ TEST_CASE("without inputs the heads table has the metrics of weights alone") {
   Pool pool(1);
   Warnings warnings;
   const WeightsAnalysis weights = analyze_weights(model, selection, {}, pool, warnings);
-  const Table table = heads_table({model.config(), selection, &weights, {}, nullptr}, HeadColumns::named);
+  const Table table = with_head_names(heads_table({model.config(), selection, &weights, {}, nullptr}));
   REQUIRE(table.rows == selection.heads.size());
   const auto cells = row_of(table, 0);
   CHECK(cells[5] == Cell());  // number of rows
@@ -142,7 +141,7 @@ TEST_CASE("every metric says what it is") {
     CHECK(row.value({}) == Cell());
   }
   const Table table = metrics_table();
-  CHECK(table.columns == std::vector<std::string>{"name", "unit", "range", "null", "source"});
+  CHECK(column_names(table) == std::vector<std::string>{"name", "unit", "range", "null", "source"});
   REQUIRE(table.rows == metric_columns.size());
   for (std::size_t i = 0; i < metric_columns.size(); ++i)
     CHECK(row_of(table, i)[0] == Cell(metric_columns[i]));

@@ -10,7 +10,6 @@
 
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
-#include "base/files/output_folder.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

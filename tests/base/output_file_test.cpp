@@ -8,11 +8,14 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
+#include <vector>
 
 #include <climits>
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "support/fault.hpp"
+#include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
@@ -168,4 +171,164 @@ TEST_CASE("a pipe receives each line as soon as it is complete") {
   CHECK(waiting() == "h");
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+// Tests outputs when system calls fail (kinds 127 to 133 and 136 to 138 of bad inputs). A test program writes
+// the output, and a preloaded library makes the given calls fail.
+
+using namespace attnctl;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t size = 300000;
+
+struct Outcome {
+  test::RunResult result;
+  std::string content;    // content of the output afterwards
+  std::size_t files = 0;  // number of files in its folder
+};
+
+/// Replaces a file with the content "old" while a fault is active.
+Outcome replace_with(const std::string& fault, std::size_t first = size) {
+  const test::TempDir folder;
+  const fs::path path = folder.write("out", "old");
+  const std::string command = std::string(ATTNCTL_WRITE_FILE) + " " + path.string() + " " +
+                              std::to_string(size) + " " + std::to_string(first);
+  Outcome outcome;
+  outcome.result =
+      test::run_shell("exec " + command, {"", test::with_fault(fault, folder.path().string()), "/"});
+  outcome.content = test::slurp(path);
+  outcome.files = static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()));
+  return outcome;
+}
+
+std::ptrdiff_t lines(const std::string& text) {
+  return std::ranges::count(text, '\n');
+}
+
+}  // namespace
+
+TEST_CASE("a failed write, fsync, close or rename keeps the old file and prints one line") {
+  struct Row {
+    const char* fault;
+    const char* message;
+  };
+  for (const Row& row : {
+           Row{"write:ENOSPC:0", "No space left on device"},
+           Row{"write:ENOSPC:1", "No space left on device"},
+           Row{"write:ENOSPC:4096", "No space left on device"},
+           Row{"write:ENOSPC:65536", "No space left on device"},
+           Row{"write:ENOSPC:299999", "No space left on device"},
+           Row{"write:EDQUOT:1000", "quota"},
+           Row{"write:EIO:1000", "Input/output error"},
+           Row{"write:EFBIG:1000", "File too large"},
+           Row{"fsync:EIO", "Input/output error"},
+           Row{"fsync:ENOSPC", "No space left on device"},
+           Row{"close:EIO", "Input/output error"},
+           Row{"close:EDQUOT", "quota"},
+           Row{"rename:EACCES", "Permission denied"},
+           Row{"rename:EXDEV", "cross-device"},
+           Row{"create:EROFS", "Read-only file system"},
+           Row{"create:EACCES", "Permission denied"},
+       }) {
+    for (const std::size_t first : {size, std::size_t{1000}}) {
+      CAPTURE(row.fault);
+      const Outcome outcome = replace_with(row.fault, first);
+      CHECK(outcome.result.status == 4);
+      CHECK(lines(outcome.result.err) == 1);
+      CHECK(outcome.result.err.find(row.message) != std::string::npos);
+      CHECK(outcome.result.err.find("/out: cannot ") != std::string::npos);
+      CHECK(outcome.content == "old");
+      CHECK(outcome.files == 1);
+    }
+  }
+}
+
+TEST_CASE("interrupted and partial calls are continued") {
+  for (const char* fault : {"write:EINTR", "write:SHORT", "fsync:EINTR", "close:EINTR"}) {
+    CAPTURE(fault);
+    const Outcome outcome = replace_with(fault);
+    CHECK(outcome.result.err.empty());
+    CHECK(outcome.result.status == 0);
+    CHECK((outcome.content == std::string(size, 'x')));
+    CHECK(outcome.files == 1);
+  }
+}
+
+TEST_CASE("a kill at any point leaves the old file complete") {
+  for (const char* fault :
+       {"write:KILL:0", "write:KILL:70000", "write:KILL:299999", "fsync:KILL", "close:KILL", "rename:KILL"}) {
+    CAPTURE(fault);
+    const Outcome outcome = replace_with(fault);
+    CHECK(outcome.result.status == 128 + 9);
+    CHECK(outcome.content == "old");
+  }
+}
+
+TEST_CASE("an interrupt exits with 130 and keeps the old file") {
+  for (const char* fault : {"write:INT:0", "write:INT:70000", "write:TERM:1000", "fsync:INT", "close:INT"}) {
+    CAPTURE(fault);
+    const Outcome outcome = replace_with(fault, 1000);
+    CHECK(outcome.result.status == 130);
+    CHECK(outcome.result.err == "attnctl: interrupted\n");
+    CHECK(outcome.content == "old");
+    CHECK(outcome.files == 1);
+  }
+}
+
+TEST_CASE("an interrupt after the rename has no effect") {
+  const Outcome outcome = replace_with("rename:INT");
+  CHECK(outcome.result.status == 0);
+  CHECK((outcome.content == std::string(size, 'x')));
+}
+
+TEST_CASE("a full device and a file over the size limit are errors") {
+  const std::string program = ATTNCTL_WRITE_FILE;
+  for (const char* to :
+       {"/dev/full 10", "/dev/full 1000000", "- 10 > /dev/full", "/dev/stdout 10 > /dev/full"}) {
+    CAPTURE(to);
+    const test::RunResult result = test::run_shell(program + " " + to);
+    CHECK(result.status == 4);
+    CHECK(lines(result.err) == 1);
+    CHECK(result.err.find("No space left on device") != std::string::npos);
+  }
+  const test::TempDir folder;
+  const std::string path = folder.path().string() + "/out";
+  const test::RunResult result = test::run_shell("ulimit -f 64; " + program + " " + path + " 10000000");
+  CHECK(result.status == 4);
+  CHECK(result.err.find("File too large") != std::string::npos);
+  CHECK(fs::is_empty(folder.path()));
+}
+
+TEST_CASE("a reader that closes its pipe is not an error") {
+  const test::TempDir folder;
+  const std::string status = folder.path().string() + "/status";
+  for (const char* to : {"-", "/dev/stdout", "/dev/fd/1"}) {
+    test::RunOptions options;
+    options.environment = {{"program", ATTNCTL_WRITE_FILE}, {"to", to}, {"status", status}};
+    const test::RunResult result =
+        test::run_shell("{ $program $to 10000000; echo $? > $status; } | head -c 5", options);
+    CHECK(result.out == "xxxxx");
+    CHECK(result.err.empty());
+    CHECK(test::slurp(status) == "0\n");
+  }
+}
+
+TEST_CASE("standard output redirected to a file is written in place") {
+  const test::TempDir folder;
+  const std::string path = folder.write("out", "").string();
+  test::RunOptions options;
+  options.environment = {{"program", ATTNCTL_WRITE_FILE}, {"out", path}};
+  const test::RunResult result =
+      test::run_shell("{ echo a; $program /dev/stdout 3; $program - 2; echo; } > $out", options);
+  CHECK(result.status == 0);
+  CHECK(test::slurp(path) == "a\nxxxxx\n");
+}
+
+TEST_CASE("a closed standard output is an error") {
+  const test::RunResult result = test::run_shell(std::string(ATTNCTL_WRITE_FILE) + " - 10 >&-");
+  CHECK(result.status == 4);
+  CHECK(lines(result.err) == 1);
 }

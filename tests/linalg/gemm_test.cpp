@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "base/matrix_view.hpp"
+#include "linalg/machine_speed.hpp"
 
 using attnctl::MatrixView;
 
@@ -168,3 +169,29 @@ TEST_CASE("shapes that do not match throw") {
   const std::size_t huge = std::size_t{1} << 32U;
   CHECK_THROWS_AS(attnctl::gemm_nt({values.data(), 2, huge}, {values.data(), 3, huge}, c), std::logic_error);
 }
+
+namespace attnctl {
+namespace {
+
+TEST_CASE("the measured speed is positive for any shape and number of workers") {
+  for (const std::size_t threads : {std::size_t{1}, std::size_t{3}}) {
+    CAPTURE(threads);
+    Pool pool(threads);
+    for (const GemmShape& shape : {GemmShape{1, 1, 1}, {2, 5, 7}, {7, 5, 2}, {33, 16, 33}}) {
+      CAPTURE(shape.m);
+      const double gflops = measure_sgemm(pool, shape, 1);
+      CHECK(gflops > 0);
+      CHECK(std::isfinite(gflops));
+    }
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{24}, std::size_t{100'000}}) {
+      CAPTURE(bytes);
+      const double gbs = measure_read(pool, bytes, 2);
+      CHECK(gbs > 0);
+      CHECK(std::isfinite(gbs));
+    }
+    CHECK_THROWS_AS((void)measure_sgemm(pool, {4, 0, 4}, 1), std::logic_error);
+  }
+}
+
+}  // namespace
+}  // namespace attnctl

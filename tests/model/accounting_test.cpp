@@ -233,7 +233,7 @@ TEST_CASE("each kind of attention costs the pairs that it computes") {
 TEST_CASE("shape_walk gives the textbook shapes for batch 2, n 10, d 512, 8 heads") {
   const auto config = attnctl::bare_config({.d_model = 512, .heads = 8});
   const attnctl::Table table = attnctl::shape_walk(config, 2, 10);
-  CHECK(table.columns == std::vector<std::string>{"step", "tensor", "shape", "values"});
+  CHECK(column_names(table) == std::vector<std::string>{"step", "tensor", "shape", "values"});
   std::vector<std::string> shapes;
   for (std::size_t i = 0; i < table.rows; ++i) {
     std::vector<attnctl::Cell> cells(table.columns.size());
@@ -303,7 +303,7 @@ MemoryModel bare(const std::map<std::string, Shape>& tensors, const char* option
 /// "KIND LAYERS HEADS: TEXT" of each row.
 std::vector<std::string> statements(const attnctl::Model& model) {
   const attnctl::Table table = attnctl::sharing_table(model.config(), &model);
-  CHECK(table.columns == std::vector<std::string>{"kind", "layers", "heads", "text"});
+  CHECK(column_names(table) == std::vector<std::string>{"kind", "layers", "heads", "text"});
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < table.rows; ++i) {
     std::vector<attnctl::Cell> cells(table.columns.size());
@@ -337,7 +337,7 @@ TEST_CASE("equal statements about several layers form one row") {
               "kv_head 0-2 2,3: heads 2,3 share W_K and W_V (key/value head 1)"});
 
   CHECK(statements(bare({{"W_q", {6, 8}}}, R"({"heads": 2})").bound()) ==
-        Texts{"query_key 0 -: W_Q = W_K: there is no W_K; W_Q is used"});
+        Texts{"query_key 0 -: W_Q = W_K: there is no W_K, W_Q is used"});
   CHECK(statements(bare({{"W_q", {6, 6}}, {"W_k", {6, 6}}, {"W_v", {6, 6}}},
                         R"({"heads": 5, "head_slices": [0, 1, 0, 0, 2]})")
                        .bound()) ==

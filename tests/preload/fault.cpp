@@ -171,13 +171,14 @@ ssize_t pread(int descriptor, void* data, size_t size, off_t offset) {
 char* getenv(const char* name) noexcept {
   static auto* const real = next<char*(const char*)>("getenv");
   char* const value = real(name);
-  if (value != nullptr || std::strcmp(name, "OPENBLAS_CORETYPE") != 0) return value;
+  const bool is_set = value != nullptr && *value != '\0';
+  if (is_set || std::strcmp(name, "OPENBLAS_CORETYPE") != 0) return value;
   static char fallback[] = "Prescott";
   const char* const wanted = real("ATTNCTL_FAULT");
   Dl_info caller{};
   const bool in_openblas = dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname != nullptr &&
                            std::strstr(caller.dli_fname, "openblas") != nullptr;
-  return in_openblas && wanted != nullptr && std::strcmp(wanted, "unknown_cpu") == 0 ? fallback : nullptr;
+  return in_openblas && wanted != nullptr && std::strcmp(wanted, "unknown_cpu") == 0 ? fallback : value;
 }
 
 int fsync(int descriptor) {

@@ -1,4 +1,4 @@
-#include "report/svg/chart.hpp"
+#include "report/chart.hpp"
 
 #include <cmath>
 #include <stdexcept>
@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "report/svg/chart_axis.hpp"
+#include "report/svg.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl {
@@ -41,7 +41,7 @@ std::string drawn(const Table& table, const std::vector<Chart>& charts) {
   const test::TempDir folder;
   const std::string path = (folder.path() / "x.svg").string();
   OutputFile out(path);
-  write_svg(out, "A <title> & more", table, charts);
+  write_svg(out, ChartPage{"A <title> & more", table, charts});
   out.commit();
   return test::slurp(path);
 }

@@ -1,14 +1,19 @@
 #include "report/csv.hpp"
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <filesystem>
 #include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
 
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
 #include "base/pool.hpp"
+#include "report/ordered_chunks.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
@@ -22,6 +27,12 @@ std::string csv_of(const Table& table, const WriteOptions& options = {}) {
   write_csv_table(out, table, options);
   out.commit();
   return test::slurp(folder.path() / "t.csv");
+}
+
+void write_folder(const fs::path& path, const std::vector<Table>& tables) {
+  CsvFolder folder(path);
+  for (const Table& table : tables) write_csv_table(folder.open(table.name), table);
+  folder.commit();
 }
 
 std::string cell_of(std::string_view text) {
@@ -99,33 +110,30 @@ TEST_CASE("a long table is the same whatever the threads") {
 TEST_CASE("a folder of tables appears at commit") {
   const test::TempDir folder;
   const fs::path path = folder.path() / "out";
-  const std::array<Table, 2> tables{one_cell("heads"), one_cell("inputs")};
-  write_csv_folder(path, tables);
+  write_folder(path, {one_cell("heads"), one_cell("inputs")});
   CHECK(test::slurp(path / "heads.csv") == "a\r\n1\r\n");
   CHECK(test::slurp(path / "inputs.csv") == "a\r\n1\r\n");
   {
     CsvFolder again(path);
-    again.add(make_table("heads", {"b"}, {}));
+    write_csv_table(again.open("heads"), make_table("heads", {"b"}, {}));
   }
   CHECK(test::slurp(path / "heads.csv") == "a\r\n1\r\n");
   {
     CsvFolder fresh(folder.path() / "fresh");
-    fresh.add(one_cell("x"));
+    write_csv_table(fresh.open("x"), one_cell("x"));
     CHECK(fs::exists(folder.path() / "fresh"));
   }
   CHECK_FALSE(fs::exists(folder.path() / "fresh"));
   fs::create_directory_symlink(path, folder.path() / "link");
-  write_csv_folder(folder.path() / "link", {{make_table("heads", {"c"}, {})}});
+  write_folder(folder.path() / "link", {make_table("heads", {"c"}, {})});
   CHECK(test::slurp(path / "heads.csv") == "c\r\n");
 }
 
 TEST_CASE("a failing table leaves the others as they were") {
   const test::TempDir folder;
   folder.write("out/heads.csv", "old");
-  const std::array<Table, 2> tables{one_cell("heads"), Table{"t", {"a"}, 1, [](std::size_t, std::span<Cell>) {
-                                                               throw std::runtime_error("row");
-                                                             }}};
-  CHECK_THROWS_WITH(write_csv_folder(folder.path() / "out", tables), "row");
+  const Table failing{"t", {"a"}, 1, [](std::size_t, std::span<Cell>) { throw std::runtime_error("row"); }};
+  CHECK_THROWS_WITH(write_folder(folder.path() / "out", {one_cell("heads"), failing}), "row");
   CHECK(test::slurp(folder.path() / "out/heads.csv") == "old");
   CHECK(std::distance(fs::directory_iterator(folder.path() / "out"), fs::directory_iterator()) == 1);
 }
@@ -137,11 +145,65 @@ TEST_CASE("a file where the folder must be, or no place for it, is an error of t
   for (const char* name : {"file", "link", "none/out", "file/out"}) {
     CAPTURE(name);
     try {
-      write_csv_folder(folder.path() / name, {{one_cell("heads")}});
+      write_folder(folder.path() / name, {one_cell("heads")});
       FAIL("written");
     } catch (const Error& error) {
       CHECK(error.status() == Status::environment);
     }
   }
   CHECK(test::slurp(folder.path() / "file") == "old");
+}
+
+using namespace attnctl;
+
+TEST_CASE("chunks are written in their order, at every number of threads") {
+  for (const std::size_t threads : {1U, 2U, 4U}) {
+    Pool pool(threads);
+    std::string all;
+    write_in_order(
+        &pool, 500, [](std::size_t chunk, std::string& text) { text += std::to_string(chunk) + ' '; },
+        [&](const std::string& text) { all += text; });
+    std::string want;
+    for (int chunk = 0; chunk < 500; ++chunk) want += std::to_string(chunk) + ' ';
+    CHECK(all == want);
+  }
+}
+
+TEST_CASE("a slow reader holds the workers back: one chunk each, however many there are") {
+  constexpr std::size_t threads = 4;
+  constexpr std::size_t chunks = 64;
+  Pool pool(threads);
+  std::atomic<std::size_t> formatted = 0;
+  std::size_t written = 0;
+  std::size_t most = 0;
+  write_in_order(
+      &pool, chunks, [&](std::size_t, std::string&) { ++formatted; },
+      [&](const std::string&) {
+        // The writer waits until every worker has formatted as many chunks as it may.
+        while (formatted < std::min(chunks, written + threads)) std::this_thread::yield();
+        most = std::max(most, formatted - written);
+        ++written;
+      });
+  CHECK(written == chunks);
+  CHECK(most == threads);
+}
+
+TEST_CASE("a reader that goes away ends the work of all") {
+  struct Gone {};
+  Pool pool(4);
+  std::atomic<std::size_t> formatted = 0;
+  std::size_t written = 0;
+  CHECK_THROWS_AS(write_in_order(
+                      &pool, 100000, [&](std::size_t, std::string&) { ++formatted; },
+                      [&](const std::string&) {
+                        if (++written == 10) throw Gone{};
+                      }),
+                  Gone);
+  CHECK(written == 10);
+  CHECK(formatted < 10 + 4);
+  CHECK_THROWS_AS(write_in_order(
+                      &pool, 100, [&](std::size_t, std::string&) { throw std::runtime_error("bad"); },
+                      [&](const std::string&) { ++written; }),
+                  std::runtime_error);
+  CHECK(written == 10);
 }

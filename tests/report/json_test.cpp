@@ -1,4 +1,4 @@
-#include "report/json/json.hpp"
+#include "report/json.hpp"
 
 #include <cmath>
 #include <limits>
@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/pool.hpp"
-#include "report/json/json_text.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
@@ -36,11 +35,11 @@ Document small_document() {
                                            {std::string("0.1"), std::int64_t{0}, not_a_number, true}})});
   List patterns;
   patterns.emplace_back(
-      Record().set("input", "0").set("values", make_array({2, 2}, std::vector<float>{1, 0, 0.25F, 0.75F})));
+      Record().set("input", "0").set("values", make_tensor({2, 2}, std::vector<float>{1, 0, 0.25F, 0.75F})));
   document.sections.push_back({"patterns", "pattern", std::move(patterns)});
   List ranks;
   ranks.emplace_back(
-      Record().set("heads", List{"0.0", "0.1"}).set("values", make_array({2}, std::vector<double>{1.5, 2})));
+      Record().set("heads", List{"0.0", "0.1"}).set("values", make_tensor({2}, std::vector<double>{1.5, 2})));
   document.sections.push_back({"effective_ranks", "effective_rank", std::move(ranks)});
   document.sections.push_back({"warnings", "warning", List{}});
   return document;
@@ -49,7 +48,7 @@ Document small_document() {
 Document large_document(std::size_t rows, std::size_t columns) {
   std::vector<float> values(rows * columns);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 977) / 977.0F;
-  const Array array = make_array({rows, columns}, std::move(values));
+  const Tensor array = make_tensor({rows, columns}, std::move(values));
   Document document;
   document.head.set("schema", "x/1");
   List items;
@@ -103,11 +102,11 @@ TEST_CASE("digits, empty and nested shapes in JSON") {
     const char* want;
   };
   const std::vector<Row> rows{
-      {make_array({0, 3}, std::vector<float>{}), "[]"},
-      {make_array({2, 0}, std::vector<float>{}), "[[],[]]"},
-      {make_array({}, std::vector<double>{0.5}), "0.500"},
-      {make_array({1, 2, 1}, std::vector<std::int64_t>{7, 8}), "[[[7],[8]]]"},
-      {make_array({2, 1, 2}, std::vector<float>{1, 2, 3, not_a_number}), "[[[1.000,2.000]],[[3.000,null]]]"},
+      {make_tensor({0, 3}, std::vector<float>{}), "[]"},
+      {make_tensor({2, 0}, std::vector<float>{}), "[[],[]]"},
+      {make_tensor({}, std::vector<double>{0.5}), "0.500"},
+      {make_tensor({1, 2, 1}, std::vector<std::int64_t>{7, 8}), "[[[7],[8]]]"},
+      {make_tensor({2, 1, 2}, std::vector<float>{1, 2, 3, not_a_number}), "[[[1.000,2.000]],[[3.000,null]]]"},
       {Record(), "{}"},
       {List{Record().set("a", List{}), 1.0}, "[{\"a\": []}, 1.000]"},
       {make_table("t", {}, {}), "[]"},
@@ -147,7 +146,7 @@ TEST_CASE("a rank-3 array across pieces parses to its shape") {
   std::vector<std::int64_t> values(std::size_t{7} * 90 * 101);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i);
   Document document;
-  document.head.set("v", make_array({7, 90, 101}, std::move(values)));
+  document.head.set("v", make_tensor({7, 90, 101}, std::move(values)));
   const auto parsed = nlohmann::json::parse(json_of(document))["v"];
   REQUIRE(parsed.size() == extents[0]);
   std::int64_t next = 0;
@@ -191,3 +190,52 @@ TEST_CASE("a failing row generator ends the writing and is reported") {
                        }}});
   CHECK_THROWS_WITH(json_of(document, {{}, &pool}), "row");
 }
+
+namespace attnctl::test {
+namespace {
+
+std::string whole(const Document& document, JsonStream::Style style) {
+  const TempDir folder;
+  OutputFile out(folder.path() / "whole");
+  style == JsonStream::Style::document ? write_json(out, document) : write_jsonl(out, document);
+  out.commit();
+  return slurp(folder.path() / "whole");
+}
+
+TEST_CASE("a document that is written bit by bit has the bytes of one that is written whole") {
+  Record head;
+  head.set("schema", "x/1").set("tool", Record().set("threads", 2));
+  Record warning;
+  warning.set("code", "a").set("count", 1);
+  for (const JsonStream::Style style : {JsonStream::Style::document, JsonStream::Style::lines}) {
+    for (const std::size_t items : {0U, 1U, 3U}) {
+      for (const std::size_t warnings : {0U, 2U}) {
+        CAPTURE(items);
+        CAPTURE(warnings);
+        List list;
+        const TempDir folder;
+        OutputFile out(folder.path() / "stream");
+        JsonStream stream(out, style, "inputs", "input");
+        stream.begin(head);
+        for (std::size_t i = 0; i < items; ++i) {
+          Record item;
+          item.set("id", std::to_string(i)).set("n", i);
+          list.emplace_back(item);
+          std::string text;
+          stream.open_item(text);
+          text += "\"id\": \"" + std::to_string(i) + "\", \"n\": " + std::to_string(i);
+          stream.close_item(text);
+          stream.write_items(text);
+          stream.write_items("");
+        }
+        const Section last{"warnings", "warning", List(warnings, Value(warning))};
+        stream.end({last});
+        out.commit();
+        CHECK(slurp(folder.path() / "stream") == whole({head, {{"inputs", "input", list}, last}}, style));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attnctl::test

@@ -1,4 +1,4 @@
-#include "report/npz/npz.hpp"
+#include "report/npz.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -14,9 +14,10 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "base/files/output_file.hpp"
 #include "base/pool.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "formats/zip/zip_records.hpp"
-#include "report/npz/checksum.hpp"
 #include "support/temp_dir.hpp"
 #include "support/zip_reader.hpp"
 
@@ -43,9 +44,9 @@ void write_sample(OutputFile& out, const NpzOptions& options, Pool& pool) {
   std::iota(rows.begin(), rows.end(), 0);
   std::ranges::shuffle(rows, std::mt19937(3));
   NpzWriter writer(out, options);
-  writer.add("ids_0", make_array({4}, std::vector<std::int64_t>{1, -2, 3, 1LL << 40U}));
+  writer.add("ids_0", make_tensor({4}, std::vector<std::int64_t>{1, -2, 3, 1LL << 40U}));
   ArraySink& sink = writer.add_streamed("pattern_0", shape);
-  writer.add("rank", make_array({}, std::vector<double>{0.1}));
+  writer.add("rank", make_tensor({}, std::vector<double>{0.1}));
   pool.run(rows.size(), [&](std::size_t task, std::size_t) {
     sink.write(rows[task] * 700, std::span(values).subspan(rows[task] * 700, 700));
   });
@@ -115,7 +116,7 @@ TEST_CASE("empty archives and empty arrays are whole") {
   for (const bool compress : {false, true}) {
     OutputFile out(folder.path() / "a.npz");
     NpzWriter writer(out, {compress, nullptr});
-    writer.add("none", make_array({0, 5}, std::vector<float>{}));
+    writer.add("none", make_tensor({0, 5}, std::vector<float>{}));
     writer.add_streamed("nothing", {2, 0});
     writer.close();
     out.commit();
@@ -137,7 +138,7 @@ TEST_CASE("more members than a plain zip can count") {
   {
     OutputFile out(folder.path() / "a.npz");
     NpzWriter writer(out);
-    const Array one = make_array({}, std::vector<float>{1});
+    const Tensor one = make_tensor({}, std::vector<float>{1});
     for (int i = 0; i < count; ++i) writer.add(std::to_string(i), one);
     writer.close();
     out.commit();
@@ -183,4 +184,46 @@ TEST_CASE("the checksum of pieces in any order is that of the whole") {
     CHECK_FALSE(checksum.value(5001).has_value());
   }
   CHECK(crc32_of(std::as_bytes(std::span("123456789", 9))) == 0xCBF43926);  // the check value of CRC-32
+}
+
+using namespace attnctl;
+
+TEST_CASE("what the NPZ writer writes, the reader of checkpoints reads") {
+  const test::TempDir folder;
+  std::vector<float> values(std::size_t{2} * 3 * 50);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * 0.5F;
+  for (const bool compress : {false, true}) {
+    CAPTURE(compress);
+    const auto path = folder.path() / (compress ? "deflated.npz" : "stored.npz");
+    {
+      OutputFile out(path);
+      NpzWriter writer(out, {compress, nullptr});
+      ArraySink& sink = writer.add_streamed("pattern_0", {2, 3, 50});
+      writer.add("ids_0", make_tensor({3}, std::vector<std::int64_t>{5, -6, 7}));
+      writer.add("rank", make_tensor({}, std::vector<double>{0.25}));
+      sink.write(150, std::span(values).subspan(150));
+      sink.write(0, std::span(values).first(150));
+      writer.close();
+      out.commit();
+    }
+    Warnings warnings;
+    const auto checkpoint = open_checkpoint(path, warnings);
+    CHECK(warnings.list().empty());
+    REQUIRE(checkpoint->tensors().size() == 3);
+
+    const TensorView ids = checkpoint->tensor(checkpoint->find("ids_0"));
+    CHECK(ids.dtype == DType::i64);
+    CHECK(ids.shape == Shape{3});
+    const TensorView pattern = checkpoint->tensor(checkpoint->find("pattern_0"));
+    CHECK(pattern.dtype == DType::f32);
+    CHECK(pattern.shape == Shape{2, 3, 50});
+    std::vector<float> read(values.size());
+    convert(pattern.dtype, pattern.bytes, read);
+    CHECK(read == values);
+    const TensorView rank = checkpoint->tensor(checkpoint->find("rank"));
+    CHECK(rank.shape.empty());
+    double number = 0;
+    convert(rank.dtype, rank.bytes, std::span(&number, 1));
+    CHECK(number == 0.25);
+  }
 }

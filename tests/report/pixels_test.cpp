@@ -9,9 +9,8 @@
 
 #include <doctest/doctest.h>
 
-#include "report/svg/chart.hpp"
-#include "report/svg/colour_map.hpp"
-#include "report/svg/svg.hpp"
+#include "report/colour_map.hpp"
+#include "report/svg.hpp"
 #include "support/raster.hpp"
 #include "support/temp_dir.hpp"
 
@@ -21,11 +20,11 @@ namespace {
 constexpr int kZoom = 2;
 constexpr int kMargin = 60;  // added on each side of the page, to detect texts that would be cut off
 
-template <typename... Parts>
-std::string drawn(const Parts&... parts) {
+template <typename Page>
+std::string drawn(const Page& page) {
   const test::TempDir folder;
   OutputFile out(folder.path() / "a.svg");
-  write_svg(out, parts...);
+  write_svg(out, page);
   out.commit();
   return test::slurp(folder.path() / "a.svg");
 }
@@ -106,7 +105,7 @@ void check_cells(const std::string& svg, const HeatmapPage& page) {
   REQUIRE(std::regex_search(svg, corner, group));
   const double left = std::stod(corner[1]);
   const double top = std::stod(corner[2]);
-  const Array& values = page.heatmaps[0].values;
+  const Tensor& values = page.heatmaps[0].values;
   std::size_t index = 0;
   std::size_t wrong = 0;
   std::size_t over_edge = 0;
@@ -146,7 +145,7 @@ HeatmapPage similarity(std::size_t heads, bool across) {
           {true, -1, 1, "Subspace Correlation"},
           1,
           {{"Head Subspace Similarity", "Head", "Head", labels, labels,
-            make_array({heads, heads}, std::move(values))}}};
+            make_tensor({heads, heads}, std::move(values))}}};
 }
 
 Heatmap pattern(const std::string& title, std::size_t tokens) {
@@ -159,7 +158,7 @@ Heatmap pattern(const std::string& title, std::size_t tokens) {
     for (std::size_t j = 0; j < tokens; ++j)
       values[i * tokens + j] = static_cast<float>((i * 31 + j * 17) % 101) / 100.0F;
   }
-  return {title, "Key", "Query", labels, labels, make_array({tokens, tokens}, std::move(values))};
+  return {title, "Key", "Query", labels, labels, make_tensor({tokens, tokens}, std::move(values))};
 }
 
 }  // namespace
@@ -207,7 +206,7 @@ TEST_CASE("pixels: lines and bars") {
       {.title = "Points", .x = "a", .y = {"b"}, .points = true, .labels = "head"},
       {.title = "Far points", .x = "x", .y = {"a"}, .points = true, .labels = "head"},
       {.title = "Linear", .x = "b", .y = {"a"}, .x_axis = "x", .y_axis = "a"}};
-  const std::string svg = drawn(std::string("Charts"), table, charts);
+  const std::string svg = drawn(ChartPage{"Charts", table, charts});
   if (!texts_are_whole(svg)) return;
 
   // The first visible bar: row 1, sin 0.7 = 0.644, on an axis from -1 to 1, in the first plot.

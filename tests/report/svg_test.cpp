@@ -1,4 +1,4 @@
-#include "report/svg/svg.hpp"
+#include "report/svg.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,9 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "report/svg/colour_map.hpp"
-#include "report/svg/svg_canvas.hpp"
-#include "report/text/text_width.hpp"
+#include "report/colour_map.hpp"
+#include "report/svg_canvas.hpp"
+#include "report/text_width.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
@@ -70,14 +70,14 @@ HeatmapPage similarity() {
           {true, -1, 1, "Subspace Correlation"},
           1,
           {{"Head Subspace Similarity", "Head", "Head", heads(2), heads(2),
-            make_array({2, 2}, std::vector<float>{1, -0.5F, -0.501F, -0.004F})}}};
+            make_tensor({2, 2}, std::vector<float>{1, -0.5F, -0.501F, -0.004F})}}};
 }
 
 HeatmapPage square(std::size_t side, std::size_t panels) {
   HeatmapPage page{"Patterns", {false, 0, 1, "Weight"}, 4, {}};
   std::vector<float> values(side * side);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 101) / 101.0F;
-  const Array array = make_array({side, side}, std::move(values));
+  const Tensor array = make_tensor({side, side}, std::move(values));
   for (std::size_t i = 0; i < panels; ++i)
     page.heatmaps.push_back({std::to_string(i), "Key", "Query", {}, {}, array});
   return page;
@@ -152,7 +152,7 @@ TEST_CASE("labels cannot break out of the markup, and are cut") {
 TEST_CASE("undefined values are grey and have no number") {
   HeatmapPage page = similarity();
   const float not_a_number = std::numeric_limits<float>::quiet_NaN();
-  page.heatmaps[0].values = make_array({2, 2}, std::vector<float>(4, not_a_number));
+  page.heatmaps[0].values = make_tensor({2, 2}, std::vector<float>(4, not_a_number));
   const std::string svg = svg_of(page);
   CHECK(count(svg, "fill=\"#d9d9d9\"") == 4);
   CHECK(count(svg, ": undefined</title>") == 4);
@@ -198,7 +198,7 @@ TEST_CASE("runs of equal colour are one path, whatever the panel") {
   page.heatmaps[0].y_labels.clear();
   std::vector<double> values(std::size_t{100} * 100, 0.0);
   values[0] = values[1] = 1.0;
-  page.heatmaps[0].values = make_array({100, 100}, std::move(values));
+  page.heatmaps[0].values = make_tensor({100, 100}, std::move(values));
   const std::string svg = svg_of(page);
   CHECK(count(svg, "<path fill=") == 1);
   CHECK(svg.find("<path fill=\"#08306b\" d=\"M0 0H2v1H0z\"/>") != std::string::npos);
@@ -209,10 +209,10 @@ TEST_CASE("labels that do not fit the matrix are a mistake of the caller") {
   page.heatmaps[0].x_labels = heads(3);
   CHECK_THROWS_AS(svg_of(page), std::invalid_argument);
   page = similarity();
-  page.heatmaps[0].values = make_array({4}, std::vector<float>(4));
+  page.heatmaps[0].values = make_tensor({4}, std::vector<float>(4));
   CHECK_THROWS_AS(svg_of(page), std::invalid_argument);
   page = similarity();
-  page.heatmaps[0].values = make_array({2, 2}, std::vector<std::int64_t>(4));
+  page.heatmaps[0].values = make_tensor({2, 2}, std::vector<std::int64_t>(4));
   CHECK_THROWS_AS(svg_of(page), std::invalid_argument);
   page.heatmaps.clear();
   CHECK_THROWS_AS(svg_of(page), std::invalid_argument);

@@ -8,8 +8,8 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "base/hash.hpp"
 #include "base/random.hpp"
+#include "base/text.hpp"
 #include "study/state/state_io.hpp"
 
 namespace attnctl::test {

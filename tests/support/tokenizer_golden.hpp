@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/encoding.hpp"
+#include "tokenizer/tokenizer.hpp"
 
 /// Texts for tokenizer tests and their expected encodings. tests/golden/tokenizer_text.py defines and
 /// explains the same formats.

@@ -9,21 +9,12 @@
 #include "base/error.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
-#include "tokenizer/part_config.hpp"
-#include "tokenizer/post_processors/post_processor.hpp"
+#include "tokenizer/parts/part_config.hpp"
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/parts_golden.hpp"
 #include "tokenizer/tokenizer.hpp"
 
-using attnctl::edge_space;
-using attnctl::Encoding;
-using attnctl::make_post_processor;
-using attnctl::PartConfig;
-using attnctl::PostProcessor;
-using attnctl::Status;
-using attnctl::Tokenizer;
-using attnctl::Vocabulary;
-using attnctl::test::check_refusal;
-using attnctl::test::TempDir;
-
+namespace attnctl::test {
 namespace {
 
 PostProcessor post_processor(std::string_view json) {
@@ -60,20 +51,17 @@ std::string line_of(const Encoding& encoding) {
   return line;
 }
 
-struct Case {
-  std::string_view text;
-  std::optional<std::string_view> pair;
-  std::string_view line;
-};
-struct Row {
-  std::string_view config;
-  std::vector<Case> cases;
-};
-
-}  // namespace
-
 // Expected lines are from the Python library tokenizers 0.23.3.
 TEST_CASE("post-processors add tokens, types and trimmed offsets as the reference") {
+  struct Case {
+    std::string_view text;
+    std::optional<std::string_view> pair;
+    std::string_view line;
+  };
+  struct Row {
+    std::string_view config;
+    std::vector<Case> cases;
+  };
   const std::vector<Row> rows = {
       {R"({"type": "BertProcessing","sep": ["[S]",9],"cls": ["[C]",8]})",
        {{"a", std::nullopt, "8@0-0* 0@0-1/0 9@0-0*"},
@@ -169,52 +157,42 @@ TEST_CASE("white space at the ends of a token is counted in characters") {
 }
 
 TEST_CASE("an unknown or damaged post-processor is an error that names its JSON pointer") {
-  struct Refused {
-    std::string_view config;
-    std::vector<std::string_view> parts;
-  };
-  for (const Refused& row : {
-           Refused{
-               R"({"type": "Odd"})",
-               {"tokenizer.json: /post_processor/type: unsupported \"Odd\", supported: Sequence, Template"}},
-           Refused{R"({"type": "Sequence", "processors": [{"type": "Odd"}]})",
-                   {"/post_processor/processors/0/type: unsupported"}},
-           Refused{R"({"type": "ByteLevel", "trim_offsets": true})", {"/post_processor/add_prefix_space"}},
-           Refused{R"({"type": "BertProcessing", "sep": ["S", 1]})", {"/post_processor/cls"}},
-           Refused{R"({"type": "BertProcessing", "sep": ["S", -1], "cls": ["C", 2]})",
-                   {"/post_processor/sep", "found -1"}},
-           Refused{R"({"type": "BertProcessing", "sep": ["S"], "cls": ["C", 2]})", {"/post_processor/sep"}},
-           Refused{R"({"type": "BertProcessing", "sep": ["S", 1], "cls": ["C", 4294967296]})",
-                   {"/post_processor/cls", "4294967296"}},
-           Refused{R"({"type": "BertProcessing", "sep": ["S", 1], "cls": ["C", 2], "trim_offsets": true,
+  check_refused(
+      {{R"({"type": "Odd"})",
+        {"tokenizer.json: /post_processor/type: unsupported \"Odd\", supported: Sequence, Template"}},
+       {R"({"type": "Sequence", "processors": [{"type": "Odd"}]})",
+        {"/post_processor/processors/0/type: unsupported"}},
+       {R"({"type": "ByteLevel", "trim_offsets": true})", {"/post_processor/add_prefix_space"}},
+       {R"({"type": "BertProcessing", "sep": ["S", 1]})", {"/post_processor/cls"}},
+       {R"({"type": "BertProcessing", "sep": ["S", -1], "cls": ["C", 2]})",
+        {"/post_processor/sep", "found -1"}},
+       {R"({"type": "BertProcessing", "sep": ["S"], "cls": ["C", 2]})", {"/post_processor/sep"}},
+       {R"({"type": "BertProcessing", "sep": ["S", 1], "cls": ["C", 4294967296]})",
+        {"/post_processor/cls", "4294967296"}},
+       {R"({"type": "BertProcessing", "sep": ["S", 1], "cls": ["C", 2], "trim_offsets": true,
                        "add_prefix_space": true})",
-                   {"/post_processor/trim_offsets", "unsupported in BertProcessing"}},
-           Refused{R"({"type": "RobertaProcessing", "sep": ["S", 1], "cls": ["C", 2], "trim_offsets": true})",
-                   {"/post_processor/add_prefix_space", "found nothing"}},
-           Refused{R"({"type": "TemplateProcessing", "single": [], "pair": []})",
-                   {"/post_processor/special_tokens"}},
-           Refused{
-               R"({"type": "TemplateProcessing", "single": "[CLS] $A", "pair": [], "special_tokens": {}})",
-               {"/post_processor/single", "array of objects"}},
-           Refused{R"({"type": "TemplateProcessing", "single": [], "special_tokens": {},
+        {"/post_processor/trim_offsets", "unsupported in BertProcessing"}},
+       {R"({"type": "RobertaProcessing", "sep": ["S", 1], "cls": ["C", 2], "trim_offsets": true})",
+        {"/post_processor/add_prefix_space", "found nothing"}},
+       {R"({"type": "TemplateProcessing", "single": [], "pair": []})", {"/post_processor/special_tokens"}},
+       {R"({"type": "TemplateProcessing", "single": "[CLS] $A", "pair": [], "special_tokens": {}})",
+        {"/post_processor/single", "array of objects"}},
+       {R"({"type": "TemplateProcessing", "single": [], "special_tokens": {},
                        "pair": [{"Sequence": {"id": "C", "type_id": 0}}]})",
-                   {"/post_processor/pair/0/Sequence/id: unsupported \"C\", supported: A, B"}},
-           Refused{R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {},
+        {"/post_processor/pair/0/Sequence/id: unsupported \"C\", supported: A, B"}},
+       {R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {},
                        "single": [{"Sequence": {"id": "B", "type_id": 0}}]})",
-                   {"/post_processor/single/0/Sequence/id", "single text"}},
-           Refused{R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {},
+        {"/post_processor/single/0/Sequence/id", "single text"}},
+       {R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {},
                        "single": [{"SpecialToken": {"id": "x", "type_id": 0}}]})",
-                   {"/post_processor/single/0/SpecialToken/id", "\"x\" is not among"}},
-           Refused{R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {"x": {"ids": [1.5]}},
+        {"/post_processor/single/0/SpecialToken/id", "\"x\" is not among"}},
+       {R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {"x": {"ids": [1.5]}},
                        "single": [{"SpecialToken": {"id": "x", "type_id": 0}}]})",
-                   {"/post_processor/special_tokens/x/ids", "1.5"}},
-           Refused{R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {},
+        {"/post_processor/special_tokens/x/ids", "1.5"}},
+       {R"({"type": "TemplateProcessing", "pair": [], "special_tokens": {},
                        "single": [{"Token": {"id": "x", "type_id": 0}}]})",
-                   {"/post_processor/single/0", "unsupported \"Token\", supported: Sequence, SpecialToken"}},
-       }) {
-    CAPTURE(row.config);
-    check_refusal([&] { (void)post_processor(row.config); }, Status::bad_input, row.parts);
-  }
+        {"/post_processor/single/0", "unsupported \"Token\", supported: Sequence, SpecialToken"}}},
+      post_processor);
 }
 
 TEST_CASE("a template of more than 1000 pieces is an error") {
@@ -237,3 +215,79 @@ TEST_CASE("a template after one that leaves three pieces is an error") {
   check_refusal([&] { tokenizer.encode("a", std::nullopt, *state, encoding); }, Status::bad_input,
                 {"/post_processor/processors/1", "unsupported", "3 pieces"});
 }
+
+Decoder decoder(std::string_view json) {
+  const PartConfig::Json node = PartConfig::Json::parse(json);
+  return make_decoder(PartConfig("tokenizer.json", "/decoder", node));
+}
+
+// Expected texts are those of the Python library tokenizers 0.23.3 for a token between two others, except
+// that the library has U+FFFD for bytes and adds spaces between the words of WordPiece.
+TEST_CASE("decoders return the text of a token") {
+  struct Case {
+    std::string_view token;
+    std::string_view text;
+  };
+  struct Row {
+    std::string_view config;
+    std::vector<Case> cases;
+  };
+  for (const Row& row : {
+           Row{R"({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true})",
+               {{"\u0120the", " the"},
+                {"\u00C3\u00A9", "\u00E9"},
+                {"\u00E2\u0138", "<0xE2><0x96>"},
+                {"a\u00E2", "a<0xE2>"},
+                {"\u010A", "\n"},
+                {"\u00E9\u65E5", "\u00E9\u65E5"},
+                {"a b", "a b"}}},
+           Row{R"({"type": "WordPiece", "prefix": "##", "cleanup": true})",
+               {{"##ing", "ing"}, {"the", "the"}, {"#a", "#a"}}},
+           Row{R"({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true})",
+               {{"\u2581the", " the"}, {"a\u2581\u2581b", "a  b"}}},
+           Row{R"({"type": "BPEDecoder", "suffix": "</w>"})", {{"the</w>", "the "}, {"th", "th"}}},
+           Row{R"({"type": "ByteFallback"})",
+               {{"<0xE2>", "<0xE2>"},
+                {"<0x41>", "A"},
+                {"<0x0a>", "\n"},
+                {"<0xZZ>", "<0xZZ>"},
+                {"<0x4>", "<0x4>"}}},
+           Row{R"({"type": "Fuse"})", {{"a", "a"}}},
+           Row{R"({"type": "Strip", "content": "_", "start": 1, "stop": 2})",
+               {{"__a___", "_a_"}, {"_", ""}, {"a", "a"}}},
+           Row{R"({"type": "Replace", "pattern": {"String": "▁"}, "content": " "})",
+               {{"\u2581a\u2581", " a "}}},
+           Row{R"({"type": "Replace", "pattern": {"Regex": "[0-9]+"}, "content": "N$0"})",
+               {{"a12b3", "aN$0bN$0"}}},
+           Row{R"({"type": "Sequence", "decoders": [
+                   {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+                   {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})",
+               {{"\u2581the", " the"}, {"<0xE2>", "<0xE2>"}, {"<0x21>", "!"}}},
+           Row{R"({"type": "Sequence", "decoders": [{"type": "Strip", "content": "a", "start": 1, "stop": 0},
+                   {"type": "Fuse"}]})",
+               {{"aab", "ab"}}},
+       }) {
+    CAPTURE(row.config);
+    const Decoder made = decoder(row.config);
+    for (const Case& each : row.cases) {
+      CAPTURE(each.token);
+      CHECK(made(each.token) == each.text);
+    }
+  }
+}
+
+TEST_CASE("an unknown or damaged decoder is an error that names its JSON pointer") {
+  check_refused({{R"({"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "|", "cleanup": true})",
+                  {"tokenizer.json: /decoder/type: unsupported \"CTC\", supported: Sequence, ByteLevel"}},
+                 {R"({"type": "Sequence", "decoders": [{"type": "Odd"}]})",
+                  {"/decoder/decoders/0/type: unsupported \"Odd\""}},
+                 {R"({"type": "WordPiece"})", {"/decoder/prefix", "found nothing"}},
+                 {R"({"type": "Metaspace", "replacement": "ab"})", {"/decoder/replacement"}},
+                 {R"({"type": "Replace", "pattern": "a", "content": ""})", {"/decoder/pattern"}},
+                 {R"({"type": "Replace", "pattern": {}, "content": ""})", {"/decoder/pattern: unsupported"}},
+                 {R"({"type": "Strip", "content": " ", "start": "1", "stop": 0})", {"/decoder/start"}}},
+                decoder);
+}
+
+}  // namespace
+}  // namespace attnctl::test

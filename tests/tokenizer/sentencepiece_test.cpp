@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "support/temp_dir.hpp"
-#include "tokenizer/files/sentencepiece_model.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/tokenizer.hpp"
 

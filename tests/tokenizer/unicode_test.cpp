@@ -20,8 +20,7 @@ TEST_CASE("UTF-8 round trips forwards and backwards") {
                            U'\U00010000', U'\U0010FFFF'}) {
     CAPTURE(static_cast<std::uint32_t>(c));
     std::string text = "x";
-    uni::append(text, c);
-    CHECK(std::string_view(uni::Utf8(c)) == std::string_view(text).substr(1));
+    text += uni::Utf8(c);
     std::size_t i = 1;
     CHECK(uni::next(text, i) == c);
     CHECK(i == text.size());

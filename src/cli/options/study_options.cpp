@@ -1,109 +1,34 @@
 #include "cli/options/study_options.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "cli/options/inputs.hpp"
+#include "cli/options/selection.hpp"
+#include "study/measure.hpp"
 
 namespace attnctl::cli {
 namespace {
 
 constexpr std::size_t kProbeSequences = 32;
 
-void add_corpus_options(CLI::App& command, StudyScope& scope) {
-  const std::string group = "Corpus";
-  command
-      .add_option("--max-length", scope.max_length,
-                  "tokens of a sentence, at most (default: the model's positions)")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  command
-      .add_option("--stride", scope.stride,
-                  "cut longer sentences into windows that begin so many tokens apart, not refuse them")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  command
-      .add_option("--batch-tokens", scope.batch_tokens,
-                  "tokens of a block, the sentences that one worker computes at a time")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str()
-      ->group(group);
-  command
-      .add_flag(
-          "--skip-bad", scope.skip_bad,
-          "leave out sentences that are damaged or too long, and list them; else the first one stops the "
-          "run")
-      ->group(group);
-}
-
 std::string measures_help() {
   std::string text = "what to measure (default: all):";
   for (const MeasureRow& row : measure_catalogue()) text += fmt::format(" {},", row.name);
-  text.back() = ' ';
   text.pop_back();
   return text;
 }
 
-void add_choice_options(CLI::App& command, StudyScope& scope) {
-  command.add_option("--measures", scope.measures, measures_help())->type_name("LIST")->group("Selection");
-  command.add_option("--seed", scope.seed, "of measures that draw at random")
-      ->capture_default_str()
-      ->group("Selection");
-  command
-      .add_flag("--fold-subtypes", scope.fold_subtypes,
-                "of syntax: relations without their subtypes, nsubj:pass as nsubj")
-      ->group("Selection");
-  command
-      .add_option("--null-model", scope.null_models,
-                  "roles must also exceed those of N models of the same shape with shuffled weights")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1000))
-      ->group("Selection");
-  command
-      .add_option(
-          "--null-shuffle", scope.null_shuffles,
-          "roles that depend on which token stands where must also exceed what the same head does over every "
-          "sentence N times more, its tokens in random order")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1000))
-      ->group("Selection");
-  command
-      .add_option("--frequencies", scope.frequencies,
-                  "of rare: FILE of lines TOKEN<TAB>COUNT (default: the tokens of the corpus, counted first)")
-      ->type_name("FILE")
-      ->group("Selection");
-}
-
-}  // namespace
-
-void add_study_scope(CLI::App& command, StudyScope& scope) {
-  add_model_options(command, scope.model);
-  add_file_options(command, scope.inputs);
-  add_corpus_options(command, scope);
-  add_head_options(command, scope.selection);
-  add_choice_options(command, scope);
-}
-
-bool reads_standard_input(const StudyScope& scope) {
-  return std::ranges::any_of(scope.inputs.items, [](const InputItem& item) { return item.value == "-"; });
-}
-
-void require_study_scope(const StudyScope& scope) {
-  require_inputs(scope.inputs, "--input");
-  if (scope.stride && scope.max_length && *scope.stride > *scope.max_length)
-    fail(Status::usage, "--stride: got {}, need at most --max-length {}", *scope.stride, *scope.max_length);
-}
-
+/// Returns the measures of --measures.
 std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
   std::vector<const MeasureRow*> measures = parse_measures(scope.measures);
   const bool needed = std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
-  if (scope.frequencies && !needed)
+  if (scope.settings.frequencies && !needed)
     fail(Status::usage, "--frequencies: is for the measure rare, which --measures leaves out");
-  if (scope.frequencies || !needed || !reads_standard_input(scope)) return measures;
+  if (scope.settings.frequencies || !needed || !reads_standard_input(scope)) return measures;
   const char* const why =
       "needs the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
   if (!scope.measures.empty()) fail(Status::usage, "--input -: the measure rare {}", why);
@@ -112,33 +37,77 @@ std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings&
   return measures;
 }
 
-CorpusOptions corpus_options(const StudyScope& scope, std::span<const MeasureRow* const> measures) {
-  CorpusOptions corpus{.files = {},
-                       .batch_tokens = scope.batch_tokens,
-                       .max_length = scope.max_length,
-                       .stride = scope.stride,
-                       .skip_bad = scope.skip_bad};
-  if (std::ranges::any_of(measures, &MeasureRow::of_probe))
-    corpus.probe = {.sequences = kProbeSequences, .seed = scope.seed};
-  for (const InputItem& item : scope.inputs.items)
-    corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
-  return corpus;
+}  // namespace
+
+void add_study_scope(Command& command, StudyScope& scope) {
+  add_model_options(command, scope.model);
+  add_file_options(command, scope.inputs);
+  command.add(
+      "Corpus",
+      {number("--max-length", &scope.settings.corpus.max_length,
+              "tokens of a sentence, at most (default: the model's positions)", positive()),
+       number("--stride", &scope.settings.corpus.stride,
+              "cut longer sentences into windows that begin so many tokens apart, not refuse them",
+              positive()),
+       number("--batch-tokens", &scope.settings.corpus.batch_tokens,
+              "tokens of a block, the sentences that one worker computes at a time", positive()),
+       {.names = "--skip-bad",
+        .target = &scope.settings.corpus.skip_bad,
+        .help =
+            "leave out sentences that are damaged or too long, and list them; else the first one stops the "
+            "run"}});
+  add_head_options(command, scope.selection);
+  command.add(
+      "Selection",
+      {{"--measures", &scope.measures, measures_help(), "LIST"},
+       number("--seed", &scope.settings.seed, "of measures that draw at random"),
+       {"--fold-subtypes", &scope.settings.fold_subtypes,
+        "of syntax: relations without their subtypes, nsubj:pass as nsubj"},
+       {.names = "--null-model",
+        .target = &scope.settings.null_models,
+        .help = "roles must also exceed those of N models of the same shape with shuffled weights",
+        .type = "N",
+        .range = Range{0, 1000}},
+       {.names = "--null-shuffle",
+        .target = &scope.settings.null_shuffles,
+        .help = "roles that depend on which token stands where must also exceed what the same head does over "
+                "every sentence N times more, its tokens in random order",
+        .type = "N",
+        .range = Range{0, 1000}},
+       {"--frequencies", &scope.settings.frequencies,
+        "of rare: FILE of lines TOKEN<TAB>COUNT (default: the tokens of the corpus, counted first)",
+        "FILE"}});
 }
 
-StudyHeader study_header(const StudyScope& scope, const std::vector<const MeasureRow*>& measures,
-                         StudyShape shape) {
-  shape.fold_subtypes = scope.fold_subtypes;
-  StudyHeader header;
-  header.shape = std::move(shape);
-  header.measures = measures;
-  header.null_models = scope.null_models;
-  header.null_shuffles = scope.null_shuffles;
-  return header;
+bool reads_standard_input(const StudyScope& scope) {
+  return std::ranges::any_of(scope.inputs.items, [](const InputItem& item) { return item.value == "-"; });
+}
+
+void require_study_scope(const StudyScope& scope) {
+  require_inputs(scope.inputs, "--input");
+  if (scope.settings.corpus.stride && scope.settings.corpus.max_length &&
+      *scope.settings.corpus.stride > *scope.settings.corpus.max_length)
+    fail(Status::usage, "--stride: got {}, need at most --max-length {}", *scope.settings.corpus.stride,
+         *scope.settings.corpus.max_length);
+}
+
+OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
+  std::vector<const MeasureRow*> measures = study_measures(scope, warnings);
+  OpenStudy study{scope.settings, open_model(scope.model, warnings)};
+  StudySettings& settings = study.settings;
+  settings.selection = select_heads(scope.selection, study.open.model.config(), false);
+  if (std::ranges::any_of(measures, &MeasureRow::of_probe))
+    settings.corpus.probe = {.sequences = kProbeSequences, .seed = settings.seed};
+  for (const InputItem& item : scope.inputs.items)
+    settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
+  if (scope.measures.empty()) measures = within_limit(measures, settings.selection.heads.size(), warnings);
+  settings.measures = std::move(measures);
+  return study;
 }
 
 std::vector<std::filesystem::path> files_read(const StudyScope& scope) {
   std::vector<std::filesystem::path> files = files_read(scope.model, scope.inputs);
-  if (scope.frequencies) files.emplace_back(*scope.frequencies);
+  if (scope.settings.frequencies) files.emplace_back(*scope.settings.frequencies);
   return files;
 }
 

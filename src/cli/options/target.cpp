@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/files/output_target.hpp"
+#include "base/files/output_file.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/options/options.hpp"
-#include "report/text/text.hpp"
+#include "report/text.hpp"
 
 namespace attnctl::cli {
 

@@ -1,16 +1,80 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "formats/json/json_events.hpp"
+#include "base/error.hpp"
 
 namespace attnctl {
+
+/// A JSON value with the place that errors report.
+struct JsonText {
+  std::string_view file;     // escaped
+  std::string_view text;     // one JSON value with optional white space around it
+  std::size_t byte = 0;      // offset of `text` in the file
+  std::string pointer = {};  // escaped JSON pointer to the value if `text` is a part of the file
+  std::size_t max_depth = 64;
+};
+
+/// A scalar: null, boolean, negative integer, other integer, other number, or string.
+using JsonScalar = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string*>;
+
+/// Base class of readers that process a document value by value and do not build a tree.
+class JsonEvents {
+ public:
+  JsonEvents() = default;
+  virtual ~JsonEvents() = default;
+  JsonEvents(const JsonEvents&) = delete;
+  JsonEvents& operator=(const JsonEvents&) = delete;
+
+  /// Parses with the rules of parse_json, but leaves the check for duplicate
+  /// keys to the derived class. Throws Error(bad_input).
+  void parse(const JsonText& text);
+
+ protected:
+  enum class Container : bool { object, array };
+  virtual void on_begin(Container container) = 0;  // depth() does not count the container
+  virtual void on_end(Container container) = 0;    // depth() does not count the container
+  virtual void on_key(std::string& key) = 0;       // may be moved from
+  virtual void on_scalar(const JsonScalar& scalar) = 0;
+
+  /// Returns the number of open containers around the current value.
+  [[nodiscard]] std::size_t depth() const { return levels_.size(); }
+  /// Returns the text of the number that on_scalar() receives as a double. Valid until on_scalar() returns.
+  [[nodiscard]] std::string_view digits() const { return digits_; }
+  /// Returns the number of bytes read. After a number it may be one too high.
+  [[nodiscard]] std::size_t position() const { return position_; }
+  [[nodiscard]] const JsonText& text() const { return *text_; }
+  /// Returns the escaped JSON pointer of the current value; "top level" for the whole document.
+  [[nodiscard]] std::string pointer() const;
+
+  /// Throws Error(bad_input) with the file, the pointer, the byte and `what`.
+  [[noreturn]] void refuse(std::string_view what) const;
+
+ private:
+  struct Level {
+    Container container = Container::object;
+    std::size_t count = 0;  // number of elements or keys so far
+    std::string key;
+  };
+  struct Adapter;  // translates the callbacks of nlohmann::json
+  [[noreturn]] void refuse_at(std::size_t byte, std::string_view what) const;
+
+  const JsonText* text_ = nullptr;
+  std::size_t position_ = 0;
+  std::string_view digits_;
+  std::vector<Level> levels_;
+};
+
+/// Formats a value for an error message: "null", "a string" in quotes, "-3".
+[[nodiscard]] std::string describe(const JsonScalar& scalar);
 
 /// Parses a small JSON document strictly: UTF-8 without a byte order mark, no NaN, no numbers out of range,
 /// no lone surrogates, no duplicate keys, nothing after the value, nesting up to `max_depth`. Keeps the order

@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "base/files/mapped_file.hpp"
 
 // The records of ZIP archives: PKWARE APPNOTE 6.3.3, sections 4.3.7, 4.3.12, 4.3.14 to 4.3.16 and 4.5.3.
 
@@ -20,14 +23,6 @@ struct ZipMember {
   std::uint64_t offset = 0;       // offset of the local header
 };
 
-inline constexpr std::uint32_t kZipLocalSignature = 0x04034B50;
-inline constexpr std::uint32_t kZipCentralSignature = 0x02014B50;
-inline constexpr std::uint32_t kZipEndSignature = 0x06054B50;
-inline constexpr std::uint32_t kZip64EndSignature = 0x06064B50;
-inline constexpr std::uint32_t kZip64LocatorSignature = 0x07064B50;
-inline constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // the ZIP64 extra field holds the value
-inline constexpr std::uint16_t kZip64ExtraId = 1;
-
 /// Returns the local header. Its length depends only on the name and the size, so it can be written again
 /// when the CRC and the stored size are known.
 [[nodiscard]] std::string local_header(const ZipMember& member);
@@ -37,5 +32,42 @@ inline constexpr std::uint16_t kZip64ExtraId = 1;
 
 /// Returns the CRC-32 of the bytes.
 [[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes);
+
+/// A checked member of an archive. Its data do not overlap those of another member, and its name is a plain
+/// relative path.
+struct StoredMember : ZipMember {
+  std::span<const std::byte> data;  // as stored, perhaps deflated
+};
+
+/// Reads the directory of an archive (ZIP64 included) and checks each local header against it. Returns the
+/// members sorted by name. Throws Error: bad_input if the archive is malformed, limit if the members unpack
+/// to much more than the size of the file.
+[[nodiscard]] std::vector<StoredMember> read_zip_directory(const FileBytes& file);
+
+/// Returns the name of the file and of the member, for the beginning of an error message.
+[[nodiscard]] std::string at_member(const FileBytes& file, const ZipMember& member);
+
+/// Unpacks a deflated member from its beginning. Throws Error(bad_input) if the data are not a deflate
+/// stream.
+class Inflater {
+ public:
+  Inflater(std::string where, std::span<const std::byte> packed);
+  ~Inflater();
+  Inflater(Inflater&&) = delete;
+  Inflater& operator=(Inflater&&) = delete;
+
+  /// Fills `out`, or a part of it at the end of the stream, and returns the number of bytes.
+  [[nodiscard]] std::size_t read(std::span<std::byte> out);
+
+ private:
+  struct State;
+  std::string where_;
+  std::unique_ptr<State> state_;
+};
+
+/// Returns the whole content of a member and checks its size and CRC. A deflated member is unpacked into
+/// `buffer`. Throws Error(bad_input).
+[[nodiscard]] std::span<const std::byte> unpack(const FileBytes& file, const StoredMember& member,
+                                                std::vector<std::byte>& buffer);
 
 }  // namespace attnctl

@@ -1,9 +1,7 @@
 #pragma once
 
 #include "linalg/kernels/gemm_kernels.hpp"
-#include "linalg/kernels/gemm_nn_impl.hpp"
-#include "linalg/kernels/gemm_nt_impl.hpp"
-#include "linalg/kernels/gemm_tools.hpp"
+#include "linalg/kernels/gemm_tiles_impl.hpp"
 
 // The kernels of gemm_kernels.hpp for one instruction set. Registers hold a tile of c during the loop over k
 // (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). Unlike there, b is

@@ -103,7 +103,7 @@ Table sharing_table(const ModelConfig& config, const Model* model) {
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
     const AttentionConfig& attention = config.layers[layer].attention;
     if (!attention.key.weight) {
-      statements.add("query_key", layer, {}, "W_Q = W_K: there is no W_K; W_Q is used");
+      statements.add("query_key", layer, {}, "W_Q = W_K: there is no W_K, W_Q is used");
     } else if (model != nullptr && model->key_is_query(layer)) {
       statements.add("query_key", layer, {}, "W_Q = W_K: two tensors with the same values");
     }

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/patch_grid.hpp"
+#include "base/dtype.hpp"
 
 namespace attnctl {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/hash.hpp"
+#include "base/text.hpp"
 #include "forward/run.hpp"
 
 namespace attnctl {

@@ -73,7 +73,7 @@ Table table_of(std::string name, const StudyShape& shape, std::vector<ResultRow>
     for (const ResultField& field : shared->at(index)) append_cells(field, shape, made);
     std::ranges::move(made, cells.begin());
   };
-  return {std::move(name), std::move(columns), shared->size(), fill};
+  return {std::move(name), {columns.begin(), columns.end()}, shared->size(), fill};
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include "base/files/input_file.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/files/output_file.hpp"
-#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "study/state/study_state.hpp"
 

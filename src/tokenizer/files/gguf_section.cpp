@@ -13,8 +13,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "tokenizer/files/sentencepiece_model.hpp"
-#include "tokenizer/files/tokenizer_config.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 
 // Tokenizers in GGUF files.
@@ -89,14 +87,10 @@ TokenizerFile read_pieces(const TokenizerSection& section, Wanted wanted) {
 
 void read_merges(const TokenizerSection& section, TokenizerFile& file) {
   for (std::size_t i = 0; i < section.merges.size(); ++i) {
-    const std::string_view merge = section.merges[i];
-    const std::size_t space = merge.find(' ', 1);  // the first token may be a space
-    if (space == std::string_view::npos || merge.find(' ', space + 1) != std::string_view::npos) {
-      fail(Status::bad_input,
-           "{}: metadata \"tokenizer.ggml.merges\": merge {}: got {}, need two tokens with a space between",
-           section.file, i, in_quotes(merge));
-    }
-    file.merges.add(merge.substr(0, space), merge.substr(space + 1));
+    if (file.merges.add_line(section.merges[i], 1)) continue;  // the first token may be a space
+    fail(Status::bad_input,
+         "{}: metadata \"tokenizer.ggml.merges\": merge {}: got {}, need two tokens with a space between",
+         section.file, i, in_quotes(section.merges[i]));
   }
 }
 
@@ -134,36 +128,23 @@ TokenizerFile read_bytes(const TokenizerSection& section, Wanted wanted) {
   const PreTokenizerRow* const row = wanted == Wanted::tokenizer ? &row_of(section) : nullptr;
   const TokenizerConfig config = config_of(section, row != nullptr && row->add_bos);
   add_tokens(file, config);
-  check_vocabulary(file);
   if (row == nullptr) return file;
   read_merges(section, file);
   set_text_parts(*row, file);
-  const PartConfig options = config.options();
-  file.parts["post_processor"] =
-      make_template(file, options.boolean("add_bos_token", false) ? config.token("bos_token") : "",
-                    options.boolean("add_eos_token", false) ? config.token("eos_token") : "");
+  file.parts["post_processor"] = make_template(file, config);
   return file;
 }
-
-struct Row {
-  std::string_view model;
-  TokenizerFile (*read)(const TokenizerSection& section, Wanted wanted);
-};
-
-constexpr Row kRows[] = {{"llama", read_pieces}, {"gpt2", read_bytes}};
 
 }  // namespace
 
 TokenizerFile read_section(const TokenizerSection& section, Wanted wanted) {
-  std::string known;
-  for (const Row& row : kRows) {
-    if (row.model == section.model) return row.read(section, wanted);
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.model);
-  }
-  if (wanted == Wanted::vocabulary) return read_bytes(section, wanted);  // reads ids and tokens of any model
+  if (section.model == "llama") return read_pieces(section, wanted);
+  // The ids and tokens of any model can be read.
+  if (section.model == "gpt2" || wanted == Wanted::vocabulary) return read_bytes(section, wanted);
   fail(Status::bad_input,
-       "{}: metadata \"tokenizer.ggml.model\": unsupported {}, supported: {}; give --ids instead of text",
-       section.file, in_quotes(section.model), known);
+       "{}: metadata \"tokenizer.ggml.model\": unsupported {}, supported: llama, gpt2; give --ids instead of "
+       "text",
+       section.file, in_quotes(section.model));
 }
 
 }  // namespace attnctl

@@ -2,6 +2,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,8 +15,6 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "tokenizer/files/sentencepiece_model.hpp"
-#include "tokenizer/files/tokenizer_config.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 
 namespace attnctl {
@@ -22,23 +23,133 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Model = SentencePieceModel;
 
-constexpr std::size_t kLongestMerged = 1024;  // bytes; every split of a piece is tried
-constexpr std::string_view kSpace = "\u2581";
+/// Reads a message of the protobuf wire format field by field. Holds a view of the bytes.
+class Message {
+ public:
+  Message(const std::string& file, std::string_view bytes, std::size_t offset)
+      : file_(file), bytes_(bytes), offset_(offset) {}
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k) {
-      group = group << 8U | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+  enum Wire : std::uint32_t { kVariable = 0, kEight = 1, kBytes = 2, kFour = 5 };
+  struct Field {
+    std::uint32_t number = 0;
+    std::uint64_t value = 0;  // of a number of variable size
+    std::string_view bytes;   // of a string, a message, or a number of fixed size
+    std::size_t offset = 0;   // of `bytes` in the file
+    std::uint32_t wire = 0;
+  };
+
+  /// Returns the next field; nullopt at the end.
+  std::optional<Field> next() {
+    if (at_ == bytes_.size()) return std::nullopt;
+    const std::uint64_t tag = varint();
+    Field field;
+    field.number = static_cast<std::uint32_t>(tag >> 3U);
+    field.wire = static_cast<std::uint32_t>(tag & 7U);
+    if (tag >> 3U == 0 || tag >> 32U != 0) refuse("need a field's number");
+    if (field.wire == kVariable) {
+      field.value = varint();
+    } else if (field.wire == kEight || field.wire == kBytes || field.wire == kFour) {
+      const bool is_number = field.wire != kBytes;
+      const std::uint64_t size = !is_number ? varint() : field.wire == kEight ? 8 : 4;
+      if (size > bytes_.size() - at_) {
+        refuse(is_number ? "got the end inside a number" : "got a field that is longer than its message");
+      }
+      field.offset = offset_ + at_;
+      field.bytes = bytes_.substr(at_, size);
+      at_ += size;
+    } else {
+      refuse("got an unsupported kind of field");
     }
-    for (std::size_t k = 0; k < 4; ++k) {
-      text += i + k > bytes.size() ? '=' : kDigits[group >> (18U - 6U * k) & 0x3FU];
+    return field;
+  }
+
+  [[nodiscard]] Message message(const Field& field) const {
+    require_wire(field, kBytes);
+    return {file_, field.bytes, field.offset};
+  }
+  [[nodiscard]] std::string_view text(const Field& field) const {
+    require_wire(field, kBytes);
+    return field.bytes;
+  }
+  [[nodiscard]] std::uint64_t number(const Field& field) const {
+    require_wire(field, kVariable);
+    return field.value;
+  }
+  [[nodiscard]] bool boolean(const Field& field) const { return number(field) != 0; }
+  [[nodiscard]] float real(const Field& field) const {
+    require_wire(field, kFour);
+    float value = 0;  // in little-endian order
+    std::memcpy(&value, field.bytes.data(), sizeof(value));
+    return value;
+  }
+  [[noreturn]] void refuse(std::string_view what) const {
+    fail(Status::bad_input, "{}: @byte {}: not a SentencePiece model: {}", file_, offset_ + at_, what);
+  }
+
+ private:
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      if (at_ == bytes_.size()) refuse("got the end inside a number");
+      const auto byte = static_cast<unsigned char>(bytes_[at_++]);
+      value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
+      if (byte < 0x80) return value;
+    }
+    refuse("got a number of more than ten bytes");
+  }
+  void require_wire(const Field& field, Wire wire) const {
+    if (field.wire != wire) refuse("got a field of another kind than in SentencePiece");
+  }
+
+  const std::string& file_;
+  std::string_view bytes_;
+  std::size_t offset_;  // of the message in the file
+  std::size_t at_ = 0;
+};
+
+Model::Piece read_piece(Message message) {
+  Model::Piece piece;
+  while (const auto field = message.next()) {
+    if (field->number == 1) {
+      piece.text = message.text(*field);
+      if (find_ill_formed_utf8(piece.text)) message.refuse("got a piece that is not UTF-8");
+    } else if (field->number == 2) {
+      piece.score = message.real(*field);
+    } else if (field->number == 3) {
+      const std::uint64_t type = message.number(*field);
+      if (type < 1 || type > 6) message.refuse("got an unsupported type of piece");
+      piece.type = static_cast<Model::Type>(type);
     }
   }
-  return text;
+  if (piece.text.empty()) message.refuse("got a piece without text");
+  return piece;
 }
+
+void read_trainer(Message message, Model& model) {
+  while (const auto field = message.next()) {
+    if (field->number == 3) {
+      const std::uint64_t algorithm = message.number(*field);
+      if (algorithm < 1 || algorithm > 4) message.refuse("got an unsupported model_type");
+      model.algorithm = static_cast<Model::Algorithm>(algorithm);
+    } else if (field->number == 24) {
+      model.whitespace_as_suffix = message.boolean(*field);
+    } else if (field->number == 35) {
+      model.byte_fallback = message.boolean(*field);
+    }
+  }
+}
+
+void read_normalizer(Message message, Model& model) {
+  while (const auto field = message.next()) {
+    if (field->number == 2) model.charsmap = message.text(*field);
+    if (field->number == 3) model.add_dummy_prefix = message.boolean(*field);
+    if (field->number == 4) model.remove_extra_whitespaces = message.boolean(*field);
+    if (field->number == 5) model.escape_whitespaces = message.boolean(*field);
+  }
+}
+
+constexpr std::size_t kLongestMerged = 1024;  // bytes; every split of a piece is tried
+constexpr std::string_view kSpace = "\u2581";
 
 [[noreturn]] void refuse(const TokenizerFile& file, std::string_view what) {
   fail(Status::bad_input, "{}: {}", file.name, what);
@@ -123,7 +234,8 @@ void set_text_parts(TokenizerFile& file, const Model& model, const TokenizerConf
   });
   Json steps = Json::array();
   if (!model.charsmap.empty()) {
-    steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64(model.charsmap)}});
+    steps.push_back({{"type", "Precompiled"},
+                     {"precompiled_charsmap", Json::binary({model.charsmap.begin(), model.charsmap.end()})}});
   }
   if (model.remove_extra_whitespaces) {
     steps.push_back(replace("Regex", is_cut && prefix ? "[ \u2581]+\\z" : "\\A +|[ \u2581]+\\z", ""));
@@ -156,11 +268,11 @@ bool is_class(const TokenizerConfig& config, std::string_view name) {
 
 void set_defaults(TokenizerFile& file, TokenizerConfig& config, const Model& model) {
   for (const Model::Piece& piece : model.pieces) {
-    if (piece.type == Model::Type::unknown) config.set_default("unk_token", piece.text);
+    if (piece.type == Model::Type::unknown) config.set_defaults({{"unk_token", piece.text}});
     if (piece.type != Model::Type::control) continue;
-    if (piece.text == "<s>") config.set_default("bos_token", piece.text);
-    if (piece.text == "</s>") config.set_default("eos_token", piece.text);
-    if (piece.text == "<pad>") config.set_default("pad_token", piece.text);
+    if (piece.text == "<s>") config.set_defaults({{"bos_token", piece.text}});
+    if (piece.text == "</s>") config.set_defaults({{"eos_token", piece.text}});
+    if (piece.text == "<pad>") config.set_defaults({{"pad_token", piece.text}});
   }
   if (!is_class(config, "T5Tokenizer")) return;
   // The sentinels follow the pieces, in descending order.
@@ -171,6 +283,23 @@ void set_defaults(TokenizerFile& file, TokenizerConfig& config, const Model& mod
 }
 
 }  // namespace
+
+SentencePieceModel parse_sentencepiece(const std::string& file, std::string_view bytes) {
+  SentencePieceModel model;
+  Message message(file, bytes, 0);
+  while (const auto field = message.next()) {
+    if (field->number == 1) {
+      if (model.pieces.size() > kLargestTokenId) message.refuse("got too many pieces");
+      model.pieces.push_back(read_piece(message.message(*field)));
+    } else if (field->number == 2) {
+      read_trainer(message.message(*field), model);
+    } else if (field->number == 3) {
+      read_normalizer(message.message(*field), model);
+    }
+  }
+  if (model.pieces.empty()) message.refuse("got no pieces");
+  return model;
+}
 
 TokenizerFile make_sentencepiece(std::string name, const Model& model, TokenizerConfig& config,
                                  Wanted wanted) {
@@ -188,15 +317,11 @@ TokenizerFile make_sentencepiece(std::string name, const Model& model, Tokenizer
     set_defaults(file, config, model);
   }
   add_tokens(file, config);
-  check_vocabulary(file);
   if (wanted == Wanted::vocabulary) return file;
   if (is_bpe) make_merges(file, model);
   set_model(file, model);
   set_text_parts(file, model, config);
-  const bool ends = is_class(config, "T5Tokenizer") || config.options().boolean("add_eos_token", false);
-  file.parts["post_processor"] =
-      make_template(file, config.options().boolean("add_bos_token", false) ? config.token("bos_token") : "",
-                    ends ? config.token("eos_token") : "");
+  file.parts["post_processor"] = make_template(file, config, is_class(config, "T5Tokenizer"));
   return file;
 }
 

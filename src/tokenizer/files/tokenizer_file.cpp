@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -14,20 +18,68 @@
 #include <fmt/ranges.h>
 
 #include "base/error.hpp"
+#include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "tokenizer/files/tokenizer_config.hpp"
+#include "formats/json/json_tree.hpp"
 
 namespace attnctl {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-TokenizerFile read_json_layout(const std::filesystem::path& path, TokenizerConfig& config,
-                               Wanted /*wanted*/) {
-  TokenizerFile file = parse_tokenizer_json(path);
-  add_tokens(file, config);
-  check_vocabulary(file);
-  return file;
+constexpr std::size_t kFileLimit = std::size_t{64} << 20U;
+constexpr const char* kRoles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                  "pad_token", "cls_token", "mask_token"};
+
+bool is_usual(std::string_view role) {
+  return std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
+}
+
+/// Reads a token: an object with "content" and flags, or a string, which is a special token.
+Json token_of(const PartConfig& value) {
+  if (value.node().is_string()) return added_token(value.node().get_ref<const std::string&>(), true);
+  const bool special = value.boolean("special", false);
+  Json token = added_token(value.string("content"), special, !special);
+  for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"}) {
+    token[flag] = value.boolean(flag, token[flag].get<bool>());
+  }
+  return token;
+}
+
+bool is_token(const Json& value) {
+  return value.is_string() || (value.is_object() && value.contains("content"));
+}
+
+std::optional<Json> read_json(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  Json document = parse_json(path.string(), read_file(path, kFileLimit, Status::bad_input));
+  if (!document.is_object()) {
+    fail(Status::bad_input, "{}: top level: expected an object", escaped(path.string()));
+  }
+  return document;
+}
+
+std::string content_of(const Json& token) {
+  return token.at("content").get<std::string>();
+}
+
+/// Reads the first list of tokens, or object of roles, that is not empty.
+std::vector<Json> read_extra(const PartConfig& document) {
+  std::vector<Json> all;
+  const auto add = [&](const PartConfig& value) {
+    if (!is_token(value.node())) value.refuse("", "expected a token, a string or an object with \"content\"");
+    all.push_back(token_of(value));
+  };
+  for (const char* const key : {"extra_special_tokens", "additional_special_tokens"}) {
+    if (!all.empty() || !document.has(key)) continue;
+    const PartConfig extra = document.at(key);
+    if (extra.node().is_object()) {
+      for (const auto& [role, value] : extra.node().items()) add(extra.at(role));
+    } else {
+      for (const PartConfig& value : extra.elements()) add(value);
+    }
+  }
+  return all;
 }
 
 struct Layout {
@@ -37,32 +89,21 @@ struct Layout {
 
 /// The layouts in the order of preference.
 constexpr Layout kLayouts[] = {
-    {"tokenizer.json", read_json_layout}, {"vocab.txt", read_vocab_txt},
-    {"vocab.json", read_vocab_json},      {"tokenizer.model", read_sentencepiece},
-    {"spiece.model", read_sentencepiece}, {"sentencepiece.bpe.model", read_sentencepiece},
+    {"tokenizer.json", read_tokenizer_json}, {"vocab.txt", read_vocab_txt},
+    {"vocab.json", read_vocab_json},         {"tokenizer.model", read_sentencepiece},
+    {"spiece.model", read_sentencepiece},    {"sentencepiece.bpe.model", read_sentencepiece},
 };
-
-std::optional<TokenizerFile> read(const std::filesystem::path& directory, Wanted wanted) {
-  for (const Layout& layout : kLayouts) {
-    const std::filesystem::path path = directory / layout.file;
-    if (!std::filesystem::exists(path)) continue;
-    TokenizerConfig config(directory);
-    return layout.read(path, config, wanted);
-  }
-  return std::nullopt;
-}
 
 [[noreturn]] void refuse_vocabulary(const TokenizerFile& file, const std::string& what) {
   PartConfig(file.name, "/model/vocab", file.parts).refuse("", what);
 }
 
 void refuse_repeated_token(const TokenizerFile& file) {
-  std::vector<const std::string*> tokens;
-  for (const auto& entry : file.vocabulary) tokens.push_back(&entry.token);
-  std::sort(tokens.begin(), tokens.end(), [](const auto* a, const auto* b) { return *a < *b; });
-  const auto twice =
-      std::adjacent_find(tokens.begin(), tokens.end(), [](const auto* a, const auto* b) { return *a == *b; });
-  refuse_vocabulary(file, fmt::format("got the token {} twice", in_quotes(**twice)));
+  std::unordered_set<std::string_view> known;
+  for (const TokenEntry& entry : file.vocabulary) {
+    if (known.insert(entry.token).second) continue;
+    refuse_vocabulary(file, fmt::format("got the token {} twice", in_quotes(entry.token)));
+  }
 }
 
 void check_ids(const TokenizerFile& file) {
@@ -87,7 +128,8 @@ void check_ids(const TokenizerFile& file) {
 /// Keeps the last of repeated tokens and drops tokens without content.
 void number_added_tokens(TokenizerFile& file, std::size_t size) {
   if (!file.document().has("added_tokens")) return;
-  auto numbered = nlohmann::ordered_json::array();
+  Json numbered = Json::array();
+  std::vector<std::uint64_t> ids;  // [numbered]
   std::unordered_map<std::string, std::size_t> places;
   std::uint64_t next = size;
   for (const PartConfig& token : file.document().objects("added_tokens")) {
@@ -95,13 +137,12 @@ void number_added_tokens(TokenizerFile& file, std::size_t size) {
     if (content.empty()) continue;
     const auto [place, is_new] = places.try_emplace(content, numbered.size());
     if (is_new) {
-      const auto known = file.table->id(content);
-      numbered.push_back({{"id", known ? static_cast<std::uint64_t>(*known) : next++}});
+      const std::int32_t known = file.table->find(content);
+      ids.push_back(known >= 0 ? static_cast<std::uint64_t>(known) : next++);
+      numbered.emplace_back();
     }
-    nlohmann::ordered_json& target = numbered[place->second];
-    const nlohmann::ordered_json id = target["id"];
-    target = token.node();
-    target["id"] = id;
+    Json& target = numbered[place->second] = token.node();
+    target["id"] = ids[place->second];
   }
   file.parts["added_tokens"] = std::move(numbered);
 }
@@ -127,8 +168,14 @@ std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& 
   return files;
 }
 
-std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory) {
-  return read(directory, Wanted::tokenizer);
+std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory, Wanted wanted) {
+  for (const Layout& layout : kLayouts) {
+    const std::filesystem::path path = directory / layout.file;
+    if (!std::filesystem::exists(path)) continue;
+    TokenizerConfig config(directory);
+    return layout.read(path, config, wanted);
+  }
+  return std::nullopt;
 }
 
 Vocabulary read_vocabulary(const TokenizerOrigin& origin) {
@@ -137,7 +184,7 @@ Vocabulary read_vocabulary(const TokenizerOrigin& origin) {
 }
 
 Vocabulary read_vocabulary(const std::filesystem::path& directory) {
-  const auto file = read(directory, Wanted::vocabulary);
+  const auto file = read_tokenizer_files(directory, Wanted::vocabulary);
   return file ? make_vocabulary(*file) : Vocabulary();
 }
 
@@ -218,7 +265,10 @@ Json make_template(const TokenizerFile& file, const std::vector<TemplatePiece>& 
           {"special_tokens", std::move(tokens)}};
 }
 
-Json make_template(const TokenizerFile& file, const std::string& before, const std::string& after) {
+Json make_template(const TokenizerFile& file, const TokenizerConfig& config, bool ends) {
+  const auto token_if = [&](bool is_added, const char* role) { return is_added ? config.token(role) : ""; };
+  const std::string before = token_if(config.options().boolean("add_bos_token", false), "bos_token");
+  const std::string after = token_if(ends || config.options().boolean("add_eos_token", false), "eos_token");
   std::vector<TemplatePiece> single;
   std::vector<TemplatePiece> pair;
   for (const unsigned text : {0U, 1U}) {
@@ -232,6 +282,118 @@ Json make_template(const TokenizerFile& file, const std::string& before, const s
 
 Json byte_level_decoder() {
   return {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}};
+}
+
+TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory)
+    : TokenizerConfig(escaped((directory / "tokenizer_config.json").string()),
+                      read_json(directory / "tokenizer_config.json").value_or(Json::object())) {
+  std::vector<Json> extra_of_map;
+  const bool has_decoder = options().has("added_tokens_decoder");
+  if (has_decoder) {
+    read_decoder(options().object("added_tokens_decoder"));
+  } else if (const auto map = read_json(directory / "special_tokens_map.json")) {
+    const PartConfig document(escaped((directory / "special_tokens_map.json").string()), "", *map);
+    read_roles(document);
+    extra_of_map = read_extra(document);
+  }
+  extra_ = read_extra(options());
+  if (extra_.empty()) extra_ = std::move(extra_of_map);
+  if (has_decoder) return;
+  if (const auto added = read_json(directory / "added_tokens.json")) {
+    read_added({escaped((directory / "added_tokens.json").string()), "", *added});
+  }
+}
+
+TokenizerConfig::TokenizerConfig(std::string name, Json options)
+    : name_(std::move(name)), options_(std::move(options)) {
+  for (const char* const role : kRoles) roles_[role] = nullptr;
+  read_roles(this->options());
+}
+
+void TokenizerConfig::read_decoder(const PartConfig& decoder) {
+  for (const auto& [key, value] : decoder.node().items()) {
+    const auto id = parse_number(key);
+    if (!id) decoder.refuse(key, "expected an id as key, found " + in_quotes(key));
+    by_id_[static_cast<std::int64_t>(std::min<std::size_t>(*id, kLargestTokenId))] =
+        token_of(decoder.object(key));
+  }
+}
+
+/// Reads the keys that end in _token.
+void TokenizerConfig::read_roles(const PartConfig& document) {
+  for (const auto& [key, value] : document.node().items()) {
+    if (!key.ends_with("_token")) continue;
+    if (is_usual(key) && !value.is_null() && !is_token(value)) {
+      document.refuse(key, "expected a token, a string or an object with \"content\"");
+    }
+    if (!is_token(value)) continue;  // such as add_bos_token
+    Json token = token_of(document.at(key));
+    token["special"] = true;
+    roles_[key] = std::move(token);
+  }
+}
+
+/// Reads {"token": id, ...}.
+void TokenizerConfig::read_added(const PartConfig& document) {
+  std::set<std::string> special;
+  for (const auto& [role, token] : roles_.items()) {
+    if (is_usual(role) && !token.is_null()) special.insert(content_of(token));
+  }
+  for (const Json& token : extra_) special.insert(content_of(token));
+  for (const auto& [content, value] : document.node().items()) {
+    const bool is_special = special.contains(content);
+    by_id_[document.integer(content)] = added_token(content, is_special, !is_special);
+  }
+}
+
+std::string TokenizerConfig::token(std::string_view role) const {
+  const auto found = roles_.find(std::string(role));
+  return found == roles_.end() || found->is_null() ? std::string() : content_of(*found);
+}
+
+void TokenizerConfig::set_defaults(
+    std::initializer_list<std::pair<std::string_view, std::string_view>> tokens) {
+  for (const auto& [role, token] : tokens) {
+    Json& value = roles_[std::string(role)];
+    if (value.is_null()) value = added_token(token, true);
+  }
+}
+
+std::vector<Json> TokenizerConfig::tokens() const {
+  std::vector<Json> all;
+  std::set<std::string> known;
+  const auto add = [&](const Json& token) {
+    if (!token.is_null() && known.insert(content_of(token)).second) all.push_back(token);
+  };
+  std::set<std::string> named;
+  for (const Json& token : roles_) {
+    if (!token.is_null()) named.insert(content_of(token));
+  }
+  for (const auto& [id, value] : by_id_) {
+    Json token = value;
+    if (named.contains(content_of(token))) token["special"] = true;
+    add(token);
+  }
+  for (const Json& token : roles_) add(token);
+  for (const Json& token : extra_) add(token);
+  return all;
+}
+
+void add_tokens(TokenizerFile& file, const TokenizerConfig& config) {
+  for (const char* role : {"sep_token", "eos_token"}) {
+    if (std::string token = config.token(role); !token.empty()) file.separators.push_back(std::move(token));
+  }
+  std::set<std::string> known;
+  if (file.document().has("added_tokens")) {
+    for (const PartConfig& token : file.document().objects("added_tokens"))
+      known.insert(token.string("content"));
+  } else {
+    file.parts["added_tokens"] = Json::array();
+  }
+  for (Json& token : config.tokens()) {
+    if (!known.contains(content_of(token))) file.parts["added_tokens"].push_back(std::move(token));
+  }
+  check_vocabulary(file);
 }
 
 }  // namespace attnctl

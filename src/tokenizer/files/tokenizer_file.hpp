@@ -2,21 +2,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/models/token_table.hpp"
-#include "tokenizer/part_config.hpp"
+#include "tokenizer/parts/part_config.hpp"
+#include "tokenizer/token_table.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
-
-class TokenizerConfig;
-struct SentencePieceModel;
 
 inline constexpr std::uint64_t kLargestTokenId = 16'777'215;
 inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  // bytes
@@ -33,6 +33,40 @@ struct TokenizerFile {
   [[nodiscard]] PartConfig document() const { return {name, "", parts}; }
 };
 
+/// The options and tokens of tokenizer_config.json. If it has no added_tokens_decoder, also those of
+/// special_tokens_map.json, whose roles override it, and of added_tokens.json. Never evaluates a chat
+/// template.
+class TokenizerConfig {
+ public:
+  /// Throws Error(bad_input).
+  explicit TokenizerConfig(const std::filesystem::path& directory);
+  /// Options from another file; `name` is escaped.
+  TokenizerConfig(std::string name, nlohmann::ordered_json options);
+
+  /// Returns tokenizer_config.json, or an empty object.
+  [[nodiscard]] PartConfig options() const { return {name_, "", options_}; }
+  /// Returns the token of a role such as "cls_token", or an empty string.
+  [[nodiscard]] std::string token(std::string_view role) const;
+  /// Sets the tokens of roles that have none.
+  void set_defaults(std::initializer_list<std::pair<std::string_view, std::string_view>> tokens);
+  /// Returns all tokens as members of /added_tokens, in the order of the reference: by id, then those with a
+  /// role, then the others.
+  [[nodiscard]] std::vector<nlohmann::ordered_json> tokens() const;
+
+ private:
+  using Json = nlohmann::ordered_json;
+
+  void read_decoder(const PartConfig& decoder);
+  void read_roles(const PartConfig& document);
+  void read_added(const PartConfig& document);
+
+  std::string name_;
+  Json options_ = Json::object();
+  std::map<std::int64_t, Json> by_id_;
+  Json roles_;  // tokens by role, or null; starts with the seven usual roles
+  std::vector<Json> extra_;
+};
+
 /// What to read of the files. A vocabulary can be read even if other parts are not supported.
 enum class Wanted { vocabulary, tokenizer };
 
@@ -42,14 +76,38 @@ enum class Wanted { vocabulary, tokenizer };
 /// Reads a model's directory: tokenizer.json, or else vocab.txt, vocab.json with merges.txt, or a
 /// SentencePiece model, with the added tokens of tokenizer_config.json and special_tokens_map.json. Returns
 /// nullopt if there is none. Throws Error(bad_input).
-[[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory);
-[[nodiscard]] TokenizerFile read_tokenizer_json(const std::filesystem::path& path);
+[[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory,
+                                                                Wanted wanted = Wanted::tokenizer);
 [[nodiscard]] TokenizerFile read_section(const TokenizerSection& section, Wanted wanted = Wanted::tokenizer);
 [[nodiscard]] Vocabulary make_vocabulary(const TokenizerFile& file);
 
+/// A SentencePiece model: the fields of sentencepiece_model.proto that tokenizing needs, with their defaults.
+struct SentencePieceModel {
+  enum class Type : std::uint8_t { normal = 1, unknown, control, user_defined, unused, byte };
+  struct Piece {
+    std::string text;
+    float score = 0;
+    Type type = Type::normal;
+  };
+  enum class Algorithm : std::uint8_t { unigram = 1, bpe, word, character };
+
+  std::vector<Piece> pieces;  // by id
+  Algorithm algorithm = Algorithm::unigram;
+  bool byte_fallback = false;
+  bool whitespace_as_suffix = false;
+  std::string charsmap;  // bytes of the precompiled charsmap; empty: none
+  bool add_dummy_prefix = true;
+  bool remove_extra_whitespaces = true;
+  bool escape_whitespaces = true;
+};
+
+/// Parses the protobuf message; `file` is escaped. Throws Error(bad_input).
+[[nodiscard]] SentencePieceModel parse_sentencepiece(const std::string& file, std::string_view bytes);
+
 // Readers of single layouts, which throw Error(bad_input). `name` is escaped.
-[[nodiscard]] TokenizerFile parse_tokenizer_json(const std::filesystem::path& path);
 [[nodiscard]] TokenizerFile parse_tokenizer_json(std::string name, std::string_view text);
+[[nodiscard]] TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config,
+                                                Wanted wanted);
 [[nodiscard]] TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig& config,
                                            Wanted wanted);
 [[nodiscard]] TokenizerFile read_vocab_json(const std::filesystem::path& path, TokenizerConfig& config,
@@ -70,6 +128,9 @@ enum class Wanted { vocabulary, tokenizer };
 /// a token or an id is repeated, or if the ids are far larger than the number of tokens.
 void check_vocabulary(TokenizerFile& file);
 
+/// Adds the tokens of `config` that the file lacks, sets its separators, and checks the vocabulary.
+void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
+
 /// Throws Error(bad_input) if the directory names a "tokenizer_class" (without "Fast") that is not supported.
 void check_class(const TokenizerConfig& config, std::string_view layout,
                  const std::vector<std::string_view>& supported);
@@ -89,9 +150,10 @@ struct TemplatePiece {
 [[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file,
                                                    const std::vector<TemplatePiece>& single,
                                                    const std::vector<TemplatePiece>& pair);
-/// Returns a TemplateProcessing with a token before and after each text; no token if the string is empty.
-[[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const std::string& before,
-                                                   const std::string& after);
+/// Returns a TemplateProcessing with bos_token before each text if add_bos_token is true, and eos_token after
+/// it if add_eos_token or `ends` is.
+[[nodiscard]] nlohmann::ordered_json make_template(const TokenizerFile& file, const TokenizerConfig& config,
+                                                   bool ends = false);
 
 /// Returns the decoder of byte-level models.
 [[nodiscard]] nlohmann::ordered_json byte_level_decoder();

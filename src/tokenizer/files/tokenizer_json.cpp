@@ -34,18 +34,12 @@ class TokenizerJson final : public JsonTree {
   enum class Section { tree, vocabulary, merges };
 
   void on_begin(Container container) override {
-    if (section_ == Section::tree && depth() == 2) section_ = section_that_begins();
-    switch (section_) {
-      case Section::tree:
-        JsonTree::on_begin(container);
-        break;
-      case Section::vocabulary:
-        begin_in_vocabulary(container);
-        break;
-      case Section::merges:
-        begin_in_merges(container);
-        break;
+    if (section_ == Section::tree && depth() == 2 && top_key_ == "model") {
+      if (key_ == "vocab") section_ = Section::vocabulary;
+      if (key_ == "merges") section_ = Section::merges;
     }
+    if (section_ == Section::tree) return JsonTree::on_begin(container);
+    section_ == Section::vocabulary ? begin_in_vocabulary(container) : begin_in_merges(container);
   }
 
   void on_end(Container container) override {
@@ -69,24 +63,9 @@ class TokenizerJson final : public JsonTree {
   }
 
   void on_scalar(const JsonScalar& scalar) override {
-    switch (section_) {
-      case Section::tree:
-        JsonTree::on_scalar(scalar);
-        break;
-      case Section::vocabulary:
-        is_list_ ? take_piece(scalar) : take_id(scalar);
-        break;
-      case Section::merges:
-        take_merge(scalar);
-        break;
-    }
-  }
-
-  [[nodiscard]] Section section_that_begins() {
-    if (top_key_ != "model") return Section::tree;
-    if (key_ == "vocab") return Section::vocabulary;
-    if (key_ == "merges") return Section::merges;
-    return Section::tree;
+    if (section_ == Section::tree) return JsonTree::on_scalar(scalar);
+    if (section_ == Section::merges) return take_merge(scalar);
+    is_list_ ? take_piece(scalar) : take_id(scalar);
   }
 
   void begin_in_vocabulary(Container container) {
@@ -129,20 +108,17 @@ class TokenizerJson final : public JsonTree {
         return;
       }
     } else if (depth() == 4 && strings_ == 2) {
-      scored_ = std::visit([&](auto value) { return set_score(value); }, scalar);
-      if (scored_) return;
+      const auto* const negative = std::get_if<std::int64_t>(&scalar);
+      const auto* const natural = std::get_if<std::uint64_t>(&scalar);
+      scored_ = negative != nullptr || natural != nullptr || std::holds_alternative<double>(scalar);
+      if (scored_) {
+        file_.vocabulary.back().score = negative != nullptr  ? static_cast<double>(*negative)
+                                        : natural != nullptr ? static_cast<double>(*natural)
+                                                             : read_score(digits());
+        return;
+      }
     }
     refuse(fmt::format("got {}, need a token and its score", describe(scalar)));
-  }
-  template <typename Value>
-  [[nodiscard]] bool set_score(Value value) {
-    if constexpr (std::is_arithmetic_v<Value> && !std::is_same_v<Value, bool>) {
-      constexpr bool is_real = std::is_floating_point_v<Value>;
-      file_.vocabulary.back().score = is_real ? read_score(digits()) : static_cast<double>(value);
-      return true;
-    } else {
-      return false;
-    }
   }
 
   /// Reads "left right", or an element of ["left", "right"].
@@ -154,12 +130,9 @@ class TokenizerJson final : public JsonTree {
       return;
     }
     if ((*text)->starts_with("#version")) return;  // old files have the head of merges.txt
-    const std::size_t space = (*text)->find(' ');
-    if (space == std::string::npos || (*text)->find(' ', space + 1) != std::string::npos) {
+    if (!file_.merges.add_line(**text)) {
       refuse(fmt::format("got {}, need two tokens with a space between", in_quotes(**text)));
     }
-    const std::string_view sides = **text;
-    file_.merges.add(sides.substr(0, space), sides.substr(space + 1));
   }
 
   TokenizerFile& file_;
@@ -263,7 +236,8 @@ TokenizerFile parse_tokenizer_json(std::string name, std::string_view text) {
   return file;
 }
 
-TokenizerFile parse_tokenizer_json(const std::filesystem::path& path) {
+TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config,
+                                  Wanted /*wanted*/) {
   const MappedFile mapped(path, Status::bad_input);
   const std::size_t size = mapped.bytes().size();
   std::string name = escaped(path.string());
@@ -272,12 +246,7 @@ TokenizerFile parse_tokenizer_json(const std::filesystem::path& path) {
   TokenizerFile file =
       parse_tokenizer_json(std::move(name), {reinterpret_cast<const char*>(mapped.bytes().data()), size});
   mapped.check();
-  return file;
-}
-
-TokenizerFile read_tokenizer_json(const std::filesystem::path& path) {
-  TokenizerFile file = parse_tokenizer_json(path);
-  check_vocabulary(file);
+  add_tokens(file, config);
   return file;
 }
 

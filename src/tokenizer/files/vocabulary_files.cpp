@@ -12,8 +12,7 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "formats/json/json_events.hpp"
-#include "tokenizer/files/tokenizer_config.hpp"
+#include "formats/json/json_tree.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
@@ -54,12 +53,10 @@ void read_merges_txt(TokenizerFile& file, const std::filesystem::path& path) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.starts_with("#version")) continue;
-    const std::size_t space = line.find(' ');
-    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
+    if (!file.merges.add_line(line)) {
       fail(Status::bad_input, "{}: line {}: got {}, need two tokens with a space between",
            escaped(path.string()), number, in_quotes(line));
     }
-    file.merges.add(line.substr(0, space), line.substr(space + 1));
   }
 }
 
@@ -75,18 +72,18 @@ bool is_roberta(const TokenizerFile& file, const TokenizerConfig& config) {
 }
 
 void set_defaults(TokenizerConfig& config, bool roberta) {
-  if (!roberta) {
-    for (const char* role : {"bos_token", "eos_token", "unk_token"})
-      config.set_default(role, "<|endoftext|>");
-    return;
+  if (roberta) {
+    config.set_defaults({{"bos_token", "<s>"},
+                         {"eos_token", "</s>"},
+                         {"sep_token", "</s>"},
+                         {"cls_token", "<s>"},
+                         {"unk_token", "<unk>"},
+                         {"pad_token", "<pad>"},
+                         {"mask_token", "<mask>"}});
+  } else {
+    constexpr std::string_view kToken = "<|endoftext|>";
+    config.set_defaults({{"bos_token", kToken}, {"eos_token", kToken}, {"unk_token", kToken}});
   }
-  config.set_default("bos_token", "<s>");
-  config.set_default("eos_token", "</s>");
-  config.set_default("sep_token", "</s>");
-  config.set_default("cls_token", "<s>");
-  config.set_default("unk_token", "<unk>");
-  config.set_default("pad_token", "<pad>");
-  config.set_default("mask_token", "<mask>");
 }
 
 void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bool roberta) {
@@ -105,20 +102,7 @@ void set_byte_level_parts(TokenizerFile& file, const TokenizerConfig& config, bo
                                     {"add_prefix_space", space}};
     return;
   }
-  const bool begin = options.boolean("add_bos_token", false);
-  const bool end = options.boolean("add_eos_token", false);
-  file.parts["post_processor"] =
-      make_template(file, begin ? config.token("bos_token") : "", end ? config.token("eos_token") : "");
-}
-
-/// Returns a line without white space at its end.
-std::string_view trimmed(std::string_view line) {
-  while (!line.empty()) {
-    std::size_t begin = line.size();
-    if (!unicode::is_white_space(unicode::previous(line, begin))) break;
-    line = line.substr(0, begin);
-  }
-  return line;
+  file.parts["post_processor"] = make_template(file, config);
 }
 
 /// Reads one token per line. The id is the number of the line; a repeated token has the last one.
@@ -127,7 +111,7 @@ void read_lines(TokenizerFile& file, std::string_view text) {
   std::size_t number = 0;
   for (; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view token = trimmed(text.substr(0, end));
+    const std::string_view token = text.substr(0, unicode::white_space_begin(text, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (number > kLargestTokenId) fail(Status::bad_input, "{}: got too many lines", file.name);
     const auto [place, is_new] = places.try_emplace(token, file.vocabulary.size());
@@ -139,7 +123,7 @@ void read_lines(TokenizerFile& file, std::string_view text) {
 void set_bert_parts(TokenizerFile& file, TokenizerConfig& config) {
   const PartConfig options = config.options();
   nlohmann::ordered_json accents = nullptr;
-  if (const auto strip = options.optional_boolean("strip_accents")) accents = *strip;
+  if (options.has("strip_accents")) accents = options.boolean("strip_accents");
   file.parts["normalizer"] = {{"type", "BertNormalizer"},
                               {"clean_text", true},
                               {"handle_chinese_chars", options.boolean("tokenize_chinese_chars", true)},
@@ -174,7 +158,6 @@ TokenizerFile read_vocab_json(const std::filesystem::path& path, TokenizerConfig
     set_defaults(config, roberta);
   }
   add_tokens(file, config);
-  check_vocabulary(file);
   if (wanted == Wanted::tokenizer) set_byte_level_parts(file, config, roberta);
   return file;
 }
@@ -184,22 +167,21 @@ TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig&
     check_class(config, "vocab.txt",
                 {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer",
                  "SqueezeBertTokenizer", "LayoutLMTokenizer", "ConvBertTokenizer", "LxmertTokenizer"});
-    config.set_default("unk_token", "[UNK]");
-    config.set_default("sep_token", "[SEP]");
-    config.set_default("pad_token", "[PAD]");
-    config.set_default("cls_token", "[CLS]");
-    config.set_default("mask_token", "[MASK]");
+    config.set_defaults({{"unk_token", "[UNK]"},
+                         {"sep_token", "[SEP]"},
+                         {"pad_token", "[PAD]"},
+                         {"cls_token", "[CLS]"},
+                         {"mask_token", "[MASK]"}});
   }
   TokenizerFile file;
   file.name = escaped(path.string());
   const std::string text = read_file(path, kLargestTokenizerFile, Status::bad_input);
-  if (const auto invalid = unicode::find_invalid_utf8(text)) {
+  if (const auto invalid = find_ill_formed_utf8(text)) {
     fail(Status::bad_input, "{}: @byte {}: not UTF-8; convert the file to UTF-8", file.name, *invalid);
   }
   read_lines(file, text);
   file.parts["model"]["type"] = "WordPiece";
   add_tokens(file, config);
-  check_vocabulary(file);
   if (wanted == Wanted::tokenizer) set_bert_parts(file, config);
   return file;
 }

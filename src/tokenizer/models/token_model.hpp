@@ -1,17 +1,17 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tokenizer/files/tokenizer_file.hpp"
-#include "tokenizer/models/token_table.hpp"
-#include "tokenizer/models/token_trie.hpp"
+#include "tokenizer/token_table.hpp"
 
 namespace attnctl {
 
@@ -26,18 +26,11 @@ struct PieceToken {
 class TokenModel {
  public:
   /// Buffers and cache of one thread.
-  class State {
-   public:
-    State() = default;
+  struct State {
     virtual ~State() = default;
-    State(const State&) = delete;
-    State& operator=(const State&) = delete;
   };
 
-  TokenModel() = default;
   virtual ~TokenModel() = default;
-  TokenModel(const TokenModel&) = delete;
-  TokenModel& operator=(const TokenModel&) = delete;
 
   [[nodiscard]] virtual std::unique_ptr<State> make_state() const = 0;
   /// Appends the tokens of `piece` (UTF-8, not empty) to `tokens`. `state` is from make_state() of this
@@ -74,15 +67,53 @@ class UnknownToken {
   std::int32_t id_;
 };
 
-[[nodiscard]] TokenModelPtr make_word_piece(TokenizerFile& file, const PartConfig& model);
 [[nodiscard]] TokenModelPtr make_bpe(TokenizerFile& file, const PartConfig& model);
 [[nodiscard]] TokenModelPtr make_unigram(TokenizerFile& file, const PartConfig& model);
-[[nodiscard]] TokenModelPtr make_word_level(TokenizerFile& file, const PartConfig& model);
-
-/// Returns a trie of the tokens of a vocabulary with their ids in the table.
-[[nodiscard]] TokenTrie make_trie(const std::vector<TokenEntry>& entries, const TokenTable& table);
 
 /// Returns the ids of the tokens <0x00> to <0xFF>; -1 for those that are missing.
 [[nodiscard]] std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary);
+
+/// A cache of the tokens of words, for one thread. Starts again when it is full. A look-up does not allocate.
+class WordCache {
+ public:
+  /// The longest word that is cached.
+  static constexpr std::size_t kLongest = 128;  // bytes
+
+  WordCache();
+
+  /// Appends the tokens of a word from the cache, or calls `make()`, which appends them.
+  template <typename Make>
+  void append(std::string_view word, std::vector<PieceToken>& tokens, const Make& make) {
+    if (word.size() > kLongest) return make();
+    const std::uint64_t hash = hash_of(word);
+    const Slot& slot = slots_[slot_of(word, hash)];
+    if (slot.length > 0) {
+      const auto begin = tokens_.begin() + static_cast<std::ptrdiff_t>(slot.tokens);
+      tokens.insert(tokens.end(), begin, begin + slot.count);
+      return;
+    }
+    const std::size_t first = tokens.size();
+    make();
+    put(word, hash, std::span(tokens).subspan(first));
+  }
+
+ private:
+  struct Slot {
+    std::uint32_t hash = 0;    // upper half
+    std::uint32_t word = 0;    // in words_
+    std::uint32_t tokens = 0;  // in tokens_
+    std::uint16_t count = 0;   // of tokens
+    std::uint16_t length = 0;  // of the word; 0: free
+  };
+
+  /// Returns the slot of a word, or the free slot for it.
+  [[nodiscard]] std::size_t slot_of(std::string_view word, std::uint64_t hash) const;
+  void put(std::string_view word, std::uint64_t hash, std::span<const PieceToken> tokens);
+
+  std::vector<Slot> slots_;
+  std::size_t taken_ = 0;
+  std::string words_;
+  std::vector<PieceToken> tokens_;
+};
 
 }  // namespace attnctl

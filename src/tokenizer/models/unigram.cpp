@@ -14,7 +14,6 @@
 
 #include "base/error.hpp"
 #include "tokenizer/models/token_model.hpp"
-#include "tokenizer/models/word_cache.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
@@ -41,7 +40,7 @@ class Unigram final : public TokenModel {
   Unigram(TokenizerFile& file, std::optional<std::int32_t> unk, bool byte_fallback)
       : file_(file.name),
         vocabulary_(std::move(*file.table)),
-        trie_(make_trie(file.vocabulary, vocabulary_)),
+        trie_(file.vocabulary, vocabulary_),
         bytes_(byte_tokens(vocabulary_)),
         unk_(unk.value_or(kNone)),
         byte_fallback_(byte_fallback) {
@@ -65,10 +64,10 @@ class Unigram final : public TokenModel {
 
   void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override {
     auto& own = static_cast<UnigramState&>(state);
-    own.cache.append(piece, tokens, [&](std::string_view word, std::vector<PieceToken>& made) {
-      search(word, own.best);
+    own.cache.append(piece, tokens, [&] {
+      search(piece, own.best);
       collect(own);
-      for (const PieceToken& token : own.path) put(word, token, made);
+      for (const PieceToken& token : own.path) put(piece, token, tokens);
     });
   }
 
@@ -103,7 +102,7 @@ void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
     for (std::size_t i = begin; i < piece.size(); ++i) {
       node = trie_.step(node, piece[i]);
       if (node == TokenTrie::kNowhere) break;
-      const std::int32_t id = trie_.value(node);
+      const std::int32_t id = trie_.id(node);
       if (id < 0) continue;
       offer(begin, i + 1, score + scores_[static_cast<std::size_t>(id)], id);
       has_single |= i + 1 == next;

@@ -2,40 +2,260 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#define ONIG_ESCAPE_UCHAR_COLLISION 1  // ICU has a UChar as well
+#include <oniguruma.h>
+
 #include <fmt/format.h>
+#include <unicode/uchar.h>
+#include <unicode/uniset.h>
+#include <unicode/uscript.h>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "tokenizer/regex/regex_encoding.hpp"
 #include "tokenizer/regex/word_cutter.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
 
+using icu::UnicodeSet;
+using unicode::LaterRange;
+
+/// Returns the characters of ICU with this value of a property and the later ones for which `has(range)`.
+template <typename Has>
+UnicodeSet set_of(UProperty property, std::int32_t value, Has has) {
+  UErrorCode status = U_ZERO_ERROR;
+  UnicodeSet set;
+  set.applyIntPropertyValue(property, value, status);
+  for (const LaterRange& range : unicode::later_ranges()) {
+    const auto first = static_cast<UChar32>(range.first);
+    const auto last = static_cast<UChar32>(range.last);
+    if (property == UCHAR_GENERAL_CATEGORY_MASK) set.remove(first, last);
+    if (has(range)) set.add(first, last);
+  }
+  return set;
+}
+
+bool has_category(const LaterRange& range, std::uint32_t mask) {
+  return (mask >> static_cast<unsigned>(range.category) & 1U) != 0;
+}
+
+UnicodeSet of_categories(std::uint32_t mask) {
+  return set_of(UCHAR_GENERAL_CATEGORY_MASK, static_cast<std::int32_t>(mask),
+                [=](const LaterRange& range) { return has_category(range, mask); });
+}
+
+/// A binary property, which later characters of the categories `later` have too.
+UnicodeSet of_binary(UProperty property, std::uint32_t later) {
+  return set_of(property, 1, [=](const LaterRange& range) { return has_category(range, later); });
+}
+
+UnicodeSet alphabetic() {
+  return set_of(UCHAR_ALPHABETIC, 1,
+                [](const LaterRange& range) {
+                  return range.alphabetic_mark || has_category(range, U_GC_L_MASK);
+                })
+      .add(0x363, 0x36F)
+      .add(0x1DD3, 0x1DE6);  // marks that became alphabetic in Unicode 16
+}
+
+UnicodeSet white_space() {
+  return of_binary(UCHAR_WHITE_SPACE, 0);
+}
+
+UnicodeSet lowercase() {
+  return of_binary(UCHAR_LOWERCASE, U_GC_LL_MASK);
+}
+
+UnicodeSet uppercase() {
+  return of_binary(UCHAR_UPPERCASE, U_GC_LU_MASK);
+}
+
+UnicodeSet visible() {
+  return of_categories(U_GC_CN_MASK | U_GC_CC_MASK | U_GC_CS_MASK).complement();
+}
+
+UnicodeSet of_script(UScriptCode script) {
+  return set_of(UCHAR_SCRIPT, script, [=](const LaterRange& range) { return range.script == script; });
+}
+
+struct NamedSet {
+  std::string_view name;
+  UnicodeSet (*make)();
+};
+
+// Oniguruma's character types ONIGENC_CTYPE_ALPHA (1) to ONIGENC_CTYPE_ASCII (14), in numeric order.
+constexpr NamedSet kTypes[] = {
+    {"alpha", alphabetic},
+    {"blank", [] { return of_categories(U_GC_ZS_MASK).add(U'\t'); }},
+    {"cntrl", [] { return of_categories(U_GC_CC_MASK); }},
+    {"digit", [] { return of_categories(U_GC_ND_MASK); }},
+    {"graph", [] { return visible().removeAll(white_space()); }},
+    {"lower", lowercase},
+    {"print", [] { return visible().removeAll(of_categories(U_GC_ZL_MASK | U_GC_ZP_MASK)); }},
+    {"punct", [] { return of_categories(U_GC_P_MASK | U_GC_S_MASK); }},
+    {"space", white_space},
+    {"upper", uppercase},
+    {"xdigit", [] { return UnicodeSet(U'0', U'9').add(U'A', U'F').add(U'a', U'f'); }},
+    {"word", [] { return alphabetic().addAll(of_categories(U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)); }},
+    {"alnum", [] { return alphabetic().addAll(of_categories(U_GC_ND_MASK)); }},
+    {"ascii", [] { return UnicodeSet(0, 0x7F); }},
+};
+// Names in \p{...} other than categories, scripts and the names above.
+constexpr NamedSet kProperties[] = {
+    {"alphabetic", alphabetic},
+    {"any", [] { return UnicodeSet(0, 0x10FFFF); }},
+    {"assigned", [] { return of_categories(U_GC_CN_MASK).complement(); }},
+    {"lowercase", lowercase},
+    {"uppercase", uppercase},
+    {"whitespace", white_space},
+};
+
+template <std::size_t N>
+std::optional<UnicodeSet> find(const NamedSet (&sets)[N], std::string_view name) {
+  for (const NamedSet& set : sets) {
+    if (set.name == name) return set.make();
+  }
+  return std::nullopt;
+}
+
+/// Returns the set of \p{name}, where `name` has no spaces, '-', '_' or capitals.
+std::optional<UnicodeSet> find_property(const std::string& name) {
+  const std::int32_t mask = u_getPropertyValueEnum(UCHAR_GENERAL_CATEGORY_MASK, name.c_str());
+  if (mask != UCHAR_INVALID_CODE) return of_categories(static_cast<std::uint32_t>(mask));
+  if (auto set = find(kProperties, name)) return set;
+  if (auto set = find(kTypes, name)) return set;
+  const std::int32_t script = u_getPropertyValueEnum(UCHAR_SCRIPT, name.c_str());
+  if (script == UCHAR_INVALID_CODE || script == USCRIPT_UNKNOWN) return std::nullopt;
+  return of_script(static_cast<UScriptCode>(script));
+}
+
+/// Sets in Oniguruma's layout: the number of ranges, then first and last of each range.
+class Sets {
+ public:
+  static Sets& get() {
+    static Sets sets;
+    return sets;
+  }
+
+  /// Returns a number for the property \p{name}, which then is one of ranges(); nullopt if it is unknown
+  /// here.
+  std::optional<OnigCtype> find_number(std::string_view name) {
+    std::string plain;
+    for (const char c : name) {
+      if (c == ' ' || c == '-' || c == '_') continue;
+      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    const std::lock_guard lock(mutex_);
+    const auto [known, is_new] = numbers_.try_emplace(plain);
+    if (is_new) {
+      if (const std::optional<UnicodeSet> set = find_property(plain)) {
+        known->second = kFirstProperty + static_cast<OnigCtype>(properties_.size());
+        properties_.push_back(in_layout(*set));
+      }
+    }
+    return known->second;
+  }
+
+  /// Returns the ranges of a character type or property; null if it is none of these sets.
+  const OnigCodePoint* ranges(OnigCtype number) {
+    if (number >= 1 && number <= types_.size()) return types_[number - 1].data();
+    if (number < kFirstProperty) return nullptr;
+    const std::lock_guard lock(mutex_);
+    return properties_.at(number - kFirstProperty).data();
+  }
+
+ private:
+  using Ranges = std::vector<OnigCodePoint>;
+  static constexpr OnigCtype kFirstProperty = 1U << 20U;  // above Oniguruma's own numbers
+
+  Sets() {
+    for (const NamedSet& type : kTypes) types_.push_back(in_layout(type.make()));
+  }
+
+  static Ranges in_layout(const UnicodeSet& set) {
+    Ranges ranges = {static_cast<OnigCodePoint>(set.getRangeCount())};
+    for (std::int32_t i = 0; i < set.getRangeCount(); ++i) {
+      ranges.push_back(static_cast<OnigCodePoint>(set.getRangeStart(i)));
+      ranges.push_back(static_cast<OnigCodePoint>(set.getRangeEnd(i)));
+    }
+    return ranges;
+  }
+
+  std::vector<Ranges> types_;  // [kTypes]
+  std::mutex mutex_;           // guards what follows
+  std::deque<Ranges> properties_;
+  std::map<std::string, std::optional<OnigCtype>> numbers_;
+};
+
+int property_number(OnigEncodingType* encoding, OnigUChar* begin, OnigUChar* end) {
+  const std::string_view name(reinterpret_cast<const char*>(begin), static_cast<std::size_t>(end - begin));
+  if (const auto number = Sets::get().find_number(name)) return static_cast<int>(*number);
+  return OnigEncodingUTF8.property_name_to_ctype(encoding, begin, end);
+}
+
+int is_in_set(OnigCodePoint c, OnigCtype number) {
+  // Outside of [], \w also has the superscripts and fractions of Latin-1: the library knows them.
+  if (c < 0x100) return OnigEncodingUTF8.is_code_ctype(c, number);
+  const OnigCodePoint* const ranges = Sets::get().ranges(number);
+  if (ranges == nullptr) return OnigEncodingUTF8.is_code_ctype(c, number);
+  // The first bound above c is the end of its range, or the beginning of the next one.
+  const OnigCodePoint* const bounds = ranges + 1;
+  const OnigCodePoint* const above = std::upper_bound(bounds, bounds + 2 * std::size_t{ranges[0]}, c);
+  return (above - bounds) % 2 == 1 || (above != bounds && *(above - 1) == c) ? 1 : 0;
+}
+
+int ranges_of(OnigCtype number, OnigCodePoint* single_byte_end, const OnigCodePoint** ranges) {
+  *single_byte_end = 0x80;
+  *ranges = Sets::get().ranges(number);
+  return *ranges != nullptr ? 0 : OnigEncodingUTF8.get_ctype_code_range(number, single_byte_end, ranges);
+}
+
+/// Returns Oniguruma's UTF-8 with the character properties of Unicode 16.
+///
+/// The reference tokenizers use Oniguruma 6.9.10, which has Unicode 16; the library that is installed may be
+/// older (6.9.8 has Unicode 14). Sets come from ICU and unicode::later_ranges(). Case folding stays that of
+/// the library, which lacks (?i) for 27 pairs of rare letters.
+OnigEncoding regex_encoding() {
+  static OnigEncodingType encoding = [] {
+    OnigEncodingType changed = OnigEncodingUTF8;
+    changed.property_name_to_ctype = property_number;
+    changed.is_code_ctype = is_in_set;
+    changed.get_ctype_code_range = ranges_of;
+    return changed;
+  }();
+  [[maybe_unused]] static const int initialized = [] {
+    OnigEncoding encodings[] = {&encoding};
+    return onig_initialize(encodings, 1);
+  }();
+  return &encoding;
+}
+
 // Limits on one search. Oniguruma's default number of retries takes 0.2 s; long texts get more.
 constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
 constexpr unsigned kStackLimit = 1U << 22U;  // saved states of one match, about 50 bytes each
 
-struct FreeRegex {
+struct Free {
   void operator()(regex_t* regex) const { onig_free(regex); }
-};
-struct FreeRegion {
   void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
-};
-struct FreeLimits {
   void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
 };
+using RegexPtr = std::unique_ptr<regex_t, Free>;
 
 const OnigUChar* bytes_of(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
@@ -48,7 +268,7 @@ std::string message_of(int code, const OnigErrorInfo& info) {
 }
 
 /// Compiles a pattern. Throws Error(bad_input) at `where`.
-std::unique_ptr<regex_t, FreeRegex> compile(const PartConfig& where, std::string_view pattern) {
+RegexPtr compile(const PartConfig& where, std::string_view pattern) {
   regex_t* compiled = nullptr;
   OnigErrorInfo info{};
   const int code = onig_new(&compiled, bytes_of(pattern), bytes_of(pattern) + pattern.size(),
@@ -57,7 +277,7 @@ std::unique_ptr<regex_t, FreeRegex> compile(const PartConfig& where, std::string
     where.refuse(
         "", fmt::format("invalid regular expression {}: {}", in_quotes(pattern), message_of(code, info)));
   }
-  return std::unique_ptr<regex_t, FreeRegex>(compiled);
+  return RegexPtr(compiled);
 }
 
 /// Returns the end of the character or character class that a pattern starts with; 0 if there is none.
@@ -147,7 +367,7 @@ class ClassRun {
   }
 
   static constexpr std::size_t kLargestCount = 100'000;  // Oniguruma rejects more
-  std::unique_ptr<regex_t, FreeRegex> compiled_;         // the class
+  RegexPtr compiled_;                                    // the class
   std::size_t least_ = 1;
   std::size_t most_ = 1;
   std::array<bool, 128> ascii_{};
@@ -155,8 +375,8 @@ class ClassRun {
 
 /// Buffers of one thread.
 struct Search {
-  std::unique_ptr<OnigRegion, FreeRegion> region{onig_region_new()};
-  std::unique_ptr<OnigMatchParam, FreeLimits> limits{onig_new_match_param()};
+  std::unique_ptr<OnigRegion, Free> region{onig_region_new()};
+  std::unique_ptr<OnigMatchParam, Free> limits{onig_new_match_param()};
 };
 
 }  // namespace
@@ -164,16 +384,17 @@ struct Search {
 struct Regex::Program {
   std::string place;  // file and JSON pointer, for errors
   // One of these is set.
+  std::string literal;
   std::optional<WordCutter> words;
   std::optional<ClassRun> run;
-  std::unique_ptr<regex_t, FreeRegex> compiled;
+  RegexPtr compiled;
 
   void search(std::string_view text, std::vector<Match>& matches) const;
 };
 
 Regex::Regex(const PartConfig& where, std::string_view pattern) {
   auto program = std::make_shared<Program>();
-  program->place = fmt::format("{}: {}", where.file(), shown(where.pointer()));
+  program->place = where.place();
   if (const std::optional<WordRules> rules = WordRules::of(pattern)) {
     program->words.emplace(*rules);
   } else {
@@ -183,9 +404,19 @@ Regex::Regex(const PartConfig& where, std::string_view pattern) {
   program_ = std::move(program);
 }
 
+Regex Regex::literal(std::string string) {
+  const auto program = std::make_shared<Program>();
+  program->literal = std::move(string);
+  return Regex(program);
+}
+
 void Regex::find_all(std::string_view text, std::vector<Match>& matches) const {
   matches.clear();
-  if (program_->words) {
+  if (const std::string& literal = program_->literal; !literal.empty()) {
+    for (std::size_t i = text.find(literal); i < text.size(); i = text.find(literal, i + literal.size())) {
+      matches.emplace_back(i, i + literal.size());
+    }
+  } else if (program_->words) {
     for (std::size_t i = 0; i < text.size(); i = matches.back().second) {
       matches.emplace_back(i, program_->words->end(text, i));
     }
@@ -227,16 +458,8 @@ void Regex::Program::search(std::string_view text, std::vector<Match>& matches) 
   }
 }
 
-void Pattern::find_all(std::string_view text, std::vector<Regex::Match>& matches) const {
-  if (regex_) return regex_->find_all(text, matches);
-  matches.clear();
-  for (std::size_t i = text.find(string_); i < text.size(); i = text.find(string_, i + string_.size())) {
-    matches.emplace_back(i, i + string_.size());
-  }
-}
-
-std::string Pattern::replace_all(std::string_view text, std::string_view content) const {
-  std::vector<Regex::Match> matches;
+std::string Regex::replace_all(std::string_view text, std::string_view content) const {
+  std::vector<Match> matches;
   find_all(text, matches);
   std::string replaced;
   std::size_t done = 0;
@@ -247,15 +470,15 @@ std::string Pattern::replace_all(std::string_view text, std::string_view content
   return replaced.append(text.substr(done));
 }
 
-Pattern read_pattern(const PartConfig& config) {
+Regex read_pattern(const PartConfig& config) {
   const PartConfig pattern = config.object("pattern");
   if (pattern.node().size() == 1) {
     if (pattern.has("String")) {
       std::string string = pattern.string("String");
-      if (!string.empty()) return Pattern(std::move(string));
-      return Pattern(Regex(pattern.at("String"), string));  // matches before and after each character
+      if (!string.empty()) return Regex::literal(std::move(string));
+      return {pattern.at("String"), string};  // matches before and after each character
     }
-    if (pattern.has("Regex")) return Pattern(Regex(pattern.at("Regex"), pattern.string("Regex")));
+    if (pattern.has("Regex")) return {pattern.at("Regex"), pattern.string("Regex")};
   }
   config.refuse("pattern", R"(unsupported, supported: {"String": text}, {"Regex": expression})");
 }

@@ -76,31 +76,14 @@ char32_t composed(const UNormalizer2* normalizer, char32_t a, char32_t b) {
   return pair >= 0 && is_known(static_cast<char32_t>(pair)) ? static_cast<char32_t>(pair) : 0;
 }
 
-/// Returns whether the block at `first` has only ideographs and the like, which have no mappings.
-bool has_no_mappings(char32_t first) {
-  return (first >= 0x3400 && first < 0xA000) || (first >= 0x17000 && first < 0x1B000) ||
-         (first >= 0x20000 && first < 0x2F800) || first >= 0x30000;
+/// Returns whether `c` is in a block of ideographs and the like, which have no mappings.
+bool has_no_mappings(char32_t c) {
+  return (c >= 0x3400 && c < 0xA000) || (c >= 0x17000 && c < 0x1B000) || (c >= 0x20000 && c < 0x2F800);
 }
 
 }  // namespace
 
-template <NormalForm::Kind kind>
-const NormalForm& NormalForm::get() {
-  static const NormalForm form(kind);
-  return form;
-}
-
-const NormalForm& NormalForm::get(Kind kind) {
-  constexpr const NormalForm& (*kForms[])() = {get<nfc>, get<nfd>, get<nfkc>, get<nfkd>};
-  return kForms[kind]();
-}
-
 NormalForm::NormalForm(Kind kind) : kind_(kind) {
-  struct Making {
-    const UNormalizer2* normalizer;
-    UProperty quick_check;
-    std::vector<std::uint8_t> bits;
-  };
   struct Row {
     Instance instance;
     UProperty quick_check;
@@ -109,24 +92,17 @@ NormalForm::NormalForm(Kind kind) : kind_(kind) {
                                  {unorm2_getNFDInstance, UCHAR_NFD_QUICK_CHECK},
                                  {unorm2_getNFKCInstance, UCHAR_NFKC_QUICK_CHECK},
                                  {unorm2_getNFKDInstance, UCHAR_NFKD_QUICK_CHECK}};
-  Making making{instance(rows[kind].instance), rows[kind].quick_check,
-                std::vector<std::uint8_t>(unicode::kCodePoints, 0)};
-  u_enumCharTypes(
-      [](const void* context, UChar32 first, UChar32 limit, UCharCategory category) -> UBool {
-        auto& made = *static_cast<Making*>(const_cast<void*>(context));
-        constexpr std::uint32_t bare = U_GC_CN_MASK | U_GC_CC_MASK | U_GC_CO_MASK | U_GC_CS_MASK;
-        if ((bare >> static_cast<unsigned>(category) & 1U) != 0) return true;
-        if (has_no_mappings(static_cast<char32_t>(first))) return true;
-        for (UChar32 c = first; c < limit; ++c) {
-          std::uint8_t bits = 0;
-          if (u_getIntPropertyValue(c, made.quick_check) == UNORM_NO) bits |= kChanges;
-          if (unorm2_hasBoundaryBefore(made.normalizer, c) == 0) bits |= kJoins;
-          if (bits != 0 && is_known(static_cast<char32_t>(c))) made.bits[static_cast<std::size_t>(c)] = bits;
-        }
-        return true;
-      },
-      &making);
-  bits_ = unicode::CodePointTable<std::uint8_t>(making.bits);
+  const UNormalizer2* const normalizer = instance(rows[kind].instance);
+  std::vector<std::uint8_t> all(unicode::kCodePoints, 0);
+  for (char32_t c = 0; c < 0x30000; ++c) {
+    if (has_no_mappings(c)) continue;
+    const auto point = static_cast<UChar32>(c);
+    std::uint8_t bits = 0;
+    if (u_getIntPropertyValue(point, rows[kind].quick_check) == UNORM_NO) bits |= kChanges;
+    if (unorm2_hasBoundaryBefore(normalizer, point) == 0) bits |= kJoins;
+    if (bits != 0 && is_known(c)) all[c] = bits;
+  }
+  bits_ = unicode::CodePointTable<std::uint8_t>(all);
 }
 
 void NormalForm::apply(std::span<const char32_t> run, std::vector<ChangedCharacter>& out) const {

@@ -21,7 +21,11 @@ struct ChangedCharacter {
 class NormalForm {
  public:
   enum Kind { nfc, nfd, nfkc, nfkd };
-  static const NormalForm& get(Kind kind);
+  template <Kind kind>
+  static const NormalForm& get() {
+    static const NormalForm form(kind);
+    return form;
+  }
 
   /// Returns whether a run of only `c` changes.
   [[nodiscard]] bool changes(char32_t c) const { return (bits_(c) & kChanges) != 0; }
@@ -32,8 +36,6 @@ class NormalForm {
   void apply(std::span<const char32_t> run, std::vector<ChangedCharacter>& out) const;
 
  private:
-  template <Kind kind>
-  static const NormalForm& get();
   explicit NormalForm(Kind kind);
   void compose(std::vector<ChangedCharacter>& run) const;
   static constexpr std::uint8_t kChanges = 1;

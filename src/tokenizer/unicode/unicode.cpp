@@ -4,134 +4,111 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <iterator>
 #include <span>
-#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <unicode/uchar.h>
 #include <unicode/uscript.h>
 
-#include "base/text.hpp"
-
 namespace attnctl::unicode {
 namespace {
 
-struct Range {
+/// Code points that are (or are not) in a class although their category in ICU 72 says otherwise. Sets of
+/// older versions of Unicode are selected from ICU by age; some characters have changed their category since.
+struct Exception {
   char32_t first;
   char32_t last;
+  Class of;
+  bool is_member = true;
 };
-
-// Sets of older versions of Unicode are selected from ICU 72 (Unicode 15) by age. The characters in these
-// tables have changed their category since.
-constexpr Range kFormerPunctuation[] = {{0x166D, 0x166D}, {0x111C9, 0x111C9}};  // now So, Mn
-constexpr Range kFormerBertMarks[] = {{0x1734, 0x1734}};                        // now Mc
-constexpr Range kNewBertMarks[] = {{0x1885, 0x1886}, {0xA9BD, 0xA9BD}, {0x111C9, 0x111C9}};
-constexpr Range kFormerMarks[] = {{0x1CF2, 0x1CF3}};  // now Lo
-constexpr Range kNewMarks[] = {{0x111C9, 0x111C9}};
-// N that was added in Unicode 17.
-constexpr Range kNumbersOf17[] = {{0x11DE0, 0x11DE9}, {0x16FF4, 0x16FF6}};
-// The reference leaves out 2B820-2B91F.
-constexpr Range kCjk[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},  {0x20000, 0x2A6DF},
-                          {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
-constexpr Range kAsciiSymbols[] = {{0x21, 0x2F}, {0x3A, 0x40}, {0x5B, 0x60}, {0x7B, 0x7E}};
-constexpr Range kWhiteSpaces[] = {{0x09, 0x0D},     {0x20, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
-                                  {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
-                                  {0x205F, 0x205F}, {0x3000, 0x3000}};
-constexpr Range kJoiners[] = {{0x200C, 0x200D}};
-
-constexpr std::uint32_t kLetters = U_GC_L_MASK;
-constexpr std::uint32_t kCaseless = U_GC_LM_MASK | U_GC_LO_MASK | U_GC_M_MASK;
-constexpr std::uint32_t kWordCategories =
-    U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_NL_MASK | U_GC_PC_MASK;
-
-/// Computes the Class bits of every code point.
-class Builder {
- public:
-  Builder() : bits_(kCodePoints, 0) {
-    u_enumCharTypes(
-        [](const void* self, UChar32 first, UChar32 limit, UCharCategory category) -> UBool {
-          auto& builder = *static_cast<Builder*>(const_cast<void*>(self));
-          builder.add(static_cast<char32_t>(first), static_cast<char32_t>(limit), category);
-          return true;
-        },
-        this);
-    for (const LaterRange& later : later_ranges()) {
-      for (char32_t c = later.first; c <= later.last; ++c) {
-        bits_[c] |= of_category(std::uint32_t{1} << static_cast<unsigned>(later.category));
-      }
-    }
-    set(kAsciiSymbols, bert_punctuation);
-    set(kFormerPunctuation, bert_punctuation);
-    set(kFormerBertMarks, bert_mark);
-    clear(kNewBertMarks, bert_mark);
-    set(kFormerMarks, mark);
-    clear(kNewMarks, mark);
-    set(kNumbersOf17, number);
-    set(kCjk, cjk);
-    set(kWhiteSpaces, white_space);
-    set(kJoiners, word);
-    for (const char32_t kept : {U'\t', U'\n', U'\r'})
-      bits_[kept] &= static_cast<std::uint16_t>(~bert_dropped);
-    bits_[0xFFFD] |= bert_dropped;
-  }
-
-  [[nodiscard]] const std::vector<std::uint16_t>& bits() const { return bits_; }
-
- private:
-  std::vector<std::uint16_t>::iterator at(char32_t c) {
-    return bits_.begin() + static_cast<std::ptrdiff_t>(c);
-  }
-
-  static std::uint16_t of_category(std::uint32_t mask) {
-    std::uint16_t bits = 0;
-    if ((mask & kWordCategories) != 0) bits |= word;
-    if ((mask & kLetters) != 0) bits |= regex_letter;
-    if ((mask & kCaseless) != 0) bits |= regex_capital | regex_small;
-    if ((mask & (U_GC_LU_MASK | U_GC_LT_MASK)) != 0) bits |= regex_capital;
-    if ((mask & U_GC_LL_MASK) != 0) bits |= regex_small;
-    if ((mask & U_GC_N_MASK) != 0) bits |= number | regex_number;
-    return bits;
-  }
-
-  /// Returns the classes that depend on the age of the code point.
-  static std::uint16_t of_age(char32_t c, std::uint32_t mask) {
-    std::uint16_t bits = 0;
-    const bool in_8 = is_as_old_as(c, 8);
-    if (in_8 && (mask & U_GC_P_MASK) != 0) bits |= bert_punctuation;
-    if (in_8 && (mask & U_GC_MN_MASK) != 0) bits |= bert_mark;
-    if (in_8 && (mask & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK)) != 0) bits |= bert_dropped;
-    if ((mask & U_GC_M_MASK) != 0 && is_as_old_as(c, 9)) bits |= mark;
-    return bits;
-  }
-
-  void add(char32_t first, char32_t limit, UCharCategory category) {
-    constexpr std::uint32_t aged = U_GC_P_MASK | U_GC_M_MASK | U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
-    const std::uint32_t mask = std::uint32_t{1} << static_cast<unsigned>(category);
-    std::fill(at(first), at(limit), of_category(mask));
-    for (char32_t c = first; c < limit; ++c) {
-      if ((mask & aged) != 0) bits_[c] |= of_age(c, mask);
-      // Letters in circles and squares are Alphabetic, which \w includes.
-      if ((mask & U_GC_SO_MASK) != 0 && u_isUAlphabetic(static_cast<UChar32>(c)) != 0) bits_[c] |= word;
-    }
-  }
-
-  template <std::size_t N>
-  void set(const Range (&ranges)[N], Class added) {
-    for (const Range& range : ranges) {
-      for (char32_t c = range.first; c <= range.last; ++c) bits_[c] |= added;
-    }
-  }
-  template <std::size_t N>
-  void clear(const Range (&ranges)[N], Class removed) {
-    for (const Range& range : ranges) {
-      for (char32_t c = range.first; c <= range.last; ++c) bits_[c] &= static_cast<std::uint16_t>(~removed);
-    }
-  }
-
-  std::vector<std::uint16_t> bits_;  // [code points]
+// clang-format off
+constexpr Exception kExceptions[] = {
+    // ASCII symbols, and characters that are So or Mn now.
+    {0x21, 0x2F, bert_punctuation}, {0x3A, 0x40, bert_punctuation}, {0x5B, 0x60, bert_punctuation},
+    {0x7B, 0x7E, bert_punctuation}, {0x166D, 0x166D, bert_punctuation}, {0x111C9, 0x111C9, bert_punctuation},
+    // A mark that is Mc now, and new ones.
+    {0x1734, 0x1734, bert_mark}, {0x1885, 0x1886, bert_mark, false}, {0xA9BD, 0xA9BD, bert_mark, false},
+    {0x111C9, 0x111C9, bert_mark, false},
+    // Marks that are Lo now, and a new one.
+    {0x1CF2, 0x1CF3, mark}, {0x111C9, 0x111C9, mark, false},
+    // Added in Unicode 17.
+    {0x11DE0, 0x11DE9, number}, {0x16FF4, 0x16FF6, number},
+    // The reference leaves out 2B820-2B91F.
+    {0x3400, 0x4DBF, cjk}, {0x4E00, 0x9FFF, cjk}, {0xF900, 0xFAFF, cjk}, {0x20000, 0x2A6DF, cjk},
+    {0x2A700, 0x2B81F, cjk}, {0x2B920, 0x2CEAF, cjk}, {0x2F800, 0x2FA1F, cjk},
+    {0x09, 0x0D, white_space}, {0x20, 0x20, white_space}, {0x85, 0x85, white_space},
+    {0xA0, 0xA0, white_space}, {0x1680, 0x1680, white_space}, {0x2000, 0x200A, white_space},
+    {0x2028, 0x2029, white_space}, {0x202F, 0x202F, white_space}, {0x205F, 0x205F, white_space},
+    {0x3000, 0x3000, white_space},
+    {0x200C, 0x200D, word},
+    {'\t', '\n', bert_dropped, false}, {'\r', '\r', bert_dropped, false}, {0xFFFD, 0xFFFD, bert_dropped},
 };
+// clang-format on
+
+/// Returns the classes that all code points of a category have.
+std::uint16_t of_category(std::uint32_t mask) {
+  constexpr std::uint32_t kWord = U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_NL_MASK | U_GC_PC_MASK;
+  std::uint16_t bits = 0;
+  if ((mask & kWord) != 0) bits |= word;
+  if ((mask & U_GC_L_MASK) != 0) bits |= regex_letter;
+  if ((mask & (U_GC_LM_MASK | U_GC_LO_MASK | U_GC_M_MASK)) != 0) bits |= regex_capital | regex_small;
+  if ((mask & (U_GC_LU_MASK | U_GC_LT_MASK)) != 0) bits |= regex_capital;
+  if ((mask & U_GC_LL_MASK) != 0) bits |= regex_small;
+  if ((mask & U_GC_N_MASK) != 0) bits |= number | regex_number;
+  return bits;
+}
+
+/// Returns the classes that depend on the age of the code point.
+std::uint16_t of_age(char32_t c, std::uint32_t mask) {
+  std::uint16_t bits = 0;
+  const bool in_8 = is_as_old_as(c, 8);
+  if (in_8 && (mask & U_GC_P_MASK) != 0) bits |= bert_punctuation;
+  if (in_8 && (mask & U_GC_MN_MASK) != 0) bits |= bert_mark;
+  if (in_8 && (mask & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK)) != 0) bits |= bert_dropped;
+  if ((mask & U_GC_M_MASK) != 0 && is_as_old_as(c, 9)) bits |= mark;
+  return bits;
+}
+
+using Bits = std::vector<std::uint16_t>;  // [code points]
+
+/// Sets the bits of code points [first, limit), which have the same category.
+void set_bits(Bits& bits, char32_t first, char32_t limit, std::uint32_t mask) {
+  constexpr std::uint32_t kAged = U_GC_P_MASK | U_GC_M_MASK | U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
+  std::fill(bits.begin() + first, bits.begin() + limit, of_category(mask));
+  for (char32_t c = first; c < limit; ++c) {
+    if ((mask & kAged) != 0) bits[c] |= of_age(c, mask);
+    // Letters in circles and squares are Alphabetic, which \w includes.
+    if ((mask & U_GC_SO_MASK) != 0 && u_isUAlphabetic(static_cast<UChar32>(c)) != 0) bits[c] |= word;
+  }
+}
+
+std::uint32_t mask_of(int category) {
+  return std::uint32_t{1} << static_cast<unsigned>(category);
+}
+
+Bits make_bits() {
+  Bits bits(kCodePoints, 0);
+  u_enumCharTypes(
+      [](const void* context, UChar32 first, UChar32 limit, UCharCategory category) -> UBool {
+        set_bits(*static_cast<Bits*>(const_cast<void*>(context)), static_cast<char32_t>(first),
+                 static_cast<char32_t>(limit), mask_of(category));
+        return true;
+      },
+      &bits);
+  for (const LaterRange& later : later_ranges()) {
+    for (char32_t c = later.first; c <= later.last; ++c) bits[c] |= of_category(mask_of(later.category));
+  }
+  for (const Exception& exception : kExceptions) {
+    for (char32_t c = exception.first; c <= exception.last; ++c) {
+      const int set = bits[c] | exception.of;
+      bits[c] = static_cast<std::uint16_t>(exception.is_member ? set : set ^ exception.of);
+    }
+  }
+  return bits;
+}
 
 // Lowercase mappings of Unicode 16 and 17: `count` letters from `first` on map to those from `lower` on.
 struct LowerRange {
@@ -145,93 +122,167 @@ constexpr LowerRange kLaterLower[] = {
     {0x10D50, 22, 0x10D70}, {0x16EA0, 25, 0x16EBB},
 };
 
+// clang-format off
+/// The general categories of kLaterRanges.
+enum Category : std::int8_t {
+  Lu = U_UPPERCASE_LETTER, Ll = U_LOWERCASE_LETTER, Lm = U_MODIFIER_LETTER, Lo = U_OTHER_LETTER,
+  Mn = U_NON_SPACING_MARK, Mc = U_COMBINING_SPACING_MARK, Nd = U_DECIMAL_DIGIT_NUMBER,
+  Pd = U_DASH_PUNCTUATION, Po = U_OTHER_PUNCTUATION, Sm = U_MATH_SYMBOL, So = U_OTHER_SYMBOL,
+};
+
 constexpr LaterRange kLaterRanges[] = {
-    {0x897, 0x897, U_NON_SPACING_MARK, USCRIPT_ARABIC, true},
-    {0x1B4E, 0x1B4F, U_OTHER_PUNCTUATION, USCRIPT_BALINESE},
-    {0x1B7F, 0x1B7F, U_OTHER_PUNCTUATION, USCRIPT_BALINESE},
-    {0x1C89, 0x1C89, U_UPPERCASE_LETTER, USCRIPT_CYRILLIC},
-    {0x1C8A, 0x1C8A, U_LOWERCASE_LETTER, USCRIPT_CYRILLIC},
-    {0x2427, 0x2429, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x2FFC, 0x2FFF, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x31E4, 0x31E5, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x31EF, 0x31EF, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0xA7CB, 0xA7CC, U_UPPERCASE_LETTER, USCRIPT_LATIN},
-    {0xA7CD, 0xA7CD, U_LOWERCASE_LETTER, USCRIPT_LATIN},
-    {0xA7DA, 0xA7DA, U_UPPERCASE_LETTER, USCRIPT_LATIN},
-    {0xA7DB, 0xA7DB, U_LOWERCASE_LETTER, USCRIPT_LATIN},
-    {0xA7DC, 0xA7DC, U_UPPERCASE_LETTER, USCRIPT_LATIN},
-    {0x105C0, 0x105F3, U_OTHER_LETTER},
-    {0x10D40, 0x10D49, U_DECIMAL_DIGIT_NUMBER},
-    {0x10D4A, 0x10D4D, U_OTHER_LETTER},
-    {0x10D4E, 0x10D4E, U_MODIFIER_LETTER},
-    {0x10D4F, 0x10D4F, U_OTHER_LETTER},
-    {0x10D50, 0x10D65, U_UPPERCASE_LETTER},
-    {0x10D69, 0x10D69, U_NON_SPACING_MARK, -1, true},
-    {0x10D6A, 0x10D6D, U_NON_SPACING_MARK},
-    {0x10D6E, 0x10D6E, U_DASH_PUNCTUATION},
-    {0x10D6F, 0x10D6F, U_MODIFIER_LETTER},
-    {0x10D70, 0x10D85, U_LOWERCASE_LETTER},
-    {0x10D8E, 0x10D8F, U_MATH_SYMBOL},
-    {0x10EC2, 0x10EC4, U_OTHER_LETTER, USCRIPT_ARABIC},
-    {0x10EFC, 0x10EFC, U_NON_SPACING_MARK, USCRIPT_ARABIC, true},
-    {0x11380, 0x11389, U_OTHER_LETTER},
-    {0x1138B, 0x1138B, U_OTHER_LETTER},
-    {0x1138E, 0x1138E, U_OTHER_LETTER},
-    {0x11390, 0x113B5, U_OTHER_LETTER},
-    {0x113B7, 0x113B7, U_OTHER_LETTER},
-    {0x113B8, 0x113BA, U_COMBINING_SPACING_MARK, -1, true},
-    {0x113BB, 0x113C0, U_NON_SPACING_MARK, -1, true},
-    {0x113C2, 0x113C2, U_COMBINING_SPACING_MARK, -1, true},
-    {0x113C5, 0x113C5, U_COMBINING_SPACING_MARK, -1, true},
-    {0x113C7, 0x113CA, U_COMBINING_SPACING_MARK, -1, true},
-    {0x113CC, 0x113CD, U_COMBINING_SPACING_MARK, -1, true},
-    {0x113CE, 0x113CE, U_NON_SPACING_MARK},
-    {0x113CF, 0x113CF, U_COMBINING_SPACING_MARK},
-    {0x113D0, 0x113D0, U_NON_SPACING_MARK},
-    {0x113D1, 0x113D1, U_OTHER_LETTER},
-    {0x113D2, 0x113D2, U_NON_SPACING_MARK},
-    {0x113D3, 0x113D3, U_OTHER_LETTER},
-    {0x113D4, 0x113D5, U_OTHER_PUNCTUATION},
-    {0x113D7, 0x113D8, U_OTHER_PUNCTUATION},
-    {0x113E1, 0x113E2, U_NON_SPACING_MARK},
-    {0x116D0, 0x116E3, U_DECIMAL_DIGIT_NUMBER, USCRIPT_MYANMAR},
-    {0x1171E, 0x1171E, U_COMBINING_SPACING_MARK, -1, true},
-    {0x11BC0, 0x11BE0, U_OTHER_LETTER},
-    {0x11BE1, 0x11BE1, U_OTHER_PUNCTUATION},
-    {0x11BF0, 0x11BF9, U_DECIMAL_DIGIT_NUMBER},
-    {0x11F5A, 0x11F5A, U_NON_SPACING_MARK, USCRIPT_KAWI},
-    {0x13460, 0x143FA, U_OTHER_LETTER, USCRIPT_EGYPTIAN_HIEROGLYPHS},
-    {0x16100, 0x1611D, U_OTHER_LETTER},
-    {0x1611E, 0x16129, U_NON_SPACING_MARK, -1, true},
-    {0x1612A, 0x1612C, U_COMBINING_SPACING_MARK, -1, true},
-    {0x1612D, 0x1612E, U_NON_SPACING_MARK, -1, true},
-    {0x1612F, 0x1612F, U_NON_SPACING_MARK},
-    {0x16130, 0x16139, U_DECIMAL_DIGIT_NUMBER},
-    {0x16D40, 0x16D42, U_MODIFIER_LETTER},
-    {0x16D43, 0x16D6A, U_OTHER_LETTER},
-    {0x16D6B, 0x16D6C, U_MODIFIER_LETTER},
-    {0x16D6D, 0x16D6F, U_OTHER_PUNCTUATION},
-    {0x16D70, 0x16D79, U_DECIMAL_DIGIT_NUMBER},
-    {0x18CFF, 0x18CFF, U_OTHER_LETTER, USCRIPT_KHITAN_SMALL_SCRIPT},
-    {0x1CC00, 0x1CCEF, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1CCF0, 0x1CCF9, U_DECIMAL_DIGIT_NUMBER, USCRIPT_COMMON},
-    {0x1CD00, 0x1CEB3, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1E5D0, 0x1E5ED, U_OTHER_LETTER},
-    {0x1E5EE, 0x1E5EF, U_NON_SPACING_MARK},
-    {0x1E5F0, 0x1E5F0, U_OTHER_LETTER},
-    {0x1E5F1, 0x1E5FA, U_DECIMAL_DIGIT_NUMBER},
-    {0x1E5FF, 0x1E5FF, U_OTHER_PUNCTUATION},
-    {0x1F8B2, 0x1F8BB, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1F8C0, 0x1F8C1, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1FA89, 0x1FA89, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1FA8F, 0x1FA8F, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1FABE, 0x1FABE, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1FAC6, 0x1FAC6, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1FADC, 0x1FADC, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1FADF, 0x1FADF, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1FAE9, 0x1FAE9, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x1FBCB, 0x1FBEF, U_OTHER_SYMBOL, USCRIPT_COMMON},
-    {0x2EBF0, 0x2EE5D, U_OTHER_LETTER, USCRIPT_HAN},
+    {0x897, 0x897, Mn, USCRIPT_ARABIC, true}, {0x1B4E, 0x1B4F, Po, USCRIPT_BALINESE},
+    {0x1B7F, 0x1B7F, Po, USCRIPT_BALINESE}, {0x1C89, 0x1C89, Lu, USCRIPT_CYRILLIC},
+    {0x1C8A, 0x1C8A, Ll, USCRIPT_CYRILLIC}, {0x2427, 0x2429, So, USCRIPT_COMMON},
+    {0x2FFC, 0x2FFF, So, USCRIPT_COMMON}, {0x31E4, 0x31E5, So, USCRIPT_COMMON},
+    {0x31EF, 0x31EF, So, USCRIPT_COMMON}, {0xA7CB, 0xA7CC, Lu, USCRIPT_LATIN},
+    {0xA7CD, 0xA7CD, Ll, USCRIPT_LATIN}, {0xA7DA, 0xA7DA, Lu, USCRIPT_LATIN},
+    {0xA7DB, 0xA7DB, Ll, USCRIPT_LATIN}, {0xA7DC, 0xA7DC, Lu, USCRIPT_LATIN}, {0x105C0, 0x105F3, Lo},
+    {0x10D40, 0x10D49, Nd}, {0x10D4A, 0x10D4D, Lo}, {0x10D4E, 0x10D4E, Lm}, {0x10D4F, 0x10D4F, Lo},
+    {0x10D50, 0x10D65, Lu}, {0x10D69, 0x10D69, Mn, -1, true}, {0x10D6A, 0x10D6D, Mn}, {0x10D6E, 0x10D6E, Pd},
+    {0x10D6F, 0x10D6F, Lm}, {0x10D70, 0x10D85, Ll}, {0x10D8E, 0x10D8F, Sm},
+    {0x10EC2, 0x10EC4, Lo, USCRIPT_ARABIC}, {0x10EFC, 0x10EFC, Mn, USCRIPT_ARABIC, true},
+    {0x11380, 0x11389, Lo}, {0x1138B, 0x1138B, Lo}, {0x1138E, 0x1138E, Lo}, {0x11390, 0x113B5, Lo},
+    {0x113B7, 0x113B7, Lo}, {0x113B8, 0x113BA, Mc, -1, true}, {0x113BB, 0x113C0, Mn, -1, true},
+    {0x113C2, 0x113C2, Mc, -1, true}, {0x113C5, 0x113C5, Mc, -1, true}, {0x113C7, 0x113CA, Mc, -1, true},
+    {0x113CC, 0x113CD, Mc, -1, true}, {0x113CE, 0x113CE, Mn}, {0x113CF, 0x113CF, Mc}, {0x113D0, 0x113D0, Mn},
+    {0x113D1, 0x113D1, Lo}, {0x113D2, 0x113D2, Mn}, {0x113D3, 0x113D3, Lo}, {0x113D4, 0x113D5, Po},
+    {0x113D7, 0x113D8, Po}, {0x113E1, 0x113E2, Mn}, {0x116D0, 0x116E3, Nd, USCRIPT_MYANMAR},
+    {0x1171E, 0x1171E, Mc, -1, true}, {0x11BC0, 0x11BE0, Lo}, {0x11BE1, 0x11BE1, Po}, {0x11BF0, 0x11BF9, Nd},
+    {0x11F5A, 0x11F5A, Mn, USCRIPT_KAWI}, {0x13460, 0x143FA, Lo, USCRIPT_EGYPTIAN_HIEROGLYPHS},
+    {0x16100, 0x1611D, Lo}, {0x1611E, 0x16129, Mn, -1, true}, {0x1612A, 0x1612C, Mc, -1, true},
+    {0x1612D, 0x1612E, Mn, -1, true}, {0x1612F, 0x1612F, Mn}, {0x16130, 0x16139, Nd}, {0x16D40, 0x16D42, Lm},
+    {0x16D43, 0x16D6A, Lo}, {0x16D6B, 0x16D6C, Lm}, {0x16D6D, 0x16D6F, Po}, {0x16D70, 0x16D79, Nd},
+    {0x18CFF, 0x18CFF, Lo, USCRIPT_KHITAN_SMALL_SCRIPT}, {0x1CC00, 0x1CCEF, So, USCRIPT_COMMON},
+    {0x1CCF0, 0x1CCF9, Nd, USCRIPT_COMMON}, {0x1CD00, 0x1CEB3, So, USCRIPT_COMMON}, {0x1E5D0, 0x1E5ED, Lo},
+    {0x1E5EE, 0x1E5EF, Mn}, {0x1E5F0, 0x1E5F0, Lo}, {0x1E5F1, 0x1E5FA, Nd}, {0x1E5FF, 0x1E5FF, Po},
+    {0x1F8B2, 0x1F8BB, So, USCRIPT_COMMON}, {0x1F8C0, 0x1F8C1, So, USCRIPT_COMMON},
+    {0x1FA89, 0x1FA89, So, USCRIPT_COMMON}, {0x1FA8F, 0x1FA8F, So, USCRIPT_COMMON},
+    {0x1FABE, 0x1FABE, So, USCRIPT_COMMON}, {0x1FAC6, 0x1FAC6, So, USCRIPT_COMMON},
+    {0x1FADC, 0x1FADC, So, USCRIPT_COMMON}, {0x1FADF, 0x1FADF, So, USCRIPT_COMMON},
+    {0x1FAE9, 0x1FAE9, So, USCRIPT_COMMON}, {0x1FBCB, 0x1FBEF, So, USCRIPT_COMMON},
+    {0x2EBF0, 0x2EE5D, Lo, USCRIPT_HAN},
+};
+// clang-format on
+
+// Extended grapheme clusters.
+
+// The properties of a code point: its UGraphemeClusterBreak in ICU, and two flags.
+constexpr std::uint8_t kPictographic = 0x80;  // Extended_Pictographic
+constexpr std::uint8_t kConsonant = 0x40;     // of a conjunct
+constexpr std::uint8_t kBreakBits = 0x3F;
+
+/// A character that joins two consonants of a script to a conjunct (GB9c).
+struct Linker {
+  char32_t c;
+  UScriptCode script;
+  bool with_vowels;  // independent vowels count as consonants
+};
+constexpr Linker kLinkers[] = {
+    {0x94D, USCRIPT_DEVANAGARI, false},  {0x9CD, USCRIPT_BENGALI, false},   {0xACD, USCRIPT_GUJARATI, false},
+    {0xB4D, USCRIPT_ORIYA, false},       {0xC4D, USCRIPT_TELUGU, false},    {0xD4D, USCRIPT_MALAYALAM, false},
+    {0x1039, USCRIPT_MYANMAR, true},     {0x17D2, USCRIPT_KHMER, true},     {0x1A60, USCRIPT_LANNA, true},
+    {0x1B44, USCRIPT_BALINESE, false},   {0x1BAB, USCRIPT_SUNDANESE, true}, {0xA9C0, USCRIPT_JAVANESE, false},
+    {0xAAF6, USCRIPT_MEITEI_MAYEK, true}};
+
+bool is_linker(char32_t c) {
+  return std::any_of(std::begin(kLinkers), std::end(kLinkers), [c](const Linker& x) { return x.c == c; });
+}
+
+bool is_consonant(char32_t c) {
+  const auto point = static_cast<UChar32>(c);
+  const std::int32_t of = u_getIntPropertyValue(point, UCHAR_INDIC_SYLLABIC_CATEGORY);
+  const bool vowel = of == U_INSC_VOWEL_INDEPENDENT;
+  if ((of != U_INSC_CONSONANT && !vowel) || u_charType(point) != U_OTHER_LETTER) return false;
+  if (c == 0x1B0B || c == 0x1B0C) return true;  // Balinese vocalic r, the only such vowel
+  UErrorCode status = U_ZERO_ERROR;
+  const UScriptCode script = uscript_getScript(point, &status);
+  return std::any_of(std::begin(kLinkers), std::end(kLinkers),
+                     [&](const Linker& x) { return x.script == script && (!vowel || x.with_vowels); });
+}
+
+// Code points that Unicode 17 has as Extend: new marks, and spacing marks of Unicode 15.
+constexpr std::pair<char32_t, char32_t> kLaterExtend[] = {
+    {0xCC0, 0xCC0},   {0xCC7, 0xCC8},   {0xCCA, 0xCCB},   {0x1715, 0x1715}, {0x1734, 0x1734},
+    {0x1ACF, 0x1ADD}, {0x1AE0, 0x1AEB}, {0x1B3B, 0x1B3B}, {0x1B3D, 0x1B3D}, {0x1B43, 0x1B44},
+    {0x1BAA, 0x1BAA}, {0x1BF2, 0x1BF3}, {0xA953, 0xA953}, {0xA9C0, 0xA9C0}};
+
+std::uint8_t properties(char32_t c) {
+  const auto point = static_cast<UChar32>(c);
+  auto value = static_cast<std::uint8_t>(u_getIntPropertyValue(point, UCHAR_GRAPHEME_CLUSTER_BREAK));
+  if (is_consonant(c)) value |= kConsonant;
+  if (u_hasBinaryProperty(point, UCHAR_EXTENDED_PICTOGRAPHIC) != 0) value |= kPictographic;
+  return value;
+}
+
+const CodePointTable<std::uint8_t>& break_table() {
+  static const CodePointTable<std::uint8_t> table = [] {
+    std::vector<std::uint8_t> all(kCodePoints, U_GCB_OTHER);
+    // The ranges in between hold ideographs or nothing.
+    for (char32_t c = 0; c < 0x3400; ++c) all[c] = properties(c);
+    for (char32_t c = 0xA000; c < 0x20000; ++c) all[c] = properties(c);
+    for (char32_t c = 0xE0000; c < 0xE1000; ++c) all[c] = properties(c);
+    for (const auto& [first, last] : kLaterExtend) {
+      for (char32_t c = first; c <= last; ++c) all[c] = U_GCB_EXTEND;
+    }
+    for (const LaterRange& later : later_ranges()) {
+      const bool extends = later.category == U_NON_SPACING_MARK || later.category == U_COMBINING_SPACING_MARK;
+      for (char32_t c = later.first; extends && c <= later.last; ++c) all[c] = U_GCB_EXTEND;
+    }
+    return CodePointTable<std::uint8_t>(all);
+  }();
+  return table;
+}
+
+bool joins_hangul(std::uint8_t before, std::uint8_t after) {
+  switch (before) {
+    case U_GCB_L:
+      return after == U_GCB_L || after == U_GCB_V || after == U_GCB_LV || after == U_GCB_LVT;
+    case U_GCB_LV:
+    case U_GCB_V:
+      return after == U_GCB_V || after == U_GCB_T;
+    case U_GCB_LVT:
+    case U_GCB_T:
+      return after == U_GCB_T;
+    default:
+      return false;
+  }
+}
+
+bool is_control(std::uint8_t kind) {
+  return kind == U_GCB_CONTROL || kind == U_GCB_CR || kind == U_GCB_LF;
+}
+
+/// The state of a cluster before the next code point.
+class Cluster {
+ public:
+  Cluster(char32_t c, std::uint8_t value) { add(c, value); }
+
+  /// Returns whether a code point with these properties belongs to the cluster.
+  [[nodiscard]] bool joins(std::uint8_t value) const {
+    const auto next = static_cast<std::uint8_t>(value & kBreakBits);
+    if (kind_ == U_GCB_CR && next == U_GCB_LF) return true;
+    if (is_control(kind_) || is_control(next)) return false;
+    return next == U_GCB_EXTEND || next == U_GCB_ZWJ || next == U_GCB_SPACING_MARK ||
+           kind_ == U_GCB_PREPEND || joins_hangul(kind_, next) || (linked_ && (value & kConsonant) != 0) ||
+           (emoji_ && kind_ == U_GCB_ZWJ && (value & kPictographic) != 0);
+  }
+
+  void add(char32_t c, std::uint8_t value) {
+    kind_ = static_cast<std::uint8_t>(value & kBreakBits);
+    const bool extends = kind_ == U_GCB_EXTEND || kind_ == U_GCB_ZWJ;
+    emoji_ = (value & kPictographic) != 0 || (emoji_ && extends);
+    const bool in_conjunct = consonant_ && extends && c != kZeroWidthNonJoiner;
+    linked_ = in_conjunct && (linked_ || is_linker(c));
+    consonant_ = (value & kConsonant) != 0 || in_conjunct;
+  }
+
+ private:
+  static constexpr char32_t kZeroWidthNonJoiner = 0x200C;
+  std::uint8_t kind_ = U_GCB_OTHER;
+  bool emoji_ = false;      // Extended_Pictographic (Extend | ZWJ)*
+  bool consonant_ = false;  // Consonant (Extend | ZWJ)*
+  bool linked_ = false;     // the same with a linker
 };
 
 }  // namespace
@@ -240,47 +291,22 @@ std::span<const LaterRange> later_ranges() {
   return kLaterRanges;
 }
 
-char32_t previous(std::string_view text, std::size_t& i) {
-  --i;
-  while ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U) --i;
-  std::size_t at = i;
-  return next(text, at);
-}
-
-std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_sequence_length(text.substr(i));
-    if (length == 0) return i;
-    i += length;
+std::size_t white_space_end(std::string_view text, std::size_t begin) {
+  for (std::size_t i = begin; i < text.size(); begin = i) {
+    if (!is_white_space(next(text, i))) break;
   }
-  return std::nullopt;
+  return begin;
 }
 
-Utf8::Utf8(char32_t c) {
-  const auto put = [&](char32_t byte) { bytes_[size_++] = static_cast<char>(byte); };
-  if (c < 0x80) {
-    put(c);
-  } else if (c < 0x800) {
-    put(0xC0U | c >> 6U);
-    put(0x80U | (c & 0x3FU));
-  } else if (c < 0x10000) {
-    put(0xE0U | c >> 12U);
-    put(0x80U | (c >> 6U & 0x3FU));
-    put(0x80U | (c & 0x3FU));
-  } else {
-    put(0xF0U | c >> 18U);
-    put(0x80U | (c >> 12U & 0x3FU));
-    put(0x80U | (c >> 6U & 0x3FU));
-    put(0x80U | (c & 0x3FU));
+std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit) {
+  for (std::size_t i = end; i > limit; end = i) {
+    if (!is_white_space(previous(text, i))) break;
   }
-}
-
-void append(std::string& text, char32_t c) {
-  text.append(std::string_view(Utf8(c)));
+  return end;
 }
 
 const CodePointTable<std::uint16_t>& classes() {
-  static const CodePointTable<std::uint16_t> table(Builder().bits());
+  static const CodePointTable<std::uint16_t> table(make_bits());
   return table;
 }
 
@@ -298,6 +324,20 @@ bool is_as_old_as(char32_t c, unsigned version) {
   UVersionInfo age{};
   u_charAge(static_cast<UChar32>(c), age);
   return age[0] != 0 && age[0] <= version;
+}
+
+std::size_t cluster_end(std::string_view text, std::size_t begin, std::size_t end) {
+  const CodePointTable<std::uint8_t>& table = break_table();
+  std::size_t at = begin;
+  const char32_t first = next(text, at);
+  Cluster cluster(first, table(first));
+  for (std::size_t after = at; at < end; at = after) {
+    const char32_t c = next(text, after);
+    const std::uint8_t value = table(c);
+    if (!cluster.joins(value)) break;
+    cluster.add(c, value);
+  }
+  return at;
 }
 
 }  // namespace attnctl::unicode

@@ -4,11 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
+
+#include <unicode/utf8.h>
 
 namespace attnctl::unicode {
 
@@ -46,32 +46,19 @@ class CodePointTable {
 
 /// Returns the code point at byte `i` of well-formed UTF-8 and moves `i` to the next one.
 inline char32_t next(std::string_view text, std::size_t& i) {
-  const auto byte = [&](std::size_t k) { return static_cast<char32_t>(static_cast<unsigned char>(text[k])); };
-  const char32_t lead = byte(i);
-  if (lead < 0x80) {
-    ++i;
-    return lead;
-  }
-  const auto tail = [&](std::size_t k) { return byte(i + k) & 0x3FU; };
-  char32_t point = 0;
-  if (lead < 0xE0) {
-    point = (lead & 0x1FU) << 6U | tail(1);
-    i += 2;
-  } else if (lead < 0xF0) {
-    point = (lead & 0x0FU) << 12U | tail(1) << 6U | tail(2);
-    i += 3;
-  } else {
-    point = (lead & 0x07U) << 18U | tail(1) << 12U | tail(2) << 6U | tail(3);
-    i += 4;
-  }
-  return point;
+  UChar32 c = 0;
+  U8_NEXT_UNSAFE(text, i, c);
+  return static_cast<char32_t>(c);
 }
 
 /// Returns the code point that ends before byte `i` > 0 and moves `i` to its first byte.
-char32_t previous(std::string_view text, std::size_t& i);
-
-/// Returns the first byte that is not part of well-formed UTF-8; nullopt if there is none.
-std::optional<std::size_t> find_invalid_utf8(std::string_view text);
+inline char32_t previous(std::string_view text, std::size_t& i) {
+  do {
+    --i;
+  } while (U8_IS_TRAIL(text[i]));
+  std::size_t at = i;
+  return next(text, at);
+}
 
 inline bool is_ascii(char byte) {
   return static_cast<unsigned char>(byte) < 0x80;
@@ -86,15 +73,15 @@ inline std::size_t ascii_end(std::string_view text, std::size_t begin, std::size
 /// The UTF-8 of one code point, without an allocation.
 class Utf8 {
  public:
-  explicit Utf8(char32_t c);
-  operator std::string_view() const { return {bytes_.data(), size_}; }  // NOLINT(google-explicit-constructor)
+  constexpr Utf8() = default;
+  constexpr explicit Utf8(char32_t c) { U8_APPEND_UNSAFE(bytes_, size_, c); }
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr operator std::string_view() const { return {bytes_.data(), size_}; }
 
  private:
   std::array<char, 4> bytes_{};
-  std::size_t size_ = 0;
+  std::uint8_t size_ = 0;
 };
-
-void append(std::string& text, char32_t c);
 
 /// Sets of code points that tokenizers use. The reference (Hugging Face tokenizers 0.23.3) takes each from a
 /// library with its own version of Unicode.
@@ -123,6 +110,11 @@ inline bool is_white_space(char32_t c) {
   return is(c, white_space);
 }
 
+/// Returns the end of the white space that starts at `begin`.
+std::size_t white_space_end(std::string_view text, std::size_t begin);
+/// Returns the beginning of the white space that ends at `end`; at least `limit`.
+std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_t limit = 0);
+
 /// Returns the lowercase of one code point (Unicode 17). U+0130 has two, U+0069 U+0307; returns the first.
 char32_t to_lower(char32_t c);
 inline constexpr char32_t kDottedCapitalI = 0x130;
@@ -130,6 +122,10 @@ inline constexpr char32_t kDotAbove = 0x307;
 
 /// Returns whether the code point was assigned in this version of Unicode.
 bool is_as_old_as(char32_t c, unsigned version);
+
+/// Returns the end of the extended grapheme cluster that starts at byte `begin` < `end` of well-formed UTF-8:
+/// UAX #29 of Unicode 17 without GB12 and GB13 (pairs of regional indicators).
+std::size_t cluster_end(std::string_view text, std::size_t begin, std::size_t end);
 
 /// Code points that differ between ICU 72 (Unicode 15) and Unicode 16.
 struct LaterRange {

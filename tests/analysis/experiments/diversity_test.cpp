@@ -52,9 +52,9 @@ TEST_CASE("diversity: saved weights are those that were measured, whatever the t
     REQUIRE(saved.size() == 2);
     CHECK(saved[0].name == "W_q");
     CHECK(saved[1].name == "W_k");
-    CHECK(saved[0].array.shape == Shape{3, 24, 4});
+    CHECK(saved[0].shape == Shape{3, 24, 4});
     const auto value = [&](std::size_t which, std::size_t head, std::size_t row, std::size_t column) {
-      const auto values = std::get<std::span<const float>>(saved[which].array.values);
+      const auto values = std::get<std::span<const float>>(saved[which].values);
       return static_cast<double>(values[(head * 24 + row) * 4 + column]);
     };
     std::vector<OwnedMatrix<double>> circuits;

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace attn {
+
+/// Returns the version of the library: "0.1.0".
+[[nodiscard]] std::string version();
+
+}  // namespace attn

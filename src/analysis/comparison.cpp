@@ -1,0 +1,104 @@
+#include "analysis/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "base/error.hpp"
+
+namespace attnctl {
+namespace {
+
+/// Returns |a - b|; 0 for equal infinities (masked scores) and for two NaN; NaN if only one side is NaN.
+double difference(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  return std::abs(a - b);
+}
+
+/// Returns the larger value, or NaN if one is NaN.
+double larger(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
+  return std::max(a, b);
+}
+
+}  // namespace
+
+Needs CompareObserver::needs() const {
+  Needs needs;
+  for (const ReferencePass& pass : passes_) {
+    for (const ReferencePass::Layer& layer : pass.layers) {
+      needs.scores |= !layer.scores.empty();
+      needs.z |= !layer.z.empty();
+      needs.output |= layer.output.rows() > 0;
+    }
+    needs.logits |= pass.logits.rows() > 0;
+  }
+  return needs;
+}
+
+void CompareObserver::begin(const Model& /*model*/, const Batch& batch) {
+  if (batch.sequences.size() != passes_.size())
+    throw std::logic_error("a reference for each sequence is needed");
+}
+
+void CompareObserver::compare(const Key& key, MatrixView<const float> got, const OwnedMatrix<double>& want,
+                              std::size_t first_row) {
+  if (got.cols != want.cols() || first_row + got.rows > want.rows()) {
+    fail(Status::bad_input, "the reference's {}: got rows of {}, need {}", key.first, want.cols(), got.cols);
+  }
+  double largest_difference = 0;
+  double largest_value = 1;
+  for (std::size_t r = 0; r < got.rows; ++r) {
+    for (std::size_t c = 0; c < got.cols; ++c) {
+      const double wanted = want(first_row + r, c);
+      largest_difference = larger(largest_difference, difference(static_cast<double>(got(r, c)), wanted));
+      if (std::isfinite(wanted)) largest_value = std::max(largest_value, std::abs(wanted));
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  Comparison& comparison = comparisons_[key];
+  comparison.max_difference = larger(comparison.max_difference, largest_difference);
+  comparison.largest = std::max(comparison.largest, largest_value);
+}
+
+void CompareObserver::panel(const AttentionPanel& panel) {
+  const ReferencePass& pass = passes_[panel.sequence];
+  if (panel.layer >= pass.layers.size()) return;
+  const ReferencePass::Layer& layer = pass.layers[panel.layer];
+  const auto check = [&](const char* name, MatrixView<const float> got,
+                         const std::vector<OwnedMatrix<double>>& want) {
+    if (panel.head >= want.size() || want[panel.head].rows() == 0 || got.empty()) return;
+    compare({name, panel.layer}, got, want[panel.head], panel.first_query);
+  };
+  check("pattern", panel.pattern, layer.pattern);
+  check("scores", panel.scores, layer.scores);
+  check("z", panel.z, layer.z);
+}
+
+void CompareObserver::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  const ReferencePass& pass = passes_[sequence];
+  if (layer >= pass.layers.size() || pass.layers[layer].output.rows() == 0) return;
+  compare({"output", layer}, values, pass.layers[layer].output, 0);
+}
+
+void CompareObserver::logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) {
+  if (passes_[sequence].logits.rows() > 0)
+    compare({"logits", std::nullopt}, values, passes_[sequence].logits, first_query);
+}
+
+std::vector<Comparison> CompareObserver::finish(const std::string& reference) const {
+  std::vector<Comparison> list;
+  for (const char* array : {"pattern", "scores", "z", "output", "logits"}) {
+    for (const auto& [key, comparison] : comparisons_) {
+      if (key.first != array) continue;
+      list.push_back(comparison);
+      list.back().reference = reference;
+      list.back().array = key.first;
+      list.back().layer = key.second;
+    }
+  }
+  return list;
+}
+
+}  // namespace attnctl

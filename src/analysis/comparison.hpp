@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "forward/observer.hpp"
+#include "reference/reference.hpp"
+
+namespace attnctl {
+
+/// The largest difference in one array of one layer (`layer` is nullopt for logits).
+struct Comparison {
+  std::string reference;  // "float64", or the path of a file
+  std::string array;      // "pattern", "scores", "z", "output", "logits"
+  std::optional<std::size_t> layer;
+  double max_difference = 0;  // not finite if only one side is a number
+  double largest = 0;         // largest |value| of the reference, at least 1; 1 for patterns
+};
+
+/// Compares the arrays of a forward pass with a reference of the same sequences while they are computed.
+/// Skips arrays that the reference does not have.
+class CompareObserver final : public Observer {
+ public:
+  /// `passes` has one item per sequence of the batch, and is borrowed.
+  explicit CompareObserver(const std::vector<ReferencePass>& passes) : passes_(passes) {}
+
+  [[nodiscard]] Needs needs() const override;
+  void begin(const Model& model, const Batch& batch) override;
+  void panel(const AttentionPanel& panel) override;
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
+
+  /// Returns the largest difference per array and layer. `reference` becomes Comparison::reference.
+  [[nodiscard]] std::vector<Comparison> finish(const std::string& reference) const;
+
+ private:
+  using Key = std::pair<std::string, std::optional<std::size_t>>;
+  void compare(const Key& key, MatrixView<const float> got, const OwnedMatrix<double>& want,
+               std::size_t first_row);
+
+  const std::vector<ReferencePass>& passes_;
+  std::mutex mutex_;  // heads are computed in parallel
+  std::map<Key, Comparison> comparisons_;
+};
+
+}  // namespace attnctl

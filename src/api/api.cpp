@@ -1,0 +1,515 @@
+// The public interface (include/attnctl), made of the library's own types. Those are in namespace attnctl.
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/head_axes.hpp"
+#include "analysis/heads_table.hpp"
+#include "analysis/patterns/capture.hpp"
+#include "analysis/patterns/pattern_metrics.hpp"
+#include "analysis/weights/weights.hpp"
+#include "attnctl/attnctl.hpp"
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/files/mapped_file.hpp"
+#include "base/pool.hpp"
+#include "base/warnings.hpp"
+#include "checkpoint/source.hpp"
+#include "forward/block.hpp"
+#include "forward/observer.hpp"
+#include "forward/run.hpp"
+#include "input/batch.hpp"
+#include "input/sequences.hpp"
+#include "input/text_encoder.hpp"
+#include "linalg/blas/blas.hpp"
+#include "model/model.hpp"
+#include "tokenizer/tokenizer.hpp"
+#include "tokenizer/vocabulary.hpp"
+
+namespace attn {
+
+namespace core = attnctl;
+
+// ---- Models
+
+struct Model::Parts {
+  explicit Parts(core::ModelSource source)
+      : tokenizer{source.directory, source.weights->tokenizer()},
+        encoder(tokenizer, source.given),
+        model(core::Model::bind(std::move(source), warnings)) {}
+
+  core::Warnings warnings;
+  core::TokenizerOrigin tokenizer;
+  core::Vocabulary vocabulary;
+  std::mutex encoding;  // one text at a time
+  core::TextEncoder encoder;
+  core::Model model;
+  ModelInfo info;
+};
+
+namespace {
+
+ModelInfo make_info(const core::Model& model) {
+  const core::ModelConfig& config = model.config();
+  ModelInfo info{.name = model.name(),
+                 .family = config.family,
+                 .d_model = config.d_model,
+                 .vocabulary = config.embedding.vocabulary,
+                 .max_positions = config.max_positions,
+                 .parameters = model.parameters(),
+                 .layers = {}};
+  for (const core::LayerConfig& layer : config.layers) {
+    const core::AttentionConfig& attention = layer.attention;
+    info.layers.push_back({.component = static_cast<Component>(layer.component),
+                           .number = layer.number,
+                           .heads = attention.heads,
+                           .kv_heads = attention.kv_heads,
+                           .d_head = attention.d_head,
+                           .d_value = attention.d_value,
+                           .causal = attention.causal,
+                           .kind = core::to_string(attention.kind)});
+  }
+  return info;
+}
+
+static_assert(static_cast<int>(Component::cross) == static_cast<int>(core::Component::cross));
+
+std::string component_prefix(Component component, char separator) {
+  const std::string_view name = core::name_of(static_cast<core::Component>(component));
+  return name.empty() ? std::string() : fmt::format("{}{}", name, separator);
+}
+
+}  // namespace
+
+std::string to_string(const Head& head) {
+  return fmt::format("{}{}.{}", component_prefix(head.component, '.'), head.layer, head.head);
+}
+
+Model::Model(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Model Model::open(const std::string& model, const std::optional<std::string>& config) {
+  core::SourceOptions options;
+  if (config) options.config = *config;
+  core::Warnings warnings;
+  const auto parts = std::make_shared<Parts>(core::open_model_source(model, options, warnings));
+  for (const core::Warning& each : warnings.list()) parts->warnings.add(each.code, each.message, each.count);
+  const core::ModelConfig& resolved = parts->model.config();
+  if (!resolved.vocabulary.empty()) {
+    parts->vocabulary = core::Vocabulary(resolved.vocabulary, {});
+  } else if (!parts->tokenizer.empty()) {
+    parts->vocabulary = core::read_vocabulary(parts->tokenizer);
+  }
+  for (const std::int64_t id : resolved.special_ids) parts->vocabulary.mark_special(id);
+  parts->info = make_info(parts->model);
+  return Model(parts);
+}
+
+const ModelInfo& Model::info() const {
+  return parts_->info;
+}
+
+std::vector<Warning> Model::warnings() const {
+  std::vector<Warning> list;
+  for (core::Warning& each : parts_->warnings.list())
+    list.push_back({std::move(each.code), std::move(each.message), each.count});
+  if (const auto blas = core::blas_warning()) list.push_back({"blas", *blas, 1});
+  return list;
+}
+
+// ---- Tokenizers
+
+/// States are lent to the threads that encode.
+struct Tokenizer::Parts {
+  core::Tokenizer tokenizer;
+  std::mutex mutex = {};
+  std::vector<core::Tokenizer::StatePtr> idle = {};
+
+  core::Tokenizer::StatePtr take() {
+    const std::lock_guard lock(mutex);
+    if (idle.empty()) return tokenizer.make_state();
+    core::Tokenizer::StatePtr state = std::move(idle.back());
+    idle.pop_back();
+    return state;
+  }
+  void give_back(core::Tokenizer::StatePtr state) {
+    const std::lock_guard lock(mutex);
+    idle.push_back(std::move(state));
+  }
+};
+
+Tokenizer::Tokenizer(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Tokenizer Tokenizer::open(const std::string& model) {
+  core::TokenizerOrigin origin{core::model_directory(model), nullptr};
+  if (std::filesystem::is_regular_file(model)) origin.section = core::read_tokenizer_section(model);
+  return Tokenizer(std::shared_ptr<Parts>(new Parts{.tokenizer = core::Tokenizer::open(origin)}));
+}
+
+std::vector<Token> Tokenizer::encode(std::string_view text, std::optional<std::string_view> pair) const {
+  core::Encoding encoding;
+  core::Tokenizer::StatePtr state = parts_->take();
+  parts_->tokenizer.encode(text, pair, *state, encoding);
+  parts_->give_back(std::move(state));
+  std::vector<Token> tokens(encoding.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = {.id = encoding.ids[i],
+                 .piece = piece(encoding.ids[i]).value_or(""),
+                 .begin = encoding.offsets[i].begin,
+                 .end = encoding.offsets[i].end,
+                 .type = encoding.type_ids[i],
+                 .is_special = encoding.special[i] != 0};
+  }
+  return tokens;
+}
+
+std::size_t Tokenizer::size() const {
+  return parts_->tokenizer.vocabulary().size();
+}
+
+std::optional<std::int64_t> Tokenizer::id(std::string_view piece) const {
+  return parts_->tokenizer.vocabulary().id(piece);
+}
+
+std::optional<std::string> Tokenizer::piece(std::int64_t id) const {
+  const auto piece = parts_->tokenizer.vocabulary().token(id);
+  return piece ? std::optional<std::string>(*piece) : std::nullopt;
+}
+
+// ---- Inputs
+
+struct Batch::Parts {
+  Model model;
+  core::Batch batch = {};
+  std::vector<Sequence> sequences = {};
+};
+
+namespace {
+
+core::Sequence make_target(const Input& input, Model::Parts& model) {
+  core::Sequence target;
+  if (!input.target_ids.empty()) {
+    target.ids = input.target_ids;
+    return target;
+  }
+  const auto& decoder = model.model.config().decoder;
+  target = model.encoder.encode({{}, input.target_text, std::nullopt, std::nullopt});
+  if (!decoder->start_token) {
+    core::fail(Status::bad_input, "{}: no start token for the decoder in config.json; give target_ids",
+               core::escaped(model.model.name()));
+  }
+  core::put_first(*decoder->start_token, target);
+  return target;
+}
+
+core::Sequence make_sequence(const Input& input, Model::Parts& model) {
+  const core::ModelConfig& config = model.model.config();
+  core::Sequence sequence;
+  if (input.ids.empty()) {
+    sequence = model.encoder.encode({{}, input.text, input.text_pair, std::nullopt});
+    if (config.embedding.token_types == 0) sequence.token_type_ids.clear();
+  } else {
+    sequence.ids = input.ids;
+    sequence.token_type_ids = input.type_ids;
+  }
+  sequence.id = input.id;
+  sequence.key_visible = input.key_visible;
+  if (input.target_ids.empty() && input.target_text.empty()) return sequence;
+  if (!config.decoder) {
+    core::fail(Status::usage, "{}: no decoder that reads an encoder; give no target",
+               core::escaped(model.model.name()));
+  }
+  sequence.target = std::make_shared<core::Sequence>(make_target(input, model));
+  if (config.embedding.token_types == 0) sequence.target->token_type_ids.clear();
+  return sequence;
+}
+
+}  // namespace
+
+Batch::Batch(const Model& model, const std::vector<Input>& inputs) {
+  const auto parts = std::make_shared<Parts>(Parts{.model = model});
+  Model::Parts& own = model.parts();
+  {
+    const std::lock_guard lock(own.encoding);
+    for (const Input& input : inputs) parts->batch.sequences.push_back(make_sequence(input, own));
+  }
+  core::finish_batch(parts->batch, own.vocabulary);
+  core::check_batch(own.model, parts->batch);
+  for (const core::Sequence& sequence : parts->batch.sequences) {
+    Sequence& shown = parts->sequences.emplace_back();
+    shown.id = sequence.id;
+    shown.ids = sequence.ids;
+    shown.tokens = sequence.tokens;
+    if (sequence.target == nullptr) continue;
+    shown.target_ids = sequence.target->ids;
+    shown.target_tokens = sequence.target->tokens;
+  }
+  parts_ = parts;
+}
+
+const Model& Batch::model() const {
+  return parts_->model;
+}
+
+const std::vector<Sequence>& Batch::sequences() const {
+  return parts_->sequences;
+}
+
+// ---- Runs
+
+namespace {
+
+core::HeadId find_head(const core::ModelConfig& config, const Head& head) {
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const core::LayerConfig& layer = config.layers[i];
+    if (static_cast<Component>(layer.component) == head.component && layer.number == head.layer &&
+        head.head < layer.attention.heads)
+      return {i, head.head};
+  }
+  core::fail(Status::usage, "the model has no head {}", to_string(head));
+}
+
+/// Returns the chosen heads in ascending order; by default all heads that the inputs have tokens for.
+core::Selection select(const RunOptions& options, const core::ModelConfig& config, const core::Batch& batch) {
+  core::Selection selection;
+  for (const Head& head : options.heads) selection.heads.push_back(find_head(config, head));
+  if (options.heads.empty()) {
+    const bool targets = std::ranges::all_of(
+        batch.sequences, [](const core::Sequence& sequence) { return sequence.target != nullptr; });
+    selection = core::Selection::all(config);
+    std::erase_if(selection.heads, [&](core::HeadId id) {
+      return !targets && core::needs_target(config.layers[id.layer].component);
+    });
+  }
+  std::ranges::sort(selection.heads);
+  selection.heads.erase(std::unique(selection.heads.begin(), selection.heads.end()), selection.heads.end());
+  return selection;
+}
+
+/// Passes panels to an observer of the public interface.
+class Forwarder final : public core::Observer {
+ public:
+  Forwarder(const Batch& batch, attn::Observer& observer)
+      : batch_(batch), layers_(batch.model().info().layers), observer_(observer) {}
+
+  void begin(const core::Model& /*model*/, const core::Batch& /*batch*/) override { observer_.begin(batch_); }
+  void panel(const core::AttentionPanel& panel) override {
+    const LayerInfo& layer = layers_[panel.layer];
+    observer_.panel({.input = panel.sequence,
+                     .head = {layer.component, layer.number, panel.head},
+                     .first_row = panel.first_query,
+                     .weights = panel.pattern});
+  }
+
+ private:
+  const Batch& batch_;
+  const std::vector<LayerInfo>& layers_;
+  attn::Observer& observer_;
+};
+
+/// One run: its selected heads, and the pass over them.
+class Run {
+ public:
+  Run(const Batch& batch, const RunOptions& options)
+      : model_(batch.model().parts()),
+        batch_(batch.parts().batch),
+        selection_(select(options, model_.model.config(), batch_)),
+        pool_(options.threads == 0 ? core::available_threads() : options.threads) {
+    core::set_blas_callers(pool_.size());
+  }
+
+  void pass(std::span<core::Observer* const> observers) {
+    core::RunContext context{pool_, model_.warnings};
+    core::run_forward(model_.model, batch_, selection_, observers, context);
+    core::check_mapped_files();
+  }
+
+  [[nodiscard]] const core::Model& model() const { return model_.model; }
+  [[nodiscard]] const core::Batch& batch() const { return batch_; }
+  [[nodiscard]] const core::Selection& selection() const { return selection_; }
+  [[nodiscard]] core::Pool& pool() { return pool_; }
+  [[nodiscard]] core::Warnings& warnings() { return model_.warnings; }
+
+ private:
+  Model::Parts& model_;
+  const core::Batch& batch_;
+  core::Selection selection_;
+  core::Pool pool_;
+};
+
+}  // namespace
+
+void run(const Batch& batch, std::span<Observer* const> observers, const RunOptions& options) {
+  std::vector<Forwarder> forwarders;
+  forwarders.reserve(observers.size());
+  std::vector<core::Observer*> pointers;
+  for (Observer* const observer : observers) pointers.push_back(&forwarders.emplace_back(batch, *observer));
+  Run(batch, options).pass(pointers);
+}
+
+void run(const Batch& batch, Observer& observer, const RunOptions& options) {
+  Observer* const one = &observer;
+  run(batch, std::span(&one, 1), options);
+}
+
+// ---- Analyses and results
+
+namespace {
+
+struct Includes {
+  bool metrics = false;
+  bool weights = false;
+  bool patterns = false;
+};
+
+Includes parse_includes(const std::vector<std::string>& words) {
+  Includes includes;
+  for (const std::string& word : words) {
+    if (word == "metrics") {
+      includes.metrics = true;
+    } else if (word == "weights") {
+      includes.weights = true;
+    } else if (word == "patterns") {
+      includes.patterns = true;
+    } else {
+      core::fail(Status::usage, "include: got \"{}\"; the library has metrics, weights and patterns",
+                 core::escaped(word));
+    }
+  }
+  return includes;
+}
+
+Cell public_cell(core::Cell& cell) {
+  return std::visit(
+      [](auto& value) -> Cell {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, float>) {
+          return static_cast<double>(value);
+        } else {
+          return std::move(value);
+        }
+      },
+      cell);
+}
+
+Table public_table(const core::Table& from) {
+  Table table{from.name, core::column_names(from), {}};
+  std::vector<core::Cell> cells(from.columns.size());
+  for (std::size_t i = 0; i < from.rows; ++i) {
+    from.row(i, cells);
+    std::vector<Cell>& row = table.rows.emplace_back();
+    for (core::Cell& cell : cells) row.push_back(public_cell(cell));
+  }
+  return table;
+}
+
+/// Writes a captured array into a tensor.
+class TensorSink final : public core::ArraySink {
+ public:
+  TensorSink(std::string name, core::Shape shape) : tensor_{std::move(name), std::move(shape), {}} {
+    tensor_.values.resize(core::checked_product(tensor_.shape).value());
+  }
+  void write(std::size_t offset, std::span<const float> values) override {
+    std::ranges::copy(values, tensor_.values.begin() + static_cast<std::ptrdiff_t>(offset));
+  }
+  [[nodiscard]] Tensor take() { return std::move(tensor_); }
+
+ private:
+  Tensor tensor_;
+};
+
+/// Collects the patterns of one component.
+struct PatternCapture {
+  PatternCapture(const core::ComponentHeads& part, const Run& run) {
+    const core::CaptureLayout layout(part.selection, run.model().config());
+    const std::string prefix = component_prefix(static_cast<Component>(part.component), '_');
+    std::vector<core::CaptureTarget> targets;
+    for (std::size_t i = 0; i < run.batch().sequences.size(); ++i) {
+      sinks.push_back(
+          std::make_unique<TensorSink>(fmt::format("{}pattern_{}", prefix, i),
+                                       layout.shape(core::Captured::pattern, run.batch().sequences[i])));
+      targets.push_back({core::Captured::pattern, i, sinks.back().get()});
+    }
+    observer = std::make_unique<core::Capture>(layout, targets);
+  }
+
+  std::vector<std::unique_ptr<TensorSink>> sinks;  // [inputs]
+  std::unique_ptr<core::Capture> observer;
+};
+
+template <typename Items>
+const auto& item_named(const Items& items, std::string_view kind, std::string_view name) {
+  const auto found =
+      std::ranges::find(items, name, [](const auto& item) { return std::string_view(item.name); });
+  if (found != items.end()) return *found;
+  std::vector<std::string_view> names(items.size());
+  std::ranges::transform(items, names.begin(), [](const auto& item) { return std::string_view(item.name); });
+  core::fail(Status::usage, "no {} \"{}\"; there are: {}", kind, core::escaped(name), fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::size_t Table::column(std::string_view column) const {
+  const auto found = std::ranges::find(columns, column);
+  if (found == columns.end()) {
+    core::fail(Status::usage, "the table {} has no column \"{}\"; it has: {}", name, core::escaped(column),
+               fmt::join(columns, ", "));
+  }
+  return static_cast<std::size_t>(found - columns.begin());
+}
+
+const Table& Results::table(std::string_view name) const {
+  return item_named(tables, "table", name);
+}
+
+const Tensor& Results::tensor(std::string_view name) const {
+  return item_named(tensors, "tensor", name);
+}
+
+Results analyze(const Batch& batch, const AnalyzeOptions& options) {
+  const Includes includes = parse_includes(options.include);
+  Run run(batch, options.run);
+  const core::ModelConfig& config = run.model().config();
+  core::PatternMetrics metrics(run.selection(), false);
+  std::vector<PatternCapture> captures;
+  std::vector<core::Observer*> observers;
+  if (includes.metrics) observers.push_back(&metrics);
+  if (includes.patterns) {
+    for (const core::ComponentHeads& part : core::split_by_component(run.selection(), config))
+      observers.push_back(captures.emplace_back(part, run).observer.get());
+  }
+  if (!observers.empty()) run.pass(observers);
+
+  Results results;
+  if (includes.metrics || includes.weights) {
+    std::vector<core::HeadPatternMetrics> patterns;
+    if (includes.metrics) patterns = metrics.finish();
+    std::optional<core::WeightsAnalysis> weights;
+    if (includes.weights)
+      weights = core::analyze_weights(run.model(), run.selection(), {}, run.pool(), run.warnings());
+    results.tables.push_back(public_table(core::heads_table({.config = config,
+                                                             .selection = run.selection(),
+                                                             .weights = weights ? &*weights : nullptr,
+                                                             .patterns = patterns,
+                                                             .batch = &run.batch()},
+                                                            core::HeadColumns::integers)));
+  }
+  for (PatternCapture& capture : captures) {
+    for (const auto& sink : capture.sinks) results.tensors.push_back(sink->take());
+  }
+  return results;
+}
+
+std::string version() {
+  return ATTNCTL_VERSION;
+}
+
+}  // namespace attn

@@ -1,0 +1,178 @@
+#include "report/chart.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace attnctl {
+namespace {
+
+std::string label_of(double value) {
+  const double size = std::abs(value);
+  if (size != 0 && (size >= 1e6 || size < 1e-4)) return fmt::format("{:.3g}", value);
+  return fmt::format("{:.6g}", value);
+}
+
+/// Returns the smallest number that is 1, 2 or 5 times a power of ten and at least `least`.
+double round_step(double least) {
+  const double power = std::pow(10.0, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= least * (1 - 1e-9)) return factor * power;
+  }
+  return 10 * power;
+}
+
+ChartAxis linear_axis(double low, double high) {
+  constexpr double most_steps = 6;
+  if (low == high) {
+    const double room = low == 0 ? 1 : std::abs(low) / 2;
+    low -= room;
+    high += room;
+  }
+  // An axis of non-negative values that begins near 0 begins at 0.
+  if (low > 0 && low < (high - low)) low = 0;
+  const double step = round_step((high - low) / most_steps);
+  ChartAxis axis;
+  const double first = std::floor(low / step + 1e-9);
+  const double last = std::ceil(high / step - 1e-9);
+  axis.low = first * step;
+  axis.high = last * step;
+  const auto steps = static_cast<int>(last - first);
+  for (int i = 0; i <= steps; ++i) {
+    const double value = (first + i) * step;
+    axis.ticks.push_back({value, label_of(value)});
+  }
+  return axis;
+}
+
+ChartAxis logarithmic_axis(double low, double high) {
+  const double base = high / low < 100 ? 2 : 10;
+  const auto power_of = [base](double value) { return std::log(value) / std::log(base); };
+  double first = std::floor(power_of(low) + 1e-9);
+  double last = std::ceil(power_of(high) - 1e-9);
+  if (first == last) {
+    --first;
+    ++last;
+  }
+  ChartAxis axis;
+  axis.logarithmic = true;
+  axis.low = std::pow(base, first);
+  axis.high = std::pow(base, last);
+  const auto powers = static_cast<int>(last - first);
+  const int step = (powers + 7) / 8;
+  for (int i = 0; i <= powers; i += step) {
+    const double value = std::pow(base, first + i);
+    axis.ticks.push_back({value, label_of(value)});
+  }
+  return axis;
+}
+
+double number(const Cell& cell) {
+  if (const auto* value = std::get_if<double>(&cell)) return *value;
+  if (const auto* value = std::get_if<float>(&cell)) return static_cast<double>(*value);
+  if (const auto* value = std::get_if<std::int64_t>(&cell)) return static_cast<double>(*value);
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string label(const Cell& cell) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+  const double value = number(cell);
+  return std::isfinite(value) ? fmt::format("{:.6g}", value) : std::string();
+}
+
+std::size_t column_of(const Table& table, const std::string& name) {
+  const auto found = table.find(name);
+  if (!found) throw std::invalid_argument("a chart of a column that is missing: " + name);
+  return *found;
+}
+
+bool drawable(const Chart& chart, double x, double y) {
+  if (!std::isfinite(x) || !std::isfinite(y)) return false;
+  return chart.bars || ((!chart.log_x || x > 0) && (!chart.log_y || y > 0));
+}
+
+/// Extends the range on both sides, so that there is space for the outermost points and their labels.
+void widen(std::vector<double>& values) {
+  if (values.empty()) return;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const double room = (*high - *low) / 20;
+  const double ends[] = {*low - room, *high + room};
+  values.insert(values.end(), std::begin(ends), std::end(ends));
+}
+
+/// Gives both axes the same scale, so that distances in the chart are meaningful. Does nothing if one axis
+/// would shrink to almost nothing.
+void equalise(ChartAxis& x, ChartAxis& y) {
+  const double across = (x.high - x.low) / plot_width;
+  const double upwards = (y.high - y.low) / plot_height;
+  constexpr double kMost = 4;
+  if (across > kMost * upwards || upwards > kMost * across) return;
+  const auto stretch = [](ChartAxis& axis, double range) {
+    const double more = (range - (axis.high - axis.low)) / 2;
+    axis.low -= more;
+    axis.high += more;
+  };
+  across < upwards ? stretch(x, upwards * plot_width) : stretch(y, across * plot_height);
+}
+
+}  // namespace
+
+double ChartAxis::place(double value) const {
+  if (logarithmic) return std::log(value / low) / std::log(high / low);
+  return (value - low) / (high - low);
+}
+
+ChartAxis chart_axis(const std::vector<double>& values, bool logarithmic) {
+  if (values.empty()) return logarithmic ? logarithmic_axis(1, 10) : linear_axis(0, 1);
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return logarithmic ? logarithmic_axis(*low, *high) : linear_axis(*low, *high);
+}
+
+std::size_t Plot::points() const {
+  std::size_t count = 0;
+  for (const Series& each : series) count += each.points.size();
+  return count;
+}
+
+Plot plot_of(const Table& table, const Chart& chart) {
+  Plot plot;
+  plot.chart = &chart;
+  const std::size_t x = column_of(table, chart.x);
+  std::vector<std::size_t> columns;
+  for (const std::string& name : chart.y) {
+    columns.push_back(column_of(table, name));
+    plot.series.push_back({name, {}, {}});
+  }
+  std::vector<double> xs;
+  std::vector<double> ys;
+  if (chart.bars) ys.push_back(0);
+  const std::size_t labels = chart.labels.empty() ? x : column_of(table, chart.labels);
+  std::vector<Cell> cells(table.columns.size());
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    table.row(row, cells);
+    const double at = chart.bars ? static_cast<double>(row) : number(cells[x]);
+    if (chart.bars) plot.categories.push_back(label(cells[x]));
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const double value = number(cells[columns[i]]);
+      if (!drawable(chart, at, value)) continue;
+      plot.series[i].points.emplace_back(at, value);
+      if (chart.points && !chart.labels.empty()) plot.series[i].labels.push_back(label(cells[labels]));
+      xs.push_back(at);
+      ys.push_back(value);
+    }
+  }
+  if (chart.points) {
+    widen(xs);
+    widen(ys);
+  }
+  if (!chart.bars) plot.x = chart_axis(xs, chart.log_x);
+  plot.y = chart_axis(ys, chart.log_y && !chart.bars);
+  if (chart.points && !chart.log_x && !chart.log_y) equalise(plot.x, plot.y);
+  return plot;
+}
+
+}  // namespace attnctl

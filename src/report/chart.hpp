@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/results.hpp"
+
+// The values and axes of charts, which the SVG and the text writer draw.
+namespace attnctl {
+
+/// An axis of a chart: its range and its ticks.
+struct ChartAxis {
+  struct Tick {
+    double value = 0;
+    std::string label;
+  };
+  double low = 0;
+  double high = 1;
+  bool logarithmic = false;
+  std::vector<Tick> ticks;  // ascending, within the range
+
+  /// Returns the position of a value on the axis: 0 at the low end, 1 at the high end.
+  [[nodiscard]] double place(double value) const;
+};
+
+/// Returns an axis for these values, which must be finite (and positive for a logarithmic axis). The ends are
+/// round numbers. A linear axis has four to eight ticks at 1, 2 or 5 times a power of ten. A logarithmic axis
+/// has ticks at powers of ten, or of two if it spans less than two decades.
+[[nodiscard]] ChartAxis chart_axis(const std::vector<double>& values, bool logarithmic);
+
+inline constexpr double plot_width = 360;  // pixels in an SVG
+inline constexpr double plot_height = 230;
+
+/// A chart with its values and axes.
+struct Plot {
+  struct Series {
+    std::string name;
+    std::vector<std::pair<double, double>> points;  // (x, y); for bars (row index, value)
+    std::vector<std::string> labels;                // one per point if the chart has labels
+  };
+  const Chart* chart = nullptr;
+  std::vector<Series> series;
+  std::vector<std::string> categories;  // for bars: one label per row
+  ChartAxis x, y;
+
+  [[nodiscard]] std::size_t points() const;
+};
+
+/// Returns the values and axes of a chart. Throws std::invalid_argument if a column is missing.
+[[nodiscard]] Plot plot_of(const Table& table, const Chart& chart);
+
+}  // namespace attnctl

@@ -1,0 +1,516 @@
+#include "report/json.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "report/number_format.hpp"
+
+namespace attnctl {
+namespace {
+
+/// Writes a number at `to`, which has space for NumberFormat::most_characters, and returns the end.
+template <typename T>
+char* write_number(char* to, const NumberFormat& format, T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return std::ranges::copy(std::string_view("null"), to).out;
+  }
+  return format.write(to, value);
+}
+
+/// Returns the number of lists that begin at a row (an innermost list) of the array: the row itself is
+/// counted, the outermost list is not. For `row` + 1 this is the number of lists that end after `row`.
+std::size_t lists_at(const Shape& shape, std::size_t row) {
+  std::size_t lists = 0;
+  std::size_t rows = 1;  // number of rows in a list of dimension d
+  for (std::size_t d = shape.size() - 1; d > 0; --d) {
+    if (row % rows != 0) break;
+    ++lists;
+    rows *= shape[d - 1];
+  }
+  return lists;
+}
+
+/// Begins a row, on its own line unless `indent` is 0.
+void begin_row(std::string& text, const Shape& shape, std::size_t indent, std::size_t row) {
+  if (row > 0) text += ',';
+  if (indent > 0) {
+    text += '\n';
+    text.append(indent, ' ');
+  }
+  text.append(lists_at(shape, row), '[');
+}
+
+/// Appends a part of a row, numbers separated by commas, through a buffer that stays in cache.
+template <typename T>
+void append_numbers(std::string& text, const NumberFormat& format, std::span<const T> values) {
+  constexpr std::size_t room = 8192;
+  char buffer[room];
+  char* end = buffer;
+  for (const T value : values) {
+    if (end > buffer + room - NumberFormat::most_characters - 1) {
+      text.append(buffer, end);
+      end = buffer;
+    }
+    end = write_number(end, format, value);
+    *end++ = ',';
+  }
+  text.append(buffer, end - 1);  // omits the last comma
+}
+
+/// Appends the elements first to last - 1 of a packed tensor as nested JSON lists with their commas, without
+/// the outermost brackets. Consecutive ranges, appended in order, give the whole tensor. The tensor has at
+/// least rank 1, and no extent is 0.
+template <typename T>
+void append_range(std::string& text, const NumberFormat& format, std::span<const T> values,
+                  const Shape& shape, std::size_t indent, std::size_t first, std::size_t last) {
+  const std::size_t columns = shape.back();
+  while (first < last) {
+    const std::size_t row = first / columns;
+    const std::size_t row_end = (row + 1) * columns;
+    if (first % columns == 0) {
+      begin_row(text, shape, indent, row);
+    } else {
+      text += ',';
+    }
+    const std::size_t end = std::min(last, row_end);
+    append_numbers(text, format, values.subspan(first, end - first));
+    if (end == row_end) text.append(lists_at(shape, row + 1), ']');
+    first = end;
+  }
+}
+
+/// Appends a tensor without elements: "[]", or "[[], []]" for the shape [2, 0].
+void append_empty_array(std::string& text, const Shape& shape, std::size_t dimension = 0) {
+  text += '[';
+  for (std::size_t i = 0; dimension < shape.size() && i < shape[dimension]; ++i) {
+    if (i > 0) text += ',';
+    append_empty_array(text, shape, dimension + 1);
+  }
+  text += ']';
+}
+
+/// Appends a cell. Undefined cells and numbers that are not finite become null.
+void append_cell(std::string& text, const NumberFormat& format, const Cell& cell) {
+  std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          text += "null";
+        } else if constexpr (std::is_same_v<T, bool>) {
+          text += value ? "true" : "false";
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          append_json_string(text, value);
+        } else {
+          char buffer[NumberFormat::most_characters];
+          text.append(buffer, write_number(buffer, format, value));
+        }
+      },
+      cell);
+}
+
+// About 400 KB of text: enough work for a task, and small enough to hold one piece per worker in memory.
+constexpr std::size_t elements_per_piece = 32768;
+
+bool is_list_of_records(const Value& value) {
+  if (std::holds_alternative<Table>(value.data)) return true;
+  const auto* list = std::get_if<List>(&value.data);
+  return list != nullptr && !list->empty() &&
+         std::holds_alternative<std::shared_ptr<const Record>>(list->front().data);
+}
+
+/// A part of the document's text: literal text, then a range of a tensor's elements or of a table's rows.
+struct JsonPiece {
+  std::string text = {};
+  const Tensor* tensor = nullptr;
+  const Table* table = nullptr;
+  std::size_t first = 0;
+  std::size_t last = 0;
+  std::size_t indent = 0;      // of the rows of a tensor, one per line; 0: all on one line
+  std::string row_begin = {};  // for tables: the text before the fields of a row
+  std::string row_separator = {};
+};
+
+/// Splits the text of a document into pieces that can be formatted independently. The pieces refer to the
+/// tensors and tables of the document, which must outlive them.
+class JsonPlan {
+ public:
+  explicit JsonPlan(const NumberFormat& format) : format_(format) {}
+
+  /// Adds the document as one JSON object over several lines.
+  void add_document(const Document& document);
+  /// Adds one line for the head and one line per item of each section.
+  void add_lines(const Document& document);
+  /// Closes the last piece and returns all pieces. Call it only once.
+  [[nodiscard]] std::vector<JsonPiece> finish();
+
+ private:
+  // `indent` is the indentation of the rows of a matrix; 0 writes them on one line.
+  void add_value(const Value& value, std::size_t indent);
+  void add_tensor(const Tensor& tensor, std::size_t indent);
+  void add_table(const Table& table, const std::string& row_begin, const std::string& row_separator);
+  void add_list(const List& list, std::size_t indent);
+  void add_record(const Record& record, std::size_t indent);
+  void add_fields(const Record& record, std::size_t indent);
+  void add_key(std::string_view key);
+  void add_items_by_line(const Value& value);
+  void add_item_line(const Value& item, std::string_view record);
+
+  NumberFormat format_;
+  std::string text_;  // literal text for the next piece
+  std::vector<JsonPiece> pieces_;
+};
+
+void JsonPlan::add_key(std::string_view key) {
+  append_json_string(text_, key);
+  text_ += ": ";
+}
+
+void JsonPlan::add_document(const Document& document) {
+  const char* separator = "{\n  ";
+  for (const auto& [name, value] : document.head.fields) {
+    text_ += std::exchange(separator, ",\n  ");
+    add_key(name);
+    if (is_list_of_records(value)) {
+      add_items_by_line(value);
+    } else {
+      add_value(value, 4);
+    }
+  }
+  for (const Section& section : document.sections) {
+    text_ += std::exchange(separator, ",\n  ");
+    add_key(section.name);
+    add_items_by_line(section.items);
+  }
+  text_ += separator == std::string_view("{\n  ") ? "{}\n" : "\n}\n";
+}
+
+void JsonPlan::add_items_by_line(const Value& value) {
+  if (const auto* table = std::get_if<Table>(&value.data)) {
+    text_ += '[';
+    if (table->rows > 0) {
+      text_ += "\n    ";
+      add_table(*table, "{", ",\n    ");
+      text_ += "\n  ";
+    }
+    text_ += ']';
+    return;
+  }
+  const auto* list = std::get_if<List>(&value.data);
+  if (list == nullptr) return add_value(value, 4);
+  text_ += '[';
+  const char* separator = "\n    ";
+  for (const Value& item : *list) {
+    text_ += std::exchange(separator, ",\n    ");
+    add_value(item, 6);
+  }
+  text_ += list->empty() ? "]" : "\n  ]";
+}
+
+void JsonPlan::add_lines(const Document& document) {
+  add_record(document.head, 0);
+  text_ += '\n';
+  for (const Section& section : document.sections) {
+    if (const auto* table = std::get_if<Table>(&section.items.data)) {
+      if (table->rows == 0) continue;
+      std::string begin = "{\"record\": ";
+      append_json_string(begin, section.record);
+      if (!table->columns.empty()) begin += ", ";
+      add_table(*table, begin, "\n");
+      text_ += '\n';
+    } else if (const auto* list = std::get_if<List>(&section.items.data)) {
+      for (const Value& item : *list) add_item_line(item, section.record);
+    } else {
+      add_item_line(section.items, section.record);
+    }
+  }
+}
+
+void JsonPlan::add_item_line(const Value& item, std::string_view record) {
+  text_ += '{';
+  add_key("record");
+  append_json_string(text_, record);
+  if (const auto* fields = std::get_if<std::shared_ptr<const Record>>(&item.data)) {
+    if (!(*fields)->fields.empty()) text_ += ", ";
+    add_fields(**fields, 0);
+  } else {
+    text_ += ", ";
+    add_key("value");
+    add_value(item, 0);
+  }
+  text_ += "}\n";
+}
+
+void JsonPlan::add_value(const Value& value, std::size_t indent) {
+  std::visit(
+      [&](const auto& data) {
+        using T = std::decay_t<decltype(data)>;
+        if constexpr (std::is_same_v<T, Cell>) {
+          append_cell(text_, format_, data);
+        } else if constexpr (std::is_same_v<T, Tensor>) {
+          add_tensor(data, indent);
+        } else if constexpr (std::is_same_v<T, Table>) {
+          text_ += '[';
+          add_table(data, "{", ", ");
+          text_ += ']';
+        } else if constexpr (std::is_same_v<T, List>) {
+          add_list(data, indent);
+        } else {
+          add_record(*data, indent);
+        }
+      },
+      value.data);
+}
+
+void JsonPlan::add_list(const List& list, std::size_t indent) {
+  const char* separator = "";
+  text_ += '[';
+  for (const Value& item : list) {
+    text_ += std::exchange(separator, ", ");
+    add_value(item, indent);
+  }
+  text_ += ']';
+}
+
+void JsonPlan::add_record(const Record& record, std::size_t indent) {
+  text_ += '{';
+  add_fields(record, indent);
+  text_ += '}';
+}
+
+void JsonPlan::add_fields(const Record& record, std::size_t indent) {
+  const char* separator = "";
+  for (const auto& [name, value] : record.fields) {
+    text_ += std::exchange(separator, ", ");
+    add_key(name);
+    add_value(value, indent);
+  }
+}
+
+void JsonPlan::add_tensor(const Tensor& tensor, std::size_t indent) {
+  const std::size_t size = tensor.size();
+  if (size == 0) return append_empty_array(text_, tensor.shape);
+  if (tensor.shape.empty()) {
+    std::visit([&](const auto& values) { append_cell(text_, format_, Cell(values.front())); }, tensor.values);
+    return;
+  }
+  if (tensor.shape.size() == 1) indent = 0;
+  text_ += '[';
+  for (std::size_t first = 0; first < size; first += elements_per_piece) {
+    pieces_.push_back({.text = std::exchange(text_, {}),
+                       .tensor = &tensor,
+                       .first = first,
+                       .last = std::min(size, first + elements_per_piece),
+                       .indent = indent});
+  }
+  if (indent > 0) {
+    text_ += '\n';
+    text_.append(indent - 2, ' ');
+  }
+  text_ += ']';
+}
+
+void JsonPlan::add_table(const Table& table, const std::string& row_begin, const std::string& row_separator) {
+  const std::size_t columns = std::max<std::size_t>(table.columns.size(), 1);
+  const std::size_t rows_per_piece = std::max<std::size_t>(elements_per_piece / columns, 1);
+  for (std::size_t first = 0; first < table.rows; first += rows_per_piece) {
+    pieces_.push_back({.text = std::exchange(text_, {}),
+                       .table = &table,
+                       .first = first,
+                       .last = std::min(table.rows, first + rows_per_piece),
+                       .row_begin = row_begin,
+                       .row_separator = row_separator});
+  }
+}
+
+std::vector<JsonPiece> JsonPlan::finish() {
+  if (!text_.empty()) pieces_.push_back({.text = std::move(text_)});
+  return std::move(pieces_);
+}
+
+void append_rows(std::string& text, const NumberFormat& format, const JsonPiece& piece) {
+  const Table& table = *piece.table;
+  std::vector<std::string> keys;
+  for (const Column& column : table.columns) {
+    std::string& key = keys.emplace_back(keys.empty() ? "" : ", ");
+    append_json_string(key, column.name);
+    key += ": ";
+  }
+  std::vector<Cell> cells(keys.size());
+  for (std::size_t row = piece.first; row < piece.last; ++row) {
+    if (row > 0) text += piece.row_separator;
+    text += piece.row_begin;
+    table.row(row, cells);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      text += keys[i];
+      append_cell(text, format, cells[i]);
+    }
+    text += '}';
+  }
+}
+
+/// Formats a piece and appends it to `text`.
+void append_piece(std::string& text, const NumberFormat& format, const JsonPiece& piece) {
+  text += piece.text;
+  if (piece.tensor != nullptr) {
+    std::visit(
+        [&](const auto& values) {
+          append_range(text, format, values, piece.tensor->shape, piece.indent, piece.first, piece.last);
+        },
+        piece.tensor->values);
+  } else if (piece.table != nullptr) {
+    append_rows(text, format, piece);
+  }
+}
+
+/// Groups pieces into tasks: task i formats the pieces begin[i] to begin[i + 1] - 1. A task has many small
+/// pieces or one large piece.
+std::vector<std::size_t> group_pieces(const std::vector<JsonPiece>& pieces) {
+  constexpr std::size_t enough = 32768;
+  std::vector<std::size_t> begins{0};
+  std::size_t work = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const JsonPiece& piece = pieces[i];
+    const std::size_t columns = piece.table != nullptr ? piece.table->columns.size() : 1;
+    work += piece.text.size() / 64 + (piece.last - piece.first) * columns;
+    if (work < enough && i + 1 < pieces.size()) continue;
+    begins.push_back(i + 1);
+    work = 0;
+  }
+  return begins;
+}
+
+void write_pieces(OutputFile& out, const std::vector<JsonPiece>& pieces, const WriteOptions& options) {
+  const std::vector<std::size_t> begins = group_pieces(pieces);
+  const auto format = [&](std::size_t chunk, std::string& text) {
+    for (std::size_t i = begins[chunk]; i < begins[chunk + 1]; ++i) {
+      append_piece(text, options.number, pieces[i]);
+    }
+  };
+  write_in_order(options.pool, begins.size() - 1, format, [&](const std::string& text) { out.write(text); });
+}
+
+constexpr std::string_view kDocumentBegin = "{\n  ";
+constexpr std::string_view kDocumentEnd = "\n}\n";
+
+std::string text_of(const Document& document, JsonStream::Style style) {
+  const NumberFormat format;
+  JsonPlan plan(format);
+  style == JsonStream::Style::document ? plan.add_document(document) : plan.add_lines(document);
+  std::string text;
+  for (const JsonPiece& piece : plan.finish()) append_piece(text, format, piece);
+  return text;
+}
+
+bool is_plain(char c) {
+  return c >= ' ' && c < '\x7F' && c != '"' && c != '\\';
+}
+
+bool needs_escape(char32_t point) {
+  return point < 0x20 || point == '"' || point == '\\' || (point >= 0x7F && point < 0xA0) ||
+         point == 0x2028 || point == 0x2029;
+}
+
+void append_escape(std::string& text, char32_t point) {
+  constexpr std::string_view short_escapes = "\"\"\\\\\nn\rr\tt";  // pairs of a character and its letter
+  for (std::size_t i = 0; i < short_escapes.size(); i += 2) {
+    if (point != static_cast<unsigned char>(short_escapes[i])) continue;
+    text += '\\';
+    text += short_escapes[i + 1];
+    return;
+  }
+  fmt::format_to(std::back_inserter(text), "\\u{:04x}", static_cast<unsigned>(point));
+}
+
+}  // namespace
+
+void write_json(OutputFile& out, const Document& document, const WriteOptions& options) {
+  JsonPlan plan(options.number);
+  plan.add_document(document);
+  write_pieces(out, plan.finish(), options);
+}
+
+void write_jsonl(OutputFile& out, const Document& document, const WriteOptions& options) {
+  JsonPlan plan(options.number);
+  plan.add_lines(document);
+  out.write_whole_lines();
+  write_pieces(out, plan.finish(), options);
+}
+
+JsonStream::JsonStream(OutputFile& out, Style style, std::string section, std::string_view record)
+    : out_(out), style_(style), section_(std::move(section)) {
+  if (style == Style::document) {
+    item_begin_ = ",\n    {";  // write_items() omits the comma of the first item
+    return;
+  }
+  out.write_whole_lines();
+  item_begin_ = "{\"record\": ";
+  append_json_string(item_begin_, record);
+  item_begin_ += ", ";
+}
+
+void JsonStream::open_item(std::string& text) const {
+  text += item_begin_;
+}
+
+void JsonStream::close_item(std::string& text) const {
+  text += style_ == Style::document ? "}" : "}\n";
+}
+
+void JsonStream::begin(const Record& head) {
+  std::string text = text_of({head, {}}, style_);
+  if (style_ == Style::document) {
+    text.resize(text.size() - kDocumentEnd.size());
+    text += ",\n  ";
+    append_json_string(text, section_);
+    text += ": [";
+  }
+  out_.write(text);
+}
+
+void JsonStream::write_items(std::string_view items) {
+  if (items.empty()) return;
+  if (!any_ && style_ == Style::document) items.remove_prefix(1);
+  any_ = true;
+  out_.write(items);
+}
+
+void JsonStream::end(const std::vector<Section>& rest) {
+  if (style_ == Style::document) {
+    out_.write(any_ ? "\n  ]" : "]");
+    if (rest.empty()) return out_.write(kDocumentEnd);
+    out_.write(",\n  " + text_of({{}, rest}, style_).substr(kDocumentBegin.size()));
+    return;
+  }
+  const std::string lines = text_of({{}, rest}, style_);
+  out_.write(std::string_view(lines).substr(lines.find('\n') + 1));  // skips the head, which begin() wrote
+}
+
+void append_json_string(std::string& text, std::string_view value) {
+  text += '"';
+  while (true) {
+    const auto plain = std::ranges::find_if_not(value, is_plain) - value.begin();
+    text += value.substr(0, static_cast<std::size_t>(plain));
+    value.remove_prefix(static_cast<std::size_t>(plain));
+    if (value.empty()) break;
+    const std::size_t length = utf8_sequence_length(value);
+    const std::string_view sequence = value.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0) {
+      text += "\xEF\xBF\xBD";
+    } else if (const char32_t point = utf8_code_point(sequence); needs_escape(point)) {
+      append_escape(text, point);
+    } else {
+      text += sequence;
+    }
+    value.remove_prefix(sequence.size());
+  }
+  text += '"';
+}
+
+}  // namespace attnctl

@@ -1,0 +1,363 @@
+#include "report/npz.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <functional>
+#include <iterator>
+#include <new>
+#include <stdexcept>
+#include <string_view>
+#include <sys/types.h>
+#include <type_traits>
+#include <unistd.h>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <zlib.h>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/files/input_file.hpp"
+#include "base/interrupt.hpp"
+#include "formats/npy.hpp"
+#include "formats/zip/zip_records.hpp"
+#include "report/ordered_chunks.hpp"
+
+namespace attnctl {
+namespace {
+
+/// An unnamed temporary file for data that must be collected before they can be written in order. It
+/// disappears when the process ends, even after a crash. Throws Error(environment).
+class Spool {
+ public:
+  Spool() {
+    const char* const chosen = std::getenv("TMPDIR");
+    const std::string folder = chosen != nullptr && *chosen != '\0' ? chosen : "/var/tmp";
+    name_ = escaped(folder);
+    file_ = Descriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (file_.number() >= 0) return;
+    std::string path = folder + "/attnctl-XXXXXX";  // the file system lacks O_TMPFILE
+    file_ = Descriptor(::mkostemp(path.data(), O_CLOEXEC));
+    if (file_.number() < 0) refuse("create");
+    ::unlink(path.c_str());
+  }
+
+  /// Writes at `offset`. Thread-safe on disjoint ranges.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+    transfer(offset, bytes, "write", ::pwrite);
+  }
+  /// Fills `bytes` with the data written at `offset`.
+  void read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
+    transfer(offset, bytes, "read", ::pread);
+  }
+
+ private:
+  template <typename Byte, typename Call>
+  void transfer(std::uint64_t offset, std::span<Byte> bytes, const char* what, Call* call) const {
+    while (!bytes.empty()) {
+      throw_if_interrupted();
+      const ssize_t count = call(file_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (count < 0 && errno == EINTR) continue;
+      if (count == 0) errno = EIO;  // the file is shorter than what was written
+      if (count <= 0) refuse(what);
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+      offset += static_cast<std::uint64_t>(count);
+    }
+  }
+  [[noreturn]] void refuse(const char* what) const {
+    fail(Status::environment, "{}: cannot {} a temporary file: {} (TMPDIR chooses another place)", name_,
+         what, error_text(errno));
+  }
+
+  std::string name_;
+  Descriptor file_;
+};
+
+constexpr std::uint64_t block_size = std::uint64_t{1} << 20U;
+constexpr int raw_window_bits = -15;  // raw deflate: a zip member has no zlib header
+constexpr int memory_level = 8;
+
+/// Ends a zlib stream in its destructor.
+struct DeflateStream {
+  z_stream stream{};
+  DeflateStream() {
+    if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, raw_window_bits, memory_level,
+                     Z_DEFAULT_STRATEGY) != Z_OK) {
+      throw std::bad_alloc();
+    }
+  }
+  ~DeflateStream() { deflateEnd(&stream); }
+  DeflateStream(const DeflateStream&) = delete;
+  DeflateStream& operator=(const DeflateStream&) = delete;
+};
+
+/// Deflates one block. Only the last block ends the deflate stream.
+void deflate_block(std::span<std::byte> input, bool last, std::string& output) {
+  DeflateStream deflater;
+  z_stream& stream = deflater.stream;
+  constexpr std::size_t slack = 64;  // for the empty block at the end of a sync flush
+  output.resize(deflateBound(&stream, static_cast<uLong>(input.size())) + slack);
+  stream.next_in = reinterpret_cast<Bytef*>(input.data());
+  stream.avail_in = static_cast<uInt>(input.size());
+  stream.next_out = reinterpret_cast<Bytef*>(output.data());
+  stream.avail_out = static_cast<uInt>(output.size());
+  const int result = deflate(&stream, last ? Z_FINISH : Z_SYNC_FLUSH);
+  if (result != (last ? Z_STREAM_END : Z_OK) || stream.avail_in != 0) {
+    throw std::logic_error("zlib did not take a whole block");
+  }
+  output.resize(stream.total_out);
+}
+
+/// Deflates the `size` bytes that `read(offset, bytes)` provides and passes the result to `write` in order.
+/// `read` is called from several threads. The input is cut into blocks of a fixed size that are deflated
+/// independently and end at a byte boundary, so the output does not depend on the number of threads.
+void deflate_blocks(std::uint64_t size, Pool* pool,
+                    const std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>& read,
+                    const std::function<void(const std::string& bytes)>& write) {
+  const std::uint64_t blocks = std::max<std::uint64_t>((size + block_size - 1) / block_size, 1);
+  const auto format = [&](std::size_t block, std::string& output) {
+    const std::uint64_t offset = block * block_size;
+    std::vector<std::byte> input(std::min(block_size, size - offset));
+    read(offset, input);
+    deflate_block(input, block + 1 == blocks, output);
+  };
+  write_in_order(pool, blocks, format, write);
+}
+
+static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
+
+constexpr std::size_t copy_size = std::size_t{1} << 20U;
+
+template <typename T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) {
+    return DType::f32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return DType::f64;
+  } else {
+    static_assert(std::is_same_v<T, std::int64_t>);
+    return DType::i64;
+  }
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::uint32_t joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_size) {
+  return static_cast<std::uint32_t>(crc32_combine(first, second, static_cast<z_off_t>(second_size)));
+}
+
+}  // namespace
+
+void ScatteredChecksum::add(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  Piece piece{bytes.size(), crc32_of(bytes)};
+  const std::lock_guard lock(mutex_);
+  auto after = pieces_.upper_bound(offset);
+  if (after != pieces_.end() && after->first < offset + piece.size) {
+    throw std::logic_error("a part of an array is written twice");
+  }
+  if (after != pieces_.begin()) {
+    const auto before = std::prev(after);
+    const std::uint64_t before_end = before->first + before->second.size;
+    if (before_end > offset) throw std::logic_error("a part of an array is written twice");
+    if (before_end == offset) {
+      offset = before->first;
+      piece = {before->second.size + piece.size, joined(before->second.crc, piece.crc, piece.size)};
+      pieces_.erase(before);
+    }
+  }
+  if (after != pieces_.end() && after->first == offset + piece.size) {
+    piece = {piece.size + after->second.size, joined(piece.crc, after->second.crc, after->second.size)};
+    pieces_.erase(after);
+  }
+  pieces_.emplace(offset, piece);
+}
+
+std::optional<std::uint32_t> ScatteredChecksum::value(std::uint64_t size) const {
+  const std::lock_guard lock(mutex_);
+  if (size == 0 && pieces_.empty()) return crc32_of({});
+  if (pieces_.size() != 1) return std::nullopt;
+  const auto& [offset, piece] = *pieces_.begin();
+  if (offset != 0 || piece.size != size) return std::nullopt;
+  return piece.crc;
+}
+
+struct NpzWriter::State {
+  /// A member of the zip, and the sink through which the caller writes its elements.
+  struct Member : ArraySink {
+    State& state;
+    ZipMember zip;
+    std::size_t header_size = 0;
+    std::uint64_t place = 0;  // offset of the content in the zip, or in `contents`
+    ScatteredChecksum checksum;
+    bool hidden_is_minus_infinity = false;
+
+    explicit Member(State& owner) : state(owner) {}
+    void write(std::size_t offset, std::span<const float> values) override {
+      state.non_finite += count_non_finite(values, hidden_is_minus_infinity);
+      write_content(header_size + std::uint64_t{offset} * sizeof(float), std::as_bytes(values));
+    }
+    void write_content(std::uint64_t offset, std::span<const std::byte> bytes) {
+      if (offset + bytes.size() > zip.size) {
+        throw std::logic_error("the array " + zip.name + " is written past its end");
+      }
+      state.put_content(place + offset, bytes);
+      checksum.add(offset, bytes);
+    }
+  };
+
+  OutputFile& out;
+  NpzOptions options;
+  std::optional<Spool> zip_spool;  // holds the zip if the output cannot seek
+  std::optional<Spool> contents;   // holds the elements that close() deflates
+  std::vector<std::unique_ptr<Member>> members;
+  std::unordered_set<std::string> names;
+  std::uint64_t zip_end = 0;
+  std::uint64_t contents_end = 0;
+  std::atomic<std::uint64_t> non_finite = 0;
+
+  State(OutputFile& output, NpzOptions given) : out(output), options(given) {
+    if (!out.seekable()) zip_spool.emplace();
+    if (options.compress) contents.emplace();
+  }
+
+  void put_zip(std::uint64_t offset, std::span<const std::byte> bytes) {
+    zip_spool ? zip_spool->write_at(offset, bytes) : out.write_at(offset, bytes);
+  }
+  void put_content(std::uint64_t offset, std::span<const std::byte> bytes) {
+    contents ? contents->write_at(offset, bytes) : put_zip(offset, bytes);
+  }
+
+  Member& declare(const std::string& name, DType dtype, const Shape& shape);
+  void fill(Member& member, std::span<const std::byte> elements);
+  void store(Member& member);
+  void deflate(Member& member);
+  void copy_to_output(std::uint64_t size);
+};
+
+NpzWriter::State::Member& NpzWriter::State::declare(const std::string& name, DType dtype,
+                                                    const Shape& shape) {
+  if (!names.insert(name).second) throw std::logic_error("an NPZ with two arrays named " + name);
+  const auto elements = checked_product(shape);
+  const auto bytes = elements ? checked_mul(*elements, size_of(dtype)) : std::nullopt;
+  if (!bytes || *bytes > std::uint64_t{1} << 62U) {
+    fail(Status::limit, "{}: the array {} would take more than 4 EiB", out.name(), name);
+  }
+  const std::string header = npy_header(dtype, shape);
+  Member& member = *members.emplace_back(std::make_unique<Member>(*this));
+  member.zip.name = name + ".npy";
+  member.zip.deflated = options.compress;
+  member.zip.size = header.size() + *bytes;
+  member.header_size = header.size();
+  if (contents) {
+    member.place = contents_end;
+    contents_end += member.zip.size;
+  } else {
+    member.zip.stored_size = member.zip.size;
+    member.zip.offset = zip_end;
+    member.place = zip_end + local_header(member.zip).size();
+    zip_end = member.place + member.zip.size;
+  }
+  member.write_content(0, bytes_of(header));
+  return member;
+}
+
+/// Writes all elements at once. With a pool, workers copy parts and compute their checksums in parallel.
+void NpzWriter::State::fill(Member& member, std::span<const std::byte> elements) {
+  const std::size_t parts = (elements.size() + copy_size - 1) / copy_size;
+  const auto write_part = [&](std::size_t part, std::size_t /*worker*/) {
+    const std::size_t offset = part * copy_size;
+    const std::size_t size = std::min(copy_size, elements.size() - offset);
+    member.write_content(member.header_size + offset, elements.subspan(offset, size));
+  };
+  if (options.pool != nullptr && parts > 1) return options.pool->run(parts, write_part);
+  for (std::size_t part = 0; part < parts; ++part) write_part(part, 0);
+}
+
+void NpzWriter::State::store(Member& member) {
+  const auto crc = member.checksum.value(member.zip.size);
+  if (!crc) throw std::logic_error("the array " + member.zip.name + " is not complete");
+  member.zip.crc = *crc;
+  if (contents) deflate(member);
+  put_zip(member.zip.offset, bytes_of(local_header(member.zip)));
+}
+
+void NpzWriter::State::deflate(Member& member) {
+  member.zip.offset = zip_end;
+  const std::uint64_t begin = zip_end + local_header(member.zip).size();
+  zip_end = begin;
+  deflate_blocks(
+      member.zip.size, options.pool,
+      [&](std::uint64_t offset, std::span<std::byte> bytes) {
+        contents->read_at(member.place + offset, bytes);
+      },
+      [&](const std::string& bytes) {
+        put_zip(zip_end, bytes_of(bytes));
+        zip_end += bytes.size();
+      });
+  member.zip.stored_size = zip_end - begin;
+}
+
+void NpzWriter::State::copy_to_output(std::uint64_t size) {
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(copy_size, size));
+  for (std::uint64_t offset = 0; offset < size;) {
+    const std::span<std::byte> part(buffer.data(), std::min<std::uint64_t>(copy_size, size - offset));
+    zip_spool->read_at(offset, part);
+    out.write(part);
+    offset += part.size();
+  }
+}
+
+NpzWriter::NpzWriter(OutputFile& out, NpzOptions options) : state_(std::make_unique<State>(out, options)) {}
+
+NpzWriter::~NpzWriter() = default;
+NpzWriter::NpzWriter(NpzWriter&&) noexcept = default;
+NpzWriter& NpzWriter::operator=(NpzWriter&&) noexcept = default;
+
+void NpzWriter::add(const std::string& name, const Tensor& tensor) {
+  std::visit(
+      [&](const auto& values) {
+        using T = std::remove_cvref_t<decltype(values[0])>;
+        State::Member& member = state_->declare(name, dtype_of<T>(), tensor.shape);
+        state_->fill(member, std::as_bytes(values));
+        state_->non_finite += count_non_finite(tensor);
+      },
+      tensor.values);
+}
+
+ArraySink& NpzWriter::add_streamed(const std::string& name, const Shape& shape,
+                                   bool hidden_is_minus_infinity) {
+  State::Member& member = state_->declare(name, DType::f32, shape);
+  member.hidden_is_minus_infinity = hidden_is_minus_infinity;
+  return member;
+}
+
+std::uint64_t NpzWriter::non_finite() const {
+  return state_->non_finite;
+}
+
+void NpzWriter::close() {
+  State& state = *state_;
+  std::vector<ZipMember> members;
+  for (const auto& member : state.members) {
+    state.store(*member);
+    members.push_back(member->zip);
+  }
+  const std::string directory = central_directory(members, state.zip_end);
+  state.put_zip(state.zip_end, bytes_of(directory));
+  const std::uint64_t size = state.zip_end + directory.size();
+  if (state.zip_spool) {
+    state.copy_to_output(size);
+  } else {
+    state.out.seek(size);
+  }
+}
+
+}  // namespace attnctl

@@ -1,0 +1,96 @@
+#include "report/svg_canvas.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "report/text_width.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::string_view ink = "#262626";
+
+}  // namespace
+
+std::string xml_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : escaped(text)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  for (const std::string_view forbidden : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {  // U+FFFE, U+FFFF
+    for (std::size_t at = out.find(forbidden); at != std::string::npos; at = out.find(forbidden, at)) {
+      out.replace(at, forbidden.size(), "\xEF\xBF\xBD");
+    }
+  }
+  return out;
+}
+
+std::string coordinate(double value) {
+  std::string text = fmt::format("{:.2f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+double text_width(std::string_view text, double font) {
+  return 0.58 * font * static_cast<double>(display_width(text));
+}
+
+void SvgCanvas::text(const TextPosition& place, std::string_view content) {
+  if (content.empty()) return;
+  const std::string x = coordinate(place.x);
+  const std::string y = coordinate(place.y);
+  body_ += fmt::format(R"(<text x="{}" y="{}" font-size="{}")", x, y, coordinate(place.size));
+  if (place.anchor != "start") body_ += fmt::format(R"( text-anchor="{}")", place.anchor);
+  if (place.turn != 0) body_ += fmt::format(" transform=\"rotate({} {} {})\"", coordinate(place.turn), x, y);
+  if (place.strong) body_ += R"( font-weight="600")";
+  body_ += fmt::format(">{}</text>\n", xml_escaped(content));
+}
+
+void SvgCanvas::line(double x1, double y1, double x2, double y2) {
+  body_ += fmt::format(R"(<path d="M{} {}L{} {}" stroke="{}" stroke-width="0.8"/>)", coordinate(x1),
+                       coordinate(y1), coordinate(x2), coordinate(y2), ink);
+  body_ += '\n';
+}
+
+void SvgCanvas::frame(double x, double y, double width, double height) {
+  body_ += fmt::format(
+      R"(<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="{}" stroke-width="0.8"/>)",
+      coordinate(x), coordinate(y), coordinate(width), coordinate(height), ink);
+  body_ += '\n';
+}
+
+std::string SvgCanvas::document(double width, double height, std::string_view title) const {
+  const std::string w = coordinate(std::ceil(width));
+  const std::string h = coordinate(std::ceil(height));
+  return fmt::format(
+             R"(<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="img" font-family="'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif" fill="{3}">
+<title>{2}</title>
+<rect width="{0}" height="{1}" fill="#ffffff"/>
+)",
+             w, h, xml_escaped(title), ink) +
+         body_ + "</svg>\n";
+}
+
+}  // namespace attnctl

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace attnctl {
+
+// Sizes in pixels.
+inline constexpr double title_font = 17;
+inline constexpr double axis_font = 13;
+inline constexpr double panel_title_font = 12;
+inline constexpr double tick_length = 4;
+inline constexpr std::size_t longest_label = 20;  // in characters
+
+/// Escapes text for XML character data and attributes: escapes markup, makes control characters visible, and
+/// replaces characters that XML forbids.
+[[nodiscard]] std::string xml_escaped(std::string_view text);
+
+/// Formats a coordinate with at most two decimals and without trailing zeros.
+[[nodiscard]] std::string coordinate(double value);
+
+/// Estimates the width of a text in the page's font.
+[[nodiscard]] double text_width(std::string_view text, double font);
+
+struct SvgPoint {
+  double x = 0;
+  double y = 0;
+};
+
+/// The position, size and direction of a text.
+struct TextPosition {
+  double x = 0;
+  double y = 0;
+  double size = 12;                    // in pixels
+  std::string_view anchor = "middle";  // text-anchor: start, middle or end
+  double turn = 0;                     // degrees clockwise about (x, y)
+  bool strong = false;
+};
+
+/// Collects the elements of an SVG.
+class SvgCanvas {
+ public:
+  void text(const TextPosition& place, std::string_view content);
+  void line(double x1, double y1, double x2, double y2);
+  /// Adds an unfilled rectangle.
+  void frame(double x, double y, double width, double height);
+  void raw(std::string_view markup) { body_ += markup; }
+  /// Adds formatted markup.
+  template <typename... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);
+  }
+
+  /// Returns the whole document. Its description, which screen readers read, is `title`.
+  [[nodiscard]] std::string document(double width, double height, std::string_view title) const;
+
+ private:
+  std::string body_;
+};
+
+}  // namespace attnctl

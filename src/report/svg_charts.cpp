@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "report/chart.hpp"
+#include "report/svg.hpp"
+#include "report/svg_canvas.hpp"
+#include "report/text_width.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr double left_room = 78;
+constexpr double right_room = 24;
+constexpr double title_room = 34;
+constexpr double bottom_room = 48;
+constexpr double legend_line = 17;
+constexpr double page_title_room = 40;
+constexpr double tick_font = 11;
+constexpr std::size_t most_points = 100000;
+
+/// Colours that colour-blind readers can distinguish. Source: Okabe and Ito 2008.
+constexpr std::array<std::string_view, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                   "#e69f00", "#56b4e9", "#595959"};
+
+/// Returns the colour of a series.
+std::string_view series_colour(std::size_t index) {
+  return kColours[index % kColours.size()];
+}
+
+/// Returns the place of a value in the chart whose frame has its upper left corner at `corner`.
+SvgPoint place_of(const Plot& plot, SvgPoint corner, double x, double y) {
+  return {corner.x + plot.x.place(x) * plot_width, corner.y + (1 - plot.y.place(y)) * plot_height};
+}
+
+struct Box {
+  double left, top, right, bottom;
+};
+
+bool overlap(const Box& a, const Box& b) {
+  return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+}
+
+void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
+  constexpr double kRadius = 4;
+  constexpr double kFont = 11;
+  std::vector<Box> taken;
+  for (std::size_t i = 0; i < plot.series.size(); ++i) {
+    canvas.add("<g fill=\"{}\">", series_colour(i));
+    for (std::size_t p = 0; p < plot.series[i].points.size(); ++p) {
+      const auto& [x, y] = plot.series[i].points[p];
+      const SvgPoint place = place_of(plot, at, x, y);
+      const std::string title = plot.series[i].labels.empty() ? "" : plot.series[i].labels[p];
+      canvas.add(R"(<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>)", coordinate(place.x),
+                 coordinate(place.y), kRadius, xml_escaped(title));
+      taken.push_back({place.x - kRadius, place.y - kRadius, place.x + kRadius, place.y + kRadius});
+    }
+    canvas.raw("</g>\n");
+  }
+  for (const Plot::Series& series : plot.series) {
+    for (std::size_t p = 0; p < series.labels.size(); ++p) {
+      const SvgPoint place = place_of(plot, at, series.points[p].first, series.points[p].second);
+      const std::string text = shortened(escaped(series.labels[p]), longest_label);
+      const double width = text_width(text, kFont);
+      // Tries the positions right, left, above and below; takes the first one that is free and inside the
+      // frame.
+      for (const auto& [x, y] :
+           {std::pair(place.x + 7, place.y + 4), std::pair(place.x - 7 - width, place.y + 4),
+            std::pair(place.x - width / 2, place.y - 8), std::pair(place.x - width / 2, place.y + 16)}) {
+        const Box box{x, y - kFont * 0.8, x + width, y + kFont * 0.25};
+        const bool inside = box.left > at.x && box.right < at.x + plot_width && box.top > at.y &&
+                            box.bottom < at.y + plot_height;
+        if (!inside || std::ranges::any_of(taken, [&](const Box& other) { return overlap(box, other); }))
+          continue;
+        canvas.text({x, y, kFont, "start"}, text);
+        taken.push_back(box);
+        break;
+      }
+    }
+  }
+}
+
+void draw_lines(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
+  for (std::size_t i = 0; i < plot.series.size(); ++i) {
+    const std::string_view colour = series_colour(i);
+    std::string path;
+    std::string dots;
+    for (const auto& [x, y] : plot.series[i].points) {
+      const SvgPoint place = place_of(plot, at, x, y);
+      const std::string px = coordinate(place.x);
+      const std::string py = coordinate(place.y);
+      path += fmt::format("{}{} {}", path.empty() ? "M" : "L", px, py);
+      if (plot.series[i].points.size() <= 64)
+        dots += fmt::format(R"(<circle cx="{}" cy="{}" r="2.6"/>)", px, py);
+    }
+    if (path.empty()) continue;
+    canvas.add("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\"/>\n", path, colour);
+    if (!dots.empty()) canvas.add("<g fill=\"{}\">{}</g>\n", colour, dots);
+  }
+}
+
+void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
+  constexpr double kFilled = 0.8;  // share of a group's width that bars fill
+  const double group = plot_width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
+  const double width = group * kFilled / static_cast<double>(std::max<std::size_t>(plot.series.size(), 1));
+  const double zero = plot.y.place(0);
+  for (std::size_t i = 0; i < plot.series.size(); ++i) {
+    canvas.add("<g fill=\"{}\">\n", series_colour(i));
+    for (const auto& [row, value] : plot.series[i].points) {
+      const double left = at.x + (row + (1 - kFilled) / 2) * group + static_cast<double>(i) * width;
+      const double top = std::max(plot.y.place(value), zero);
+      const double bottom = std::min(plot.y.place(value), zero);
+      canvas.add(R"(<rect x="{}" y="{}" width="{}" height="{}"><title>{}, {}: {:.4g}</title></rect>)",
+                 coordinate(left), coordinate(at.y + (1 - top) * plot_height), coordinate(width),
+                 coordinate((top - bottom) * plot_height),
+                 xml_escaped(plot.categories[static_cast<std::size_t>(row)]),
+                 xml_escaped(plot.series[i].name), value);
+      canvas.raw("\n");
+    }
+    canvas.raw("</g>\n");
+  }
+  if (zero > 0) {
+    const double y = at.y + (1 - zero) * plot_height;
+    canvas.line(at.x, y, at.x + plot_width, y);
+  }
+}
+
+/// Draws the tick labels of the groups of bars: every step-th one, so that labels do not overlap.
+void draw_categories(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
+  double widest = 0;
+  for (const std::string& label : plot.categories) {
+    widest = std::max(widest, text_width(shortened(label, longest_label), tick_font));
+  }
+  const double group = plot_width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
+  const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil((widest + 2) / group)));
+  const double bottom = at.y + plot_height;
+  for (std::size_t i = 0; i < plot.categories.size(); i += step) {
+    const double x = at.x + (static_cast<double>(i) + 0.5) * group;
+    canvas.line(x, bottom, x, bottom + tick_length);
+    canvas.text({x, bottom + tick_length + tick_font + 2, tick_font},
+                shortened(plot.categories[i], longest_label));
+  }
+}
+
+void draw_axes(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
+  canvas.frame(at.x, at.y, plot_width, plot_height);
+  const double bottom = at.y + plot_height;
+  if (plot.chart->bars) draw_categories(canvas, plot, at);
+  for (const ChartAxis::Tick& tick : plot.x.ticks) {
+    const double x = at.x + plot.x.place(tick.value) * plot_width;
+    canvas.line(x, bottom, x, bottom + tick_length);
+    canvas.text({x, bottom + tick_length + tick_font + 2, tick_font}, tick.label);
+  }
+  for (const ChartAxis::Tick& tick : plot.y.ticks) {
+    const double y = bottom - plot.y.place(tick.value) * plot_height;
+    canvas.line(at.x - tick_length, y, at.x, y);
+    canvas.text({at.x - tick_length - 3, y + tick_font * 0.36, tick_font, "end"}, tick.label);
+  }
+  canvas.text({at.x + plot_width / 2, bottom + 38, axis_font}, plot.chart->x_axis);
+  canvas.text({at.x - 60, at.y + plot_height / 2, axis_font, "middle", -90}, plot.chart->y_axis);
+  canvas.text({at.x + plot_width / 2, at.y - 10, panel_title_font + 2, "middle", 0, true}, plot.chart->title);
+}
+
+void draw_legend(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
+  if (plot.series.size() < 2) return;
+  double y = at.y + plot_height + bottom_room + legend_line * 0.4;
+  for (std::size_t i = 0; i < plot.series.size(); ++i, y += legend_line) {
+    canvas.add("<path d=\"M{} {}h22\" stroke=\"{}\" stroke-width=\"2.4\"/>\n", coordinate(at.x),
+               coordinate(y), series_colour(i));
+    canvas.text({at.x + 28, y + 4, 12, "start"}, plot.series[i].name);
+  }
+}
+
+}  // namespace
+
+void write_svg(OutputFile& out, const ChartPage& page) {
+  if (page.charts.empty()) throw std::invalid_argument("a page without charts");
+  std::vector<Plot> plots;
+  std::size_t points = 0;
+  std::size_t most_lines = 0;
+  for (const Chart& chart : page.charts) {
+    plots.push_back(plot_of(page.table, chart));
+    points += plots.back().points();
+    most_lines = std::max(most_lines, chart.y.size());
+  }
+  if (points > most_points) {
+    fail(Status::limit, "{}: {} points, and svg draws at most {}: use --format csv or json", out.name(),
+         points, most_points);
+  }
+  const std::size_t columns = std::min<std::size_t>(plots.size(), 2);
+  const std::size_t rows = (plots.size() + columns - 1) / columns;
+  const double legend = most_lines > 1 ? legend_line * static_cast<double>(most_lines) : 0;
+  const double panel_width = left_room + plot_width + right_room;
+  const double panel_height = title_room + plot_height + bottom_room + legend + 8;
+  SvgCanvas canvas;
+  for (std::size_t i = 0; i < plots.size(); ++i) {
+    const std::size_t row = i / columns;
+    const SvgPoint at{static_cast<double>(i % columns) * panel_width + left_room,
+                      page_title_room + static_cast<double>(row) * panel_height + title_room};
+    draw_axes(canvas, plots[i], at);
+    const auto draw = plots[i].chart->bars ? draw_bars : plots[i].chart->points ? draw_points : draw_lines;
+    draw(canvas, plots[i], at);
+    draw_legend(canvas, plots[i], at);
+  }
+  const double width = panel_width * static_cast<double>(columns);
+  canvas.text({width / 2, 28, title_font, "middle", 0, true}, page.title);
+  out.write(canvas.document(width, page_title_room + panel_height * static_cast<double>(rows), page.title));
+}
+
+}  // namespace attnctl

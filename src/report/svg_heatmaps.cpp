@@ -1,0 +1,464 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "report/colour_map.hpp"
+#include "report/svg.hpp"
+#include "report/svg_canvas.hpp"
+#include "report/text_width.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr double bar_width = 16;
+constexpr double bar_font = 12;
+
+void check(const Heatmap& heatmap) {
+  const Shape& shape = heatmap.values.shape;
+  if (shape.size() != 2 || std::holds_alternative<std::span<const std::int64_t>>(heatmap.values.values) ||
+      (!heatmap.y_labels.empty() && heatmap.y_labels.size() != shape[0]) ||
+      (!heatmap.x_labels.empty() && heatmap.x_labels.size() != shape[1])) {
+    throw std::invalid_argument("a heatmap whose labels do not fit its matrix");
+  }
+}
+
+void check(const HeatmapPage& page, const std::string& name) {
+  if (page.heatmaps.empty()) throw std::invalid_argument("a page without heatmaps");
+  if (!(page.scale.low < page.scale.high)) throw std::invalid_argument("a scale without extent");
+  std::size_t cells = 0;
+  for (const Heatmap& heatmap : page.heatmaps) {
+    check(heatmap);
+    cells += heatmap.values.size();
+  }
+  if (cells > most_svg_cells) {
+    fail(Status::limit,
+         "{}: {} cells, and svg draws at most {}: select fewer layers, heads or inputs, or use "
+         "--format npz",
+         name, cells, most_svg_cells);
+  }
+}
+
+/// The style of the cells of a heatmap.
+struct CellStyle {
+  double size = 0;         // side of a cell in pixels
+  bool values = false;     // show the value in each cell
+  bool pointable = false;  // draw each cell as an element with a tooltip: its labels and value
+  std::span<const std::string> texts = {};  // [rows * columns], shown instead of the values; may be empty
+};
+
+/// The tick labels of one axis: every step-th label, turned and shortened so that labels do not overlap.
+struct Ticks {
+  std::size_t step = 1;
+  double font = 12;
+  double turn = 0;    // degrees: 0, -45 or -90
+  double extent = 0;  // pixels that the labels take perpendicular to the axis
+};
+
+/// The positions and sizes of all parts of a page, in pixels.
+struct PageLayout {
+  CellStyle cells;
+  Ticks x_ticks, y_ticks;
+  bool grid = false;
+  bool edge_labels = false;  // only panels at the edge of the grid have tick labels
+  std::size_t columns = 1;   // number of grid columns
+  std::size_t rows = 1;
+  std::vector<double> column_x;  // position of each grid column, relative to `left`
+  std::vector<double> row_y;
+  double left = 0;  // position of the first panel's cells
+  double top = 0;
+  double plot_width = 0;  // width of all panels together
+  double plot_height = 0;
+  double bar_x = 0;  // position of the colour bar
+  double bar_y = 0;
+  double bar_height = 0;
+  double width = 0;  // size of the page
+  double height = 0;
+};
+
+/// Returns label i as drawn: shortened, or the number i if there are no labels.
+std::string tick_label(const std::vector<std::string>& labels, std::size_t i) {
+  return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), longest_label);
+}
+
+constexpr double margin = 16;
+constexpr std::size_t most_cells_with_values = 64;  // largest side of a heatmap that shows values
+constexpr double least_size_with_values = 26;
+constexpr std::size_t most_pointable = 5000;
+
+std::size_t longest_side(const HeatmapPage& page) {
+  std::size_t side = 1;
+  for (const Heatmap& heatmap : page.heatmaps)
+    side = std::max({side, heatmap.values.shape[0], heatmap.values.shape[1]});
+  return side;
+}
+
+/// Returns the side of a cell in pixels. A single matrix is about 560 pixels wide, or wider if its values
+/// would not be readable otherwise. A grid is about 1600 pixels wide.
+double cell_size(const HeatmapPage& page, std::size_t columns) {
+  const auto side = static_cast<double>(longest_side(page));
+  if (page.heatmaps.size() > 1) {
+    return std::floor(std::clamp(1600 / (side * static_cast<double>(columns)), 1.0, 40.0));
+  }
+  if (side > static_cast<double>(most_cells_with_values))
+    return std::floor(std::clamp(1200 / side, 1.0, 16.0));
+  return std::floor(std::clamp(560 / side, 30.0, 72.0));
+}
+
+CellStyle cell_style(const HeatmapPage& page, std::size_t columns) {
+  std::size_t cells = 0;
+  for (const Heatmap& heatmap : page.heatmaps) cells += heatmap.values.size();
+  const double size = cell_size(page, columns);
+  return {size, longest_side(page) <= most_cells_with_values && size >= least_size_with_values,
+          cells <= most_pointable};
+}
+
+/// Returns the smallest step of 1, 2, 5, 10, 20, ... at which labels of height `font` do not overlap.
+std::size_t tick_step(double cell, double font) {
+  std::size_t power = 1;
+  while (true) {
+    for (const std::size_t factor : {1U, 2U, 5U}) {
+      if (static_cast<double>(factor * power) * cell >= font * 1.1) return factor * power;
+    }
+    power *= 10;
+  }
+}
+
+double widest(const std::vector<std::string>& labels, std::size_t count, const Ticks& ticks) {
+  double width = 0;
+  for (std::size_t i = 0; i < count; i += ticks.step) {
+    width = std::max(width, text_width(tick_label(labels, i), ticks.font));
+  }
+  return width;
+}
+
+/// Computes the ticks of one axis, shared by all heatmaps.
+Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, bool horizontal) {
+  Ticks ticks;
+  ticks.font = page.heatmaps.size() > 1 ? std::clamp(std::round(cell * 0.8), 7.0, 11.0) : 12;
+  ticks.step = tick_step(cell, ticks.font);
+  double width = 0;
+  for (const Heatmap& heatmap : page.heatmaps) {
+    width = std::max(width, widest(horizontal ? heatmap.x_labels : heatmap.y_labels,
+                                   heatmap.values.shape[horizontal ? 1 : 0], ticks));
+  }
+  const double room = static_cast<double>(ticks.step) * cell;
+  if (!horizontal || width + 6 <= room) {
+    ticks.extent = horizontal ? ticks.font * 1.2 : width;
+  } else if (room >= ticks.font * 1.8 && page.heatmaps.size() % columns == 0) {
+    // Turned lines are room * sin 45 apart, and some fonts have characters higher than their size. Labels are
+    // not turned by 45 degrees above the gap of an incomplete last row: they would overlap the neighbouring
+    // panel.
+    ticks.turn = -45;
+    ticks.extent = (width + ticks.font) * std::sqrt(0.5);
+  } else {
+    ticks.turn = -90;
+    ticks.extent = width;
+  }
+  ticks.extent += tick_length + 4;
+  return ticks;
+}
+
+bool share_labels(const std::vector<Heatmap>& heatmaps) {
+  return std::ranges::all_of(heatmaps, [&](const Heatmap& heatmap) {
+    return heatmap.values.shape == heatmaps[0].values.shape && heatmap.x_labels == heatmaps[0].x_labels &&
+           heatmap.y_labels == heatmaps[0].y_labels;
+  });
+}
+
+/// Returns the positions of consecutive panels with these extents. Sets `end` to the end of the last one.
+std::vector<double> line_up(const std::vector<double>& extents, double gap, double& end) {
+  std::vector<double> places;
+  double place = 0;
+  for (const double extent : extents) {
+    places.push_back(place);
+    end = place + extent;
+    place = end + gap;
+  }
+  return places;
+}
+
+/// Places the panels. A row of the grid is as high as its highest panel, a column as wide as its widest
+/// panel.
+void place_panels(PageLayout& layout, const HeatmapPage& page) {
+  std::vector<double> widths(layout.columns);
+  std::vector<double> heights(layout.rows);
+  for (std::size_t i = 0; i < page.heatmaps.size(); ++i) {
+    const Shape& shape = page.heatmaps[i].values.shape;
+    double& height = heights[i / layout.columns];
+    double& width = widths[i % layout.columns];
+    height = std::max(height, static_cast<double>(shape[0]) * layout.cells.size);
+    width = std::max(width, static_cast<double>(shape[1]) * layout.cells.size);
+  }
+  const double title = layout.grid ? panel_title_font + 8 : 0;
+  const double gap_x = 18 + (layout.edge_labels ? 0 : layout.y_ticks.extent);
+  const double gap_y = title + 12 + (layout.edge_labels ? 0 : layout.x_ticks.extent);
+  layout.column_x = line_up(widths, gap_x, layout.plot_width);
+  layout.row_y = line_up(heights, gap_y, layout.plot_height);
+}
+
+void place_page(PageLayout& layout, const HeatmapPage& page) {
+  const Heatmap& first = page.heatmaps[0];
+  const std::string& title = layout.grid ? page.title : first.title;
+  const double title_half = text_width(title, title_font) / 2 + margin;
+  const double panel_title = layout.grid ? panel_title_font + 8 : 0;
+  const double axis = axis_font + 8;
+  layout.left = margin + layout.y_ticks.extent + (first.y_axis.empty() ? 0 : axis);
+  layout.left = std::max(layout.left, title_half - layout.plot_width / 2);
+  // The turned label of the first column extends to the left of the panel.
+  if (layout.x_ticks.turn == -45)
+    layout.left = std::max(layout.left, layout.x_ticks.extent - layout.cells.size / 2 + 4);
+  layout.top = margin + (title.empty() ? 0 : title_font + 14) + panel_title;
+  const double content_height = std::max(layout.plot_height, 120.0);
+  layout.bar_height = std::clamp(layout.plot_height, 120.0, 440.0);
+  layout.bar_x = layout.left + layout.plot_width + 24;
+  layout.bar_y = layout.top + (content_height - layout.bar_height) / 2;
+  const double bar_text = text_width("-0.00", bar_font) + tick_length + 4;
+  const double bar = bar_width + bar_text + (page.scale.label.empty() ? 0 : axis + 6);
+  layout.width = std::max(layout.bar_x + bar + margin, layout.left + layout.plot_width / 2 + title_half);
+  // A turned label of the last column ends below its column, so nothing extends beyond the right edge.
+  const double below = layout.plot_height + layout.x_ticks.extent + (first.x_axis.empty() ? 0 : axis);
+  layout.height = layout.top + std::max(content_height, below) + margin;
+}
+
+/// Computes the layout of a page whose heatmaps were checked.
+PageLayout lay_out(const HeatmapPage& page) {
+  PageLayout layout;
+  const std::size_t count = page.heatmaps.size();
+  layout.grid = count > 1;
+  layout.columns = std::clamp<std::size_t>(page.columns, 1, count);
+  layout.rows = (count + layout.columns - 1) / layout.columns;
+  layout.edge_labels = layout.grid && share_labels(page.heatmaps);
+  layout.cells = cell_style(page, layout.columns);
+  layout.x_ticks = lay_out_ticks(page, layout.cells.size, layout.columns, true);
+  layout.y_ticks = lay_out_ticks(page, layout.cells.size, layout.columns, false);
+  place_panels(layout, page);
+  place_page(layout, page);
+  return layout;
+}
+
+/// Formats a value for a cell: two decimals, no negative zero; empty if undefined.
+std::string cell_text(double value) {
+  if (std::isnan(value)) return "";
+  const std::string text = fmt::format("{:.2f}", value);
+  return text == "-0.00" ? "0.00" : text;
+}
+
+// The levels of the scale have the indices 0 to 255. Undefined cells have their own index and colour.
+constexpr std::size_t levels = 256;
+constexpr std::size_t undefined_level = levels;
+constexpr std::string_view undefined_colour = "#d9d9d9";
+
+double place_of(const HeatmapScale& scale, double value) {
+  return std::clamp((value - scale.low) / (scale.high - scale.low), 0.0, 1.0);
+}
+
+std::size_t level_of(const HeatmapScale& scale, double value) {
+  if (std::isnan(value)) return undefined_level;
+  return static_cast<std::size_t>(std::lround(place_of(scale, value) * static_cast<double>(levels - 1)));
+}
+
+std::string colour_of_level(const HeatmapScale& scale, std::size_t level) {
+  if (level == undefined_level) return std::string(undefined_colour);
+  return hex(colour_at(scale.diverging, static_cast<double>(level) / static_cast<double>(levels - 1)));
+}
+
+std::string label_or_index(const std::vector<std::string>& labels, std::size_t i) {
+  return labels.empty() ? std::to_string(i) : labels[i];
+}
+
+/// Draws one rectangle per cell with a tooltip: its labels and value.
+void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
+  const std::size_t columns = heatmap.values.shape[1];
+  for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
+    const double value = heatmap.values.at(i);
+    const std::string colour = std::isnan(value) ? std::string(undefined_colour)
+                                                 : hex(colour_at(scale.diverging, place_of(scale, value)));
+    const std::size_t row = i / columns;
+    const std::size_t column = i % columns;
+    canvas.add(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"><title>{}, {}: {}</title></rect>)",
+               coordinate(static_cast<double>(column) * size), coordinate(static_cast<double>(row) * size),
+               coordinate(size), coordinate(size), colour, xml_escaped(label_or_index(heatmap.y_labels, row)),
+               xml_escaped(label_or_index(heatmap.x_labels, column)),
+               std::isnan(value) ? "undefined" : fmt::format("{:.4g}", value));
+    canvas.raw("\n");
+  }
+}
+
+/// Draws one path per colour level. Each path holds runs of equal cells of a row, so a cell takes a few
+/// bytes.
+void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
+  std::array<std::string, levels + 1> paths;
+  const std::size_t rows = heatmap.values.shape[0];
+  const std::size_t columns = heatmap.values.shape[1];
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t first = 0; first < columns;) {
+      const std::size_t level = level_of(scale, heatmap.values.at(row * columns + first));
+      std::size_t last = first + 1;
+      while (last < columns && level_of(scale, heatmap.values.at(row * columns + last)) == level) ++last;
+      fmt::format_to(std::back_inserter(paths[level]), "M{} {}H{}v1H{}z", first, row, last, first);
+      first = last;
+    }
+  }
+  canvas.add("<g transform=\"scale({})\">\n", coordinate(size));
+  for (std::size_t level = 0; level < paths.size(); ++level) {
+    const std::string colour = colour_of_level(scale, level);
+    if (paths[level].empty() || colour == "#ffffff") continue;
+    canvas.add("<path fill=\"{}\" d=\"{}\"/>\n", colour, paths[level]);
+  }
+  canvas.raw("</g>\n");
+}
+
+/// Returns the text colour of a cell: white on dark cells, grey if the value rounds to 0, otherwise black.
+std::string_view ink_of(double value, double half) {
+  if (std::abs(value) > half) return "#ffffff";
+  return std::abs(value) < 0.005 ? "#9a9a9a" : "#262626";
+}
+
+void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale,
+                 const CellStyle& style) {
+  const double size = style.size;
+  const double font = std::clamp(size * 0.3, 8.0, 14.0);
+  const double half = std::max(std::abs(scale.low), std::abs(scale.high)) / 2;
+  const std::size_t columns = heatmap.values.shape[1];
+  for (const std::string_view ink : {"#262626", "#ffffff", "#9a9a9a"}) {
+    canvas.add("<g font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">\n", coordinate(font), ink);
+    for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
+      const double value = heatmap.values.at(i);
+      const std::string shown = style.texts.empty() ? cell_text(value) : xml_escaped(style.texts[i]);
+      if (shown.empty() || ink_of(value, half) != ink) continue;
+      const std::size_t row = i / columns;
+      const double x = (static_cast<double>(i % columns) + 0.5) * size;
+      const double y = (static_cast<double>(row) + 0.5) * size + font * 0.36;
+      canvas.add("<text x=\"{}\" y=\"{}\">{}</text>\n", coordinate(x), coordinate(y), shown);
+    }
+    canvas.raw("</g>\n");
+  }
+}
+
+/// Draws the cells of a heatmap. The upper left corner of the first cell is at (x, y).
+void draw_cells(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, const CellStyle& style,
+                double x, double y) {
+  canvas.add("<g transform=\"translate({} {})\">\n<g shape-rendering=\"crispEdges\">\n", coordinate(x),
+             coordinate(y));
+  if (style.pointable) {
+    draw_pointable(canvas, heatmap, scale, style.size);
+  } else {
+    draw_compact(canvas, heatmap, scale, style.size);
+  }
+  canvas.raw("</g>\n");
+  if (style.values) draw_values(canvas, heatmap, scale, style);
+  canvas.raw("</g>\n");
+}
+
+void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
+  const Ticks& ticks = layout.x_ticks;
+  const double top = at.y + static_cast<double>(heatmap.values.shape[0]) * layout.cells.size;
+  for (std::size_t i = 0; i < heatmap.values.shape[1]; i += ticks.step) {
+    const double x = at.x + (static_cast<double>(i) + 0.5) * layout.cells.size;
+    canvas.line(x, top, x, top + tick_length);
+    TextPosition place{x, top + tick_length + 3 + ticks.font * 0.8, ticks.font};
+    if (ticks.turn != 0) {
+      // The end of a turned label is below its tick.
+      place = {x + ticks.font * 0.36,
+               top + tick_length + 4 + (ticks.turn == -90 ? 0 : ticks.font * 0.3),
+               ticks.font,
+               "end",
+               ticks.turn,
+               false};
+    }
+    canvas.text(place, tick_label(heatmap.x_labels, i));
+  }
+}
+
+void draw_y_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
+  const Ticks& ticks = layout.y_ticks;
+  for (std::size_t i = 0; i < heatmap.values.shape[0]; i += ticks.step) {
+    const double y = at.y + (static_cast<double>(i) + 0.5) * layout.cells.size;
+    canvas.line(at.x - tick_length, y, at.x, y);
+    canvas.text({at.x - tick_length - 3, y + ticks.font * 0.36, ticks.font, "end"},
+                tick_label(heatmap.y_labels, i));
+  }
+}
+
+void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& page, std::size_t index) {
+  const Heatmap& heatmap = page.heatmaps[index];
+  const std::size_t row = index / layout.columns;
+  const std::size_t column = index % layout.columns;
+  const SvgPoint at{layout.left + layout.column_x[column], layout.top + layout.row_y[row]};
+  const double width = static_cast<double>(heatmap.values.shape[1]) * layout.cells.size;
+  const double height = static_cast<double>(heatmap.values.shape[0]) * layout.cells.size;
+  draw_cells(canvas, heatmap, page.scale, layout.cells, at.x, at.y);
+  canvas.frame(at.x, at.y, width, height);
+  const bool lowest = index + layout.columns >= page.heatmaps.size();
+  if (!layout.edge_labels || lowest) draw_x_ticks(canvas, layout, heatmap, at);
+  if (!layout.edge_labels || column == 0) draw_y_ticks(canvas, layout, heatmap, at);
+  if (layout.grid) {
+    canvas.text({at.x + width / 2, at.y - 6, panel_title_font}, heatmap.title);
+  }
+}
+
+void draw_titles(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& page) {
+  const Heatmap& first = page.heatmaps[0];
+  const double centre = layout.left + layout.plot_width / 2;
+  const double middle = layout.top + layout.plot_height / 2;
+  canvas.text({centre, 16 + title_font * 0.8, title_font, "middle", 0, true},
+              layout.grid ? page.title : first.title);
+  canvas.text({centre, layout.top + layout.plot_height + layout.x_ticks.extent + axis_font + 4, axis_font,
+               "middle", 0, false},
+              first.x_axis);
+  canvas.text({layout.left - layout.y_ticks.extent - 8, middle, axis_font, "middle", -90}, first.y_axis);
+}
+
+void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapScale& scale) {
+  const auto anchors = colour_anchors(scale.diverging);
+  canvas.raw("<defs><linearGradient id=\"scale\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">");
+  for (std::size_t i = 0; i < anchors.size(); ++i) {
+    canvas.add("<stop offset=\"{}%\" stop-color=\"{}\"/>",
+               coordinate(100.0 * static_cast<double>(i) / static_cast<double>(anchors.size() - 1)),
+               hex(anchors[i]));
+  }
+  canvas.raw("</linearGradient></defs>\n");
+  canvas.add("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#scale)\"/>\n",
+             coordinate(layout.bar_x), coordinate(layout.bar_y), coordinate(bar_width),
+             coordinate(layout.bar_height));
+  canvas.frame(layout.bar_x, layout.bar_y, bar_width, layout.bar_height);
+  const int ticks = !scale.diverging ? 5 : layout.bar_height >= 200 ? 8 : 4;
+  const double right = layout.bar_x + bar_width;
+  for (int i = 0; i <= ticks; ++i) {
+    const double share = static_cast<double>(i) / ticks;
+    const double y = layout.bar_y + layout.bar_height * (1 - share);
+    canvas.line(right, y, right + tick_length, y);
+    canvas.text({right + tick_length + 4, y + bar_font * 0.36, bar_font, "start"},
+                cell_text(scale.low + share * (scale.high - scale.low)));
+  }
+  const double label_x = right + tick_length + 4 + text_width("-0.00", bar_font) + axis_font + 4;
+  canvas.text({label_x, layout.bar_y + layout.bar_height / 2, axis_font, "middle", -90}, scale.label);
+}
+
+}  // namespace
+
+void write_svg(OutputFile& out, const HeatmapPage& page) {
+  const std::span<const std::string> texts = page.cell_texts;
+  check(page, out.name());
+  if (!texts.empty() && (page.heatmaps.size() != 1 || texts.size() != page.heatmaps[0].values.size()))
+    throw std::invalid_argument("texts that do not fit the cells of a heatmap");
+  PageLayout layout = lay_out(page);
+  layout.cells.texts = texts;
+  SvgCanvas canvas;
+  for (std::size_t i = 0; i < page.heatmaps.size(); ++i) draw_panel(canvas, layout, page, i);
+  draw_titles(canvas, layout, page);
+  draw_colour_bar(canvas, layout, page.scale);
+  out.write(canvas.document(layout.width, layout.height, layout.grid ? page.title : page.heatmaps[0].title));
+}
+
+}  // namespace attnctl

@@ -1,0 +1,291 @@
+#include "report/text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "report/chart.hpp"
+#include "report/text_width.hpp"
+
+namespace attnctl {
+namespace {
+
+/// The layout of a column.
+struct TextColumn {
+  bool numeric = true;
+  double largest = 0;  // largest magnitude of the finite floats
+  int digits = 0;
+  std::size_t width = 0;
+};
+
+int digits_for(double largest) {
+  constexpr int usual = 3;
+  constexpr int most = 8;
+  if (largest == 0 || largest >= 0.1) return usual;
+  return std::clamp(2 - static_cast<int>(std::floor(std::log10(largest))), usual, most);
+}
+
+void include(TextColumn& column, const Cell& cell) {
+  std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, bool>) {
+          column.numeric = false;
+        } else if constexpr (std::is_floating_point_v<T>) {
+          const double magnitude = std::abs(static_cast<double>(value));
+          if (std::isfinite(magnitude)) column.largest = std::max(column.largest, magnitude);
+        }
+      },
+      cell);
+}
+
+std::string shown(const Cell& cell, int digits) {
+  return std::visit(
+      [&](const auto& value) -> std::string {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return "-";
+        } else if constexpr (std::is_same_v<T, bool>) {
+          return value ? "yes" : "no";
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return escaped(value);
+        } else if constexpr (std::is_same_v<T, std::int64_t>) {
+          return std::to_string(value);
+        } else {
+          return fixed(static_cast<double>(value), digits);
+        }
+      },
+      cell);
+}
+
+/// The cells as text, row by row, and the layout of the columns.
+struct Shown {
+  std::vector<TextColumn> columns;
+  std::vector<std::string> cells;
+};
+
+Shown show(const Table& table, const TextOptions& options) {
+  Shown result;
+  result.columns.resize(table.columns.size());
+  std::vector<Cell> cells(table.rows * table.columns.size());
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    table.row(row, std::span(cells).subspan(row * table.columns.size(), table.columns.size()));
+  }
+  if (options.non_finite != nullptr) {
+    for (const Cell& cell : cells) *options.non_finite += count_non_finite(cell);
+  }
+  for (std::size_t i = 0; i < cells.size(); ++i) include(result.columns[i % table.columns.size()], cells[i]);
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    TextColumn& column = result.columns[i];
+    column.digits = options.digits.value_or(digits_for(column.largest));
+    column.width = display_width(table.columns[i].name);
+  }
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    TextColumn& column = result.columns[i % table.columns.size()];
+    column.width =
+        std::max(column.width, display_width(result.cells.emplace_back(shown(cells[i], column.digits))));
+  }
+  return result;
+}
+
+void append_line(std::string& text, const std::vector<TextColumn>& columns,
+                 std::span<const std::string> cells) {
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (i > 0) text += "  ";
+    append_aligned(text, cells[i], columns[i].width, columns[i].numeric);
+  }
+  trim(text);
+}
+
+constexpr std::size_t most_width = 80;
+constexpr std::size_t least_plot = 20;
+constexpr std::size_t plot_lines = 12;
+constexpr std::size_t longest_category = 20;
+constexpr std::string_view kMarks = "*o+x#%@";
+
+/// The characters of a plot. Later marks overwrite earlier ones.
+class Grid {
+ public:
+  explicit Grid(std::size_t width) : lines_(plot_lines, std::string(width, ' ')) {}
+
+  /// Puts a character at (x, y), both from 0 to 1; y points upwards.
+  void mark(double x, double y, char character) {
+    const auto place = [](double share, std::size_t count) {
+      return static_cast<std::size_t>(
+          std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(count - 1)));
+    };
+    lines_[plot_lines - 1 - place(y, plot_lines)][place(x, lines_.front().size())] = character;
+  }
+  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char mark, std::size_t width) {
+  const std::size_t end = plot.chart->points ? 0 : series.points.size();
+  for (std::size_t i = 1; i < end; ++i) {  // draws dots between the points
+    const double x0 = plot.x.place(series.points[i - 1].first);
+    const double x1 = plot.x.place(series.points[i].first);
+    const double y0 = plot.y.place(series.points[i - 1].second);
+    const double y1 = plot.y.place(series.points[i].second);
+    const auto steps = static_cast<int>(std::ceil(std::abs(x1 - x0) * static_cast<double>(width)));
+    for (int s = 1; s < steps; ++s) grid.mark(x0 + (x1 - x0) * s / steps, y0 + (y1 - y0) * s / steps, '.');
+  }
+  for (const auto& [x, y] : series.points) grid.mark(plot.x.place(x), plot.y.place(y), mark);
+}
+
+/// Appends the marks and names of the series, unless there is only one.
+void append_legend(std::string& text, const Plot& plot, std::size_t indent) {
+  if (plot.series.size() < 2) return;
+  for (std::size_t i = 0; i < plot.series.size(); ++i) {
+    text += fmt::format("{}{} {}", std::string(i == 0 ? indent : 3, ' '), kMarks[i % kMarks.size()],
+                        escaped(plot.series[i].name));
+  }
+  text += '\n';
+}
+
+void append_lines(std::string& text, const Plot& plot, const TextOptions& options) {
+  const std::string high = plot.y.ticks.back().label;
+  const std::string low = plot.y.ticks.front().label;
+  const std::size_t indent = std::max(display_width(high), display_width(low)) + 1;
+  const std::size_t room = std::min(options.width, most_width);
+  const std::size_t width = std::max(least_plot, room - std::min(room, indent + 1));
+  Grid grid(width);
+  for (std::size_t i = 0; i < plot.series.size(); ++i)
+    draw_series(grid, plot, plot.series[i], kMarks[i % kMarks.size()], width);
+  for (std::size_t line = 0; line < plot_lines; ++line) {
+    append_aligned(text, line == 0 ? high : line + 1 == plot_lines ? low : "", indent - 1, true);
+    text += " |" + grid.lines()[line];
+    trim(text);
+    text += '\n';
+  }
+  text += std::string(indent, ' ') + '+' + std::string(width, '-') + '\n';
+  const std::string first = plot.x.ticks.front().label;
+  const std::string last = plot.x.ticks.back().label;
+  const std::string name = escaped(plot.chart->x_axis);
+  const std::size_t used = display_width(first) + display_width(last) + display_width(name);
+  const std::size_t blank = width > used ? width - used : 2;
+  text += std::string(indent + 1, ' ') + first + std::string(blank / 2, ' ') + name +
+          std::string(blank - blank / 2, ' ') + last + '\n';
+  append_legend(text, plot, indent + 1);
+}
+
+void append_bars(std::string& text, const Plot& plot, const TextOptions& options) {
+  std::size_t indent = 0;
+  for (const std::string& category : plot.categories)
+    indent = std::max(indent, display_width(shortened(escaped(category), longest_category)));
+  const std::size_t room = std::min(options.width, most_width);
+  constexpr std::size_t value_room = 10;
+  const std::size_t used = indent + value_room + 2;
+  const double width = static_cast<double>(std::max(least_plot, room - std::min(room, used)));
+  const double zero = plot.y.place(0);
+  std::vector<std::string> bars(plot.categories.size() * plot.series.size());
+  for (std::size_t i = 0; i < plot.series.size(); ++i) {
+    for (const auto& [row, value] : plot.series[i].points) {
+      const double from = std::min(plot.y.place(value), zero) * width;
+      const double to = std::max(plot.y.place(value), zero) * width;
+      const auto blank = static_cast<std::size_t>(std::lround(from));
+      const auto length = static_cast<std::size_t>(std::lround(to)) - blank;
+      bars[static_cast<std::size_t>(row) * plot.series.size() + i] =
+          std::string(blank, ' ') + std::string(length, kMarks[i % kMarks.size()]) +
+          fmt::format(" {:.4g}", value);
+    }
+  }
+  for (std::size_t i = 0; i < bars.size(); ++i) {
+    const bool first = i % plot.series.size() == 0;
+    append_aligned(text,
+                   first ? shortened(escaped(plot.categories[i / plot.series.size()]), longest_category) : "",
+                   indent, false);
+    text += " |" + bars[i];
+    trim(text);
+    text += '\n';
+  }
+  append_legend(text, plot, indent + 2);
+}
+
+/// Appends blocks to a page.
+class TextPage {
+ public:
+  explicit TextPage(const TextOptions& options) : options_(options) {}
+
+  void operator()(const TextLine& line) {
+    if (!line.strong.empty()) text_ += strong(escaped(line.strong), options_);
+    text_ += escaped(line.plain) + '\n';
+  }
+
+  void operator()(const TextTable& block) {
+    begin(block.title);
+    TextOptions options = options_;
+    if (!options.digits) options.digits = block.digits;
+    append_text_table(text_, block.table, options);
+  }
+
+  void operator()(const TextMatrices& block) {
+    begin(block.title);
+    if (block.style == TextMatrices::Style::small_heatmaps)
+      return append_text_heatmaps(text_, block.matrices, options_);
+    for (const TextMatrix& matrix : block.matrices) {
+      block.style == TextMatrices::Style::numbers ? append_text_matrix(text_, matrix, options_)
+                                                  : append_text_heatmap(text_, matrix, options_);
+    }
+  }
+
+  void operator()(const ChartPage& page) {
+    for (const Chart& chart : page.charts) {
+      begin({});
+      append_text_chart(text_, page.table, chart, options_);
+    }
+  }
+
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  /// Writes an empty line between blocks, and the title of the block.
+  void begin(const std::string& title) {
+    if (!text_.empty()) text_ += '\n';
+    if (!title.empty()) text_ += strong(escaped(title), options_) + '\n';
+  }
+
+  const TextOptions& options_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string strong(std::string_view text, const TextOptions& options) {
+  if (!options.styled) return std::string(text);
+  return std::string(ansi_bold).append(text).append(ansi_plain);
+}
+
+void append_text_table(std::string& text, const Table& table, const TextOptions& options) {
+  const Shown result = show(table, options);
+  std::string header;
+  append_line(header, result.columns, column_names(table));
+  text += strong(header, options);
+  text += '\n';
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    append_line(text, result.columns,
+                std::span(result.cells).subspan(row * table.columns.size(), table.columns.size()));
+    text += '\n';
+  }
+}
+
+void append_text_chart(std::string& text, const Table& table, const Chart& chart,
+                       const TextOptions& options) {
+  const Plot plot = plot_of(table, chart);
+  text += strong(escaped(chart.title), options) + '\n';
+  chart.bars ? append_bars(text, plot, options) : append_lines(text, plot, options);
+}
+
+std::string text_page(std::span<const PageBlock> blocks, const TextOptions& options) {
+  TextPage page(options);
+  for (const PageBlock& block : blocks) std::visit(page, block);
+  return page.take();
+}
+
+}  // namespace attnctl

@@ -1,0 +1,248 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "report/colour_map.hpp"
+#include "report/text.hpp"
+#include "report/text_width.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::size_t longest_row_label = 16;
+constexpr std::size_t longest_column_label = 7;
+constexpr std::size_t longest_heatmap_label = 10;
+constexpr std::size_t cell_columns = 2;  // of a heatmap
+constexpr std::size_t gap = 2;           // columns between small heatmaps
+constexpr double strong_from = 0.5;
+constexpr double faint_below = 0.05;
+constexpr std::array<std::string_view, 5> kShades{" ", "░", "▒", "▓", "█"};
+
+double value_at(const TextMatrix& matrix, std::size_t row, std::size_t column) {
+  return matrix.values.at(row * matrix.values.shape[1] + column);
+}
+
+std::string label(const std::vector<std::string>& labels, std::size_t i, std::size_t width) {
+  return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), width);
+}
+
+/// Checks the labels and counts the values that are not finite.
+void inspect(const TextMatrix& matrix, const TextOptions& options) {
+  const Shape& shape = matrix.values.shape;
+  if (shape.size() != 2 || (!matrix.row_labels.empty() && matrix.row_labels.size() != shape[0]) ||
+      (!matrix.column_labels.empty() && matrix.column_labels.size() != shape[1])) {
+    throw std::invalid_argument("a text matrix whose labels do not fit its values");
+  }
+  if (options.non_finite != nullptr) *options.non_finite += count_non_finite(matrix.values);
+}
+
+/// Returns the width of the title and labels of the first rows.
+std::size_t width_of_row_labels(const TextMatrix& matrix, std::size_t rows) {
+  std::size_t width = display_width(matrix.corner);
+  for (std::size_t row = 0; row < rows; ++row)
+    width = std::max(width, display_width(label(matrix.row_labels, row, longest_row_label)));
+  return width;
+}
+
+/// Reports rows and columns that do not fit.
+void append_omitted(std::string& text, const TextMatrix& matrix, std::size_t rows, std::size_t columns) {
+  const Shape& shape = matrix.values.shape;
+  if (rows < shape[0] || columns < shape[1])
+    text += fmt::format("({} of {} rows and {} of {} columns)\n", rows, shape[0], columns, shape[1]);
+}
+
+void append_value(std::string& line, double value, std::size_t width, int digits, bool styled) {
+  std::string_view style;
+  if (styled && std::abs(value) > strong_from) style = ansi_bold;
+  if (styled && !(std::abs(value) >= faint_below)) style = ansi_dim;  // also undefined values
+  line += style;
+  append_aligned(line, fixed(value, digits), width, true);
+  if (!style.empty()) line += ansi_plain;
+}
+
+/// Returns one of five shades: blank below 0.05, so that negligible weights are invisible; full from 0.75 on.
+std::string_view shade(double value) {
+  if (!std::isfinite(value)) return "?";
+  if (value < 0.05) return kShades[0];
+  return kShades[1 + static_cast<std::size_t>(std::min(value, 0.999) * 4)];
+}
+
+constexpr Colour kUndefinedColour{0x9e, 0x9e, 0x9e};
+
+int colour_of(double value) {
+  return terminal_colour(std::isfinite(value) ? colour_at(false, value) : kUndefinedColour);
+}
+
+/// Splits a label into characters, each with the combining marks after it.
+std::vector<std::string> characters(std::string_view text) {
+  std::vector<std::string> all;
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    if (character.columns > 0 || all.empty()) all.emplace_back();
+    all.back() += text.substr(0, character.bytes);
+    text.remove_prefix(character.bytes);
+  }
+  return all;
+}
+
+/// Appends labels that run downwards and end at the cells.
+void append_column_labels(std::string& text, const TextMatrix& matrix, std::size_t columns,
+                          std::size_t indent) {
+  std::vector<std::vector<std::string>> labels;
+  std::size_t height = 0;
+  for (std::size_t column = 0; column < columns; ++column) {
+    labels.push_back(characters(label(matrix.column_labels, column, longest_heatmap_label)));
+    height = std::max(height, labels.back().size());
+  }
+  for (std::size_t line = 0; line < height; ++line) {
+    std::string row(indent, ' ');
+    if (line + 1 == height) {
+      row.clear();
+      append_aligned(row, matrix.corner, indent, false);
+    }
+    for (const std::vector<std::string>& each : labels) {
+      const std::size_t blank = height - each.size();
+      append_aligned(row, line < blank ? "" : each[line - blank], cell_columns, false);
+    }
+    trim(row);
+    text += row + '\n';
+  }
+}
+
+void append_cell(std::string& text, double value, const TextOptions& options) {
+  if (options.colours) {
+    text += fmt::format("\x1b[48;5;{}m  ", colour_of(value));
+    return;
+  }
+  for (std::size_t i = 0; i < cell_columns; ++i) text += shade(value);
+}
+
+void append_scale(std::string& text, const TextOptions& options) {
+  text += "weight 0 ";
+  constexpr int steps = 10;
+  for (int i = 0; i < steps; ++i) {
+    const double value = (i + 0.5) / steps;
+    text += options.colours ? fmt::format("\x1b[48;5;{}m ", colour_of(value)) : std::string(shade(value));
+  }
+  if (options.colours) text += ansi_plain;
+  text += " 1\n";
+}
+
+/// Appends one text line of a small heatmap: two of its rows with colours, otherwise one row.
+void append_small_line(std::string& line, const TextMatrix& matrix, std::size_t row, std::size_t columns,
+                       const TextOptions& options) {
+  for (std::size_t column = 0; column < columns; ++column) {
+    if (!options.colours) {
+      line += shade(value_at(matrix, row, column));
+      continue;
+    }
+    line += fmt::format("\x1b[38;5;{}", colour_of(value_at(matrix, row, column)));
+    if (row + 1 < matrix.values.shape[0]) {
+      line += fmt::format(";48;5;{}m▀", colour_of(value_at(matrix, row + 1, column)));
+    } else {
+      line += ";49m▀";
+    }
+  }
+  if (options.colours) line += ansi_plain;
+}
+
+void append_small_row(std::string& text, const TextMatrix* first, const TextMatrix* last,
+                      const TextOptions& options) {
+  const std::size_t step = options.colours ? 2 : 1;
+  const std::size_t rows = std::min(first->values.shape[0], first->most_rows);
+  const std::size_t columns = std::min(first->values.shape[1], options.width);
+  const std::size_t room = std::max(columns, display_width(first->corner));
+  std::string titles;
+  for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
+    append_aligned(titles, shortened(escaped(matrix->corner), room), room + gap, false);
+  }
+  trim(titles);
+  text += strong(titles, options) + '\n';
+  for (std::size_t row = 0; row < rows; row += step) {
+    std::string line;
+    for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
+      append_small_line(line, *matrix, row, columns, options);
+      line.append(room + gap - columns, ' ');
+    }
+    trim(line);
+    text += line + '\n';
+  }
+  append_omitted(text, *first, rows, columns);
+}
+
+}  // namespace
+
+void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
+  inspect(matrix, options);
+  const int digits = options.digits.value_or(2);
+  const std::size_t rows = std::min(matrix.values.shape[0], matrix.most_rows);
+  const std::size_t all_columns = matrix.values.shape[1];
+  const std::size_t label_width = width_of_row_labels(matrix, rows);
+  std::size_t cell_width = 0;
+  for (std::size_t column = 0; column < all_columns; ++column) {
+    cell_width =
+        std::max(cell_width, display_width(label(matrix.column_labels, column, longest_column_label)));
+    for (std::size_t row = 0; row < rows; ++row)
+      cell_width = std::max(cell_width, fixed(value_at(matrix, row, column), digits).size());
+  }
+  const std::size_t room = options.width - std::min(options.width, label_width);
+  const std::size_t columns = std::min(std::max<std::size_t>(room / (cell_width + 1), 1), all_columns);
+  std::string header;
+  append_aligned(header, matrix.corner, label_width, false);
+  for (std::size_t column = 0; column < columns; ++column) {
+    header += ' ';
+    append_aligned(header, label(matrix.column_labels, column, longest_column_label), cell_width, true);
+  }
+  text += strong(header, options) + '\n';
+  for (std::size_t row = 0; row < rows; ++row) {
+    append_aligned(text, label(matrix.row_labels, row, longest_row_label), label_width, false);
+    for (std::size_t column = 0; column < columns; ++column) {
+      text += ' ';
+      append_value(text, value_at(matrix, row, column), cell_width, digits, options.styled);
+    }
+    text += '\n';
+  }
+  append_omitted(text, matrix, rows, columns);
+}
+
+void append_text_heatmap(std::string& text, const TextMatrix& matrix, const TextOptions& options) {
+  inspect(matrix, options);
+  const Shape& shape = matrix.values.shape;
+  const std::size_t rows = std::min(shape[0], matrix.most_rows);
+  const std::size_t indent = width_of_row_labels(matrix, rows) + 1;
+  const std::size_t room = options.width - std::min(options.width, indent);
+  const std::size_t columns = std::min(shape[1], std::max<std::size_t>(room / cell_columns, 1));
+  append_column_labels(text, matrix, columns, indent);
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::string line;
+    append_aligned(line, label(matrix.row_labels, row, longest_row_label), indent, false);
+    for (std::size_t column = 0; column < columns; ++column) {
+      append_cell(line, value_at(matrix, row, column), options);
+    }
+    options.colours ? void(line += ansi_plain) : trim(line);
+    text += line + '\n';
+  }
+  append_scale(text, options);
+  append_omitted(text, matrix, rows, columns);
+}
+
+void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matrices,
+                          const TextOptions& options) {
+  if (matrices.empty()) return;
+  for (const TextMatrix& matrix : matrices) inspect(matrix, options);
+  const std::size_t own = std::max(matrices.front().values.shape[1], display_width(matrices.front().corner));
+  const std::size_t across = std::max<std::size_t>((options.width + gap) / (own + gap), 1);
+  for (std::size_t first = 0; first < matrices.size(); first += across) {
+    const std::size_t last = std::min(first + across, matrices.size());
+    if (first > 0) text += '\n';
+    append_small_row(text, matrices.data() + first, matrices.data() + last, options);
+  }
+  append_scale(text, options);
+}
+
+}  // namespace attnctl

@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/token_table.hpp"
+#include "tokenizer/unicode/unicode.hpp"
+
+namespace attnctl {
+namespace {
+
+/// Finds the contents of tokens, numbered by their index in the list of tokens.
+class Contents {
+ public:
+  /// Keeps the first of equal contents. Takes the contents from the highest id to the lowest.
+  explicit Contents(const std::vector<TokenEntry>& contents) : trie_(contents, TokenTable(contents)) {
+    for (const TokenEntry& entry : contents) {
+      if (entry.token.empty()) {
+        empty_.id = entry.id;
+      } else {
+        may_begin_[static_cast<unsigned char>(entry.token[0])] = true;
+      }
+    }
+    is_empty_ = contents.empty();
+  }
+
+  [[nodiscard]] bool empty() const { return is_empty_; }
+
+  /// Returns the first position from `begin` on where a token may start.
+  [[nodiscard]] std::size_t next_candidate(std::string_view text, std::size_t begin) const {
+    if (empty_.id >= 0) return begin;
+    while (begin < text.size() && !may_begin_[static_cast<unsigned char>(text[begin])]) ++begin;
+    return begin;
+  }
+
+  /// Returns the longest token that `text` starts with.
+  [[nodiscard]] TokenTrie::Match longest(std::string_view text) const {
+    const TokenTrie::Match found = trie_.longest(text);
+    return found.id >= 0 ? found : empty_;
+  }
+
+ private:
+  TokenTrie trie_;
+  TokenTrie::Match empty_;  // a token that normalizes to nothing and so matches everywhere
+  std::array<bool, 256> may_begin_{};
+  bool is_empty_ = true;
+};
+
+bool begins_with_word(std::string_view text) {
+  std::size_t i = 0;
+  return !text.empty() && unicode::is(unicode::next(text, i), unicode::word);
+}
+
+bool ends_with_word(std::string_view text) {
+  std::size_t i = text.size();
+  return !text.empty() && unicode::is(unicode::previous(text, i), unicode::word);
+}
+
+std::size_t after_code_point(std::string_view text, std::size_t place) {
+  if (place >= text.size()) return place + 1;
+  unicode::next(text, place);
+  return place;
+}
+
+void cut_piece(std::string_view text, const Contents& contents, const std::vector<AddedToken>& tokens,
+               PieceText::Cuts& cuts) {
+  std::size_t done = 0;
+  std::size_t matched = std::string_view::npos;  // end of the last match
+  for (std::size_t place = 0; (place = contents.next_candidate(text, place)) <= text.size();) {
+    const TokenTrie::Match found = contents.longest(text.substr(place));
+    if (found.id < 0) {
+      ++place;
+      continue;
+    }
+    const AddedToken& token = tokens[static_cast<std::size_t>(found.id)];
+    std::size_t begin = place;
+    std::size_t end = place + found.size;
+    if (begin == end && begin == matched) {  // no empty match right after a match
+      place = after_code_point(text, place);
+      continue;
+    }
+    // The search continues after a match even if it is rejected, and ignores the white space it takes.
+    place = matched = end;
+    if (token.single_word && (ends_with_word(text.substr(0, begin)) || begins_with_word(text.substr(end)))) {
+      continue;
+    }
+    // White space that the previous token took is not taken again.
+    if (token.lstrip) begin = std::max(unicode::white_space_begin(text, begin, done), done);
+    if (token.rstrip) end = unicode::white_space_end(text, end);
+    if (end < begin) continue;  // the reference panics here
+    if (done < begin) cuts.add(done, begin);
+    cuts.add(begin, end, token.id);
+    done = end;
+  }
+  if (done < text.size()) cuts.add(done, text.size());
+}
+
+std::string normalized(const std::string& content, const TextStep& normalizer) {
+  if (!normalizer) return content;
+  PieceText text;
+  text.assign(content);
+  normalizer(text);
+  return std::string(text.text());
+}
+
+}  // namespace
+
+struct AddedTokens::Matchers {
+  std::vector<AddedToken> tokens;
+  Contents raw;
+  Contents after_normalizer;
+
+  void cut(PieceText& text, const Contents& contents) const {
+    if (contents.empty()) return;
+    text.cut(
+        [&](std::string_view piece, PieceText::Cuts& cuts) { cut_piece(piece, contents, tokens, cuts); });
+  }
+};
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextStep& normalizer) {
+  std::vector<TokenEntry> raw;
+  std::vector<TokenEntry> after_normalizer;
+  for (std::size_t i = tokens.size(); i-- > 0;) {
+    const AddedToken& token = tokens[i];
+    std::string content = token.normalized ? normalized(token.content, normalizer) : token.content;
+    (token.normalized ? after_normalizer : raw).push_back({std::move(content), static_cast<std::int32_t>(i)});
+  }
+  matchers_ = std::make_shared<const Matchers>(
+      Matchers{std::move(tokens), Contents(raw), Contents(after_normalizer)});
+}
+
+const std::vector<AddedToken>& AddedTokens::tokens() const {
+  return matchers_->tokens;
+}
+
+void AddedTokens::cut_raw(PieceText& text) const {
+  matchers_->cut(text, matchers_->raw);
+}
+
+void AddedTokens::cut_normalized(PieceText& text) const {
+  matchers_->cut(text, matchers_->after_normalizer);
+}
+
+std::vector<AddedToken> read_added_tokens(const PartConfig& document) {
+  std::vector<AddedToken> tokens;
+  std::unordered_map<std::string, std::size_t> places;
+  if (!document.has("added_tokens")) return tokens;
+  for (const PartConfig& part : document.objects("added_tokens")) {
+    const std::int64_t id = part.integer("id");
+    if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
+      part.refuse("id",
+                  fmt::format("expected 0 to {}, found {}", std::numeric_limits<std::int32_t>::max(), id));
+    }
+    AddedToken token;
+    token.id = static_cast<std::int32_t>(id);
+    token.content = part.string("content");
+    token.special = part.boolean("special");
+    token.normalized = part.boolean("normalized");
+    token.lstrip = part.boolean("lstrip");
+    token.rstrip = part.boolean("rstrip");
+    token.single_word = part.boolean("single_word");
+    if (token.content.empty()) continue;
+    const auto [place, is_new] = places.try_emplace(token.content, tokens.size());
+    if (is_new) {
+      tokens.push_back(std::move(token));
+    } else {  // the last of equal contents counts
+      tokens[place->second] = std::move(token);
+    }
+  }
+  return tokens;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/regex/regex.hpp"
+#include "tokenizer/unicode/unicode.hpp"
+
+namespace attnctl {
+namespace {
+
+/// Returns bytes as text, with <0xE2> for bytes that are not a whole character.
+std::string visible(std::string_view bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size();) {
+    const std::size_t length = utf8_sequence_length(bytes.substr(i));
+    if (length == 0) {
+      text += fmt::format("<0x{:02X}>", static_cast<unsigned char>(bytes[i]));
+    } else {
+      text += bytes.substr(i, length);
+    }
+    i += length == 0 ? 1 : length;
+  }
+  return text;
+}
+
+/// Returns the bytes of a byte-level token, or the token itself if one of its characters has no byte.
+std::string decode_byte_level(std::string_view token) {
+  std::string bytes;
+  for (std::size_t i = 0; i < token.size();) {
+    const auto& all = byte_level::kCharacters;
+    const auto found = std::find(all.begin(), all.end(), unicode::next(token, i));
+    if (found == all.end()) return std::string(token);
+    bytes += static_cast<char>(found - all.begin());
+  }
+  return visible(bytes);
+}
+
+/// Returns "A" for <0x41>.
+std::string decode_byte(std::string_view token) {
+  constexpr std::size_t kSize = 6;
+  unsigned char byte = 0;
+  const bool is_byte = token.size() == kSize && token.starts_with("<0x") && token.back() == '>' &&
+                       std::from_chars(token.data() + 3, token.data() + 5, byte, 16).ptr == token.data() + 5;
+  return is_byte ? visible(std::string(1, static_cast<char>(byte))) : std::string(token);
+}
+
+Decoder make_word_piece(const PartConfig& config) {
+  return [prefix = config.string("prefix")](std::string_view token) {
+    if (token.starts_with(prefix)) token.remove_prefix(prefix.size());
+    return std::string(token);
+  };
+}
+
+Decoder replace_by_space(std::string string) {
+  return [pattern = Regex::literal(std::move(string))](std::string_view token) {
+    return pattern.replace_all(token, " ");
+  };
+}
+
+Decoder keep(const PartConfig& /*config*/) {
+  return [](std::string_view token) { return std::string(token); };
+}
+
+Decoder make_bpe(const PartConfig& config) {
+  std::string suffix = config.string("suffix");
+  return suffix.empty() ? keep(config) : replace_by_space(std::move(suffix));
+}
+
+Decoder make_replace(const PartConfig& config) {
+  return [pattern = read_pattern(config), content = config.string("content")](std::string_view token) {
+    return pattern.replace_all(token, content);
+  };
+}
+
+/// Removes up to `start` and `stop` copies of a character at the ends.
+Decoder make_strip(const PartConfig& config) {
+  return [content = read_character(config, "content"), start = config.integer("start"),
+          stop = config.integer("stop")](std::string_view token) {
+    for (std::int64_t i = 0; i < start && token.starts_with(content); ++i) {
+      token.remove_prefix(content.size());
+    }
+    for (std::int64_t i = 0; i < stop && token.ends_with(content); ++i) token.remove_suffix(content.size());
+    return std::string(token);
+  };
+}
+
+Decoder make_sequence(const PartConfig& config) {
+  std::vector<Decoder> parts;
+  bool fused = false;
+  for (const PartConfig& part : config.objects("decoders")) {
+    Decoder made = make_decoder(part);
+    const std::string type = part.string("type");
+    // After Fuse, Strip works on the ends of the whole text.
+    if (!(fused && type == "Strip")) parts.push_back(std::move(made));
+    fused = fused || type == "Fuse";
+  }
+  return [parts = std::move(parts)](std::string_view token) {
+    std::string text(token);
+    for (const Decoder& part : parts) text = part(text);
+    return text;
+  };
+}
+
+constexpr PartRow<Decoder> kDecoders[] = {
+    {"Sequence", make_sequence},
+    {"ByteLevel", [](const PartConfig&) -> Decoder { return decode_byte_level; }},
+    {"WordPiece", make_word_piece},
+    {"Metaspace",
+     [](const PartConfig& config) { return replace_by_space(read_character(config, "replacement")); }},
+    {"BPEDecoder", make_bpe},
+    {"ByteFallback", [](const PartConfig&) -> Decoder { return decode_byte; }},
+    {"Fuse", keep},  // joins the tokens of a text
+    {"Strip", make_strip},
+    {"Replace", make_replace},
+};
+
+}  // namespace
+
+Decoder make_decoder(const PartConfig& config) {
+  return find_part(config, kDecoders).make(config);
+}
+
+}  // namespace attnctl

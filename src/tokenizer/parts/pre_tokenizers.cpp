@@ -1,0 +1,378 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unicode/uchar.h>
+#include <unicode/uscript.h>
+
+#include "base/text.hpp"
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/parts/piece_text.hpp"
+#include "tokenizer/regex/regex.hpp"
+#include "tokenizer/regex/word_cutter.hpp"
+#include "tokenizer/unicode/unicode.hpp"
+
+namespace attnctl {
+namespace {
+
+/// What a pre-tokenizer does with a character: drops it, makes it a piece, or joins it to neighbours of its
+/// kind.
+enum class Role { dropped, isolated, first_kind, second_kind };
+
+Role bert_role(std::uint16_t classes) {
+  if ((classes & unicode::white_space) != 0) return Role::dropped;
+  return (classes & unicode::bert_punctuation) != 0 ? Role::isolated : Role::first_kind;
+}
+
+Role word_role(std::uint16_t classes) {
+  if ((classes & unicode::word) != 0) return Role::first_kind;
+  return (classes & unicode::white_space) != 0 ? Role::dropped : Role::second_kind;
+}
+
+Role white_space_role(std::uint16_t classes) {
+  return (classes & unicode::white_space) != 0 ? Role::dropped : Role::first_kind;
+}
+
+template <Role (*role_of)(std::uint16_t)>
+TextStep make_cut_by_role(const PartConfig& /*config*/) {
+  return [&classes = unicode::classes()](PieceText& text) {
+    text.cut([&classes](std::string_view piece, PieceText::Cuts& cuts) {
+      std::size_t begin = 0;
+      Role last = Role::dropped;
+      for (std::size_t i = 0; i < piece.size();) {
+        const std::size_t at = i;
+        const Role role = role_of(classes(unicode::next(piece, i)));
+        if (role == last && role != Role::isolated) continue;
+        if (last != Role::dropped) cuts.add(begin, at);
+        begin = at;
+        last = role;
+      }
+      if (last != Role::dropped) cuts.add(begin, piece.size());
+    });
+  };
+}
+
+/// Returns the script of a character in the table of the reference (Unicode 9), which has kana as Han;
+/// nullopt for a space or an unknown character.
+std::optional<UScriptCode> script_of(char32_t c) {
+  constexpr unsigned kTableVersion = 9;
+  struct Exception {
+    char32_t c;
+    UScriptCode script;
+  };
+  // Where ICU 72 differs from the table. 0x30FC is the mark of a long vowel, Common in ICU.
+  constexpr Exception kExceptions[] = {{0x589, USCRIPT_COMMON},
+                                       {0x61C, USCRIPT_COMMON},
+                                       {0x953, USCRIPT_DEVANAGARI},
+                                       {0x954, USCRIPT_DEVANAGARI},
+                                       {0x30FC, USCRIPT_HAN}};
+  if (c == U' ') return std::nullopt;
+  for (const Exception& exception : kExceptions) {
+    if (exception.c == c) return exception.script;
+  }
+  UErrorCode status = U_ZERO_ERROR;
+  const UScriptCode script = uscript_getScript(static_cast<UChar32>(c), &status);
+  if (U_FAILURE(status) || script == USCRIPT_UNKNOWN || !unicode::is_as_old_as(c, kTableVersion)) {
+    return std::nullopt;
+  }
+  return script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA ? USCRIPT_HAN : script;
+}
+
+/// Cuts where the script changes. Characters without a script join those before them; at the begin of a piece
+/// they are dropped, as in the reference.
+void cut_by_script(PieceText& text) {
+  text.cut([](std::string_view piece, PieceText::Cuts& cuts) {
+    std::optional<UScriptCode> current;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < piece.size();) {
+      const std::size_t at = i;
+      const std::optional<UScriptCode> script = script_of(unicode::next(piece, i));
+      if (!script || script == current) continue;
+      if (current) cuts.add(begin, at);
+      begin = at;
+      current = script;
+    }
+    if (current) cuts.add(begin, piece.size());
+  });
+}
+
+TextStep make_fixed_length(const PartConfig& config) {
+  const std::int64_t length = config.integer("length", 5);
+  if (length < 1) config.refuse("length", "expected at least 1, found " + std::to_string(length));
+  return [length](PieceText& text) {
+    text.cut([length](std::string_view piece, PieceText::Cuts& cuts) {
+      std::size_t begin = 0;
+      std::int64_t count = 0;
+      for (std::size_t i = 0; i < piece.size();) {
+        unicode::next(piece, i);
+        if (++count < length && i < piece.size()) continue;
+        cuts.add(begin, i);
+        begin = i;
+        count = 0;
+      }
+    });
+  };
+}
+
+// Pre-tokenizers that cut at matches.
+
+/// What happens to the matches.
+enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
+
+SplitBehavior read_behavior(const PartConfig& config) {
+  constexpr std::string_view kNames[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
+                                         "Contiguous"};  // in the order of SplitBehavior
+  return static_cast<SplitBehavior>(config.choice("behavior", kNames));
+}
+
+/// Cuts a text at its matches, which come in order.
+class Splitter {
+ public:
+  /// With `invert`, the gaps between matches count as matches, and the matches as gaps.
+  Splitter(SplitBehavior behavior, bool invert, PieceText::Cuts& cuts)
+      : behavior_(behavior), invert_(invert), cuts_(cuts) {}
+
+  void match(std::size_t begin, std::size_t end) {
+    if (end_ < begin) add(begin, invert_);
+    add(end, !invert_);
+  }
+
+  /// Adds the gap after the last match.
+  void finish(std::size_t size) {
+    if (end_ < size) add(size, invert_);
+    close();
+  }
+
+ private:
+  /// Takes the next bytes up to `end`.
+  void add(std::size_t end, bool is_match) {
+    if (!is_open_ || !joins(is_match)) {
+      close();
+      begin_ = end_;
+      is_open_ = true;
+      is_dropped_ = is_match && behavior_ == SplitBehavior::removed;
+    }
+    end_ = end;
+    after_match_ = is_match;
+  }
+
+  void close() {
+    if (is_open_ && !is_dropped_) cuts_.add(begin_, end_);
+  }
+
+  /// Returns whether the next match or gap joins the open piece.
+  [[nodiscard]] bool joins(bool is_match) const {
+    if (behavior_ == SplitBehavior::merged_with_previous) return is_match && !after_match_;
+    if (behavior_ == SplitBehavior::merged_with_next) return !is_match && after_match_;
+    return behavior_ == SplitBehavior::contiguous && is_match == after_match_;
+  }
+
+  SplitBehavior behavior_;
+  bool invert_;
+  PieceText::Cuts& cuts_;
+  std::size_t begin_ = 0;  // of the open piece
+  std::size_t end_ = 0;
+  bool is_open_ = false;
+  bool is_dropped_ = false;
+  bool after_match_ = false;
+};
+
+/// Returns a step that cuts at single characters.
+template <typename IsMatch>
+TextStep split_at(IsMatch is_match, SplitBehavior behavior) {
+  return [is_match, behavior](PieceText& text) {
+    text.cut([&](std::string_view piece, PieceText::Cuts& cuts) {
+      Splitter splitter(behavior, false, cuts);
+      for (std::size_t i = 0; i < piece.size();) {
+        const std::size_t begin = i;
+        if (is_match(unicode::next(piece, i))) splitter.match(begin, i);
+      }
+      splitter.finish(piece.size());
+    });
+  };
+}
+
+TextStep make_split(const PartConfig& config) {
+  return [pattern = read_pattern(config), behavior = read_behavior(config),
+          invert = config.boolean("invert")](PieceText& text) {
+    thread_local std::vector<Regex::Match> matches;
+    text.cut([&](std::string_view piece, PieceText::Cuts& cuts) {
+      pattern.find_all(piece, matches);
+      Splitter splitter(behavior, invert, cuts);
+      for (const auto& [begin, end] : matches) splitter.match(begin, end);
+      splitter.finish(piece.size());
+    });
+  };
+}
+
+TextStep make_punctuation(const PartConfig& config) {
+  const auto is_match = [](char32_t c) { return unicode::is(c, unicode::bert_punctuation); };
+  return split_at(is_match, config.has("behavior") ? read_behavior(config) : SplitBehavior::isolated);
+}
+
+TextStep make_digits(const PartConfig& config) {
+  const auto is_match = [](char32_t c) { return unicode::is(c, unicode::number); };
+  return split_at(is_match,
+                  config.boolean("individual_digits") ? SplitBehavior::isolated : SplitBehavior::contiguous);
+}
+
+TextStep make_character_delimiter(const PartConfig& config) {
+  const std::string delimiter = read_character(config, "delimiter");
+  std::size_t i = 0;
+  const char32_t wanted = unicode::next(delimiter, i);
+  return split_at([wanted](char32_t c) { return c == wanted; }, SplitBehavior::removed);
+}
+
+enum class Prepend { first, never, always };
+
+/// Replaces spaces by a visible mark, prepends one to pieces, and cuts before each mark.
+class Metaspace {
+ public:
+  Metaspace(std::string mark, Prepend prepend, bool split)
+      : mark_(std::move(mark)), prepend_(prepend), split_(split) {}
+
+  void operator()(PieceText& text) const {
+    text.rewrite(
+        [&](const PieceText::Piece& piece, PieceText::Output& output) { replace(text, piece, output); });
+    if (!split_) return;
+    text.cut([this](std::string_view piece, PieceText::Cuts& cuts) {
+      std::size_t begin = 0;
+      for (std::size_t end = 0; begin < piece.size(); begin = end) {
+        end = std::min(piece.find(mark_, begin + 1), piece.size());
+        cuts.add(begin, end);
+      }
+    });
+  }
+
+ private:
+  [[nodiscard]] bool prepends(const PieceText& text, const PieceText::Piece& piece) const {
+    const std::string_view bytes = text.text(piece);
+    if (prepend_ == Prepend::never || bytes.starts_with(' ') || bytes.starts_with(mark_)) return false;
+    return prepend_ == Prepend::always || text.origin()[piece.begin].begin == 0;
+  }
+
+  void replace(const PieceText& text, const PieceText::Piece& piece, PieceText::Output& output) const {
+    const std::string_view bytes = text.text(piece);
+    if (prepends(text, piece)) output.put(mark_, text.origin()[piece.begin]);
+    for (std::size_t begin = 0; begin < bytes.size();) {
+      const std::size_t space = std::min(bytes.find(' ', begin), bytes.size());
+      output.copy(piece.begin + begin, piece.begin + space);
+      if (space < bytes.size()) output.put(mark_, text.origin()[piece.begin + space]);
+      begin = space + 1;
+    }
+  }
+
+  std::string mark_;
+  Prepend prepend_;
+  bool split_;
+};
+
+Prepend read_prepend(const PartConfig& config) {
+  constexpr std::string_view kNames[] = {"first", "never", "always"};  // in the order of Prepend
+  const std::size_t scheme = config.choice("prepend_scheme", kNames, "always");
+  const auto prepend = static_cast<Prepend>(scheme);
+  // Older files have add_prefix_space, which must agree.
+  if (!config.boolean("add_prefix_space", true) && prepend != Prepend::never) {
+    config.refuse("add_prefix_space",
+                  fmt::format("false contradicts the prepend_scheme \"{}\"; need \"never\"", kNames[scheme]));
+  }
+  return prepend;
+}
+
+TextStep make_metaspace(const PartConfig& config) {
+  std::string mark = read_character(config, "replacement");
+  return Metaspace(std::move(mark), read_prepend(config), config.boolean("split", true));
+}
+
+void prepend_space(PieceText& text) {
+  text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+    if (!text.text(piece).starts_with(' ')) output.put(" ", text.origin()[piece.begin]);
+    output.copy(piece.begin, piece.end);
+  });
+}
+
+/// Cuts with the expression of GPT-2 and writes bytes as characters.
+TextStep make_byte_level(const PartConfig& config) {
+  (void)config.boolean("trim_offsets");  // has no effect here, but must be there
+  return [prefix_space = config.boolean("add_prefix_space"), cuts_words = config.boolean("use_regex", true),
+          cutter = WordCutter(WordRules())](PieceText& text) {
+    if (prefix_space) prepend_space(text);
+    if (cuts_words) {
+      text.cut([&](std::string_view piece, PieceText::Cuts& cuts) {
+        for (std::size_t begin = 0; begin < piece.size();) {
+          const std::size_t end = cutter.end(piece, begin);
+          cuts.add(begin, end);
+          begin = end;
+        }
+      });
+    }
+    byte_level::write(text);
+  };
+}
+
+TextStep make_sequence(const PartConfig& config) {
+  return in_sequence(config, "pretokenizers", make_pre_tokenizer);
+}
+
+constexpr PartRow<TextStep> kPreTokenizers[] = {
+    {"Sequence", make_sequence},
+    {"BertPreTokenizer", make_cut_by_role<bert_role>},
+    {"ByteLevel", make_byte_level},
+    {"Metaspace", make_metaspace},
+    {"Whitespace", make_cut_by_role<word_role>},
+    {"WhitespaceSplit", make_cut_by_role<white_space_role>},
+    {"Punctuation", make_punctuation},
+    {"Digits", make_digits},
+    {"Split", make_split},
+    {"CharDelimiterSplit", make_character_delimiter},
+    {"UnicodeScripts", [](const PartConfig&) -> TextStep { return cut_by_script; }},
+    {"FixedLength", make_fixed_length},
+};
+
+}  // namespace
+
+TextStep make_pre_tokenizer(const PartConfig& config) {
+  return find_part(config, kPreTokenizers).make(config);
+}
+
+TextStep in_sequence(const PartConfig& config, std::string_view key,
+                     TextStep (*make)(const PartConfig& config)) {
+  std::vector<TextStep> steps;
+  for (const PartConfig& part : config.objects(key)) steps.push_back(make(part));
+  return [steps = std::move(steps)](PieceText& text) {
+    for (const TextStep& step : steps) step(text);
+  };
+}
+
+std::string read_character(const PartConfig& config, std::string_view key) {
+  std::string text = config.string(key);
+  if (text.empty() || utf8_sequence_length(text) != text.size()) {
+    config.refuse(key, "expected one character, found " + in_quotes(text));
+  }
+  return text;
+}
+
+namespace byte_level {
+
+void write(PieceText& text) {
+  text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
+    const std::string_view all = text.text();
+    for (std::size_t i = piece.begin; i < piece.end;) {
+      const std::size_t begin = i;
+      while (i < piece.end && all[i] > 0x20 && all[i] < 0x7F) ++i;  // written as themselves
+      if (i > begin) output.copy(begin, i);
+      if (i == piece.end) break;
+      output.put(unicode::Utf8(kCharacters[static_cast<unsigned char>(all[i])]), text.origin()[i]);
+      ++i;
+    }
+  });
+}
+
+}  // namespace byte_level
+}  // namespace attnctl

@@ -1,0 +1,298 @@
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attnctl/attnctl.hpp"
+#include "support/golden.hpp"
+#include "support/refusal.hpp"
+#include "support/run.hpp"
+
+namespace {
+
+using attn::Component;
+using attnctl::test::check_refusal;
+using attnctl::test::Golden;
+using attnctl::test::GoldenArray;
+
+const std::string kGoldens = std::string(ATTNCTL_SOURCE_DIR) + "/tests/golden/";
+const std::string kBert = std::string(ATTNCTL_SOURCE_DIR) + "/data/tiny-bert";
+const std::string kSentence = "The animal didn't cross the street because it was too tired.";
+
+std::vector<attn::Input> golden_inputs(const Golden& golden) {
+  std::vector<attn::Input> inputs(golden.inputs());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto integers = [&, i](const std::string& name) {
+      const std::string full = name + "_" + std::to_string(i);
+      return golden.has(full) ? golden.integers(full) : std::vector<std::int64_t>();
+    };
+    inputs[i].ids = integers("ids");
+    inputs[i].type_ids = integers("token_type_ids");
+    inputs[i].target_ids = integers("target_ids");
+    for (const std::int64_t visible : integers("key_mask"))
+      inputs[i].key_visible.push_back(static_cast<std::uint8_t>(visible));
+  }
+  return inputs;
+}
+
+/// Checks panels against the golden patterns as they come.
+class GoldenObserver : public attn::Observer {
+ public:
+  explicit GoldenObserver(const Golden& golden) : golden_(golden) {}
+
+  void begin(const attn::Batch& batch) override {
+    for (const attn::LayerInfo& layer : batch.model().info().layers) components_.insert(layer.component);
+    for (const Component component : components_) {
+      for (std::size_t i = 0; i < batch.sequences().size(); ++i)
+        patterns_.push_back(golden_.array("pattern" + suffix(component) + "_" + std::to_string(i)));
+    }
+    inputs_ = batch.sequences().size();
+  }
+
+  void panel(const attn::Panel& panel) override {
+    const auto place =
+        static_cast<std::size_t>(std::distance(components_.begin(), components_.find(panel.head.component)));
+    const GoldenArray& want = patterns_.at(place * inputs_ + panel.input);  // [layers, heads, queries, keys]
+    const std::size_t keys = want.shape.at(3);
+    REQUIRE(panel.weights.cols == keys);
+    const std::size_t row =
+        (panel.head.layer * want.shape.at(1) + panel.head.head) * want.shape.at(2) + panel.first_row;
+    for (std::size_t r = 0; r < panel.weights.rows; ++r) {
+      for (std::size_t c = 0; c < keys; ++c) {
+        largest_ = std::max(largest_, std::abs(static_cast<double>(panel.weights(r, c)) -
+                                               want.values.at((row + r) * keys + c)));
+      }
+    }
+    rows_ += panel.weights.rows;
+  }
+
+  /// Returns the largest difference of a weight.
+  [[nodiscard]] double largest() const { return largest_; }
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+  [[nodiscard]] std::size_t golden_rows() const {
+    std::size_t rows = 0;
+    for (const GoldenArray& pattern : patterns_) rows += pattern.values.size() / pattern.shape.at(3);
+    return rows;
+  }
+  [[nodiscard]] static std::string suffix(Component component) {
+    return std::vector<std::string>{"", "_enc", "_dec", "_cross"}.at(static_cast<std::size_t>(component));
+  }
+
+ private:
+  const Golden& golden_;
+  std::set<Component> components_;
+  std::vector<GoldenArray> patterns_;  // [components, inputs]
+  std::size_t inputs_ = 0;
+  double largest_ = 0;
+  std::size_t rows_ = 0;
+};
+
+TEST_CASE("the public interface passes the golden patterns to observers and collects them") {
+  for (const std::string name : {"bert", "llama", "t5"}) {
+    CAPTURE(name);
+    const Golden golden(kGoldens + name);
+    const attn::Model model = attn::Model::open(kGoldens + name);
+    const attn::Batch batch(model, golden_inputs(golden));
+    GoldenObserver observer(golden);
+    attn::run(batch, observer, {.threads = 1});
+    CHECK(observer.rows() == observer.golden_rows());
+    CHECK(observer.largest() < 1e-5);
+
+    const attn::Results results = attn::analyze(batch, {.include = {"patterns"}});
+    for (const attn::Tensor& tensor : results.tensors) {
+      std::string array = tensor.name;  // "pattern_0", or "enc_pattern_0" for "pattern_enc_0"
+      if (const std::size_t at = array.find("_pattern_"); at != std::string::npos)
+        array = "pattern_" + array.substr(0, at) + array.substr(at + 8);
+      const GoldenArray want = golden.array(array);
+      CAPTURE(array);
+      CHECK(tensor.shape == want.shape);
+      REQUIRE(tensor.values.size() == want.values.size());
+      for (std::size_t i = 0; i < want.values.size(); ++i)
+        CHECK(static_cast<double>(tensor.values[i]) == doctest::Approx(want.values[i]).epsilon(1e-4));
+    }
+    CHECK(results.tensors.size() == batch.sequences().size() * (name == "t5" ? 3 : 1));
+  }
+}
+
+/// Computes the entropy of each head of tiny-bert by definition.
+class Entropy : public attn::Observer {
+ public:
+  void panel(const attn::Panel& panel) override {
+    for (std::size_t r = 0; r < panel.weights.rows; ++r) {
+      for (const float weight : panel.weights.row(r)) {
+        if (weight > 0) sums.at(panel.head.layer * 4 + panel.head.head) -= weight * std::log(weight);
+      }
+    }
+  }
+  std::vector<double> sums = std::vector<double>(12);
+};
+
+TEST_CASE("the table of heads has the metrics of docs/metrics.md") {
+  const attn::Model model = attn::Model::open(kBert);
+  const attn::Batch batch(model, {{.text = kSentence}});
+  Entropy entropy;
+  attn::run(batch, entropy);
+  const attn::Results results = attn::analyze(batch, {.include = {"metrics", "weights"}});
+  const attn::Table& heads = results.table("heads");
+  REQUIRE(heads.rows.size() == 12);
+  const auto number = [&](std::size_t row, std::string_view column) {
+    return std::get<double>(heads.rows.at(row).at(heads.column(column)));
+  };
+  for (std::size_t i = 0; i < heads.rows.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::get<std::int64_t>(heads.rows[i].at(heads.column("layer"))) == static_cast<int>(i / 4));
+    CHECK(number(i, "entropy") == doctest::Approx(entropy.sums.at(i) / 16).epsilon(1e-5));
+    CHECK(number(i, "qk_effective_rank") > 1);
+  }
+  const attn::Results metrics = attn::analyze(batch);
+  const attn::Table& alone = metrics.table("heads");
+  CHECK(std::holds_alternative<std::monostate>(alone.rows.front().at(alone.column("qk_effective_rank"))));
+  CHECK(metrics.tensors.empty());
+}
+
+TEST_CASE("a selection of heads limits what observers and analyses see") {
+  struct Heads : attn::Observer {
+    void panel(const attn::Panel& panel) override { seen.insert(attn::to_string(panel.head)); }
+    std::set<std::string> seen;
+  };
+  const attn::Model model = attn::Model::open(kGoldens + "t5");
+  const attn::Batch batch(model, {{.ids = {1, 2, 3}, .target_ids = {0, 4}}});
+  Heads heads;
+  const std::vector<attn::Head> some = {{Component::cross, 0, 1}, {Component::encoder, 1, 2}};
+  attn::run(batch, heads, {.heads = some, .threads = 1});
+  CHECK(heads.seen == std::set<std::string>{"cross.0.1", "enc.1.2"});
+  CHECK(attn::analyze(batch, {.include = {"patterns"}, .run = {.heads = some}}).tensors.front().shape ==
+        std::vector<std::size_t>{1, 1, 3, 3});
+
+  Heads encoder;  // without a target
+  attn::run(attn::Batch(model, {{.ids = {1, 2, 3}}}), encoder, {.threads = 1});
+  CHECK(encoder.seen.size() == 6);
+  CHECK(encoder.seen.contains("enc.1.2"));
+}
+
+TEST_CASE("the sizes of a model and the tokens of a batch") {
+  const attn::Model model = attn::Model::open(kBert);
+  const attn::ModelInfo& info = model.info();
+  CHECK(info.name == kBert);
+  CHECK(info.d_model == 128);
+  CHECK(info.vocabulary == 3072);
+  CHECK(info.parameters == 1024768);
+  CHECK(info.max_positions == 128);
+  REQUIRE(info.layers.size() == 3);
+  CHECK(info.layers[2].number == 2);
+  CHECK(info.layers[2].heads == 4);
+  CHECK(info.layers[2].d_head == 32);
+  CHECK(info.layers[2].kind == "full");
+  CHECK(!info.layers[2].causal);
+  CHECK(model.warnings().empty());
+
+  const attn::Batch batch(model, {{.text = "The animal didn't"}, {.ids = {2, 521, 3}, .id = "b"}});
+  REQUIRE(batch.sequences().size() == 2);
+  CHECK(batch.sequences()[0].id == "0");
+  CHECK(batch.sequences()[0].tokens ==
+        std::vector<std::string>{"[CLS]", "the", "animal", "didn", "'", "t", "[SEP]"});
+  CHECK(batch.sequences()[1].id == "b");
+  CHECK(batch.sequences()[1].query_tokens(Component::none).at(1) == "animal");
+}
+
+TEST_CASE("a tokenizer gives ids, pieces and offsets, in several threads at the same time") {
+  const attn::Tokenizer tokenizer = attn::Tokenizer::open(kBert);
+  const std::vector<attn::Token> tokens = tokenizer.encode("The animal", "didn't");
+  REQUIRE(tokens.size() == 8);
+  CHECK(tokens[0].piece == "[CLS]");
+  CHECK(tokens[0].is_special);
+  CHECK(tokens[2].id == 521);
+  CHECK(tokens[2].piece == "animal");
+  CHECK(tokens[2].begin == 4);
+  CHECK(tokens[2].end == 10);
+  CHECK(tokens[4].type == 1);
+  CHECK(tokenizer.size() == 3072);
+  CHECK(tokenizer.id("animal") == 521);
+  CHECK(tokenizer.piece(521) == "animal");
+  CHECK(!tokenizer.piece(3072));
+
+  std::vector<std::size_t> counts(4);
+  std::vector<std::thread> threads;
+  threads.reserve(counts.size());
+  for (std::size_t& count : counts) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) count += tokenizer.encode(kSentence).size();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(counts == std::vector<std::size_t>(4, 800));
+}
+
+TEST_CASE("the public interface rejects wrong names, inputs and heads") {
+  using attn::Status;
+  const attn::Model model = attn::Model::open(kBert);
+  const attn::Batch batch(model, {{.text = kSentence}});
+  const auto make = [&](const attn::Input& input) {
+    return [&, input] { (void)attn::Batch(model, {input}); };
+  };
+  struct Row {
+    std::function<void()> act;
+    Status status;
+    std::vector<std::string_view> parts;
+  };
+  struct Nothing : attn::Observer {
+    void panel(const attn::Panel& /*panel*/) override {}
+  } nothing;
+  const std::vector<Row> rows = {
+      {[] { (void)attn::Model::open("no-such-model"); }, Status::environment, {"no-such-model"}},
+      {[] { (void)attn::Tokenizer::open("no-such-model"); }, Status::environment, {"no-such-model"}},
+      {[] { (void)attn::Tokenizer::open(kGoldens + "bert"); }, Status::bad_input, {"tokenizer"}},
+      {make({.ids = {1, 3072}}), Status::bad_input, {"3072"}},
+      {make({.ids = std::vector<std::int64_t>(129, 5)}), Status::bad_input, {"129", "128"}},
+      {make({.ids = {1, 2}, .key_visible = {1}}), Status::bad_input, {"key"}},
+      {make({.text = "\xff"}), Status::bad_input, {"UTF-8"}},
+      {make({.ids = {1}, .target_ids = {1}}), Status::usage, {"no decoder"}},
+      {[&] {
+         attn::Batch(model, {{.ids = {1}, .id = "a"}, {.ids = {1}, .id = "a"}});
+       },
+       Status::bad_input,
+       {"\"a\"", "twice"}},
+      {[&] {
+         attn::run(batch, nothing, {.heads = {{Component::none, 3, 0}}});
+       },
+       Status::usage,
+       {"3.0"}},
+      {[&] {
+         attn::run(batch, nothing, {.heads = {{Component::none, 0, 4}}});
+       },
+       Status::usage,
+       {"0.4"}},
+      {[&] { (void)attn::analyze(batch, {.include = {"entropy"}}); }, Status::usage, {"\"entropy\""}},
+      {[&] { (void)attn::analyze(batch).table("tails"); }, Status::usage, {"\"tails\"", "heads"}},
+      {[&] { (void)attn::analyze(batch).tensor("pattern_0"); }, Status::usage, {"pattern_0"}},
+      {[&] { (void)attn::analyze(batch).tables.front().column("colour"); },
+       Status::usage,
+       {"colour", "entropy"}},
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CAPTURE(i);
+    check_refusal(rows[i].act, rows[i].status, rows[i].parts);
+  }
+}
+
+TEST_CASE("an exception of an observer ends the run") {
+  struct Thrower : attn::Observer {
+    void panel(const attn::Panel& /*panel*/) override { throw std::out_of_range("mine"); }
+  } thrower;
+  const attn::Batch batch(attn::Model::open(kBert), {{.text = kSentence}});
+  CHECK_THROWS_AS(attn::run(batch, thrower), std::out_of_range);
+}
+
+TEST_CASE("the library has the version of the program") {
+  CHECK(attnctl::test::run_attnctl({"--version"}).out.starts_with("attnctl " + attn::version() + " "));
+}
+
+}  // namespace

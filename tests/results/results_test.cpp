@@ -1,0 +1,137 @@
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "base/undefined.hpp"
+#include "report/csv.hpp"
+#include "report/npz.hpp"
+#include "report/text.hpp"
+#include "results/result.hpp"
+#include "support/temp_dir.hpp"
+
+using namespace attnctl;
+
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr auto kUndefinedFloat = static_cast<float>(kUndefined);
+
+/// Five rows: a finite number, an undefined cell, an undefined NaN, a NaN, an infinity.
+Table table() {
+  return make_table("t", {"name", "value"},
+                    {{"a", 1.0F}, {"b", Cell()}, {"c", kUndefinedFloat}, {"d", kNaN}, {"e", -kInfinity}});
+}
+
+}  // namespace
+
+TEST_CASE("non-finite numbers are counted wherever they are in a value, and undefined ones are not") {
+  const Tensor floats = make_tensor({2, 2}, std::vector<float>{1, kNaN, kUndefinedFloat, 2});
+  const Tensor doubles = make_tensor({3}, std::vector<double>{kInfinity, -kInfinity, kUndefined});
+  const Tensor integers = make_tensor({2}, std::vector<std::int64_t>{1, 2});
+  CHECK(count_non_finite(floats) == 1);
+  CHECK(count_non_finite(doubles) == 2);
+  CHECK(count_non_finite(integers) == 0);
+  CHECK(count_non_finite(table()) == 2);
+  Record record;
+  record.set("array", floats).set("cell", kInfinity).set("undefined", Value()).set("text", "nan");
+  CHECK(count_non_finite(Value(List{Value(record), Value(doubles), Value(table())})) == 2 + 2 + 2);
+}
+
+TEST_CASE("-inf of hidden keys is not counted, NaN and +inf of the same array are") {
+  const auto infinity = static_cast<float>(kInfinity);
+  const std::vector<float> scores{1, -infinity, infinity, kNaN};
+  CHECK(count_non_finite(scores, false) == 3);
+  CHECK(count_non_finite(scores, true) == 2);
+}
+
+TEST_CASE("writers count what they cannot write") {
+  const test::TempDir folder;
+  std::atomic<std::uint64_t> count = 0;
+  OutputFile csv(folder.path() / "t.csv");
+  write_csv_table(csv, table(), {.number = {}, .pool = nullptr, .non_finite = &count});
+  CHECK(count == 2);
+
+  count = 0;
+  TextOptions style;
+  style.non_finite = &count;
+  std::string text;
+  append_text_table(text, table(), style);
+  CHECK(count == 2);
+  const Tensor values = make_tensor({1, 3}, std::vector<float>{kNaN, kUndefinedFloat, 0});
+  append_text_matrix(text, {.corner = "q", .row_labels = {}, .column_labels = {}, .values = values}, style);
+  append_text_heatmap(text, {.corner = "q", .row_labels = {}, .column_labels = {}, .values = values}, style);
+  CHECK(count == 4);
+
+  OutputFile out(folder.path() / "t.npz");
+  NpzWriter npz(out);
+  npz.add("values", values);
+  CHECK(npz.non_finite() == 1);
+  const std::vector<float> scores{-static_cast<float>(kInfinity), kNaN};
+  npz.add_streamed("scores", {2}, true).write(0, scores);
+  CHECK(npz.non_finite() == 2);
+  npz.add_streamed("z", {2}).write(0, scores);
+  CHECK(npz.non_finite() == 4);
+}
+
+using namespace attnctl;
+
+TEST_CASE("a table hands out its rows") {
+  const Table table = make_table("t", {"a", "b"}, {{std::int64_t{1}, std::string("x")}, {2.5F, Cell{}}});
+  REQUIRE(table.rows == 2);
+  std::vector<Cell> cells(2);
+  table.row(1, cells);
+  CHECK(std::get<float>(cells[0]) == 2.5F);
+  CHECK(std::holds_alternative<std::monostate>(cells[1]));
+  table.row(0, cells);
+  CHECK(std::get<std::string>(cells[1]) == "x");
+  CHECK_THROWS_AS((void)make_table("t", {"a", "b"}, {{true}}), std::invalid_argument);
+}
+
+TEST_CASE("an array shares what it holds") {
+  Tensor copy;
+  {
+    const Tensor array = make_tensor({2, 2}, std::vector<float>{1, 2, 3, 4});
+    copy = array;
+  }
+  CHECK(copy.size() == 4);
+  CHECK(std::get<std::span<const float>>(copy.values)[3] == 4.0F);
+  CHECK(make_tensor({}, std::vector<double>{1.0}).size() == 1);
+  CHECK(make_tensor({0, 5}, std::vector<std::int64_t>{}).size() == 0);
+  CHECK_THROWS_AS((void)make_tensor({2, 2}, std::vector<float>{1, 2, 3}), std::invalid_argument);
+}
+
+TEST_CASE("a selected column keeps what its numbers mean") {
+  const Meaning entropy{.unit = "nats", .lowest = "0", .highest = "ln keys", .source = "Shannon 1948"};
+  const Table table = make_table("t", {"head", Column("entropy", entropy)}, {{"0.0", 1.5F}});
+  const Table selected = select_columns(table, {"entropy", "head"});
+  CHECK(column_names(selected) == std::vector<std::string>{"entropy", "head"});
+  CHECK(selected.columns[0].meaning == entropy);
+  CHECK(table.find("entropy") == 1);
+  CHECK_FALSE(table.find("rank"));
+}
+
+TEST_CASE("a tensor has names and labels for its dimensions") {
+  Tensor tensor("pattern", make_tensor({2, 3}, std::vector<double>{1, 2, 3, 4, 5, 6}));
+  CHECK(tensor.name == "pattern");
+  CHECK(tensor.at(4) == 5);
+  CHECK(tensor.info == nullptr);
+  tensor.describe({{"head", {"0.0", "0.1"}}, {"key"}}, {.unit = "nats"});
+  CHECK(tensor.info->dimensions[0].labels[1] == "0.1");
+  CHECK(tensor.info->meaning.unit == "nats");
+  CHECK_THROWS_AS(tensor.describe({{"head"}}), std::invalid_argument);
+  CHECK_THROWS_AS(tensor.describe({{"head", {"0.0"}}, {"key"}}), std::invalid_argument);
+}
+
+TEST_CASE("a record keeps the order of its fields") {
+  const Value value = Record().set("b", 1).set("a", "text");
+  const auto& record = *std::get<std::shared_ptr<const Record>>(value.data);
+  REQUIRE(record.fields.size() == 2);
+  CHECK(record.fields[0].first == "b");
+  CHECK(std::get<std::int64_t>(std::get<Cell>(record.fields[0].second.data)) == 1);
+}
