@@ -173,9 +173,8 @@ std::optional<ContentType> identify_content(std::string_view content) {
     if (content.starts_with(signature.bytes)) return signature.type;
   }
   const std::string_view text = without_leading_space(content.substr(0, 512));
-  if (starts_with_word(text, "<!doctype html") || starts_with_word(text, "<html")) {
+  if (starts_with_word(text, "<!doctype html") || starts_with_word(text, "<html"))
     return ContentType{"an HTML page", "download the file itself, not the page that shows it"};
-  }
   if (starts_with_word(text, "<?xml") || starts_with_word(text, "<svg"))
     return ContentType{"an XML document", kNameWeights};
   if (text.starts_with('{') || text.starts_with('[')) return ContentType{"JSON text", kRename};
@@ -185,9 +184,8 @@ std::optional<ContentType> identify_content(std::string_view content) {
 /// Throws Error(bad_input) if the content is identified as another type.
 void check_plausible(const FileFormat& format, const FileBytes& file) {
   if (format.plausible(file.text())) return;
-  if (const auto found = identify_content(file.text())) {
+  if (const auto found = identify_content(file.text()))
     fail(Status::bad_input, "{}: got {}, need {}; {}", file.name(), found->name, format.name, found->advice);
-  }
 }
 
 }  // namespace

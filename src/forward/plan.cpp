@@ -72,24 +72,17 @@ class SequenceCheck {
   }
 
   void check_ids() const {
-    if (config_.embedding.pixels.present()) {
-      refuse(": the model reads images, not tokens; use --pixels");
-    }
+    if (config_.embedding.pixels.present()) refuse(": the model reads images, not tokens; use --pixels");
     const std::size_t vocabulary = embedding_.vocabulary;
-    if (vocabulary == 0) {
-      refuse(": the model has no token embedding; use --embeddings");
-    }
-    for (std::size_t p = 0; p < sequence_.ids.size(); ++p) {
-      check_row("id", p, sequence_.ids[p], vocabulary);
-    }
+    if (vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
+    for (std::size_t p = 0; p < sequence_.ids.size(); ++p) check_row("id", p, sequence_.ids[p], vocabulary);
   }
 
   void check_token_types() const {
     const auto& types = sequence_.token_type_ids;
     if (types.empty()) return;
-    if (types.size() != sequence_.queries()) {
+    if (types.size() != sequence_.queries())
       refuse(" has {} token types for {} tokens", types.size(), sequence_.queries());
-    }
     const std::size_t known = std::max<std::size_t>(embedding_.token_types, 1);
     for (std::size_t p = 0; p < types.size(); ++p) check_row("token type", p, types[p], known);
   }
@@ -117,9 +110,8 @@ class SequenceCheck {
     }
     if (!own_values) {
       check_width("values", sequence_.value_embeddings, config_.d_value_input);
-      if (sequence_.value_embeddings.rows() != sequence_.keys()) {
+      if (sequence_.value_embeddings.rows() != sequence_.keys())
         refuse(" has {} values for {} keys", sequence_.value_embeddings.rows(), sequence_.keys());
-      }
     } else if (has_values() && config_.d_value_input != config_.d_key_input) {
       refuse(": the model's values have width {} and its keys {}; give values with --values",
              config_.d_value_input, config_.d_key_input);
@@ -150,9 +142,8 @@ class SequenceCheck {
             ": a mask over scores is unsupported by linear attention, which has none; it takes --mask "
             "causal or none, and --key-mask");
       }
-      if (mask.heads != 1 && mask.heads != layer.attention.heads) {
+      if (mask.heads != 1 && mask.heads != layer.attention.heads)
         refuse(": a mask for {} heads; the model has {}", mask.heads, layer.attention.heads);
-      }
     }
     if (mask.added.size() != mask.heads * mask.queries * mask.keys) {
       refuse(": a mask of {} values for the shape [{}, {}, {}]", mask.added.size(), mask.heads, mask.queries,
@@ -195,9 +186,8 @@ Needs& Needs::operator|=(const Needs& other) {
 Selection Selection::all(const ModelConfig& config) {
   Selection selection;
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
-    for (std::size_t head = 0; head < config.layers[layer].attention.heads; ++head) {
+    for (std::size_t head = 0; head < config.layers[layer].attention.heads; ++head)
       selection.heads.push_back({layer, head});
-    }
   }
   return selection;
 }
