@@ -14,7 +14,7 @@
 #include "base/files/input_file.hpp"
 #include "checkpoint/hub_cache.hpp"
 #include "checkpoint/source_files.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 
 namespace attnctl {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/interrupt.hpp"
 #include "cli/commands.hpp"
 #include "cli/version.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/memory.hpp"
 #include "checkpoint/source.hpp"
 #include "cli/version.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::cli {

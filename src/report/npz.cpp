@@ -25,7 +25,7 @@
 #include "base/files/input_file.hpp"
 #include "base/interrupt.hpp"
 #include "formats/npy.hpp"
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 #include "report/ordered_chunks.hpp"
 
 namespace attnctl {

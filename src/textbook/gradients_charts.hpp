@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "results/result.hpp"
+#include "results/results.hpp"
 #include "textbook/experiment.hpp"
 
 namespace attnctl::experiments {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "model/families/family.hpp"
 #include "support/temp_dir.hpp"
 

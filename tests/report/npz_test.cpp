@@ -17,7 +17,7 @@
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 #include "support/temp_dir.hpp"
 #include "support/zip_reader.hpp"
 

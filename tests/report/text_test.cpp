@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "report/colour_map.hpp"
 #include "report/text_width.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 using namespace attnctl;
 

@@ -1,3 +1,5 @@
+#include "results/results.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -11,7 +13,6 @@
 #include "report/csv.hpp"
 #include "report/npz.hpp"
 #include "report/text.hpp"
-#include "results/result.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;

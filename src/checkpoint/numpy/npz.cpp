@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "checkpoint/numpy/npy.hpp"
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 
 namespace attnctl {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/torch/pickle.hpp"
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 
 namespace attnctl {
 

@@ -3,7 +3,7 @@
 #include "base/pool.hpp"
 #include "cli/analyses/results.hpp"
 #include "cli/session.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::cli {
 

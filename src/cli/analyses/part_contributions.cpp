@@ -9,7 +9,7 @@
 #include "base/undefined.hpp"
 #include "cli/analyses/analysis_part.hpp"
 #include "cli/analyses/shapes.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::cli {
 namespace {

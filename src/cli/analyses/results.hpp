@@ -17,7 +17,7 @@
 #include "forward/sides.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::cli {

@@ -7,7 +7,7 @@
 
 #include "base/matrix_view.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::cli {
 

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "cli/analyses/shapes.hpp"
 #include "cli/analyses/show.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::cli {
 namespace {

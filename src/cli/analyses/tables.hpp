@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "cli/analyses/results.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::cli {
 

@@ -9,7 +9,7 @@
 
 #include "cli/session.hpp"
 #include "model/families/presets.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::cli {
 

@@ -15,7 +15,7 @@
 #include "cli/options/study_options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "study/corpus/block_trials.hpp"
 #include "study/corpus/random_twin.hpp"
 #include "study/plan_results.hpp"

@@ -19,7 +19,7 @@
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "cli/version.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "study/corpus/random_twin.hpp"
 #include "study/run_study.hpp"
 #include "study/study_results.hpp"

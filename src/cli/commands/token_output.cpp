@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "report/json.hpp"
 #include "report/number_format.hpp"
 #include "report/text.hpp"

@@ -14,7 +14,7 @@
 #include "base/files/input_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "cli/experiments/experiments.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "textbook/hull.hpp"
 
 namespace attnctl::cli {

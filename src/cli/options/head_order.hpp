@@ -10,7 +10,7 @@
 #include "base/matrix_view.hpp"
 #include "model/model.hpp"
 #include "report/svg.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::cli {
 

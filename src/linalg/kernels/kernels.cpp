@@ -1,6 +1,6 @@
 #include "linalg/kernels/kernels.hpp"
 
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "linalg/kernels/gemm_kernels.hpp"
 
 namespace attnctl {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/config/config.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

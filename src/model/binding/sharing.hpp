@@ -1,7 +1,7 @@
 #pragma once
 
 #include "model/model.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

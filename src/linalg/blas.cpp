@@ -1,4 +1,4 @@
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 
 #include <algorithm>
 #include <array>
