@@ -14,7 +14,7 @@
 namespace attnctl {
 namespace {
 
-/// The layout of a column.
+/// The layout of a column, which examine() derives from its cells.
 struct TextColumn {
   bool numeric = true;
   double largest = 0;  // largest magnitude of the finite floats
@@ -29,7 +29,7 @@ int digits_for(double largest) {
   return std::clamp(2 - static_cast<int>(std::floor(std::log10(largest))), usual, most);
 }
 
-void include(TextColumn& column, const Cell& cell) {
+void examine(TextColumn& column, const Cell& cell) {
   std::visit(
       [&](const auto& value) {
         using T = std::decay_t<decltype(value)>;
@@ -43,7 +43,7 @@ void include(TextColumn& column, const Cell& cell) {
       cell);
 }
 
-std::string shown(const Cell& cell, int digits) {
+std::string text_of(const Cell& cell, int digits) {
   return std::visit(
       [&](const auto& value) -> std::string {
         using T = std::decay_t<decltype(value)>;
@@ -63,13 +63,13 @@ std::string shown(const Cell& cell, int digits) {
 }
 
 /// The cells as text, row by row, and the layout of the columns.
-struct Shown {
+struct FormattedTable {
   std::vector<TextColumn> columns;
   std::vector<std::string> cells;
 };
 
-Shown show(const Table& table, const TextOptions& options) {
-  Shown result;
+FormattedTable format_table(const Table& table, const TextOptions& options) {
+  FormattedTable result;
   result.columns.resize(table.columns.size());
   std::vector<Cell> cells(table.rows * table.columns.size());
   for (std::size_t row = 0; row < table.rows; ++row) {
@@ -78,7 +78,7 @@ Shown show(const Table& table, const TextOptions& options) {
   if (options.non_finite != nullptr) {
     for (const Cell& cell : cells) *options.non_finite += count_non_finite(cell);
   }
-  for (std::size_t i = 0; i < cells.size(); ++i) include(result.columns[i % table.columns.size()], cells[i]);
+  for (std::size_t i = 0; i < cells.size(); ++i) examine(result.columns[i % table.columns.size()], cells[i]);
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     TextColumn& column = result.columns[i];
     column.digits = options.digits.value_or(digits_for(column.largest));
@@ -87,7 +87,7 @@ Shown show(const Table& table, const TextOptions& options) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     TextColumn& column = result.columns[i % table.columns.size()];
     column.width =
-        std::max(column.width, display_width(result.cells.emplace_back(shown(cells[i], column.digits))));
+        std::max(column.width, display_width(result.cells.emplace_back(text_of(cells[i], column.digits))));
   }
   return result;
 }
@@ -263,7 +263,7 @@ std::string strong(std::string_view text, const TextOptions& options) {
 }
 
 void append_text_table(std::string& text, const Table& table, const TextOptions& options) {
-  const Shown result = show(table, options);
+  const FormattedTable result = format_table(table, options);
   std::string header;
   append_line(header, result.columns, column_names(table));
   text += strong(header, options);
