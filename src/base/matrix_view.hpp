@@ -21,8 +21,7 @@ struct MatrixView {
   MatrixView(T* first, std::size_t row_count, std::size_t col_count)
       : MatrixView(first, row_count, col_count, col_count) {}
   template <typename U>
-  requires(std::is_same_v<T, const U>)
-      MatrixView(const MatrixView<U>& other)  // NOLINT(google-explicit-constructor): like T* to const T*
+  requires(std::is_same_v<T, const U>) MatrixView(const MatrixView<U>& other)
       : MatrixView(other.data, other.rows, other.cols, other.stride) {}
 
   [[nodiscard]] bool empty() const { return rows == 0 || cols == 0; }

@@ -38,10 +38,9 @@ struct Column {
   std::string name;
   Meaning meaning;
 
-  Column(std::string_view column_name, Meaning meant = {})  // NOLINT(google-explicit-constructor)
-      : name(column_name), meaning(std::move(meant)) {}
-  Column(const std::string& column_name) : name(column_name) {}  // NOLINT(google-explicit-constructor)
-  Column(const char* column_name) : name(column_name) {}         // NOLINT(google-explicit-constructor)
+  Column(std::string_view column_name, Meaning meant = {}) : name(column_name), meaning(std::move(meant)) {}
+  Column(const std::string& column_name) : name(column_name) {}
+  Column(const char* column_name) : name(column_name) {}
 
   bool operator==(const Column&) const = default;
   template <std::convertible_to<std::string_view> Name>
@@ -143,7 +142,6 @@ using List = std::vector<Value>;
 
 /// A JSON value that keeps numbers as Tensor: [2, 3] is written as nested lists. A Table is written as a list
 /// of objects.
-// NOLINTBEGIN(google-explicit-constructor): values are written as JSON is
 struct Value {
   std::variant<Cell, Tensor, Table, List, std::shared_ptr<const Record>> data;
 
@@ -161,7 +159,6 @@ struct Value {
   Value(List list) : data(std::move(list)) {}
   Value(Record record);
 };
-// NOLINTEND(google-explicit-constructor)
 
 /// An object with named fields in order.
 struct Record {
