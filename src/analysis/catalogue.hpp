@@ -6,7 +6,7 @@
 #include "analysis/metric.hpp"
 #include "analysis/patterns/pattern_metrics.hpp"
 #include "analysis/weights/weights.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

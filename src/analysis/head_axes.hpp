@@ -9,7 +9,7 @@
 #include "forward/run.hpp"
 #include "model/config/config.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

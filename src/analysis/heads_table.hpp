@@ -6,7 +6,7 @@
 #include "analysis/weights/weights.hpp"
 #include "input/batch.hpp"
 #include "model/config/config.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

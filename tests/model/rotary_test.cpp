@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "checkpoint/source.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "model/families/family.hpp"
 #include "support/temp_dir.hpp"
 

@@ -24,7 +24,7 @@
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
 #include "model/config/config.hpp"

@@ -8,7 +8,10 @@
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
+#include "linalg/blas.hpp"
 #include "results/results.hpp"
+#include "study/corpus/block_trials.hpp"
+#include "study/corpus/random_twin.hpp"
 #include "study/plan_results.hpp"
 #include "study/plan_study.hpp"
 

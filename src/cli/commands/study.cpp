@@ -16,7 +16,7 @@
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "results/results.hpp"
 #include "study/corpus/random_twin.hpp"
 #include "study/run_study.hpp"
