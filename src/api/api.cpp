@@ -31,7 +31,7 @@
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "input/text_encoder.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "model/model.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"

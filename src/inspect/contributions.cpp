@@ -9,11 +9,9 @@
 #include "analysis/heads_table.hpp"
 #include "analysis/weights/output_rank.hpp"
 #include "base/undefined.hpp"
-#include "cli/analyses/shapes.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/request.hpp"
-#include "results/result.hpp"
 #include "results/results.hpp"
 
 namespace attnctl::inspect {

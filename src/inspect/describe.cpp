@@ -10,7 +10,7 @@
 #include "analysis/similarity/head_map.hpp"
 #include "base/checked.hpp"
 #include "base/undefined.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::inspect {
 

@@ -11,7 +11,6 @@
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
 

@@ -15,7 +15,7 @@
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/request.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::inspect {
 namespace {

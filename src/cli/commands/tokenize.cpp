@@ -19,7 +19,7 @@
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/session.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "input/sequences.hpp"
 #include "input/text_input.hpp"
 #include "report/csv.hpp"

@@ -25,7 +25,7 @@
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "report/npz.hpp"
 #include "textbook/averaging.hpp"
 #include "textbook/diversity.hpp"

@@ -6,7 +6,6 @@
 
 #include "model/config/config.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
 #include "results/results.hpp"
 
 namespace attnctl {
