@@ -14,7 +14,7 @@
 #include "analysis/patterns/word_pooling.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "input/token_query.hpp"
+#include "input/words.hpp"
 #include "inspect/describe.hpp"
 
 namespace attnctl::inspect {

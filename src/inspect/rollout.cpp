@@ -15,7 +15,7 @@
 #include "analysis/mixing/flow.hpp"
 #include "analysis/patterns/word_pooling.hpp"
 #include "base/error.hpp"
-#include "input/token_query.hpp"
+#include "input/words.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/request.hpp"
