@@ -81,22 +81,15 @@ OwnedMatrix<double> head_output(const Layer& layer, const HeadMatrices& head, co
   return product(product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
 }
 
-/// The projection whose input is perturbed, or all of them.
-enum class Route { query, key, value, all };
-
 /// Returns the largest error of `gradient` compared with fourth-order central differences of `loss`, divided
-/// by the largest entry of the gradient. `loss` takes the inputs of the projections.
+/// by the largest entry of the gradient. `loss` takes x with one entry moved.
 template <typename Loss>
-double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Route route, Loss loss) {
+double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Loss loss) {
   constexpr double step = 1e-4;
   constexpr std::array<std::pair<double, double>, 4> stencil{{{-2, 1}, {-1, -8}, {1, 8}, {2, -1}}};
   double largest = 0;
   for (const double value : gradient.values()) largest = std::max(largest, std::abs(value));
   OwnedMatrix<double> moved = layer.x;
-  const auto pick = [&](Route own) {
-    return std::as_const(route == own || route == Route::all ? moved : layer.x).view();
-  };
-  const RouteInputs inputs = {pick(Route::query), pick(Route::key), pick(Route::value)};
   const std::size_t entries = moved.values().size();
   const std::size_t checks = std::min(layer.checks, entries);
   double worst = 0;
@@ -105,7 +98,7 @@ double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Rout
     double difference = 0;
     for (const auto& [steps, weight] : stencil) {
       moved.values()[at] = layer.x.values()[at] + steps * step;
-      difference += weight * loss(inputs);
+      difference += weight * loss(std::as_const(moved).view());
     }
     moved.values()[at] = layer.x.values()[at];
     worst = std::max(worst, std::abs(difference / (12 * step) - gradient.values()[at]));
@@ -113,18 +106,23 @@ double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Rout
   return largest > 0 ? worst / largest : worst;
 }
 
+/// Checks each route of a head with only the input of its projection moved.
 double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradient& gradient) {
-  const auto loss = [&](const RouteInputs& x) { return inner(head_output(layer, head, x), layer.d_output); };
-  return std::max({worst_error(layer, gradient.query, Route::query, loss),
-                   worst_error(layer, gradient.key, Route::key, loss),
-                   worst_error(layer, gradient.value, Route::value, loss)});
+  using View = MatrixView<const double>;
+  const View x = layer.x.view();
+  const auto loss = [&](View query, View key, View value) {
+    return inner(head_output(layer, head, {query, key, value}), layer.d_output);
+  };
+  return std::max({worst_error(layer, gradient.query, [&](View moved) { return loss(moved, x, x); }),
+                   worst_error(layer, gradient.key, [&](View moved) { return loss(x, moved, x); }),
+                   worst_error(layer, gradient.value, [&](View moved) { return loss(x, x, moved); })});
 }
 
 /// Returns the error of the gradient of the whole layer, with the loss computed from the layer's output.
 double check_sum(const Layer& layer, const OwnedMatrix<double>& gradient) {
-  return worst_error(layer, gradient, Route::all, [&](const RouteInputs& x) {
+  return worst_error(layer, gradient, [&](MatrixView<const double> moved) {
     OwnedMatrix<double> output(layer.x.rows(), layer.x.cols());
-    for (const HeadMatrices& head : layer.heads) add(head_output(layer, head, x), output);
+    for (const HeadMatrices& head : layer.heads) add(head_output(layer, head, {moved, moved, moved}), output);
     return inner(output, layer.d_output);
   });
 }
