@@ -37,6 +37,21 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
   return results;
 }
 
+Chart line_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes) {
+  Chart chart{.title = std::move(title), .x = std::move(x), .y = std::move(y)};
+  chart.x_axis = std::move(axes.x);
+  chart.y_axis = std::move(axes.y);
+  chart.log_x = axes.scale == Axes::log_x || axes.scale == Axes::log_log;
+  chart.log_y = axes.scale == Axes::log_y || axes.scale == Axes::log_log;
+  return chart;
+}
+
+Chart bar_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes) {
+  Chart chart = line_chart(std::move(title), std::move(x), std::move(y), std::move(axes));
+  chart.bars = true;
+  return chart;
+}
+
 Array array_of(MatrixView<const double> matrix) {
   std::vector<double> values;
   values.reserve(matrix.rows * matrix.cols);

@@ -241,14 +241,12 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
       add_line(rows[last - half], rows[last]);
   }
   const auto add_chart = [&](const char* title, std::initializer_list<std::size_t> shown) {
-    Chart& chart = result.charts.emplace_back();
-    chart.title = title;
-    chart.x = label;
-    for (const std::size_t column : shown) chart.y.push_back(columns[column]);
-    chart.x_axis = heads ? "Head" : "d_k";
-    chart.y_axis = "Norm of dL/dx";
-    chart.log_x = chart.log_y = !heads;
-    chart.bars = heads;
+    std::vector<std::string> y;
+    for (const std::size_t column : shown) y.push_back(columns[column]);
+    const auto chart = heads ? bar_chart : line_chart;
+    result.charts.push_back(
+        chart(title, label, std::move(y),
+              {heads ? "Head" : "d_k", "Norm of dL/dx", heads ? Axes::linear : Axes::log_log}));
   };
   if (heads) {
     add_chart("Unscaled scores", {1, 3, 5});
@@ -300,12 +298,8 @@ void draw_tokens(const LogitAttribution& input, ExperimentResult& result) {
     bars.push_back({label, input.embeddings[j].attribution});
   }
   result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
-  result.charts = {{.title = "Input " + input.input + ": gradient x embedding",
-                    .x = "token",
-                    .y = {"attribution"},
-                    .x_axis = "Token",
-                    .y_axis = "Attribution",
-                    .bars = true}};
+  result.charts = {bar_chart("Input " + input.input + ": gradient x embedding", "token", {"attribution"},
+                             {"Token", "Attribution"})};
 }
 
 /// Draws the heads of every input, with layers from top to bottom.
