@@ -1,6 +1,5 @@
 #include "textbook/distance.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>

@@ -1,6 +1,7 @@
 #include "textbook/experiment.hpp"
 
 #include <utility>
+#include <variant>
 
 namespace attnctl {
 namespace {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <initializer_list>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <gmpxx.h>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "base/error.hpp"
 

@@ -4,9 +4,8 @@
 #include <array>
 #include <cmath>
 #include <numeric>
-#include <optional>
-#include <string>
 #include <utility>
+#include <variant>
 
 #include "base/random.hpp"
 #include "textbook/bare_layer.hpp"
