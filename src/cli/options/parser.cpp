@@ -108,6 +108,7 @@ std::string usage_text(const Option& option, const Command& command) {
   if (!option.needs.empty()) text += " Needs: " + option.needs;
   std::string excluded;
   for (const Option& other : command.options) {
+    if (option.excludes.empty() && other.excludes.empty()) continue;
     const std::string name = other.all_names().back();
     if (name == option.excludes || other.excludes == option.all_names().back()) excluded += " " + name;
   }
