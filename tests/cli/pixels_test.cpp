@@ -108,7 +108,7 @@ TEST_CASE("images that are not the model's, and models that read none, are refus
   check_command_refuses({"analyze", kVit, "--pixels", bytes}, {.parts = {"u.npy", "U8", "floating-point"}});
   check_command_refuses({"analyze", kVit, "--ids", "1,2"}, {.parts = {"images", "--pixels"}});
   check_command_refuses({"analyze", "data/tiny-bert", "--pixels", file("3, 12, 12", 432)},
-                        {.parts = {"--pixels", "reads no images"}});
+                        {.parts = {"--pixels", "does not read images"}});
   check_command_refuses({"analyze", kVit, "--pixels", "no-such.npy"}, {.status = Status::environment});
 }
 

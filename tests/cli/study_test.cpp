@@ -312,7 +312,7 @@ TEST_CASE("states of unlike BLAS kernels are merged with a warning") {
     MESSAGE("skipped: this machine has one kernel alone: " << kernels[0]);
     return;
   }
-  CHECK(result.err.find("unlike BLAS kernels") != std::string::npos);
+  CHECK(result.err.find("different BLAS kernels") != std::string::npos);
   const json document = json::parse(result.out);
   CHECK(document["attnctl"]["kernel"] ==
         std::min(kernels[0], kernels[1]) + "+" + std::max(kernels[0], kernels[1]));
@@ -329,8 +329,8 @@ TEST_CASE("options of a study that contradict each other are refused") {
       {{"--shard", "0/2", "--state", "x"}, "need I/N"},
       {{"--shard", "3/2", "--state", "x"}, "need I/N"},
       {{"--shard", "1", "--state", "x"}, "need I/N"},
-      {{"--shard", "1/2"}, "need --state"},
-      {{"--shard", "1/2", "--state", "x", "-o", "y.json"}, "leave -o"},
+      {{"--shard", "1/2"}, "needs --state"},
+      {{"--shard", "1/2", "--state", "x", "-o", "y.json"}, "give -o"},
       {{"--measures", "entropy"}, "unsupported \"entropy\""},
       {{"--input", "-", "--input-format", "txt", "--checkpoint", "x"}, "need files"},
       {{"--max-length", "8", "--stride", "9"}, "--stride"},

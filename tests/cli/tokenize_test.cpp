@@ -265,11 +265,11 @@ TEST_CASE("what tokenize refuses: one line, the status, the output untouched") {
   check_command_refuses({"tokenize", kBert, "--input", file("a.txt", "fine\nfine\nbad\xe9\n")},
                         {.parts = {"a.txt: @byte 13: got 0xe9"}});
   check_command_refuses({"tokenize", kBert, "--input", file("b.txt", "\n\n")},
-                        {.parts = {"b.txt: holds no input"}});
+                        {.parts = {"b.txt: contains no inputs"}});
   check_command_refuses({"tokenize", kBert, "--input", file("c.txt", "")},
-                        {.parts = {"c.txt: holds no input"}});
+                        {.parts = {"c.txt: contains no inputs"}});
   check_command_refuses({"tokenize", kBert, "--input", file("c.json", "[]")},
-                        {.parts = {"c.json: holds no input"}});
+                        {.parts = {"c.json: contains no inputs"}});
   check_command_refuses({"tokenize", kBert, "--input", file("d.jsonl", "{\"ids\": [1]}")},
                         {.parts = {"d.jsonl: line 1: /text: is missing"}});
   check_command_refuses({"tokenize", kBert, "--input",

@@ -107,8 +107,7 @@ std::vector<BenchInputs> bench_inputs(const BenchInputOptions& options, OpenMode
   std::vector<BenchInputs> all;
   if (!options.given.items.empty()) {
     if (!options.lengths.empty() || options.batch)
-      fail(Status::usage,
-           "--lengths and --batch are of seeded inputs; leave them out where inputs are given");
+      fail(Status::usage, "--lengths and --batch are for seeded inputs; remove them, or remove the inputs");
     all.push_back({read_inputs(options.given, open, warnings)});
   } else {
     for (const std::size_t length : choose_lengths(options, open.model.config()))
@@ -243,17 +242,17 @@ void BenchRun::check_size(const BenchInputs& inputs) const {
   const std::uint64_t values = stages_.pattern_values();
   const std::uint64_t limit = options_.run.limit;
   if (any(&StageRow::text) && values > limit) {
-    fail(
-        Status::limit,
-        "{} are {} values as text, over --limit {}; leave write_json and write_csv out of --stages, or raise "
-        "--limit",
-        patterns, values, limit);
+    fail(Status::limit,
+         "{} are {} values as text, over --limit {}; remove write_json and write_csv from --stages, or raise "
+         "--limit",
+         patterns, values, limit);
   }
   const std::uint64_t memory = options_.run.memory;
   if (memory != 0 && values > memory / sizeof(float)) {
-    fail(Status::limit,
-         "{} are {} values of {} bytes, over --memory {}; leave capture and what writes out of --stages",
-         patterns, values, sizeof(float), memory);
+    fail(
+        Status::limit,
+        "{} are {} values of {} bytes, over --memory {}; remove capture and the write_* stages from --stages",
+        patterns, values, sizeof(float), memory);
   }
 }
 
@@ -345,34 +344,36 @@ std::vector<std::string> stage_names() {
 }  // namespace
 
 Command bench_command() {
-  Command command{.name = "bench", .about = "Where the time goes, against this machine's GEMM peak"};
+  Command command{.name = "bench",
+                  .about = "Measure the time of each stage, compared with the GEMM peak of this machine"};
   auto options = std::make_shared<BenchOptions>();
   add_model_options(command, options->model);
   command.add(
       {{.names = "--lengths",
         .target = &options->inputs.lengths,
-        .help = "tokens of an input (default 16,128,512, as far as the model has positions)",
+        .help = "Tokens per input (default: 16,128,512, up to the model's number of positions)",
         .type = "LIST",
         .split = true,
         .range = positive()},
-       number("--batch", &options->inputs.batch, "inputs of a run (default 1)", Range{1, 1'000'000})});
+       number("--batch", &options->inputs.batch, "Inputs per run (default: 1)", Range{1, 1'000'000})});
   add_sequence_options(command, options->inputs.given);
-  command.add({number("--repeat", &options->repeat, "measured runs of a stage, behind one that warms up",
+  command.add({number("--repeat", &options->repeat, "Timed runs per stage, after one warm-up run",
                       Range{1, 1'000'000}),
                {.names = "--stages",
                 .target = &options->stages,
-                .help = "what is measured (default: all)",
+                .help = "Stages to measure (default: all)",
                 .split = true,
                 .allowed = stage_names()}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   add_run_options(command, options->run);
   command.footer =
-      "A multiply-add is 2 FLOPs; peak_share is of a 2048-cubed sgemm on the same threads in the same run.\n"
+      "A multiply-add counts as 2 FLOPs. peak_share is relative to an sgemm of 2048 x 2048 x 2048 in the "
+      "same run, with\n"
+      "the same threads.\n"
       "Examples:\n"
       "  attnctl bench data/tiny-bert --lengths 16,64 --repeat 3 --format text\n"
       "  attnctl bench data/tiny-llama --stages forward,patterns --lengths 32 --batch 8 --threads 1\n"
-      "  attnctl bench data/tiny-bert --lengths 16 --repeat 1 | jq '.rows[] | select(.stage == "
-      "\"forward\")'";
+      "  attnctl bench data/tiny-bert --lengths 16 --repeat 1 | jq '.rows[] | select(.stage == \"forward\")'";
   command.action = [options] { bench(*options); };
   return command;
 }

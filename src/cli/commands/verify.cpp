@@ -64,7 +64,7 @@ Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
     for (std::size_t i = 0; i < reference->ids.size(); ++i) {
       const std::vector<std::int64_t>& ids = reference->ids[i];
       if (ids.empty()) {
-        fail(Status::bad_input, "{}: has no ids_{}: give the inputs", escaped(*options.against),
+        fail(Status::bad_input, "{}: has no array ids_{}; give the inputs", escaped(*options.against),
              batch.sequences.size());
       }
       Sequence& sequence = batch.sequences.emplace_back();
@@ -112,7 +112,7 @@ std::vector<Comparison> compare_float64(const VerifyOptions& options, const Open
 std::vector<Comparison> compare_file(const VerifyOptions& options, const OpenModel& open, const Batch& batch,
                                      const ReferenceFile& reference, Session& session) {
   if (reference.passes.size() != batch.sequences.size()) {
-    fail(Status::bad_input, "{}: holds {} inputs, the run has {}", escaped(*options.against),
+    fail(Status::bad_input, "{}: has {} inputs, the run has {}", escaped(*options.against),
          reference.passes.size(), batch.sequences.size());
   }
   for (std::size_t s = 0; s < batch.sequences.size(); ++s)
@@ -182,7 +182,7 @@ void verify(const VerifyOptions& options) {
   replace_attention(options.selection, open.model);
   Batch batch = choose_inputs(options, open, reference, session.warnings);
   const auto grid = axial_grid(options.selection, options.inputs, open.model, batch);
-  if (grid && reference) fail(Status::usage, "--against does not go with --attention axial");
+  if (grid && reference) fail(Status::usage, "--against cannot be used with --attention axial");
   check_batch(open.model, batch);
 
   ResultWriter writer(target, options.output, session);
@@ -206,8 +206,8 @@ void verify(const VerifyOptions& options) {
         return !std::isnan(a.max_difference) && (std::isnan(b.max_difference) || excess(a) < excess(b));
       });
   fail(Status::difference,
-       "{} of {} comparisons are over the tolerance {}; the furthest is {} off ({}{}, against {})", outside,
-       comparisons.size(), options.tolerance, worst->max_difference, worst->array,
+       "{} of {} comparisons exceed the tolerance {}; the largest difference is {} ({}{}, against {})",
+       outside, comparisons.size(), options.tolerance, worst->max_difference, worst->array,
        worst->layer ? " of layer " + layer_name(open.model.config(), *worst->layer) : "",
        escaped(worst->reference));
 }
@@ -219,18 +219,20 @@ Command verify_command() {
   auto options = std::make_shared<VerifyOptions>();
   add_model_options(command, options->model);
   add_input_options(command, options->inputs);
-  command.add({{"--against", &options->against,
-                "arrays of a reference: pattern_0 [layers, heads, n, m], logits_0, ...", "FILE.npz"},
-               number("--tolerance", &options->tolerance,
-                      "largest difference that passes; times the largest value of scores, z, output, logits",
-                      non_negative())});
+  command.add(
+      {{"--against", &options->against,
+        "File with arrays of a reference: pattern_0 [layers, heads, n, m], logits_0, ...", "FILE.npz"},
+       number("--tolerance", &options->tolerance,
+              "Largest accepted difference; for scores, z, output and logits relative to the largest value",
+              non_negative())});
   add_head_options(command, options->selection);
   add_attention_option(command, options->selection);
   add_document_options(command, options->output, {"json", "jsonl", "text"});
   add_run_options(command, options->run);
   command.footer =
-      "Without inputs: the ids of the reference, else 64 seeded ids. A difference over the tolerance is "
-      "status 7.\n"
+      "Default inputs: the ids of the reference, or else 64 seeded ids. The exit status is 7 if a difference "
+      "exceeds the\n"
+      "tolerance.\n"
       "Examples:\n"
       "  attnctl verify data/tiny-llama\n"
       "  attnctl verify data/tiny-bert --text \"The cat sat on the mat.\"\n"

@@ -39,21 +39,23 @@ namespace {
 /// The table of experiments. A new experiment is a row here and a function in this folder that adds its
 /// options.
 constexpr std::array kExperiments = {
-    ExperimentRow{"averaging", "one head returns an average: several values at once want several heads",
+    ExperimentRow{"averaging", "One head returns an average; several values at once need several heads",
                   add_averaging},
-    ExperimentRow{"diversity", "random, specialised and trained heads: effective ranks and similarity",
+    ExperimentRow{"diversity", "Random, specialised and trained heads: effective ranks and similarity",
                   add_diversity},
-    ExperimentRow{"hull", "which keys a head can point at: the vertices of their convex hull", add_hull},
-    ExperimentRow{"heads", "what splitting a width among heads costs and gives", add_heads},
-    ExperimentRow{"positions", "positions: unique, relative, of any length; and what there is without them",
+    ExperimentRow{"hull", "Keys that a head can select: the vertices of their convex hull", add_hull},
+    ExperimentRow{"heads", "Costs and benefits of splitting a width among heads", add_heads},
+    ExperimentRow{"positions",
+                  "Position encodings: unique, relative, of any length; and attention without them",
                   add_positions},
-    ExperimentRow{"scaling", "why scores are divided by sqrt(d_k): variance, saturation, gradients",
+    ExperimentRow{"scaling", "Why scores are divided by sqrt(d_k): variance, saturation, gradients",
                   add_scaling},
-    ExperimentRow{"kinds", "window, block, strided, linear and axial attention: cost, and distance to full",
-                  add_kinds},
-    ExperimentRow{"gradients", "what the gradient of a layer is made of: a path for each head",
-                  add_gradients},
-    ExperimentRow{"distance", "what reaches a token from far away, in how many steps", add_distance},
+    ExperimentRow{
+        "kinds",
+        "Window, block, strided, linear and axial attention: costs and difference from full attention",
+        add_kinds},
+    ExperimentRow{"gradients", "The gradient of a layer as a sum of one path per head", add_gradients},
+    ExperimentRow{"distance", "How distant tokens reach a token, and in how many steps", add_distance},
 };
 
 struct ExperimentRequest {
@@ -167,8 +169,8 @@ OwnedMatrix<double> matrix_of(const std::vector<std::vector<double>>& rows, Stat
   OwnedMatrix<double> keys(rows.size(), rows.empty() ? 0 : rows.front().size());
   for (std::size_t j = 0; j < rows.size(); ++j) {
     if (rows[j].size() != keys.cols()) {
-      fail(status, "{}: key {} has {} components, key 0 has {}; need as many", source, j, rows[j].size(),
-           keys.cols());
+      fail(status, "{}: key {} has {} components, key 0 has {}; all keys need the same number", source, j,
+           rows[j].size(), keys.cols());
     }
     std::copy(rows[j].begin(), rows[j].end(), keys.view().row(j).begin());
   }
@@ -200,7 +202,7 @@ double parse_component(std::string_view text) {
   double value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size()) {
-    fail(Status::usage, "--keys: got '{}', need numbers as \"10,0;0,10\", or a file .npy or .json",
+    fail(Status::usage, "--keys: got '{}', need numbers such as \"10,0;0,10\", or a .npy or .json file",
          escaped(text));
   }
   return value;
@@ -249,7 +251,7 @@ ExperimentResult run_positions(PositionsRequest request, Session& session) {
 }  // namespace
 
 void add_seed(Command& command, std::uint64_t& seed) {
-  command.add({number("--seed", &seed, "of the random numbers")});
+  command.add({number("--seed", &seed, "Seed of the random numbers")});
 }
 
 std::vector<Option> without_model(std::vector<Option> options) {
@@ -259,14 +261,14 @@ std::vector<Option> without_model(std::vector<Option> options) {
 
 Experiment add_averaging(Command& command) {
   auto options = std::make_shared<AveragingOptions>();
-  command.add(
-      {number("--targets", &options->targets, "tokens to return at once, and heads, at most", Range{1, 64}),
-       number("--others", &options->others, "further tokens", Range{0, 1024}),
-       number("--d-value", &options->d_value, "size of the values", Range{1, 4096}),
-       number("--sharpness", &options->sharpness, "score of what a query looks for, others have 0",
-              Range{0.0, 700.0}),
-       number("--steps", &options->steps, "of the descent that looks for a smaller error",
-              Range{0, 1 << 20})});
+  command.add({number("--targets", &options->targets,
+                      "Largest number of tokens to return at once, and of heads", Range{1, 64}),
+               number("--others", &options->others, "Number of other tokens", Range{0, 1024}),
+               number("--d-value", &options->d_value, "Size of the values", Range{1, 4096}),
+               number("--sharpness", &options->sharpness,
+                      "Score of the keys that a query matches; other scores are 0", Range{0.0, 700.0}),
+               number("--steps", &options->steps, "Number of descent steps to find a smaller error",
+                      Range{0, 1 << 20})});
   add_seed(command, options->seed);
   command.footer =
       "Examples:\n  attnctl experiment averaging --targets 3 --format text\n"
@@ -278,22 +280,22 @@ Experiment add_diversity(Command& command) {
   auto request = std::make_shared<DiversityRequest>();
   DiversityOptions& options = request->options;
   command.add(without_model(
-      {number("--d", &options.d, "size of what heads read", Range{1, 1 << 15}),
+      {number("--d", &options.d, "Width of the input of the heads", Range{1, 1 << 15}),
        number("--heads", &options.heads, "", Range{1, 1024}),
-       number("--d-head", &request->d_head, "size of a head (default: d / heads)", Range{1, 1 << 15}),
-       number("--gain", &options.gain, "of a specialised head's own dimensions", Range{1e-6, 1e6})}));
-  command.add({number("--draws", &options.draws, "how often random weights are drawn", Range{1, 10000})});
-  command.add(
-      without_model({{"--save", &request->save,
-                      "a folder for the first draw: random.npz and specialised.npz, with config.json"}}));
-  command.add(
-      {{"--model", &request->model, "a trained model: its layers beside random heads of the same shapes"},
-       {.names = "--circuit",
-        .target = &request->circuit,
-        .help = "of the model: qk or ov",
-        .show_default = true,
-        .allowed = {"qk", "ov"},
-        .needs = "--model"}});
+       number("--d-head", &request->d_head, "Width of a head (default: d / heads)", Range{1, 1 << 15}),
+       number("--gain", &options.gain, "Gain of the dimensions of a specialised head", Range{1e-6, 1e6})}));
+  command.add({number("--draws", &options.draws, "Number of draws of random weights", Range{1, 10000})});
+  command.add(without_model(
+      {{"--save", &request->save,
+        "Write the weights of the first draw to this folder: random.npz, specialised.npz and config.json"}}));
+  command.add({{"--model", &request->model,
+                "Trained model; compares its layers with random heads of the same shapes"},
+               {.names = "--circuit",
+                .target = &request->circuit,
+                .help = "Circuit of the model: qk or ov",
+                .show_default = true,
+                .allowed = {"qk", "ov"},
+                .needs = "--model"}});
   add_seed(command, options.seed);
   command.footer =
       "Examples:\n  attnctl experiment diversity --format text\n"
@@ -314,10 +316,11 @@ Experiment add_diversity(Command& command) {
 
 Experiment add_hull(Command& command) {
   auto keys = std::make_shared<std::string>(kTextbookKeys);
-  command.add({{.names = "--keys",
-                .target = keys.get(),
-                .help = "the set: a .npy [keys, d], a .json of arrays, or \"10,0;0,10\"",
-                .show_default = true}});
+  command.add(
+      {{.names = "--keys",
+        .target = keys.get(),
+        .help = "Keys: a .npy file [keys, d], a .json file of arrays, or numbers such as \"10,0;0,10\"",
+        .show_default = true}});
   command.footer =
       "Examples:\n  attnctl experiment hull --format text\n"
       "  attnctl experiment hull --keys \"0,0;4,0;0,4;1,1;4,0\" --format text\n"
@@ -332,9 +335,9 @@ Experiment add_hull(Command& command) {
 
 Experiment add_heads(Command& command) {
   auto options = std::make_shared<HeadsOptions>();
-  command.add({number("--d", &options->d, "width that the heads share", Range{1, 4096}),
-               number("--heads", &options->heads, "numbers of heads; each divides d", Range{1, 1024}),
-               number("--length", &options->length, "tokens", Range{1, 1024})});
+  command.add({number("--d", &options->d, "Width that the heads share", Range{1, 4096}),
+               number("--heads", &options->heads, "Numbers of heads; each must divide d", Range{1, 1024}),
+               number("--length", &options->length, "Number of tokens", Range{1, 1024})});
   add_seed(command, options->seed);
   command.footer =
       "Examples:\n  attnctl experiment heads --format text\n"
@@ -344,15 +347,17 @@ Experiment add_heads(Command& command) {
 
 Experiment add_positions(Command& command) {
   auto request = std::make_shared<PositionsRequest>();
-  command.add(
-      {number("--positions", &request->positions, "how many (default: 64, or what --model has up to 512)",
-              Range{2, 4096}),
-       number("--d", &request->d, "width of the sinusoidal ones, even (default: 64, or --model's)",
-              Range{2, 16384}),
-       number("--far", &request->options.far, "a position that no table reaches",
-              Range<std::size_t>{0, 1'000'000'000'000}),
-       number("--heads", &request->options.heads, "of the layer that is permuted; they divide d", positive()),
-       {"--model", &request->model.model, "a model whose own positions to put beside them"}});
+  command.add({number("--positions", &request->positions,
+                      "Number of positions (default: 64; with --model: its number of positions, up to 512)",
+                      Range{2, 4096}),
+               number("--d", &request->d,
+                      "Width of sinusoidal positions, an even number (default: 64; with --model: its width)",
+                      Range{2, 16384}),
+               number("--far", &request->options.far, "Position beyond the end of every table",
+                      Range<std::size_t>{0, 1'000'000'000'000}),
+               number("--heads", &request->options.heads,
+                      "Number of heads of the permuted layer; must divide d", positive()),
+               {"--model", &request->model.model, "Compare with the positions of this model"}});
   add_seed(command, request->options.seed);
   command.footer =
       "Examples:\n  attnctl experiment positions --positions 8 --format text\n"
@@ -364,7 +369,7 @@ Experiment add_positions(Command& command) {
 }
 
 Command experiment_command() {
-  Command parent{.name = "experiment", .about = "The experiments of the textbook: tables and pictures"};
+  Command parent{.name = "experiment", .about = "Run an experiment of the textbook: tables and pictures"};
   parent.needs_subcommand = true;
   parent.footer = "Examples:\n  attnctl experiment scaling --format text";
   for (const ExperimentRow& row : kExperiments) {
@@ -374,9 +379,9 @@ Command experiment_command() {
     auto request = std::make_shared<ExperimentRequest>();
     request->experiment = row.add(command);
     add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "text"});
-    command.add(
-        {{"--picture", &request->output.picture, "Picture for SVG: charts (default), or heatmaps by name"},
-         {"--show", &request->show, "Draw the charts in the text too"}});
+    command.add({{"--picture", &request->output.picture,
+                  "Picture for SVG: charts (default), or a heatmap by its name"},
+                 {"--show", &request->show, "Also draw the charts in text output"}});
     add_run_options(command, request->run);
     command.action = [request] { run_experiment(*request); };
   }

@@ -150,8 +150,8 @@ Selection select_heads(const SelectionOptions& options, const ModelConfig& confi
 void add_attention_option(Command& command, SelectionOptions& options) {
   command.add("Selection",
               {{"--attention", &options.attention,
-                "what if the layers of --layers (default: all) attended so: " + std::string(attention_kinds) +
-                    ", or axial over a grid of --embeddings [N, L, d]",
+                "Replace the attention of the layers of --layers (default: all): " +
+                    std::string(attention_kinds) + ", or axial over a grid of --embeddings [N, L, d]",
                 "KIND"}});
 }
 
