@@ -71,7 +71,7 @@ TEST_CASE("the bundled models agree with their references, patterns and weights"
   }
 }
 
-TEST_CASE("verify compares with float64 on its own, and says no with status 7") {
+TEST_CASE("verify compares with float64 by default, and fails with status 7") {
   const RunResult good =
       run_attnctl({"verify", "tests/golden/llama", "--tolerance", "1e-5", "--format", "json"});
   REQUIRE_MESSAGE(good.status == 0, good.err);
