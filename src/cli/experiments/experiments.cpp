@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -25,12 +23,12 @@
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "formats/json/json_tree.hpp"
 #include "report/npz/npz.hpp"
 #include "textbook/averaging.hpp"
 #include "textbook/diversity.hpp"
 #include "textbook/heads.hpp"
 #include "textbook/hull.hpp"
+#include "textbook/hull_keys.hpp"
 #include "textbook/positions.hpp"
 
 namespace attnctl::cli {
@@ -164,65 +162,10 @@ OwnedMatrix<double> read_npy_keys(const std::string& path) {
   return keys;
 }
 
-OwnedMatrix<double> matrix_of(const std::vector<std::vector<double>>& rows, Status status,
-                              const std::string& source) {
-  OwnedMatrix<double> keys(rows.size(), rows.empty() ? 0 : rows.front().size());
-  for (std::size_t j = 0; j < rows.size(); ++j) {
-    if (rows[j].size() != keys.cols()) {
-      fail(status, "{}: key {} has {} components, key 0 has {}; all keys need the same number", source, j,
-           rows[j].size(), keys.cols());
-    }
-    std::copy(rows[j].begin(), rows[j].end(), keys.view().row(j).begin());
-  }
-  return keys;
-}
-
-/// Reads keys from a JSON file, for example [[10, 0], [0, 10]].
-OwnedMatrix<double> read_json_keys(const std::string& path) {
-  const nlohmann::ordered_json document = parse_json(escaped(path), read_file(path, kKeysLimit));
-  std::vector<std::vector<double>> rows;
-  const auto refuse = [&](const std::string& place) {
-    fail(Status::bad_input, "{}: {}: need an array of arrays of numbers", escaped(path), place);
-  };
-  if (!document.is_array()) refuse("/");
-  for (const auto& row : document) {
-    if (!row.is_array()) refuse(fmt::format("/{}", rows.size()));
-    std::vector<double>& key = rows.emplace_back();
-    for (const auto& value : row) {
-      if (!value.is_number()) refuse(fmt::format("/{}/{}", rows.size() - 1, key.size()));
-      key.push_back(value.get<double>());
-    }
-  }
-  return matrix_of(rows, Status::bad_input, escaped(path));
-}
-
-double parse_component(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  double value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size()) {
-    fail(Status::usage, "--keys: got '{}', need numbers such as \"10,0;0,10\", or a .npy or .json file",
-         escaped(text));
-  }
-  return value;
-}
-
-/// Parses keys of the form "10,0;0,10".
-OwnedMatrix<double> parse_keys(std::string_view text) {
-  std::vector<std::vector<double>> rows;
-  for (const std::string_view row : split(text, ';')) {
-    rows.emplace_back();
-    for (const std::string_view component : split(row, ','))
-      rows.back().push_back(parse_component(component));
-  }
-  return matrix_of(rows, Status::usage, "--keys");
-}
-
 OwnedMatrix<double> read_keys(const std::string& given) {
   if (given.ends_with(".npy")) return read_npy_keys(given);
-  if (given.ends_with(".json")) return read_json_keys(given);
-  return parse_keys(given);
+  if (given.ends_with(".json")) return parse_json_keys(read_file(given, kKeysLimit), escaped(given));
+  return parse_keys(given, "--keys");
 }
 
 constexpr std::size_t kMostOfAModel = 512;  // default limit of positions with --model
