@@ -216,7 +216,7 @@ Experiment add_averaging(Command& command) {
   command.footer =
       "Examples:\n  attnctl experiment averaging --targets 3 --format text\n"
       "  attnctl experiment averaging -o averaging.svg";
-  return [options](Session& session) { return averaging_experiment(*options, session.pool); };
+  return {.run = [options](Session& session) { return averaging_experiment(*options, session.pool); }};
 }
 
 Experiment add_diversity(Command& command) {
@@ -245,16 +245,16 @@ Experiment add_diversity(Command& command) {
       "  attnctl experiment diversity --model data/tiny-llama --format text\n"
       "  attnctl experiment diversity --picture similarity -o diversity.svg\n"
       "  attnctl experiment diversity --save weights -o diversity.json";
-  Experiment experiment([request](Session& session) { return run_diversity(*request, session); });
-  experiment.inputs = [request] { return files_read(ModelOptions{.model = request->model, .config = {}}); };
-  experiment.outputs = [request] {
-    std::vector<OutputPath> outputs;
-    if (request->save.empty()) return outputs;
-    for (const char* name : kSaved)
-      outputs.push_back({"--save", std::filesystem::path(request->save) / name});
-    return outputs;
-  };
-  return experiment;
+  return {.run = [request](Session& session) { return run_diversity(*request, session); },
+          .inputs = [request] { return files_read(ModelOptions{.model = request->model, .config = {}}); },
+          .outputs =
+              [request] {
+                std::vector<OutputPath> outputs;
+                if (request->save.empty()) return outputs;
+                for (const char* name : kSaved)
+                  outputs.push_back({"--save", std::filesystem::path(request->save) / name});
+                return outputs;
+              }};
 }
 
 Experiment add_hull(Command& command) {
@@ -268,12 +268,12 @@ Experiment add_hull(Command& command) {
       "Examples:\n  attnctl experiment hull --format text\n"
       "  attnctl experiment hull --keys \"0,0;4,0;0,4;1,1;4,0\" --format text\n"
       "  attnctl experiment hull | jq -c '.summary.keys[2].combination'";
-  Experiment experiment([keys](Session& session) {
-    const OwnedMatrix<double> set = read_keys(*keys);
-    return hull_experiment(set.view(), session.pool);
-  });
-  experiment.inputs = [keys] { return std::vector<std::filesystem::path>{*keys}; };
-  return experiment;
+  return {.run =
+              [keys](Session& session) {
+                const OwnedMatrix<double> set = read_keys(*keys);
+                return hull_experiment(set.view(), session.pool);
+              },
+          .inputs = [keys] { return std::vector<std::filesystem::path>{*keys}; }};
 }
 
 Experiment add_heads(Command& command) {
@@ -285,7 +285,7 @@ Experiment add_heads(Command& command) {
   command.footer =
       "Examples:\n  attnctl experiment heads --format text\n"
       "  attnctl experiment heads --d 256 --heads 1,8,32 -o heads.svg";
-  return [options](Session& session) { return heads_experiment(*options, session.pool); };
+  return {.run = [options](Session& session) { return heads_experiment(*options, session.pool); }};
 }
 
 Experiment add_positions(Command& command) {
@@ -306,9 +306,8 @@ Experiment add_positions(Command& command) {
       "Examples:\n  attnctl experiment positions --positions 8 --format text\n"
       "  attnctl experiment positions --d 512 --picture matrix -o positions.svg\n"
       "  attnctl experiment positions --model data/tiny-bert --positions 8 --format text";
-  Experiment experiment = [request](Session& session) { return run_positions(*request, session); };
-  experiment.inputs = [request] { return files_read(request->model); };
-  return experiment;
+  return {.run = [request](Session& session) { return run_positions(*request, session); },
+          .inputs = [request] { return files_read(request->model); }};
 }
 
 Command experiment_command() {

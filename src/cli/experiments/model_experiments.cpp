@@ -359,9 +359,8 @@ Experiment add_scaling(Command& command) {
       "Examples:\n  attnctl experiment scaling --format text\n"
       "  attnctl experiment scaling --d-k 16,64,256 -o scaling.svg\n"
       "  attnctl experiment scaling --model data/tiny-bert --text \"The cat sat on the mat.\" --format text";
-  Experiment experiment([request](Session& session) { return run_scaling(*request, session); });
-  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
-  return experiment;
+  return {.run = [request](Session& session) { return run_scaling(*request, session); },
+          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
 }
 
 Experiment add_kinds(Command& command) {
@@ -387,9 +386,8 @@ Experiment add_kinds(Command& command) {
       "Examples:\n  attnctl experiment kinds --grid 16x16 --format text\n"
       "  attnctl experiment kinds --model data/tiny-llama --ids 5,6,7,8,9,10,11,12 --kinds "
       "window:2,strided:3";
-  Experiment experiment([request](Session& session) { return run_kinds(*request, session); });
-  experiment.inputs = [request] { return files_read(request->model, request->inputs); };
-  return experiment;
+  return {.run = [request](Session& session) { return run_kinds(*request, session); },
+          .inputs = [request] { return files_read(request->model, request->inputs); }};
 }
 
 Experiment add_gradients(Command& command) {
@@ -430,9 +428,8 @@ Experiment add_gradients(Command& command) {
       "Examples:\n  attnctl experiment gradients --format text\n"
       "  attnctl experiment gradients --d-k 1,4,16,64,256 -o gradients.svg\n"
       "  attnctl experiment gradients --model data/tiny-llama --text \"The cat sat\" --format text";
-  Experiment experiment([request](Session& session) { return run_gradients(*request, session); });
-  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
-  return experiment;
+  return {.run = [request](Session& session) { return run_gradients(*request, session); },
+          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
 }
 
 Experiment add_distance(Command& command) {
@@ -461,9 +458,8 @@ Experiment add_distance(Command& command) {
       "Examples:\n  attnctl experiment distance --format text\n"
       "  attnctl experiment distance --model data/tiny-llama --input data/tiny-llama/sentences.jsonl -o "
       "distance.svg";
-  Experiment experiment([request](Session& session) { return run_distance(*request, session); });
-  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
-  return experiment;
+  return {.run = [request](Session& session) { return run_distance(*request, session); },
+          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
 }
 
 }  // namespace attnctl::cli
