@@ -9,9 +9,8 @@
 #include <fmt/format.h>
 
 #include "analysis/patterns/attention_from.hpp"
-#include "analysis/patterns/norm_weighting.hpp"
+#include "analysis/patterns/adapters.hpp"
 #include "analysis/patterns/pattern_metrics.hpp"
-#include "analysis/patterns/word_pooling.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "input/token_query.hpp"

@@ -10,7 +10,7 @@
 
 #include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
-#include "analysis/weights/copying.hpp"
+#include "analysis/weights/composition.hpp"
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"

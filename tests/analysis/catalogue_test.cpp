@@ -1,4 +1,4 @@
-#include "analysis/catalogue.hpp"
+#include "analysis/heads_table.hpp"
 
 #include <fstream>
 #include <sstream>
@@ -9,7 +9,6 @@
 
 #include <doctest/doctest.h>
 
-#include "analysis/heads_table.hpp"
 #include "support/panels.hpp"
 
 namespace attnctl {

@@ -9,8 +9,7 @@
 
 #include "analysis/mixing/contributions.hpp"
 #include "analysis/mixing/flow.hpp"
-#include "analysis/patterns/norm_weighting.hpp"
-#include "analysis/weights/output_rank.hpp"
+#include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 #include "base/pool.hpp"
 #include "support/capture.hpp"

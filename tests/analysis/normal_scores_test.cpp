@@ -1,4 +1,4 @@
-#include "analysis/weights/normal_scores.hpp"
+#include "analysis/patterns/temperature.hpp"
 
 #include <cmath>
 #include <cstddef>

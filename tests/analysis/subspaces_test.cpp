@@ -11,7 +11,6 @@
 #include <doctest/doctest.h>
 
 #include "analysis/weights/composition.hpp"
-#include "analysis/weights/copying.hpp"
 #include "analysis/weights/weights.hpp"
 #include "support/golden.hpp"
 #include "support/long_way.hpp"

@@ -1,4 +1,4 @@
-#include "analysis/patterns/word_pooling.hpp"
+#include "analysis/patterns/adapters.hpp"
 
 #include <cmath>
 #include <cstddef>

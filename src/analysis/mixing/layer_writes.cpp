@@ -59,6 +59,25 @@ OwnedMatrix<double> HeadsSideBySide::take(std::size_t sequence) {
   return std::exchange(rows_[sequence], {});
 }
 
+void LayerWritesObserver::begin(const Model& model, const Batch& batch) {
+  model_ = &model;
+  z_.begin(batch.sequences.size());
+}
+
+void LayerWritesObserver::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  if (is_one_of(layers_, layer))
+    z_.open(sequence, values.rows, attention(layer).heads * attention(layer).d_value);
+}
+
+void LayerWritesObserver::panel(const AttentionPanel& panel) {
+  if (is_one_of(layers_, panel.layer) && panel.z.data != nullptr)
+    copy_rows(panel.z, z_.part(panel, panel.z.cols));
+}
+
+void LayerWritesObserver::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  if (is_one_of(layers_, layer)) add_layer(sequence, layer, z_.take(sequence), values);
+}
+
 std::uint64_t writes_bytes(const Model& model, const Batch& batch, std::span<const std::size_t> layers,
                            const WritesKept& kept) {
   const ModelConfig& config = model.config();

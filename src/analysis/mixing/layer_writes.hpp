@@ -7,6 +7,7 @@
 
 #include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
+#include "forward/run.hpp"
 #include "model/model.hpp"
 
 namespace attnctl {
@@ -51,6 +52,36 @@ class HeadsSideBySide {
 
  private:
   std::vector<OwnedMatrix<double>> rows_;  // [sequences]
+};
+
+/// Base of observers of what the heads of the selected layers write. The pass must show every head of these
+/// layers.
+class LayerWritesObserver : public Observer {
+ public:
+  explicit LayerWritesObserver(const Selection& selection) : layers_(selection.layers()) {}
+
+  [[nodiscard]] Needs needs() const override {
+    return {.patterns = false, .z = true, .output = true, .stream = true};
+  }
+  void begin(const Model& model, const Batch& batch) override;
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void panel(const AttentionPanel& panel) override;
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+
+ protected:
+  /// Receives the concatenated heads z [n, heads v] of a layer, and its output [n, d_out] with b_O. Called
+  /// from one thread.
+  virtual void add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+                         MatrixView<const float> output) = 0;
+  [[nodiscard]] const AttentionConfig& attention(std::size_t layer) const {
+    return model_->config().layers[layer].attention;
+  }
+
+  std::vector<std::size_t> layers_;
+  const Model* model_ = nullptr;
+
+ private:
+  HeadsSideBySide z_;
 };
 
 /// Copies `from` to `to`, converting float to double.

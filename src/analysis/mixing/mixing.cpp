@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "analysis/mixing/layer_writes.hpp"
-#include "analysis/weights/layer_fusion.hpp"
+#include "analysis/mixing/rollout.hpp"
 #include "base/error.hpp"
 #include "linalg/gemm.hpp"
 

@@ -2,11 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
+#include "input/batch.hpp"
+#include "model/config/config.hpp"
 
 namespace attnctl {
 
@@ -19,6 +24,40 @@ struct RolloutOptions {
   HeadFusion fusion = HeadFusion::mean;
   double residual = 0.5;  // 0..1
 };
+
+/// Combines the heads of each layer of one sequence from their panels. Heads of a layer can arrive in
+/// parallel. A layer must be complete before the next one starts; the first panel of the next layer
+/// completes it.
+class LayerFusion {
+ public:
+  /// Receives the combined pattern [n, n] of each layer, lowest layer first.
+  using Complete = std::function<void(OwnedMatrix<double>& fused)>;
+
+  LayerFusion(std::size_t n, const ModelConfig& config, HeadFusion fusion, Complete complete);
+
+  void add(const AttentionPanel& panel);
+  /// Completes the last layer.
+  void finish();
+
+ private:
+  void enter(std::size_t panel_layer);
+  void close();
+  void join(std::span<const float> weights, KeyRange keys, std::span<double> to) const;
+
+  HeadFusion fusion_;
+  Complete complete_;
+  OwnedMatrix<double> fused_;
+  std::size_t layer_ = 0;
+  std::vector<std::size_t> heads_;  // [layers]
+  std::mutex layer_lock_;
+  std::vector<std::mutex> row_locks_;
+};
+
+/// Replaces a combined pattern F by A' (see RolloutOptions).
+void add_residual(OwnedMatrix<double>& fused, double residual);
+
+/// Throws Error(bad_input) if queries and keys of an input are different tokens.
+void require_own_keys(const Batch& batch, std::string_view analysis);
 
 /// Attention rollout (Abnar and Zuidema 2020): R_l = A'_l R_(l-1), R_(-1) = I. Row i of the result says how
 /// much of each input token reaches position i of the last layer, if residual and feed-forward parts act on

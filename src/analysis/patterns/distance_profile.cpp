@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "analysis/head_index.hpp"
+#include "analysis/head_axes.hpp"
 #include "base/error.hpp"
 #include "linalg/gemm.hpp"
 
