@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "analysis/heads_table.hpp"
 #include "analysis/head_axes.hpp"
+#include "analysis/heads_table.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/run_results.hpp"
 #include "results/select.hpp"

@@ -75,8 +75,7 @@ void Mixing::begin(const Model& model, const Batch& batch) {
   const ModelConfig& config = model.config();
   if (config.d_output != 0 && config.d_output != config.d_model) {
     fail(Status::bad_input,
-         "{}: the attention output has width {}, the stream it would be added to {}: there is no mixing "
-         "ratio; "
+         "{}: the attention output has width {} and the stream has width {}, so they have no mixing ratio; "
          "leave mixing out of --include",
          escaped(model.name()), config.d_output, config.d_model);
   }

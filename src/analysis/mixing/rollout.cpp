@@ -97,9 +97,8 @@ void require_own_keys(const Batch& batch, std::string_view analysis) {
   for (const Sequence& sequence : batch.sequences) {
     if (sequence.key_embeddings.rows() == 0) continue;
     fail(Status::bad_input,
-         "input {}: {} needs queries and keys that are the same tokens, this one has keys of its own; leave "
-         "{} "
-         "out of --include",
+         "input {}: {} needs queries and keys that are the same tokens, but the input has separate keys; "
+         "leave {} out of --include",
          escaped(sequence.id), analysis, analysis);
   }
 }

@@ -16,7 +16,7 @@
 
 namespace attnctl {
 
-/// The meaning of a number in the heads table: one row of the catalogue (analysis/catalogue.hpp).
+/// The meaning of a number in the heads table: one row of the catalogue (analysis/heads_table.hpp).
 struct Metric {
   std::string_view name;   // JSON key and CSV column
   std::string_view unit;   // empty: dimensionless

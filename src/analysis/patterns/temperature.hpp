@@ -36,7 +36,7 @@ struct HeadTemperature {
   /// the sum of (keys - 1). Row means are removed because softmax does not depend on them.
   std::optional<double> score_variance;
   std::optional<double> entropy;      // mean over rows, in nats
-  std::optional<double> temperature;  // temperature_of_entropy (analysis/normal_scores.hpp)
+  std::optional<double> temperature;  // temperature_of_entropy
   std::optional<double> saturated;    // share of rows whose largest weight exceeds the threshold
 };
 

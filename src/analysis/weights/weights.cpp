@@ -245,7 +245,7 @@ FoundCircuits analyze_layers(const Model& model, const Selection& selection, con
       result[i].finite.insert(result[i].finite.end(), found[i].finite.begin(), found[i].finite.end());
     }
     model.evict_attention(layer);
-    model.evict_layer(layer);  // norms that are folded in stand there, and in the layer below
+    model.evict_layer(layer);  // it has the norms that are folded in, and so has the layer below
     if (layer > 0) model.evict_layer(layer - 1);
   }
   return result;
