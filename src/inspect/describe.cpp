@@ -153,10 +153,10 @@ Array pairs_array(const Selection& selection, std::span<const HeadPairs> pairs, 
   return float_array(std::move(shape), values);
 }
 
-HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
+HeadMatrix reordered(const HeadMatrix& matrix, std::vector<HeadId> order) {
   HeadMatrix ordered;
   ordered.layer = matrix.layer;
-  ordered.heads = map_heads(matrix.heads, matrix.values.view()).order();
+  ordered.heads = std::move(order);
   ordered.values = OwnedMatrix<double>(ordered.heads.size(), ordered.heads.size());
   std::vector<std::size_t> from;
   for (const HeadId head : ordered.heads) {
@@ -166,6 +166,10 @@ HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
     for (std::size_t b = 0; b < from.size(); ++b) ordered.values(a, b) = matrix.values(from[a], from[b]);
   }
   return ordered;
+}
+
+HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
+  return reordered(matrix, map_heads(matrix.heads, matrix.values.view()).order());
 }
 
 Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const HeadMatrix& matrix) {

@@ -93,6 +93,8 @@ struct HeadPairs {
 /// the largest depth of all pairs; without `deep`, it is left out.
 [[nodiscard]] Array pairs_array(const Selection& selection, std::span<const HeadPairs> pairs, bool deep);
 
+/// Returns the matrix with its heads in another order.
+[[nodiscard]] HeadMatrix reordered(const HeadMatrix& matrix, std::vector<HeadId> order);
 /// Reorders the heads by the dendrogram of average linkage, so that similar heads are adjacent.
 [[nodiscard]] HeadMatrix in_cluster_order(const HeadMatrix& matrix);
 

@@ -1,5 +1,3 @@
-#include "analysis/patterns/adapters.hpp"
-
 #include <cmath>
 #include <cstddef>
 #include <random>
@@ -7,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/patterns/adapters.hpp"
 #include "support/panels.hpp"
 
 namespace attnctl {

@@ -321,21 +321,6 @@ OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
   return flows;
 }
 
-/// The state of one sequence.
-struct AttentionFlow::State {
-  State(std::size_t n, const ModelConfig& config, const RolloutOptions& options)
-      : fusion(n, config, options.fusion, [this, residual = options.residual](OwnedMatrix<double>& fused) {
-          add_residual(fused, residual);
-          layers.push_back(fused);
-        }) {}
-
-  LayerFusion fusion;
-  std::vector<OwnedMatrix<double>> layers;  // A', lowest first
-};
-
-AttentionFlow::AttentionFlow(RolloutOptions options) : options_(options) {}
-AttentionFlow::~AttentionFlow() = default;
-
 std::uint64_t AttentionFlow::memory(const Model& model, const Batch& batch) const {
   const std::uint64_t matrices = 3 * model.config().layers.size() + 4;  // patterns, capacities, residuals
   std::uint64_t bytes = 0;
@@ -345,25 +330,23 @@ std::uint64_t AttentionFlow::memory(const Model& model, const Batch& batch) cons
 }
 
 void AttentionFlow::begin(const Model& model, const Batch& batch) {
-  require_own_keys(batch, "flow");
-  states_.clear();
-  for (const Sequence& sequence : batch.sequences) {
-    require_flow_length(sequence);
-    states_.push_back(std::make_unique<State>(sequence.queries(), model.config(), options_));
-  }
+  FusedLayers::begin(model, batch);
+  for (const Sequence& sequence : batch.sequences) require_flow_length(sequence);
+  layers_.assign(batch.sequences.size(), {});
 }
 
-void AttentionFlow::panel(const AttentionPanel& panel) {
-  states_[panel.sequence]->fusion.add(panel);
+void AttentionFlow::add_layer(std::size_t sequence, OwnedMatrix<double>& fused) {
+  add_residual(fused, options_.residual);
+  layers_[sequence].push_back(fused);
 }
 
 std::vector<OwnedMatrix<double>> AttentionFlow::finish(std::span<const std::vector<std::size_t>> from,
                                                        Pool& pool) {
+  finish_layers();
   std::vector<OwnedMatrix<double>> result;
-  for (std::size_t s = 0; s < states_.size(); ++s) {
-    states_[s]->fusion.finish();
-    result.push_back(layered_flows(states_[s]->layers, from[s], pool));
-    states_[s]->layers.clear();
+  for (std::size_t s = 0; s < layers_.size(); ++s) {
+    result.push_back(layered_flows(layers_[s], from[s], pool));
+    layers_[s].clear();
   }
   return result;
 }
