@@ -28,7 +28,7 @@ std::vector<HeadTemperature> temperatures_of(const Model& model, const Batch& ba
 }
 
 /// Uses scores of standard deviation s = 0.5, 1, 3: q = s g, k = g' with independent normal g, g'.
-TEST_CASE("normal scores of deviation s are of temperature 1 / s and variance s^2") {
+TEST_CASE("normal scores of deviation s have temperature 1 / s and variance s^2") {
   constexpr std::size_t width = 512;
   const std::vector<double> deviations = {0.5, 1, 3};
   test::MemoryModel model;
@@ -127,7 +127,7 @@ TEST_CASE("the entropy of rows of normal scores is that of scipy's integrals, an
   }
 }
 
-TEST_CASE("rows of unlike lengths: the mean of their entropies; one key has none") {
+TEST_CASE("rows of different lengths: the mean of their entropies; rows with one key do not count") {
   std::vector<std::uint64_t> counts = rows_of(9, 3);
   counts[1] = 2;
   counts[4] = 5;
