@@ -45,6 +45,24 @@ double norm(std::span<const double> a) {
   return std::sqrt(dot(a, a));
 }
 
+ValueNorms::ValueNorms(const Model& model, HeadId head) : lease_(model.attention(head.layer)) {
+  const std::size_t width = model.config().layers[head.layer].attention.d_value;
+  if (lease_->output.present()) output_ = lease_->output.inputs(head.head * width, width);
+}
+
+std::vector<double> ValueNorms::of(MatrixView<const float> values) {
+  const OwnedMatrix<double> wide = widened(values);
+  std::vector<double> norms(wide.rows());
+  if (!output_.present()) {
+    for (std::size_t j = 0; j < norms.size(); ++j) norms[j] = norm(wide.view().row(j));
+    return norms;
+  }
+  if (gram_.rows() == 0) gram_ = gram(output_.in_out_double().view());
+  norms = squared_norms(wide.view(), gram_);
+  for (double& value : norms) value = std::sqrt(value);
+  return norms;
+}
+
 void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
   for (std::size_t r = 0; r < from.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
 }

@@ -33,6 +33,22 @@ namespace attnctl {
 
 [[nodiscard]] OwnedMatrix<double> widened(MatrixView<const float> values);
 
+/// Norms |f(x_j)| of what one head writes of each value, with f(x) = (x W_V^h + b_V^h) W_O^h, without b_O.
+/// Without W_O, f(x) is the value.
+class ValueNorms {
+ public:
+  ValueNorms() = default;
+  ValueNorms(const Model& model, HeadId head);
+
+  /// Returns the norms of the rows of values [m, v].
+  [[nodiscard]] std::vector<double> of(MatrixView<const float> values);
+
+ private:
+  Lease<AttentionWeights> lease_;  // keeps output_ valid
+  Linear output_;                  // W_O^h [v, d_out]; not present: the identity
+  OwnedMatrix<double> gram_;       // W_O^h W_O^h^T, computed at the first use
+};
+
 /// The concatenated heads of a layer [n, heads v], for each sequence of the current layer. One thread calls
 /// begin(), the heads fill their columns in parallel, and one thread takes the result.
 class HeadsSideBySide {

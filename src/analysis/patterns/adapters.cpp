@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "analysis/head_axes.hpp"
-#include "analysis/mixing/layer_writes.hpp"
 #include "base/error.hpp"
 
 namespace attnctl {
@@ -122,36 +121,20 @@ std::uint64_t NormWeighting::memory(const Model& model, const Batch& batch) cons
 void NormWeighting::begin(const Model& model, const Batch& batch) {
   heads_.assign(ids_.size(), {});
   for (std::size_t i = 0; i < ids_.size(); ++i) {
-    const AttentionConfig& attention = model.config().layers[ids_[i].layer].attention;
-    if (!attention.value.weight) {
+    if (!model.config().layers[ids_[i].layer].attention.value.weight) {
       fail(Status::bad_input, "{}: layer {} has no values (W_v), so there are no norm-based weights",
            escaped(model.name()), ids_[i].layer);
     }
-    heads_[i].lease = model.attention(ids_[i].layer);
-    const Linear& output = heads_[i].lease->output;
-    if (output.present())
-      heads_[i].output = output.inputs(ids_[i].head * attention.d_value, attention.d_value);
+    heads_[i].norms = ValueNorms(model, ids_[i]);
   }
   for (Observer* const observer : observers_) observer->begin(model, batch);
-}
-
-void NormWeighting::measure(Head& head, MatrixView<const float> values) {
-  const OwnedMatrix<double> wide = widened(values);
-  if (!head.output.present()) {
-    head.values.resize(wide.rows());
-    for (std::size_t j = 0; j < wide.rows(); ++j) head.values[j] = norm(wide.view().row(j));
-    return;
-  }
-  if (head.gram.rows() == 0) head.gram = gram(head.output.in_out_double().view());
-  head.values = squared_norms(wide.view(), head.gram);
-  for (double& value : head.values) value = std::sqrt(value);
 }
 
 void NormWeighting::panel(const AttentionPanel& panel) {
   const auto place = head_index(ids_, {panel.layer, panel.head});
   if (!place) return;
   Head& head = heads_[*place];
-  if (panel.first_query == 0) measure(head, panel.v);
+  if (panel.first_query == 0) head.values = head.norms.of(panel.v);
   OwnedMatrix<float> norms(panel.pattern.rows, panel.pattern.cols);
   std::vector<double> row(panel.pattern.cols);
   for (std::size_t r = 0; r < panel.pattern.rows; ++r) {

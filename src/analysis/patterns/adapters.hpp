@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "analysis/mixing/layer_writes.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
@@ -76,12 +77,9 @@ class NormWeighting final : public Observer {
 
  private:
   struct Head {
-    Lease<AttentionWeights> lease;  // keeps `output` valid
-    Linear output;                  // W_O^h [v, d_out]; not present: the identity
-    OwnedMatrix<double> gram;       // W_O^h W_O^h^T, once it was needed
-    std::vector<double> values;     // |f(x_j)| of the sequence under way
+    ValueNorms norms;
+    std::vector<double> values;  // |f(x_j)| of the current sequence
   };
-  static void measure(Head& head, MatrixView<const float> values);
 
   std::vector<HeadId> ids_;
   Weighting weighting_;
