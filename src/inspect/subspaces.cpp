@@ -80,17 +80,6 @@ Table SubspacesAnalysis::heads() const {
   return make_table("subspaces", std::move(columns), std::move(rows));
 }
 
-/// Returns the largest cosine of each pair of heads.
-OwnedMatrix<double> largest_cosines(const SubspaceAngles& angles) {
-  OwnedMatrix<double> largest(angles.heads.size(), angles.heads.size());
-  for (std::size_t a = 0; a < angles.heads.size(); ++a) {
-    for (std::size_t b = 0; b < angles.heads.size(); ++b) {
-      largest(a, b) = angles.angles > 0 ? angles.cosines_of(a, b).front() : kUndefined;
-    }
-  }
-  return largest;
-}
-
 std::optional<double> mean_of(const std::optional<RandomNull>& null) {
   return null ? std::optional(null->mean) : std::nullopt;
 }
@@ -130,7 +119,6 @@ Table SubspacesAnalysis::kernel_table() const {
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses_) {
     for (const SubspaceAngles& each : analysis.angles) {
-      const OwnedMatrix<double> largest = largest_cosines(each);
       for (std::size_t a = 0; a < each.heads.size(); ++a) {
         for (std::size_t b = 0; b < each.heads.size(); ++b) {
           std::optional<RandomNull> null;
@@ -146,7 +134,7 @@ Table SubspacesAnalysis::kernel_table() const {
                  cell_of(each.ranks[a]),
                  cell_of(each.ranks[b]),
                  cell_of(each.kernel(a, b)),
-                 cell_of(largest(a, b)),
+                 each.angles > 0 ? cell_of(each.cosines_of(a, b).front()) : Cell(),
                  cell_of(mean_of(null)),
                  cell_of(deviation_of(null))};
           if (across)
