@@ -7,7 +7,6 @@
 
 #include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
-#include "analysis/weights/output_rank.hpp"
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "analysis/catalogue.hpp"
 #include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
 #include "inspect/describe.hpp"
