@@ -23,7 +23,7 @@
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "forward/run.hpp"
-#include "forward/sides.hpp"
+#include "inspect/describe.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "inspect/describe.hpp"
@@ -85,7 +85,7 @@ struct ReferenceLayers {
 /// Returns the layers of the array `layers`, or all layers of the component if there is none.
 ReferenceLayers layers_of(Checkpoint& file, const std::string& path, const ModelConfig& config,
                           Component component) {
-  ReferenceLayers found{prefix_of(component), {}};
+  ReferenceLayers found{inspect::prefix_of(component), {}};
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     if (config.layers[i].component == component) all.push_back(i);
