@@ -5,9 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "study/measure.hpp"
 #include "study/results.hpp"
-#include "study/role_evidence.hpp"
 
 namespace attnctl {
 
@@ -20,8 +18,8 @@ struct RoleRow {
   std::string_view null;     // definition of the null
   double least = 0;          // smallest score
   double margin = 0;         // smallest difference between score and null
-  bool above_null = true;    // the interval must lie above the null
-  std::string_view beside;   // a more specific role that replaces this one; empty: none
+  bool above_null = true;    // the whole interval must be above the null
+  std::string_view unless;   // a more specific role that replaces this one; empty: none
   std::string_view source;
 };
 

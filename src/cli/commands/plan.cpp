@@ -1,3 +1,5 @@
+#include "study/plan.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -16,9 +18,7 @@
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "linalg/blas/blas.hpp"
-#include "study/corpus/block_trials.hpp"
-#include "study/corpus/random_twin.hpp"
-#include "study/plan_results.hpp"
+#include "study/corpus/shuffled.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -109,7 +109,7 @@ void PlanCommand::hash_all() {
 
 void PlanCommand::survey(const StudyState& state) {
   Needs needs;
-  for (const auto& measure : state.make_measures()) needs |= measure->needs();
+  for (const auto& measure : state.make_block_measures().own) needs |= measure->needs();
   session_.progress.begin("plan", corpus_bytes_);
   CorpusBlocks blocks(corpus_, open_.model, open_.vocabulary, open_.encoder);
   plan_.survey = survey_corpus(blocks, {open_.model, selection_, needs},

@@ -21,9 +21,9 @@
 #include "cli/session.hpp"
 #include "cli/version.hpp"
 #include "linalg/blas/blas.hpp"
-#include "study/corpus/random_twin.hpp"
+#include "study/corpus/shuffled.hpp"
 #include "study/run_study.hpp"
-#include "study/study_results.hpp"
+#include "study/state/study_state.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -118,7 +118,7 @@ CorpusOptions corpus_options(const StudyScope& scope, std::span<const MeasureRow
                        .max_length = scope.max_length,
                        .stride = scope.stride,
                        .skip_bad = scope.skip_bad};
-  if (std::ranges::any_of(measures, &MeasureRow::of_probe))
+  if (std::ranges::any_of(measures, &MeasureRow::probe_only))
     corpus.probe = {.sequences = kProbeSequences, .seed = scope.seed};
   for (const InputItem& item : scope.inputs.items)
     corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});

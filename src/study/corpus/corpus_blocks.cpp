@@ -12,18 +12,44 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t kProbeBlock = 16;    // largest number of sequences of a probe block
-constexpr std::size_t kProbeTokens = 256;  // tokens per probe block, if batch_tokens is smaller
+constexpr std::size_t kMaxProbes = 16;        // largest number of sequences of a probe block
+constexpr std::size_t kMinProbeTokens = 256;  // tokens per probe block, if batch_tokens is smaller
+
+/// A window: the text tokens [first, last), with the special tokens [0, before) and [end, n) at both ends.
+struct Window {
+  std::size_t before = 0, first = 0, last = 0, end = 0, n = 0;
+
+  template <typename T>
+  void cut(std::vector<T>& values) const {
+    if (values.size() != n) return;  // the vector is empty
+    std::vector<T> kept(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(before));
+    const auto at = [&](std::size_t place) { return values.begin() + static_cast<std::ptrdiff_t>(place); };
+    kept.insert(kept.end(), at(first), at(last));
+    kept.insert(kept.end(), at(end), values.end());
+    values = std::move(kept);
+  }
+};
+
+Sequence cut(const Sequence& sequence, const Window& window) {
+  Sequence part = sequence;
+  window.cut(part.ids);
+  window.cut(part.tokens);
+  window.cut(part.token_type_ids);
+  window.cut(part.special);
+  window.cut(part.separator);
+  window.cut(part.offsets);
+  window.cut(part.words);
+  window.cut(part.key_visible);
+  part.shared_tokens.clear();
+  for (Sequence::SharedToken shared : sequence.shared_tokens) {
+    if (shared.token < window.first || shared.token >= window.last) continue;
+    shared.token -= window.first - window.before;
+    part.shared_tokens.push_back(shared);
+  }
+  return part;
+}
 
 }  // namespace
-
-CorpusCounts& CorpusCounts::operator+=(const CorpusCounts& other) {
-  sentences += other.sentences;
-  words += other.words;
-  tokens += other.tokens;
-  skipped += other.skipped;
-  return *this;
-}
 
 CorpusBlocks::CorpusBlocks(const CorpusOptions& options, const Model& model, const Vocabulary& vocabulary,
                            TextEncoder& encoder)
@@ -59,7 +85,8 @@ std::optional<CorpusSentence> CorpusBlocks::next_sentence() {
 void CorpusBlocks::check(const CorpusSentence& sentence) const {
   const std::size_t n = sentence.sequence.queries();
   if (n > limit_ && !options_.stride) {
-    fail(Status::bad_input, "{}: {} tokens, at most {} are taken; cut it, or give --stride for windows",
+    fail(Status::bad_input,
+         "{}: got {} tokens, the limit is {}; shorten the sentence, or cut it into windows with --stride",
          sentence.where, n, limit_);
   }
   Batch one;
@@ -102,13 +129,13 @@ std::optional<CorpusBlock> CorpusBlocks::next() {
 
 std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
   if (!probe_) {
-    const ProbeRoom room{prefix_, model_.config().embedding.vocabulary, limit_};
-    probe_ = probe_sequences(options_.probe, room, vocabulary_);
+    const ProbeLimits limits{prefix_, model_.config().embedding.vocabulary, limit_};
+    probe_ = probe_sequences(options_.probe, limits, vocabulary_);
   }
-  const std::size_t most_tokens = std::max(options_.batch_tokens, kProbeTokens);
+  const std::size_t most_tokens = std::max(options_.batch_tokens, kMinProbeTokens);
   CorpusBlock block;
   std::size_t tokens = 0;
-  for (; next_probe_ < probe_->size() && block.probes.size() < kProbeBlock; ++next_probe_) {
+  for (; next_probe_ < probe_->size() && block.probes.size() < kMaxProbes; ++next_probe_) {
     ProbeSequence& probe = (*probe_)[next_probe_];
     tokens += probe.sequence.queries();
     if (!block.probes.empty() && tokens > most_tokens) break;
@@ -144,13 +171,36 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
   }
   if (block.counts.sentences == 0) {
     if (!any_) {
-      const bool skipped = !block.skipped.empty();
-      fail(Status::bad_input, "{}: holds no {}input{}", escaped(options_.files.front().path.string()),
-           skipped ? "good " : "", skipped ? "; the first bad one: " + block.skipped.front() : "");
+      const std::string file = escaped(options_.files.front().path.string());
+      if (block.skipped.empty()) fail(Status::bad_input, "{}: holds no input", file);
+      fail(Status::bad_input, "{}: holds no good input; the first bad one: {}", file, block.skipped.front());
     }
     if (block.skipped.empty()) return std::nullopt;
   }
   return block;
+}
+
+std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length, std::size_t stride) {
+  const std::size_t n = sequence.ids.size();
+  if (n <= length) return {sequence};
+  if (sequence.text_pair)
+    fail(Status::bad_input, "input {}: --stride does not support pairs of texts", escaped(sequence.id));
+  Window window{.before = 0, .first = 0, .last = 0, .end = n, .n = n};
+  const auto added = [&](std::size_t place) { return sequence.text && sequence.special[place] != 0; };
+  while (window.before < n && added(window.before)) ++window.before;
+  while (window.end > window.before && added(window.end - 1)) --window.end;
+  const std::size_t added_tokens = window.before + (n - window.end);
+  if (added_tokens >= length) {
+    fail(Status::bad_input,
+         "input {}: windows of {} tokens have no space for text next to the {} special tokens",
+         escaped(sequence.id), length, added_tokens);
+  }
+  std::vector<Sequence> parts;
+  for (window.first = window.before;; window.first += stride) {
+    window.last = std::min(window.first + length - added_tokens, window.end);
+    parts.push_back(cut(sequence, window));
+    if (window.last == window.end) return parts;
+  }
 }
 
 }  // namespace attnctl

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "input/batch.hpp"
@@ -13,8 +14,8 @@
 #include "input/text_encoder.hpp"
 #include "input/text_input.hpp"
 #include "model/model.hpp"
+#include "study/corpus/probe.hpp"
 #include "study/corpus/token_frequencies.hpp"
-#include "study/probe.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
@@ -41,7 +42,10 @@ struct CorpusCounts {
   std::uint64_t tokens = 0;
   std::uint64_t skipped = 0;  // bad sentences
 
-  CorpusCounts& operator+=(const CorpusCounts& other);
+  template <typename Self>
+  static auto parts(Self& self) {
+    return std::tie(self.sentences, self.words, self.tokens, self.skipped);
+  }
 };
 
 /// A block of consecutive sentences. One worker computes the whole block.
@@ -101,10 +105,10 @@ class CorpusBlocks {
   std::size_t next_probe_ = 0;
 };
 
-/// Cuts a sequence into windows of at most `most` tokens. Their starts are `stride` tokens of the text apart.
-/// Each window contains the special tokens that the tokenizer added at both ends. Throws Error(bad_input) if
-/// a window has no room for text, and for a pair of texts.
-[[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t most,
+/// Cuts a sequence into windows of at most `length` tokens. Each starts `stride` text tokens after the one
+/// before it. Each window contains the special tokens that the tokenizer added at both ends. Throws
+/// Error(bad_input) if a window has no space for text, and for a pair of texts.
+[[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length,
                                                std::size_t stride);
 
 }  // namespace attnctl

@@ -1,14 +1,15 @@
 #include <array>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "analysis/patterns/pattern_row.hpp"
-#include "study/measures/measures.hpp"
-#include "study/measures/result_rows.hpp"
-#include "study/state/moments.hpp"
+#include "study/measure.hpp"
+#include "study/state/sums.hpp"
 
+// The measure `metrics`: the row metrics of `analyze`.
 namespace attnctl {
 namespace {
 
@@ -24,17 +25,9 @@ struct HeadMetrics {
   std::uint64_t rows = 0;
   std::vector<Moments> metrics;  // [row_metrics()]
 
-  void merge(const HeadMetrics& other) {
-    rows += other.rows;
-    for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i].merge(other.metrics.at(i));
-  }
-  void save(StateWriter& out) const {
-    out.number(rows);
-    for (const Moments& metric : metrics) metric.save(out);
-  }
-  void load(StateReader& in) {
-    rows = in.number();
-    for (Moments& metric : metrics) metric.load(in);
+  template <typename Self>
+  static auto parts(Self& self) {
+    return std::tie(self.rows, self.metrics);
   }
 };
 
@@ -44,8 +37,8 @@ HeadMetrics empty_metrics() {
   return empty;
 }
 
-constexpr std::array kShares = {std::pair{"q05", 0.05}, std::pair{"q25", 0.25}, std::pair{"median", 0.5},
-                                std::pair{"q75", 0.75}, std::pair{"q95", 0.95}};
+constexpr std::array kQuantiles = {std::pair{"q05", 0.05}, std::pair{"q25", 0.25}, std::pair{"median", 0.5},
+                                   std::pair{"q75", 0.75}, std::pair{"q95", 0.95}};
 
 class MetricsMeasure final : public PerHead<HeadMetrics> {
  public:
@@ -81,10 +74,10 @@ std::vector<ResultRow> MetricsMeasure::distributions() const {
       const MomentsSummary summary = moments.summary();
       ResultRow& row = rows.emplace_back();
       row = {{"head", RowHead{h}},
-             {"metric", Cell(std::string(row_metrics()[i].about.name))},
+             {"metric", text_cell(row_metrics()[i].about.name)},
              {"count", count_cell(summary.count)},
              {"minimum", real_cell(summary.minimum)}};
-      for (const auto& [name, share] : kShares) row.emplace_back(name, real_cell(moments.quantile(share)));
+      for (const auto& [name, q] : kQuantiles) row.emplace_back(name, real_cell(moments.quantile(q)));
       row.emplace_back("maximum", real_cell(summary.maximum));
     }
   }
@@ -97,33 +90,31 @@ void MetricsMeasure::finish(StudyResults& results) const {
   results.head_fields.push_back(cell_field("rows", rows));
   for (std::size_t i = 0; i < row_metrics().size(); ++i) {
     std::vector<MomentsSummary> summaries;
-    for (const HeadMetrics& head : states_) summaries.push_back(head.metrics[i].summary());
-    const std::string name(row_metrics()[i].about.name);
-    if (name == "entropy" || name == "distance") {
-      std::vector<Cell> means;
-      means.reserve(summaries.size());
-      for (const MomentsSummary& summary : summaries) means.push_back(real_cell(summary.mean));
-      results.text.push_back(
-          shape_.grid(fmt::format("Mean {} ({})", name, row_metrics()[i].about.unit), means));
+    std::vector<Cell> means;
+    for (const HeadMetrics& head : states_) {
+      summaries.push_back(head.metrics[i].summary());
+      means.push_back(real_cell(summaries.back().mean));
     }
-    results.head_fields.push_back(moments_field(name, summaries));
+    const Metric& metric = row_metrics()[i].about;
+    if (metric.name == "entropy" || metric.name == "distance")
+      results.text.push_back(head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means));
+    results.head_fields.push_back(moments_field(std::string(metric.name), summaries));
   }
   add_rows(results, shape_, "distributions", "distribution", distributions());
 }
 
 }  // namespace
 
-std::span<const Metric> metrics_metrics() {
+MeasureRow metrics_measure() {
   static const std::vector<Metric> metrics = [] {
     std::vector<Metric> all;
     for (const RowMetric& row : row_metrics()) all.push_back(row.about);
     return all;
   }();
-  return metrics;
-}
-
-std::unique_ptr<Measure> make_metrics_measure(const StudyShape& shape) {
-  return std::make_unique<MetricsMeasure>(shape);
+  return {.name = "metrics",
+          .description = "the row metrics of analyze: entropy, confidence, distance, previous token, ...",
+          .make = make_measure<MetricsMeasure>,
+          .metrics = metrics};
 }
 
 }  // namespace attnctl

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/exact_sum.hpp"
@@ -63,5 +66,98 @@ class StateReader {
   std::string_view rest_;
   std::string name_;
 };
+
+// The functions below save, load and merge the state of a measure member by member. They support:
+// - std::uint64_t (merged by addition), std::int64_t and std::string
+// - pairs of these
+// - maps, whose entries are merged by key
+// - arrays and vectors whose size both sides know
+// - structs that list their members:
+//     template <typename Self> static auto parts(Self& self) { return std::tie(self.rows, self.weight); }
+// - classes with members save(), load() and merge()
+
+template <typename T>
+concept HasParts = requires(T& value) {
+  T::parts(value);
+};
+template <typename T>
+concept StateMap = requires {
+  typename T::mapped_type;
+};
+template <typename T>
+concept StateList = requires(T& value) {
+  value.begin();
+};
+
+template <typename T>
+void save_state(StateWriter& out, const T& value) {
+  if constexpr (std::same_as<T, std::uint64_t>) {
+    out.number(value);
+  } else if constexpr (std::same_as<T, std::int64_t>) {
+    out.signed_number(value);
+  } else if constexpr (std::same_as<T, std::string>) {
+    out.text(value);
+  } else if constexpr (HasParts<T>) {
+    std::apply([&](const auto&... parts) { (save_state(out, parts), ...); }, T::parts(value));
+  } else if constexpr (StateMap<T>) {
+    out.number(value.size());
+    for (const auto& [key, item] : value) {
+      save_state(out, key);
+      save_state(out, item);
+    }
+  } else if constexpr (StateList<T>) {
+    for (const auto& item : value) save_state(out, item);
+  } else if constexpr (requires { value.first; }) {
+    save_state(out, value.first);
+    save_state(out, value.second);
+  } else {
+    value.save(out);
+  }
+}
+
+template <typename T>
+void load_state(StateReader& in, T& value) {
+  if constexpr (std::same_as<T, std::uint64_t>) {
+    value = in.number();
+  } else if constexpr (std::same_as<T, std::int64_t>) {
+    value = in.signed_number();
+  } else if constexpr (std::same_as<T, std::string>) {
+    value = in.text();
+  } else if constexpr (HasParts<T>) {
+    std::apply([&](auto&... parts) { (load_state(in, parts), ...); }, T::parts(value));
+  } else if constexpr (StateMap<T>) {
+    value.clear();
+    for (std::size_t left = in.count(); left > 0; --left) {
+      typename T::key_type key{};
+      load_state(in, key);
+      load_state(in, value[key]);
+    }
+  } else if constexpr (StateList<T>) {
+    for (auto& item : value) load_state(in, item);
+  } else if constexpr (requires { value.first; }) {
+    load_state(in, value.first);
+    load_state(in, value.second);
+  } else {
+    value.load(in);
+  }
+}
+
+template <typename T>
+void merge_state(T& to, const T& from) {
+  if constexpr (std::same_as<T, std::uint64_t>) {
+    to += from;
+  } else if constexpr (HasParts<T>) {
+    const auto merge_parts = [&](auto&... parts) {
+      std::apply([&](const auto&... others) { (merge_state(parts, others), ...); }, T::parts(from));
+    };
+    std::apply(merge_parts, T::parts(to));
+  } else if constexpr (StateMap<T>) {
+    for (const auto& [key, item] : from) merge_state(to[key], item);
+  } else if constexpr (StateList<T>) {
+    for (std::size_t i = 0; i < to.size(); ++i) merge_state(to[i], from.at(i));
+  } else {
+    to.merge(from);
+  }
+}
 
 }  // namespace attnctl

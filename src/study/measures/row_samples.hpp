@@ -1,9 +1,12 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -15,8 +18,10 @@ namespace attnctl {
 struct DrawnKey {
   std::uint64_t drawn = 0, block = 0, row = 0;
 
-  [[nodiscard]] bool operator<(const DrawnKey& other) const {
-    return std::tie(drawn, block, row) < std::tie(other.drawn, other.block, other.row);
+  [[nodiscard]] auto operator<=>(const DrawnKey&) const = default;
+  template <typename Self>
+  static auto parts(Self& self) {
+    return std::tie(self.drawn, self.block, self.row);
   }
 };
 
@@ -27,7 +32,7 @@ class DrawnRows {
  public:
   using Rows = std::map<DrawnKey, std::vector<float>>;
 
-  void set_most(std::size_t rows) { most_ = rows; }
+  void set_capacity(std::size_t rows) { capacity_ = rows; }
   [[nodiscard]] const Rows& rows() const { return rows_; }
   /// Returns the first key that can no longer be drawn, or nullopt if any row can still be drawn.
   [[nodiscard]] std::optional<DrawnKey> end() const;
@@ -41,7 +46,7 @@ class DrawnRows {
  private:
   [[nodiscard]] bool takes(const DrawnKey& key) const;
 
-  std::size_t most_ = 0;
+  std::size_t capacity_ = 0;
   Rows rows_;
 };
 
@@ -49,9 +54,9 @@ class DrawnRows {
 class BlockDraw {
  public:
   BlockDraw() = default;
-  /// `most` is the size of the sample. `end` is DrawnRows::end() of the sample into which the block will be
-  /// merged.
-  BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, std::size_t most,
+  /// `capacity` is the size of the sample. `end` is DrawnRows::end() of the sample into which the block will
+  /// be merged.
+  BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, std::size_t capacity,
             const std::optional<DrawnKey>& end);
 
   /// Returns the keys of the rows, [rows]; nullopt: the row is not drawn.
@@ -59,6 +64,27 @@ class BlockDraw {
 
  private:
   std::vector<std::optional<DrawnKey>> keys_;
+};
+
+/// The evenly spaced rows of a block that are kept until its end, as many as fit into the workspace. They
+/// depend only on the block.
+class RowSample {
+ public:
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+  RowSample() = default;
+  /// `widths` is the number of elements of each row; `capacity` is the number of elements of the workspace.
+  RowSample(std::span<const std::size_t> widths, std::size_t capacity);
+
+  /// Returns the first element of a row in the workspace, or kNone if the row is not kept.
+  [[nodiscard]] std::size_t offset(std::size_t row) const { return offsets_[row]; }
+  [[nodiscard]] std::size_t size() const { return size_; }  // elements of all kept rows
+  [[nodiscard]] std::size_t rows() const { return rows_; }  // number of kept rows
+
+ private:
+  std::vector<std::size_t> offsets_;  // [rows]
+  std::size_t size_ = 0;
+  std::size_t rows_ = 0;
 };
 
 }  // namespace attnctl

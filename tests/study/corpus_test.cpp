@@ -2,14 +2,18 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "study/corpus/shuffled_tokens.hpp"
+#include "study/corpus/probe.hpp"
+#include "study/corpus/shuffled.hpp"
 #include "study/corpus/token_frequencies.hpp"
+#include "study/state/sums.hpp"
+#include "support/planted_model.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
@@ -106,7 +110,7 @@ TEST_CASE("files of frequencies are read by token or id") {
       {"a\t3\n\nd\t1\n", "line 2: got \"\""},
       {"a\t-3\n", "line 1: got \"a\\x09-3\""},
       {"a\t3\nz\t1\n", "line 2: got \"z\", need a token of the model"},
-      {"a\t3\nd\t1\na\t3\n", "line 3: got \"a\", line 1 has it too"},
+      {"a\t3\nd\t1\na\t3\n", "line 3: got \"a\", need one count per token; line 1"},
       {"id\tcount\n4\t1\n", "line 2: got \"4\", need an id of the model, 0 to 3"},
       {"id\tcount\na\t1\n", "line 2: got \"a\", need an id"},
   };
@@ -218,6 +222,38 @@ TEST_CASE("shuffled tokens change no byte with threads, shards or restarts, and 
   const RunResult refused = run_attnctl(merge);
   CHECK(refused.status == 3);
   CHECK(refused.err.find("null_shuffle: got") != std::string::npos);
+}
+
+TEST_CASE("the probe says distinct tokens twice, and its control says others first") {
+  const Vocabulary vocabulary = PlantedModel::vocabulary();
+  const ProbeLimits room{{PlantedModel::kBegin}, 34, 20};
+  const std::vector<ProbeSequence> probes = probe_sequences({.sequences = 3, .seed = 5}, room, vocabulary);
+  REQUIRE(probes.size() == 6);
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const std::vector<std::int64_t>& ids = probes[i].sequence.ids;
+    const ProbeMarks& marks = probes[i].marks;
+    CHECK(marks.first == 1);
+    CHECK(marks.length == 8);  // a quarter of 32 ordinary tokens
+    CHECK(marks.repeated == (i % 2 == 0));
+    REQUIRE(ids.size() == 17);
+    CHECK(ids[0] == PlantedModel::kBegin);
+    CHECK(std::ranges::max(ids) == PlantedModel::kBegin);  // there is no other special token
+    const std::set<std::int64_t> said(ids.begin() + 1, ids.end());
+    CHECK(said.size() == (marks.repeated ? 8 : 16));
+    if (marks.repeated) CHECK(std::equal(ids.begin() + 1, ids.begin() + 9, ids.begin() + 9));
+    if (!marks.repeated)
+      CHECK(std::equal(ids.begin() + 9, ids.end(), probes[i - 1].sequence.ids.begin() + 9));
+  }
+  CHECK(probes[0].sequence.ids != probes[2].sequence.ids);
+  const auto sizes = [&](const ProbePlan& plan, const ProbeLimits& of) {
+    return probe_sequences(plan, of, vocabulary).size();
+  };
+  CHECK(sizes({.sequences = 3}, {{PlantedModel::kBegin}, 34, 8}) == 0);  // too short for two copies
+  CHECK(sizes({.sequences = 3}, {{}, 15, 20}) == 0);                     // too few ordinary tokens
+  CHECK(sizes({.sequences = 0}, room) == 0);
+  // A plan with more sequences begins with the same sequences.
+  CHECK(probe_sequences({.sequences = 1, .seed = 5}, room, vocabulary)[0].sequence.ids ==
+        probes[0].sequence.ids);
 }
 
 }  // namespace
