@@ -254,14 +254,12 @@ CorpusSurvey survey_corpus(CorpusBlocks& corpus, const SurveyPass& pass,
                            const std::function<void(std::uint64_t bytes)>& advance) {
   CorpusSurvey survey;
   Samples samples;
-  std::uint64_t position = 0;
   while (true) {
     throw_if_interrupted();
     const double begin = thread_seconds();
     auto block = corpus.next();
     survey.read_seconds += thread_seconds() - begin;
-    const std::uint64_t reached = corpus.position();
-    advance(reached - std::exchange(position, reached));
+    advance(corpus.new_bytes());
     if (!block) break;
     survey.blocks.push_back(size_of(*block));
     merge_state(survey.counts, block->counts);

@@ -20,51 +20,63 @@ const T* get(const ResultField& field) {
   return std::get_if<T>(&field.second);
 }
 
-Value json_value(const ResultField& field, const StudyShape& shape) {
-  if (const auto* cell = get<Cell>(field)) return *cell;
-  if (const auto* head = get<RowHead>(field))
-    return head->index ? Value(shape.heads.at(*head->index).name) : Value();
-  const auto& interval = get<RowInterval>(field)->interval;
-  if (!interval) return {};
-  return List{real_cell(interval->low), real_cell(interval->high)};
-}
-
-void append_cells(const ResultField& field, const StudyShape& shape, std::vector<Cell>& cells) {
+/// Adds the JSON fields of a result field.
+void set_fields(Record& record, const ResultField& field, const StudyShape& shape) {
+  const std::string& name = field.first;
   if (const auto* cell = get<Cell>(field)) {
-    cells.push_back(*cell);
-  } else if (const auto* head = get<RowHead>(field)) {
-    const auto of_head =
-        head->index ? shape.head_cells(*head->index) : std::vector<Cell>(StudyShape::head_columns().size());
-    cells.insert(cells.end(), of_head.begin(), of_head.end());
+    record.set(name, *cell);
+  } else if (const auto* interval = get<RowInterval>(field)) {
+    const auto& bounds = interval->interval;
+    record.set(name, bounds ? Value(List{real_cell(bounds->low), real_cell(bounds->high)}) : Value());
+  } else if (const auto* moments = get<RowMoments>(field)) {
+    const MomentsSummary& of = moments->summary;
+    Record values;
+    values.set("mean", real_cell(of.mean)).set("variance", real_cell(of.variance)).set("count", of.count);
+    record.set(name, std::move(values));
   } else {
-    const auto bounds = interval_cells(get<RowInterval>(field)->interval);
-    cells.insert(cells.end(), bounds.begin(), bounds.end());
+    const auto& row = *get<RowHead>(field);
+    record.set(name, row.index ? Value(shape.heads.at(*row.index).name) : Value());
+    if (!row.index || !row.identity) return;
+    const StudyHead& head = shape.heads[*row.index];
+    record.set("component", head.component).set("layer", head.layer).set("index", head.id.head);
   }
 }
 
-std::vector<std::string> columns_of(const ResultRow& row) {
-  std::vector<std::string> columns;
-  for (const ResultField& field : row) {
-    if (get<RowHead>(field) != nullptr) {
-      for (const std::string& column : StudyShape::head_columns()) columns.push_back(column);
-    } else if (const auto* interval = get<RowInterval>(field)) {
-      for (const char* const bound : {"low", "high"})
-        columns.push_back(interval->prefix + std::string(bound));
-    } else {
-      columns.push_back(field.first);
-    }
+/// Calls add(column, cell) for each CSV column of a result field.
+template <typename Add>
+void for_each_column(const ResultField& field, const StudyShape& shape, const Add& add) {
+  const std::string& name = field.first;
+  if (const auto* cell = get<Cell>(field)) {
+    add(name, *cell);
+  } else if (const auto* interval = get<RowInterval>(field)) {
+    const auto [low, high] = interval_cells(interval->interval);
+    add(interval->prefix + std::string("low"), low);
+    add(interval->prefix + std::string("high"), high);
+  } else if (const auto* moments = get<RowMoments>(field)) {
+    add(name, real_cell(moments->summary.mean));
+    add(name + "_variance", real_cell(moments->summary.variance));
+    add(name + "_count", count_cell(moments->summary.count));
+  } else {
+    const auto& index = get<RowHead>(field)->index;
+    const std::vector<std::string> columns = StudyShape::head_columns();
+    const std::vector<Cell> cells = index ? shape.head_cells(*index) : std::vector<Cell>(columns.size());
+    for (std::size_t i = 0; i < columns.size(); ++i) add(columns[i], cells[i]);
   }
-  return columns;
 }
 
 /// Returns a table whose cells are generated when they are written.
 Table table_of(std::string name, const StudyShape& shape, std::vector<ResultRow> rows) {
-  std::vector<std::string> columns = rows.empty() ? std::vector<std::string>{} : columns_of(rows.front());
+  std::vector<std::string> columns;
+  if (!rows.empty()) {
+    for (const ResultField& field : rows.front())
+      for_each_column(field, shape,
+                      [&](const std::string& column, const Cell&) { columns.push_back(column); });
+  }
   const auto shared = std::make_shared<const std::vector<ResultRow>>(std::move(rows));
   const auto fill = [&shape, shared](std::size_t index, std::span<Cell> cells) {
-    std::vector<Cell> row;
-    for (const ResultField& field : shared->at(index)) append_cells(field, shape, row);
-    std::ranges::move(row, cells.begin());
+    auto to = cells.begin();
+    for (const ResultField& field : shared->at(index))
+      for_each_column(field, shape, [&](const std::string&, const Cell& cell) { *to++ = cell; });
   };
   return {std::move(name), std::move(columns), shared->size(), fill};
 }
@@ -137,30 +149,6 @@ Cell score_text(const std::optional<double>& share, const std::optional<Confiden
   return fmt::format("{:.3f} ({:.3f} to {:.3f})", *share, interval->low, interval->high);
 }
 
-HeadField moments_field(std::string name, const std::vector<MomentsSummary>& summaries) {
-  HeadField field;
-  std::vector<Cell> means, variances, counts;
-  for (const MomentsSummary& each : summaries) {
-    means.push_back(real_cell(each.mean));
-    variances.push_back(real_cell(each.variance));
-    counts.push_back(count_cell(each.count));
-    Record record;
-    record.set("mean", means.back()).set("variance", variances.back()).set("count", counts.back());
-    field.values.emplace_back(std::move(record));
-  }
-  field.columns = {{name, std::move(means)},
-                   {name + "_variance", std::move(variances)},
-                   {name + "_count", std::move(counts)}};
-  field.name = std::move(name);
-  return field;
-}
-
-HeadField cell_field(std::string name, const std::vector<Cell>& cells) {
-  HeadField field{name, {cells.begin(), cells.end()}, {}};
-  field.columns.emplace_back(std::move(name), cells);
-  return field;
-}
-
 RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail, const RatioSums& sums) {
   return {.head = head,
           .role = role,
@@ -176,7 +164,8 @@ void StudyResults::append(StudyResults&& other) {
   move(other.evidence, evidence);
   with_roles = with_roles || other.with_roles;
   move(other.null_evidence, null_evidence);
-  move(other.head_fields, head_fields);
+  head_fields.resize(std::max(head_fields.size(), other.head_fields.size()));
+  for (std::size_t h = 0; h < other.head_fields.size(); ++h) move(other.head_fields[h], head_fields[h]);
   move(other.strongest, strongest);
   move(other.summary.fields, summary.fields);
   Results::append(std::move(other));
@@ -189,12 +178,12 @@ void StudyResults::add_strongest(std::vector<StrongHead> heads) {
   std::ranges::move(heads, std::back_inserter(strongest));
 }
 
-void add_rows(StudyResults& results, const StudyShape& shape, const std::string& name, std::string record,
+void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
               std::vector<ResultRow> rows) {
   List items;
   for (const ResultRow& row : rows) {
     Record item;
-    for (const ResultField& field : row) item.set(field.first, json_value(field, shape));
+    for (const ResultField& field : row) set_fields(item, field, shape);
     items.emplace_back(std::move(item));
   }
   results.document.sections.push_back({name, std::move(record), std::move(items)});

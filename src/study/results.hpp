@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,6 +24,8 @@ struct StudyHead {
   Cell component;         // "enc", "dec", "cross", or undefined
   std::size_t layer = 0;  // index in its component
   std::size_t kv_head = 0;
+
+  auto parts() { return std::tie(id.layer, id.head, layer, kv_head, name, component); }
 };
 
 /// The heads and settings of a study. They are the same for all of its blocks and shards.
@@ -61,17 +64,24 @@ struct HeadGrid {
 [[nodiscard]] Cell score_text(const std::optional<double>& share,
                               const std::optional<ConfidenceInterval>& interval = {});
 
-/// A field of each head's record in `heads` (JSON), with its columns in heads.csv.
-struct HeadField {
-  std::string name;
-  std::vector<Value> values;                                       // [heads]
-  std::vector<std::pair<std::string, std::vector<Cell>>> columns;  // name and cells [heads]
+/// A head of the study by its index, or no head. JSON has its name, and also component, layer and index if
+/// `identity` is true. CSV has component, layer and head.
+struct RowHead {
+  std::optional<std::size_t> index;
+  bool identity = false;
 };
-/// Returns a field with the record {"mean", "variance", "count"}; its CSV columns are NAME, NAME_variance and
-/// NAME_count.
-[[nodiscard]] HeadField moments_field(std::string name, const std::vector<MomentsSummary>& summaries);
-/// Returns a field with one value per head and a CSV column of the same name.
-[[nodiscard]] HeadField cell_field(std::string name, const std::vector<Cell>& cells);
+/// A confidence interval: a pair in JSON, and the columns PREFIXlow and PREFIXhigh in CSV.
+struct RowInterval {
+  std::optional<ConfidenceInterval> interval;
+  const char* prefix = "";
+};
+/// Mean, variance and count: a record in JSON, and the columns NAME, NAME_variance and NAME_count in CSV.
+struct RowMoments {
+  MomentsSummary summary;
+};
+/// A row of results for all formats: a record in JSON, a row in CSV.
+using ResultField = std::pair<std::string, std::variant<Cell, RowInterval, RowMoments, RowHead>>;
+using ResultRow = std::vector<ResultField>;
 
 /// A head with a large value of a measure, with the null of that value.
 struct StrongHead {
@@ -108,9 +118,9 @@ struct StudyResults : Results {
   std::vector<RoleEvidence> evidence;       // evidence from which the roles are decided
   bool with_roles = false;                  // true if the measure `roles` ran
   std::vector<RoleEvidence> null_evidence;  // evidence from random models
-  std::vector<HeadField> head_fields;
-  std::vector<StrongHead> strongest;  // for `summary` and the text output
-  Record summary;                     // additional fields of `summary`
+  std::vector<ResultRow> head_fields;       // [heads], fields of `heads`; or empty
+  std::vector<StrongHead> strongest;        // for `summary` and the text output
+  Record summary;                           // additional fields of `summary`
 
   /// Appends the results of another measure.
   void append(StudyResults&& other);
@@ -118,21 +128,8 @@ struct StudyResults : Results {
   void add_strongest(std::vector<StrongHead> heads);
 };
 
-/// A head of the study by its index, or no head. JSON has its name; CSV has component, layer and head.
-struct RowHead {
-  std::optional<std::size_t> index;
-};
-/// A confidence interval: a pair in JSON, and the columns PREFIXlow and PREFIXhigh in CSV.
-struct RowInterval {
-  std::optional<ConfidenceInterval> interval;
-  const char* prefix = "";
-};
-/// A row of results for all formats: a record in JSON, a row in CSV.
-using ResultField = std::pair<std::string, std::variant<Cell, RowInterval, RowHead>>;
-using ResultRow = std::vector<ResultField>;
-
 /// Adds the rows as a section of the document and as a CSV table. `shape` is borrowed.
-void add_rows(StudyResults& results, const StudyShape& shape, const std::string& name, std::string record,
+void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
               std::vector<ResultRow> rows);
 
 }  // namespace attnctl

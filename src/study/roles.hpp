@@ -12,14 +12,14 @@ namespace attnctl {
 /// The rule of a role, over the evidence that a measure gives. docs/roles.md has the same rows.
 struct RoleRow {
   std::string_view name;
-  char letter;               // letter in the grid
-  std::string_view measure;  // measure that gives the evidence
-  std::string_view score;    // definition of the score
-  std::string_view null;     // definition of the null
-  double least = 0;          // smallest score
-  double margin = 0;         // smallest difference between score and null
-  bool above_null = true;    // the whole interval must be above the null
-  std::string_view unless;   // a more specific role that replaces this one; empty: none
+  char letter;                   // letter in the grid
+  std::string_view measure;      // measure that gives the evidence
+  std::string_view score;        // definition of the score
+  std::string_view null;         // definition of the null
+  double least = 0;              // smallest score
+  double margin = 0;             // smallest difference between score and null
+  bool above_null = true;        // the whole interval must be above the null
+  std::string_view unless = "";  // a more specific role that replaces this one; empty: none
   std::string_view source;
 };
 

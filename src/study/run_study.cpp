@@ -139,26 +139,15 @@ class Runner {
     const std::lock_guard lock(reading_);
     while (!ended_) {
       throw_if_interrupted();
-      auto block = read();
-      const std::uint64_t position = blocks_.position();
-      run_.progress.advance(position - std::exchange(position_, position));
-      if (!block) {
-        ended_ = true;
-        break;
-      }
+      ended_ = true;  // stays true after an error, so that the other workers stop reading
+      auto block = blocks_.next();
+      run_.progress.advance(blocks_.new_bytes());
+      if (!block) break;
+      ended_ = false;
       ++read_;
       if (run_.shard.has(block->number) && !has(block->number)) return block;
     }
     return std::nullopt;
-  }
-  /// Reads the next block. After an error, `ended_` stops the other workers from reading on.
-  std::optional<CorpusBlock> read() {
-    try {
-      return blocks_.next();
-    } catch (...) {
-      ended_ = true;
-      throw;
-    }
   }
   [[nodiscard]] bool has(std::uint64_t block) {
     const std::lock_guard lock(adding_);
@@ -178,7 +167,6 @@ class Runner {
   std::mutex reading_;  // guards the members up to ended_
   CorpusBlocks blocks_;
   std::uint64_t read_ = 0;  // number of blocks read
-  std::uint64_t position_ = 0;
   bool ended_ = false;
   std::mutex adding_;  // guards the state and next_checkpoint_
   Clock::time_point next_checkpoint_;
@@ -198,16 +186,12 @@ std::uint64_t pieces_hash(std::span<const std::byte> bytes, Pool& pool) {
 
 }  // namespace
 
-TokenFrequencies count_tokens(const CountRun& run) {
-  CorpusOptions corpus = run.corpus;
-  corpus.probe = {};
-  CorpusBlocks blocks(corpus, run.model, run.vocabulary, run.encoder);
-  std::uint64_t position = 0;
-  while (blocks.next()) {
+TokenFrequencies count_tokens(CorpusBlocks& corpus, Progress& progress) {
+  while (corpus.next()) {
     throw_if_interrupted();
-    run.progress.advance(blocks.position() - std::exchange(position, blocks.position()));
+    progress.advance(corpus.new_bytes());
   }
-  return blocks.frequencies();
+  return corpus.frequencies();
 }
 
 void load_weights(const Model& model, const Selection& selection) {

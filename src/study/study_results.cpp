@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -56,22 +58,6 @@ Section metrics_section(const StudyHeader& header) {
   return {"metrics", "metric", std::move(items)};
 }
 
-Section heads_section(const StudyHeader& header, const StudyResults& results) {
-  List items;
-  for (std::size_t h = 0; h < header.shape.heads.size(); ++h) {
-    const StudyHead& head = header.shape.heads[h];
-    Record record;
-    record.set("head", head.name)
-        .set("component", head.component)
-        .set("layer", head.layer)
-        .set("index", head.id.head)
-        .set("kv_head", head.kv_head);
-    for (const HeadField& field : results.head_fields) record.set(field.name, field.values.at(h));
-    items.emplace_back(std::move(record));
-  }
-  return {"heads", "head", std::move(items)};
-}
-
 Section skipped_section(const StudyState& state) {
   List items;
   for (const auto& [key, message] : state.skipped()) {
@@ -98,21 +84,15 @@ std::vector<Warning> all_warnings(const StudyState& state) {
   return warnings;
 }
 
-Table heads_table(const StudyHeader& header, const StudyResults& results) {
-  std::vector<std::string> columns = StudyShape::head_columns();
-  columns.emplace_back("kv_head");
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t h = 0; h < header.shape.heads.size(); ++h) {
-    rows.push_back(header.shape.head_cells(h));
-    rows.back().push_back(count_cell(header.shape.heads[h].kv_head));
+void add_heads(Results& results, const StudyShape& shape, std::vector<ResultRow> fields) {
+  fields.resize(shape.heads.size());
+  std::vector<ResultRow> rows;
+  for (std::size_t h = 0; h < shape.heads.size(); ++h) {
+    ResultRow& row = rows.emplace_back();
+    row = {{"head", RowHead{h, true}}, {"kv_head", count_cell(shape.heads[h].kv_head)}};
+    std::ranges::move(fields[h], std::back_inserter(row));
   }
-  for (const HeadField& field : results.head_fields) {
-    for (const auto& [name, cells] : field.columns) {
-      columns.push_back(name);
-      for (std::size_t h = 0; h < rows.size(); ++h) rows[h].push_back(cells.at(h));
-    }
-  }
-  return make_table("heads", std::move(columns), std::move(rows));
+  add_rows(results, shape, "heads", "head", std::move(rows));
 }
 
 Table strongest_table(const StudyResults& results) {
@@ -141,8 +121,8 @@ Results study_results(const StudyState& state, Pool& pool) {
       .set("corpus", corpus_record(state))
       .set("settings", settings_record(state))
       .set("summary", std::move(summary));
-  results.document.sections = {metrics_section(header), heads_section(header, found)};
-  results.tables.push_back(heads_table(header, found));
+  results.document.sections = {metrics_section(header)};
+  add_heads(results, header.shape, std::move(found.head_fields));
   const CorpusCounts& counts = state.counts();
   results.text.emplace_back(
       TextLine{header.model_path, fmt::format(": {} heads over {} sentences, {} tokens",

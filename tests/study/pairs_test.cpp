@@ -329,9 +329,10 @@ DrawnRows drawn_from(const std::vector<std::uint64_t>& blocks, std::size_t capac
   for (const std::uint64_t block : blocks) {
     DrawnRows own;
     own.set_capacity(capacity);
-    const BlockDraw draw(7, block, 50, capacity, looks != nullptr && looks->ahead ? all.end() : std::nullopt);
+    const auto keys =
+        draw_rows(7, block, 50, capacity, looks != nullptr && looks->ahead ? all.end() : std::nullopt);
     for (std::size_t row = 0; row < 50; ++row) {
-      const auto& key = draw.keys()[row];
+      const auto& key = keys[row];
       if (!key) continue;
       own.add(*key, {static_cast<float>(block), static_cast<float>(row)});
       if (looks != nullptr) ++looks->kept;

@@ -193,11 +193,8 @@ TokenFrequencies StudyCommand::frequencies() {
     return read_frequencies(*scope_.frequencies, open_.vocabulary, ids);
   }
   session_.progress.begin("frequencies", corpus_bytes());
-  TokenFrequencies counted = count_tokens({.model = open_.model,
-                                           .vocabulary = open_.vocabulary,
-                                           .encoder = open_.encoder,
-                                           .corpus = corpus_,
-                                           .progress = session_.progress});
+  CorpusBlocks blocks(corpus_, open_.model, open_.vocabulary, open_.encoder);
+  TokenFrequencies counted = count_tokens(blocks, session_.progress);
   session_.progress.end();
   return counted;
 }

@@ -58,8 +58,9 @@ CorpusBlocks::CorpusBlocks(const CorpusOptions& options, const Model& model, con
   limit_ = std::min(options.max_length.value_or(unbounded), model.config().max_positions.value_or(unbounded));
 }
 
-std::uint64_t CorpusBlocks::position() const {
-  return finished_bytes_ + (stream_ ? stream_->position() : 0);
+std::uint64_t CorpusBlocks::new_bytes() {
+  const std::uint64_t read = finished_bytes_ + (stream_ ? stream_->position() : 0);
+  return read - std::exchange(reported_bytes_, read);
 }
 
 /// Returns the next sentence of the open file, or of the next file.

@@ -42,10 +42,7 @@ struct CorpusCounts {
   std::uint64_t tokens = 0;
   std::uint64_t skipped = 0;  // bad sentences
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.sentences, self.words, self.tokens, self.skipped);
-  }
+  auto parts() { return std::tie(sentences, words, tokens, skipped); }
 };
 
 /// A block of consecutive sentences. One worker computes the whole block.
@@ -73,8 +70,8 @@ class CorpusBlocks {
   /// Error(bad_input) for a bad sentence (unless `skip_bad` is set) or a corpus without sentences.
   [[nodiscard]] std::optional<CorpusBlock> next();
 
-  /// Returns the number of bytes read so far, from all files.
-  [[nodiscard]] std::uint64_t position() const;
+  /// Returns the number of bytes that were read from files since the last call.
+  [[nodiscard]] std::uint64_t new_bytes();
   /// Returns a hash of all tokens so far. At the end, this identifies the corpus as the tokenizer sees it.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
   /// Returns the token frequencies of the sentences so far. Tokens in several windows count once.
@@ -95,11 +92,12 @@ class CorpusBlocks {
   std::optional<SentenceStream> stream_;
   std::size_t next_file_ = 0;
   std::uint64_t finished_bytes_ = 0;  // bytes of the files before the open one
+  std::uint64_t reported_bytes_ = 0;  // sum of new_bytes()
   std::optional<CorpusSentence> pending_;
   std::uint64_t number_ = 0;
   std::uint64_t tokens_hash_ = 0;
   TokenFrequencies frequencies_;
-  bool any_ = false;
+  bool any_ = false;                                 // true after the first good sentence
   std::vector<std::int64_t> prefix_;                 // special tokens at the start of the first sentence
   std::optional<std::vector<ProbeSequence>> probe_;  // created at the end of the corpus
   std::size_t next_probe_ = 0;

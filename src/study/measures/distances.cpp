@@ -70,20 +70,14 @@ struct OffsetSums {
   std::uint64_t rows = 0;   // rows for which the key at this offset is visible
   BlockSum weight, uniform;
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.peaks, self.rows, self.weight, self.uniform);
-  }
+  auto parts() { return std::tie(peaks, rows, weight, uniform); }
 };
 
 struct HeadOffsets {
   std::uint64_t rows = 0;
   std::array<OffsetSums, offset_count> offsets;
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.rows, self.offsets);
-  }
+  auto parts() { return std::tie(rows, offsets); }
   [[nodiscard]] Cell peak_share(std::size_t offset) const {
     return mean_cell(static_cast<double>(offsets[offset].peaks), rows);
   }
@@ -157,8 +151,8 @@ void PositionalMeasure::finish(StudyResults& results) const {
     best_shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + largest_offset))
                                  : mean_cell(0, state.rows));
   }
-  results.head_fields.push_back(cell_field("best_offset", best));
-  results.head_fields.push_back(cell_field("best_offset_share", best_shares));
+  for (std::size_t h = 0; h < best.size(); ++h)
+    results.head_fields.push_back({{"best_offset", best[h]}, {"best_offset_share", best_shares[h]}});
   results.text.push_back(head_grid(shape_, "Most frequent offset of the largest weight", best));
   results.text.push_back(head_grid(
       shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",
@@ -178,10 +172,7 @@ struct BinSums {
   std::uint64_t pairs = 0;  // pairs of a query and a visible key
   BlockSum weight, uniform;
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.pairs, self.weight, self.uniform);
-  }
+  auto parts() { return std::tie(pairs, weight, uniform); }
 };
 
 struct HeadDistanceSums {
@@ -195,14 +186,12 @@ struct HeadDistanceSums {
   }
   void save(StateWriter& out) const {
     out.number(rows);
-    out.number(bins.size());
-    save_state(out, bins);
+    save_list(out, bins);
   }
   void load(StateReader& in) {
     rows = in.number();
-    bins.assign(in.count(), {});
+    load_list(in, bins);
     if (bins.size() > all_bins().size()) in.damaged("there are too many bins of distances");
-    load_state(in, bins);
   }
 };
 

@@ -25,10 +25,7 @@ struct HeadMetrics {
   std::uint64_t rows = 0;
   std::vector<Moments> metrics;  // [row_metrics()]
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.rows, self.metrics);
-  }
+  auto parts() { return std::tie(rows, metrics); }
 };
 
 HeadMetrics empty_metrics() {
@@ -60,47 +57,39 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
   void finish(StudyResults& results) const override;
 
  private:
-  /// Returns the extremes and quantiles, one row per head and metric.
-  [[nodiscard]] std::vector<ResultRow> distributions() const;
-
   std::vector<double> values_;  // values of one metric in one panel
 };
 
-std::vector<ResultRow> MetricsMeasure::distributions() const {
-  std::vector<ResultRow> rows;
+void MetricsMeasure::finish(StudyResults& results) const {
+  const auto metrics = row_metrics();
+  std::vector<ResultRow> distributions;
+  std::vector<std::vector<Cell>> means(metrics.size());  // [metrics, heads]
   for (std::size_t h = 0; h < states_.size(); ++h) {
-    for (std::size_t i = 0; i < row_metrics().size(); ++i) {
+    ResultRow& fields = results.head_fields.emplace_back();
+    fields.emplace_back("rows", count_cell(states_[h].rows));
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
       const Moments& moments = states_[h].metrics[i];
       const MomentsSummary summary = moments.summary();
-      ResultRow& row = rows.emplace_back();
+      const std::string name(metrics[i].about.name);
+      fields.emplace_back(name, RowMoments{summary});
+      means[i].push_back(real_cell(summary.mean));
+      ResultRow& row = distributions.emplace_back();
       row = {{"head", RowHead{h}},
-             {"metric", text_cell(row_metrics()[i].about.name)},
+             {"metric", Cell(name)},
              {"count", count_cell(summary.count)},
              {"minimum", real_cell(summary.minimum)}};
-      for (const auto& [name, q] : kQuantiles) row.emplace_back(name, real_cell(moments.quantile(q)));
+      for (const auto& [quantile, q] : kQuantiles) row.emplace_back(quantile, real_cell(moments.quantile(q)));
       row.emplace_back("maximum", real_cell(summary.maximum));
     }
   }
-  return rows;
-}
-
-void MetricsMeasure::finish(StudyResults& results) const {
-  std::vector<Cell> rows;
-  for (const HeadMetrics& head : states_) rows.push_back(count_cell(head.rows));
-  results.head_fields.push_back(cell_field("rows", rows));
-  for (std::size_t i = 0; i < row_metrics().size(); ++i) {
-    std::vector<MomentsSummary> summaries;
-    std::vector<Cell> means;
-    for (const HeadMetrics& head : states_) {
-      summaries.push_back(head.metrics[i].summary());
-      means.push_back(real_cell(summaries.back().mean));
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const Metric& metric = metrics[i].about;
+    if (metric.name == "entropy" || metric.name == "distance") {
+      results.text.emplace_back(
+          head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means[i]));
     }
-    const Metric& metric = row_metrics()[i].about;
-    if (metric.name == "entropy" || metric.name == "distance")
-      results.text.push_back(head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means));
-    results.head_fields.push_back(moments_field(std::string(metric.name), summaries));
   }
-  add_rows(results, shape_, "distributions", "distribution", distributions());
+  add_rows(results, shape_, "distributions", "distribution", std::move(distributions));
 }
 
 }  // namespace

@@ -46,10 +46,7 @@ constexpr std::size_t kOutputBytes = std::size_t{16} << 20;   // largest size of
 struct PairSums {
   BlockSum divergence, product;
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.divergence, self.product);
-  }
+  auto parts() { return std::tie(divergence, product); }
 };
 
 /// Data of a block that is kept until all heads have been processed.
@@ -59,8 +56,8 @@ struct OpenBlock {
   RowSample pattern_rows;
   std::vector<std::size_t> widths;  // [rows], elements per pattern row
   std::shared_ptr<float> patterns;  // [heads, pattern_rows.size()]; fully written before it is read
-  BlockDraw drawn;
-  std::vector<std::vector<float>> outputs;  // [rows]; empty if the row is not drawn
+  std::vector<std::optional<DrawnKey>> drawn;  // [rows]; nullopt: the output is not drawn
+  std::vector<std::vector<float>> outputs;     // [rows]; empty if the row is not drawn
 };
 
 std::vector<std::size_t> output_columns(const StudyBlock& block) {
@@ -153,10 +150,10 @@ void PairsMeasure::draw_outputs(const StudyBlock& block) {
   const std::size_t capacity = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
   outputs_.set_capacity(capacity);
   const std::size_t rows = open_->widths.size();
-  open_->drawn = BlockDraw(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
+  open_->drawn = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
   open_->outputs.resize(rows);
   for (std::size_t row = 0; row < rows; ++row) {
-    if (open_->drawn.keys()[row]) open_->outputs[row].resize(columns_.back());
+    if (open_->drawn[row]) open_->outputs[row].resize(columns_.back());
   }
 }
 
@@ -228,7 +225,7 @@ void PairsMeasure::add_outputs() {
   for (std::size_t row = 0; row < open_->outputs.size(); ++row) {
     std::vector<float>& output = open_->outputs[row];
     if (output.empty() || open_->absent[row] != 0 || !std::ranges::all_of(output, finite)) continue;
-    outputs_.add(*open_->drawn.keys()[row], std::move(output));
+    outputs_.add(*open_->drawn[row], std::move(output));
   }
 }
 
@@ -243,16 +240,14 @@ void PairsMeasure::merge(const Measure& other) {
 void PairsMeasure::save(StateWriter& out) const {
   out.number(pattern_rows_);
   save_state(out, sums_);
-  out.number(columns_.size());
-  save_state(out, columns_);
+  save_list(out, columns_);
   outputs_.save(out);
 }
 
 void PairsMeasure::load(StateReader& in) {
   pattern_rows_ = in.number();
   load_state(in, sums_);
-  columns_.resize(in.count());
-  load_state(in, columns_);
+  load_list(in, columns_);
   const bool ascending = std::ranges::adjacent_find(columns_, std::ranges::greater_equal()) == columns_.end();
   if (!columns_.empty() && (columns_.size() != heads() + 1 || columns_.front() != 0 || !ascending))
     in.damaged("the columns of outputs are wrong");
@@ -268,24 +263,16 @@ struct PairMatrix {
 };
 
 /// Pairs of distinct heads, in the order (0, 1), (0, 2), ..., (1, 2), ...
-class DistinctPairs {
- public:
-  explicit DistinctPairs(std::size_t heads) : heads_(heads) {}
+using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
 
-  [[nodiscard]] std::size_t size() const { return heads_ * (heads_ - 1) / 2; }
-  [[nodiscard]] std::pair<std::size_t, std::size_t> operator[](std::size_t index) const {
-    std::size_t low = 0;  // the last head whose first pair is at or before `index`
-    for (std::size_t high = heads_ - 1; high - low > 1;) {
-      const std::size_t middle = (low + high) / 2;
-      (begin(middle) <= index ? low : high) = middle;
-    }
-    return {low, low + 1 + (index - begin(low))};
+Pairs distinct_pairs(std::size_t heads) {
+  Pairs pairs;
+  pairs.reserve(heads * (heads - 1) / 2);
+  for (std::size_t a = 0; a < heads; ++a) {
+    for (std::size_t b = a + 1; b < heads; ++b) pairs.emplace_back(a, b);
   }
-
- private:
-  [[nodiscard]] std::size_t begin(std::size_t head) const { return pair_index(heads_, head, head) - head; }
-  std::size_t heads_;
-};
+  return pairs;
+}
 
 /// Returns a table with one row per measure and pair. The rows are generated when they are written, because a
 /// large model has millions.
@@ -295,12 +282,12 @@ Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
     for (const std::string& column : StudyShape::head_columns()) columns.push_back(column + side);
   }
   columns.emplace_back("value");
-  const DistinctPairs pairs(shape.heads.size());
-  const std::size_t rows = matrices.size() * pairs.size();
+  const auto pairs = std::make_shared<const Pairs>(distinct_pairs(shape.heads.size()));
+  const std::size_t rows = matrices.size() * pairs->size();
   const auto shared = std::make_shared<const std::vector<PairMatrix>>(std::move(matrices));
   const auto fill = [&shape, pairs, shared](std::size_t index, std::span<Cell> cells) {
-    const PairMatrix& matrix = shared->at(index / pairs.size());
-    const auto [a, b] = pairs[index % pairs.size()];
+    const PairMatrix& matrix = shared->at(index / pairs->size());
+    const auto [a, b] = (*pairs)[index % pairs->size()];
     auto cell = cells.begin();
     *cell++ = std::string(matrix.name);
     for (const std::size_t head : {a, b}) cell = std::ranges::move(shape.head_cells(head), cell).out;
@@ -312,27 +299,21 @@ Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
 /// Returns the most similar and the least similar pairs of each measure.
 Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& matrices) {
   constexpr std::size_t most = 3;
-  const std::size_t heads = shape.heads.size();
-  const DistinctPairs all(heads);
-  struct Pair {
-    std::size_t a, b;
-    float value;
-  };
   std::vector<std::vector<Cell>> rows;
   for (const PairMatrix& matrix : matrices) {
-    std::vector<Pair> pairs;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const auto [a, b] = all[i];
-      const float value = matrix.values[a * heads + b];
-      if (std::isfinite(value)) pairs.push_back({a, b, value});
-    }
+    const auto value = [&](const Pairs::value_type& pair) {
+      return matrix.values[pair.first * shape.heads.size() + pair.second];
+    };
+    Pairs pairs = distinct_pairs(shape.heads.size());
+    std::erase_if(pairs, [&](const Pairs::value_type& pair) { return !std::isfinite(value(pair)); });
     const auto add = [&](const char* which, bool low) {
-      const std::size_t count = std::min(most, pairs.size());
-      std::ranges::stable_sort(
-          pairs, [&](const Pair& x, const Pair& y) { return low ? x.value < y.value : x.value > y.value; });
-      for (std::size_t i = 0; i < count; ++i)
-        rows.push_back({std::string(matrix.name), which, shape.heads[pairs[i].a].name,
-                        shape.heads[pairs[i].b].name, pairs[i].value});
+      std::ranges::stable_sort(pairs, [&](const Pairs::value_type& x, const Pairs::value_type& y) {
+        return low ? value(x) < value(y) : value(x) > value(y);
+      });
+      for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i) {
+        rows.push_back({std::string(matrix.name), which, shape.heads[pairs[i].first].name,
+                        shape.heads[pairs[i].second].name, value(pairs[i])});
+      }
     };
     add("most alike", matrix.low_is_alike);
     add("least alike", !matrix.low_is_alike);

@@ -44,10 +44,7 @@ constexpr std::array kKinds = {
 struct KindSums {
   RatioSums repeated, control;
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.repeated, self.control);
-  }
+  auto parts() { return std::tie(repeated, control); }
 };
 
 class ProbeMeasure final : public PerHead<std::array<KindSums, kKinds.size()>> {

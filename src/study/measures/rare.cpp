@@ -29,10 +29,7 @@ struct HeadRare {
   std::uint64_t peaks = 0;    // rows whose largest weight is on the rarest token
   std::uint64_t without = 0;  // rows that cannot attend to the rarest token, or only to it
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.weight, self.peaks, self.without);
-  }
+  auto parts() { return std::tie(weight, peaks, without); }
 };
 
 class RareMeasure final : public PerHead<HeadRare> {

@@ -46,10 +46,7 @@ struct RoleSums {
   Sums first, near, entropy;
   std::map<std::int64_t, Sums> specials;  // by id
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.offsets, self.first, self.near, self.entropy, self.specials);
-  }
+  auto parts() { return std::tie(offsets, first, near, entropy, specials); }
   /// Calls add(sums, term) for each member and its term in `other`.
   template <typename Add>
   void fold(const RoleSums<SentenceTerm>& other, const Add& add) {

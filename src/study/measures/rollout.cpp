@@ -115,10 +115,7 @@ struct MassSums {
   std::uint64_t rows = 0;
   BlockSum mass, uniform;
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.rows, self.mass, self.uniform);
-  }
+  auto parts() { return std::tie(rows, mass, uniform); }
   [[nodiscard]] Cell mean_mass() const { return mean_cell(mass.value(), rows); }
   [[nodiscard]] Cell mean_uniform() const { return mean_cell(uniform.value(), rows); }
 };

@@ -56,17 +56,18 @@ void DrawnRows::load(StateReader& in, std::size_t width) {
   }
 }
 
-BlockDraw::BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, std::size_t capacity,
-                     const std::optional<DrawnKey>& end)
-    : keys_(rows) {
-  const std::uint64_t of_block = Random(seed, block).next();
+std::vector<std::optional<DrawnKey>> draw_rows(std::uint64_t seed, std::uint64_t block, std::size_t rows,
+                                               std::size_t capacity, const std::optional<DrawnKey>& end) {
+  const std::uint64_t block_seed = Random(seed, block).next();
   std::vector<DrawnKey> drawn(rows);
-  for (std::size_t row = 0; row < rows; ++row) drawn[row] = {Random(of_block, row).next(), block, row};
+  for (std::size_t row = 0; row < rows; ++row) drawn[row] = {Random(block_seed, row).next(), block, row};
   std::sort(drawn.begin(), drawn.end());
   drawn.resize(std::min(rows, capacity));
+  std::vector<std::optional<DrawnKey>> keys(rows);
   for (const DrawnKey& key : drawn) {
-    if (!end || key < *end) keys_[key.row] = key;
+    if (!end || key < *end) keys[key.row] = key;
   }
+  return keys;
 }
 
 RowSample::RowSample(std::span<const std::size_t> widths, std::size_t capacity)

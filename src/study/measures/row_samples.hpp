@@ -19,10 +19,7 @@ struct DrawnKey {
   std::uint64_t drawn = 0, block = 0, row = 0;
 
   [[nodiscard]] auto operator<=>(const DrawnKey&) const = default;
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.drawn, self.block, self.row);
-  }
+  auto parts() { return std::tie(drawn, block, row); }
 };
 
 /// A uniform random sample of rows from the whole corpus. It keeps the rows with the smallest random numbers,
@@ -50,23 +47,14 @@ class DrawnRows {
   Rows rows_;
 };
 
-/// The rows of one block that may enter the sample. They are chosen before their values are known.
-class BlockDraw {
- public:
-  BlockDraw() = default;
-  /// `capacity` is the size of the sample. `end` is DrawnRows::end() of the sample into which the block will
-  /// be merged.
-  BlockDraw(std::uint64_t seed, std::uint64_t block, std::size_t rows, std::size_t capacity,
-            const std::optional<DrawnKey>& end);
+/// Returns the keys of the rows of a block that may enter the sample, [rows]; nullopt: the row is not drawn.
+/// The values of the rows need not be known. `capacity` is the size of the sample. `end` is DrawnRows::end()
+/// of the sample into which the block will be merged.
+[[nodiscard]] std::vector<std::optional<DrawnKey>> draw_rows(std::uint64_t seed, std::uint64_t block,
+                                                             std::size_t rows, std::size_t capacity,
+                                                             const std::optional<DrawnKey>& end);
 
-  /// Returns the keys of the rows, [rows]; nullopt: the row is not drawn.
-  [[nodiscard]] const std::vector<std::optional<DrawnKey>>& keys() const { return keys_; }
-
- private:
-  std::vector<std::optional<DrawnKey>> keys_;
-};
-
-/// The evenly spaced rows of a block that are kept until its end, as many as fit into the workspace. They
+/// Evenly spaced rows of a block that are kept until its end. Keeps as many as fit into the workspace. They
 /// depend only on the block.
 class RowSample {
  public:

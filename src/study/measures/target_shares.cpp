@@ -44,10 +44,7 @@ struct TargetShare {
   BlockSum total;             // all weights of those rows: 1 per row, or less if the head has a sink
   BlockSum uniform;           // targets / visible keys
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.rows, self.without, self.weight, self.total, self.uniform);
-  }
+  auto parts() { return std::tie(rows, without, weight, total, uniform); }
   [[nodiscard]] std::optional<double> value() const {
     const double all = total.value();
     return all > 0 ? std::optional(weight.value() / all) : std::nullopt;
@@ -66,10 +63,7 @@ struct HeadTargets {
   std::uint64_t rows = 0;
   std::map<std::int64_t, TargetShare> targets;  // by id
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.rows, self.targets);
-  }
+  auto parts() { return std::tie(rows, targets); }
 };
 
 /// Rows and uniform baseline of a target, for the rows of a panel.

@@ -180,4 +180,10 @@ Value StateReader::value(int depth) {
   }
 }
 
+Cell StateReader::cell() {
+  Value read = value();
+  if (!std::holds_alternative<Cell>(read.data)) damaged("a value is a list or a record");
+  return std::get<Cell>(std::move(read.data));
+}
+
 }  // namespace attnctl

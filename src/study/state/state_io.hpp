@@ -55,6 +55,7 @@ class StateReader {
   [[nodiscard]] ExactSum sum();
   [[nodiscard]] std::string text();
   [[nodiscard]] Value value(int depth = 0);
+  [[nodiscard]] Cell cell();
 
   [[nodiscard]] bool at_end() const { return rest_.empty(); }
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -68,17 +69,16 @@ class StateReader {
 };
 
 // The functions below save, load and merge the state of a measure member by member. They support:
-// - std::uint64_t (merged by addition), std::int64_t and std::string
+// - std::uint64_t (merged by addition), std::int64_t, std::string and Cell
 // - pairs of these
 // - maps, whose entries are merged by key
 // - arrays and vectors whose size both sides know
-// - structs that list their members:
-//     template <typename Self> static auto parts(Self& self) { return std::tie(self.rows, self.weight); }
+// - structs that list their members: auto parts() { return std::tie(rows, weight); }
 // - classes with members save(), load() and merge()
 
 template <typename T>
 concept HasParts = requires(T& value) {
-  T::parts(value);
+  value.parts();
 };
 template <typename T>
 concept StateMap = requires {
@@ -97,8 +97,11 @@ void save_state(StateWriter& out, const T& value) {
     out.signed_number(value);
   } else if constexpr (std::same_as<T, std::string>) {
     out.text(value);
+  } else if constexpr (std::same_as<T, Cell>) {
+    out.value(value);
   } else if constexpr (HasParts<T>) {
-    std::apply([&](const auto&... parts) { (save_state(out, parts), ...); }, T::parts(value));
+    // parts() is not const, so that load_state() can use it; nothing is changed here.
+    std::apply([&](const auto&... parts) { (save_state(out, parts), ...); }, const_cast<T&>(value).parts());
   } else if constexpr (StateMap<T>) {
     out.number(value.size());
     for (const auto& [key, item] : value) {
@@ -123,8 +126,10 @@ void load_state(StateReader& in, T& value) {
     value = in.signed_number();
   } else if constexpr (std::same_as<T, std::string>) {
     value = in.text();
+  } else if constexpr (std::same_as<T, Cell>) {
+    value = in.cell();
   } else if constexpr (HasParts<T>) {
-    std::apply([&](auto&... parts) { (load_state(in, parts), ...); }, T::parts(value));
+    std::apply([&](auto&... parts) { (load_state(in, parts), ...); }, value.parts());
   } else if constexpr (StateMap<T>) {
     value.clear();
     for (std::size_t left = in.count(); left > 0; --left) {
@@ -148,9 +153,10 @@ void merge_state(T& to, const T& from) {
     to += from;
   } else if constexpr (HasParts<T>) {
     const auto merge_parts = [&](auto&... parts) {
-      std::apply([&](const auto&... others) { (merge_state(parts, others), ...); }, T::parts(from));
+      std::apply([&](const auto&... others) { (merge_state(parts, others), ...); },
+                 const_cast<T&>(from).parts());
     };
-    std::apply(merge_parts, T::parts(to));
+    std::apply(merge_parts, to.parts());
   } else if constexpr (StateMap<T>) {
     for (const auto& [key, item] : from) merge_state(to[key], item);
   } else if constexpr (StateList<T>) {
@@ -158,6 +164,18 @@ void merge_state(T& to, const T& from) {
   } else {
     to.merge(from);
   }
+}
+
+/// Saves and loads a list with its size.
+template <typename T>
+void save_list(StateWriter& out, const std::vector<T>& list) {
+  out.number(list.size());
+  save_state(out, list);
+}
+template <typename T>
+void load_list(StateReader& in, std::vector<T>& list) {
+  list.clear();
+  for (std::size_t left = in.count(); left > 0; --left) load_state(in, list.emplace_back());
 }
 
 }  // namespace attnctl

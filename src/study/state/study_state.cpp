@@ -21,20 +21,10 @@ constexpr std::size_t kMaxFileSize = std::size_t{1} << 31;
 constexpr std::uint64_t kMaxNulls = 1000;
 
 void save_header(StateWriter& out, const StudyHeader& header) {
-  out.number(header.identity.size());
-  for (const auto& [name, value] : header.identity) {
-    out.text(name);
-    out.text(value);
-  }
+  save_list(out, header.identity);
   out.number(header.shape.seed);
   out.flag(header.shape.fold_subtypes);
-  out.number(header.shape.heads.size());
-  for (const StudyHead& head : header.shape.heads) {
-    for (const std::size_t number : {head.id.layer, head.id.head, head.layer, head.kv_head})
-      out.number(number);
-    out.text(head.name);
-    out.value(head.component);
-  }
+  save_list(out, header.shape.heads);
   out.number(header.measures.size());
   for (const MeasureRow* const row : header.measures) {
     out.text(row->name);
@@ -44,8 +34,7 @@ void save_header(StateWriter& out, const StudyHeader& header) {
   out.number(header.null_shuffles);
   out.value(header.model);
   out.text(header.model_path);
-  out.number(header.files.size());
-  for (const std::string& file : header.files) out.text(file);
+  save_list(out, header.files);
 }
 
 const MeasureRow* load_measure(StateReader& in) {
@@ -63,22 +52,11 @@ const MeasureRow* load_measure(StateReader& in) {
 
 StudyHeader load_header(StateReader& in) {
   StudyHeader header;
-  for (std::size_t left = in.count(); left > 0; --left) {
-    std::string name = in.text();
-    header.identity.emplace_back(std::move(name), in.text());
-  }
+  load_list(in, header.identity);
   header.shape.seed = in.number();
   header.shape.fold_subtypes = in.flag();
-  for (std::size_t left = in.count(); left > 0; --left) {
-    StudyHead& head = header.shape.heads.emplace_back();
-    for (std::size_t* const number : {&head.id.layer, &head.id.head, &head.layer, &head.kv_head})
-      *number = in.number();
-    head.name = in.text();
-    const Value component = in.value();
-    if (!std::holds_alternative<Cell>(component.data)) in.damaged("a component is not a cell");
-    head.component = std::get<Cell>(component.data);
-  }
-  if (header.shape.heads.empty()) in.damaged("there are no heads");
+  load_list(in, header.shape.heads);
+  if (header.shape.heads.empty()) in.damaged("the list of heads is empty");
   for (std::size_t left = in.count(); left > 0; --left) header.measures.push_back(load_measure(in));
   for (std::size_t* const nulls : {&header.null_models, &header.null_shuffles}) {
     *nulls = in.number();
@@ -86,7 +64,7 @@ StudyHeader load_header(StateReader& in) {
   }
   header.model = in.value();
   header.model_path = in.text();
-  for (std::size_t left = in.count(); left > 0; --left) header.files.push_back(in.text());
+  load_list(in, header.files);
   return header;
 }
 
@@ -131,10 +109,6 @@ StudyResults finish_all(const Measures& measures, Pool& pool) {
   return results;
 }
 
-void merge_measures(const Measures& measures, const Measures& others) {
-  for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
-}
-
 }  // namespace
 
 void require_same_study(const StudyIdentity& identity, const std::string& name, const StudyIdentity& wanted,
@@ -171,26 +145,21 @@ StudyMeasures::StudyMeasures(const StudyHeader& header)
     nulls.push_back(make_measures(header.null_measures(), header.shape));
 }
 
+std::vector<Measure*> StudyMeasures::all() const {
+  std::vector<Measure*> list;
+  const auto add = [&list](const Measures& measures) {
+    for (const auto& measure : measures) list.push_back(measure.get());
+  };
+  add(own);
+  add(shuffled);
+  for (const Measures& measures : nulls) add(measures);
+  return list;
+}
+
 void StudyMeasures::merge(const StudyMeasures& other) {
-  merge_measures(own, other.own);
-  merge_measures(shuffled, other.shuffled);
-  for (std::size_t i = 0; i < nulls.size(); ++i) merge_measures(nulls[i], other.nulls.at(i));
-}
-
-void StudyMeasures::save(StateWriter& out) const {
-  for (const auto& measure : own) measure->save(out);
-  for (const auto& measure : shuffled) measure->save(out);
-  for (const Measures& measures : nulls) {
-    for (const auto& measure : measures) measure->save(out);
-  }
-}
-
-void StudyMeasures::load(StateReader& in) {
-  for (const auto& measure : own) measure->load(in);
-  for (const auto& measure : shuffled) measure->load(in);
-  for (const Measures& measures : nulls) {
-    for (const auto& measure : measures) measure->load(in);
-  }
+  const std::vector<Measure*> measures = all();
+  const std::vector<Measure*> others = other.all();
+  for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
 }
 
 StudyMeasures StudyState::make_block_measures() const {
@@ -302,7 +271,7 @@ void StudyState::save(StateWriter& out) const {
   save_state(out, warnings_);
   out.number(kernels_.size());
   for (const std::string& kernel : kernels_) out.text(kernel);
-  measures_.save(out);
+  for (const Measure* const measure : measures_.all()) measure->save(out);
 }
 
 void StudyState::load(StateReader& in) {
@@ -317,7 +286,7 @@ void StudyState::load(StateReader& in) {
   load_state(in, skipped_);
   load_state(in, warnings_);
   for (std::size_t left = in.count(); left > 0; --left) kernels_.insert(in.text());
-  measures_.load(in);
+  for (Measure* const measure : measures_.all()) measure->load(in);
   if (!in.at_end()) in.damaged("there are bytes after the end");
 }
 

@@ -39,7 +39,7 @@ struct StudyHeader {
 
   /// Returns the measures that also run on random models.
   [[nodiscard]] std::vector<const MeasureRow*> null_measures() const;
-  /// Returns the measures that also run on shuffled sentences; empty if there are no shuffles.
+  /// Returns the measures that also run on shuffled sentences; empty without shuffles.
   [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const;
 };
 
@@ -51,9 +51,9 @@ struct StudyMeasures {
 
   /// Creates empty measures. `header` must outlive them.
   explicit StudyMeasures(const StudyHeader& header);
+  /// Returns all measures, in the order of the state file.
+  [[nodiscard]] std::vector<Measure*> all() const;
   void merge(const StudyMeasures& other);
-  void save(StateWriter& out) const;
-  void load(StateReader& in);
 };
 
 /// Key of a bad sentence that was skipped: the block and the index within the block.
@@ -110,10 +110,7 @@ class StudyState {
     std::string message;
     std::uint64_t count = 0;
 
-    template <typename Self>
-    static auto parts(Self& self) {
-      return std::tie(self.block, self.message, self.count);
-    }
+    auto parts() { return std::tie(block, message, count); }
   };
   void add_warning(const std::string& code, const BlockWarning& warning);
   void trim_skipped();

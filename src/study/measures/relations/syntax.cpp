@@ -53,10 +53,7 @@ struct SyntaxCounts {
   std::uint64_t words_without_piece = 0;  // the tokenizer dropped all of their characters
   std::uint64_t pairs_left_out = 0;       // a word and its head that no window contains together
 
-  template <typename Self>
-  static auto parts(Self& self) {
-    return std::tie(self.sentences, self.words, self.words_without_piece, self.pairs_left_out);
-  }
+  auto parts() { return std::tie(sentences, words, words_without_piece, pairs_left_out); }
 };
 
 /// One relation in one direction.
