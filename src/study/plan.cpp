@@ -59,8 +59,8 @@ class Samples {
     const BlockSize size = size_of(*block);
     for (Slot& slot : slots_) {
       if (size.tokens == 0 || size.probe != slot.probe) continue;
-      if (slot.block && !slot.better(size, size_of(*slot.block))) continue;
-      slot.block = block;
+      const bool better = slot.better != nullptr && slot.block && slot.better(size, size_of(*slot.block));
+      if (!slot.block || better) slot.block = block;
     }
   }
   [[nodiscard]] std::vector<std::shared_ptr<const CorpusBlock>> list() const {
@@ -72,49 +72,21 @@ class Samples {
   }
 
  private:
+  using Better = bool (*)(const BlockSize& a, const BlockSize& b);
   struct Slot {
     bool probe = false;
-    bool (*better)(const BlockSize& one, const BlockSize& other) = nullptr;
+    Better better = nullptr;  // null: the first block
     std::shared_ptr<const CorpusBlock> block = nullptr;
   };
-  static bool more_pairs(const BlockSize& one, const BlockSize& other) { return one.pairs > other.pairs; }
-  static bool shorter_sequences(const BlockSize& one, const BlockSize& other) {
-    const auto length = [](const BlockSize& size) {
-      return static_cast<double>(size.pairs) / static_cast<double>(size.tokens);
-    };
-    return length(one) < length(other);
+  static double pairs_per_token(const BlockSize& size) {
+    return static_cast<double>(size.pairs) / static_cast<double>(size.tokens);
   }
-  static bool fewer_tokens(const BlockSize& one, const BlockSize& other) { return one.tokens < other.tokens; }
-  static bool never(const BlockSize& /*one*/, const BlockSize& /*other*/) { return false; }
-
-  std::array<Slot, 5> slots_ = {Slot{false, more_pairs}, Slot{false, shorter_sequences}, Slot{true, never},
-                                Slot{false, fewer_tokens}, Slot{false, never}};
-};
-
-/// Times blocks on all workers of a run.
-class Trials {
- public:
-  Trials(const StudyRun& run, StudyState& state) : run_(run), state_(state) {}
-
-  /// Returns the processor time of one worker in seconds, while all workers compute copies of the block.
-  double seconds(const CorpusBlock& block) {
-    const std::size_t workers = run_.pool.size();
-    std::vector<CorpusBlock> blocks(workers, block);
-    for (CorpusBlock& each : blocks) each.number = next_number_++;  // add() rejects duplicate numbers
-    std::vector<double> seconds(workers);
-    run_.pool.run(workers, [&](std::size_t task, std::size_t) {
-      const double begin = thread_seconds();
-      compute_block(run_, blocks[task], state_, adding_);
-      seconds[task] = thread_seconds() - begin;
-    });
-    return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(workers);
-  }
-
- private:
-  const StudyRun& run_;
-  StudyState& state_;
-  std::mutex adding_;
-  std::uint64_t next_number_ = 0;
+  std::array<Slot, 5> slots_ = {
+      Slot{false, [](const BlockSize& a, const BlockSize& b) { return a.pairs > b.pairs; }},
+      Slot{false,
+           [](const BlockSize& a, const BlockSize& b) { return pairs_per_token(a) < pairs_per_token(b); }},
+      Slot{true}, Slot{false, [](const BlockSize& a, const BlockSize& b) { return a.tokens < b.tokens; }},
+      Slot{}};
 };
 
 double rounded(double value) {
@@ -278,23 +250,37 @@ CorpusSurvey survey_corpus(CorpusBlocks& corpus, const SurveyPass& pass,
 std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
                                    std::span<const std::shared_ptr<const CorpusBlock>> blocks,
                                    double seconds) {
+  std::mutex adding;
+  std::uint64_t next_number = 0;
+  // Returns the processor time of one worker in seconds, while all workers compute copies of the block.
+  const auto time = [&](const CorpusBlock& block) {
+    const std::size_t workers = run.pool.size();
+    std::vector<CorpusBlock> copies(workers, block);
+    for (CorpusBlock& each : copies) each.number = next_number++;  // add() rejects duplicate numbers
+    std::vector<double> times(workers);
+    run.pool.run(workers, [&](std::size_t task, std::size_t) {
+      const double begin = thread_seconds();
+      compute_block(run, copies[task], state, adding);
+      times[task] = thread_seconds() - begin;
+    });
+    return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(workers);
+  };
   constexpr std::uint64_t warm_up_tokens = 512;
   const Clock::time_point begin = Clock::now();
-  Trials trials(run, state);
   const CorpusBlock small = first_of(*blocks.front(), warm_up_tokens);
-  (void)trials.seconds(small);
+  (void)time(small);
   const Clock::time_point again = Clock::now();
-  (void)trials.seconds(small);
+  (void)time(small);
   const double tokens_per_second = static_cast<double>(size_of(small).tokens) / since(again);
   std::vector<BlockTrial> done;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const double left = std::max(seconds - since(begin), 0.0);
     if (i > 0 && left == 0) break;
     const double share = left / static_cast<double>(blocks.size() - i);
-    constexpr double most_tokens = 1e15;  // upper bound, so that the value fits in 64 bits
+    constexpr double max_tokens = 1e15;  // fits in 64 bits
     const CorpusBlock piece =
-        first_of(*blocks[i], static_cast<std::uint64_t>(std::min(share * tokens_per_second, most_tokens)));
-    done.push_back({size_of(piece), trials.seconds(piece)});
+        first_of(*blocks[i], static_cast<std::uint64_t>(std::min(share * tokens_per_second, max_tokens)));
+    done.push_back({size_of(piece), time(piece)});
   }
   return done;
 }

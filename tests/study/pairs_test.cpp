@@ -56,7 +56,7 @@ double entropy_term(double p) {
   return p > 0 ? -p * std::log(p) : 0;
 }
 
-TEST_CASE("divergences and products of patterns are those of naive sums") {
+TEST_CASE("pattern_pairs agrees with naive sums") {
   const std::size_t heads = 5;
   const std::size_t weights = 130 * 17;  // more than one chunk of the summation
   const std::vector<float> patterns = random_patterns(heads, 130, 17);
@@ -77,7 +77,7 @@ TEST_CASE("divergences and products of patterns are those of naive sums") {
   }
 }
 
-TEST_CASE("the divergence of equal heads is 0, of heads without a common key ln 2 a row") {
+TEST_CASE("the divergence is 0 for equal heads and ln 2 per row for heads without a common key") {
   const std::size_t rows = 300;
   const std::size_t keys = 8;
   std::vector<float> one = random_patterns(1, rows, keys);
@@ -93,7 +93,7 @@ TEST_CASE("the divergence of equal heads is 0, of heads without a common key ln 
   CHECK(apart.product[pair_index(2, 0, 1)] == 0);
 }
 
-TEST_CASE("pairs follow their heads to other places") {
+TEST_CASE("permuted heads have permuted pairs") {
   const std::size_t heads = 4;
   const std::size_t weights = 40 * 9;
   const std::array<std::size_t, heads> order = {2, 0, 3, 1};
@@ -159,7 +159,7 @@ double naive_hsic(const HeadOutputs& outputs, std::size_t a, std::size_t b) {
          (m * (m - 3));
 }
 
-TEST_CASE("HSIC of outputs is that of whole matrices, whatever is added or turned") {
+TEST_CASE("output_pairs agrees with HSIC of full kernel matrices, also for shifted and rotated outputs") {
   for (const std::size_t rows : {kLeastOutputs, std::size_t{60}}) {
     CAPTURE(rows);
     const std::vector<std::vector<float>> values = some_outputs(rows);
@@ -176,7 +176,7 @@ TEST_CASE("HSIC of outputs is that of whole matrices, whatever is added or turne
   }
 }
 
-TEST_CASE("rows that are kept are evenly spaced and fit") {
+TEST_CASE("RowSample keeps evenly spaced rows that fit") {
   struct Row {
     std::vector<std::size_t> widths;
     std::size_t most;
@@ -210,7 +210,7 @@ TEST_CASE("rows that are kept are evenly spaced and fit") {
   }
 }
 
-TEST_CASE("pairs of some heads are those among all") {
+TEST_CASE("pairs of selected heads equal those of a study of all heads") {
   const json all = study(kCorpus, {"--measures", "pairs"})["pairs"];
   const json some = study(kCorpus, {"--measures", "pairs", "--heads", "0.1,2.3,3.0"})["pairs"];
   const std::array<std::size_t, 3> heads = {1, 11, 12};
@@ -229,7 +229,7 @@ TEST_CASE("pairs of some heads are those among all") {
   }
 }
 
-TEST_CASE("the table of pairs has the upper halves of the matrices") {
+TEST_CASE("the table of pairs has the upper triangles of the matrices") {
   const json pairs = study(kCorpus, {"--measures", "pairs", "--heads", "0.1,0.3,2.3,3.0,3.2"})["pairs"];
   const RunResult csv = run_attnctl({"study", kLlama, "--input", kCorpus, "--measures", "pairs", "--heads",
                                      "0.1,0.3,2.3,3.0,3.2", "--format", "csv", "--table", "pairs"});
@@ -247,7 +247,7 @@ TEST_CASE("the table of pairs has the upper halves of the matrices") {
   CHECK(csv.out == wanted);
 }
 
-TEST_CASE("long blocks are compared by evenly spaced rows, to about the same values") {
+TEST_CASE("long blocks are compared by evenly spaced rows with similar results") {
   const TempDir folder;
   std::string text;
   for (std::size_t i = 0; i < 40 * 250; ++i) {
@@ -273,7 +273,7 @@ TEST_CASE("long blocks are compared by evenly spaced rows, to about the same val
   }
 }
 
-TEST_CASE("a model of too many heads has no pairs by default, and is refused where they are asked for") {
+TEST_CASE("pairs is left out by default for too many heads and refused if it is named") {
   const auto rows = parse_measures("");
   Warnings warnings;
   CHECK(within_limit(rows, 1024, warnings) == rows);
@@ -295,7 +295,7 @@ TEST_CASE("a model of too many heads has no pairs by default, and is refused whe
   }
 }
 
-TEST_CASE("rollout of the last layer is what analyze finds, and ends where heads are missing") {
+TEST_CASE("rollout of the last layer agrees with analyze and ends at a layer with missing heads") {
   const std::string text = "the cat sat on the mat because it was tired";
   const TempDir folder;
   const std::string input = folder.write("one.txt", text + "\n").string();
@@ -348,7 +348,7 @@ std::string bytes_of(const DrawnRows& rows) {
   return out.bytes();
 }
 
-TEST_CASE("rows are drawn from all of a corpus, whatever the order of its blocks") {
+TEST_CASE("the sample of rows does not depend on the order of blocks") {
   const DrawnRows forwards = drawn_from({0, 1, 2, 3, 4, 5, 6, 7}, 40);
   DrawnRows shards = drawn_from({6, 1, 4}, 40);
   shards.merge(drawn_from({7, 3}, 40));
@@ -362,7 +362,7 @@ TEST_CASE("rows are drawn from all of a corpus, whatever the order of its blocks
   CHECK(drawn_from({0}, 0).rows().empty());
 }
 
-TEST_CASE("a block that knows what was drawn before it keeps fewer rows, and the same are drawn") {
+TEST_CASE("a block that knows the sample so far keeps fewer rows without changing the sample") {
   std::vector<std::uint64_t> blocks;
   for (std::uint64_t block = 0; block < 40; ++block) blocks.push_back(block);
   Looks blind;
@@ -375,7 +375,7 @@ TEST_CASE("a block that knows what was drawn before it keeps fewer rows, and the
   CHECK_FALSE(drawn_from({0}, 51).end().has_value());
 }
 
-TEST_CASE("each row is drawn about as often as any other") {
+TEST_CASE("all rows are drawn equally often") {
   std::vector<std::uint64_t> blocks;
   for (std::uint64_t block = 0; block < 400; ++block) blocks.push_back(block);
   std::vector<std::size_t> of_place(50), of_part(4);
@@ -394,7 +394,7 @@ TEST_CASE("each row is drawn about as often as any other") {
   }
 }
 
-TEST_CASE("rows that were drawn come back from a state, and damage is found") {
+TEST_CASE("drawn rows are restored from a state, and damaged states are refused") {
   const DrawnRows rows = drawn_from({0, 1, 2}, 20);
   const std::string bytes = bytes_of(rows);
   DrawnRows again;

@@ -53,7 +53,7 @@ GroupScores drawn(std::uint64_t asked, const std::vector<double>& shares, std::u
   return scores;
 }
 
-TEST_CASE("groups keep to the half of their block, and fill it evenly") {
+TEST_CASE("groups belong to even or odd blocks and have similar sizes") {
   std::vector<std::size_t> sizes(kGroups);
   for (std::uint64_t block = 0; block < 400; ++block) {
     for (std::size_t sequence = 0; sequence < 80; ++sequence) {
@@ -68,8 +68,7 @@ TEST_CASE("groups keep to the half of their block, and fill it evenly") {
   CHECK(most < 750);
 }
 
-TEST_CASE(
-    "an interval of a share is as wide as the binomial has it, and covers the share as often as it says") {
+TEST_CASE("bootstrap intervals have the binomial width and cover the share in 95 % of cases") {
   const std::set<std::size_t> groups = all_groups();
   const Bootstrap bootstrap(3, groups);
   int covered = 0;
@@ -85,7 +84,7 @@ TEST_CASE(
   CHECK(width == doctest::Approx(2 * 1.96 * std::sqrt(0.3 * 0.7 / (50.0 * kGroups))).epsilon(0.05));
 }
 
-TEST_CASE("intervals: of a sure thing a point, of a difference paired, of few groups none") {
+TEST_CASE("intervals of constant answers, of paired differences and of too few groups") {
   const Bootstrap bootstrap(0, all_groups());
   const GroupScores sure = drawn(7, {1.0, 1.0, 0.5}, 1);
   CHECK(bootstrap.interval(sure, 0) == ConfidenceInterval({1.0, 1.0}));
@@ -103,7 +102,7 @@ TEST_CASE("intervals: of a sure thing a point, of a difference paired, of few gr
   CHECK_FALSE(bootstrap.interval(few, 0, kOddBlocks));
 }
 
-TEST_CASE("intervals of several answers are those of each") {
+TEST_CASE("intervals of several answers equal single intervals") {
   const Bootstrap bootstrap(4, all_groups());
   const GroupScores scores = drawn(9, {0.1, 0.5, 0.8, 1.0}, 2);
   const auto some = bootstrap.intervals(scores, 1, 3);
@@ -113,7 +112,7 @@ TEST_CASE("intervals of several answers are those of each") {
   CHECK_FALSE(bootstrap.intervals(GroupScores(2), 0, 2).back());
 }
 
-TEST_CASE("the best answer is that of even blocks, the first of equal ones") {
+TEST_CASE("best() uses even blocks and prefers the first of equal answers") {
   GroupScores scores(4);
   CHECK_FALSE(scores.best(0, 4));
   scores.group(2) = {9, 1, 5, 5, 2};
@@ -125,7 +124,7 @@ TEST_CASE("the best answer is that of even blocks, the first of equal ones") {
   CHECK_FALSE(GroupScores(1).accuracy(0));
 }
 
-TEST_CASE("scores merge in any order to the same bytes, and damaged ones are refused") {
+TEST_CASE("scores merge in any order to the same bytes, and damaged scores are refused") {
   std::vector<GroupScores> parts;
   for (std::uint64_t seed = 0; seed < 5; ++seed) parts.push_back(drawn(20, {0.2, 0.9}, seed));
   const auto joined = [&](const std::vector<std::size_t>& order) {
@@ -173,7 +172,7 @@ double kruskal(const std::vector<double>& weights, std::size_t n) {
   return sum;
 }
 
-TEST_CASE("spanning trees weigh what Kruskal's do, and join everything") {
+TEST_CASE("spanning trees have the weight of Kruskal's algorithm and connect all nodes") {
   Random random(5);
   MaximumSpanningTree tree;
   for (std::size_t n = 1; n <= 20; ++n) {
@@ -323,7 +322,9 @@ std::string saved(const Measure& measure) {
   return out.bytes();
 }
 
-TEST_CASE("a head that attends to each word's head is always right, and one to the next word as its offset") {
+TEST_CASE(
+    "a head that attends to head words is always right, and one that attends to the next word equals offset "
+    "1") {
   const Fixture fixture;
   for (const std::size_t panel_rows : {3U, 1000U}) {
     CAPTURE(panel_rows);
@@ -358,7 +359,7 @@ TEST_CASE("a head that attends to each word's head is always right, and one to t
   }
 }
 
-TEST_CASE("blocks of syntax merge in any order, and through files, to the same bytes") {
+TEST_CASE("blocks of syntax merge in any order, also through files, to the same bytes") {
   const Fixture fixture(true);
   std::vector<std::unique_ptr<Measure>> blocks;
   for (std::uint64_t i = 0; i < 6; ++i) blocks.push_back(fixture.measured(sentences(10 * i, 10), i, 5));
@@ -380,7 +381,7 @@ TEST_CASE("blocks of syntax merge in any order, and through files, to the same b
   CHECK(joined({0, 1, 2, 3, 4, 5}) == joined({4, 1, 5, 0, 3, 2}));
 }
 
-TEST_CASE("windows of one sentence count its words once, and only pairs that one of them has") {
+TEST_CASE("windows count each word once, and only pairs that one window contains") {
   const Fixture fixture;
   Planted whole = planted(3);
   REQUIRE(whole.tokens.size() > 3);
@@ -417,7 +418,6 @@ RunResult study(const std::string& file, const std::vector<std::string>& more = 
 
 /// The same sentence in CoNLL-U and JSON. "Ann" and "dog" are separate words, although no space separates
 /// them from "'s" and ".".
-/// ".".
 const char* const kConllu =
     "1\tAnn\t_\tPROPN\t_\t_\t3\tnmod\t_\tEntity=(e2(e1)|SpaceAfter=No\n"
     "2\t's\t_\tPART\t_\t_\t1\tcase\t_\t_\n"
@@ -437,7 +437,7 @@ const char* const kJson =
         {"entity": 3, "range": [22, 29], "head": [26, 29], "type": "nominal"},
         {"entity": "1", "range": [35, 38], "type": "proper"}]})";
 
-TEST_CASE("mentions of JSON give what the same ones of CoNLL-U do, beside baselines counted by hand") {
+TEST_CASE("mentions in JSON and in CoNLL-U give the same results, with baselines counted by hand") {
   const TempDir folder;
   const json of_conllu = json::parse(study(folder.write("a.conllu", kConllu).string()).out);
   const json of_json = json::parse(study(folder.write("a.json", kJson).string()).out);
@@ -462,7 +462,7 @@ TEST_CASE("mentions of JSON give what the same ones of CoNLL-U do, beside baseli
   }
 }
 
-TEST_CASE("damaged mentions are refused with their place") {
+TEST_CASE("invalid mentions are refused with their JSON pointer") {
   const TempDir folder;
   struct Row {
     const char* mentions;
@@ -500,7 +500,8 @@ TEST_CASE("damaged mentions are refused with their place") {
 }
 
 TEST_CASE(
-    "studies against annotation keep to the schema and to their bytes, and say nothing without annotation") {
+    "results for annotations match the schema and do not depend on shards, and are absent without "
+    "annotations") {
   const std::string data = ATTNCTL_SOURCE_DIR "/data/";
   const TempDir folder;
   const auto run = [&](std::vector<std::string> more) {
