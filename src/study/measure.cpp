@@ -10,9 +10,8 @@
 
 namespace attnctl {
 
-StudyBlock::StudyBlock(const Model& the_model, const Vocabulary& the_vocabulary,
-                       const CorpusBlock& the_corpus, const StudyShape& the_shape)
-    : model(the_model), vocabulary(the_vocabulary), corpus(the_corpus), shape(the_shape) {
+StudyBlock::StudyBlock(const Model& the_model, const CorpusBlock& the_corpus, const StudyShape& the_shape)
+    : model(the_model), corpus(the_corpus), shape(the_shape) {
   const std::vector<Sequence>& sequences = corpus.batch.sequences;
   for (const Sequence& sequence : sequences) marks_.push_back(marks_of({sequence, sequence}));
   std::vector<const AttentionConfig*> rules;

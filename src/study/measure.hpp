@@ -23,11 +23,9 @@ namespace attnctl {
 /// One block, with the data that measures need. Self-attention only: queries and keys come from one sequence.
 class StudyBlock {
  public:
-  StudyBlock(const Model& model, const Vocabulary& vocabulary, const CorpusBlock& corpus,
-             const StudyShape& shape);
+  StudyBlock(const Model& model, const CorpusBlock& corpus, const StudyShape& shape);
 
   const Model& model;
-  const Vocabulary& vocabulary;
   const CorpusBlock& corpus;
   const StudyShape& shape;
   const TokenFrequencies* frequencies = nullptr;  // of the corpus; set if a measure needs them

@@ -84,7 +84,7 @@ class BlockPass {
     }
     if (batch.sequences.empty() || wanted.empty()) return;
     Pool alone(1);
-    StudyBlock block(model, run_.vocabulary, corpus_, shape_);
+    StudyBlock block(model, corpus_, shape_);
     block.frequencies = run_.frequencies;
     MeasureObserver observer(block, std::move(wanted));
     Observer* const observers[] = {&observer};

@@ -247,7 +247,6 @@ const std::vector<Target> kHeads = {at_head, at_next, at_self};
 
 struct Fixture {
   Model model = open_golden("bert");
-  Vocabulary vocabulary;
   StudyShape shape;
 
   explicit Fixture(bool fold = false) {
@@ -267,7 +266,7 @@ std::unique_ptr<Measure> Fixture::measured(const std::vector<Planted>& sentences
     corpus.batch.sequences.push_back(each.sequence);
     corpus.annotations.push_back(each.annotation);
   }
-  const StudyBlock block(model, vocabulary, corpus, shape);
+  const StudyBlock block(model, corpus, shape);
   auto measure = syntax_measure().make(shape);
   measure->begin(block);
   for (std::size_t head = 0; head < kHeads.size(); ++head) {

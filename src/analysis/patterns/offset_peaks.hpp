@@ -25,9 +25,10 @@ inline constexpr std::size_t offset_count = 2 * largest_offset + 1;
 /// Null baselines by offset count these keys.
 template <typename Add>
 void for_each_visible_offset(const PatternRow& row, const VisibleKeys& visible, const Add& add) {
-  const KeyRange keys = keys_near(row, largest_offset);
+  constexpr std::size_t farthest = largest_offset;
+  const KeyRange keys = keys_near(row, farthest);
   for (std::size_t key = keys.first; key < keys.last; ++key) {
-    if (visible.shows(row.query, key)) add(key + largest_offset - row.query);
+    if (visible.shows(row.query, key)) add(key + farthest - row.query);
   }
 }
 

@@ -64,7 +64,7 @@ std::uint64_t CorpusBlocks::new_bytes() {
 }
 
 /// Returns the next sentence of the open file, or of the next file.
-std::optional<CorpusSentence> CorpusBlocks::next_sentence() {
+std::optional<CorpusBlocks::Checked> CorpusBlocks::next_sentence() {
   while (true) {
     if (!stream_) {
       if (next_file_ == options_.files.size()) return std::nullopt;
@@ -75,49 +75,45 @@ std::optional<CorpusSentence> CorpusBlocks::next_sentence() {
     if (sentence) {
       const bool untyped = model_.config().embedding.token_types == 0;
       if (untyped && sentence->sequence.text) sentence->sequence.token_type_ids.clear();
-      check(*sentence);
-      return sentence;
+      std::vector<Sequence> windows = checked_windows(*sentence);
+      return Checked{std::move(*sentence), std::move(windows)};
     }
     finished_bytes_ += stream_->position();
     stream_.reset();
   }
 }
 
-void CorpusBlocks::check(const CorpusSentence& sentence) const {
+/// Cuts a sentence into windows if it is too long. Throws Error(bad_input) if the model cannot take them.
+std::vector<Sequence> CorpusBlocks::checked_windows(const CorpusSentence& sentence) const {
   const std::size_t n = sentence.sequence.queries();
   if (n > limit_ && !options_.stride) {
     fail(Status::bad_input,
          "{}: got {} tokens, the limit is {}; shorten the sentence, or cut it into windows with --stride",
          sentence.where, n, limit_);
   }
-  Batch one;
-  one.sequences =
+  Batch windows;
+  windows.sequences =
       n > limit_ ? windows_of(sentence.sequence, limit_, *options_.stride) : std::vector{sentence.sequence};
-  for (Sequence& sequence : one.sequences) sequence.id = sentence.where;
-  check_batch(model_, one);
+  for (Sequence& window : windows.sequences) window.id = sentence.where;
+  check_batch(model_, windows);
+  return std::move(windows.sequences);
 }
 
-void CorpusBlocks::add(CorpusSentence sentence, CorpusBlock& block) {
-  Sequence& whole = sentence.sequence;
+void CorpusBlocks::add(Checked checked, CorpusBlock& block) {
+  const Sequence& whole = checked.sentence.sequence;
   for (std::size_t i = 0; !any_ && i < whole.ids.size() && whole.special[i] != 0; ++i)
     prefix_.push_back(whole.ids[i]);
   any_ = true;
   ++block.counts.sentences;
   block.counts.words += whole.word_texts.size();
   frequencies_.add(whole);
-  std::vector<Sequence> parts;
-  if (whole.queries() > limit_) {
-    parts = windows_of(whole, limit_, *options_.stride);
-  } else {
-    parts.push_back(std::move(whole));
-  }
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    Sequence& part = parts[i];
-    part.id = parts.size() == 1 ? sentence.where : fmt::format("{} window {}", sentence.where, i);
-    block.counts.tokens += part.queries();
-    tokens_hash_ = content_hash(std::as_bytes(std::span(part.ids)), tokens_hash_);
-    block.batch.sequences.push_back(std::move(part));
-    block.annotations.push_back(sentence.annotation);
+  for (std::size_t i = 0; i < checked.windows.size(); ++i) {
+    Sequence& window = checked.windows[i];
+    if (checked.windows.size() > 1) window.id = fmt::format("{} window {}", checked.sentence.where, i);
+    block.counts.tokens += window.queries();
+    tokens_hash_ = content_hash(std::as_bytes(std::span(window.ids)), tokens_hash_);
+    block.batch.sequences.push_back(std::move(window));
+    block.annotations.push_back(checked.sentence.annotation);
   }
 }
 
@@ -151,7 +147,7 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
 std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
   CorpusBlock block;
   while (true) {
-    std::optional<CorpusSentence> sentence = std::exchange(pending_, std::nullopt);
+    std::optional<Checked> sentence = std::exchange(pending_, std::nullopt);
     if (!sentence) {
       try {
         sentence = next_sentence();
@@ -163,7 +159,7 @@ std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
       }
     }
     if (!sentence) break;
-    const std::uint64_t tokens = block.counts.tokens + sentence->sequence.queries();
+    const std::uint64_t tokens = block.counts.tokens + sentence->sentence.sequence.queries();
     if (block.counts.sentences > 0 && tokens > options_.batch_tokens) {
       pending_ = std::move(sentence);
       break;

@@ -78,9 +78,14 @@ class CorpusBlocks {
   [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
 
  private:
-  [[nodiscard]] std::optional<CorpusSentence> next_sentence();
-  void check(const CorpusSentence& sentence) const;
-  void add(CorpusSentence sentence, CorpusBlock& block);
+  /// A sentence that the model can take, as one sequence or as windows.
+  struct Checked {
+    CorpusSentence sentence;
+    std::vector<Sequence> windows;
+  };
+  [[nodiscard]] std::optional<Checked> next_sentence();
+  [[nodiscard]] std::vector<Sequence> checked_windows(const CorpusSentence& sentence) const;
+  void add(Checked checked, CorpusBlock& block);
   [[nodiscard]] std::optional<CorpusBlock> next_of_corpus();
   [[nodiscard]] std::optional<CorpusBlock> next_of_probe();
 
@@ -93,7 +98,7 @@ class CorpusBlocks {
   std::size_t next_file_ = 0;
   std::uint64_t finished_bytes_ = 0;  // bytes of the files before the open one
   std::uint64_t reported_bytes_ = 0;  // sum of new_bytes()
-  std::optional<CorpusSentence> pending_;
+  std::optional<Checked> pending_;    // the first sentence of the next block
   std::uint64_t number_ = 0;
   std::uint64_t tokens_hash_ = 0;
   TokenFrequencies frequencies_;

@@ -69,7 +69,7 @@ class StateReader {
 };
 
 // The functions below save, load and merge the state of a measure member by member. They support:
-// - std::uint64_t (merged by addition), std::int64_t, std::string and Cell
+// - unsigned integers (merged by addition), signed integers, std::string and Cell
 // - pairs of these
 // - maps, whose entries are merged by key
 // - arrays and vectors whose size both sides know
@@ -91,9 +91,9 @@ concept StateList = requires(T& value) {
 
 template <typename T>
 void save_state(StateWriter& out, const T& value) {
-  if constexpr (std::same_as<T, std::uint64_t>) {
+  if constexpr (std::unsigned_integral<T>) {
     out.number(value);
-  } else if constexpr (std::same_as<T, std::int64_t>) {
+  } else if constexpr (std::signed_integral<T>) {
     out.signed_number(value);
   } else if constexpr (std::same_as<T, std::string>) {
     out.text(value);
@@ -120,9 +120,9 @@ void save_state(StateWriter& out, const T& value) {
 
 template <typename T>
 void load_state(StateReader& in, T& value) {
-  if constexpr (std::same_as<T, std::uint64_t>) {
+  if constexpr (std::unsigned_integral<T>) {
     value = in.number();
-  } else if constexpr (std::same_as<T, std::int64_t>) {
+  } else if constexpr (std::signed_integral<T>) {
     value = in.signed_number();
   } else if constexpr (std::same_as<T, std::string>) {
     value = in.text();
@@ -149,7 +149,7 @@ void load_state(StateReader& in, T& value) {
 
 template <typename T>
 void merge_state(T& to, const T& from) {
-  if constexpr (std::same_as<T, std::uint64_t>) {
+  if constexpr (std::unsigned_integral<T>) {
     to += from;
   } else if constexpr (HasParts<T>) {
     const auto merge_parts = [&](auto&... parts) {
