@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/warnings.hpp"
+#include "study/measure.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
 #include "support/planted_model.hpp"
@@ -154,8 +155,14 @@ TEST_CASE("the picture of roles shows the letters of the grid") {
 /// Returns a rule as a table row of docs/roles.md.
 std::string documented(const RoleRow& row) {
   std::ostringstream line;
-  line << "| `" << row.name << "` | " << row.letter << " | `" << row.measure << "` | " << row.score << " | "
-       << row.null << " | " << rule_of(row) << " | " << row.source << " |";
+  for (const MeasureRow& measure : measure_catalogue()) {
+    for (const Metric& metric : measure.metrics) {
+      if (metric.name != row.metric) continue;
+      line << "| `" << row.name << "` | " << row.letter << " | `" << measure.name << "` | "
+           << metric.definition << " | " << metric.null << " | " << rule_of(row) << " | " << metric.source
+           << " |";
+    }
+  }
   return line.str();
 }
 

@@ -292,7 +292,7 @@ MeasureRow positional_measure() {
 
 MeasureRow distance_measure() {
   return {.name = "distance",
-          .description = "weight by distance between query and key, in bins that double",
+          .description = "weight by distance between query and key, in bins 0, 1, 2, 3-4, 5-8, ...",
           .make = make_measure<DistanceMeasure>,
           .metrics = kDistanceMetrics};
 }

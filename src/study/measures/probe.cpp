@@ -17,12 +17,16 @@ constexpr std::string_view kControl = "control: the same weight if the first cop
 
 constexpr std::array kMetrics = {
     Metric{"probe.induction", "", "[0, 1]", kControl,
-           "mean weight from each token of the second copy on the token after its first occurrence",
+           "random sequence, repeated once: mean weight from each token of the second copy on the token "
+           "after its first occurrence",
            "Olsson et al. 2022, prefix matching"},
     Metric{"probe.duplicate", "", "[0, 1]", kControl,
-           "mean weight from each token of the second copy on its first occurrence", "Wang et al. 2022"},
+           "random sequence, repeated once: mean weight from each token of the second copy on its first "
+           "occurrence",
+           "Wang et al. 2022"},
     Metric{"probe.previous", "", "[0, 1]", "uniform: the mean of 1 / visible keys",
-           "mean weight from each token of the second copy on the previous token",
+           "random sequence, repeated once: mean weight from each token of the second copy on the previous "
+           "token",
            "Olsson et al. 2022; TransformerLens"},
 };
 

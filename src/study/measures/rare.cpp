@@ -19,8 +19,8 @@ constexpr std::array kMetrics = {
            "mean weight on the token of the sentence that is rarest in the corpus (all occurrences, and all "
            "equally rare tokens), over the rows that may attend to it and also to other tokens",
            "Voita et al. 2019, section 5.3"},
-    Metric{"rare.peaks", "", "[0, 1]", "uniform",
-           "share of the same rows whose largest weight is on the rarest token",
+    Metric{"rare.peaks", "", "[0, 1]", "uniform, as for rare.weight",
+           "share of rows whose largest weight is on the rarest token, over the rows of rare.weight",
            "Voita et al. 2019, section 5.3"},
 };
 

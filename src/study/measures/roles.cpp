@@ -23,9 +23,10 @@ constexpr std::size_t kFarthest = largest_offset;  // largest offset in each dir
 constexpr std::size_t kNear = 2;                   // largest distance of a local key, in tokens
 
 constexpr std::array kMetrics = {
-    Metric{"roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: a largest weight on a random key",
-           "share of the rows with a key at that offset whose largest weight is there",
-           "Voita et al. 2019, section 5.1"},
+    Metric{
+        "roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: a largest weight on a random key",
+        "share of rows whose largest weight is at the best offset, over the rows with a key at that offset",
+        "Voita et al. 2019, section 5.1"},
     Metric{"roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: uniform attention",
            "mean weight on position 0, over all other queries", "Xiao et al. 2023"},
     Metric{"roles.separator", "", "[0, 1]", "the mean of target keys / visible keys: uniform attention",

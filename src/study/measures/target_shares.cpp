@@ -24,14 +24,15 @@ constexpr std::array kSpecialMetrics = {
 };
 constexpr std::array kRepeatsMetrics = {
     Metric{"repeats.previous", "", "[0, 1]", kUniform,
-           "share of the attention weight that is on the previous token, sum(A o D) / sum(A) with D = 1 for "
-           "the target keys, over the rows with a target",
+           "share of the attention weight that is on the previous token, over the rows that may attend to it",
            "TransformerLens, head detector; Olsson et al. 2022"},
     Metric{"repeats.duplicate", "", "[0, 1]", kUniform,
-           "the same share for the earlier occurrences of the query's own token",
+           "share of the attention weight that is on earlier occurrences of the query's own token, over the "
+           "rows that may attend to one",
            "TransformerLens; Wang et al. 2022"},
     Metric{"repeats.induction", "", "[0, 1]", kUniform,
-           "the same share for the tokens directly after these earlier occurrences",
+           "share of the attention weight that is on the tokens directly after earlier occurrences of the "
+           "query's own token, over the rows that may attend to one",
            "TransformerLens; Olsson et al. 2022"},
 };
 

@@ -23,10 +23,10 @@ constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
 constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 
 constexpr std::array kMetrics = {
-    Metric{"coreference_accuracy", "share", "[0, 1]", "nearest, same_string, random",
+    Metric{"coreference_accuracy", "share", "[0, 1]", "the largest of nearest, same_string and random",
            "share of anaphoric mentions whose head word gives its largest weight, among the head words of "
            "earlier mentions, to an antecedent",
-           "Clark et al. 2019"},
+           "Clark et al. 2019, section 4.3"},
 };
 
 /// Returns the word forms of a mention, with ASCII letters in lower case.

@@ -25,7 +25,7 @@ constexpr std::array kMetrics = {
         "relation_accuracy", "share", "[0, 1]", "baseline: the best fixed offset, -5 to 5 words",
         "share of the word pairs of a relation in which one word gives its largest weight, among all other "
         "words, to the other word of the pair",
-        "Clark et al. 2019; Voita et al. 2019"},
+        "Clark et al. 2019, section 4.2; Voita et al. 2019, section 5.2"},
     Metric{"tree_accuracy", "share", "[0, 1]", "adjacent: each word is joined to the next word",
            "share of annotated edges that are in the maximum spanning tree of A + A^T over words, ignoring "
            "direction and punctuation (UUAS)",
@@ -424,7 +424,7 @@ void SyntaxMeasure::finish(StudyResults& results) const {
 
 MeasureRow syntax_measure() {
   return {.name = "syntax",
-          .description = "for a treebank: heads that follow relations, trees",
+          .description = "for a treebank: dependency relations that heads follow, trees",
           .make = make_measure<SyntaxMeasure>,
           .metrics = kMetrics,
           .gives_evidence = true,
