@@ -17,7 +17,7 @@ struct PlanRequest {
 };
 
 /// Reads the corpus, measures blocks, and divides the study among nodes. The threads of the pool are those of
-/// a node; trials use at most as many as this process has cores.
+/// a node; trials use at most all cores of this process.
 [[nodiscard]] StudyPlan plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool,
                                    Progress& progress);
 
