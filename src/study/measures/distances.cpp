@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analysis/patterns/distance_profile.hpp"
-#include "analysis/patterns/offset_peaks.hpp"
+#include "analysis/patterns/pattern_row.hpp"
 #include "study/measure.hpp"
 #include "study/state/sums.hpp"
 

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/patterns/offset_peaks.hpp"
 #include "analysis/patterns/pattern_row.hpp"
 #include "study/measure.hpp"
 #include "study/measures/target_shares.hpp"

@@ -8,7 +8,6 @@
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
-#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "study/roles.hpp"
 
