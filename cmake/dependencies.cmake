@@ -48,5 +48,5 @@ find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # header-only since 0.8
 add_library(attnctl_dependencies INTERFACE)
 target_include_directories(attnctl_dependencies SYSTEM INTERFACE ${CBLAS_INCLUDE_DIR} ${GMP_INCLUDE_DIR}
                            ${XXHASH_INCLUDE_DIR} ${ONIGURUMA_INCLUDE_DIR})
-target_link_libraries(attnctl_dependencies INTERFACE Threads::Threads ZLIB::ZLIB fmt::fmt ICU::uc CLI11::CLI11
+target_link_libraries(attnctl_dependencies INTERFACE Threads::Threads ZLIB::ZLIB fmt::fmt ICU::uc
                       nlohmann_json::nlohmann_json xtensor xsimd ${GMP_LIBRARY} ${ONIGURUMA_LIBRARY} ${CMAKE_DL_LIBS})

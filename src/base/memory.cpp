@@ -54,6 +54,10 @@ MemoryUse memory_use() {
   return use;
 }
 
+void reset_peak_memory() {
+  std::ofstream("/proc/self/clear_refs") << "5";  // proc(5): resets VmHWM to the resident memory
+}
+
 void give_back_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kMmapThreshold = 1 << 18;

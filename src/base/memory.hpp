@@ -38,11 +38,15 @@ class AlignedWorkspace {
 /// Resident bytes of this process, mapped files included.
 struct MemoryUse {
   std::uint64_t now = 0;
-  std::uint64_t peak = 0;  // since the process started
+  std::uint64_t peak = 0;  // since the process started, or since reset_peak_memory()
 };
 
 /// Returns the memory use, or zeros if the system does not report it.
 [[nodiscard]] MemoryUse memory_use();
+
+/// Resets the peak to the current resident memory. If the system does not support it (Linux before 4.0, no
+/// /proc), the peak remains that of the whole process.
+void reset_peak_memory();
 
 /// Makes the C library return large freed blocks to the system at once. By default it keeps some of them.
 void give_back_freed_memory();

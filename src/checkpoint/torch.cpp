@@ -12,7 +12,7 @@
 #include "checkpoint/pickle.hpp"
 #include "checkpoint/readers.hpp"
 #include "checkpoint/strided.hpp"
-#include "formats/zip/zip_reader.hpp"
+#include "formats/zip/zip_records.hpp"
 
 namespace attnctl {
 namespace {

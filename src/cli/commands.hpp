@@ -1,29 +1,22 @@
 #pragma once
 
-#include <functional>
+#include "cli/options/command.hpp"
 
-namespace CLI {
-class App;
-}
-
-// The subcommands, one file per subcommand. Each function adds one subcommand to the tree. If the command
-// line names it, parsing stores in `action` the function to run. An action throws Error for every status
-// except 0.
+// The subcommands. The action of a command throws Error for every status except 0.
 namespace attnctl::cli {
 
-using Action = std::function<void()>;
-
-void add_analyze(CLI::App& app, Action& action);
-void add_weights(CLI::App& app, Action& action);
-void add_info(CLI::App& app, Action& action);
-void add_tokenize(CLI::App& app, Action& action);
-void add_verify(CLI::App& app, Action& action);
-void add_bench(CLI::App& app, Action& action);
-void add_experiment(CLI::App& app, Action& action);
-void add_study(CLI::App& app, Action& action);
-void add_merge(CLI::App& app, Action& action);
-void add_plan(CLI::App& app, Action& action);
-void add_schema(CLI::App& app, Action& action);
-void add_completion(CLI::App& app, Action& action);  // hidden; the installation uses it
+Command analyze_command();
+Command weights_command();
+Command info_command();
+Command tokenize_command();
+Command verify_command();
+Command bench_command();
+Command experiment_command();
+Command study_command();
+Command merge_command();
+Command plan_command();
+Command schema_command();
+/// Returns a hidden command that the installation uses. `root` has all subcommands when the action runs.
+Command completion_command(const Command& root);
 
 }  // namespace attnctl::cli

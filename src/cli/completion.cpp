@@ -1,14 +1,90 @@
 #include "cli/completion.hpp"
 
+#include <algorithm>
 #include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "cli/command_tree.hpp"
+#include "base/files/output_file.hpp"
+#include "cli/commands.hpp"
 
 namespace attnctl::cli {
 namespace {
+
+/// An option or a positional argument.
+struct Argument {
+  std::vector<std::string> names;  // "-o", "--output"; empty for a positional argument
+  std::string description;
+  bool takes_value = false;
+  bool is_path = false;
+  bool is_list = false;              // takes several choices, separated by commas
+  std::vector<std::string> choices;  // accepted words; empty if any value is accepted
+};
+
+/// A subcommand with its arguments.
+struct Subcommand {
+  std::string name;
+  std::string description;
+  std::vector<Argument> options;
+  std::vector<Argument> positionals;
+};
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+bool names_a_path(const std::string& type) {
+  for (const char* kind : {"FILE", "PATH", "DIR", "MODEL", ".npy", ".npz"})
+    if (type.find(kind) != std::string::npos) return true;
+  return false;
+}
+
+Argument argument_of(const Option& option) {
+  Argument argument;
+  if (!option.positional()) argument.names = option.all_names();
+  const std::string value = option.value_text();
+  argument.description = first_line(option.help);
+  argument.takes_value = option.takes_value();
+  argument.choices = option.allowed;
+  argument.is_path =
+      option.allowed.empty() && names_a_path(option.positional() ? option.names + " " + value : value);
+  argument.is_list = option.split || value.starts_with("LIST");
+  return argument;
+}
+
+/// Returns the options of a command, with those that every command has.
+std::vector<Argument> options_of(const Command& command) {
+  std::vector<Argument> arguments;
+  const auto add_flag = [&](std::vector<std::string> names, const char* description) {
+    Argument& flag = arguments.emplace_back();
+    flag.names = std::move(names);
+    flag.description = description;
+  };
+  add_flag({"-h", "--help"}, "Print this help message and exit");
+  if (command.version) add_flag({"--version"}, "Display program version information and exit");
+  for (const Option& option : command.options)
+    if (!option.positional()) arguments.push_back(argument_of(option));
+  return arguments;
+}
+
+/// Returns the subcommands of a command that are not hidden.
+std::vector<Subcommand> subcommands_of(const Command& root) {
+  std::vector<Subcommand> subcommands;
+  for (const Command& command : root.subcommands) {
+    if (command.hidden) continue;
+    Subcommand& added = subcommands.emplace_back();
+    added.name = command.name;
+    added.description = first_line(command.about);
+    added.options = options_of(command);
+    for (const Option& option : command.options)
+      if (option.positional()) added.positionals.push_back(argument_of(option));
+  }
+  return subcommands;
+}
 
 std::string join(const std::vector<std::string>& words, std::string_view between) {
   return fmt::format("{}", fmt::join(words, between));
@@ -21,10 +97,10 @@ std::vector<std::string> names_of(const std::vector<Argument>& options) {
   return names;
 }
 
-std::vector<std::string> names_of(const std::vector<Command>& commands) {
+std::vector<std::string> names_of(const std::vector<Subcommand>& commands) {
   std::vector<std::string> names;
   names.reserve(commands.size());
-  for (const Command& command : commands) names.push_back(command.name);
+  for (const Subcommand& command : commands) names.push_back(command.name);
   return names;
 }
 
@@ -60,7 +136,7 @@ void bash_option_cases(const std::string& command, const std::vector<Argument>& 
   }
 }
 
-std::string bash_script(const std::vector<Command>& commands, const std::vector<Argument>& options) {
+std::string bash_script(const std::vector<Subcommand>& commands, const std::vector<Argument>& options) {
   std::string out = R"(# bash completion of attnctl
 _attnctl_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
 _attnctl_files() {
@@ -83,11 +159,11 @@ _attnctl() {
                      join(names_of(commands), " | "));
   out += "  case $command/$prev in\n";
   bash_option_cases("", options, out);
-  for (const Command& command : commands) bash_option_cases(command.name, command.options, out);
+  for (const Subcommand& command : commands) bash_option_cases(command.name, command.options, out);
   out += "  esac\n  case $command/$cur in\n";
   out += fmt::format("    /-*) _attnctl_words {} ;;\n", quoted(join(names_of(options), " ")));
   out += fmt::format("    /*) _attnctl_words {} ;;\n", quoted(join(names_of(commands), " ")));
-  for (const Command& command : commands) {
+  for (const Subcommand& command : commands) {
     out += fmt::format("    {}/-*) _attnctl_words {} ;;\n", command.name,
                        quoted(join(names_of(command.options), " ")));
     if (!command.positionals.empty())
@@ -123,10 +199,10 @@ void zsh_arguments(const std::vector<Argument>& options, std::string_view indent
                                             option.takes_value ? zsh_values(option) : "")));
 }
 
-std::string zsh_script(const std::vector<Command>& commands, const std::vector<Argument>& options) {
+std::string zsh_script(const std::vector<Subcommand>& commands, const std::vector<Argument>& options) {
   std::string out = "#compdef attnctl\n# zsh completion of attnctl\n_attnctl() {\n";
   out += "  local -a commands\n  local curcontext=$curcontext state line\n  commands=(\n";
-  for (const Command& command : commands)
+  for (const Subcommand& command : commands)
     out += fmt::format("    {}\n", quoted(zsh_text(command.name) + ":" + zsh_text(command.description)));
   out += "  )\n  _arguments -C";
   zsh_arguments(options, "    ", out);
@@ -134,7 +210,7 @@ std::string zsh_script(const std::vector<Command>& commands, const std::vector<A
   out +=
       "  case $state in\n    command) _describe command commands ;;\n    argument)\n      case $words[1] "
       "in\n";
-  for (const Command& command : commands) {
+  for (const Subcommand& command : commands) {
     out += fmt::format("        {}) _arguments", command.name);
     zsh_arguments(command.options, "          ", out);
     for (std::size_t i = 0; i < command.positionals.size(); ++i)
@@ -164,10 +240,10 @@ void fish_options(const std::string& condition, const std::vector<Argument>& opt
   }
 }
 
-std::string fish_script(const std::vector<Command>& commands, const std::vector<Argument>& options) {
+std::string fish_script(const std::vector<Subcommand>& commands, const std::vector<Argument>& options) {
   std::string out = "# fish completion of attnctl\ncomplete -c attnctl -f\n";
   fish_options("__fish_use_subcommand", options, out);
-  for (const Command& command : commands) {
+  for (const Subcommand& command : commands) {
     out += fmt::format("complete -c attnctl -n __fish_use_subcommand -a {} -d {}\n", command.name,
                        quoted(command.description));
     const std::string condition = "__fish_seen_subcommand_from " + command.name;
@@ -182,13 +258,25 @@ std::string fish_script(const std::vector<Command>& commands, const std::vector<
 
 }  // namespace
 
-std::string completion_script(const CLI::App& app, std::string_view shell) {
-  const std::vector<Command> commands = command_tree(app);
-  const std::vector<Argument> options = options_of(app);
+std::string completion_script(const Command& root, std::string_view shell) {
+  const std::vector<Subcommand> commands = subcommands_of(root);
+  const std::vector<Argument> options = options_of(root);
   if (shell == "bash") return bash_script(commands, options);
   if (shell == "zsh") return zsh_script(commands, options);
   if (shell == "fish") return fish_script(commands, options);
   fail(Status::usage, "completion: unsupported shell \"{}\"; supported: bash, zsh, fish", escaped(shell));
+}
+
+Command completion_command(const Command& root) {
+  Command command{.name = "completion", .about = "Print the completion script of a shell", .hidden = true};
+  auto shell = std::make_shared<std::string>();
+  command.add({{.names = "SHELL", .target = shell.get(), .help = "bash, zsh or fish", .required = true}});
+  command.action = [&root, shell] {
+    OutputFile out("-");
+    out.write(completion_script(root, *shell));
+    out.commit();
+  };
+  return command;
 }
 
 }  // namespace attnctl::cli

@@ -3,16 +3,15 @@
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <optional>
 #include <string>
-
-#include <CLI/CLI.hpp>
+#include <variant>
 
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/interrupt.hpp"
 #include "cli/commands.hpp"
-#include "cli/version.hpp"
+#include "cli/options/command.hpp"
+#include "cli/session.hpp"
 #include "linalg/blas/blas.hpp"
 
 namespace attnctl::cli {
@@ -30,48 +29,25 @@ void write_to_stdout(const std::string& text) {
   out.commit();
 }
 
-void build_tree(CLI::App& app, Action& action) {
-  app.require_subcommand(0, 1);
-  app.set_version_flag("--version", [] { return version_text(); });
-  app.footer(
+void run_command_line(int argc, char** argv) {
+  Command root{.name = "attnctl", .about = "See what every attention head of a transformer does."};
+  root.version = version_text;
+  root.footer =
       "Examples:\n"
       "  attnctl analyze data/tiny-bert --text \"The cat sat on the mat because it was tired.\" --from it\n"
       "  attnctl tokenize data/tiny-bert --text \"The cat sat on the mat.\"\n"
       "  attnctl info data/tiny-llama\n"
-      "Each command has its own --help.");
-  add_analyze(app, action);
-  add_weights(app, action);
-  add_info(app, action);
-  add_tokenize(app, action);
-  add_verify(app, action);
-  add_bench(app, action);
-  add_experiment(app, action);
-  add_study(app, action);
-  add_merge(app, action);
-  add_plan(app, action);
-  add_schema(app, action);
-  add_completion(app, action);
-}
-
-/// Parses the command line and returns the action to run; nullopt if it asks for help or the version only.
-std::optional<Action> parse(CLI::App& app, Action& action, int argc, char** argv) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    write_to_stdout(app.help());  // help of the named subcommand
-    return std::nullopt;
-  } catch (const CLI::CallForVersion& version) {
-    write_to_stdout(std::string(version.what()) + "\n");
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    std::string message = error.what();
-    for (char& c : message) {
-      if (c == '\n') c = ' ';
-    }
-    fail(Status::usage, "{} (attnctl --help)", message);
-  }
-  if (!action) fail(Status::usage, "no command; see attnctl --help");
-  return action;
+      "Each command has its own --help.";
+  for (Command (*const make)() :
+       {analyze_command, weights_command, info_command, tokenize_command, verify_command, bench_command,
+        experiment_command, study_command, merge_command, plan_command, schema_command})
+    root.subcommands.push_back(make());
+  root.subcommands.push_back(completion_command(root));
+  const auto parsed = parse_command_line(root, argc, argv);
+  if (const std::string* const text = std::get_if<std::string>(&parsed)) return write_to_stdout(*text);
+  const Command& command = *std::get<const Command*>(parsed);
+  if (!command.action) fail(Status::usage, "no command; see attnctl --help");
+  command.action();
 }
 
 }  // namespace
@@ -79,10 +55,7 @@ std::optional<Action> parse(CLI::App& app, Action& action, int argc, char** argv
 int run(int argc, char** argv) {
   try {
     install_signal_handlers();
-    CLI::App app{"See what every attention head of a transformer does.", "attnctl"};
-    Action action;
-    build_tree(app, action);
-    if (const auto chosen = parse(app, action, argc, argv)) (*chosen)();
+    run_command_line(argc, argv);
     if (const auto warning = blas_warning()) std::fprintf(stderr, "attnctl: warning: %s\n", warning->c_str());
     return static_cast<int>(Status::ok);
   } catch (const BrokenPipe&) {

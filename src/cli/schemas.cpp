@@ -1,8 +1,12 @@
 #include "cli/schemas.hpp"
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
+#include "base/files/output_file.hpp"
+#include "cli/commands.hpp"
 
 namespace attnctl::cli {
 
@@ -13,6 +17,21 @@ std::string_view schema_text(std::string_view name) {
     names += (names.empty() ? "" : ", ") + std::string(schema.name);
   }
   fail(Status::usage, "schema: unsupported \"{}\"; supported: {}", escaped(name), names);
+}
+
+Command schema_command() {
+  Command command{.name = "schema", .about = "Print the JSON Schema of an output"};
+  auto name = std::make_shared<std::string>();
+  Option option{.names = "NAME", .target = name.get(), .help = "the output", .required = true};
+  for (const Schema& schema : schemas()) option.allowed.emplace_back(schema.name);
+  command.add({std::move(option)});
+  command.footer = "Examples:\n  attnctl schema analysis\n  attnctl schema info | jq .title";
+  command.action = [name] {
+    OutputFile out("-");
+    out.write(schema_text(*name));
+    out.commit();
+  };
+  return command;
 }
 
 }  // namespace attnctl::cli

@@ -8,8 +8,8 @@
 #include "base/files/mapped_file.hpp"
 #include "base/memory.hpp"
 #include "checkpoint/source.hpp"
-#include "cli/version.hpp"
 #include "linalg/blas/blas.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -20,6 +20,15 @@ void add_special_ids(Vocabulary& vocabulary, const ModelConfig& config) {
 }
 
 }  // namespace
+
+std::string version_number() {
+  return ATTNCTL_VERSION;
+}
+
+std::string version_text() {
+  return fmt::format("attnctl {} ({}, kernel {}, {})", version_number(), blas_name(), blas_kernel(),
+                     kernels().name);
+}
 
 Session::Session(const RunOptions& run)
     : pool(run.threads == 0 ? available_threads() : run.threads),
@@ -51,58 +60,6 @@ Record tool_record(const Session& session) {
       .set("blas", blas_name())
       .set("kernel", blas_kernel())
       .set("threads", session.pool.size());
-  return record;
-}
-
-Record model_record(const Model& model) {
-  return config_record(model.config(), model.name(), model.parameters());
-}
-
-namespace {
-
-List components_list(const ModelConfig& config) {
-  List components;
-  for (const Component component : {Component::encoder, Component::decoder, Component::cross}) {
-    const auto first = std::ranges::find(config.layers, component, &LayerConfig::component);
-    Record record;
-    record.set("component", std::string(name_of(component)))
-        .set("layers", config.layers_of(component))
-        .set("heads", first->attention.heads)
-        .set("kv_heads", first->attention.kv_heads)
-        .set("d_head", first->attention.d_head)
-        .set("d_value", first->attention.d_value);
-    components.emplace_back(std::move(record));
-  }
-  return components;
-}
-
-}  // namespace
-
-Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters) {
-  const AttentionConfig& attention = config.layers.front().attention;
-  Record record;
-  record.set("path", std::move(path))
-      .set("family", config.family)
-      .set("layers", config.decoder
-                         ? config.layers_of(Component::encoder) + config.layers_of(Component::decoder)
-                         : config.layers.size())
-      .set("heads", attention.heads)
-      .set("kv_heads", attention.kv_heads)
-      .set("d_model", config.d_model)
-      .set("d_head", attention.d_head)
-      .set("d_value", attention.d_value == 0 ? Value() : Value(attention.d_value))
-      .set("parameters", static_cast<std::size_t>(parameters))
-      .set("position_in_scores", config.position_in_scores());
-  if (config.decoder) record.set("components", components_list(config));
-  List kinds;
-  for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
-  const bool other = std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
-    return layer.attention.kind != AttentionKind{};
-  });
-  if (other) record.set("attention", std::move(kinds));
-  const bool sinks = std::any_of(config.layers.begin(), config.layers.end(),
-                                 [](const LayerConfig& layer) { return layer.attention.sinks; });
-  if (sinks) record.set("sinks", true);
   return record;
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+
+#include "analysis/model_summary.hpp"
 #include "base/pool.hpp"
 #include "base/progress.hpp"
 #include "base/warnings.hpp"
@@ -10,6 +13,11 @@
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::cli {
+
+/// Returns for example "attnctl 0.1.0 (OpenBLAS 0.3.21, kernel SkylakeX, avx512)".
+[[nodiscard]] std::string version_text();
+/// Returns for example "0.1.0".
+[[nodiscard]] std::string version_number();
 
 /// The workers, warnings and progress bar of one command.
 struct Session {
@@ -30,12 +38,8 @@ struct OpenModel {
 };
 [[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
 
-/// Return the records "attnctl" and "model" of every document: {"version", "blas", "kernel", "threads"}, and
-/// the identity and sizes of the model.
+/// Returns the record "attnctl" of every document: {"version", "blas", "kernel", "threads"}.
 [[nodiscard]] Record tool_record(const Session& session);
-[[nodiscard]] Record model_record(const Model& model);
-/// Returns the "model" record of a configuration. `path` is null without weights.
-[[nodiscard]] Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters);
 
 /// Returns the last section of every document.
 [[nodiscard]] Section warnings_section(const Warnings& warnings);

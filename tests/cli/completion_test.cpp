@@ -1,34 +1,42 @@
 #include "cli/completion.hpp"
 
-#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "cli/options/command.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
 namespace attnctl::test {
 namespace {
 
-/// Returns a small command tree with every kind of argument.
-std::unique_ptr<CLI::App> sample_tree() {
-  auto app = std::make_unique<CLI::App>("See what heads do", "attnctl");
-  app->set_version_flag("--version", "0");
-  CLI::App* look = app->add_subcommand("look", "Look at [one] model: it's quick");
-  look->add_option("MODEL", "Checkpoint");
-  look->add_option("-f,--format", "How")->check(CLI::IsMember({"json", "jsonl", "csv"}));
-  look->add_option("--include", "What")->delimiter(',')->check(CLI::IsMember({"metrics", "patterns"}));
-  look->add_option("-o,--output", "Where: the file's \"name\"")->type_name("PATH");
-  look->add_option("--digits", "Decimals");
-  look->add_flag("--quiet")->description("Say nothing");
-  app->add_subcommand("list", "List");
-  app->add_subcommand("secret", "Not shown")->group("");
-  return app;
+/// Returns a small command tree with every kind of argument. Nothing is parsed, so that all options have the
+/// same target.
+cli::Command sample_tree() {
+  static std::string text;
+  static std::vector<std::string> list;
+  static bool flag;
+  cli::Command look{.name = "look", .about = "Look at [one] model: it's quick"};
+  look.add({{.names = "MODEL", .target = &text, .help = "Checkpoint"},
+            {.names = "-f,--format", .target = &text, .help = "How", .allowed = {"json", "jsonl", "csv"}},
+            {.names = "--include",
+             .target = &list,
+             .help = "What",
+             .split = true,
+             .allowed = {"metrics", "patterns"}},
+            {.names = "-o,--output", .target = &text, .help = "Where: the file's \"name\"", .type = "PATH"},
+            {.names = "--digits", .target = &text, .help = "Decimals"},
+            {.names = "--quiet", .target = &flag, .help = "Say nothing"}});
+  return {.name = "attnctl",
+          .about = "See what heads do",
+          .subcommands = {look,
+                          {.name = "list", .about = "List"},
+                          {.name = "secret", .about = "Not shown", .hidden = true}},
+          .version = [] { return "0"; }};
 }
 
 bool has_shell(const std::string& shell) {
@@ -55,7 +63,7 @@ std::vector<std::string> bash_offers(const std::string& script, const std::vecto
 }
 
 TEST_CASE("bash completes commands, options, their words and files") {
-  const std::string script = cli::completion_script(*sample_tree(), "bash");
+  const std::string script = cli::completion_script(sample_tree(), "bash");
   struct Row {
     std::vector<std::string> words;
     std::vector<std::string> want;
@@ -82,11 +90,11 @@ TEST_CASE("bash completes commands, options, their words and files") {
 }
 
 TEST_CASE("each shell reads its completion") {
-  const std::unique_ptr<CLI::App> tree = sample_tree();
+  const cli::Command tree = sample_tree();
   const TempDir folder;
   for (const char* shell : {"bash", "zsh", "fish"}) {
     CAPTURE(shell);
-    const std::string script = cli::completion_script(*tree, shell);
+    const std::string script = cli::completion_script(tree, shell);
     CHECK(script.find("look") != std::string::npos);
     CHECK(script.find("secret") == std::string::npos);
     if (!has_shell(shell)) {
@@ -108,7 +116,7 @@ TEST_CASE("fish offers what the tree holds") {
   RunOptions options;
   options.environment = {{"HOME", folder.path().string()}};
   const std::string script =
-      folder.write("attnctl.fish", cli::completion_script(*sample_tree(), "fish")).string();
+      folder.write("attnctl.fish", cli::completion_script(sample_tree(), "fish")).string();
   const auto offers = [&](const std::string& line) {
     const RunResult result = run_shell(
         "fish --no-config -c 'source " + script + "; complete -C \"" + line + "\" | cut -f1'", options);
@@ -122,7 +130,7 @@ TEST_CASE("fish offers what the tree holds") {
 }
 
 TEST_CASE("a shell that is not known is refused") {
-  CHECK_THROWS_WITH_AS((void)cli::completion_script(*sample_tree(), "tcsh"),
+  CHECK_THROWS_WITH_AS((void)cli::completion_script(sample_tree(), "tcsh"),
                        "completion: unsupported shell \"tcsh\"; supported: bash, zsh, fish", Error);
 }
 

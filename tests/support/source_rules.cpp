@@ -49,17 +49,18 @@ std::string folder_of(const std::string& path) {
   return std::regex_match(path, match, place) ? match[1].str() : std::string();
 }
 
-void check_include(const std::string& folder, const std::string& header, std::vector<std::string>& breaches) {
+void check_include(const std::string& file, const std::string& header, std::vector<std::string>& breaches) {
   static const std::regex numerics(
       "^(cblas|lapacke?|f77blas|immintrin|xsimd/.*|xtensor-blas/.*)(\\.h|\\.hpp)?$");
   static const std::regex options("^CLI/.*");
+  const std::string folder = folder_of(file);
   const std::string target = header.substr(0, header.find('/'));
   if (target != folder && may_include().count(target) != 0 && may_include().at(folder).count(target) == 0)
     breaches.push_back(fmt::format("{}/ may not include {}", folder, header));
   if (folder != "linalg" && std::regex_match(header, numerics))
     breaches.push_back(fmt::format("{} belongs below linalg/", header));
-  if (folder != "cli" && std::regex_match(header, options))
-    breaches.push_back(fmt::format("{} belongs below cli/", header));
+  if (file != "src/cli/options/parser.cpp" && std::regex_match(header, options))
+    breaches.push_back(fmt::format("{} belongs in cli/options/parser.cpp", header));
 }
 
 void check_families(const std::string& code, std::vector<std::string>& breaches) {
@@ -130,7 +131,7 @@ std::vector<std::string> source_breaches(std::string_view path, std::string_view
   for (std::string line; std::getline(lines, line);) {
     std::smatch match;
     if (std::regex_match(line, match, include)) {
-      check_include(folder, match[1].str(), breaches);
+      check_include(file, match[1].str(), breaches);
     } else {
       others += line + '\n';
     }

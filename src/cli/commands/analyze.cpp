@@ -3,15 +3,12 @@
 #include <string>
 #include <string_view>
 
-#include <CLI/CLI.hpp>
-
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/analyses/show.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/analysis_request.hpp"
-#include "cli/options/attention_choice.hpp"
-#include "cli/options/choice.hpp"
+#include "cli/options/selection.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -32,82 +29,74 @@ void parse_output_ranks(const std::string& list, AnalysisRequest& request) {
 }
 
 /// Adds the options for the weighting of patterns, and for rollout, flow and contributions.
-void add_mixing_options(CLI::App& command, AnalysisRequest& request) {
-  const std::string group = "Mixing";
-  command
-      .add_option(
-          "--weighting", request.weighting,
-          "patterns that are shown: weights, norms |weight f(x)|, or those with rows made to sum to 1")
-      ->type_name("weights|norm|norm-row")
-      ->transform(choice<Weighting>(
-          {{"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}))
-      ->group(group);
-  command
-      .add_option("--rollout-fusion", request.rollout.fusion,
-                  "how rollout and flow join the heads of a layer")
-      ->type_name("mean|max|min")
-      ->transform(choice<HeadFusion>(
-          {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}))
-      ->group(group);
-  command
-      .add_option("--rollout-residual", request.rollout.residual,
-                  "weight of the residual in rollout and flow, 0 to 1 (default 0.5)")
-      ->type_name("W")
-      ->check(CLI::Range(0.0, 1.0))
-      ->group(group);
-  command
-      .add_option("--rollout-from", request.rollout_from,
-                  "rollout and flow from this token of the last layer alone: a word, word#2, or a position")
-      ->type_name("TOKEN")
-      ->group(group);
-  command
-      .add_option_function<std::string>(
-          "--output-rank", [&request](const std::string& list) { parse_output_ranks(list, request); },
-          "ranks that contributions cut W_O to (default 1,2,4,...), or none")
-      ->type_name("RANKS|none")
-      ->group(group);
+void add_mixing_options(Command& command, AnalysisRequest& request) {
+  command.add(
+      "Mixing",
+      {{.names = "--weighting",
+        .target = choice<Weighting>(
+            request.weighting,
+            {{"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}),
+        .help = "patterns that are shown: weights, norms |weight f(x)|, or those with rows made to sum to 1",
+        .type = "weights|norm|norm-row"},
+       {.names = "--rollout-fusion",
+        .target = choice<HeadFusion>(
+            request.rollout.fusion,
+            {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}),
+        .help = "how rollout and flow join the heads of a layer",
+        .type = "mean|max|min"},
+       {.names = "--rollout-residual",
+        .target = &request.rollout.residual,
+        .help = "weight of the residual in rollout and flow, 0 to 1 (default 0.5)",
+        .type = "W",
+        .range = Range{0.0, 1.0}},
+       {"--rollout-from", &request.rollout_from,
+        "rollout and flow from this token of the last layer alone: a word, word#2, or a position", "TOKEN"},
+       {.names = "--output-rank",
+        .target = [&request](const std::string& list) { parse_output_ranks(list, request); },
+        .help = "ranks that contributions cut W_O to (default 1,2,4,...), or none",
+        .type = "RANKS|none"}});
+}
+
+void add_token_options(Command& command, AnalysisRequest& request) {
+  command.add(
+      "Selection",
+      {{"--per-input", &request.selection.per_input, "metrics of each input, not of all together"},
+       {"--from", &request.from, "what this token looks at in every head: a word, word#2, or a position",
+        "TOKEN"},
+       {.names = "--to",
+        .target = &request.to,
+        .help = "with --from: the weight on these",
+        .type = "TOKENS",
+        .split = true},
+       {"--show", &request.show,
+        "draw the pattern of a head (3.1), or of all heads of a layer (3), their mean first", "HEAD"},
+       {"--by-word", &request.by_word, "words in the place of tokens, in every result of patterns"},
+       {.names = "--pool-from",
+        .target = choice<PoolFrom>(request.pool_from, {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
+        .help = "with --by-word: attention from a word is the mean of its pieces', or the first one's",
+        .type = "mean|first"}});
+}
+
+/// Adds the selection of heads and analyses.
+void add_selection(Command& command, AnalysisRequest& request, const std::string& default_include) {
+  add_selection_options(command, request.selection, default_include);
+  std::ranges::find(command.options, "--include", &Option::names)->given = &request.include_given;
 }
 
 }  // namespace
 
-void add_analyze(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("analyze", "Patterns, metrics of every head, and weights analyses");
+Command analyze_command() {
+  Command command{.name = "analyze", .about = "Patterns, metrics of every head, and weights analyses"};
   auto request = std::make_shared<AnalysisRequest>();
-  add_model_options(*command, request->model);
-  add_input_options(*command, request->inputs);
-  add_selection_options(*command, request->selection, "metrics,patterns,weights");
-  add_attention_option(*command, request->selection);
-  const std::string group = "Selection";
-  command->add_flag("--per-input", request->selection.per_input, "metrics of each input, not of all together")
-      ->group(group);
-  command
-      ->add_option("--from", request->from,
-                   "what this token looks at in every head: a word, word#2, or a position")
-      ->type_name("TOKEN")
-      ->group(group);
-  command->add_option("--to", request->to, "with --from: the weight on these")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("TOKENS")
-      ->group(group);
-  command
-      ->add_option("--show", request->show,
-                   "draw the pattern of a head (3.1), or of all heads of a layer (3), their mean first")
-      ->type_name("HEAD")
-      ->group(group);
-  command
-      ->add_flag("--by-word", request->by_word, "words in the place of tokens, in every result of patterns")
-      ->group(group);
-  command
-      ->add_option("--pool-from", request->pool_from,
-                   "with --by-word: attention from a word is the mean of its pieces', or the first one's")
-      ->type_name("mean|first")
-      ->transform(choice<PoolFrom>({{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}))
-      ->group(group);
-  add_mixing_options(*command, *request);
-  add_output_options(*command, request->output);
-  add_run_options(*command, request->run);
-  command->footer(
+  add_model_options(command, request->model);
+  add_input_options(command, request->inputs);
+  add_selection(command, *request, "metrics,patterns,weights");
+  add_attention_option(command, request->selection);
+  add_token_options(command, *request);
+  add_mixing_options(command, *request);
+  add_output_options(command, request->output);
+  add_run_options(command, request->run);
+  command.footer =
       "Examples:\n"
       "  attnctl analyze data/tiny-bert --text \"The cat sat because it was tired.\" --from it --to "
       "cat,tired\n"
@@ -121,14 +110,33 @@ void add_analyze(CLI::App& app, Action& action) {
       "text --sort "
       "next_token --top 3\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --layers 0,2-3 -o patterns.npz\n"
-      "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o tables");
-  command->callback([&action, request, command] {
-    request->include_given = command->count("--include") > 0;
-    action = [request] {
-      apply_show(*request);
-      run_analysis(*request);
-    };
-  });
+      "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o tables";
+  command.action = [request] {
+    apply_show(*request);
+    run_analysis(*request);
+  };
+  return command;
+}
+
+Command weights_command() {
+  Command command{.name = "weights",
+                  .about = "The weights-only analyses: similarity of heads, ranks, directions"};
+  auto request = std::make_shared<AnalysisRequest>();
+  request->with_inputs = false;
+  add_model_options(command, request->model);
+  add_selection(command, *request, "weights,directions");
+  add_output_options(command, request->output);
+  add_run_options(command, request->run);
+  command.footer =
+      "Examples:\n"
+      "  attnctl weights data/tiny-llama --format text\n"
+      "  attnctl weights data/tiny-llama --layers 2 --format svg > similarity.svg\n"
+      "  attnctl weights data/tiny-llama --include subspaces,composition --format text\n"
+      "  attnctl weights data/tiny-bert --across-layers --order cluster --format svg > heads.svg\n"
+      "  attnctl weights data/tiny-bert --across-layers --include weights | jq "
+      "'.subspace_similarity[0].heads'";
+  command.action = [request] { run_analysis(*request); };
+  return command;
 }
 
 }  // namespace attnctl::cli

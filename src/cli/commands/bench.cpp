@@ -1,31 +1,122 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
+#include "base/memory.hpp"
+#include "base/warnings.hpp"
 #include "cli/commands.hpp"
-#include "cli/commands/bench_inputs.hpp"
 #include "cli/commands/bench_stages.hpp"
-#include "cli/commands/peak_memory.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
+#include "forward/run.hpp"
+#include "input/batch.hpp"
+#include "input/sequences.hpp"
 #include "linalg/blas/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
+#include "model/config/config.hpp"
 
 namespace attnctl::cli {
 namespace {
+
+struct BenchInputOptions {
+  std::vector<std::size_t> lengths;  // empty: 16, 128 and 512, up to the model's positions
+  std::optional<std::size_t> batch;  // number of inputs per run; default 1
+  InputOptions given;                // used instead of seeded inputs, all in one run
+};
+
+/// Inputs that are measured together.
+struct BenchInputs {
+  Batch batch;
+
+  [[nodiscard]] std::vector<std::size_t> lengths() const;
+  [[nodiscard]] std::size_t tokens() const;
+  /// Returns the number of tokens per input; nullopt if the inputs differ in length.
+  [[nodiscard]] std::optional<std::size_t> length() const;
+};
+
+constexpr std::size_t kLengths[] = {16, 128, 512};
+
+/// Returns the lengths to measure. Throws Error(usage) for a length that the model does not support.
+std::vector<std::size_t> choose_lengths(const BenchInputOptions& options, const ModelConfig& config) {
+  if (const PatchGrid& grid = config.embedding.pixels; grid.present()) {
+    const std::size_t tokens = grid.patches() + 1;
+    for (const std::size_t length : options.lengths) {
+      if (length != tokens)
+        fail(Status::usage, "--lengths: got {}, images of this model have {} tokens", length, tokens);
+    }
+    return {tokens};
+  }
+  const auto fits = [&](std::size_t length) { return length <= config.max_positions.value_or(length); };
+  std::vector<std::size_t> lengths;
+  if (options.lengths.empty()) {
+    std::ranges::copy_if(kLengths, std::back_inserter(lengths), fits);
+    if (lengths.empty()) lengths.push_back(*config.max_positions);
+    return lengths;
+  }
+  for (const std::size_t length : options.lengths) {
+    if (!fits(length))
+      fail(Status::usage, "--lengths: got {}, the model has {} positions", length, *config.max_positions);
+  }
+  return options.lengths;
+}
+
+BenchInputs seeded(std::size_t length, std::size_t count, const OpenModel& open) {
+  SeededInputs seeds(open.model.config());
+  BenchInputs inputs;
+  for (std::size_t i = 0; i < count; ++i) inputs.batch.sequences.push_back(seeds.next(length, length));
+  finish_batch(inputs.batch, open.vocabulary);
+  return inputs;
+}
+
+std::vector<std::size_t> BenchInputs::lengths() const {
+  std::vector<std::size_t> lengths;
+  std::ranges::transform(batch.sequences, std::back_inserter(lengths), &Sequence::queries);
+  return lengths;
+}
+
+std::size_t BenchInputs::tokens() const {
+  const std::vector<std::size_t> each = lengths();
+  return std::reduce(each.begin(), each.end());
+}
+
+std::optional<std::size_t> BenchInputs::length() const {
+  const std::size_t first = batch.sequences.front().queries();
+  const bool alike = std::ranges::all_of(
+      batch.sequences, [&](const Sequence& sequence) { return sequence.queries() == first; });
+  return alike ? std::optional(first) : std::nullopt;
+}
+
+/// Returns the complete inputs of each row, such as the model accepts. Throws Error(usage) for a length that
+/// the model does not support, and if --lengths or --batch is given together with inputs. Also throws the
+/// errors of read_inputs().
+std::vector<BenchInputs> bench_inputs(const BenchInputOptions& options, OpenModel& open, Warnings& warnings) {
+  std::vector<BenchInputs> all;
+  if (!options.given.items.empty()) {
+    if (!options.lengths.empty() || options.batch)
+      fail(Status::usage,
+           "--lengths and --batch are of seeded inputs; leave them out where inputs are given");
+    all.push_back({read_inputs(options.given, open, warnings)});
+  } else {
+    for (const std::size_t length : choose_lengths(options, open.model.config()))
+      all.push_back(seeded(length, options.batch.value_or(1), open));
+  }
+  for (const BenchInputs& inputs : all) check_batch(open.model, inputs.batch);
+  return all;
+}
 
 struct BenchOptions {
   ModelOptions model;
@@ -113,7 +204,7 @@ void BenchRun::measure(const StageRow& row, const BenchInputs* inputs, Warnings&
   Measurement measurement{row, inputs, {}, {}, {}};
   if (inputs != nullptr) measurement.flops = stage_flops(row.stage, open_.model.config(), inputs->lengths());
   Warnings repeated;
-  restart_peak_memory();
+  reset_peak_memory();
   stages_.run(row.stage, warnings);
   for (std::size_t i = 0; i < options_.repeat; ++i) {
     const auto begin = std::chrono::steady_clock::now();
@@ -122,7 +213,8 @@ void BenchRun::measure(const StageRow& row, const BenchInputs* inputs, Warnings&
     measurement.ms.push_back(taken.count());
     session_.progress.advance();
   }
-  measurement.peak_mib = peak_memory_mib();
+  if (const std::uint64_t peak = memory_use().peak; peak != 0)
+    measurement.peak_mib = static_cast<double>(peak) / (1 << 20);
   std::ranges::sort(measurement.ms);
   measurements_.push_back(std::move(measurement));
 }
@@ -252,37 +344,37 @@ std::vector<std::string> stage_names() {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("bench", "Where the time goes, against this machine's GEMM peak");
+Command bench_command() {
+  Command command{.name = "bench", .about = "Where the time goes, against this machine's GEMM peak"};
   auto options = std::make_shared<BenchOptions>();
-  add_model_options(*command, options->model);
-  command
-      ->add_option("--lengths", options->inputs.lengths,
-                   "tokens of an input (default 16,128,512, as far as the model has positions)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::PositiveNumber)
-      ->type_name("LIST");
-  command->add_option("--batch", options->inputs.batch, "inputs of a run (default 1)")
-      ->check(CLI::Range(1, 1'000'000));
-  add_sequence_options(*command, options->inputs.given);
-  command->add_option("--repeat", options->repeat, "measured runs of a stage, behind one that warms up")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("--stages", options->stages, "what is measured (default: all)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::IsMember(stage_names()));
-  add_document_options(*command, options->output, {"json", "jsonl", "csv", "text"});
-  add_run_options(*command, options->run);
-  command->footer(
+  add_model_options(command, options->model);
+  command.add(
+      {{.names = "--lengths",
+        .target = &options->inputs.lengths,
+        .help = "tokens of an input (default 16,128,512, as far as the model has positions)",
+        .type = "LIST",
+        .split = true,
+        .range = positive()},
+       number("--batch", &options->inputs.batch, "inputs of a run (default 1)", Range{1, 1'000'000})});
+  add_sequence_options(command, options->inputs.given);
+  command.add({number("--repeat", &options->repeat, "measured runs of a stage, behind one that warms up",
+                      Range{1, 1'000'000}),
+               {.names = "--stages",
+                .target = &options->stages,
+                .help = "what is measured (default: all)",
+                .split = true,
+                .allowed = stage_names()}});
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
+  add_run_options(command, options->run);
+  command.footer =
       "A multiply-add is 2 FLOPs; peak_share is of a 2048-cubed sgemm on the same threads in the same run.\n"
       "Examples:\n"
       "  attnctl bench data/tiny-bert --lengths 16,64 --repeat 3 --format text\n"
       "  attnctl bench data/tiny-llama --stages forward,patterns --lengths 32 --batch 8 --threads 1\n"
       "  attnctl bench data/tiny-bert --lengths 16 --repeat 1 | jq '.rows[] | select(.stage == "
-      "\"forward\")'");
-  command->callback([&action, options] { action = [options] { bench(*options); }; });
+      "\"forward\")'";
+  command.action = [options] { bench(*options); };
+  return command;
 }
 
 }  // namespace attnctl::cli

@@ -5,13 +5,10 @@
 #include <memory>
 #include <utility>
 
-#include <CLI/CLI.hpp>
-
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/memory.hpp"
 #include "cli/commands.hpp"
-#include "cli/commands/peak_memory.hpp"
 #include "cli/options/study_options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
@@ -144,7 +141,7 @@ void PlanCommand::measure(StudyState& state) {
   NodeMemory& memory = plan_.memory;
   memory.weights = std::max(plan_.survey.weight_bytes * (1 + scope_.null_models),
                             loaded - std::min(loaded, memory.process));
-  restart_peak_memory();
+  reset_peak_memory();
   plan_.trials = try_blocks(run, state, plan_.survey.samples, options_.seconds);
   plan_.trial_workers = pool.size();
   const std::uint64_t grown = memory_use().peak - std::min(memory_use().peak, loaded);
@@ -196,33 +193,30 @@ void plan(const PlanOptions& options) {
 
 }  // namespace
 
-void add_plan(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("plan", "Time and memory of a study on so many nodes");
+Command plan_command() {
+  Command command{.name = "plan", .about = "Time and memory of a study on so many nodes"};
   auto options = std::make_shared<PlanOptions>();
-  add_study_scope(*command, options->scope);
-  const std::string group = "Nodes";
-  command->add_option("--nodes", options->nodes, "shards, one a node")
-      ->check(CLI::Range(1, 1'000'000))
-      ->type_name("N")
-      ->capture_default_str()
-      ->group(group);
-  command->add_option("--seconds", options->seconds, "to measure for, about, after the corpus was read")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str()
-      ->group(group);
-  add_document_options(*command, options->output, {"json", "jsonl", "csv", "text"});
-  command->add_option("--table", options->output.table, "with csv: shards (the default), choices or trials")
-      ->type_name("NAME")
-      ->group("Output");
-  add_worker_options(*command, options->run);
-  command->footer(
+  add_study_scope(command, options->scope);
+  command.add("Nodes", {{.names = "--nodes",
+                         .target = &options->nodes,
+                         .help = "shards, one a node",
+                         .type = "N",
+                         .show_default = true,
+                         .range = Range{1, 1'000'000}},
+                        number("--seconds", &options->seconds,
+                               "to measure for, about, after the corpus was read", positive())});
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
+  add_table_option(command, options->output, "with csv: shards (the default), choices or trials");
+  add_worker_options(command, options->run);
+  command.footer =
       "--threads are those of a node; measured are as many as this machine has cores for.\n"
       "Examples:\n"
       "  attnctl plan data/tiny-bert --input data/sentences.txt --batch-tokens 16 --nodes 2 --seconds 1 "
       "--format text\n"
       "  attnctl plan data/tiny-llama --input data/sentences.txt --measures metrics --nodes 4 --threads 1 "
-      "--seconds 1 | jq '.summary.seconds'");
-  command->callback([&action, options] { action = [options] { plan(*options); }; });
+      "--seconds 1 | jq '.summary.seconds'";
+  command.action = [options] { plan(*options); };
+  return command;
 }
 
 }  // namespace attnctl::cli

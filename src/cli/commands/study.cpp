@@ -1,5 +1,3 @@
-#include "cli/commands/study.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -8,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/text.hpp"
@@ -17,18 +13,47 @@
 #include "cli/commands.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/study_options.hpp"
+#include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "cli/version.hpp"
 #include "linalg/blas/blas.hpp"
+#include "results/results.hpp"
 #include "study/corpus/random_twin.hpp"
 #include "study/run_study.hpp"
+#include "study/state/study_state.hpp"
 #include "study/study_results.hpp"
 
 namespace attnctl::cli {
 namespace {
 
 constexpr const char* kStateFormat = "attnctl.study.state/3";
+
+/// Output formats of `study` and `merge`.
+const std::vector<std::string> kFormats = {"json", "jsonl", "csv", "svg", "text"};
+
+/// Returns the target of the results of `study` and `merge`.
+Target study_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
+                    std::vector<OutputPath> states) {
+  return resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text},
+                        inputs, std::move(states));
+}
+
+/// Returns the results of a study, with the head of its document.
+Results finished_study(const StudyState& state, Session& session) {
+  Record tool;
+  tool.set("version", version_number()).set("blas", blas_name()).set("kernel", kernel_names(state));
+  Results results;
+  results.document.head.set("schema", "attnctl.study/1").set("attnctl", std::move(tool));
+  results.append(study_results(state, session.pool));
+  return results;
+}
+
+/// Adds the options for the results of `study` and `merge`, and for their workers.
+void add_result_options(Command& command, OutputOptions& output, RunOptions& run) {
+  add_document_options(command, output, kFormats);
+  add_table_option(command, output, "with csv: this table alone, as one file");
+  add_worker_options(command, run);
+}
 
 struct StudyOptions {
   StudyScope scope;
@@ -252,56 +277,79 @@ void StudyCommand::run() {
   print_warnings(session_);
 }
 
-void add_state_options(CLI::App& command, StudyOptions& options) {
-  const std::string group = "Shards and restarts";
-  command
-      .add_option("--shard", options.shard,
-                  "I/N: blocks I, I + N, I + 2 N, ... counted from 1; writes --state and no results")
-      ->type_name("I/N")
-      ->group(group);
-  command.add_option("--state", options.state, "FILE for attnctl merge")->type_name("FILE")->group(group);
-  command
-      .add_option("--checkpoint", options.checkpoint,
-                  "FILE that the run is saved to, and goes on from where it is there")
-      ->type_name("FILE")
-      ->group(group);
-  command
-      .add_option("--checkpoint-every", options.checkpoint_every,
-                  "seconds between two checkpoints; 0: after every block")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("SECONDS")
-      ->capture_default_str()
-      ->group(group);
+void add_state_options(Command& command, StudyOptions& options) {
+  command.add("Shards and restarts",
+              {{"--shard", &options.shard,
+                "I/N: blocks I, I + N, I + 2 N, ... counted from 1; writes --state and no results", "I/N"},
+               {"--state", &options.state, "FILE for attnctl merge", "FILE"},
+               {"--checkpoint", &options.checkpoint,
+                "FILE that the run is saved to, and goes on from where it is there", "FILE"},
+               {.names = "--checkpoint-every",
+                .target = &options.checkpoint_every,
+                .help = "seconds between two checkpoints; 0: after every block",
+                .type = "SECONDS",
+                .show_default = true,
+                .range = non_negative()}});
+}
+
+struct MergeOptions {
+  std::vector<std::string> states;
+  std::string state;  // --state
+  bool partial = false;
+  OutputOptions output;
+  RunOptions run;
+};
+
+void check_complete(const StudyState& state, bool partial) {
+  if (state.complete() || partial) return;
+  if (!state.blocks()) {
+    fail(Status::bad_input,
+         "no state has read the corpus to its end: {} blocks are in; finish a shard, or give --partial",
+         state.blocks_done());
+  }
+  std::string missing;
+  for (const std::uint64_t block : state.missing(5))
+    missing += (missing.empty() ? "" : ", ") + std::to_string(block);
+  fail(Status::bad_input,
+       "{} of {} blocks are missing (the first: {}); give the states that have them, or --partial",
+       *state.blocks() - state.blocks_done(), *state.blocks(), missing);
+}
+
+void merge(const MergeOptions& options) {
+  std::vector<OutputPath> states;
+  if (!options.state.empty()) states.push_back({"--state", options.state});
+  const Target target =
+      study_target(options.output, {options.states.begin(), options.states.end()}, std::move(states));
+  Session session(options.run);
+  ResultWriter output(target, options.output, session);
+  std::optional<OutputFile> state_file;
+  if (!options.state.empty()) state_file.emplace(options.state);
+  StudyState state = StudyState::read(options.states.front());
+  for (std::size_t i = 1; i < options.states.size(); ++i) {
+    state.merge(StudyState::read(options.states[i]), escaped(options.states.front()),
+                escaped(options.states[i]));
+  }
+  check_complete(state, options.partial);
+  if (state_file) state.write(*state_file);
+  output.write(finished_study(state, session));
+  if (state.kernels().size() > 1) {
+    session.warnings.add(
+        "unlike_kernels",
+        "the states were computed by unlike BLAS kernels: another split may round differently",
+        state.kernels().size());
+  }
+  print_warnings(session);
 }
 
 }  // namespace
 
-Target study_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
-                    std::vector<OutputPath> states) {
-  return resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text},
-                        inputs, std::move(states));
-}
-
-Results finished_study(const StudyState& state, Session& session) {
-  Record tool;
-  tool.set("version", version_number()).set("blas", blas_name()).set("kernel", kernel_names(state));
-  Results results;
-  results.document.head.set("schema", "attnctl.study/1").set("attnctl", std::move(tool));
-  results.append(study_results(state, session.pool));
-  return results;
-}
-
-void add_study(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("study", "What every head does, over a corpus");
+Command study_command() {
+  Command command{.name = "study", .about = "What every head does, over a corpus"};
   auto options = std::make_shared<StudyOptions>();
-  add_study_scope(*command, options->scope);
-  add_state_options(*command, *options);
-  add_document_options(*command, options->output, study_formats);
-  command->add_option("--table", options->output.table, "with csv: this table alone, as one file")
-      ->type_name("NAME")
-      ->group("Output");
-  add_worker_options(*command, options->run);
-  command->footer(
+  add_study_scope(command, options->scope);
+  add_state_options(command, *options);
+  add_result_options(command, options->output, options->run);
+  command.footer =
       measures_footer() +
       "Examples:\n"
       "  attnctl study data/tiny-bert --input data/tiny-bert/sentences.jsonl --format text\n"
@@ -311,8 +359,29 @@ void add_study(CLI::App& app, Action& action) {
       "roles.svg\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --checkpoint run.state -o study.json\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --batch-tokens 16 --shard 1/2 --state "
-      "1.state");
-  command->callback([&action, options] { action = [options] { StudyCommand(*options).run(); }; });
+      "1.state";
+  command.action = [options] { StudyCommand(*options).run(); };
+  return command;
+}
+
+Command merge_command() {
+  Command command{.name = "merge", .about = "Join the shards of a study"};
+  auto options = std::make_shared<MergeOptions>();
+  command.add({{.names = "STATE",
+                .target = &options->states,
+                .help = "files that study --state or --checkpoint wrote",
+                .type = "FILE",
+                .required = true},
+               {"--state", &options->state, "FILE for what they come to, to be merged again", "FILE"},
+               {"--partial", &options->partial, "results though blocks of the corpus are missing"}});
+  add_result_options(command, options->output, options->run);
+  command.footer =
+      "Examples:\n"
+      "  attnctl study data/tiny-bert --input data/sentences.txt --state all.state && attnctl merge "
+      "all.state "
+      "--format text";
+  command.action = [options] { merge(*options); };
+  return command;
 }
 
 }  // namespace attnctl::cli

@@ -7,19 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "analysis/comparison.hpp"
 #include "analysis/head_axes.hpp"
 #include "base/error.hpp"
 #include "cli/analyses/memory_plan.hpp"
 #include "cli/analyses/shapes.hpp"
 #include "cli/commands.hpp"
-#include "cli/commands/comparison.hpp"
 #include "cli/commands/reference_file.hpp"
-#include "cli/options/attention_choice.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
-#include "cli/options/seeded_input.hpp"
 #include "cli/options/selection.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
@@ -218,33 +214,29 @@ void verify(const VerifyOptions& options) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("verify", "Compare the float32 pass with float64, and with a reference");
+Command verify_command() {
+  Command command{.name = "verify", .about = "Compare the float32 pass with float64, and with a reference"};
   auto options = std::make_shared<VerifyOptions>();
-  add_model_options(*command, options->model);
-  add_input_options(*command, options->inputs);
-  command
-      ->add_option("--against", options->against,
-                   "arrays of a reference: pattern_0 [layers, heads, n, m], logits_0, ...")
-      ->type_name("FILE.npz");
-  command
-      ->add_option("--tolerance", options->tolerance,
-                   "largest difference that passes; times the largest value of scores, z, output, logits")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  add_head_options(*command, options->selection);
-  add_attention_option(*command, options->selection);
-  add_document_options(*command, options->output, {"json", "jsonl", "text"});
-  add_run_options(*command, options->run);
-  command->footer(
+  add_model_options(command, options->model);
+  add_input_options(command, options->inputs);
+  command.add({{"--against", &options->against,
+                "arrays of a reference: pattern_0 [layers, heads, n, m], logits_0, ...", "FILE.npz"},
+               number("--tolerance", &options->tolerance,
+                      "largest difference that passes; times the largest value of scores, z, output, logits",
+                      non_negative())});
+  add_head_options(command, options->selection);
+  add_attention_option(command, options->selection);
+  add_document_options(command, options->output, {"json", "jsonl", "text"});
+  add_run_options(command, options->run);
+  command.footer =
       "Without inputs: the ids of the reference, else 64 seeded ids. A difference over the tolerance is "
       "status 7.\n"
       "Examples:\n"
       "  attnctl verify data/tiny-llama\n"
       "  attnctl verify data/tiny-bert --text \"The cat sat on the mat.\"\n"
-      "  attnctl verify data/tiny-bert --ids 2,30,31,3 --layers 0 --format json");
-  command->callback([&action, options] { action = [options] { verify(*options); }; });
+      "  attnctl verify data/tiny-bert --ids 2,30,31,3 --layers 0 --format json";
+  command.action = [options] { verify(*options); };
+  return command;
 }
 
 }  // namespace attnctl::cli

@@ -7,14 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "cli/options/options.hpp"
+#include "cli/options/command.hpp"
 #include "cli/options/target.hpp"
 #include "cli/session.hpp"
 #include "textbook/experiment.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace attnctl::cli {
 
@@ -33,25 +29,27 @@ struct Experiment {
   std::function<std::vector<OutputPath>()> outputs;
 };
 
-/// A row of the table in experiment.cpp: the name and description of an experiment. `add` adds its options to
-/// `command` and returns the experiment to run.
+/// A row of the table in experiments.cpp: the name and description of an experiment. `add` adds its options
+/// to `command` and returns the experiment to run.
 struct ExperimentRow {
   const char* name;
   const char* about;
-  Experiment (*add)(CLI::App& command);
+  Experiment (*add)(Command& command);
 };
 
+/// Makes options exclude --model.
+[[nodiscard]] std::vector<Option> without_model(std::vector<Option> options);
 /// Adds --seed.
-void add_seed(CLI::App& command, std::uint64_t& seed);
+void add_seed(Command& command, std::uint64_t& seed);
 
-Experiment add_averaging(CLI::App& command);
-Experiment add_diversity(CLI::App& command);
-Experiment add_hull(CLI::App& command);
-Experiment add_heads(CLI::App& command);
-Experiment add_positions(CLI::App& command);
-Experiment add_scaling(CLI::App& command);
-Experiment add_kinds(CLI::App& command);
-Experiment add_gradients(CLI::App& command);
-Experiment add_distance(CLI::App& command);
+Experiment add_averaging(Command& command);
+Experiment add_diversity(Command& command);
+Experiment add_hull(Command& command);
+Experiment add_heads(Command& command);
+Experiment add_positions(Command& command);
+Experiment add_scaling(Command& command);
+Experiment add_kinds(Command& command);
+Experiment add_gradients(Command& command);
+Experiment add_distance(Command& command);
 
 }  // namespace attnctl::cli

@@ -7,10 +7,7 @@
 #include <vector>
 
 #include "base/progress.hpp"
-
-namespace CLI {
-class App;
-}
+#include "cli/options/command.hpp"
 
 // The options that several subcommands share: one struct per group, and a function that adds them to a
 // command.
@@ -22,7 +19,8 @@ struct ModelOptions {
   std::string model;
   std::optional<std::string> config;
 };
-void add_model_options(CLI::App& command, ModelOptions& options);
+/// Adds MODEL and --config.
+void add_model_options(Command& command, ModelOptions& options);
 
 /// One input of the command line, in the order of the command line.
 struct InputItem {
@@ -45,14 +43,14 @@ struct InputOptions {
   [[nodiscard]] bool has_targets() const { return !targets.empty(); }
 };
 /// Adds the options for text inputs: --text, --text-pair, --input and --input-format.
-void add_text_options(CLI::App& command, InputOptions& options);
+void add_text_options(Command& command, InputOptions& options);
 /// Adds only --input and --input-format.
-void add_file_options(CLI::App& command, InputOptions& options);
+void add_file_options(Command& command, InputOptions& options);
 /// Adds the options for inputs with one sequence each: all input options except --keys, --values and the
 /// masks.
-void add_sequence_options(CLI::App& command, InputOptions& options);
+void add_sequence_options(Command& command, InputOptions& options);
 /// Adds all input options.
-void add_input_options(CLI::App& command, InputOptions& options);
+void add_input_options(Command& command, InputOptions& options);
 
 /// The values of --include: what to compute and show (docs/cli.md).
 struct Includes {
@@ -81,8 +79,8 @@ struct SelectionOptions {
   std::string similarity = "qk,ov";  // for the head map (--include map)
 };
 /// Adds only --component, --layers and --heads.
-void add_head_options(CLI::App& command, SelectionOptions& options);
-void add_selection_options(CLI::App& command, SelectionOptions& options, const std::string& default_include);
+void add_head_options(Command& command, SelectionOptions& options);
+void add_selection_options(Command& command, SelectionOptions& options, const std::string& default_include);
 /// Parses a list for --include. Throws Error(usage) that names the unknown word.
 [[nodiscard]] Includes parse_includes(const std::string& list);
 
@@ -97,10 +95,12 @@ struct OutputOptions {
   std::optional<std::size_t> top;
 };
 /// Adds only --format and -o.
-void add_target_options(CLI::App& command, OutputOptions& options, const std::vector<std::string>& formats);
+void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// Adds --format, -o and --digits: the output options of commands without tables.
-void add_document_options(CLI::App& command, OutputOptions& options, const std::vector<std::string>& formats);
-void add_output_options(CLI::App& command, OutputOptions& options);
+void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
+/// Adds --table.
+void add_table_option(Command& command, OutputOptions& options, const std::string& help);
+void add_output_options(Command& command, OutputOptions& options);
 
 struct RunOptions {
   std::size_t threads = 0;   // 0: all cores available to this process
@@ -111,7 +111,7 @@ struct RunOptions {
   ProgressMode progress = ProgressMode::automatic;
 };
 /// Adds only --threads, --quiet and --progress.
-void add_worker_options(CLI::App& command, RunOptions& options);
-void add_run_options(CLI::App& command, RunOptions& options);
+void add_worker_options(Command& command, RunOptions& options);
+void add_run_options(Command& command, RunOptions& options);
 
 }  // namespace attnctl::cli

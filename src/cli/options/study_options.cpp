@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/error.hpp"
@@ -14,78 +13,53 @@ namespace {
 
 constexpr std::size_t kProbeSequences = 32;
 
-void add_corpus_options(CLI::App& command, StudyScope& scope) {
-  const std::string group = "Corpus";
-  command
-      .add_option("--max-length", scope.max_length,
-                  "tokens of a sentence, at most (default: the model's positions)")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  command
-      .add_option("--stride", scope.stride,
-                  "cut longer sentences into windows that begin so many tokens apart, not refuse them")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  command
-      .add_option("--batch-tokens", scope.batch_tokens,
-                  "tokens of a block, the sentences that one worker computes at a time")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str()
-      ->group(group);
-  command
-      .add_flag(
-          "--skip-bad", scope.skip_bad,
-          "leave out sentences that are damaged or too long, and list them; else the first one stops the "
-          "run")
-      ->group(group);
-}
-
 std::string measures_help() {
   std::string text = "what to measure (default: all):";
   for (const MeasureRow& row : measure_catalogue()) text += fmt::format(" {},", row.name);
-  text.back() = ' ';
   text.pop_back();
   return text;
 }
 
-void add_choice_options(CLI::App& command, StudyScope& scope) {
-  command.add_option("--measures", scope.measures, measures_help())->type_name("LIST")->group("Selection");
-  command.add_option("--seed", scope.seed, "of measures that draw at random")
-      ->capture_default_str()
-      ->group("Selection");
-  command
-      .add_flag("--fold-subtypes", scope.fold_subtypes,
-                "of syntax: relations without their subtypes, nsubj:pass as nsubj")
-      ->group("Selection");
-  command
-      .add_option("--null-model", scope.null_models,
-                  "roles must also exceed those of N models of the same shape with shuffled weights")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1000))
-      ->group("Selection");
-  command
-      .add_option(
-          "--null-shuffle", scope.null_shuffles,
-          "roles that depend on which token stands where must also exceed what the same head does over every "
-          "sentence N times more, its tokens in random order")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1000))
-      ->group("Selection");
-  command
-      .add_option("--frequencies", scope.frequencies,
-                  "of rare: FILE of lines TOKEN<TAB>COUNT (default: the tokens of the corpus, counted first)")
-      ->type_name("FILE")
-      ->group("Selection");
-}
-
 }  // namespace
 
-void add_study_scope(CLI::App& command, StudyScope& scope) {
+void add_study_scope(Command& command, StudyScope& scope) {
   add_model_options(command, scope.model);
   add_file_options(command, scope.inputs);
-  add_corpus_options(command, scope);
+  command.add(
+      "Corpus",
+      {number("--max-length", &scope.max_length,
+              "tokens of a sentence, at most (default: the model's positions)", positive()),
+       number("--stride", &scope.stride,
+              "cut longer sentences into windows that begin so many tokens apart, not refuse them",
+              positive()),
+       number("--batch-tokens", &scope.batch_tokens,
+              "tokens of a block, the sentences that one worker computes at a time", positive()),
+       {.names = "--skip-bad",
+        .target = &scope.skip_bad,
+        .help =
+            "leave out sentences that are damaged or too long, and list them; else the first one stops the "
+            "run"}});
   add_head_options(command, scope.selection);
-  add_choice_options(command, scope);
+  command.add(
+      "Selection",
+      {{"--measures", &scope.measures, measures_help(), "LIST"},
+       number("--seed", &scope.seed, "of measures that draw at random"),
+       {"--fold-subtypes", &scope.fold_subtypes,
+        "of syntax: relations without their subtypes, nsubj:pass as nsubj"},
+       {.names = "--null-model",
+        .target = &scope.null_models,
+        .help = "roles must also exceed those of N models of the same shape with shuffled weights",
+        .type = "N",
+        .range = Range{0, 1000}},
+       {.names = "--null-shuffle",
+        .target = &scope.null_shuffles,
+        .help = "roles that depend on which token stands where must also exceed what the same head does over "
+                "every sentence N times more, its tokens in random order",
+        .type = "N",
+        .range = Range{0, 1000}},
+       {"--frequencies", &scope.frequencies,
+        "of rare: FILE of lines TOKEN<TAB>COUNT (default: the tokens of the corpus, counted first)",
+        "FILE"}});
 }
 
 bool reads_standard_input(const StudyScope& scope) {

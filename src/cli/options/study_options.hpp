@@ -15,10 +15,6 @@
 #include "study/measure.hpp"
 #include "study/state/study_state.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace attnctl::cli {
 
 /// The options that determine what a study computes, independent of how shards divide the work.
@@ -38,7 +34,7 @@ struct StudyScope {
 };
 
 /// Adds MODEL, --input and the other options of StudyScope.
-void add_study_scope(CLI::App& command, StudyScope& scope);
+void add_study_scope(Command& command, StudyScope& scope);
 /// Throws Error(usage) if options contradict each other.
 void require_study_scope(const StudyScope& scope);
 /// Returns whether the corpus comes from standard input, so that it can be read only once.

@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cli/commands/info_parts.hpp"
+#include "analysis/model_summary.hpp"
 #include "model/families/family.hpp"
 
-namespace attnctl::cli {
+namespace attnctl {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -165,4 +165,4 @@ Table families_table() {
                     std::move(rows));
 }
 
-}  // namespace attnctl::cli
+}  // namespace attnctl

@@ -11,7 +11,7 @@
 #include "forward/observer.hpp"
 #include "reference/reference.hpp"
 
-namespace attnctl::cli {
+namespace attnctl {
 
 /// The largest difference in one array of one layer (`layer` is nullopt for logits).
 struct Comparison {
@@ -48,4 +48,4 @@ class CompareObserver final : public Observer {
   std::map<Key, Comparison> comparisons_;
 };
 
-}  // namespace attnctl::cli
+}  // namespace attnctl

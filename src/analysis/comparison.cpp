@@ -1,4 +1,4 @@
-#include "cli/commands/comparison.hpp"
+#include "analysis/comparison.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 
-namespace attnctl::cli {
+namespace attnctl {
 namespace {
 
 /// Returns |a - b|; 0 for equal infinities (masked scores) and for two NaN; NaN if only one side is NaN.
@@ -101,4 +101,4 @@ std::vector<Comparison> CompareObserver::finish(const std::string& reference) co
   return list;
 }
 
-}  // namespace attnctl::cli
+}  // namespace attnctl

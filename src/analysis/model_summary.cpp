@@ -1,0 +1,393 @@
+#include "analysis/model_summary.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "analysis/head_axes.hpp"
+#include "base/checked.hpp"
+#include "model/accounting/accounting.hpp"
+#include "model/accounting/sharing.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::size_t kUsualLength = 512;
+
+/// A section of a summary. A record of single values is a field of the document, and a table with two columns
+/// in text. A table is a section of the document.
+struct SummaryPart {
+  std::string name;   // "flops"
+  std::string title;  // heading in text
+  std::variant<Record, Table> content;
+  std::string record = {};     // name of a table row in JSON Lines
+  const char* what = "value";  // heading of the second column of a record
+};
+
+List components_list(const ModelConfig& config) {
+  List components;
+  for (const Component component : {Component::encoder, Component::decoder, Component::cross}) {
+    const auto first = std::ranges::find(config.layers, component, &LayerConfig::component);
+    Record record;
+    record.set("component", std::string(name_of(component)))
+        .set("layers", config.layers_of(component))
+        .set("heads", first->attention.heads)
+        .set("kv_heads", first->attention.kv_heads)
+        .set("d_head", first->attention.d_head)
+        .set("d_value", first->attention.d_value);
+    components.emplace_back(std::move(record));
+  }
+  return components;
+}
+
+const char* name_of(NormKind kind) {
+  switch (kind) {
+    case NormKind::layer:
+      return "layer";
+    case NormKind::rms:
+      return "rms";
+    case NormKind::none:
+      break;
+  }
+  return "none";
+}
+
+const char* name_of(NormPlace place) {
+  switch (place) {
+    case NormPlace::pre:
+      return "pre";
+    case NormPlace::post:
+      return "post";
+    case NormPlace::output:
+      return "output";
+    case NormPlace::both:
+      return "both";
+    case NormPlace::stream:
+      return "stream";
+    case NormPlace::none:
+      break;
+  }
+  return "none";
+}
+
+std::string position_of(const ModelConfig& config) {
+  if (config.layers.front().attention.rotary) return "rotary";
+  switch (config.embedding.position) {
+    case PositionKind::learned:
+      return "learned";
+    case PositionKind::sinusoidal:
+    case PositionKind::sinusoidal_halves:
+      return "sinusoidal";
+    case PositionKind::none:
+      break;
+  }
+  return "none";
+}
+
+const char* name_of(TensorRole role) {
+  switch (role) {
+    case TensorRole::parameter:
+      return "parameter";
+    case TensorRole::tied:
+      return "tied";
+    case TensorRole::buffer:
+      return "buffer";
+    case TensorRole::unused:
+      break;
+  }
+  return "unused";
+}
+
+std::size_t values_of(const TensorInfo& tensor) {
+  return checked_product(tensor.shape).value();
+}
+
+/// Returns the configured dropout rates. Inference does not apply them.
+Record dropout_record(const Model& model) {
+  Record dropout;
+  for (const auto& [key, value] : model.source().config.items()) {
+    if (value.is_number() && (key.find("drop") != std::string::npos)) dropout.set(key, value.get<double>());
+  }
+  return dropout;
+}
+
+/// Returns the record "model".
+Record subject_record(const SummarySubject& subject) {
+  if (subject.model != nullptr) return model_record(*subject.model);
+  const std::uint64_t parameters = count_parameters(subject.config).all;
+  Record record = config_record(subject.config, Value(), parameters);
+  if (subject.preset != nullptr) {
+    record.set("preset", subject.preset->name)
+        .set("title", subject.preset->title)
+        .set("attentions", subject.preset->attentions);
+  }
+  return record;
+}
+
+/// Returns how layers are built: the properties of the configuration other than sizes.
+Record architecture_record(const SummarySubject& subject) {
+  const ModelConfig& config = subject.config;
+  const LayerConfig& layer = config.layers.front();
+  Record record;
+  record.set("vocabulary", config.embedding.vocabulary)
+      .set("positions", config.max_positions ? Value(*config.max_positions) : Value())
+      .set("position", position_of(config))
+      .set("causal", layer.attention.causal)
+      .set("norm", name_of(layer.norm.kind))
+      .set("norm_place", name_of(layer.place))
+      .set("mlp_width", layer.mlp.width)
+      .set("mlp_gated", layer.mlp.gated)
+      .set("output_head", config.head.present);
+  if (const Model* model = subject.model) {
+    record.set("unused_tensors", model->unused_tensors()).set("dropout", dropout_record(*model));
+  }
+  return record;
+}
+
+/// Returns the number of values in the checkpoint by their use.
+Record stored_record(const Model& model) {
+  const auto tensors = model.source().weights->tensors();
+  const auto count = [&](auto counts) {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (counts(model.tensor_uses()[i].role)) sum += values_of(tensors[i]);
+    }
+    return sum;
+  };
+  Record record;
+  record.set("all", count([](TensorRole) { return true; }));
+  const std::pair<const char*, TensorRole> roles[] = {{"parameters", TensorRole::parameter},
+                                                      {"tied", TensorRole::tied},
+                                                      {"buffers", TensorRole::buffer},
+                                                      {"unused", TensorRole::unused}};
+  for (const auto& [name, wanted] : roles) {
+    record.set(name, count([role = wanted](TensorRole each) { return each == role; }));
+  }
+  return record;
+}
+
+/// Returns the tensors that are not parameters, with their use.
+Table tensors_apart(const Model& model) {
+  const auto tensors = model.source().weights->tensors();
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorUse& use = model.tensor_uses()[i];
+    if (use.role == TensorRole::parameter) continue;
+    rows.push_back({tensors[i].name, std::string(name_of(use.role)),
+                    static_cast<std::int64_t>(values_of(tensors[i])),
+                    use.role == TensorRole::tied ? Cell(tensors[use.copy_of].name) : Cell()});
+  }
+  return make_table("apart", {"name", "role", "values", "copy_of"}, std::move(rows));
+}
+
+Value count(std::uint64_t number) {
+  return static_cast<std::size_t>(number);
+}
+
+Cell cell(std::uint64_t number) {
+  return static_cast<std::int64_t>(number);
+}
+
+Record parameters_record(const SummarySubject& subject, const ParameterCount& parameters) {
+  Record record;
+  record.set("all", count(parameters.all)).set("attention", count(parameters.attention));
+  const std::size_t layers = subject.config.layers.size();
+  if (subject.preset != nullptr && subject.preset->attentions != layers) {
+    record.set("attention_of_both_stacks", count(parameters.attention / layers * subject.preset->attentions));
+  }
+  record.set("mlp", count(parameters.mlp))
+      .set("norms", count(parameters.norms))
+      .set("embedding", count(parameters.embedding))
+      .set("head", count(parameters.head));
+  return record;
+}
+
+Record flops_record(const FlopCount& flops) {
+  Record record;
+  record.set("all", count(flops.all))
+      .set("projections", count(flops.projections))
+      .set("scores", count(flops.scores))
+      .set("values", count(flops.values))
+      .set("output", count(flops.output))
+      .set("mlp", count(flops.mlp))
+      .set("embedding", count(flops.embedding))
+      .set("head", count(flops.head));
+  return record;
+}
+
+Record memory_record(const ModelConfig& config, std::size_t length) {
+  const PatternMemory patterns = count_pattern_memory(config, length);
+  Record record;
+  record.set("patterns", count(patterns.all))
+      .set("patterns_of_a_layer", count(patterns.layer))
+      .set("key_value_cache_per_token", count(count_cache_bytes(config)));
+  return record;
+}
+
+/// Returns the index of the earlier layer that shares its weights with this layer; an empty cell if there is
+/// none.
+Cell shared_with(const ModelConfig& config, std::size_t layer) {
+  const auto first = std::ranges::find(config.layers, config.layers[layer].stored(), &LayerConfig::stored);
+  const auto index = static_cast<std::size_t>(first - config.layers.begin());
+  return index == layer ? Cell() : cell(index);
+}
+
+Table layers_table(const ModelConfig& config, const ParameterCount& parameters) {
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < parameters.layers.size(); ++i) {
+    const ParameterCount::Layer& layer = parameters.layers[i];
+    std::vector<Cell>& row = rows.emplace_back();
+    if (config.decoder) row.push_back(component_cell(config, i));
+    row.insert(row.end(), {cell(std::uint64_t{config.layers[i].number}), cell(layer.query), cell(layer.key),
+                           cell(layer.value), cell(layer.output), cell(layer.attention), cell(layer.all),
+                           shared_with(config, i)});
+  }
+  std::vector<std::string> columns = {"layer",  "query",     "key", "value",
+                                      "output", "attention", "all", "shared_with"};
+  if (config.decoder) columns.insert(columns.begin(), "component");
+  return make_table("layers", std::move(columns), std::move(rows));
+}
+
+Table tensors_table(const Checkpoint& weights) {
+  std::vector<std::vector<Cell>> rows;
+  for (const TensorInfo& tensor : weights.tensors()) {
+    rows.push_back(
+        {tensor.name, std::string(name_of(tensor.dtype)), to_string(tensor.shape), std::string(tensor.file)});
+  }
+  return make_table("tensors", {"name", "dtype", "shape", "file"}, std::move(rows));
+}
+
+/// Returns the sections of a summary, in the order of the output.
+std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const SummaryRequest& asked,
+                                       std::size_t length) {
+  const ModelConfig& config = subject.config;
+  const Model* const model = subject.model;
+  const ParameterCount parameters = count_parameters(config);
+  std::vector<SummaryPart> parts;
+  parts.push_back({"model", "Model", subject_record(subject)});
+  parts.push_back({"architecture", "Architecture", architecture_record(subject)});
+  parts.push_back({"parameters", "Parameters", parameters_record(subject, parameters), "", "parameters"});
+  if (model != nullptr)
+    parts.push_back({"stored", "Values in the checkpoint", stored_record(*model), "", "values"});
+  parts.push_back({"flops", fmt::format("FLOPs of one sequence of {} tokens (a multiply-add is 2)", length),
+                   flops_record(count_flops(config, length)), "", "FLOPs"});
+  parts.push_back({"memory_bytes", fmt::format("Memory at {} tokens, float32", length),
+                   memory_record(config, length), "", "bytes"});
+  parts.push_back(
+      {"comparison",
+       fmt::format("Attention of a layer as one head, several, or with shared keys and values, {} "
+                   "tokens",
+                   length),
+       compare_attention(config, length), "variant"});
+  parts.push_back({"layers", "Parameters of each layer", layers_table(config, parameters), "layer"});
+  Table sharing = sharing_table(config, model);
+  if (sharing.rows > 0) parts.push_back({"sharing", "Shared and factorised", std::move(sharing), "shared"});
+  if (model != nullptr) {
+    Table apart = tensors_apart(*model);
+    if (apart.rows > 0)
+      parts.push_back({"apart", "Tensors that are no parameters of the model", std::move(apart), "apart"});
+  }
+  if (asked.shapes) {
+    parts.push_back({"shapes", fmt::format("Shapes, batch {}, {} tokens", asked.batch, length),
+                     shape_walk(config, asked.batch, length), "shape"});
+  }
+  if (asked.tensors && model != nullptr)
+    parts.push_back({"tensors", "Tensors", tensors_table(*model->source().weights), "tensor"});
+  return parts;
+}
+
+/// Returns the single values of a record as a table.
+Table record_table(const SummaryPart& part, const Record& record) {
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& [name, value] : record.fields) {
+    if (const Cell* single = std::get_if<Cell>(&value.data)) rows.push_back({name, *single});
+  }
+  const std::string what = part.what;
+  return make_table(part.name, {what == "value" ? "property" : "part", what}, std::move(rows));
+}
+
+/// Returns variants in columns, with a mark at the model's own variant.
+Table side_by_side(const Table& comparison) {
+  constexpr std::size_t labels = 2;  // columns "variant" and "own"
+  std::vector<std::string> header = {"of a layer"};
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = labels; i < comparison.columns.size(); ++i) rows.push_back({comparison.columns[i].name});
+  std::vector<Cell> cells(comparison.columns.size());
+  for (std::size_t variant = 0; variant < comparison.rows; ++variant) {
+    comparison.row(variant, cells);
+    header.push_back(std::get<std::string>(cells[0]) + (std::get<bool>(cells[1]) ? " (own)" : ""));
+    for (std::size_t i = labels; i < cells.size(); ++i) rows[i - labels].push_back(cells[i]);
+  }
+  return make_table(comparison.name, std::move(header), std::move(rows));
+}
+
+Table text_table(const SummaryPart& part) {
+  if (const Record* record = std::get_if<Record>(&part.content)) return record_table(part, *record);
+  const Table& table = std::get<Table>(part.content);
+  return part.name == "comparison" ? side_by_side(table) : table;
+}
+
+}  // namespace
+
+Record model_record(const Model& model) {
+  return config_record(model.config(), model.name(), model.parameters());
+}
+
+Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters) {
+  const AttentionConfig& attention = config.layers.front().attention;
+  Record record;
+  record.set("path", std::move(path))
+      .set("family", config.family)
+      .set("layers", config.decoder
+                         ? config.layers_of(Component::encoder) + config.layers_of(Component::decoder)
+                         : config.layers.size())
+      .set("heads", attention.heads)
+      .set("kv_heads", attention.kv_heads)
+      .set("d_model", config.d_model)
+      .set("d_head", attention.d_head)
+      .set("d_value", attention.d_value == 0 ? Value() : Value(attention.d_value))
+      .set("parameters", static_cast<std::size_t>(parameters))
+      .set("position_in_scores", config.position_in_scores());
+  if (config.decoder) record.set("components", components_list(config));
+  List kinds;
+  for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
+  const bool other = std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
+    return layer.attention.kind != AttentionKind{};
+  });
+  if (other) record.set("attention", std::move(kinds));
+  const bool sinks = std::any_of(config.layers.begin(), config.layers.end(),
+                                 [](const LayerConfig& layer) { return layer.attention.sinks; });
+  if (sinks) record.set("sinks", true);
+  return record;
+}
+
+Results model_summary(const std::optional<SummarySubject>& subject, const SummaryRequest& asked) {
+  Results results;
+  Document& document = results.document;
+  const auto add_table = [&](const Table& table, const std::string& record) {
+    document.sections.push_back({table.name, record, table});
+    results.tables.push_back(table);
+  };
+  if (asked.families) results.text.emplace_back(TextTable{"Families", families_table()});
+  if (subject) {
+    const std::size_t positions = subject->config.max_positions.value_or(kUsualLength);
+    const std::size_t length = asked.length.value_or(std::min(kUsualLength, positions));
+    for (const SummaryPart& part : summary_parts(*subject, asked, length)) {
+      if (const Record* record = std::get_if<Record>(&part.content)) {
+        document.head.set(part.name, *record);
+      } else {
+        add_table(std::get<Table>(part.content), part.record);
+      }
+      if (part.name == "architecture") document.head.set("length", length).set("batch", asked.batch);
+      results.text.emplace_back(TextTable{part.title, text_table(part)});
+    }
+  }
+  if (asked.families) add_table(families_table(), "family");
+  return results;
+}
+
+}  // namespace attnctl

@@ -1,0 +1,465 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "cli/analyses/memory_plan.hpp"
+#include "cli/experiments/experiments.hpp"
+#include "cli/options/inputs.hpp"
+#include "cli/options/options.hpp"
+#include "cli/options/selection.hpp"
+#include "cli/session.hpp"
+#include "forward/observer.hpp"
+#include "forward/run.hpp"
+#include "input/batch.hpp"
+#include "input/sequences.hpp"
+#include "model/random_layer.hpp"
+#include "textbook/distance.hpp"
+#include "textbook/gradients.hpp"
+#include "textbook/kinds.hpp"
+#include "textbook/scaling.hpp"
+
+// The experiments that run a trained model on inputs, or numbers of their own.
+namespace attnctl::cli {
+namespace {
+
+/// Options that run an experiment on a trained model instead of on generated numbers.
+struct ModelExperimentOptions {
+  ModelOptions model;  // empty if --model is not given
+  InputOptions inputs;
+  SelectionOptions selection;
+
+  [[nodiscard]] bool given() const { return !model.model.empty(); }
+};
+
+/// A model with its inputs: those of the command line, or one sequence of seeded random ids if there are
+/// none.
+struct ModelRun {
+  OpenModel open;
+  Batch batch;
+  Selection selection;
+
+  ModelRun(const ModelExperimentOptions& options, std::uint64_t seed, Session& session);
+  void observe(Observer& observer, Session& session) const;
+  /// Adds "model", "inputs" and "tokens" to the parameters of an experiment.
+  void describe(Record& parameters) const;
+};
+
+constexpr std::size_t kSeededIds = 128;
+
+/// Returns random ids: at most 128, and at most the model's number of positions.
+Sequence random_sequence(const ModelConfig& config, std::uint64_t seed) {
+  if (config.embedding.vocabulary == 0) {
+    fail(Status::bad_input, "the model has no embedding table: give {}",
+         config.embedding.pixels.present() ? "--pixels" : "--embeddings");
+  }
+  Random random(seed);
+  Sequence sequence;
+  const std::size_t length = std::min(kSeededIds, config.max_positions.value_or(kSeededIds));
+  for (std::size_t i = 0; i < length; ++i)
+    sequence.ids.push_back(static_cast<std::int64_t>(random.next() % config.embedding.vocabulary));
+  return sequence;
+}
+
+Batch choose_inputs(const ModelExperimentOptions& options, std::uint64_t seed, OpenModel& open,
+                    Warnings& warnings) {
+  if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
+  Batch batch;
+  batch.sequences.push_back(random_sequence(open.model.config(), seed));
+  finish_batch(batch, open.vocabulary);
+  return batch;
+}
+
+ModelRun::ModelRun(const ModelExperimentOptions& options, std::uint64_t seed, Session& session)
+    : open(open_model(options.model, session.warnings)),
+      batch(choose_inputs(options, seed, open, session.warnings)),
+      selection(select_heads(options.selection, open.model.config())) {
+  check_batch(open.model, batch);
+}
+
+void ModelRun::observe(Observer& observer, Session& session) const {
+  Observer* const observers[] = {&observer};
+  RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+  const WorkBytes work = pass_bytes(open.model, batch, selection, observers, context);
+  context.streamed_rows = plan_memory(session.options, work).rows;
+  run_forward(open.model, batch, selection, observers, context);
+}
+
+void ModelRun::describe(Record& parameters) const {
+  std::size_t tokens = 0;
+  for (const Sequence& sequence : batch.sequences) tokens += sequence.queries();
+  parameters.set("model", open.model.name())
+      .set("inputs", batch.sequences.size())
+      .set("tokens", tokens);
+}
+
+/// Makes the options from index `first` on require --model.
+void require_model(Command& command, std::size_t first) {
+  for (std::size_t i = first; i < command.options.size(); ++i) command.options[i].needs = "--model";
+}
+
+/// Adds --model, and the options that require it: --config and the inputs.
+void add_model_experiment(Command& command, ModelExperimentOptions& options) {
+  command.add({{"--model", &options.model.model, "a trained model, as `analyze` takes it", "MODEL"}});
+  const std::size_t first = command.options.size();
+  command.add({{"--config", &options.model.config, "FILE with the model's configuration", "FILE"}});
+  add_sequence_options(command, options.inputs);
+  require_model(command, first);
+}
+
+/// Adds --component, --layers and --heads, which require --model.
+void add_model_heads(Command& command, ModelExperimentOptions& options) {
+  const std::size_t first = command.options.size();
+  add_head_options(command, options.selection);
+  require_model(command, first);
+}
+
+struct ScalingRequest {
+  ScalingOptions made;
+  ModelExperimentOptions trained;
+  double saturation = 0.99;
+};
+
+ExperimentResult run_scaling(const ScalingRequest& request, Session& session) {
+  if (!request.trained.given()) return scaling_experiment(request.made, session.pool);
+  const ModelRun run(request.trained, request.made.seed, session);
+  Temperatures temperatures(run.selection, request.saturation);
+  run.observe(temperatures, session);
+  ExperimentResult result = scaling_of_model(temperatures.finish(session.pool));
+  result.seed = request.made.seed;
+  run.describe(result.parameters);
+  result.parameters.set("saturation", request.saturation);
+  return result;
+}
+
+struct DistanceRequest {
+  DistanceOptions built;
+  ModelExperimentOptions trained;
+  std::string by = "layer";
+};
+
+ExperimentResult run_distance(const DistanceRequest& request, Session& session) {
+  if (!request.trained.given()) return distance_experiment(request.built);
+  const ModelRun run(request.trained, request.built.seed, session);
+  DistanceProfile profile(run.selection);
+  run.observe(profile, session);
+  ExperimentResult result = distance_of_model(profile.finish(), profile.bins(), request.by == "head");
+  result.seed = request.built.seed;
+  run.describe(result.parameters);
+  result.parameters.set("by", request.by);
+  return result;
+}
+
+struct GradientsRequest {
+  GradientsOptions made;
+  ModelExperimentOptions trained;
+  std::string heads;                    // number of heads; with --model, a list of heads
+  std::string target;                   // empty: the token with the largest logit
+  std::optional<std::size_t> position;  // nullopt: the last position
+};
+
+std::size_t head_count(const std::string& heads) {
+  constexpr std::size_t most = 4096;
+  const bool is_number = heads.size() < 5 && heads.find_first_not_of("0123456789") == std::string::npos;
+  const std::size_t count = is_number ? std::stoul(heads) : 0;
+  if (count == 0 || count > most)
+    fail(Status::usage, "--heads: got {}, need a number of heads from 1 to {}", escaped(heads), most);
+  return count;
+}
+
+/// Returns the id of --target: a number, a token of the vocabulary, or its text without the word mark.
+std::size_t target_id(const std::string& target, const OpenModel& open) {
+  const Vocabulary& vocabulary = open.vocabulary;
+  std::optional<std::int64_t> id;
+  if (target.find_first_not_of("0123456789") == std::string::npos && target.size() < 10) {
+    id = std::stoll(target);
+  } else {
+    for (const char* mark : {"", "\u0120", "\u2581"}) {
+      if (!id) id = vocabulary.id(mark + target);
+    }
+  }
+  if (!id) fail(Status::usage, "--target: \"{}\" is no token of the vocabulary", escaped(target));
+  const std::size_t size = open.model.config().embedding.vocabulary;
+  if (static_cast<std::size_t>(*id) >= size)
+    fail(Status::usage, "--target: the model has ids 0 to {}, got {}", size - 1, *id);
+  return static_cast<std::size_t>(*id);
+}
+
+LogitAttribution trace_back(const GradientsRequest& request, const ModelRun& run, const Sequence& sequence,
+                            std::optional<std::size_t> token, Session& session) {
+  const std::size_t position = request.position.value_or(sequence.queries() - 1);
+  if (position >= sequence.queries())
+    fail(Status::usage, "--position: input {} has positions 0 to {}, got {}", escaped(sequence.id),
+         sequence.queries() - 1, position);
+  LogitAttribution result = attribute(
+      logit_gradient(run.open.model, sequence, {position, token}, session.pool), run.selection.heads);
+  result.input = sequence.id;
+  result.tokens = sequence.tokens;
+  result.position = position;
+  if (const auto text = run.open.vocabulary.token(static_cast<std::int64_t>(result.target)))
+    result.target_text = *text;
+  return result;
+}
+
+ExperimentResult run_gradients(const GradientsRequest& request, Session& session) {
+  if (!request.trained.given()) {
+    GradientsOptions made = request.made;
+    if (!request.heads.empty()) made.heads = head_count(request.heads);
+    return gradients_experiment(made, session.pool);
+  }
+  ModelExperimentOptions trained = request.trained;
+  trained.selection.heads = request.heads;
+  const ModelRun run(trained, request.made.seed, session);
+  std::optional<std::size_t> token;
+  if (!request.target.empty()) token = target_id(request.target, run.open);
+  std::vector<LogitAttribution> inputs;
+  session.progress.begin("gradients", run.batch.sequences.size());
+  for (const Sequence& sequence : run.batch.sequences) {
+    inputs.push_back(trace_back(request, run, sequence, token, session));
+    session.progress.advance();
+  }
+  session.progress.end();
+  ExperimentResult result = gradients_of_model(inputs);
+  result.seed = request.made.seed;
+  run.describe(result.parameters);
+  return result;
+}
+
+struct KindsRequest {
+  ModelOptions model;  // empty: a layer with random weights
+  InputOptions inputs;
+  std::vector<std::string> kinds = {"full", "window:8", "block:16", "strided:8", "linear"};
+  std::string grid;
+  std::size_t layer = 0;
+  std::size_t n = 256;
+  RandomLayer random;
+  bool causal = false;
+};
+
+std::optional<AxialGrid> parse_grid(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const std::size_t by = text.find('x');
+  const auto rows = parse_number(std::string_view(text).substr(0, by));
+  const auto columns =
+      by == std::string::npos ? std::nullopt : parse_number(std::string_view(text).substr(by + 1));
+  if (!rows || !columns || *rows == 0 || *columns == 0 || *rows > 65536 || *columns > 65536) {
+    fail(Status::usage, "--grid: got \"{}\", need ROWSxCOLUMNS such as 16x16", escaped(text));
+  }
+  return AxialGrid{*rows, *columns};
+}
+
+KindsOptions kinds_options(const KindsRequest& request, const Session& session) {
+  KindsOptions options;
+  options.layer = request.layer;
+  options.memory = session.options.memory;
+  options.grid = parse_grid(request.grid);
+  for (const std::string& text : request.kinds) {
+    const AttentionChoice choice = parse_attention_choice("--kinds", text);
+    if (choice.axial) fail(Status::usage, "--kinds: axial needs a grid: give --grid 16x16 for its row");
+    options.kinds.push_back(choice.kind);
+  }
+  return options;
+}
+
+Batch random_input(const KindsRequest& request) {
+  Batch batch;
+  Sequence& sequence = batch.sequences.emplace_back();
+  sequence.id = "0";
+  sequence.embeddings = OwnedMatrix<float>(request.n, request.random.d_model);
+  Random random(request.random.seed);
+  for (float& value : sequence.embeddings.values()) value = static_cast<float>(random.normal());
+  return batch;
+}
+
+void check_layer_and_grid(const KindsOptions& options, const Model& model, const Batch& batch) {
+  const std::size_t layers = model.config().layers.size();
+  if (options.layer >= layers)
+    fail(Status::usage, "--layer: got {}, the model has {} (0 to {})", options.layer, layers, layers - 1);
+  if (!options.grid) return;
+  const std::size_t tokens = options.grid->rows * options.grid->columns;
+  if (batch.sequences.size() != 1 || batch.sequences.front().queries() != tokens) {
+    fail(Status::usage, "--grid {}x{}: need one input of {} tokens, got {} of {}", options.grid->rows,
+         options.grid->columns, tokens, batch.sequences.size(), batch.sequences.front().queries());
+  }
+}
+
+ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
+  const KindsOptions options = kinds_options(request, session);
+  const bool drawn = request.model.model.empty();
+  if (drawn && !request.inputs.items.empty()) fail(Status::usage, "inputs go with --model");
+  if (drawn && request.random.d_model % request.random.heads != 0) {
+    fail(Status::usage, "--heads: got {}, need a divisor of --d {}", request.random.heads,
+         request.random.d_model);
+  }
+  std::optional<OpenModel> open;
+  std::optional<Model> layer;
+  Batch batch;
+  if (drawn) {
+    layer = random_layer(request.random, session.warnings);
+    batch = random_input(request);
+  } else {
+    open = open_model(request.model, session.warnings);
+    batch = read_inputs(request.inputs, *open, session.warnings);
+  }
+  Model& model = drawn ? *layer : open->model;
+  if (request.causal) {
+    for (Sequence& sequence : batch.sequences) sequence.causal = true;
+  }
+  check_layer_and_grid(options, model, batch);
+  RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+  ExperimentResult result = kinds_experiment(model, batch, options, context);
+  const AttentionConfig& attention = model.config().layers[options.layer].attention;
+  std::size_t tokens = 0;
+  for (const Sequence& sequence : batch.sequences) tokens += sequence.queries();
+  result.seed = request.random.seed;
+  result.parameters.set("model", drawn ? Value() : Value(request.model.model))
+      .set("layer", options.layer)
+      .set("inputs", batch.sequences.size())
+      .set("tokens", tokens)
+      .set("d_model", model.config().d_model)
+      .set("heads", attention.heads)
+      .set("d_head", attention.d_head)
+      .set("d_value", attention.d_value)
+      .set("causal", batch.sequences.front().causal.value_or(attention.causal))
+      .set("kinds", List(request.kinds.begin(), request.kinds.end()))
+      .set("grid", request.grid.empty() ? Value() : Value(request.grid));
+  return result;
+}
+
+}  // namespace
+
+Experiment add_scaling(Command& command) {
+  auto request = std::make_shared<ScalingRequest>();
+  ScalingOptions& made = request->made;
+  add_model_experiment(command, request->trained);
+  add_model_heads(command, request->trained);
+  command.add({{.names = "--saturation",
+                .target = &request->saturation,
+                .help = "with --model: a row is saturated where its largest weight is over this",
+                .show_default = true,
+                .range = Range{0.0, 1.0},
+                .needs = "--model"}});
+  command.add(without_model(
+      {number("--d-k", &made.d_k, "sizes of queries and keys", Range{1, 1 << 16}),
+       number("--keys", &made.keys, "keys of a query", Range{1, 1 << 16}),
+       number("--components", &made.components,
+              "components of queries drawn for each d_k; at least 2048 queries", Range{1, 1 << 26})}));
+  add_seed(command, made.seed);
+  command.footer =
+      "Examples:\n  attnctl experiment scaling --format text\n"
+      "  attnctl experiment scaling --d-k 16,64,256 -o scaling.svg\n"
+      "  attnctl experiment scaling --model data/tiny-bert --text \"The cat sat on the mat.\" --format text";
+  Experiment experiment([request](Session& session) { return run_scaling(*request, session); });
+  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
+  return experiment;
+}
+
+Experiment add_kinds(Command& command) {
+  auto request = std::make_shared<KindsRequest>();
+  command.add(
+      {{.names = "--kinds",
+        .target = &request->kinds,
+        .help = "kinds of attention: " + std::string(attention_kinds),
+        .show_default = true,
+        .split = true},
+       {"--grid", &request->grid, "a row for axial attention over so many rows and columns", "16x16"},
+       {"--causal", &request->causal, "no token attends to later ones"},
+       {"--model", &request->model.model, "a layer of this model, on inputs; default: a random layer"},
+       {"--config", &request->model.config, "FILE with the configuration of --model", "FILE"},
+       number("--layer", &request->layer, "of --model"),
+       number("--n", &request->n, "tokens of the random layer's input", Range{1, 1 << 20}),
+       number("--d", &request->random.d_model, "width of the random layer", Range{1, 1 << 14}),
+       number("--heads", &request->random.heads, "of the random layer", Range{1, 1 << 14})});
+  add_seed(command, request->random.seed);
+  add_input_options(command, request->inputs);
+  command.footer =
+      "Examples:\n  attnctl experiment kinds --grid 16x16 --format text\n"
+      "  attnctl experiment kinds --model data/tiny-llama --ids 5,6,7,8,9,10,11,12 --kinds "
+      "window:2,strided:3";
+  Experiment experiment([request](Session& session) { return run_kinds(*request, session); });
+  experiment.inputs = [request] { return files_read(request->model, request->inputs); };
+  return experiment;
+}
+
+Experiment add_gradients(Command& command) {
+  auto request = std::make_shared<GradientsRequest>();
+  GradientsOptions& made = request->made;
+  add_model_experiment(command, request->trained);
+  command.add(
+      {{.names = "--layers",
+        .target = &request->trained.selection.layers,
+        .help = "with --model: layers, such as 0,3-5",
+        .type = "LIST",
+        .needs = "--model"},
+       {"--heads", &request->heads,
+        "how many, they divide --d (default: 4); with --model: which, such as 0.1,2.3", "NUMBER|LIST"},
+       {.names = "--target",
+        .target = &request->target,
+        .help = "with --model: the token (or id) whose logit is traced back (default: the largest "
+                "logit)",
+        .type = "TOKEN",
+        .needs = "--model"},
+       {.names = "--position",
+        .target = &request->position,
+        .help = "with --model: of that logit (default: the last position)",
+        .range = non_negative(),
+        .needs = "--model"}});
+  command.add(without_model(
+      {number("--n", &made.n, "tokens", Range{1, 1024}),
+       number("--d", &made.d, "size of the model", Range{1, 4096}),
+       {.names = "--d-k",
+        .target = &made.d_k,
+        .help = "sizes of queries and keys (default: d / heads)",
+        .split = true,
+        .range = Range{1, 4096}},
+       number("--checks", &made.checks, "entries of each path that are checked against central differences",
+              Range{1, 1 << 20})}));
+  add_seed(command, made.seed);
+  command.footer =
+      "Examples:\n  attnctl experiment gradients --format text\n"
+      "  attnctl experiment gradients --d-k 1,4,16,64,256 -o gradients.svg\n"
+      "  attnctl experiment gradients --model data/tiny-llama --text \"The cat sat\" --format text";
+  Experiment experiment([request](Session& session) { return run_gradients(*request, session); });
+  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
+  return experiment;
+}
+
+Experiment add_distance(Command& command) {
+  auto request = std::make_shared<DistanceRequest>();
+  DistanceOptions& built = request->built;
+  add_model_experiment(command, request->trained);
+  add_model_heads(command, request->trained);
+  command.add({{.names = "--by",
+                .target = &request->by,
+                .help = "with --model: a row for each layer, or for each head",
+                .show_default = true,
+                .allowed = {"layer", "head"},
+                .needs = "--model"}});
+  command.add(
+      without_model({number("--n", &built.n, "position of the query; the event is at 1", Range{2, 1 << 14}),
+                     number("--d", &built.d, "size of a token", Range{2, 4096}),
+                     number("--d-k", &built.d_k, "size of queries and keys", Range{1, 4096}),
+                     number("--strength", &built.strength, "score of the event, beside 0 of the other tokens",
+                            Range{0.0, 1000.0}),
+                     number("--noise", &built.noise, "norm of each token's own part", Range{0.0, 1000.0}),
+                     number("--window", &built.window, "tokens that a local layer sees", Range{2, 1024}),
+                     number("--decay", &built.decay, "what a recurrence keeps in a step", Range{0.0, 1.0})}));
+  add_seed(command, built.seed);
+  command.footer =
+      "Examples:\n  attnctl experiment distance --format text\n"
+      "  attnctl experiment distance --model data/tiny-llama --input data/tiny-llama/sentences.jsonl -o "
+      "distance.svg";
+  Experiment experiment([request](Session& session) { return run_distance(*request, session); });
+  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
+  return experiment;
+}
+
+}  // namespace attnctl::cli

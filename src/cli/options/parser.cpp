@@ -1,0 +1,311 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "cli/options/command.hpp"
+
+namespace attnctl::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+using Function = std::function<void(const std::string&)>;
+
+std::string braced(const Words& words) {
+  return fmt::format("{{{}}}", fmt::join(words, ","));
+}
+
+// --- Text of --help
+
+/// Returns the name of a type of numbers in --help.
+template <typename Number>
+constexpr const char* number_name() {
+  if (std::is_floating_point_v<Number>) return "FLOAT";
+  return std::is_unsigned_v<Number> ? "UINT" : "INT";
+}
+
+template <typename T>
+const char* type_name(T*) {
+  return std::is_arithmetic_v<T> ? number_name<T>() : "TEXT";
+}
+template <typename T>
+const char* type_name(std::optional<T>*) {
+  return type_name(static_cast<T*>(nullptr));
+}
+template <typename T>
+const char* type_name(std::vector<T>*) {
+  return type_name(static_cast<T*>(nullptr));
+}
+const char* type_name(bool*) {
+  return "";
+}
+const char* type_name(const Function&) {
+  return "TEXT";
+}
+const char* type_name(const Choice&) {
+  return "ENUM";
+}
+
+template <typename Number>
+std::string number_text(Number value) {
+  if constexpr (std::is_floating_point_v<Number>) return fmt::format("{:g}", value);
+  return std::to_string(value);
+}
+
+std::string range_text(std::monostate) {
+  return {};
+}
+template <typename Number>
+std::string range_text(const Range<Number>& range) {
+  if (!range.name.empty()) return range.name;
+  return fmt::format("{} in [{} - {}]", number_name<Number>(), number_text(range.first),
+                     number_text(range.last));
+}
+
+std::string default_text(std::string* value) {
+  return *value;
+}
+std::string default_text(std::size_t* value) {
+  return number_text(*value);
+}
+std::string default_text(double* value) {
+  return number_text(*value);
+}
+template <typename T>
+std::string default_text(std::vector<T>* values) {
+  return fmt::format("[{}]", fmt::join(*values, ","));
+}
+template <typename T>
+std::string default_text(const T&) {
+  return {};
+}
+
+bool is_vector(const Option& option) {
+  return std::holds_alternative<std::vector<std::string>*>(option.target) ||
+         std::holds_alternative<std::vector<std::size_t>*>(option.target);
+}
+
+/// Returns the text of --help after the names of an option: its value, default, and relation to others.
+std::string usage_text(const Option& option, const Command& command) {
+  std::string text;
+  if (option.takes_value()) {
+    text = option.value_text();
+    if (option.show_default) {
+      const std::string value =
+          std::visit([](const auto& target) { return default_text(target); }, option.target);
+      if (!value.empty()) text += "=" + value;
+    }
+    if (is_vector(option)) text += " ...";
+    if (option.required) text += " REQUIRED";
+  }
+  if (!option.needs.empty()) text += " Needs: " + option.needs;
+  std::string excluded;
+  for (const Option& other : command.options) {
+    const std::string name = other.all_names().back();
+    if (name == option.excludes || other.excludes == option.all_names().back()) excluded += " " + name;
+  }
+  if (!excluded.empty()) text += " Excludes:" + excluded;
+  return text.starts_with(' ') ? text.substr(1) : text;
+}
+
+// --- Values
+
+/// Converts a word as CLI11 does: numbers may be hexadecimal, and an empty word is zero.
+template <typename T>
+bool convert(const std::string& word, T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    value = word;
+    return true;
+  } else {
+    value = T();
+    return word.empty() || CLI::detail::lexical_cast(word, value);
+  }
+}
+
+template <typename T>
+bool store(const Words& words, T* target) {
+  return convert(words.front(), *target);
+}
+template <typename T>
+bool store(const Words& words, std::optional<T>* target) {
+  *target = T();
+  if (!std::is_same_v<T, std::string> && words.front().empty()) {
+    target->reset();
+    return true;
+  }
+  return convert(words.front(), **target);
+}
+template <typename T>
+bool store(const Words& words, std::vector<T>* target) {
+  target->clear();
+  for (const std::string& word : words) {
+    if (!convert(word, target->emplace_back())) return false;
+  }
+  return true;
+}
+bool store(const Words& words, const Function& function) {
+  function(words.front());
+  return true;
+}
+bool store(const Words& words, const Choice& choice) {
+  const auto found = std::ranges::find(choice.words, words.front());
+  choice.set(static_cast<std::size_t>(found - choice.words.begin()));
+  return true;
+}
+
+std::string range_error(const std::string& /*word*/, std::monostate) {
+  return {};
+}
+template <typename Number>
+std::string range_error(const std::string& word, const Range<Number>& range) {
+  Number value{};
+  const bool converted = CLI::detail::lexical_cast(word, value);
+  if (converted && !(value < range.first || value > range.last)) return {};
+  return fmt::format("Value {} not in range {} to {}", word, std::to_string(range.first),
+                     std::to_string(range.last));
+}
+
+/// Returns the fault of a word, or an empty text.
+std::string value_error(const Option& option, const std::string& word) {
+  const auto has = [&](const Words& words) { return std::ranges::find(words, word) != words.end(); };
+  if (!option.allowed.empty() && !has(option.allowed)) return word + " not in " + braced(option.allowed);
+  const Choice* const choice = std::get_if<Choice>(&option.target);
+  if (choice != nullptr && !has(choice->words))
+    return fmt::format("got {}, need one of {}", escaped(word), fmt::join(choice->words, ", "));
+  return std::visit([&](const auto& range) { return range_error(word, range); }, option.range);
+}
+
+// --- CLI11
+
+CLI::Option* add_option(CLI::App& app, const Option& option) {
+  if (bool* const* const flag = std::get_if<bool*>(&option.target))
+    return app.add_flag(option.names, **flag, option.help);
+  CLI::Option* const added = app.add_option(
+      option.names,
+      [&option](const Words& words) {
+        if (option.given != nullptr) *option.given = true;
+        return option.in_order ||
+               std::visit([&](const auto& target) { return store(words, target); }, option.target);
+      },
+      option.help);
+  added->type_name(option.value_text())->required(option.required);
+  added->check([&option](const std::string& word) { return value_error(option, word); });
+  if (is_vector(option)) {
+    added->expected(CLI::detail::expected_max_vector_size)->allow_extra_args(option.positional());
+    if (option.split) added->delimiter(',');
+  }
+  if (option.in_order) added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  return added;
+}
+
+using OptionMap = std::map<const CLI::Option*, const Option*>;
+
+/// Passes the values of the options that are `in_order` to their targets.
+void store_in_order(const CLI::App& app, const OptionMap& ordered) {
+  std::map<const CLI::Option*, std::size_t> used;
+  for (const CLI::Option* parsed : app.parse_order()) {
+    const auto found = ordered.find(parsed);
+    if (found == ordered.end()) continue;
+    std::get<Function>(found->second->target)(parsed->results().at(used[parsed]++));
+  }
+}
+
+void build(CLI::App& app, const Command& command) {
+  if (command.version) app.set_version_flag("--version", command.version);
+  if (!command.footer.empty()) app.footer(command.footer);
+  OptionMap ordered;
+  for (const Option& option : command.options) {
+    CLI::Option* const added = add_option(app, option)->group(option.group);
+    const std::string text = usage_text(option, command);
+    if (!text.empty()) added->option_text(text);
+    if (option.in_order) ordered.emplace(added, &option);
+  }
+  for (const Option& option : command.options) {
+    const std::string name = option.all_names().back();
+    if (!option.needs.empty()) app.get_option(name)->needs(app.get_option(option.needs));
+    if (!option.excludes.empty()) app.get_option(name)->excludes(app.get_option(option.excludes));
+  }
+  if (!ordered.empty()) {
+    app.parse_complete_callback([&app, ordered = std::move(ordered)] { store_in_order(app, ordered); });
+  }
+  if (!command.subcommands.empty()) app.require_subcommand(command.needs_subcommand ? 1 : 0, 1);
+  for (const Command& subcommand : command.subcommands) {
+    CLI::App* const added = app.add_subcommand(subcommand.name, subcommand.about);
+    if (subcommand.hidden) added->group("");
+    build(*added, subcommand);
+  }
+}
+
+/// Returns the innermost command that was parsed.
+const Command& chosen(const CLI::App& app, const Command& command) {
+  if (app.get_subcommands().empty()) return command;
+  const CLI::App& parsed = *app.get_subcommands().front();
+  return chosen(parsed, *std::ranges::find(command.subcommands, parsed.get_name(), &Command::name));
+}
+
+}  // namespace
+
+Range<double> positive() {
+  return {std::numeric_limits<double>::min(), std::numeric_limits<double>::max(), "POSITIVE"};
+}
+
+Range<double> non_negative() {
+  return {0, std::numeric_limits<double>::max(), "NONNEGATIVE"};
+}
+
+Option number(std::string names, OptionTarget target, std::string help, Limits range) {
+  const bool list = std::holds_alternative<std::vector<std::size_t>*>(target);
+  return {.names = std::move(names),
+          .target = std::move(target),
+          .help = std::move(help),
+          .show_default = true,
+          .split = list,
+          .range = std::move(range)};
+}
+
+Words Option::all_names() const {
+  Words all;
+  for (const std::string_view name : attnctl::split(names, ',')) all.emplace_back(name);
+  return all;
+}
+
+std::string Option::value_text() const {
+  std::string text = type;
+  if (text.empty()) text = std::visit([](const auto& each) { return type_name(each); }, target);
+  if (!allowed.empty()) text += ":" + braced(allowed);
+  const std::string limits = std::visit([](const auto& each) { return range_text(each); }, range);
+  return limits.empty() ? text : text + ":" + limits;
+}
+
+void Command::add(const std::string& group, std::vector<Option> added) {
+  for (Option& option : added) {
+    option.group = group;
+    options.push_back(std::move(option));
+  }
+}
+
+std::variant<const Command*, std::string> parse_command_line(const Command& root, int argc, char** argv) {
+  CLI::App app{root.about, root.name};
+  build(app, root);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return app.help();  // of the named subcommand
+  } catch (const CLI::CallForVersion& version) {
+    return std::string(version.what()) + "\n";
+  } catch (const CLI::ParseError& error) {
+    std::string message = error.what();
+    std::ranges::replace(message, '\n', ' ');
+    fail(Status::usage, "{} (attnctl --help)", message);
+  }
+  return &chosen(app, root);
+}
+
+}  // namespace attnctl::cli
