@@ -1,8 +1,15 @@
 #include "analysis/heads_table.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "analysis/catalogue.hpp"
 #include "analysis/head_axes.hpp"
@@ -14,55 +21,50 @@ Cell integer(std::size_t value) {
   return static_cast<std::int64_t>(value);
 }
 
-std::vector<std::string> column_names(bool per_input, HeadColumns columns) {
-  std::vector<std::string> names;
-  if (per_input) names.emplace_back("input");
-  if (columns == HeadColumns::named) names.emplace_back("head");
-  for (const char* name : {"component", "layer"}) names.emplace_back(name);
-  names.emplace_back(columns == HeadColumns::named ? "index" : "head");
-  for (const char* name : {"kv_head", "rows"}) names.emplace_back(name);
-  for (const CatalogueRow& row : metric_catalogue()) names.emplace_back(row.about.name);
-  return names;
-}
-
-std::vector<Cell> head_cells(const HeadsTableParts& parts, HeadId head, HeadColumns columns) {
-  const std::size_t kv_head = parts.config.layers.at(head.layer).attention.kv_head(head.head);
-  std::vector<Cell> cells;
-  if (columns == HeadColumns::named) cells.emplace_back(head_name(parts.config, head));
-  cells.push_back(component_cell(parts.config, head.layer));
-  cells.push_back(integer(parts.config.layers.at(head.layer).number));
-  cells.push_back(integer(head.head));
-  cells.push_back(integer(kv_head));
-  return cells;
-}
-
 }  // namespace
 
-Table heads_table(const HeadsTableParts& parts, HeadColumns columns) {
+Table heads_table(const HeadsTableParts& parts) {
   const std::size_t heads = parts.selection.heads.size();
   const bool per_input =
       parts.batch != nullptr && !parts.patterns.empty() && parts.patterns.front().input.has_value();
+  std::vector<std::string> columns = {"component", "layer", "head", "kv_head", "rows"};
+  if (per_input) columns.insert(columns.begin(), "input");
+  for (const CatalogueRow& row : metric_catalogue()) columns.emplace_back(row.about.name);
   const std::size_t records = parts.patterns.empty() ? heads : parts.patterns.size();
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < records; ++i) {
-    const std::size_t selected = i % heads;
+    const HeadId head = parts.selection.heads[i % heads];
     HeadResults results;
     if (!parts.patterns.empty()) results.pattern = &parts.patterns[i];
     if (parts.weights != nullptr) {
-      results.qk = &parts.weights->qk.heads[selected];
-      if (parts.weights->ov) results.ov = &parts.weights->ov->heads[selected];
+      results.qk = &parts.weights->qk.heads[i % heads];
+      if (parts.weights->ov) results.ov = &parts.weights->ov->heads[i % heads];
     }
-    std::vector<Cell> cells;
-    if (per_input && results.pattern != nullptr)
-      cells.emplace_back(parts.batch->sequences.at(*results.pattern->input).id);
-    for (Cell& cell : head_cells(parts, parts.selection.heads[selected], columns)) {
-      cells.push_back(std::move(cell));
-    }
-    cells.push_back(results.pattern == nullptr ? Cell() : integer(results.pattern->rows));
-    for (const CatalogueRow& row : metric_catalogue()) cells.push_back(row.value(results));
-    rows.push_back(std::move(cells));
+    std::vector<Cell>& row = rows.emplace_back();
+    if (per_input) row.emplace_back(parts.batch->sequences.at(*results.pattern->input).id);
+    row.insert(row.end(),
+               {component_cell(parts.config, head.layer), integer(parts.config.layers.at(head.layer).number),
+                integer(head.head), integer(kv_head_of(parts.config, head)),
+                results.pattern == nullptr ? Cell() : integer(results.pattern->rows)});
+    for (const CatalogueRow& metric : metric_catalogue()) row.push_back(metric.value(results));
   }
-  return make_table("heads", column_names(per_input, columns), std::move(rows));
+  return make_table("heads", std::move(columns), std::move(rows));
+}
+
+Table with_head_names(const Table& table) {
+  const auto component = std::ranges::find(table.columns, "component");
+  const auto at = static_cast<std::size_t>(component - table.columns.begin());
+  Table named = table;
+  named.columns.at(at + 2) = "index";  // after component and layer
+  named.columns.insert(named.columns.begin() + static_cast<std::ptrdiff_t>(at), "head");
+  named.row = [row = table.row, at](std::size_t index, std::span<Cell> cells) {
+    row(index, cells.subspan(1));
+    for (std::size_t i = 0; i < at; ++i) cells[i] = std::move(cells[i + 1]);
+    const std::string* const prefix = std::get_if<std::string>(&cells[at + 1]);
+    cells[at] = fmt::format("{}{}.{}", prefix == nullptr ? "" : *prefix + ".",
+                            std::get<std::int64_t>(cells[at + 2]), std::get<std::int64_t>(cells[at + 3]));
+  };
+  return named;
 }
 
 }  // namespace attnctl

@@ -10,12 +10,6 @@
 
 namespace attnctl {
 
-/// Columns that identify the head of a row.
-enum class HeadColumns {
-  named,     // head ("L.H"), component, layer, index, kv_head: JSON and text
-  integers,  // component, layer, head, kv_head: CSV
-};
-
 /// The inputs of the heads table. Columns whose input is null are undefined.
 struct HeadsTableParts {
   const ModelConfig& config;
@@ -26,8 +20,13 @@ struct HeadsTableParts {
 };
 
 /// Returns a table with one row per selected head, or per head and input (`input` is then the first column).
-/// Each row holds the identity of the head, `rows`, and every metric of the catalogue. The columns are
-/// always the same.
-[[nodiscard]] Table heads_table(const HeadsTableParts& parts, HeadColumns columns);
+/// The columns component, layer, head and kv_head identify the head; `rows` and every metric of the catalogue
+/// follow. The columns are always the same.
+[[nodiscard]] Table heads_table(const HeadsTableParts& parts);
+
+/// Returns a table with the columns component, layer and head as documents and text show it: a column `head`
+/// with the name of the head ("0.1", "enc.0.1") is inserted before them, and the number of the head is
+/// `index`.
+[[nodiscard]] Table with_head_names(const Table& table);
 
 }  // namespace attnctl

@@ -8,9 +8,8 @@
 #include "base/checked.hpp"
 #include "forward/attention/attention.hpp"
 #include "forward/block.hpp"
-#include "forward/layers/embed.hpp"
+#include "forward/layers/ends.hpp"
 #include "forward/layers/mlp.hpp"
-#include "forward/layers/output_head.hpp"
 #include "forward/plan.hpp"
 
 namespace attnctl {

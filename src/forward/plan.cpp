@@ -2,10 +2,184 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
 
+#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "forward/block.hpp"
+#include "forward/layers/ends.hpp"
 
+// What is checked and planned before a pass.
 namespace attnctl {
+namespace {
+
+/// Checks one sequence. `name` begins the error texts.
+class SequenceCheck {
+ public:
+  SequenceCheck(const ModelConfig& config, const EmbeddingConfig& embedding, const Sequence& sequence,
+                std::string name)
+      : config_(config), embedding_(embedding), sequence_(sequence), name_(std::move(name)) {}
+
+  void run() const {
+    check_length();
+    if (config_.decoder) check_plain();
+    if (sequence_.patches.rows() > 0) {
+      check_patches();
+    } else if (sequence_.ids.empty()) {
+      check_width("embeddings", sequence_.embeddings, forward::embedding_width(config_));
+    } else {
+      check_ids();
+    }
+    check_token_types();
+    check_keys();
+    check_key_mask();
+    check_score_mask();
+  }
+
+ private:
+  void check_length() const {
+    const std::size_t n = sequence_.queries();
+    if (n == 0) fail(Status::bad_input, "{} is empty; it needs at least one token", name_);
+    if (config_.max_positions && n > *config_.max_positions) {
+      fail(Status::bad_input, "{} has {} tokens; the model takes at most {} positions{}", name_, n,
+           *config_.max_positions, sequence_.ids.empty() ? "" : "; --truncate cuts longer inputs");
+    }
+  }
+
+  /// Models with an encoder and a decoder define masks and keys per stack, so inputs may not have them.
+  void check_plain() const {
+    const bool keys = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
+    if (!keys && !sequence_.mask && !sequence_.causal) return;
+    fail(
+        Status::bad_input,
+        "{}: {} are unsupported by a model of an encoder and a decoder; a key mask hides tokens of the input",
+        name_, keys ? "separate keys and values" : "score masks");
+  }
+
+  void check_patches() const {
+    const PatchGrid& grid = config_.embedding.pixels;
+    if (!grid.present()) fail(Status::bad_input, "{} is an image, but the model reads no images", name_);
+    check_width("patches", sequence_.patches, grid.patch_size());
+    if (sequence_.patches.rows() == grid.patches()) return;
+    fail(Status::bad_input, "{}: got {} patches; the model needs {}", name_, sequence_.patches.rows(),
+         grid.patches());
+  }
+
+  void check_ids() const {
+    if (config_.embedding.pixels.present()) {
+      fail(Status::bad_input, "{}: the model reads images, not tokens; use --pixels", name_);
+    }
+    const std::size_t vocabulary = embedding_.vocabulary;
+    if (vocabulary == 0) {
+      fail(Status::bad_input, "{}: the model has no token embedding; use --embeddings", name_);
+    }
+    for (std::size_t p = 0; p < sequence_.ids.size(); ++p) {
+      check_row("id", p, sequence_.ids[p], vocabulary);
+    }
+  }
+
+  void check_token_types() const {
+    const auto& types = sequence_.token_type_ids;
+    if (types.empty()) return;
+    if (types.size() != sequence_.queries()) {
+      fail(Status::bad_input, "{} has {} token types for {} tokens", name_, types.size(),
+           sequence_.queries());
+    }
+    const std::size_t known = std::max<std::size_t>(embedding_.token_types, 1);
+    for (std::size_t p = 0; p < types.size(); ++p) check_row("token type", p, types[p], known);
+  }
+
+  void check_row(const char* what, std::size_t position, std::int64_t value, std::size_t count) const {
+    const auto index = checked_narrow<std::size_t>(value);
+    if (index && *index < count) return;
+    fail(Status::bad_input, "{}: {} {} at position {} is out of range; the model has 0 to {}", name_, what,
+         value, position, count - 1);
+  }
+
+  void check_width(const char* what, const OwnedMatrix<float>& given, std::size_t width) const {
+    if (given.cols() == width) return;
+    fail(Status::bad_input, "{}: {} of width {}; the model needs {}", name_, what, given.cols(), width);
+  }
+
+  /// Checks separate keys and values. By default keys are the queries, and values are the keys.
+  void check_keys() const {
+    const bool own_keys = sequence_.key_embeddings.rows() == 0;
+    const bool own_values = sequence_.value_embeddings.rows() == 0;
+    if (!own_keys) {
+      check_width("keys", sequence_.key_embeddings, config_.d_key_input);
+    } else if (config_.d_key_input != config_.d_model) {
+      fail(Status::bad_input, "{}: the model's keys have width {} and its queries {}; give keys with --keys",
+           name_, config_.d_key_input, config_.d_model);
+    }
+    if (!own_values) {
+      check_width("values", sequence_.value_embeddings, config_.d_value_input);
+      if (sequence_.value_embeddings.rows() != sequence_.keys()) {
+        fail(Status::bad_input, "{} has {} values for {} keys", name_, sequence_.value_embeddings.rows(),
+             sequence_.keys());
+      }
+    } else if (has_values() && config_.d_value_input != config_.d_key_input) {
+      fail(Status::bad_input,
+           "{}: the model's values have width {} and its keys {}; give values with --values", name_,
+           config_.d_value_input, config_.d_key_input);
+    }
+  }
+
+  [[nodiscard]] bool has_values() const {
+    return std::any_of(config_.layers.begin(), config_.layers.end(),
+                       [](const LayerConfig& layer) { return layer.attention.value.weight; });
+  }
+
+  void check_key_mask() const {
+    const std::size_t given = sequence_.key_visible.size();
+    if (given == 0 || given == sequence_.keys()) return;
+    fail(Status::bad_input, "{}: a key mask of {} entries for {} keys", name_, given, sequence_.keys());
+  }
+
+  void check_score_mask() const {
+    if (!sequence_.mask) return;
+    const ScoreMask& mask = *sequence_.mask;
+    if (mask.queries != sequence_.queries() || mask.keys != sequence_.keys()) {
+      fail(Status::bad_input, "{}: a mask of shape [{}, {}] for {} queries and {} keys", name_, mask.queries,
+           mask.keys, sequence_.queries(), sequence_.keys());
+    }
+    for (const LayerConfig& layer : config_.layers) {
+      if (layer.attention.kind.rule == AttentionKind::Rule::linear) {
+        fail(Status::bad_input,
+             "{}: a mask over scores is unsupported by linear attention, which has none; it takes --mask "
+             "causal or none, and --key-mask",
+             name_);
+      }
+      if (mask.heads != 1 && mask.heads != layer.attention.heads) {
+        fail(Status::bad_input, "{}: a mask for {} heads; the model has {}", name_, mask.heads,
+             layer.attention.heads);
+      }
+    }
+    if (mask.added.size() != mask.heads * mask.queries * mask.keys) {
+      fail(Status::bad_input, "{}: a mask of {} values for the shape [{}, {}, {}]", name_, mask.added.size(),
+           mask.heads, mask.queries, mask.keys);
+    }
+  }
+
+  const ModelConfig& config_;
+  const EmbeddingConfig& embedding_;
+  const Sequence& sequence_;
+  std::string name_;
+};
+
+/// Checks that linear attention has no position biases: it has no scores to add them to.
+void check_kinds(const Model& model) {
+  for (const LayerConfig& layer : model.config().layers) {
+    const AttentionConfig& attention = layer.attention;
+    if (attention.kind.rule != AttentionKind::Rule::linear) continue;
+    if (!attention.relative_buckets && !attention.disentangled && !attention.alibi) continue;
+    fail(Status::bad_input, "{}: linear attention is unsupported where positions are added to the scores",
+         escaped(model.name()));
+  }
+}
+
+}  // namespace
 
 Needs& Needs::operator|=(const Needs& other) {
   patterns = patterns || other.patterns;
@@ -34,6 +208,36 @@ std::vector<std::size_t> Selection::layers() const {
   std::set<std::size_t> found;
   for (const HeadId& id : heads) found.insert(id.layer);
   return {found.begin(), found.end()};
+}
+
+Sides sides_of(Component component, const Sequence& sequence) {
+  if (!needs_target(component)) return {sequence, sequence};
+  if (sequence.target == nullptr) throw std::logic_error("a decoder layer needs an input with a target");
+  return {*sequence.target, component == Component::cross ? sequence : *sequence.target};
+}
+
+void check_batch(const Model& model, const Batch& batch) {
+  check_kinds(model);
+  const ModelConfig& config = model.config();
+  for (const Sequence& sequence : batch.sequences) {
+    const std::string name = fmt::format("input {}", escaped(sequence.id));
+    SequenceCheck(config, config.embedding, sequence, name).run();
+    if (sequence.target == nullptr) continue;
+    if (!config.decoder)
+      fail(Status::bad_input, "{} has a target, but the model has no decoder that reads an encoder", name);
+    SequenceCheck(config, config.decoder->embedding, *sequence.target, "the target of " + name).run();
+  }
+}
+
+void require_targets(const ModelConfig& config, const Batch& batch, std::size_t layer) {
+  if (!needs_target(config.layers.at(layer).component)) return;
+  for (const Sequence& sequence : batch.sequences) {
+    if (sequence.target != nullptr) continue;
+    fail(Status::bad_input,
+         "input {} has no target, which layer {} needs; give --target-ids or --target-text, or select "
+         "--component encoder",
+         escaped(sequence.id), layer_name(config, layer));
+  }
 }
 
 namespace forward {
@@ -67,6 +271,12 @@ void check_onward(std::string_view model, const ModelConfig& config, std::size_t
   }
 }
 
+void append(Block& block, std::size_t index, const Sides& sides) {
+  block.sequences.push_back({index, block.rows, sides.queries(), block.key_rows, sides.keys()});
+  block.rows += sides.queries();
+  block.key_rows += sides.keys();
+}
+
 }  // namespace
 
 Plan make_plan(std::string_view model, const ModelConfig& config, const Selection& selection,
@@ -94,6 +304,28 @@ Plan make_plan(std::string_view model, const ModelConfig& config, const Selectio
     plan.layers[id.layer].computed.at(id.head) = 1;
   }
   return plan;
+}
+
+std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows) {
+  std::vector<Block> blocks;
+  bool open = false;  // the last block takes more sequences
+  for (std::size_t i = 0; i < batch.sequences.size(); ++i) {
+    const Sequence& sequence = batch.sequences[i];
+    const bool separate_keys = sequence.key_embeddings.rows() > 0 || sequence.value_embeddings.rows() > 0;
+    if (!open || separate_keys || blocks.back().rows + sequence.queries() > packed_rows)
+      blocks.emplace_back();
+    append(blocks.back(), i, {sequence, sequence});
+    open = !separate_keys;
+  }
+  return blocks;
+}
+
+Block in_component(const Block& block, Component component, const Batch& batch) {
+  Block same;
+  same.component = component;
+  for (const BlockSequence& place : block.sequences)
+    append(same, place.index, sides_of(component, batch.sequences[place.index]));
+  return same;
 }
 
 }  // namespace forward

@@ -1,182 +1,388 @@
 #include "forward/run.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
-#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/progress.hpp"
+#include "forward/attention/attention.hpp"
+#include "forward/attention/positions.hpp"
 #include "forward/block.hpp"
-#include "forward/forward_pass.hpp"
-#include "forward/layers/embed.hpp"
+#include "forward/layers/dense.hpp"
+#include "forward/layers/ends.hpp"
+#include "forward/layers/mlp.hpp"
 #include "forward/plan.hpp"
 
 namespace attnctl {
+namespace forward {
 namespace {
 
-/// Checks one sequence. `name` begins the error texts.
-class SequenceCheck {
- public:
-  SequenceCheck(const ModelConfig& config, const EmbeddingConfig& embedding, const Sequence& sequence,
-                std::string name)
-      : config_(config), embedding_(embedding), sequence_(sequence), name_(std::move(name)) {}
-
-  void run() const {
-    check_length();
-    if (config_.decoder) check_plain();
-    if (sequence_.patches.rows() > 0) {
-      check_patches();
-    } else if (sequence_.ids.empty()) {
-      check_width("embeddings", sequence_.embeddings, forward::embedding_width(config_));
-    } else {
-      check_ids();
-    }
-    check_token_types();
-    check_keys();
-    check_key_mask();
-    check_score_mask();
-  }
-
- private:
-  void check_length() const {
-    const std::size_t n = sequence_.queries();
-    if (n == 0) fail(Status::bad_input, "{} is empty; it needs at least one token", name_);
-    if (config_.max_positions && n > *config_.max_positions) {
-      fail(Status::bad_input, "{} has {} tokens; the model takes at most {} positions{}", name_, n,
-           *config_.max_positions, sequence_.ids.empty() ? "" : "; --truncate cuts longer inputs");
-    }
-  }
-
-  /// Models with an encoder and a decoder define masks and keys per stack, so inputs may not have them.
-  void check_plain() const {
-    const bool keys = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
-    if (!keys && !sequence_.mask && !sequence_.causal) return;
-    fail(
-        Status::bad_input,
-        "{}: {} are unsupported by a model of an encoder and a decoder; a key mask hides tokens of the input",
-        name_, keys ? "separate keys and values" : "score masks");
-  }
-
-  void check_patches() const {
-    const PatchGrid& grid = config_.embedding.pixels;
-    if (!grid.present()) fail(Status::bad_input, "{} is an image, but the model reads no images", name_);
-    check_width("patches", sequence_.patches, grid.patch_size());
-    if (sequence_.patches.rows() == grid.patches()) return;
-    fail(Status::bad_input, "{}: got {} patches; the model needs {}", name_, sequence_.patches.rows(),
-         grid.patches());
-  }
-
-  void check_ids() const {
-    if (config_.embedding.pixels.present()) {
-      fail(Status::bad_input, "{}: the model reads images, not tokens; use --pixels", name_);
-    }
-    const std::size_t vocabulary = embedding_.vocabulary;
-    if (vocabulary == 0) {
-      fail(Status::bad_input, "{}: the model has no token embedding; use --embeddings", name_);
-    }
-    for (std::size_t p = 0; p < sequence_.ids.size(); ++p) {
-      check_row("id", p, sequence_.ids[p], vocabulary);
-    }
-  }
-
-  void check_token_types() const {
-    const auto& types = sequence_.token_type_ids;
-    if (types.empty()) return;
-    if (types.size() != sequence_.queries()) {
-      fail(Status::bad_input, "{} has {} token types for {} tokens", name_, types.size(),
-           sequence_.queries());
-    }
-    const std::size_t known = std::max<std::size_t>(embedding_.token_types, 1);
-    for (std::size_t p = 0; p < types.size(); ++p) check_row("token type", p, types[p], known);
-  }
-
-  void check_row(const char* what, std::size_t position, std::int64_t value, std::size_t count) const {
-    const auto index = checked_narrow<std::size_t>(value);
-    if (index && *index < count) return;
-    fail(Status::bad_input, "{}: {} {} at position {} is out of range; the model has 0 to {}", name_, what,
-         value, position, count - 1);
-  }
-
-  void check_width(const char* what, const OwnedMatrix<float>& given, std::size_t width) const {
-    if (given.cols() == width) return;
-    fail(Status::bad_input, "{}: {} of width {}; the model needs {}", name_, what, given.cols(), width);
-  }
-
-  /// Checks separate keys and values. By default keys are the queries, and values are the keys.
-  void check_keys() const {
-    const bool own_keys = sequence_.key_embeddings.rows() == 0;
-    const bool own_values = sequence_.value_embeddings.rows() == 0;
-    if (!own_keys) {
-      check_width("keys", sequence_.key_embeddings, config_.d_key_input);
-    } else if (config_.d_key_input != config_.d_model) {
-      fail(Status::bad_input, "{}: the model's keys have width {} and its queries {}; give keys with --keys",
-           name_, config_.d_key_input, config_.d_model);
-    }
-    if (!own_values) {
-      check_width("values", sequence_.value_embeddings, config_.d_value_input);
-      if (sequence_.value_embeddings.rows() != sequence_.keys()) {
-        fail(Status::bad_input, "{} has {} values for {} keys", name_, sequence_.value_embeddings.rows(),
-             sequence_.keys());
-      }
-    } else if (has_values() && config_.d_value_input != config_.d_key_input) {
-      fail(Status::bad_input,
-           "{}: the model's values have width {} and its keys {}; give values with --values", name_,
-           config_.d_value_input, config_.d_key_input);
-    }
-  }
-
-  [[nodiscard]] bool has_values() const {
-    return std::any_of(config_.layers.begin(), config_.layers.end(),
-                       [](const LayerConfig& layer) { return layer.attention.value.weight; });
-  }
-
-  void check_key_mask() const {
-    const std::size_t given = sequence_.key_visible.size();
-    if (given == 0 || given == sequence_.keys()) return;
-    fail(Status::bad_input, "{}: a key mask of {} entries for {} keys", name_, given, sequence_.keys());
-  }
-
-  void check_score_mask() const {
-    if (!sequence_.mask) return;
-    const ScoreMask& mask = *sequence_.mask;
-    if (mask.queries != sequence_.queries() || mask.keys != sequence_.keys()) {
-      fail(Status::bad_input, "{}: a mask of shape [{}, {}] for {} queries and {} keys", name_, mask.queries,
-           mask.keys, sequence_.queries(), sequence_.keys());
-    }
-    for (const LayerConfig& layer : config_.layers) {
-      if (layer.attention.kind.rule == AttentionKind::Rule::linear) {
-        fail(Status::bad_input,
-             "{}: a mask over scores is unsupported by linear attention, which has none; it takes --mask "
-             "causal or none, and --key-mask",
-             name_);
-      }
-      if (mask.heads != 1 && mask.heads != layer.attention.heads) {
-        fail(Status::bad_input, "{}: a mask for {} heads; the model has {}", name_, mask.heads,
-             layer.attention.heads);
-      }
-    }
-    if (mask.added.size() != mask.heads * mask.queries * mask.keys) {
-      fail(Status::bad_input, "{}: a mask of {} values for the shape [{}, {}, {}]", name_, mask.added.size(),
-           mask.heads, mask.queries, mask.keys);
-    }
-  }
-
-  const ModelConfig& config_;
-  const EmbeddingConfig& embedding_;
-  const Sequence& sequence_;
-  std::string name_;
+/// Neighbouring heads [first, first + count).
+struct HeadRun {
+  std::size_t first = 0, count = 0;
 };
 
-/// Checks that linear attention has no position biases: it has no scores to add them to.
-void check_kinds(const Model& model) {
-  for (const LayerConfig& layer : model.config().layers) {
-    const AttentionConfig& attention = layer.attention;
-    if (attention.kind.rule != AttentionKind::Rule::linear) continue;
-    if (!attention.relative_buckets && !attention.disentangled && !attention.alibi) continue;
-    fail(Status::bad_input, "{}: linear attention is unsupported where positions are added to the scores",
-         escaped(model.name()));
+/// Returns the runs of slices that the wanted heads use; slice_of(head) is below `slices`.
+template <typename SliceOf>
+std::vector<HeadRun> runs_of(std::span<const std::uint8_t> wanted, std::size_t slices,
+                             const SliceOf& slice_of) {
+  std::vector<std::uint8_t> used(slices, 0);
+  for (std::size_t head = 0; head < wanted.size(); ++head) {
+    if (wanted[head] != 0) used[slice_of(head)] = 1;
+  }
+  std::vector<HeadRun> runs;
+  for (std::size_t slice = 0; slice < slices; ++slice) {
+    if (used[slice] == 0) continue;
+    if (runs.empty() || runs.back().first + runs.back().count != slice) runs.push_back({slice, 0});
+    ++runs.back().count;
+  }
+  return runs;
+}
+
+/// Products of one layer that are computed together.
+struct Products {
+  std::vector<Dense> first;  // x A of factorised projections
+  std::vector<Dense> last;
+
+  /// Adds out = x W + b for the columns of these runs of slices, each slice `width` wide.
+  void add(std::span<const HeadRun> runs, std::size_t width, const Dense& all, Buffer& inner_rows) {
+    MatrixView<const float> x = all.x;
+    if (all.weights.factorised()) {
+      const MatrixView<float> inner = inner_rows.take(x.rows, all.weights.rank());
+      first.push_back({x, all.weights.first_product(), inner});
+      x = inner;
+    }
+    const Linear weights = all.weights.last_product();
+    for (const HeadRun& run : runs) {
+      last.push_back({x, weights.outputs(run.first * width, run.count * width),
+                      all.out.col_range(run.first * width, run.count * width)});
+    }
+  }
+  void run(Pool& pool) const {
+    if (!first.empty()) run_dense(pool, first);
+    run_dense(pool, last);
+  }
+};
+
+/// Clamps the columns of these runs of slices to [-limit, limit].
+void clamp(Pool& pool, float limit, MatrixView<float> all, std::span<const HeadRun> runs, std::size_t width) {
+  for (const HeadRun& run : runs) {
+    const MatrixView<float> wanted = all.col_range(run.first * width, run.count * width);
+    for_row_ranges(pool, wanted.rows, wanted.cols, [&](std::size_t first, std::size_t count) {
+      for (std::size_t r = first; r < first + count; ++r) {
+        for (float& value : wanted.row(r)) value = value < -limit ? -limit : value > limit ? limit : value;
+      }
+    });
   }
 }
+
+/// Returns the gains and biases of one head.
+NormWeights norm_of_head(const AttentionConfig& config, const NormWeights& norm, std::size_t head) {
+  if (config.head_norm_span != HeadNormSpan::each) return norm;
+  const auto slice = [&](std::span<const float> all) {
+    return all.empty() ? all : all.subspan(head * config.d_head, config.d_head);
+  };
+  return {slice(norm.gain), slice(norm.bias)};
+}
+
+/// The input of a forward pass.
+struct PassInputs {
+  const Model& model;
+  const Batch& batch;
+  const Plan& plan;
+  std::span<Observer* const> observers;
+  RunContext& context;
+};
+
+/// Takes blocks through the layers of the plan. One object serves all blocks and keeps its memory; buffers
+/// that are needed at different times are shared.
+class ForwardPass {
+ public:
+  explicit ForwardPass(const PassInputs& inputs)
+      : inputs_(inputs),
+        pool_(inputs.context.pool),
+        head_(inputs.context.pool, inputs.model),
+        panels_(inputs.context.pool.size()) {}
+
+  /// Computes each layer for all blocks of the group before the next layer.
+  void run(std::span<const Block> group) {
+    const ModelConfig& config = inputs_.model.config();
+    const std::size_t layers = inputs_.plan.layers.size();
+    if (states_.size() < group.size()) states_.resize(group.size());
+    const std::span<BlockState> all = std::span(states_).first(group.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].inputs = &group[i];
+      all[i].x = all[i].input_rows.take(group[i].rows, config.d_model);
+      embed(pool_, inputs_.model, inputs_.batch, group[i], all[i].x);
+      all[i].convolution.keep(config, all[i].x);
+    }
+    if (inputs_.context.streamed_rows > 0) inputs_.model.evict_embedding();
+    for (std::size_t index = 0; index < layers; ++index) {
+      const bool entered = index > 0 && needs_target(config.layers[index - 1].component);
+      for (BlockState& state : all) {
+        if (needs_target(config.layers[index].component) && !entered) enter_decoder(state);
+        run_layer(state, index);
+      }
+      if (inputs_.context.streamed_rows > 0) release(index);
+    }
+    if (!inputs_.plan.logits) return;
+    for (const BlockState& state : all)
+      compute_logits(state.block(config.layers[layers - 1].component), state.x);
+  }
+
+  [[nodiscard]] const RowWarnings& warnings() const { return warnings_; }
+
+ private:
+  /// What the heads of a layer read and write.
+  struct Projections {
+    MatrixView<float> q, k, v, z;  // v and z have no data if they are not needed
+    std::vector<HeadRun> query_runs, kv_runs;
+  };
+
+  /// What a block keeps from layer to layer.
+  struct BlockState {
+    const Block* inputs = nullptr;
+    Block decoder, cross;            // the same sequences in the decoder, once it is reached
+    MatrixView<float> x;             // the residual stream: of the inputs, then of the targets
+    MatrixView<const float> memory;  // the encoder's output
+    Buffer input_rows, target_rows;
+    Convolution convolution;
+
+    [[nodiscard]] const Block& block(Component component) const {
+      if (component == Component::decoder) return decoder;
+      return component == Component::cross ? cross : *inputs;
+    }
+  };
+
+  void enter_decoder(BlockState& state) {
+    const ModelConfig& config = inputs_.model.config();
+    apply_norm(pool_, config.decoder->encoder_norm, inputs_.model.encoder_norm(), state.x, state.x);
+    state.memory = state.x;
+    state.decoder = in_component(*state.inputs, Component::decoder, inputs_.batch);
+    state.cross = in_component(*state.inputs, Component::cross, inputs_.batch);
+    state.x = state.target_rows.take(state.decoder.rows, state.memory.cols);
+    embed(pool_, inputs_.model, inputs_.batch, state.decoder, state.x);
+  }
+
+  void run_layer(BlockState& state, std::size_t index) {
+    const LayerConfig& config = inputs_.model.config().layers[index];
+    const Lease<LayerWeights> lease = inputs_.model.layer(index, &pool_);
+    const LayerWeights& weights = *lease;
+    const LayerPlan& plan = inputs_.plan.layers[index];
+    const Block& block = state.block(config.component);
+    const MatrixView<float> x = state.x;
+    if (inputs_.context.progress != nullptr) inputs_.context.progress->advance();
+    if (config.place == NormPlace::stream) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
+    if (plan.shows_stream) {
+      notify(&Needs::stream, block, [&](Observer& observer, const BlockSequence& place) {
+        observer.stream(place.index, index, x.row_range(place.first_query, place.queries));
+      });
+    }
+    MatrixView<const float> stream = x;
+    if (config.place == NormPlace::pre || config.place == NormPlace::both) {
+      const MatrixView<float> normed = normed_.take(x.rows, x.cols);
+      apply_norm(pool_, config.attention_norm(), weights.attention_norm, x, normed);
+      stream = normed;
+    }
+    const Projections projections = project(state, index, weights, stream);
+    attend_heads(block, index, weights, projections);
+    if (!plan.output) return;
+    const MatrixView<float> output = project_output(weights, projections.z);
+    if (plan.shows_output) {
+      notify(&Needs::output, block, [&](Observer& observer, const BlockSequence& place) {
+        observer.output(place.index, index, output.row_range(place.first_query, place.queries));
+      });
+    }
+    if (!plan.onward) return;
+    std::vector<ExpertRoute> routes;
+    std::vector<ExpertRoute>* const wanted = plan.routing ? &routes : nullptr;
+    if (config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
+    if (config.place == NormPlace::output)
+      apply_norm(pool_, config.norm, weights.attention_norm, output, output);
+    if (config.place == NormPlace::both)
+      apply_norm(pool_, config.norm, weights.attention_output_norm, output, output);
+    add_rows(pool_, output, x, config.residual_multiplier);
+    if (config.place == NormPlace::post) apply_norm(pool_, config.norm, weights.attention_norm, x, x);
+    if (!config.parallel) add_mlp(pool_, config, weights, mlp_, x, wanted);
+    state.convolution.add(pool_, block, config, weights, x);
+    if (plan.routing) {
+      notify(&Needs::routing, block, [&](Observer& observer, const BlockSequence& place) {
+        observer.routing(place.index, index, std::span(routes).subspan(place.first_query, place.queries));
+      });
+    }
+  }
+
+  /// Releases the weights of a layer unless the next layer shares them.
+  void release(std::size_t index) const {
+    const bool last = index + 1 == inputs_.plan.layers.size();
+    if (last || inputs_.model.shared_with(index) != inputs_.model.shared_with(index + 1))
+      inputs_.model.evict_layer(index);
+  }
+
+  Projections project(const BlockState& state, std::size_t index, const LayerWeights& weights,
+                      MatrixView<const float> stream) {
+    const Block& block = state.block(inputs_.model.config().layers[index].component);
+    const AttentionConfig& config = inputs_.model.config().layers[index].attention;
+    const LayerPlan& plan = inputs_.plan.layers[index];
+    const Sequence& first = inputs_.batch.sequences[block.sequences.front().index];
+    // Only a block of one sequence has separate keys or values.
+    MatrixView<const float> keys = first.key_embeddings.rows() > 0 ? first.key_embeddings.view() : stream;
+    if (block.component == Component::cross) keys = state.memory;
+    const MatrixView<const float> values =
+        first.value_embeddings.rows() > 0 ? first.value_embeddings.view() : keys;
+
+    Projections made;
+    made.query_runs = runs_of(plan.computed, config.query_slices(),
+                              [&](std::size_t head) { return config.query_slice(head); });
+    made.kv_runs =
+        runs_of(plan.computed, config.kv_heads, [&](std::size_t head) { return config.kv_head(head); });
+    if (config.head_norm_span == HeadNormSpan::whole) {  // the norm of each head depends on all heads
+      made.query_runs = {{0, config.query_slices()}};
+      made.kv_runs = {{0, config.kv_heads}};
+    }
+    made.q = q_.take(block.rows, config.query_slices() * config.d_head);
+    made.k = k_.take(block.key_rows, config.kv_heads * config.d_head);
+    Products products;
+    products.add(made.query_runs, config.d_head, {stream, weights.query, made.q}, inner_.query);
+    products.add(made.kv_runs, config.d_head, {keys, weights.key, made.k}, inner_.key);
+    if (plan.values) {
+      made.v = v_.take(block.key_rows, config.kv_heads * config.d_value);
+      products.add(made.kv_runs, config.d_value, {values, weights.value, made.v}, inner_.value);
+    }
+    products.run(pool_);
+    if (plan.z) made.z = normed_.take(block.rows, config.heads * config.d_value);  // the stream is read
+    if (config.clip > 0) {
+      clamp(pool_, config.clip, made.q, made.query_runs, config.d_head);
+      clamp(pool_, config.clip, made.k, made.kv_runs, config.d_head);
+      if (plan.values) clamp(pool_, config.clip, made.v, made.kv_runs, config.d_value);
+    }
+    if (config.head_norm.kind != NormKind::none) norm_heads(config, weights, made);
+    if (config.rotary != nullptr) rotate_heads(block, config, made);
+    return made;
+  }
+
+  void norm_heads(const AttentionConfig& config, const AttentionWeights& weights,
+                  const Projections& projections) {
+    if (config.head_norm_span == HeadNormSpan::whole) {
+      apply_norm(pool_, config.head_norm, weights.query_norm, projections.q, projections.q);
+      apply_norm(pool_, config.head_norm, weights.key_norm, projections.k, projections.k);
+      return;
+    }
+    const auto norm_runs = [&](MatrixView<float> rows, std::span<const HeadRun> runs,
+                               const NormWeights& norm) {
+      for (const HeadRun& run : runs) {
+        for (std::size_t head = run.first; head < run.first + run.count; ++head) {
+          const MatrixView<float> one = rows.col_range(head * config.d_head, config.d_head);
+          apply_norm(pool_, config.head_norm, norm_of_head(config, norm, head), one, one);
+        }
+      }
+    };
+    norm_runs(projections.q, projections.query_runs, weights.query_norm);
+    norm_runs(projections.k, projections.kv_runs, weights.key_norm);
+  }
+
+  void rotate_heads(const Block& block, const AttentionConfig& config, const Projections& projections) {
+    const auto rotate_runs = [&](MatrixView<float> rows, std::span<const HeadRun> runs) {
+      const RotaryTable& table = rotary_.table(*config.rotary, rows.rows);
+      for (const HeadRun& run : runs) {
+        rotate(pool_, *config.rotary, table, config.d_head,
+               rows.col_range(run.first * config.d_head, run.count * config.d_head));
+      }
+    };
+    for (const BlockSequence& place : block.sequences) {
+      rotate_runs(projections.q.row_range(place.first_query, place.queries), projections.query_runs);
+      rotate_runs(projections.k.row_range(place.first_key, place.keys), projections.kv_runs);
+    }
+  }
+
+  void attend_heads(const Block& block, std::size_t index, const AttentionWeights& weights,
+                    const Projections& projections) {
+    const LayerPlan& plan = inputs_.plan.layers[index];
+    const AttentionConfig& config = inputs_.model.config().layers[index].attention;
+    const AttentionLayer layer{
+        .config = config,
+        .layer = index,
+        .q = projections.q,
+        .k = projections.k,
+        .v = projections.v,
+        .z = projections.z,
+        .sinks = weights.sinks,
+        .scores = plan.scores,
+        .panel_rows = inputs_.context.panel_rows,
+        .patterns = plan.patterns || plan.scores,
+        .positions = {weights.relative_bias, distances_.project(pool_, config, weights)}};
+    for (PanelBuffers& buffers : panels_) buffers.reserve(block, layer);
+    std::vector<std::size_t> heads;
+    for (std::size_t head = 0; head < plan.computed.size(); ++head) {
+      if (plan.computed[head] != 0) heads.push_back(head);
+    }
+    std::vector<RowWarnings> warnings(heads.size());
+    pool_.run(heads.size(), [&](std::size_t task, std::size_t worker) {
+      const std::size_t head = heads[task];
+      const auto observers = plan.shown[head] != 0 ? inputs_.observers : std::span<Observer* const>();
+      warnings[task] = attend(layer, inputs_.batch, block, head, observers, panels_[worker]);
+    });
+    for (std::size_t task = 0; task < heads.size(); ++task) {
+      if (plan.shown[heads[task]] == 0) continue;
+      warnings_.fully_masked.add(warnings[task].fully_masked);
+      warnings_.non_finite.add(warnings[task].non_finite);
+      warnings_.infinite_score.add(warnings[task].infinite_score);
+    }
+  }
+
+  MatrixView<float> project_output(const LayerWeights& weights, MatrixView<float> z) {
+    if (!weights.output.present()) return z;  // the concatenation of the heads
+    const MatrixView<float> output = q_.take(z.rows, weights.output.out());
+    const HeadRun all{0, 1};
+    Products products;
+    products.add({&all, 1}, output.cols, {z, weights.output, output}, inner_.output);
+    products.run(pool_);
+    return output;
+  }
+
+  void compute_logits(const Block& block, MatrixView<const float> x) {
+    const std::size_t step = head_.rows_at_once();
+    for (std::size_t first = 0; first < x.rows; first += step) {
+      const std::size_t last = std::min(x.rows, first + step);
+      const MatrixView<const float> logits = head_.logits(x.row_range(first, last - first));
+      notify(&Needs::logits, block, [&](Observer& observer, const BlockSequence& place) {
+        const std::size_t begin = std::max(first, place.first_query);
+        const std::size_t end = std::min(last, place.first_query + place.queries);
+        if (begin >= end) return;
+        observer.logits(place.index, begin - place.first_query, logits.row_range(begin - first, end - begin));
+      });
+    }
+  }
+
+  /// Calls call(observer, sequence) for each sequence of a block and each observer with this need.
+  template <typename Notify>
+  void notify(bool Needs::*need, const Block& block, const Notify& call) const {
+    for (const BlockSequence& sequence : block.sequences) {
+      for (Observer* const observer : inputs_.observers) {
+        if (observer->needs().*need) call(*observer, sequence);
+      }
+    }
+  }
+
+  PassInputs inputs_;
+  Pool& pool_;
+  RotaryTables rotary_;
+  OutputHead head_;
+  MlpBuffers mlp_;
+  DistanceTable distances_;
+  std::vector<BlockState> states_;
+  Buffer normed_, q_, k_, v_;  // z reuses normed_, and the output q_
+  struct {
+    Buffer query, key, value, output;
+  } inner_;                           // x A of factorised projections
+  std::vector<PanelBuffers> panels_;  // one per worker
+  RowWarnings warnings_;
+};
+
+}  // namespace
+}  // namespace forward
+
+namespace {
 
 void warn(const forward::RowWarnings& rows, const ModelConfig& config, const Batch& batch,
           Warnings& warnings) {
@@ -201,7 +407,7 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   for (Observer* const observer : observers) needs |= observer->needs();
   const forward::Plan plan = forward::make_plan(model.name(), model.config(), selection, needs);
   if (needs.logits && !plan.logits) {
-    context.warnings.add("no_output_head", "the checkpoint has no output head, there are no logits");
+    context.warnings.add("no_output_head", "the checkpoint has no output head, so there are no logits");
   }
   if (!plan.layers.empty()) require_targets(model.config(), batch, plan.layers.size() - 1);
   for (Observer* const observer : observers) observer->begin(model, batch);
@@ -218,30 +424,6 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   }
   if (context.progress != nullptr) context.progress->end();
   warn(pass.warnings(), model.config(), batch, context.warnings);
-}
-
-void check_batch(const Model& model, const Batch& batch) {
-  check_kinds(model);
-  const ModelConfig& config = model.config();
-  for (const Sequence& sequence : batch.sequences) {
-    const std::string name = fmt::format("input {}", escaped(sequence.id));
-    SequenceCheck(config, config.embedding, sequence, name).run();
-    if (sequence.target == nullptr) continue;
-    if (!config.decoder)
-      fail(Status::bad_input, "{} has a target, but the model has no decoder that reads an encoder", name);
-    SequenceCheck(config, config.decoder->embedding, *sequence.target, "the target of " + name).run();
-  }
-}
-
-void require_targets(const ModelConfig& config, const Batch& batch, std::size_t layer) {
-  if (!needs_target(config.layers.at(layer).component)) return;
-  for (const Sequence& sequence : batch.sequences) {
-    if (sequence.target != nullptr) continue;
-    fail(Status::bad_input,
-         "input {} has no target, which layer {} needs; give --target-ids or --target-text, or select "
-         "--component encoder",
-         escaped(sequence.id), layer_name(config, layer));
-  }
 }
 
 }  // namespace attnctl

@@ -1,10 +1,12 @@
 #include "model/model.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "checkpoint/source.hpp"
 #include "model/binding/tensor_names.hpp"
 #include "model/binding/weight_store.hpp"
@@ -23,6 +25,20 @@ struct Model::Shared {
 };
 
 namespace {
+
+OwnedMatrix<double> to_double(const StoredMatrix& matrix) {
+  OwnedMatrix<double> out(matrix.in(), matrix.out());
+  for (std::size_t i = 0; i < out.rows(); ++i) {
+    for (std::size_t j = 0; j < out.cols(); ++j)
+      out(i, j) = matrix.orientation == Orientation::in_out ? matrix.values(i, j) : matrix.values(j, i);
+  }
+  return out;
+}
+
+MatrixView<const float> input_range(const StoredMatrix& matrix, std::size_t begin, std::size_t count) {
+  return matrix.orientation == Orientation::in_out ? matrix.values.row_range(begin, count)
+                                                   : matrix.values.col_range(begin, count);
+}
 
 std::vector<TensorUse> find_tensor_uses(const Binding& binding, Checkpoint& weights) {
   const auto tensors = weights.tensors();
@@ -59,7 +75,63 @@ void warn_of_tied_head(const ModelSource& source, const ModelConfig& config, con
                   escaped(source.config_path.string())));
 }
 
+/// Random tensors [d, d].
+class RandomWeights final : public Checkpoint {
+ public:
+  explicit RandomWeights(const RandomLayer& sizes) {
+    const double deviation = 1 / std::sqrt(static_cast<double>(sizes.d_model));
+    std::uint64_t stream = 1;
+    for (const char* name : {"W_k", "W_o", "W_q", "W_v"}) {
+      Random random(sizes.seed, stream++);
+      std::vector<float>& values = values_.emplace_back(sizes.d_model * sizes.d_model);
+      for (float& value : values) value = static_cast<float>(deviation * random.normal());
+      infos_.push_back({name, DType::f32, {sizes.d_model, sizes.d_model}, "random weights"});
+    }
+  }
+  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return infos_; }
+  [[nodiscard]] TensorView tensor(std::size_t index) override {
+    return {DType::f32, infos_.at(index).shape, std::as_bytes(std::span<const float>(values_.at(index)))};
+  }
+
+ private:
+  std::vector<TensorInfo> infos_;
+  std::vector<std::vector<float>> values_;
+};
+
 }  // namespace
+
+Linear Linear::outputs(std::size_t begin, std::size_t count) const {
+  Linear part = *this;
+  part.stored =
+      orientation == Orientation::in_out ? stored.col_range(begin, count) : stored.row_range(begin, count);
+  if (!bias.empty()) part.bias = bias.subspan(begin, count);
+  return part;
+}
+
+Linear Linear::inputs(std::size_t begin, std::size_t count) const {
+  Linear part = *this;
+  (factorised() ? part.first.values : part.stored) = input_range(factorised() ? first : last(), begin, count);
+  part.bias = {};
+  return part;
+}
+
+OwnedMatrix<double> Linear::in_out_double() const {
+  if (!factorised()) return to_double(last());
+  const OwnedMatrix<double> a = to_double(first);
+  const OwnedMatrix<double> b = to_double(last());
+  OwnedMatrix<double> product(a.rows(), b.cols());
+  for (std::size_t i = 0; i < a.rows(); ++i) {
+    for (std::size_t r = 0; r < a.cols(); ++r) {
+      for (std::size_t j = 0; j < b.cols(); ++j) product(i, j) += a(i, r) * b(r, j);
+    }
+  }
+  return product;
+}
+
+void LookupTable::row(std::size_t r, std::span<float> out) const {
+  const std::size_t bytes = width() * size_of(tensor.dtype);
+  convert(tensor.dtype, tensor.bytes.subspan(r * bytes, bytes), out);
+}
 
 Model::Model(std::shared_ptr<const ModelConfig> config, std::shared_ptr<Shared> shared)
     : config_(std::move(config)), shared_(std::move(shared)) {}
@@ -183,6 +255,15 @@ std::size_t Model::unused_tensors() const {
 
 std::span<const TensorUse> Model::tensor_uses() const {
   return shared_->uses;
+}
+
+Model random_layer(const RandomLayer& sizes, Warnings& warnings) {
+  ModelSource source;
+  source.given = source.config_path = "random layer";
+  source.config = {{"model_type", "attention"}, {"heads", sizes.heads}};
+  source.config_text = source.config.dump();
+  source.weights = std::make_unique<RandomWeights>(sizes);
+  return Model::bind(std::move(source), warnings);
 }
 
 }  // namespace attnctl

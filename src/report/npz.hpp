@@ -27,19 +27,20 @@ struct NpzOptions {
 /// Arrays are stored in the order of their declaration. Streamed arrays are filled in any order and from
 /// several threads until close(), and are not kept in memory. Compression, and outputs that cannot seek, use
 /// an unnamed temporary file (in $TMPDIR, by default /var/tmp), which disappears even after a crash.
-class NpzWriter {
+class NpzWriter final : public ArrayOutput {
  public:
   explicit NpzWriter(OutputFile& out, NpzOptions options = {});
-  ~NpzWriter();
+  ~NpzWriter() override;
   NpzWriter(NpzWriter&&) noexcept;
   NpzWriter& operator=(NpzWriter&&) noexcept;
 
   /// Adds a whole tensor under a name ("pattern_0", without .npy). Must not be called from a task of the
   /// pool.
-  void add(const std::string& name, const Tensor& tensor);
+  void add(const std::string& name, const Tensor& tensor) override;
 
   /// Declares a float32 array that is written in parts. The sink is valid as long as this writer.
-  ArraySink& add_streamed(const std::string& name, const Shape& shape, bool hidden_is_minus_infinity = false);
+  ArraySink& add_streamed(const std::string& name, const Shape& shape,
+                          bool hidden_is_minus_infinity = false) override;
 
   /// Returns the number of NaN and infinite values so far (count_non_finite). They are written unchanged.
   [[nodiscard]] std::uint64_t non_finite() const;

@@ -204,4 +204,14 @@ class ArraySink {
   virtual void write(std::size_t offset, std::span<const float> values) = 0;
 };
 
+/// Takes named arrays in the order of the output. Streamed arrays are written while they are computed.
+class ArrayOutput {
+ public:
+  virtual ~ArrayOutput() = default;
+  virtual void add(const std::string& name, const Array& array) = 0;
+  /// Declares an array of float32. The sink is valid as long as this output.
+  virtual ArraySink& add_streamed(const std::string& name, const Shape& shape,
+                                  bool hidden_is_minus_infinity) = 0;
+};
+
 }  // namespace attnctl

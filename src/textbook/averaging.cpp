@@ -3,104 +3,80 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
-#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <xtensor/xmanipulation.hpp>
+#include <xtensor/xnorm.hpp>
+
 #include "base/error.hpp"
-#include "base/matrix_view.hpp"
 #include "base/random.hpp"
 #include "base/undefined.hpp"
+#include "linalg/matrix.hpp"
+#include "textbook/bare_layer.hpp"
 
 namespace attnctl {
 namespace {
 
-double dot(std::span<const double> a, std::span<const double> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+using linalg::Matrix;
+using linalg::Vector;
+
+Matrix normal_matrix(std::size_t rows, std::size_t cols, Random& random) {
+  return linalg::to_matrix(random_matrix(rows, cols, 1, random).view());
 }
 
 /// Returns random orthonormal rows (Gram-Schmidt, applied twice).
-OwnedMatrix<double> orthonormal_rows(std::size_t rows, std::size_t width, Random& random) {
-  OwnedMatrix<double> matrix(rows, width);
-  for (double& value : matrix.values()) value = random.normal();
+Matrix orthonormal_rows(std::size_t rows, std::size_t cols, Random& random) {
+  Matrix matrix = normal_matrix(rows, cols, random);
   for (std::size_t r = 0; r < rows; ++r) {
-    const auto row = matrix.view().row(r);
+    auto row = xt::view(matrix, r);
     for (int pass = 0; pass < 2; ++pass) {
       for (std::size_t s = 0; s < r; ++s) {
-        const auto earlier = matrix.view().row(s);
-        const double part = dot(row, earlier);
-        for (std::size_t i = 0; i < width; ++i) row[i] -= part * earlier[i];
+        const auto earlier = xt::view(matrix, s);
+        const double part = xt::sum(row * earlier)();
+        row -= part * earlier;
       }
     }
-    const double length = std::sqrt(dot(row, row));
-    for (double& value : row) value /= length;
+    const double length = xt::norm_l2(row)();
+    row /= length;
   }
   return matrix;
 }
 
-void softmax(std::span<double> row) {
-  const double largest = *std::max_element(row.begin(), row.end());
-  double sum = 0;
-  for (double& value : row) sum += value = std::exp(value - largest);
-  for (double& value : row) value /= sum;
-}
-
-/// Tokens with orthonormal keys and values. The targets come first.
+/// Tokens with orthonormal keys and values [tokens, width]. The targets come first.
 struct Tokens {
-  OwnedMatrix<double> keys;
-  OwnedMatrix<double> values;
+  Matrix keys;
+  Matrix values;
 };
 
 /// Returns z of one head: the values of all tokens, weighted by the attention of its query.
-std::vector<double> attend(const Tokens& tokens, std::span<const double> query) {
-  std::vector<double> weights(tokens.keys.rows());
-  for (std::size_t j = 0; j < weights.size(); ++j) weights[j] = dot(query, tokens.keys.view().row(j));
-  softmax(weights);
-  std::vector<double> z(tokens.values.cols());
-  for (std::size_t j = 0; j < weights.size(); ++j) {
-    const auto value = tokens.values.view().row(j);
-    for (std::size_t i = 0; i < z.size(); ++i) z[i] += weights[j] * value[i];
-  }
-  return z;
+Vector attend(const Tokens& tokens, const Vector& query) {
+  Vector weights = xt::sum(tokens.keys * query, {1});
+  softmax({weights.data(), weights.size()});
+  return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * tokens.values, {0});
 }
 
 /// Returns a query that matches `count` tokens equally, from token `first` on.
-std::vector<double> query_for(const Tokens& tokens, std::size_t first, std::size_t count, double sharpness) {
-  std::vector<double> query(tokens.keys.cols());
-  for (std::size_t j = first; j < first + count; ++j) {
-    for (std::size_t i = 0; i < query.size(); ++i) query[i] += sharpness * tokens.keys(j, i);
-  }
-  return query;
+Vector query_for(const Tokens& tokens, std::size_t first, std::size_t count, double sharpness) {
+  return xt::sum(sharpness * xt::view(tokens.keys, xt::range(first, first + count)), {0});
 }
 
 /// Returns the distance between the sum of the heads' outputs and the sum of the targets' values, if every
 /// head attends equally to all targets.
 double error_of_sum(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
-  const std::vector<double> z = attend(tokens, query_for(tokens, 0, targets, sharpness));
-  double squares = 0;
-  for (std::size_t i = 0; i < z.size(); ++i) {
-    double wanted = 0;
-    for (std::size_t j = 0; j < targets; ++j) wanted += tokens.values(j, i);
-    const double off = wanted - static_cast<double>(heads) * z[i];
-    squares += off * off;
-  }
-  return std::sqrt(squares);
+  const Vector z = attend(tokens, query_for(tokens, 0, targets, sharpness));
+  const Vector wanted = xt::sum(xt::view(tokens.values, xt::range(std::size_t{0}, targets)), {0});
+  return xt::norm_l2(wanted - static_cast<double>(heads) * z)();
 }
 
 /// Returns the distance to the targets' values in separate slots, if head i attends to target i and W_O
 /// writes its output to slot i.
 double error_of_all(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
-  double squares = 0;
-  for (std::size_t j = 0; j < targets; ++j) {
-    std::vector<double> slot(tokens.values.cols());
-    if (j < heads) slot = attend(tokens, query_for(tokens, j, 1, sharpness));
-    for (std::size_t i = 0; i < slot.size(); ++i) {
-      const double off = tokens.values(j, i) - slot[i];
-      squares += off * off;
-    }
-  }
-  return std::sqrt(squares);
+  Matrix off = xt::view(tokens.values, xt::range(std::size_t{0}, targets));
+  for (std::size_t i = 0; i < heads; ++i)
+    xt::view(off, i) -= attend(tokens, query_for(tokens, i, 1, sharpness));
+  return xt::norm_l2(xt::flatten(off))();
 }
 
 /// Returns the error of the sum after gradient descent on the heads' scores from a random start. With
@@ -111,71 +87,44 @@ double error_by_descent(const AveragingOptions& options, std::size_t targets, st
                         Random& random) {
   const std::size_t tokens = options.targets + options.others;
   const double rate = 1 / static_cast<double>(heads);
-  OwnedMatrix<double> scores(heads, tokens);
-  for (double& value : scores.values()) value = random.normal();
+  Vector wanted = xt::zeros<double>({tokens});
+  xt::view(wanted, xt::range(std::size_t{0}, targets)) = 1;
+  Matrix scores = normal_matrix(heads, tokens, random);
   for (std::size_t step = 0;; ++step) {
-    std::vector<double> off(tokens);
-    std::fill_n(off.begin(), targets, 1.0);
-    OwnedMatrix<double> weights = scores;
-    for (std::size_t h = 0; h < heads; ++h) {
-      const auto row = weights.view().row(h);
-      softmax(row);
-      for (std::size_t j = 0; j < tokens; ++j) off[j] -= row[j];
-    }
-    if (step == options.steps) return std::sqrt(dot(off, off));
-    for (std::size_t h = 0; h < heads; ++h) {
-      for (std::size_t j = 0; j < tokens; ++j) scores(h, j) += rate * off[j];
-    }
+    Matrix weights = scores;
+    softmax_rows({weights.data(), heads, tokens});
+    Vector off = wanted;
+    for (std::size_t h = 0; h < heads; ++h) off -= xt::view(weights, h);
+    if (step == options.steps) return xt::norm_l2(off)();
+    scores += rate * off;
   }
 }
 
-struct Errors {
+/// The errors for one number of targets and heads, measured and in closed form.
+struct Case {
+  std::size_t targets = 0, heads = 0;
   double sum = 0, sum_by_descent = 0, sum_least = 0, all = 0, all_least = 0;
 };
 
-Errors errors_of(const Tokens& tokens, const AveragingOptions& options, std::size_t targets,
-                 std::size_t heads) {
+void measure(const Tokens& tokens, const AveragingOptions& options, Case& result) {
+  const std::size_t targets = result.targets;
+  const std::size_t heads = result.heads;
   Random random(options.seed, 1 + targets * options.targets + heads);
   const auto missing = static_cast<double>(targets - heads);
-  return {.sum = error_of_sum(tokens, targets, heads, options.sharpness),
-          .sum_by_descent = error_by_descent(options, targets, heads, random),
-          .sum_least = missing / std::sqrt(static_cast<double>(targets)),
-          .all = error_of_all(tokens, targets, heads, options.sharpness),
-          .all_least = std::sqrt(missing)};
+  result.sum = error_of_sum(tokens, targets, heads, options.sharpness);
+  result.sum_by_descent = error_by_descent(options, targets, heads, random);
+  result.sum_least = missing / std::sqrt(static_cast<double>(targets));
+  result.all = error_of_all(tokens, targets, heads, options.sharpness);
+  result.all_least = std::sqrt(missing);
 }
 
 /// Returns the map of errors by targets (rows) and heads (columns). Undefined for more heads than targets.
-Heatmap map_of(const std::vector<std::pair<std::size_t, std::size_t>>& cases,
-               const std::vector<Errors>& errors, std::size_t most, double Errors::*field,
-               const char* title) {
+Heatmap map_of(const std::vector<Case>& cases, std::size_t most, double Case::*field, const char* title) {
   std::vector<double> values(most * most, kUndefined);
-  for (std::size_t c = 0; c < cases.size(); ++c) {
-    values[(cases[c].first - 1) * most + cases[c].second - 1] = errors[c].*field;
-  }
-  Heatmap map{
-      .title = title, .x_axis = "Heads", .y_axis = "Targets", .x_labels = {}, .y_labels = {}, .values = {}};
-  for (std::size_t i = 1; i <= most; ++i) {
-    map.x_labels.push_back(std::to_string(i));
-    map.y_labels.push_back(std::to_string(i));
-  }
-  map.values = make_array({most, most}, std::move(values));
-  return map;
-}
-
-Record summary_of(const std::vector<Errors>& errors) {
-  double largest = 0;
-  double lowest = std::numeric_limits<double>::infinity();
-  double highest = -lowest;
-  for (const Errors& each : errors) {
-    largest = std::max({largest, std::abs(each.sum - each.sum_least), std::abs(each.all - each.all_least)});
-    lowest = std::min(lowest, each.sum_by_descent - each.sum_least);
-    highest = std::max(highest, each.sum_by_descent - each.sum_least);
-  }
-  Record summary;
-  summary.set("largest_difference_from_closed_form", largest)
-      .set("descent_over_closed_form_least", lowest)
-      .set("descent_over_closed_form_most", highest);
-  return summary;
+  for (const Case& each : cases) values[(each.targets - 1) * most + each.heads - 1] = each.*field;
+  std::vector<std::string> labels;
+  for (std::size_t i = 1; i <= most; ++i) labels.push_back(std::to_string(i));
+  return {title, "Heads", "Targets", labels, labels, make_array({most, most}, std::move(values))};
 }
 
 }  // namespace
@@ -189,41 +138,45 @@ ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& poo
   Random random(options.seed);
   const Tokens tokens{orthonormal_rows(count, count, random),
                       orthonormal_rows(count, options.d_value, random)};
-  std::vector<std::pair<std::size_t, std::size_t>> cases;
+  std::vector<Case> cases;
   for (std::size_t targets = 1; targets <= options.targets; ++targets) {
-    for (std::size_t heads = 1; heads <= targets; ++heads) cases.emplace_back(targets, heads);
+    for (std::size_t heads = 1; heads <= targets; ++heads)
+      cases.push_back({.targets = targets, .heads = heads});
   }
-  std::vector<Errors> errors(cases.size());
-  pool.run(cases.size(), [&](std::size_t task, std::size_t /*worker*/) {
-    errors[task] = errors_of(tokens, options, cases[task].first, cases[task].second);
-  });
+  pool.run(cases.size(),
+           [&](std::size_t task, std::size_t /*worker*/) { measure(tokens, options, cases[task]); });
 
-  ExperimentResult result;
-  result.name = "averaging";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "averaging", .seed = options.seed};
   result.parameters.set("targets", options.targets)
       .set("others", options.others)
       .set("d_value", options.d_value)
       .set("sharpness", options.sharpness)
       .set("steps", options.steps);
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t c = 0; c < cases.size(); ++c) {
-    const Errors& each = errors[c];
-    rows.push_back({static_cast<std::int64_t>(cases[c].first), static_cast<std::int64_t>(cases[c].second),
-                    each.sum, each.sum_by_descent, each.sum_least, each.all, each.all_least});
+  CellRows rows;
+  double largest = 0;
+  double lowest = std::numeric_limits<double>::infinity();
+  double highest = -lowest;
+  for (const Case& each : cases) {
+    rows.push_back({count_cell(each.targets), count_cell(each.heads), each.sum, each.sum_by_descent,
+                    each.sum_least, each.all, each.all_least});
+    largest = std::max({largest, std::abs(each.sum - each.sum_least), std::abs(each.all - each.all_least)});
+    lowest = std::min(lowest, each.sum_by_descent - each.sum_least);
+    highest = std::max(highest, each.sum_by_descent - each.sum_least);
   }
   result.rows = make_table("rows",
                            {"targets", "heads", "sum_error", "sum_error_by_descent", "sum_error_closed_form",
                             "separate_error", "separate_error_closed_form"},
                            std::move(rows));
-  result.summary = summary_of(errors);
+  result.summary.set("largest_difference_from_closed_form", largest)
+      .set("descent_over_closed_form_least", lowest)
+      .set("descent_over_closed_form_most", highest);
   const double high = std::max(1.0, std::sqrt(static_cast<double>(options.targets)));
   result.heatmaps = {{"errors",
-                      {.title = "What heads cannot return of several targets",
+                      {.title = "Error of several targets by number of heads",
                        .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
                        .columns = 2,
-                       .heatmaps = {map_of(cases, errors, options.targets, &Errors::sum, "The sum of all"),
-                                    map_of(cases, errors, options.targets, &Errors::all, "Each of them")}}}};
+                       .heatmaps = {map_of(cases, options.targets, &Case::sum, "Sum of all targets"),
+                                    map_of(cases, options.targets, &Case::all, "Every target separately")}}}};
   return result;
 }
 

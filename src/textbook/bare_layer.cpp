@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "linalg/gemm.hpp"
 
 namespace attnctl {
 namespace {
 
-/// Returns x W of a head, [n, k].
-OwnedMatrix<double> projected(const OwnedMatrix<double>& weight, std::size_t head, std::size_t d_head,
-                              MatrixView<const double> x) {
-  OwnedMatrix<double> result(x.rows, d_head);
-  gemm_nt(x, weight.view().row_range(head * d_head, d_head), result.view());
-  return result;
+/// Returns the queries, keys or values of a head, [n, k].
+OwnedMatrix<double> project(const OwnedMatrix<double>& weight, std::size_t head, std::size_t d_head,
+                            MatrixView<const double> x) {
+  return product_nt(x, weight.view().row_range(head * d_head, d_head));
 }
 
 }  // namespace
@@ -24,33 +23,53 @@ OwnedMatrix<double> random_matrix(std::size_t rows, std::size_t cols, double dev
   return matrix;
 }
 
+OwnedMatrix<double> product(MatrixView<const double> a, MatrixView<const double> b, double scale) {
+  OwnedMatrix<double> c(a.rows, b.cols);
+  gemm_nn(a, b, c.view(), scale);
+  return c;
+}
+
+OwnedMatrix<double> product_nt(MatrixView<const double> a, MatrixView<const double> b, double scale) {
+  OwnedMatrix<double> c(a.rows, b.rows);
+  gemm_nt(a, b, c.view(), scale);
+  return c;
+}
+
+OwnedMatrix<double> product_tn(MatrixView<const double> a, MatrixView<const double> b, double scale) {
+  OwnedMatrix<double> c(a.cols, b.cols);
+  gemm_tn(a, b, c.view(), scale);
+  return c;
+}
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+void softmax(std::span<double> row) {
+  const double largest = *std::ranges::max_element(row);
+  double sum = 0;
+  for (double& value : row) sum += value = std::exp(value - largest);
+  for (double& value : row) value /= sum;
+}
+
+void softmax_rows(MatrixView<double> scores) {
+  for (std::size_t r = 0; r < scores.rows; ++r) softmax(scores.row(r));
+}
+
 BareLayer random_bare_layer(std::size_t d, std::size_t heads, Random& random) {
   const double deviation = 1 / std::sqrt(static_cast<double>(d));
   BareLayer layer;
   layer.heads = heads;
-  for (OwnedMatrix<double>* weight : {&layer.query, &layer.key, &layer.value, &layer.output}) {
+  for (OwnedMatrix<double>* weight : {&layer.query, &layer.key, &layer.value, &layer.output})
     *weight = random_matrix(d, d, deviation, random);
-  }
   return layer;
 }
 
 OwnedMatrix<double> scores_of(const BareLayer& layer, std::size_t head, MatrixView<const double> x) {
   const std::size_t k = layer.d_head();
-  const OwnedMatrix<double> queries = projected(layer.query, head, k, x);
-  const OwnedMatrix<double> keys = projected(layer.key, head, k, x);
-  OwnedMatrix<double> scores(x.rows, x.rows);
-  gemm_nt(queries.view(), keys.view(), scores.view(), 1 / std::sqrt(static_cast<double>(k)));
-  return scores;
-}
-
-void softmax_rows(MatrixView<double> scores) {
-  for (std::size_t r = 0; r < scores.rows; ++r) {
-    const auto row = scores.row(r);
-    const double largest = *std::max_element(row.begin(), row.end());
-    double sum = 0;
-    for (double& value : row) sum += value = std::exp(value - largest);
-    for (double& value : row) value /= sum;
-  }
+  const OwnedMatrix<double> queries = project(layer.query, head, k, x);
+  const OwnedMatrix<double> keys = project(layer.key, head, k, x);
+  return product_nt(queries.view(), keys.view(), 1 / std::sqrt(static_cast<double>(k)));
 }
 
 OwnedMatrix<double> output_of(const BareLayer& layer, MatrixView<const double> x) {
@@ -59,12 +78,10 @@ OwnedMatrix<double> output_of(const BareLayer& layer, MatrixView<const double> x
   for (std::size_t head = 0; head < layer.heads; ++head) {
     OwnedMatrix<double> pattern = scores_of(layer, head, x);
     softmax_rows(pattern.view());
-    const OwnedMatrix<double> values = projected(layer.value, head, k, x);
+    const OwnedMatrix<double> values = project(layer.value, head, k, x);
     gemm_nn(pattern.view(), values.view(), z.view().col_range(head * k, k));
   }
-  OwnedMatrix<double> output(x.rows, x.cols);
-  gemm_nt(z.view(), layer.output.view(), output.view());
-  return output;
+  return product_nt(z.view(), layer.output.view());
 }
 
 }  // namespace attnctl

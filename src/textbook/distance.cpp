@@ -2,83 +2,72 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <xtensor/xnorm.hpp>
+
 #include "base/random.hpp"
-#include "textbook/head_forward.hpp"
+#include "linalg/matrix.hpp"
+#include "textbook/bare_layer.hpp"
 
 namespace attnctl {
 namespace {
 
-using experiments::product;
+using linalg::Matrix;
+using linalg::Vector;
 
-std::vector<double> normal_vector(Random& random, std::size_t size) {
-  std::vector<double> values(size);
+Vector normal_vector(Random& random, std::size_t size) {
+  Vector values = Vector::from_shape({size});
   for (double& value : values) value = random.normal();
   return values;
 }
 
-void make_unit(std::vector<double>& values) {
-  double squares = 0;
-  for (const double value : values) squares += value * value;
-  for (double& value : values) value /= std::sqrt(squares);
+Vector unit(const Vector& values) {
+  return values / xt::norm_l2(values)();
 }
 
 /// Returns a random unit vector orthogonal to the unit vector `to`.
-std::vector<double> orthogonal_unit(Random& random, const std::vector<double>& to) {
-  std::vector<double> values = normal_vector(random, to.size());
-  double along = 0;
-  for (std::size_t i = 0; i < to.size(); ++i) along += values[i] * to[i];
-  for (std::size_t i = 0; i < to.size(); ++i) values[i] -= along * to[i];
-  make_unit(values);
-  return values;
+Vector orthogonal_unit(Random& random, const Vector& to) {
+  const Vector values = normal_vector(random, to.size());
+  return unit(values - xt::sum(values * to)() * to);
 }
 
 /// Returns gain a b^T.
-OwnedMatrix<double> outer(double gain, const std::vector<double>& a, const std::vector<double>& b) {
-  OwnedMatrix<double> matrix(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t j = 0; j < b.size(); ++j) matrix(i, j) = gain * a[i] * b[j];
-  }
-  return matrix;
+OwnedMatrix<double> outer(double gain, const Vector& a, const Vector& b) {
+  return linalg::to_owned(gain * xt::view(a, xt::all(), xt::newaxis()) * b);
 }
 
-/// The projections of all tokens by the constructed head.
+/// The projections of all tokens by the constructed head, [n, k] each.
 struct Projected {
-  OwnedMatrix<double> q, k, v;  // [n, k]
+  Matrix q, k, v;
 };
 
+auto first_rows(const Matrix& matrix, std::size_t count) {
+  return xt::view(matrix, xt::range(std::size_t{0}, count));
+}
+
 /// Returns the causal attention weights of token `query`.
-std::vector<double> causal_row(const Projected& projected, std::size_t query) {
-  const double scale = 1 / std::sqrt(static_cast<double>(projected.q.cols()));
-  std::vector<double> row(query + 1);
-  for (std::size_t j = 0; j <= query; ++j) {
-    for (std::size_t c = 0; c < projected.q.cols(); ++c)
-      row[j] += scale * projected.q(query, c) * projected.k(j, c);
-  }
-  experiments::softmax(row);
+Vector causal_row(const Projected& projected, std::size_t query) {
+  const double scale = 1 / std::sqrt(static_cast<double>(projected.q.shape(1)));
+  Vector row = xt::sum(scale * xt::view(projected.q, query) * first_rows(projected.k, query + 1), {1});
+  softmax({row.data(), row.size()});
   return row;
 }
 
-std::vector<double> mixed(const std::vector<double>& row, const OwnedMatrix<double>& values) {
-  std::vector<double> z(values.cols());
-  for (std::size_t j = 0; j < row.size(); ++j) {
-    for (std::size_t c = 0; c < z.size(); ++c) z[c] += row[j] * values(j, c);
-  }
-  return z;
+/// Returns z for the weights of the first tokens.
+Vector weighted_sum(const Vector& weights, const Matrix& values) {
+  return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * first_rows(values, weights.size()), {0});
 }
 
 /// Returns the norm of the change of z if the first value changes by a unit vector.
-double influence_of_first(const std::vector<double>& row, Projected& projected) {
-  const std::vector<double> before = mixed(row, projected.v);
-  const double kept = projected.v(0, 0);
-  projected.v(0, 0) += 1;
-  const std::vector<double> after = mixed(row, projected.v);
-  projected.v(0, 0) = kept;
-  double squares = 0;
-  for (std::size_t c = 0; c < after.size(); ++c) squares += (after[c] - before[c]) * (after[c] - before[c]);
-  return std::sqrt(squares);
+double influence_of_first(const Vector& row, Matrix values) {
+  const Vector before = weighted_sum(row, values);
+  values(0, 0) += 1;
+  return xt::norm_l2(weighted_sum(row, values) - before)();
 }
 
 /// Layers of uniform attention to the last `window` tokens. Tracks each token's share of the first token.
@@ -111,59 +100,171 @@ class LocalStack {
   std::vector<double> held_;
 };
 
-std::vector<std::size_t> distances_to(std::size_t last) {
-  std::vector<std::size_t> distances;
-  for (std::size_t distance = 1; distance < last; distance *= 2) distances.push_back(distance);
-  distances.push_back(last);
-  return distances;
-}
-
-std::vector<std::vector<Cell>> rows_by_distance(const DistanceOptions& options) {
+CellRows rows_by_distance(const DistanceOptions& options) {
   const BuiltHead head = build_head(options);
-  Projected projected = {product(head.x.view(), head.query.view()), product(head.x.view(), head.key.view()),
-                         product(head.x.view(), head.value.view())};
+  const auto project = [&](const OwnedMatrix<double>& weight) {
+    return linalg::to_matrix(product(head.x.view(), weight.view()).view());
+  };
+  const Projected projected = {project(head.query), project(head.key), project(head.value)};
   LocalStack local(options.n, options.window);
-  std::vector<std::vector<Cell>> rows;
-  for (const std::size_t distance : distances_to(options.n - 1)) {
-    const std::vector<double> row = causal_row(projected, distance);
-    rows.push_back({static_cast<std::int64_t>(distance), row[0], influence_of_first(row, projected),
-                    1 / static_cast<double>(distance + 1), static_cast<std::int64_t>(distance),
+  std::vector<std::size_t> distances;
+  for (std::size_t distance = 1; distance < options.n - 1; distance *= 2) distances.push_back(distance);
+  distances.push_back(options.n - 1);
+  CellRows rows;
+  for (const std::size_t distance : distances) {
+    const Vector row = causal_row(projected, distance);
+    rows.push_back({count_cell(distance), row(0), influence_of_first(row, projected.v),
+                    1 / static_cast<double>(distance + 1), count_cell(distance),
                     std::pow(options.decay, static_cast<double>(distance)) * (1 - options.decay),
-                    static_cast<std::int64_t>(local.layers_to(distance)), local.held_at(distance)});
+                    count_cell(local.layers_to(distance)), local.held_at(distance)});
   }
   return rows;
+}
+
+/// Returns a chart over the distance with logarithmic axes.
+Chart distance_chart(std::string title, std::string y_axis, std::vector<std::string> columns) {
+  Chart chart{.title = std::move(title), .x = "distance", .y = std::move(columns)};
+  chart.x_axis = "Distance";
+  chart.y_axis = std::move(y_axis);
+  chart.log_x = chart.log_y = true;
+  return chart;
+}
+
+/// The series of one chart line: a head, or all heads of a layer together.
+struct Line {
+  std::size_t layer = 0;
+  std::optional<std::size_t> head;
+  std::uint64_t rows = 0;
+  bool finite = true;
+  bool has_values = true;
+  std::vector<DistanceSums> bins;
+
+  void add(const HeadDistances& other) {
+    rows += other.rows;
+    finite = finite && other.finite;
+    has_values = has_values && other.has_values;
+    bins.resize(other.bins.size());
+    for (std::size_t b = 0; b < bins.size(); ++b) bins[b] += other.bins[b];
+  }
+  [[nodiscard]] std::string name() const {
+    return head ? "head " + to_string(HeadId{layer, *head}) : "layer " + std::to_string(layer);
+  }
+};
+
+std::vector<Line> lines_of(std::span<const HeadDistances> heads, bool by_head) {
+  std::vector<Line> lines;
+  for (const HeadDistances& each : heads) {
+    if (by_head || lines.empty() || lines.back().layer != each.head.layer) {
+      Line& line = lines.emplace_back();
+      line.layer = each.head.layer;
+      if (by_head) line.head = each.head.head;
+    }
+    lines.back().add(each);
+  }
+  return lines;
+}
+
+/// The table cells of one bin of a line.
+struct Means {
+  Cell weight, uniform, share, uniform_share, influence, influence_share;
+};
+
+Means means_of(const Line& line, std::size_t bin) {
+  Means means;
+  const DistanceSums& sums = line.bins[bin];
+  if (sums.pairs == 0) return means;
+  if (!line.finite) {
+    const Cell lost = std::numeric_limits<double>::quiet_NaN();
+    return {lost, lost, lost, lost, line.has_values ? lost : Cell(), line.has_values ? lost : Cell()};
+  }
+  const auto pairs = static_cast<double>(sums.pairs);
+  const auto rows = static_cast<double>(line.rows);
+  means.weight = sums.weight / pairs;
+  means.uniform = sums.uniform / pairs;
+  means.share = sums.weight / rows;
+  means.uniform_share = sums.uniform / rows;
+  if (!line.has_values) return means;
+  double whole = 0;
+  for (const DistanceSums& each : line.bins) whole += each.influence;
+  means.influence = sums.influence / pairs;
+  if (whole > 0) means.influence_share = sums.influence / whole;
+  return means;
+}
+
+Table table_of(std::span<const Line> lines, std::span<const DistanceBin> bins) {
+  CellRows rows;
+  for (const Line& line : lines) {
+    for (std::size_t b = 0; b < bins.size(); ++b) {
+      const Means means = means_of(line, b);
+      rows.push_back({count_cell(line.layer), line.head ? count_cell(*line.head) : Cell(),
+                      count_cell(bins[b].first), count_cell(bins[b].last), count_cell(line.bins[b].pairs),
+                      means.weight, means.uniform, means.share, means.uniform_share, means.influence,
+                      means.influence_share});
+    }
+  }
+  return make_table("rows",
+                    {"layer", "head", "from", "to", "pairs", "weight", "uniform", "share", "uniform_share",
+                     "influence", "influence_share"},
+                    std::move(rows));
+}
+
+/// Returns the table of the charts, with one column per line and quantity. Rows are the ends of the bins.
+Table drawn_table(std::span<const Line> lines, std::span<const DistanceBin> bins) {
+  std::vector<std::string> columns = {"distance"};
+  for (const Line& line : lines) columns.push_back(line.name());
+  for (const Line& line : lines) columns.push_back("influence, " + line.name());
+  CellRows rows;
+  for (std::size_t b = 0; b < bins.size(); ++b) {
+    std::vector<Cell>& row = rows.emplace_back(1, count_cell(bins[b].last));
+    for (const Line& line : lines) row.push_back(means_of(line, b).weight);
+    for (const Line& line : lines) row.push_back(means_of(line, b).influence);
+  }
+  return make_table("lines", std::move(columns), std::move(rows));
+}
+
+/// Returns pairs of charts for weight and influence: one pair for all layers, or one pair per layer for its
+/// heads.
+std::vector<Chart> charts_of(std::span<const Line> lines) {
+  std::vector<Chart> charts;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const bool by_head = lines[i].head.has_value();
+    if (i == 0 || (by_head && lines[i].layer != lines[i - 1].layer)) {
+      const std::string of = by_head ? " in layer " + std::to_string(lines[i].layer) : "";
+      charts.push_back(distance_chart("Weight by distance" + of, "Mean weight of a pair", {}));
+      charts.push_back(distance_chart("Influence by distance" + of, "Mean a |f(x)| of a pair", {}));
+    }
+    charts[charts.size() - 2].y.push_back(lines[i].name());
+    charts[charts.size() - 1].y.push_back("influence, " + lines[i].name());
+  }
+  for (Chart& chart : charts) chart.x_axis += " (end of the bin)";
+  return charts;
 }
 
 }  // namespace
 
 BuiltHead build_head(const DistanceOptions& options) {
   Random random(options.seed);
-  std::vector<double> asks = normal_vector(random, options.d);
-  make_unit(asks);
-  const std::vector<double> event = orthogonal_unit(random, asks);
-  std::vector<double> direction = normal_vector(random, options.d_k);
-  make_unit(direction);
+  const Vector asks = unit(normal_vector(random, options.d));
+  const Vector event = orthogonal_unit(random, asks);
+  const Vector direction = unit(normal_vector(random, options.d_k));
   const double gain = std::sqrt(options.strength * std::sqrt(static_cast<double>(options.d_k)));
+  const double deviation = 1 / std::sqrt(static_cast<double>(options.d));
 
   BuiltHead head;
   head.query = outer(gain, asks, direction);
   head.key = outer(gain, event, direction);
-  head.value = OwnedMatrix<double>(options.d, options.d_k);
-  const double deviation = 1 / std::sqrt(static_cast<double>(options.d));
-  for (double& value : head.value.values()) value = deviation * random.normal();
+  head.value = random_matrix(options.d, options.d_k, deviation, random);
   head.x = OwnedMatrix<double>(options.n, options.d);
   for (std::size_t j = 0; j < options.n; ++j) {
     for (std::size_t c = 0; c < options.d; ++c) {
-      head.x(j, c) = asks[c] + (j == 0 ? event[c] : 0) + options.noise * deviation * random.normal();
+      head.x(j, c) = asks(c) + (j == 0 ? event(c) : 0) + options.noise * deviation * random.normal();
     }
   }
   return head;
 }
 
 ExperimentResult distance_experiment(const DistanceOptions& options) {
-  ExperimentResult result;
-  result.name = "distance";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "distance", .seed = options.seed};
   result.parameters.set("n", options.n)
       .set("d", options.d)
       .set("d_k", options.d_k)
@@ -171,7 +272,7 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
       .set("noise", options.noise)
       .set("window", options.window)
       .set("decay", options.decay);
-  std::vector<std::vector<Cell>> rows = rows_by_distance(options);
+  CellRows rows = rows_by_distance(options);
   result.summary.set("weight_from_n_to_1", rows.back()[1])
       .set("steps", 1)
       .set("score_margin_for_0.9", std::log(9 * static_cast<double>(options.n - 1)));
@@ -179,20 +280,20 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
                            {"distance", "weight", "influence", "uniform", "recurrent_steps",
                             "recurrent_influence", "window_layers", "window_influence"},
                            std::move(rows));
-  result.charts = {{.title = "What reaches the query",
-                    .x = "distance",
-                    .y = {"influence", "uniform", "recurrent_influence", "window_influence"},
-                    .x_axis = "Distance",
-                    .y_axis = "Influence",
-                    .log_x = true,
-                    .log_y = true},
-                   {.title = "In how many steps",
-                    .x = "distance",
-                    .y = {"recurrent_steps", "window_layers"},
-                    .x_axis = "Distance",
-                    .y_axis = "Steps or layers",
-                    .log_x = true,
-                    .log_y = true}};
+  result.charts = {
+      distance_chart("Influence on the query", "Influence",
+                     {"influence", "uniform", "recurrent_influence", "window_influence"}),
+      distance_chart("Number of steps", "Steps or layers", {"recurrent_steps", "window_layers"})};
+  return result;
+}
+
+ExperimentResult distance_of_model(std::span<const HeadDistances> heads, std::span<const DistanceBin> bins,
+                                   bool by_head) {
+  ExperimentResult result{.name = "distance"};
+  const std::vector<Line> lines = lines_of(heads, by_head);
+  result.rows = table_of(lines, bins);
+  result.drawn = drawn_table(lines, bins);
+  result.charts = charts_of(lines);
   return result;
 }
 

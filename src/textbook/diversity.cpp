@@ -1,136 +1,336 @@
 #include "textbook/diversity.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <compare>
+#include <map>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "textbook/drawn_heads.hpp"
+#include "analysis/similarity/subspace_similarity.hpp"
+#include "analysis/weights/ranks.hpp"
+#include "analysis/weights/weights.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "linalg/decompositions.hpp"
 
 namespace attnctl {
 namespace {
 
-CircuitShape shape_of(const DiversityOptions& options) {
-  std::vector<std::size_t> own(options.heads);
-  std::iota(own.begin(), own.end(), std::size_t{0});
-  return {.heads = options.heads,
-          .width = options.d_head,
-          .left_dimension = options.d,
-          .right_dimension = options.d,
-          .left_slices = own,
-          .right_slices = own};
+/// Measures of a head, or means over heads, in the order of kNames.
+using Measures = std::array<std::optional<double>, 3>;
+constexpr std::array kNames{"effective_rank", "similarity", "absolute_similarity"};
+
+/// Mean and sample standard deviation (n - 1). The deviation needs at least two values.
+struct Spread {
+  std::optional<double> mean;
+  std::optional<double> deviation;
+};
+
+Spread spread_of(std::span<const double> values) {
+  if (values.empty()) return {};
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  if (values.size() == 1) return {.mean = mean, .deviation = {}};
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {.mean = mean, .deviation = std::sqrt(squares / (count - 1))};
 }
 
-DrawnHeads draw(const DiversityOptions& options, bool specialised, std::size_t number, Pool& pool) {
-  DrawnHeads drawn(shape_of(options), options.seed, 2 * number + (specialised ? 1 : 0), pool);
+/// Returns the spread of the defined values of each measure.
+std::array<Spread, 3> spreads_of(std::span<const Measures> all) {
+  std::array<Spread, 3> spreads;
+  for (std::size_t i = 0; i < spreads.size(); ++i) {
+    std::vector<double> values;
+    for (const Measures& each : all) {
+      if (each[i]) values.push_back(*each[i]);
+    }
+    spreads[i] = spread_of(values);
+  }
+  return spreads;
+}
+
+/// The effective ranks of the heads' circuits and the similarities of the heads.
+struct HeadDiversity {
+  std::vector<double> effective_ranks;
+  OwnedMatrix<double> similarity;
+
+  [[nodiscard]] Measures means() const {
+    const OffDiagonal pairs = off_diagonal(similarity.view());
+    return {spread_of(effective_ranks).mean, pairs.mean, pairs.mean_abs};
+  }
+  /// Returns the rank of a head and its mean similarity to the other heads.
+  [[nodiscard]] Measures of_head(std::size_t head) const {
+    const std::size_t heads = similarity.rows();
+    if (heads < 2) return {effective_ranks[head], {}, {}};
+    double sum = 0;
+    double magnitudes = 0;
+    for (std::size_t other = 0; other < heads; ++other) {
+      if (other == head) continue;
+      sum += similarity(head, other);
+      magnitudes += std::abs(similarity(head, other));
+    }
+    const auto others = static_cast<double>(heads - 1);
+    return {effective_ranks[head], sum / others, magnitudes / others};
+  }
+};
+
+/// The shapes of a circuit's two factors for all heads of a layer.
+struct CircuitShape {
+  std::size_t heads = 0;
+  std::size_t width = 0;
+  std::size_t left_dimension = 0, right_dimension = 0;
+  std::vector<std::size_t> left_slices, right_slices;  // [heads]: the slice that each head reads
+
+  auto operator<=>(const CircuitShape&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 errs
+};
+
+CircuitShape shape_of(const CircuitFactors& factors, std::size_t heads) {
+  CircuitShape shape{.heads = heads,
+                     .width = factors.left.width(),
+                     .left_dimension = factors.left.dimension(),
+                     .right_dimension = factors.right.dimension(),
+                     .left_slices = {},
+                     .right_slices = {}};
+  for (std::size_t head = 0; head < heads; ++head) {
+    shape.left_slices.push_back(factors.left.slice_of(head));
+    shape.right_slices.push_back(factors.right.slice_of(head));
+  }
+  return shape;
+}
+
+/// Random factors with independent normal entries of deviation sqrt(2 / (dimension + width)). They depend
+/// only on the seed and the draw, not on the number of threads.
+class DrawnHeads {
+ public:
+  DrawnHeads(const CircuitShape& shape, std::uint64_t seed, std::uint64_t draw, Pool& pool)
+      : shape_(shape),
+        left_(draw_slices(shape.left_slices, shape.left_dimension, seed, (2 * draw) << 24, pool)),
+        right_(draw_slices(shape.right_slices, shape.right_dimension, seed, (2 * draw + 1) << 24, pool)) {}
+
+  /// Multiplies rows i d/h .. (i+1) d/h of head i by the gain on both sides. The heads must not share
+  /// slices.
+  void specialise(double gain) {
+    for (OwnedMatrix<float>* side : {&left_, &right_}) {
+      const std::size_t d = side->cols();
+      for (std::size_t row = 0; row < side->rows(); ++row) {
+        const std::size_t head = row / shape_.width;
+        for (std::size_t r = head * d / shape_.heads; r < (head + 1) * d / shape_.heads; ++r)
+          (*side)(row, r) *= static_cast<float>(gain);
+      }
+    }
+  }
+
+  [[nodiscard]] HeadDiversity measure(Pool& pool) const;
+
+  /// Return the slices [slices, dimension, width].
+  [[nodiscard]] std::vector<float> left() const { return by_rows(left_); }
+  [[nodiscard]] std::vector<float> right() const { return by_rows(right_); }
+
+ private:
+  /// Draws the slices, with one random stream per slice.
+  [[nodiscard]] OwnedMatrix<float> draw_slices(const std::vector<std::size_t>& slices, std::size_t dimension,
+                                               std::uint64_t seed, std::uint64_t first_stream,
+                                               Pool& pool) const {
+    const std::size_t width = shape_.width;
+    const double deviation = std::sqrt(2 / static_cast<double>(dimension + width));
+    const std::size_t count = std::ranges::max(slices) + 1;
+    OwnedMatrix<float> drawn(count * width, dimension);
+    pool.run(count, [&](std::size_t slice, std::size_t /*worker*/) {
+      Random random(seed, first_stream + slice);
+      for (float& value : drawn.values().subspan(slice * width * dimension, width * dimension))
+        value = static_cast<float>(deviation * random.normal());
+    });
+    return drawn;
+  }
+
+  [[nodiscard]] CircuitFactor factor_of(const OwnedMatrix<float>& side,
+                                        const std::vector<std::size_t>& slices) const {
+    const Linear linear{.stored = side.view(), .orientation = Orientation::out_in, .bias = {}};
+    return CircuitFactor::of_outputs(linear, shape_.width, slices);
+  }
+
+  [[nodiscard]] std::vector<float> by_rows(const OwnedMatrix<float>& side) const {
+    std::vector<float> values;
+    values.reserve(side.values().size());
+    for (std::size_t first = 0; first < side.rows(); first += shape_.width) {
+      for (std::size_t r = 0; r < side.cols(); ++r) {
+        for (std::size_t c = 0; c < shape_.width; ++c) values.push_back(side(first + c, r));
+      }
+    }
+    return values;
+  }
+
+  CircuitShape shape_;
+  OwnedMatrix<float> left_, right_;  // [slices width, dimension]
+};
+
+HeadDiversity DrawnHeads::measure(Pool& pool) const {
+  const CircuitFactors factors = {factor_of(left_, shape_.left_slices),
+                                  factor_of(right_, shape_.right_slices)};
+  HeadDiversity result;
+  result.effective_ranks.resize(shape_.heads);
+  std::vector<std::vector<ComparedHead>> sets(1, std::vector<ComparedHead>(shape_.heads));
+  pool.run(shape_.heads, [&](std::size_t head, std::size_t /*worker*/) {
+    OwnedMatrix<double> left(factors.left.width(), factors.left.dimension());
+    OwnedMatrix<double> right(factors.right.width(), factors.right.dimension());
+    factors.left.read_columns(head, left.view());
+    factors.right.read_columns(head, right.view());
+    const double mass = circuit_mass(left.view(), right.view());
+    const std::vector<double> values = svd_of_product(left.view(), right.view(), 0).values;
+    const double norm = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+    result.effective_ranks[head] = effective_rank(values).value();
+    sets[0][head] = {&factors, head, norm, mass / norm};
+  });
+  result.similarity = std::move(frobenius_cosines(sets, pool).front());
+  return result;
+}
+
+DrawnHeads draw_heads(const DiversityOptions& options, bool specialised, std::size_t number, Pool& pool) {
+  std::vector<std::size_t> own(options.heads);
+  std::iota(own.begin(), own.end(), std::size_t{0});
+  const CircuitShape shape{.heads = options.heads,
+                           .width = options.d_head,
+                           .left_dimension = options.d,
+                           .right_dimension = options.d,
+                           .left_slices = own,
+                           .right_slices = own};
+  DrawnHeads drawn(shape, options.seed, 2 * number + (specialised ? 1 : 0), pool);
   if (specialised) drawn.specialise(options.gain);
   return drawn;
 }
 
-/// One kind of heads over all draws.
-struct Kind {
-  std::string name;
-  std::vector<HeadDiversity> draws;
+Heatmap heatmap_of(const OwnedMatrix<double>& similarity, std::string title, const std::string& label) {
+  Heatmap map;
+  map.title = std::move(title);
+  map.x_axis = map.y_axis = "Head";
+  map.x_labels = map.y_labels = number_labels(similarity.rows(), label);
+  map.values = array_of(similarity.view());
+  return map;
+}
 
-  /// Returns the mean and deviation over draws of the values that `of` returns.
-  template <typename Function>
-  [[nodiscard]] Spread spread(const Function& of) const {
-    std::vector<double> values;
-    for (const HeadDiversity& each : draws) {
-      const std::optional<double> value = of(each);
-      if (value) values.push_back(*value);
-    }
-    return spread_of(values);
-  }
+HeatmapPage page_of(std::vector<Heatmap> heatmaps, std::size_t columns) {
+  return {.title = "Head Subspace Similarity",
+          .scale = {.label = "Subspace Correlation"},
+          .columns = columns,
+          .heatmaps = std::move(heatmaps)};
+}
+
+/// Random heads of one shape, over the draws.
+struct RandomHeads {
+  std::array<Spread, 3> spreads;
+  OwnedMatrix<double> similarity;  // first draw only
 };
 
-Cell cell_of(const std::optional<double>& value) {
-  return value ? Cell(*value) : Cell();
+RandomHeads random_heads(const CircuitShape& shape, std::uint64_t number, const DiversityOptions& options,
+                         Pool& pool) {
+  RandomHeads heads;
+  std::vector<Measures> draws;
+  for (std::size_t draw = 0; draw < options.draws; ++draw) {
+    HeadDiversity measured =
+        DrawnHeads(shape, options.seed, number * options.draws + draw, pool).measure(pool);
+    draws.push_back(measured.means());
+    if (draw == 0) heads.similarity = std::move(measured.similarity);
+  }
+  heads.spreads = spreads_of(draws);
+  return heads;
 }
 
-/// Returns the mean of a head's similarity to the other heads, or of its magnitude.
-std::optional<double> mean_to_others(const HeadDiversity& draw, std::size_t head, bool magnitude) {
-  const std::size_t heads = draw.similarity.rows();
-  if (heads < 2) return std::nullopt;
-  double sum = 0;
-  for (std::size_t other = 0; other < heads; ++other) {
-    const double value = draw.similarity(head, other);
-    if (other != head) sum += magnitude ? std::abs(value) : value;
+/// A layer of the model and the random heads that it is compared with.
+struct Layer {
+  std::size_t index = 0;
+  Measures means;
+  const RandomHeads* random = nullptr;
+};
+
+Measures means_of(const CircuitAnalysis& analysis, const SubspaceSimilarity& similarity) {
+  std::vector<double> ranks;
+  for (const HeadSpectrum& head : analysis.heads) {
+    if (head.head.layer == similarity.layer && head.effective_rank) ranks.push_back(*head.effective_rank);
   }
-  return sum / static_cast<double>(heads - 1);
+  return {spread_of(ranks).mean, similarity.off_diagonal.mean, similarity.off_diagonal.mean_abs};
 }
 
-Table rows_of(const std::vector<Kind>& kinds, std::size_t heads) {
-  std::vector<std::string> columns{"head"};
-  for (const Kind& kind : kinds) {
-    for (const char* column : {"effective_rank", "similarity", "absolute_similarity"})
-      columns.push_back(kind.name + "_" + column);
-  }
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t head = 0; head < heads; ++head) {
-    std::vector<Cell>& row = rows.emplace_back();
-    row.emplace_back(static_cast<std::int64_t>(head));
-    for (const Kind& kind : kinds) {
-      const auto mean = [&](const auto& of) { row.push_back(cell_of(kind.spread(of).mean)); };
-      mean([&](const HeadDiversity& draw) { return std::optional(draw.effective_ranks[head]); });
-      mean([&](const HeadDiversity& draw) { return mean_to_others(draw, head, false); });
-      mean([&](const HeadDiversity& draw) { return mean_to_others(draw, head, true); });
+Table table_of(const std::vector<Layer>& layers) {
+  std::vector<std::string> columns{"layer"};
+  for (const std::string name : kNames)
+    columns.insert(columns.end(), {name, "random_" + name, "random_" + name + "_deviation"});
+  CellRows rows;
+  for (const Layer& layer : layers) {
+    std::vector<Cell>& row = rows.emplace_back(1, count_cell(layer.index));
+    for (std::size_t i = 0; i < kNames.size(); ++i) {
+      const Spread& random = layer.random->spreads[i];
+      row.insert(row.end(), {cell_of(layer.means[i]), cell_of(random.mean), cell_of(random.deviation)});
     }
   }
   return make_table("rows", std::move(columns), std::move(rows));
 }
 
-Record summary_of(const std::vector<Kind>& kinds) {
+/// Returns the means over the layers.
+Record summary_of(const std::vector<Layer>& layers) {
+  std::vector<Measures> trained;
+  std::vector<Measures> random;
+  for (const Layer& layer : layers) {
+    const std::array<Spread, 3>& spreads = layer.random->spreads;
+    trained.push_back(layer.means);
+    random.push_back({spreads[0].mean, spreads[1].mean, spreads[2].mean});
+  }
   Record summary;
-  for (const Kind& kind : kinds) {
-    const auto add = [&](const char* name, const Spread& spread) {
-      summary.set(kind.name + "_" + name, cell_of(spread.mean))
-          .set(kind.name + "_" + name + "_deviation", cell_of(spread.deviation));
-    };
-    add("effective_rank",
-        kind.spread([](const HeadDiversity& draw) { return std::optional(draw.mean_rank); }));
-    add("mean_similarity", kind.spread([](const HeadDiversity& draw) { return draw.off_diagonal.mean; }));
-    add("mean_absolute_similarity",
-        kind.spread([](const HeadDiversity& draw) { return draw.off_diagonal.mean_abs; }));
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    summary.set(kNames[i], cell_of(spreads_of(trained)[i].mean))
+        .set(std::string("random_") + kNames[i], cell_of(spreads_of(random)[i].mean));
   }
   return summary;
 }
 
-Heatmap heatmap_of(const Kind& kind) {
-  const OwnedMatrix<double>& similarity = kind.draws.front().similarity;
-  Heatmap map;
-  map.title = kind.name;
-  map.x_axis = map.y_axis = "Head";
-  for (std::size_t head = 0; head < similarity.rows(); ++head)
-    map.x_labels.push_back(fmt::format("Head {}", head));
-  map.y_labels = map.x_labels;
-  map.values = make_array({similarity.rows(), similarity.cols()},
-                          std::vector<double>(similarity.values().begin(), similarity.values().end()));
-  return map;
+Chart layer_chart(const std::string& column, const char* title) {
+  return {
+      .title = title, .x = "layer", .y = {column, "random_" + column}, .x_axis = "Layer", .y_axis = title};
 }
 
 }  // namespace
 
 ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& pool) {
-  std::vector<Kind> kinds{{"random", {}}, {"specialised", {}}};
+  const std::array<std::string, 2> kinds{"random", "specialised"};
+  std::array<std::vector<HeadDiversity>, 2> draws;
   for (std::size_t number = 0; number < options.draws; ++number) {
-    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-      const DrawnHeads drawn = draw(options, kind == 1, number, pool);
-      kinds[kind].draws.push_back(measure(drawn, options.heads, pool));
-    }
+    for (const bool specialised : {false, true})
+      draws[specialised ? 1 : 0].push_back(draw_heads(options, specialised, number, pool).measure(pool));
   }
-  ExperimentResult result;
-  result.name = "diversity";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "diversity", .seed = options.seed};
   result.parameters.set("d", options.d)
       .set("heads", options.heads)
       .set("d_head", options.d_head)
       .set("gain", options.gain)
       .set("draws", options.draws);
-  result.rows = rows_of(kinds, options.heads);
-  result.summary = summary_of(kinds);
+
+  std::vector<std::string> columns{"head"};
+  CellRows rows;
+  for (std::size_t head = 0; head < options.heads; ++head) rows.push_back({count_cell(head)});
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    const auto spreads = [&](const auto& measures_of) {
+      std::vector<Measures> all;
+      for (const HeadDiversity& draw : draws[kind]) all.push_back(measures_of(draw));
+      return spreads_of(all);
+    };
+    for (std::size_t head = 0; head < options.heads; ++head) {
+      for (const Spread& each : spreads([&](const HeadDiversity& draw) { return draw.of_head(head); }))
+        rows[head].push_back(cell_of(each.mean));
+    }
+    const std::array<Spread, 3> means = spreads([](const HeadDiversity& draw) { return draw.means(); });
+    for (std::size_t i = 0; i < kNames.size(); ++i) {
+      columns.push_back(kinds[kind] + "_" + kNames[i]);
+      const std::string name = kinds[kind] + (i == 0 ? "_" : "_mean_") + kNames[i];
+      result.summary.set(name, cell_of(means[i].mean)).set(name + "_deviation", cell_of(means[i].deviation));
+    }
+  }
+  result.rows = make_table("rows", std::move(columns), std::move(rows));
   result.charts = {{.title = "Effective rank",
                     .x = "head",
                     .y = {"random_effective_rank", "specialised_effective_rank"},
@@ -142,18 +342,55 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
                     .x_axis = "Head",
                     .y_axis = "Similarity",
                     .bars = true}};
-  result.heatmaps = {{"similarity",
-                      {.title = "Head Subspace Similarity",
-                       .scale = {.label = "Subspace Correlation"},
-                       .columns = 2,
-                       .heatmaps = {heatmap_of(kinds[0]), heatmap_of(kinds[1])}}}};
+  std::vector<Heatmap> maps;
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+    maps.push_back(heatmap_of(draws[kind].front().similarity, kinds[kind], "Head "));
+  result.heatmaps = {{"similarity", page_of(std::move(maps), 2)}};
   return result;
 }
 
 std::vector<NamedArray> diversity_weights(const DiversityOptions& options, bool specialised, Pool& pool) {
-  const DrawnHeads drawn = draw(options, specialised, 0, pool);
+  const DrawnHeads drawn = draw_heads(options, specialised, 0, pool);
   const Shape shape{options.heads, options.d, options.d_head};
   return {{"W_q", make_array(shape, drawn.left())}, {"W_k", make_array(shape, drawn.right())}};
+}
+
+ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
+                                            const DiversityOptions& options, Pool& pool, Warnings& warnings) {
+  const WeightsAnalysis weights = analyze_weights(model, Selection::all(model.config()), {}, pool, warnings);
+  if (circuit == Circuit::ov && !weights.ov)
+    fail(Status::bad_input, "--circuit ov: no layer has both W_V and W_O; use qk");
+  const CircuitAnalysis& analysis = circuit == Circuit::qk ? weights.qk : *weights.ov;
+
+  std::map<CircuitShape, RandomHeads> random;
+  std::vector<Layer> layers;
+  std::vector<Heatmap> maps;
+  for (const SubspaceSimilarity& similarity : analysis.similarity) {
+    const std::size_t index = similarity.layer.value();
+    const CircuitShape shape =
+        shape_of(circuit_factors(model, index, circuit, false).value(), similarity.heads.size());
+    auto known = random.find(shape);
+    if (known == random.end())
+      known = random.emplace(shape, random_heads(shape, random.size(), options, pool)).first;
+    layers.push_back({index, means_of(analysis, similarity), &known->second});
+    maps.push_back(heatmap_of(similarity.values, fmt::format("Layer {}", index), ""));
+  }
+  for (const auto& [shape, heads] : random) {
+    const std::string sizes = fmt::format(", {} heads of {}", shape.heads, shape.width);
+    maps.push_back(heatmap_of(heads.similarity, "Random" + (random.size() > 1 ? sizes : ""), ""));
+  }
+
+  ExperimentResult result{.name = "diversity", .seed = options.seed};
+  result.parameters.set("model", model.name())
+      .set("circuit", std::string(name_of(circuit)))
+      .set("draws", options.draws);
+  result.rows = table_of(layers);
+  result.summary = summary_of(layers);
+  result.charts = {layer_chart("effective_rank", "Effective rank"),
+                   layer_chart("absolute_similarity", "Mean magnitude of similarity")};
+  const std::size_t columns = std::min<std::size_t>(4, maps.size());
+  result.heatmaps = {{"similarity", page_of(std::move(maps), columns)}};
+  return result;
 }
 
 }  // namespace attnctl

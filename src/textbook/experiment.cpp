@@ -7,10 +7,9 @@ namespace {
 
 /// Returns the single values of the summary.
 Table summary_table(const Record& summary) {
-  std::vector<std::vector<Cell>> rows;
+  CellRows rows;
   for (const auto& [name, value] : summary.fields) {
-    const Cell* const single = std::get_if<Cell>(&value.data);
-    if (single != nullptr) rows.push_back({name, *single});
+    if (const Cell* single = std::get_if<Cell>(&value.data)) rows.push_back({name, *single});
   }
   return make_table("summary", {"summary", "value"}, std::move(rows));
 }
@@ -36,6 +35,20 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
   }
   for (const NamedHeatmaps& each : result.heatmaps) results.pictures.push_back({each.name, each.page});
   return results;
+}
+
+Array array_of(MatrixView<const double> matrix) {
+  std::vector<double> values;
+  values.reserve(matrix.rows * matrix.cols);
+  for (std::size_t r = 0; r < matrix.rows; ++r)
+    values.insert(values.end(), matrix.row(r).begin(), matrix.row(r).end());
+  return make_array({matrix.rows, matrix.cols}, std::move(values));
+}
+
+std::vector<std::string> number_labels(std::size_t count, const std::string& before) {
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < count; ++i) labels.push_back(before + std::to_string(i));
+  return labels;
 }
 
 }  // namespace attnctl

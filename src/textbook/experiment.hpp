@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/matrix_view.hpp"
 #include "results/results.hpp"
 
 namespace attnctl {
@@ -19,15 +22,30 @@ struct NamedHeatmaps {
 struct ExperimentResult {
   std::string name;
   std::uint64_t seed = 0;
-  Record parameters;
-  Table rows;
-  Record summary;
-  std::vector<Chart> charts;
-  Table drawn;                          // the table of the charts; no columns: use the rows
-  std::vector<NamedHeatmaps> heatmaps;  // shown after the charts
+  Record parameters = {};
+  Table rows = {};
+  Record summary = {};
+  std::vector<Chart> charts = {};
+  Table drawn = {};                          // the table of the charts; no columns: use the rows
+  std::vector<NamedHeatmaps> heatmaps = {};  // shown after the charts
 };
 
 /// Converts the result to the types of the writers. `with_charts` also draws the charts in text output.
 [[nodiscard]] Results results_of(const ExperimentResult& result, bool with_charts);
+
+using CellRows = std::vector<std::vector<Cell>>;
+
+[[nodiscard]] inline Cell count_cell(std::size_t count) {
+  return static_cast<std::int64_t>(count);
+}
+[[nodiscard]] inline Cell cell_of(const std::optional<double>& value) {
+  return value ? Cell(*value) : Cell();
+}
+
+/// Copies the matrix to an array [rows, cols].
+[[nodiscard]] Array array_of(MatrixView<const double> matrix);
+
+/// Returns "0", "1", ..., with `before` in front of each number.
+[[nodiscard]] std::vector<std::string> number_labels(std::size_t count, const std::string& before = "");
 
 }  // namespace attnctl

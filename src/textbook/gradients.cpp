@@ -3,27 +3,47 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "base/error.hpp"
 #include "base/random.hpp"
-#include "textbook/gradients_charts.hpp"
-#include "textbook/head_forward.hpp"
+#include "base/undefined.hpp"
+#include "textbook/bare_layer.hpp"
 
 namespace attnctl {
 namespace {
 
-using experiments::head_forward;
-using experiments::HeadForward;
-using experiments::product;
-using experiments::RouteInputs;
+/// The inputs of the three projections. They are all x, except when one route is perturbed separately.
+struct RouteInputs {
+  MatrixView<const double> query, key, value;  // [n, d]
+};
 
-OwnedMatrix<double> normal_matrix(Random& random, std::size_t rows, std::size_t cols, double deviation) {
-  OwnedMatrix<double> matrix(rows, cols);
-  for (double& value : matrix.values()) value = deviation * random.normal();
-  return matrix;
+struct HeadForward {
+  OwnedMatrix<double> query, key, value;  // [n, k], [n, k], [n, v]
+  OwnedMatrix<double> pattern;            // [n, n]
+};
+
+HeadForward run_head(const HeadMatrices& head, const RouteInputs& x, double scale) {
+  HeadForward pass = {product(x.query, head.query.view()),
+                      product(x.key, head.key.view()),
+                      product(x.value, head.value.view()),
+                      {}};
+  pass.pattern = product_nt(pass.query.view(), pass.key.view(), scale);
+  softmax_rows(pass.pattern.view());
+  return pass;
+}
+
+/// Replaces dL/dpattern by dL/dscores: a_ij (g_ij - sum_j a_ij g_ij).
+void backward_softmax(const OwnedMatrix<double>& pattern, OwnedMatrix<double>& gradient) {
+  for (std::size_t i = 0; i < pattern.rows(); ++i) {
+    const double mean = dot(pattern.view().row(i), gradient.view().row(i));
+    for (std::size_t j = 0; j < pattern.cols(); ++j) gradient(i, j) = pattern(i, j) * (gradient(i, j) - mean);
+  }
 }
 
 /// A layer with one scale of the scores.
@@ -35,14 +55,13 @@ struct Layer {
   std::size_t checks = 0;
 };
 
-double dot(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.values().size(); ++i) sum += a.values()[i] * b.values()[i];
-  return sum;
+/// Returns the sum of the products of entries.
+double inner(const OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
+  return dot(a.values(), b.values());
 }
 
-double norm(const OwnedMatrix<double>& a) {
-  return std::sqrt(dot(a, a));
+double norm(std::span<const double> values) {
+  return std::sqrt(dot(values, values));
 }
 
 void add(const OwnedMatrix<double>& from, OwnedMatrix<double>& to) {
@@ -56,11 +75,10 @@ OwnedMatrix<double> path_of(const HeadGradient& gradient) {
   return path;
 }
 
-/// Returns the contribution of one head to L.
-double head_loss(const Layer& layer, const HeadMatrices& head, const RouteInputs& x) {
-  const HeadForward pass = head_forward(head, x, layer.scale);
-  const OwnedMatrix<double> z = product(pass.pattern.view(), pass.value.view());
-  return dot(product(z.view(), head.output.view()), layer.d_output);
+/// Returns what one head adds to the layer's output, [n, d].
+OwnedMatrix<double> head_output(const Layer& layer, const HeadMatrices& head, const RouteInputs& x) {
+  const HeadForward pass = run_head(head, x, layer.scale);
+  return product(product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
 }
 
 /// The projection whose input is perturbed, or all of them.
@@ -96,7 +114,7 @@ double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Rout
 }
 
 double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradient& gradient) {
-  const auto loss = [&](const RouteInputs& x) { return head_loss(layer, head, x); };
+  const auto loss = [&](const RouteInputs& x) { return inner(head_output(layer, head, x), layer.d_output); };
   return std::max({worst_error(layer, gradient.query, Route::query, loss),
                    worst_error(layer, gradient.key, Route::key, loss),
                    worst_error(layer, gradient.value, Route::value, loss)});
@@ -106,54 +124,43 @@ double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradie
 double check_sum(const Layer& layer, const OwnedMatrix<double>& gradient) {
   return worst_error(layer, gradient, Route::all, [&](const RouteInputs& x) {
     OwnedMatrix<double> output(layer.x.rows(), layer.x.cols());
-    for (const HeadMatrices& head : layer.heads) {
-      const HeadForward pass = head_forward(head, x, layer.scale);
-      const OwnedMatrix<double> z = product(pass.pattern.view(), pass.value.view());
-      add(product(z.view(), head.output.view()), output);
-    }
-    return dot(output, layer.d_output);
+    for (const HeadMatrices& head : layer.heads) add(head_output(layer, head, x), output);
+    return inner(output, layer.d_output);
   });
 }
 
 double mean_largest_weight(const OwnedMatrix<double>& pattern) {
   double sum = 0;
-  for (std::size_t i = 0; i < pattern.rows(); ++i) {
-    const auto row = pattern.view().row(i);
-    sum += *std::max_element(row.begin(), row.end());
-  }
+  for (std::size_t i = 0; i < pattern.rows(); ++i) sum += std::ranges::max(pattern.view().row(i));
   return sum / static_cast<double>(pattern.rows());
 }
 
-/// Returns |dL/dx_i| of each token i.
-std::vector<double> token_norms(const OwnedMatrix<double>& gradient) {
-  std::vector<double> norms;
-  for (std::size_t i = 0; i < gradient.rows(); ++i) {
-    double squares = 0;
-    for (const double value : gradient.view().row(i)) squares += value * value;
-    norms.push_back(std::sqrt(squares));
-  }
-  return norms;
-}
-
 double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 /// The quantities of one row, for a head or for the layer.
 struct Report {
   HeadGradient gradient;
-  std::vector<double> query_norms;  // per token, through its query; for the layer: per token and head
+  std::vector<double> query_norms;  // |dL/dx_i| through the query: per token; for the layer: and per head
   double largest_weight = 0;
   double error = 0;
 };
 
+Report report_of(const Layer& layer, const HeadMatrices& head) {
+  Report report;
+  report.gradient = head_gradient(head, layer.x.view(), layer.d_output.view(), layer.scale);
+  const MatrixView<const double> query = std::as_const(report.gradient.query).view();
+  for (std::size_t i = 0; i < query.rows; ++i) report.query_norms.push_back(norm(query.row(i)));
+  report.largest_weight = mean_largest_weight(report.gradient.pattern);
+  report.error = check_head(layer, head, report.gradient);
+  return report;
+}
+
 /// Returns the sum of all paths, checked against the gradient of the whole layer.
 Report sum_of(const Layer& layer, const std::vector<Report>& heads) {
-  Report sum;
-  sum.gradient = heads.front().gradient;
-  sum.query_norms = heads.front().query_norms;
-  sum.largest_weight = heads.front().largest_weight;
+  Report sum = heads.front();
   for (std::size_t h = 1; h < heads.size(); ++h) {
     sum.query_norms.insert(sum.query_norms.end(), heads[h].query_norms.begin(), heads[h].query_norms.end());
     add(heads[h].gradient.query, sum.gradient.query);
@@ -166,36 +173,35 @@ Report sum_of(const Layer& layer, const std::vector<Report>& heads) {
   return sum;
 }
 
-std::vector<Cell> row_of(std::size_t d_k, double scale, std::optional<std::size_t> head, const Report& report,
+constexpr std::array kColumns = {"d_k",   "scale", "head",         "path",           "query", "key",
+                                 "value", "share", "query_median", "largest_weight", "error"};
+
+std::vector<Cell> row_of(std::size_t d_k, double scale, const Cell& head, const Report& report,
                          const OwnedMatrix<double>& whole) {
   const OwnedMatrix<double> path = path_of(report.gradient);
-  return {static_cast<std::int64_t>(d_k),
+  return {count_cell(d_k),
           scale,
-          head ? Cell(static_cast<std::int64_t>(*head)) : Cell(),
-          norm(path),
-          norm(report.gradient.query),
-          norm(report.gradient.key),
-          norm(report.gradient.value),
-          dot(path, whole) / dot(whole, whole),
+          head,
+          norm(path.values()),
+          norm(report.gradient.query.values()),
+          norm(report.gradient.key.values()),
+          norm(report.gradient.value.values()),
+          inner(path, whole) / inner(whole, whole),
           median(report.query_norms),
           report.largest_weight,
           report.error};
 }
 
 /// Appends the rows of one d_k and scale: the heads, then their sum.
-void append_rows(const Layer& layer, std::size_t d_k, Pool& pool, std::vector<std::vector<Cell>>& rows) {
+void append_rows(const Layer& layer, std::size_t d_k, Pool& pool, CellRows& rows) {
   std::vector<Report> heads(layer.heads.size());
-  pool.run(heads.size(), [&](std::size_t h, std::size_t /*worker*/) {
-    Report& report = heads[h];
-    report.gradient = head_gradient(layer.heads[h], layer.x.view(), layer.d_output.view(), layer.scale);
-    report.query_norms = token_norms(report.gradient.query);
-    report.largest_weight = mean_largest_weight(report.gradient.pattern);
-    report.error = check_head(layer, layer.heads[h], report.gradient);
-  });
+  pool.run(heads.size(),
+           [&](std::size_t h, std::size_t /*worker*/) { heads[h] = report_of(layer, layer.heads[h]); });
   const Report sum = sum_of(layer, heads);
   const OwnedMatrix<double> whole = path_of(sum.gradient);
-  for (std::size_t h = 0; h < heads.size(); ++h) rows.push_back(row_of(d_k, layer.scale, h, heads[h], whole));
-  rows.push_back(row_of(d_k, layer.scale, std::nullopt, sum, whole));
+  for (std::size_t h = 0; h < heads.size(); ++h)
+    rows.push_back(row_of(d_k, layer.scale, count_cell(h), heads[h], whole));
+  rows.push_back(row_of(d_k, layer.scale, Cell(), sum, whole));
 }
 
 std::vector<HeadMatrices> random_heads(const GradientsOptions& options, std::size_t d_k) {
@@ -204,17 +210,153 @@ std::vector<HeadMatrices> random_heads(const GradientsOptions& options, std::siz
   std::vector<HeadMatrices> heads;
   for (std::size_t h = 0; h < options.heads; ++h) {
     Random random(options.seed, (std::uint64_t{d_k} << 32) + h + 1);
-    HeadMatrices head;
-    head.query = normal_matrix(random, options.d, d_k, deviation);
-    head.key = normal_matrix(random, options.d, d_k, deviation);
-    head.value = normal_matrix(random, options.d, d_value, deviation);
-    head.output = normal_matrix(random, d_value, options.d, deviation);
-    heads.push_back(std::move(head));
+    HeadMatrices& head = heads.emplace_back();
+    head.query = random_matrix(options.d, d_k, deviation, random);
+    head.key = random_matrix(options.d, d_k, deviation, random);
+    head.value = random_matrix(options.d, d_value, deviation, random);
+    head.output = random_matrix(d_value, options.d, deviation, random);
   }
   return heads;
 }
 
+/// Fills in the charts and their table. With one d_k, draws the heads as bars. With several, draws the layer
+/// over d_k. The rows of each d_k are the heads and the layer unscaled, then scaled.
+void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& result) {
+  constexpr std::array<std::size_t, 4> drawn = {4, 5, 6, 8};  // query, key, value, query_median
+  const bool heads = sizes == 1;
+  const std::string label = heads ? "head" : "d_k";
+  std::vector<std::string> columns = {label};
+  for (const std::size_t column : drawn) {
+    columns.emplace_back(kColumns[column]);
+    columns.push_back(columns.back() + ", scaled");
+  }
+  CellRows lines;
+  const auto add_line = [&](const std::vector<Cell>& unscaled, const std::vector<Cell>& scaled) {
+    std::vector<Cell>& line = lines.emplace_back(1, unscaled[heads ? 2 : 0]);
+    for (const std::size_t column : drawn) line.insert(line.end(), {unscaled[column], scaled[column]});
+  };
+  const std::size_t half = rows.size() / sizes / 2;  // rows of one d_k and scale
+  if (heads) {
+    for (std::size_t h = 0; h + 1 < half; ++h) add_line(rows[h], rows[half + h]);
+  } else {
+    for (std::size_t last = 2 * half - 1; last < rows.size(); last += 2 * half)
+      add_line(rows[last - half], rows[last]);
+  }
+  const auto add_chart = [&](const char* title, std::initializer_list<std::size_t> shown) {
+    Chart& chart = result.charts.emplace_back();
+    chart.title = title;
+    chart.x = label;
+    for (const std::size_t column : shown) chart.y.push_back(columns[column]);
+    chart.x_axis = heads ? "Head" : "d_k";
+    chart.y_axis = "Norm of dL/dx";
+    chart.log_x = chart.log_y = !heads;
+    chart.bars = heads;
+  };
+  if (heads) {
+    add_chart("Unscaled scores", {1, 3, 5});
+    add_chart("Scores divided by sqrt(d_k)", {2, 4, 6});
+  } else {
+    add_chart("Through queries and keys", {1, 2, 3, 4});
+    add_chart("Through the query, for the median token and head", {7, 8});
+    add_chart("Through values", {5, 6});
+  }
+  result.drawn = make_table(heads ? "heads" : "lines", std::move(columns), std::move(lines));
+}
+
+Attribution attribution_of(std::span<const double> gradient, std::span<const double> value) {
+  return {dot(gradient, value), norm(gradient)};
+}
+
+Cell text_cell(const std::string& text) {
+  return text.empty() ? Cell() : Cell(text);
+}
+
+void append_rows(const LogitAttribution& input, CellRows& rows) {
+  for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
+    const Attribution& each = input.embeddings[j];
+    rows.push_back({input.input, Cell(), Cell(), count_cell(j),
+                    text_cell(j < input.tokens.size() ? input.tokens[j] : ""), each.attribution,
+                    each.gradient});
+  }
+  for (const auto& [head, each] : input.heads) {
+    rows.push_back({input.input, count_cell(head.layer), count_cell(head.head), Cell(), Cell(),
+                    each.attribution, each.gradient});
+  }
+}
+
+Record target_of(const LogitAttribution& input) {
+  Record record;
+  record.set("input", input.input)
+      .set("position", input.position)
+      .set("target", input.target)
+      .set("target_token", text_cell(input.target_text))
+      .set("logit", input.logit);
+  return record;
+}
+
+/// Draws the tokens of the first input as bars.
+void draw_tokens(const LogitAttribution& input, ExperimentResult& result) {
+  CellRows bars;
+  for (std::size_t j = 0; j < input.embeddings.size(); ++j) {
+    const std::string label = j < input.tokens.size() ? input.tokens[j] : std::to_string(j);
+    bars.push_back({label, input.embeddings[j].attribution});
+  }
+  result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
+  result.charts = {{.title = "Input " + input.input + ": gradient x embedding",
+                    .x = "token",
+                    .y = {"attribution"},
+                    .x_axis = "Token",
+                    .y_axis = "Attribution",
+                    .bars = true}};
+}
+
+/// Draws the heads of every input, with layers from top to bottom.
+void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& result) {
+  std::set<std::size_t> layers;
+  std::size_t heads = 0;
+  double largest = 0;
+  for (const LogitAttribution& input : inputs) {
+    for (const auto& [head, each] : input.heads) {
+      layers.insert(head.layer);
+      heads = std::max(heads, head.head + 1);
+      largest = std::max(largest, std::abs(each.attribution));
+    }
+  }
+  if (heads == 0) return;
+  HeatmapPage page;
+  page.title = "Attribution of a logit to heads";
+  page.scale = {true, -largest, largest, "Gradient x z"};
+  for (const LogitAttribution& input : inputs) {
+    Heatmap& map = page.heatmaps.emplace_back();
+    map.title = inputs.size() == 1 ? page.title : "Input " + input.input;
+    map.x_axis = "Head";
+    map.y_axis = "Layer";
+    map.x_labels = number_labels(heads);
+    for (const std::size_t layer : layers) map.y_labels.push_back(std::to_string(layer));
+    std::vector<double> values(layers.size() * heads, kUndefined);
+    for (const auto& [head, each] : input.heads) {
+      const auto row = static_cast<std::size_t>(std::distance(layers.begin(), layers.find(head.layer)));
+      values[row * heads + head.head] = each.attribution;
+    }
+    map.values = make_array({layers.size(), heads}, std::move(values));
+  }
+  result.heatmaps.push_back({"heads", std::move(page)});
+}
+
 }  // namespace
+
+HeadGradient head_gradient(const HeadMatrices& head, MatrixView<const double> x,
+                           MatrixView<const double> d_output, double scale) {
+  HeadForward pass = run_head(head, {x, x, x}, scale);
+  const OwnedMatrix<double> d_z = product_nt(d_output, head.output.view());
+  OwnedMatrix<double> d_scores = product_nt(d_z.view(), pass.value.view());
+  backward_softmax(pass.pattern, d_scores);
+  const OwnedMatrix<double> d_query = product(d_scores.view(), pass.key.view(), scale);
+  const OwnedMatrix<double> d_key = product_tn(d_scores.view(), pass.query.view(), scale);
+  const OwnedMatrix<double> d_value = product_tn(pass.pattern.view(), d_z.view());
+  return {product_nt(d_query.view(), head.query.view()), product_nt(d_key.view(), head.key.view()),
+          product_nt(d_value.view(), head.value.view()), std::move(pass.pattern)};
+}
 
 ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& pool) {
   if (options.d % options.heads != 0)
@@ -222,9 +364,9 @@ ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& poo
   std::vector<std::size_t> sizes = options.d_k;
   if (sizes.empty()) sizes = {options.d / options.heads};
   Random random(options.seed);
-  const OwnedMatrix<double> x = normal_matrix(random, options.n, options.d, 1);
-  const OwnedMatrix<double> d_output = normal_matrix(random, options.n, options.d, 1);
-  std::vector<std::vector<Cell>> rows;
+  const OwnedMatrix<double> x = random_matrix(options.n, options.d, 1, random);
+  const OwnedMatrix<double> d_output = random_matrix(options.n, options.d, 1, random);
+  CellRows rows;
   for (const std::size_t d_k : sizes) {
     const std::vector<HeadMatrices> heads = random_heads(options, d_k);
     for (const double scale : {1.0, 1 / std::sqrt(static_cast<double>(d_k))})
@@ -233,18 +375,51 @@ ExperimentResult gradients_experiment(const GradientsOptions& options, Pool& poo
   double error = 0;
   for (const std::vector<Cell>& row : rows) error = std::max(error, std::get<double>(row.back()));
 
-  ExperimentResult result;
-  result.name = "gradients";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "gradients", .seed = options.seed};
   result.parameters.set("n", options.n)
       .set("d", options.d)
       .set("heads", options.heads)
       .set("d_k", List(sizes.begin(), sizes.end()))
       .set("d_value", options.d / options.heads)
       .set("checks", std::min(options.checks, options.n * options.d));
-  experiments::draw_gradients(rows, sizes.size(), result);
-  result.rows = make_table("rows", experiments::gradient_columns(), std::move(rows));
+  draw_gradients(rows, sizes.size(), result);
+  result.rows = make_table("rows", {kColumns.begin(), kColumns.end()}, std::move(rows));
   result.summary.set("largest_error", error);
+  return result;
+}
+
+LogitAttribution attribute(const LogitGradient& gradient, std::span<const HeadId> heads) {
+  LogitAttribution result;
+  result.target = gradient.token;
+  result.logit = gradient.logit;
+  for (std::size_t j = 0; j < gradient.embedding.rows(); ++j) {
+    result.embeddings.push_back(
+        attribution_of(gradient.d_embedding.view().row(j), gradient.embedding.view().row(j)));
+  }
+  for (const HeadId id : heads) {
+    const LogitGradient::Head& head = gradient.layers[id.layer][id.head];
+    result.heads.emplace_back(id, attribution_of(head.d_z.values(), head.z.values()));
+  }
+  return result;
+}
+
+ExperimentResult gradients_of_model(std::span<const LogitAttribution> inputs) {
+  ExperimentResult result{.name = "gradients"};
+  CellRows rows;
+  List targets;
+  for (const LogitAttribution& input : inputs) {
+    append_rows(input, rows);
+    targets.emplace_back(target_of(input));
+  }
+  result.rows = make_table("rows", {"input", "layer", "head", "position", "token", "attribution", "gradient"},
+                           std::move(rows));
+  if (inputs.size() == 1) {
+    result.summary = target_of(inputs.front());
+  } else {
+    result.summary.set("targets", std::move(targets));
+  }
+  draw_tokens(inputs.front(), result);
+  draw_heads(inputs, result);
   return result;
 }
 

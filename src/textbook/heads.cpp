@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <string>
 #include <utility>
 
 #include "analysis/weights/ranks.hpp"
@@ -27,17 +29,16 @@ struct HeadFigures {
 /// Returns the number of values above size * eps(float64) * the largest value. Uses float64 because the
 /// weights are not rounded to float32.
 std::size_t rank_of(std::span<const double> singular_values, std::size_t size) {
-  const double largest = *std::ranges::max_element(singular_values);
+  const double largest = std::ranges::max(singular_values);
   const double least = static_cast<double>(size) * std::numeric_limits<double>::epsilon() * largest;
   return static_cast<std::size_t>(
       std::ranges::count_if(singular_values, [&](double value) { return value > least; }));
 }
 
-OwnedMatrix<double> rows_of(const OwnedMatrix<double>& weight, std::size_t first, std::size_t count) {
-  OwnedMatrix<double> rows(count, weight.cols());
-  const auto source = weight.values().subspan(first * weight.cols(), count * weight.cols());
-  std::ranges::copy(source, rows.values().begin());
-  return rows;
+OwnedMatrix<double> copy_of(MatrixView<const double> view) {
+  OwnedMatrix<double> copy(view.rows, view.cols);
+  for (std::size_t r = 0; r < view.rows; ++r) std::ranges::copy(view.row(r), copy.view().row(r).begin());
+  return copy;
 }
 
 HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<const double> x) {
@@ -46,8 +47,8 @@ HeadFigures measure_head(const BareLayer& layer, std::size_t head, MatrixView<co
   figures.pattern = scores_of(layer, head, x);
   figures.score_rank = rank_of(singular_values(figures.pattern.view()), x.rows);
   softmax_rows(figures.pattern.view());
-  OwnedMatrix<double> query = rows_of(layer.query, head * k, k);
-  OwnedMatrix<double> key = rows_of(layer.key, head * k, k);
+  OwnedMatrix<double> query = copy_of(layer.query.view().row_range(head * k, k));
+  OwnedMatrix<double> key = copy_of(layer.key.view().row_range(head * k, k));
   const ProductSvd svd = svd_of_product(query.view(), key.view(), 0);
   figures.qk_rank = rank_of(svd.values, x.cols);
   figures.qk_effective_rank = effective_rank(svd.values).value_or(0);
@@ -83,13 +84,8 @@ Cell mean_distance(const std::vector<HeadFigures>& heads, Pool& pool) {
   pool.run(heads.size(), [&](std::size_t i, std::size_t /*worker*/) {
     for (std::size_t j = 0; j < i; ++j) sums[i] += distance(heads[i].pattern, heads[j].pattern);
   });
-  double sum = 0;
-  for (const double each : sums) sum += each;
+  const double sum = std::accumulate(sums.begin(), sums.end(), 0.0);
   return sum / (static_cast<double>(heads.size() * (heads.size() - 1)) / 2);
-}
-
-Cell count_cell(std::uint64_t number) {
-  return static_cast<std::int64_t>(number);
 }
 
 std::vector<Cell> row_of(const HeadsOptions& options, std::size_t h, MatrixView<const double> x, Pool& pool) {
@@ -115,34 +111,21 @@ std::vector<Cell> row_of(const HeadsOptions& options, std::size_t h, MatrixView<
 }
 
 std::vector<Chart> charts() {
-  return {{.title = "Rank of one head",
-           .x = "heads",
-           .y = {"score_rank_bound", "qk_rank", "qk_effective_rank"},
-           .x_axis = "Heads",
-           .y_axis = "Rank",
-           .log_x = true,
-           .log_y = true},
-          {.title = "Different patterns",
-           .x = "heads",
-           .y = {"distinct_patterns"},
-           .x_axis = "Heads",
-           .y_axis = "Patterns",
-           .log_x = true,
-           .log_y = true},
-          {.title = "Parameters and multiply-adds",
-           .x = "heads",
-           .y = {"parameters", "multiply_adds"},
-           .x_axis = "Heads",
-           .y_axis = "Count",
-           .log_x = true,
-           .log_y = true},
-          {.title = "Memory of the patterns",
-           .x = "heads",
-           .y = {"pattern_bytes"},
-           .x_axis = "Heads",
-           .y_axis = "Bytes",
-           .log_x = true,
-           .log_y = true}};
+  std::vector<Chart> charts;
+  const auto add = [&](const char* title, std::vector<std::string> columns, const char* axis) {
+    Chart& chart = charts.emplace_back();
+    chart.title = title;
+    chart.x = "heads";
+    chart.y = std::move(columns);
+    chart.x_axis = "Heads";
+    chart.y_axis = axis;
+    chart.log_x = chart.log_y = true;
+  };
+  add("Rank of one head", {"score_rank_bound", "qk_rank", "qk_effective_rank"}, "Rank");
+  add("Different patterns", {"distinct_patterns"}, "Patterns");
+  add("Parameters and multiply-adds", {"parameters", "multiply_adds"}, "Count");
+  add("Memory of the patterns", {"pattern_bytes"}, "Bytes");
+  return charts;
 }
 
 }  // namespace
@@ -151,15 +134,13 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
   // Checks the options before computing.
   for (const std::size_t h : options.heads)
     static_cast<void>(bare_config({.d_model = options.d, .heads = h}));
-  ExperimentResult result;
-  result.name = "heads";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "heads", .seed = options.seed};
   result.parameters.set("d", options.d)
       .set("heads", List(options.heads.begin(), options.heads.end()))
       .set("length", options.length);
   Random random(options.seed);
   const OwnedMatrix<double> x = random_matrix(options.length, options.d, 1, random);
-  std::vector<std::vector<Cell>> rows;
+  CellRows rows;
   for (const std::size_t h : options.heads) rows.push_back(row_of(options, h, x.view(), pool));
   result.rows =
       make_table("rows",

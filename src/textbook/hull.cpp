@@ -1,21 +1,388 @@
 #include "textbook/hull.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
+#include <cmath>
+#include <gmpxx.h>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "textbook/convex_hull.hpp"
 
 namespace attnctl {
 namespace {
+
+using Rational = mpq_class;
+using RationalVector = std::vector<Rational>;
+using Indices = std::vector<std::size_t>;
+
+/// The point sum_j w_j a_j that is nearest to a target in the L1 norm, and the proof that it is the nearest.
+template <typename Value>
+struct Nearest {
+  Indices columns;             // the columns in the final basis, at most d + 1; all other weights are 0
+  std::vector<Value> weights;  // one per element of `columns`, >= 0
+  Value distance{};
+  /// The dual solution y [d]: |y_i| <= 1, y a_j <= c for every j, and y t - c = distance, where c is 0, or
+  /// the largest y a_j if the weights sum to 1.
+  std::vector<Value> normal;
+};
+
+/// Solves min |sum_j w_j a_j - t|_1 over w >= 0 (and sum w = 1 if `convex`) by the simplex method on a dense
+/// tableau: in double, or exactly on integers with fraction-free pivots (Edmonds 1967, Bareiss 1968), which
+/// are 9 times faster than pivots in rationals. docs/architecture.md says why no library is used. Pivots on
+/// the column with the lowest reduced cost; after many pivots without progress on the first negative one
+/// (Bland 1977), so that the exact program always ends.
+template <typename Number>
+class Simplex {
+ public:
+  using Value = std::conditional_t<std::is_same_v<Number, double>, double, Rational>;
+
+  /// Row j of `columns` [n, d] is a_j. `convex` needs n >= 1.
+  Simplex(MatrixView<const Number> columns, std::span<const Number> target, bool convex)
+      : n_(columns.rows),
+        d_(columns.cols),
+        rows_(d_ + (convex ? 1 : 0)),
+        cells_(rows_ + 1, n_ + 2 * d_ + 1),
+        basis_(rows_) {
+    for (std::size_t i = 0; i < d_; ++i) fill_row(i, columns, target, convex);
+    for (std::size_t c = n_; c < right(); ++c) cells_(rows_, c) += 1;  // the cost of a deviation
+    if (!convex) return;
+    for (std::size_t j = 0; j < n_; ++j) cells_(d_, j) = 1;
+    cells_(d_, right()) = 1;
+    basis_[d_] = 0;
+  }
+
+  /// Returns nullopt only in double, if rounding errors prevent a solution.
+  [[nodiscard]] std::optional<Nearest<Value>> solve() {
+    const std::size_t most_pivots = 50 * (rows_ + cells_.cols());
+    std::size_t idle = 0;  // consecutive pivots that did not reduce the distance
+    for (std::size_t pivots = 0; kExact || pivots <= most_pivots; ++pivots) {
+      const auto column = entering_column(idle > 2 * rows_);
+      if (!column) return result();
+      const auto row = leaving_row(*column);
+      if (!row) return std::nullopt;
+      idle = sign(cells_(*row, right())) > 0 ? 0 : idle + 1;
+      pivot(*row, *column);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr bool kExact = std::is_same_v<Number, mpz_class>;
+  static constexpr double kTolerance = 1e-10;  // for doubles; columns are scaled to the order of 1
+
+  static int sign(const Number& value) {
+    if constexpr (kExact) return sgn(value);
+    return value > kTolerance ? 1 : value < -kTolerance ? -1 : 0;
+  }
+
+  [[nodiscard]] std::size_t right() const { return cells_.cols() - 1; }
+
+  /// Fills row i. If the sum of weights is fixed, column 0 is in the basis and a_j - a_0 replaces a_j. The
+  /// other basis column is the unit column that makes the right side positive.
+  void fill_row(std::size_t i, MatrixView<const Number> columns, std::span<const Number> target,
+                bool convex) {
+    const Number origin = convex ? columns(0, i) : Number(0);
+    cells_(i, right()) = target[i] - origin;
+    for (std::size_t j = 0; j < n_; ++j) cells_(i, j) = columns(j, i) - origin;
+    cells_(i, n_ + i) = 1;
+    cells_(i, n_ + d_ + i) = -1;
+    const bool negative = cells_(i, right()) < 0;
+    for (std::size_t c = 0; c < cells_.cols(); ++c) {
+      if (negative) cells_(i, c) = -cells_(i, c);
+      cells_(rows_, c) -= cells_(i, c);
+    }
+    basis_[i] = n_ + (negative ? d_ : 0) + i;
+  }
+
+  [[nodiscard]] std::optional<std::size_t> entering_column(bool first) const {
+    std::optional<std::size_t> best;
+    for (std::size_t c = 0; c < right(); ++c) {
+      if (sign(cells_(rows_, c)) >= 0) continue;
+      if (!best || cells_(rows_, c) < cells_(rows_, *best)) best = c;
+      if (first) break;
+    }
+    return best;
+  }
+
+  /// Returns the row whose variable reaches 0 first as the column's variable grows. Ties go to the lowest
+  /// variable.
+  [[nodiscard]] std::optional<std::size_t> leaving_row(std::size_t column) const {
+    std::optional<std::size_t> best;
+    for (std::size_t r = 0; r < rows_; ++r) {
+      if (sign(cells_(r, column)) <= 0) continue;
+      if (!best) {
+        best = r;
+        continue;
+      }
+      const Number here = cells_(r, right()) * cells_(*best, column);
+      const Number there = cells_(*best, right()) * cells_(r, column);
+      if (here < there || (here == there && basis_[r] < basis_[*best])) best = r;
+    }
+    return best;
+  }
+
+  /// Pivots on one cell. Exact cells are numerators over denominator_, which is the last pivot. In double,
+  /// the denominator is 1.
+  void pivot(std::size_t row, std::size_t column) {
+    const Number divisor = cells_(row, column);
+    for (std::size_t r = 0; r <= rows_; ++r) {
+      const Number factor = cells_(r, column);
+      if (r == row || (!kExact && factor == 0)) continue;
+      for (std::size_t c = 0; c < cells_.cols(); ++c)
+        eliminate(cells_(r, c), divisor, factor, cells_(row, c));
+    }
+    if constexpr (kExact) {
+      denominator_ = divisor;
+    } else {
+      for (double& cell : cells_.view().row(row)) cell /= divisor;
+    }
+    basis_[row] = column;
+  }
+
+  void eliminate(Number& cell, const Number& divisor, const Number& factor, const Number& above) const {
+    if constexpr (kExact) {
+      cell = cell * divisor - factor * above;
+      mpz_divexact(cell.get_mpz_t(), cell.get_mpz_t(), denominator_.get_mpz_t());
+    } else {
+      cell -= factor * (above / divisor);
+    }
+  }
+
+  [[nodiscard]] Value value_of(const Number& cell) const { return Value(cell) / denominator_; }
+
+  [[nodiscard]] Nearest<Value> result() const {
+    Nearest<Value> nearest;
+    for (std::size_t r = 0; r < rows_; ++r) {
+      if (basis_[r] >= n_) continue;
+      nearest.columns.push_back(basis_[r]);
+      nearest.weights.push_back(value_of(cells_(r, right())));
+    }
+    nearest.distance = -value_of(cells_(rows_, right()));
+    for (std::size_t i = 0; i < d_; ++i) nearest.normal.push_back(1 - value_of(cells_(rows_, n_ + i)));
+    return nearest;
+  }
+
+  std::size_t n_, d_, rows_;
+  OwnedMatrix<Number> cells_;  // the last column is the right side, the last row the reduced costs
+  Indices basis_;              // [rows] variables: the n columns, then + and - per dimension
+  Number denominator_{1};
+};
+
+Rational dot(std::span<const Rational> a, std::span<const mpz_class> b) {
+  Rational sum;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+HullQuery query_of(const RationalVector& values) {
+  HullQuery query;
+  bool rounded = false;
+  for (const Rational& value : values) {
+    query.values.push_back(value.get_d());
+    query.exact.push_back(value.get_str());
+    rounded = rounded || Rational(query.values.back()) != value;
+  }
+  if (!rounded) query.exact.clear();
+  return query;
+}
+
+/// Scales the values to integers without a common divisor.
+void make_primitive(RationalVector& values) {
+  mpz_class denominator(1);
+  for (const Rational& value : values) denominator = lcm(denominator, value.get_den());
+  for (Rational& value : values) value *= denominator;
+  mpz_class divisor;
+  for (const Rational& value : values) divisor = gcd(divisor, value.get_num());
+  if (divisor <= 1) return;
+  for (Rational& value : values) value /= divisor;
+}
+
+/// The points in double, and exactly as integer multiples of 2^-bits.
+struct Points {
+  explicit Points(MatrixView<const double> points) : values(points), exact(points.rows, points.cols) {
+    for (std::size_t j = 0; j < points.rows; ++j) {
+      for (std::size_t i = 0; i < points.cols; ++i) {
+        if (!std::isfinite(points(j, i)))
+          fail(Status::bad_input, "point {}: component {} is not finite; need numbers", j, i);
+        bits = std::max(bits, mpz_sizeinbase(Rational(points(j, i)).get_den_mpz_t(), 2) - 1);
+      }
+    }
+    for (std::size_t j = 0; j < points.rows; ++j) {
+      for (std::size_t i = 0; i < points.cols; ++i)
+        exact(j, i) = Rational(Rational(points(j, i)) << bits).get_num();
+    }
+  }
+
+  MatrixView<const double> values;
+  OwnedMatrix<mpz_class> exact;
+  std::size_t bits = 0;
+};
+
+/// Decides whether one point p of the set is a vertex, compared with the other points.
+class Decision {
+ public:
+  Decision(const Points& points, std::size_t index)
+      : points_(points),
+        index_(index),
+        exact_(points.values.rows - 1, points.values.cols),
+        scaled_(points.values.rows - 1, points.values.cols) {
+    double largest = 0;
+    for (std::size_t j = 0; j < points.values.rows; ++j) {
+      if (j == index) continue;
+      const std::size_t o = others_.size();
+      others_.push_back(j);
+      all_.push_back(o);
+      for (std::size_t i = 0; i < points.values.cols; ++i) {
+        exact_(o, i) = points.exact(j, i) - points.exact(index, i);
+        scaled_(o, i) = points.values(j, i) - points.values(index, i);
+        largest = std::max(largest, std::abs(scaled_(o, i)));
+      }
+    }
+    // Scaling by a power of two makes the differences about 1 without rounding.
+    const int exponent = largest > 0 && std::isfinite(largest) ? -std::ilogb(largest) : 0;
+    for (double& value : scaled_.values()) value = std::ldexp(value, exponent);
+  }
+
+  [[nodiscard]] HullPoint decide() {
+    HullPoint result;
+    if (others_.empty()) {
+      result.vertex = true;
+      result.witness.values.assign(points_.values.cols, 0);
+      return result;
+    }
+    const auto twin = std::ranges::find_if(others_, [&](std::size_t other) {
+      return std::ranges::equal(points_.values.row(index_), points_.values.row(other));
+    });
+    if (twin != others_.end()) {
+      result.twin = *twin;
+      result.combination = {{*twin, 1, "1"}};
+    } else {
+      separate_or_combine(result);
+    }
+    if (!result.vertex) find_support(result);
+    return result;
+  }
+
+ private:
+  /// Solves the program for a target on some columns x - p, exactly.
+  [[nodiscard]] Nearest<Rational> solve(const Indices& which, const std::vector<mpz_class>& target,
+                                        bool convex) const {
+    OwnedMatrix<mpz_class> columns(which.size(), exact_.cols());
+    for (std::size_t c = 0; c < which.size(); ++c)
+      std::ranges::copy(exact_.view().row(which[c]), columns.view().row(c).begin());
+    return Simplex<mpz_class>(std::as_const(columns).view(), target, convex).solve().value();
+  }
+
+  /// Returns q (p - x) for one x of others_.
+  [[nodiscard]] Rational lead(const RationalVector& query, std::size_t other) const {
+    return -dot(query, exact_.view().row(other));
+  }
+
+  /// Returns the smallest lead over all others. The query proves a vertex if it is positive.
+  [[nodiscard]] Rational margin(const RationalVector& query) const {
+    Rational least = lead(query, 0);
+    for (std::size_t o = 1; o < others_.size(); ++o) least = std::min(least, lead(query, o));
+    return least;
+  }
+
+  /// Stores the query as the witness if it proves a vertex.
+  bool accept_witness(const RationalVector& query, HullPoint& result) const {
+    Rational least = margin(query);
+    if (sgn(least) <= 0) return false;
+    least >>= points_.bits;
+    result.vertex = true;
+    result.witness = query_of(query);
+    result.margin = least.get_d();
+    return true;
+  }
+
+  /// Finds a witness in double. If that fails, solves the exact program: first on the columns of the final
+  /// basis in double, then on all columns.
+  void separate_or_combine(HullPoint& result) const {
+    const std::vector<double> origin(scaled_.cols());
+    auto guess = Simplex<double>(scaled_.view(), origin, true).solve();
+    if (guess && guess->distance > 0) {
+      for (double& value : guess->normal) value = std::clamp(value, -1.0, 1.0);
+      if (accept_witness({guess->normal.begin(), guess->normal.end()}, result)) return;
+    }
+    const std::vector<mpz_class> exact_origin(exact_.cols());
+    for (const Indices& which : {guess ? guess->columns : all_, all_}) {
+      const Nearest<Rational> nearest = solve(which, exact_origin, true);
+      if (sgn(nearest.distance) == 0) {
+        for (std::size_t c = 0; c < nearest.columns.size(); ++c) {
+          const Rational& weight = nearest.weights[c];
+          if (sgn(weight) == 0) continue;
+          result.combination.push_back(
+              {others_[which[nearest.columns[c]]], weight.get_d(), weight.get_str()});
+        }
+        std::ranges::sort(result.combination, {}, &HullWeight::point);
+        return;
+      }
+      const std::vector<double> rounded = query_of(nearest.normal).values;
+      if (accept_witness({rounded.begin(), rounded.end()}, result)) return;
+      if (accept_witness(nearest.normal, result)) return;
+    }
+  }
+
+  /// Adds up queries that have p among their maxima until no query lowers another tied point. The remaining
+  /// tied points are those of the smallest face that contains p.
+  void find_support(HullPoint& result) const {
+    Indices tied = all_;
+    RationalVector query(exact_.cols());
+    while (!tied.empty()) {
+      const auto next = lower_some(tied);
+      if (!next) break;
+      for (std::size_t i = 0; i < query.size(); ++i) query[i] += (*next)[i];
+      std::erase_if(tied, [&](std::size_t other) { return sgn(lead(*next, other)) > 0; });
+    }
+    if (tied.size() == others_.size()) return;
+    make_primitive(query);
+    Rational largest;
+    for (const Rational& value : query) largest = std::max<Rational>(largest, abs(value));
+    if (largest >= 0x1p53) {
+      for (Rational& value : query) value /= largest;  // within the range of double
+    }
+    result.support = query_of(query);
+    for (const std::size_t other : tied) result.ties.push_back(others_[other]);
+  }
+
+  /// Returns q with q x <= q p for all others and q x < q p for some of `tied`, or nullopt if there is none:
+  /// then p is a combination of all of `tied` with positive weights. It is the dual solution of
+  /// min |sum_x w_x (x - p) + sum over tied (x - p)|_1.
+  [[nodiscard]] std::optional<RationalVector> lower_some(const Indices& tied) const {
+    std::vector<mpz_class> target(exact_.cols());
+    std::vector<double> guess_target(scaled_.cols());
+    for (const std::size_t other : tied) {
+      for (std::size_t i = 0; i < target.size(); ++i) {
+        target[i] -= exact_(other, i);
+        guess_target[i] -= scaled_(other, i) / static_cast<double>(tied.size());
+      }
+    }
+    const auto guess = Simplex<double>(scaled_.view(), guess_target, false).solve();
+    for (const Indices& which : {guess ? guess->columns : all_, all_}) {
+      Nearest<Rational> nearest = solve(which, target, false);
+      if (sgn(nearest.distance) == 0) return std::nullopt;
+      if (sgn(margin(nearest.normal)) < 0) continue;  // a point outside `which` is higher than p
+      make_primitive(nearest.normal);
+      return std::move(nearest.normal);
+    }
+    return std::nullopt;  // unreachable: the solution on all columns is valid
+  }
+
+  const Points& points_;
+  std::size_t index_;
+  Indices others_;                // the points x: all but p
+  Indices all_;                   // the indices of others_: 0, 1, ...
+  OwnedMatrix<mpz_class> exact_;  // [others, d]: x - p, in multiples of 2^-bits
+  OwnedMatrix<double> scaled_;    // the same, rounded and scaled to about 1
+};
 
 std::string place_of(const HullPoint& key) {
   if (key.vertex) return "vertex";
@@ -23,45 +390,38 @@ std::string place_of(const HullPoint& key) {
   return key.support.values.empty() ? "inside" : "boundary";
 }
 
-/// Formats a vector as "(10, 0)". Truncates long vectors.
+/// Joins the first `most` items of a list. A longer list ends with "... N in all".
+template <typename Item>
+std::string join(std::size_t count, std::size_t most, const char* between, const Item& item) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(count, most); ++i) text += (i == 0 ? "" : between) + item(i);
+  return count > most ? text + fmt::format("{}... {} in all", between, count) : text;
+}
+
+/// Formats a vector as "(10, 0)".
 std::string text_of(std::span<const double> vector) {
-  constexpr std::size_t most = 4;
-  std::string text = "(";
-  for (std::size_t i = 0; i < std::min(vector.size(), most); ++i) {
-    text += fmt::format("{}{:.6g}", i == 0 ? "" : ", ", vector[i]);
-  }
-  return text + (vector.size() > most ? fmt::format(", ... {} in all)", vector.size()) : ")");
+  return "(" + join(vector.size(), 4, ", ", [&](std::size_t i) { return fmt::format("{:.6g}", vector[i]); }) +
+         ")";
 }
 
 Cell text_of(const HullQuery& query) {
-  if (query.values.empty()) return {};
-  return text_of(std::span<const double>(query.values));
+  return query.values.empty() ? Cell() : text_of(std::span<const double>(query.values));
 }
 
 /// Formats a combination as "1/2 [0] + 1/2 [1]".
 Cell text_of(const std::vector<HullWeight>& combination) {
-  constexpr std::size_t most = 4;
   constexpr std::size_t longest = 9;  // characters of a fraction
   if (combination.empty()) return {};
-  std::string text;
-  for (std::size_t i = 0; i < std::min(combination.size(), most); ++i) {
-    const HullWeight& part = combination[i];
-    text += i == 0 ? "" : " + ";
-    if (part.exact != "1")
-      text += part.exact.size() <= longest ? part.exact + " " : fmt::format("{:.6g} ", part.weight);
-    text += fmt::format("[{}]", part.point);
-  }
-  return text + (combination.size() > most ? fmt::format(" + ... {} in all", combination.size()) : "");
+  return join(combination.size(), 4, " + ", [&](std::size_t i) {
+    const auto& [point, weight, exact] = combination[i];
+    const std::string factor = exact.size() <= longest ? exact : fmt::format("{:.6g}", weight);
+    return exact == "1" ? fmt::format("[{}]", point) : fmt::format("{} [{}]", factor, point);
+  });
 }
 
 Cell text_of(const std::vector<std::size_t>& keys) {
-  constexpr std::size_t most = 8;
   if (keys.empty()) return {};
-  std::string text;
-  for (std::size_t i = 0; i < std::min(keys.size(), most); ++i) {
-    text += fmt::format("{}[{}]", i == 0 ? "" : " ", keys[i]);
-  }
-  return text + (keys.size() > most ? fmt::format(" ... {} in all", keys.size()) : "");
+  return join(keys.size(), 8, " ", [&](std::size_t i) { return fmt::format("[{}]", keys[i]); });
 }
 
 Value record_of(const HullQuery& query) {
@@ -103,21 +463,18 @@ struct AxisHeads {
 
 AxisHeads axis_heads(MatrixView<const double> keys) {
   AxisHeads heads;
-  for (std::size_t j = 0; j < keys.rows; ++j) {
-    const auto key = keys.row(j);
-    heads.lowest.push_back(*std::min_element(key.begin(), key.end()));
-  }
-  const auto best = std::max_element(heads.lowest.begin(), heads.lowest.end());
-  if (std::count(heads.lowest.begin(), heads.lowest.end(), *best) == 1)
+  for (std::size_t j = 0; j < keys.rows; ++j) heads.lowest.push_back(std::ranges::min(keys.row(j)));
+  const auto best = std::ranges::max_element(heads.lowest);
+  if (std::ranges::count(heads.lowest, *best) == 1)
     heads.picked = static_cast<std::size_t>(best - heads.lowest.begin());
   return heads;
 }
 
 Table rows_of(MatrixView<const double> keys, const std::vector<HullPoint>& places, const AxisHeads& heads) {
-  std::vector<std::vector<Cell>> rows;
+  CellRows rows;
   for (std::size_t j = 0; j < keys.rows; ++j) {
     const HullPoint& place = places[j];
-    rows.push_back({static_cast<std::int64_t>(j), text_of(keys.row(j)), place_of(place), place.vertex,
+    rows.push_back({count_cell(j), text_of(keys.row(j)), place_of(place), place.vertex,
                     text_of(place.witness), place.margin ? Cell(*place.margin) : Cell(),
                     text_of(place.combination), text_of(place.support), text_of(place.ties), heads.lowest[j],
                     heads.picked == j});
@@ -131,14 +488,14 @@ Table rows_of(MatrixView<const double> keys, const std::vector<HullPoint>& place
 /// Draws keys in the plane, grouped by whether a head can select them.
 void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& places,
                 ExperimentResult& result) {
-  std::vector<std::vector<Cell>> rows;
+  CellRows rows;
   for (std::size_t j = 0; j < keys.rows; ++j) {
     const Cell y = keys(j, 1);
     rows.push_back(
         {text_of(keys.row(j)), keys(j, 0), places[j].vertex ? y : Cell(), places[j].vertex ? Cell() : y});
   }
   result.drawn = make_table("keys", {"key", "x", "reachable", "unreachable"}, std::move(rows));
-  result.charts = {{.title = "Keys that one head can pick",
+  result.charts = {{.title = "Keys that one head can select",
                     .x = "x",
                     .y = {"reachable", "unreachable"},
                     .x_axis = "First component",
@@ -147,33 +504,35 @@ void draw_plane(MatrixView<const double> keys, const std::vector<HullPoint>& pla
                     .labels = "key"}};
 }
 
-/// Draws the largest margin of each key, for dimensions other than 2.
-void draw_margins(ExperimentResult& result) {
-  result.charts = {{.title = "Largest margin of a key over all others",
-                    .x = "key",
-                    .y = {"margin"},
-                    .x_axis = "Key",
-                    .y_axis = "Margin",
-                    .bars = true}};
-}
-
 }  // namespace
 
+std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool) {
+  const Points shared(points);
+  std::vector<HullPoint> result(points.rows);
+  pool.run(points.rows,
+           [&](std::size_t task, std::size_t /*worker*/) { result[task] = Decision(shared, task).decide(); });
+  return result;
+}
+
 ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
-  if (keys.empty()) fail(Status::bad_input, "keys: got none; need at least one of one component");
+  if (keys.empty()) fail(Status::bad_input, "keys: got none; need at least one key with one component");
   const std::vector<HullPoint> places = hull_points(keys, pool);
   const AxisHeads heads = axis_heads(keys);
-  ExperimentResult result;
-  result.name = "hull";
-  std::vector<double> values;
-  for (std::size_t j = 0; j < keys.rows; ++j)
-    values.insert(values.end(), keys.row(j).begin(), keys.row(j).end());
-  result.parameters.set("keys", make_array({keys.rows, keys.cols}, std::move(values)));
+  ExperimentResult result{.name = "hull"};
+  result.parameters.set("keys", array_of(keys));
   result.rows = rows_of(keys, places, heads);
-  keys.cols == 2 ? draw_plane(keys, places, result) : draw_margins(result);
+  if (keys.cols == 2) {
+    draw_plane(keys, places, result);
+  } else {
+    result.charts = {{.title = "Largest margin of a key over all others",
+                      .x = "key",
+                      .y = {"margin"},
+                      .x_axis = "Key",
+                      .y_axis = "Margin",
+                      .bars = true}};
+  }
   const auto count = [&](const char* place) {
-    return static_cast<std::size_t>(std::count_if(
-        places.begin(), places.end(), [&](const HullPoint& key) { return place_of(key) == place; }));
+    return static_cast<std::size_t>(std::ranges::count(places, place, place_of));
   };
   List proofs;
   for (std::size_t j = 0; j < keys.rows; ++j) proofs.emplace_back(proof_of(j, places[j]));

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
 
 namespace attnctl {
 namespace {
-
-using Rule = AttentionKind::Rule;
 
 /// The stored results of full attention.
 struct Full {
@@ -23,11 +23,7 @@ class LayerWatch final : public Observer {
  public:
   LayerWatch(std::size_t layer, const Full* full) : layer_(layer), full_(full) {}
 
-  [[nodiscard]] Needs needs() const override {
-    Needs needs{.scores = true};
-    needs.output = true;
-    return needs;
-  }
+  [[nodiscard]] Needs needs() const override { return {.scores = true, .output = true}; }
   void begin(const Model& model, const Batch& batch) override {
     const std::size_t heads = model.config().layers.at(layer_).attention.heads;
     visible_.assign(heads, 0);
@@ -43,17 +39,11 @@ class LayerWatch final : public Observer {
   void output(std::size_t sequence, std::size_t /*layer*/, MatrixView<const float> values) override;
 
   [[nodiscard]] std::uint64_t visible() const {
-    std::uint64_t count = 0;
-    for (const std::uint64_t each : visible_) count += each;
-    return count;
+    return std::accumulate(visible_.begin(), visible_.end(), std::uint64_t{0});
   }
   [[nodiscard]] Cell total_variation() const {
-    double sum = 0;
-    std::uint64_t rows = 0;
-    for (std::size_t head = 0; head < rows_.size(); ++head) {
-      sum += variation_[head];
-      rows += rows_[head];
-    }
+    const std::uint64_t rows = std::accumulate(rows_.begin(), rows_.end(), std::uint64_t{0});
+    const double sum = std::accumulate(variation_.begin(), variation_.end(), 0.0);
     return rows == 0 ? Cell() : Cell(sum / static_cast<double>(rows));
   }
   [[nodiscard]] Cell output_error() const {
@@ -114,10 +104,6 @@ void LayerWatch::output(std::size_t sequence, std::size_t layer, MatrixView<cons
   }
 }
 
-Cell count(std::uint64_t number) {
-  return static_cast<std::int64_t>(number);
-}
-
 /// The sizes that determine the costs.
 struct Costs {
   const AttentionConfig& layer;
@@ -137,16 +123,26 @@ struct Costs {
   }
 };
 
+std::vector<Cell> cost_row(std::string kind, const Costs& costs, std::uint64_t visible) {
+  return {std::move(kind),
+          count_cell(costs.pairs(visible)),
+          count_cell(sizeof(float) * visible),
+          count_cell(sizeof(float) * costs.cache()),
+          Cell(),
+          Cell(),
+          Cell()};
+}
+
 std::vector<Cell> kind_row(const AttentionKind& kind, const Costs& costs, const LayerWatch& watch) {
-  const bool linear = kind.rule == Rule::linear;
-  const std::uint64_t cache = sizeof(float) * costs.cache();
-  return {to_string(kind),
-          count(linear ? costs.linear() : costs.pairs(watch.visible())),
-          count(linear ? 0 : sizeof(float) * watch.visible()),
-          count(linear ? 0 : cache),
-          linear ? count(sizeof(float) * costs.state()) : Cell(),
-          watch.total_variation(),
-          watch.output_error()};
+  std::vector<Cell> row = cost_row(to_string(kind), costs, watch.visible());
+  if (kind.rule == AttentionKind::Rule::linear) {
+    row[1] = count_cell(costs.linear());
+    row[2] = row[3] = count_cell(0);
+    row[4] = count_cell(sizeof(float) * costs.state());
+  }
+  row[5] = watch.total_variation();
+  row[6] = watch.output_error();
+  return row;
 }
 
 /// Returns the number of query-key pairs among n tokens.
@@ -157,13 +153,7 @@ std::uint64_t pairs_of(std::uint64_t n, bool causal) {
 std::vector<Cell> axial_row(const AxialGrid& grid, const Costs& costs, bool causal) {
   const std::uint64_t visible = costs.layer.heads * (grid.columns * pairs_of(grid.rows, causal) +
                                                      grid.rows * pairs_of(grid.columns, causal));
-  return {std::string("axial"),
-          count(costs.pairs(visible)),
-          count(sizeof(float) * visible),
-          count(sizeof(float) * costs.cache()),
-          Cell(),
-          Cell(),
-          Cell()};
+  return cost_row("axial", costs, visible);
 }
 
 void check_memory(const Batch& batch, const AttentionConfig& layer, std::uint64_t most) {
@@ -188,7 +178,7 @@ Selection heads_of(const ModelConfig& config, std::size_t layer) {
   return selection;
 }
 
-void conclude(ExperimentResult& result, const std::vector<std::vector<Cell>>& rows) {
+void conclude(ExperimentResult& result, const CellRows& rows) {
   const std::vector<Cell>* closest = nullptr;
   for (const std::vector<Cell>& row : rows) {
     const double* distance = std::get_if<double>(&row[5]);
@@ -197,13 +187,7 @@ void conclude(ExperimentResult& result, const std::vector<std::vector<Cell>>& ro
   }
   if (closest != nullptr) result.summary.set("closest_to_full", (*closest)[0]);
   const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
-    Chart chart;
-    chart.title = title;
-    chart.x = "kind";
-    chart.y = std::move(columns);
-    chart.y_axis = axis;
-    chart.bars = true;
-    return chart;
+    return Chart{.title = title, .x = "kind", .y = std::move(columns), .y_axis = axis, .bars = true};
   };
   result.charts = {bars("Scores and values", {"flops"}, "FLOPs"),
                    bars("Memory of the patterns", {"pattern_bytes"}, "bytes"),
@@ -229,7 +213,7 @@ ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const 
     costs.queries += sequence.queries();
     costs.keys += sequence.keys();
   }
-  std::vector<std::vector<Cell>> rows;
+  CellRows rows;
   for (const AttentionKind& kind : options.kinds) {
     LayerWatch watch(options.layer, &full.kept);
     run(kind, watch);
@@ -239,8 +223,7 @@ ExperimentResult kinds_experiment(const Model& model, const Batch& batch, const 
     const bool causal = batch.sequences.front().causal.value_or(layer.causal);
     rows.push_back(axial_row(*options.grid, costs, causal));
   }
-  ExperimentResult result;
-  result.name = "kinds";
+  ExperimentResult result{.name = "kinds"};
   conclude(result, rows);
   result.rows = make_table("rows",
                            {"kind", "flops", "pattern_bytes", "kv_bytes_per_token", "state_bytes",

@@ -12,16 +12,24 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/undefined.hpp"
+#include "linalg/matrix.hpp"
 #include "textbook/bare_layer.hpp"
 
 namespace attnctl {
 namespace {
 
+using linalg::Matrix;
+using linalg::Vector;
+
 constexpr std::size_t kDrawnPositions = 128;
 constexpr std::size_t kDrawnColumns = 256;
 
-double dot(std::span<const double> a, std::span<const double> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+/// Returns 10000^(2i/d) of each pair i.
+std::vector<double> wavelengths(std::size_t d) {
+  std::vector<double> lengths(d / 2);
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    lengths[i] = std::pow(10000.0, 2 * static_cast<double>(i) / static_cast<double>(d));
+  return lengths;
 }
 
 /// Dot products of rows at one distance.
@@ -32,31 +40,20 @@ struct AtDistance {
 };
 
 AtDistance dots_at(MatrixView<const double> rows, std::size_t distance) {
-  const std::size_t pairs = rows.rows - distance;
-  std::vector<double> dots(pairs);
-  for (std::size_t p = 0; p < pairs; ++p) dots[p] = dot(rows.row(p), rows.row(p + distance));
-  AtDistance result;
-  result.mean = std::accumulate(dots.begin(), dots.end(), 0.0) / static_cast<double>(pairs);
-  for (const double each : dots) {
-    const double difference = each - result.mean;
-    result.deviation += difference * difference;
-    result.farthest = std::max(result.farthest, std::abs(difference));
-  }
-  result.deviation = std::sqrt(result.deviation / static_cast<double>(pairs));
-  return result;
+  Vector dots = Vector::from_shape({rows.rows - distance});
+  for (std::size_t p = 0; p < dots.size(); ++p) dots(p) = dot(rows.row(p), rows.row(p + distance));
+  const double mean = xt::mean(dots)();
+  const Vector off = dots - mean;
+  return {mean, std::sqrt(xt::mean(off * off)()), xt::amax(xt::abs(off))()};
 }
 
 /// Returns the largest entry of |PE(p) R(distance) - PE(p + distance)| for the first half of `rows`, which
 /// are consecutive positions.
 double rotation_residual(const OwnedMatrix<double>& rows, std::size_t distance) {
-  OwnedMatrix<double> turned(rows.rows() / 2, rows.cols());
-  std::ranges::copy(rows.values().first(turned.values().size()), turned.values().begin());
-  turn_positions(turned.view(), distance);
-  const auto wanted = rows.values().subspan(distance * rows.cols(), turned.values().size());
-  double worst = 0;
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    worst = std::max(worst, std::abs(turned.values()[i] - wanted[i]));
-  return worst;
+  const std::size_t count = rows.rows() / 2;
+  Matrix turned = linalg::to_matrix(rows.view().row_range(0, count));
+  turn_positions({turned.data(), count, rows.cols()}, distance);
+  return xt::amax(xt::abs(turned - linalg::to_matrix(rows.view().row_range(distance, count))))();
 }
 
 /// Returns the smallest Euclidean distance between two rows.
@@ -72,7 +69,7 @@ double smallest_distance(MatrixView<const double> rows, Pool& pool) {
       least[a] = std::min(least[a], squares);
     }
   });
-  return std::sqrt(*std::ranges::min_element(least));
+  return std::sqrt(std::ranges::min(least));
 }
 
 /// Returns the stored positions that a model adds to its embeddings, [count, width]. Empty without a table.
@@ -117,7 +114,7 @@ void check(const PositionsOptions& options) {
   }
   if (config.embedding.position == PositionKind::none && rotary_of(*options.model) == nullptr) {
     fail(Status::bad_input,
-         "{}: no positions: neither added to the embeddings nor rotary; need a model that has",
+         "{}: the model has no positions, neither added to the embeddings nor rotary; give another model",
          escaped(options.model->name()));
   }
 }
@@ -127,32 +124,21 @@ void check(const PositionsOptions& options) {
 double permutation_error(const PositionsOptions& options, bool with_positions) {
   Random random(options.seed);
   const BareLayer layer = random_bare_layer(options.d, options.heads, random);
-  const OwnedMatrix<double> x = random_matrix(options.positions, options.d, 1, random);
+  const Matrix x = linalg::to_matrix(random_matrix(options.positions, options.d, 1, random).view());
   std::vector<std::size_t> order(options.positions);
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random.next() % (i + 1)]);
 
-  const OwnedMatrix<double> places = sinusoidal_positions(0, options.positions, options.d);
-  const double share = with_positions ? 1 : 0;
-  OwnedMatrix<double> straight(x.rows(), x.cols());
-  OwnedMatrix<double> permuted(x.rows(), x.cols());
-  for (std::size_t i = 0; i < x.rows(); ++i) {
-    for (std::size_t c = 0; c < x.cols(); ++c) {
-      straight(i, c) = x(i, c) + share * places(i, c);
-      permuted(i, c) = x(order[i], c) + share * places(i, c);
-    }
-  }
-  const OwnedMatrix<double> y = output_of(layer, straight.view());
-  const OwnedMatrix<double> y_permuted = output_of(layer, permuted.view());
-  double worst = 0;
-  double largest = 0;
-  for (std::size_t i = 0; i < y.rows(); ++i) {
-    for (std::size_t c = 0; c < y.cols(); ++c) {
-      worst = std::max(worst, std::abs(y_permuted(i, c) - y(order[i], c)));
-      largest = std::max(largest, std::abs(y(i, c)));
-    }
-  }
-  return worst / largest;
+  const auto permuted = [&](const Matrix& rows) { return xt::view(rows, xt::keep(order)); };
+  const auto run = [&](const Matrix& input) {
+    return linalg::to_matrix(output_of(layer, {input.data(), input.shape(0), input.shape(1)}).view());
+  };
+  Matrix places = xt::zeros_like(x);
+  if (with_positions)
+    places = linalg::to_matrix(sinusoidal_positions(0, options.positions, options.d).view());
+  const Matrix y = run(x + places);
+  const Matrix y_permuted = run(permuted(x) + places);
+  return xt::amax(xt::abs(y_permuted - permuted(y)))() / xt::amax(xt::abs(y))();
 }
 
 /// The positions to compare.
@@ -175,7 +161,7 @@ std::vector<std::string> columns_of(const Positions& positions) {
 std::vector<Cell> row_of(const PositionsOptions& options, const Positions& positions, std::size_t distance) {
   const AtDistance sinusoidal =
       dots_at(positions.sinusoidal.view().row_range(0, options.positions), distance);
-  std::vector<Cell> row = {static_cast<std::int64_t>(distance), sinusoidal.mean, sinusoidal.farthest,
+  std::vector<Cell> row = {count_cell(distance), sinusoidal.mean, sinusoidal.farthest,
                            rotation_residual(positions.sinusoidal, distance),
                            rotation_residual(positions.far, distance)};
   if (positions.learned.rows() > 0) {
@@ -187,66 +173,73 @@ std::vector<Cell> row_of(const PositionsOptions& options, const Positions& posit
   return row;
 }
 
-Chart chart_of(const std::string& title, const std::string& column, const std::string& axis) {
-  return {.title = title, .x = "distance", .y = {column}, .x_axis = "Distance", .y_axis = axis};
+std::vector<Chart> charts_of(const Positions& positions) {
+  std::vector<Chart> charts;
+  const auto add = [&](const char* title, const char* column, const char* axis) {
+    charts.push_back({.title = title, .x = "distance", .y = {column}, .x_axis = "Distance", .y_axis = axis});
+  };
+  add("Sinusoidal positions", "dot_product", "Dot product");
+  if (positions.learned.rows() > 0) add("Learned positions", "learned_dot_product", "Mean dot product");
+  if (positions.rotary != nullptr) add("Rotary positions", "rotary_kernel", "Mean cosine");
+  return charts;
 }
 
-std::vector<Chart> charts_of(const Positions& positions) {
-  std::vector<Chart> charts = {chart_of("Sinusoidal positions", "dot_product", "Dot product")};
-  if (positions.learned.rows() > 0)
-    charts.push_back(chart_of("Learned positions", "learned_dot_product", "Mean dot product"));
-  if (positions.rotary != nullptr)
-    charts.push_back(chart_of("Rotary positions", "rotary_kernel", "Mean cosine"));
-  return charts;
+/// Returns a page with a heatmap whose rows are positions.
+HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Array values) {
+  HeatmapPage page;
+  page.scale.label = scale;
+  page.heatmaps.push_back({title, x_axis, "Position", {}, {}, std::move(values)});
+  return page;
 }
 
 /// Draws the first rows and columns of the matrix.
 HeatmapPage matrix_page(MatrixView<const double> rows) {
-  const std::size_t count = std::min(rows.rows, kDrawnPositions);
-  const std::size_t columns = std::min(rows.cols, kDrawnColumns);
-  std::vector<double> values;
-  for (std::size_t p = 0; p < count; ++p) {
-    const auto row = rows.row(p).first(columns);
-    values.insert(values.end(), row.begin(), row.end());
-  }
-  HeatmapPage page;
-  page.scale.label = "Value";
-  page.heatmaps.push_back({"Sinusoidal Positions",
-                           "Dimension",
-                           "Position",
-                           {},
-                           {},
-                           make_array({count, columns}, std::move(values))});
-  return page;
+  const auto shown = rows.row_range(0, std::min(rows.rows, kDrawnPositions))
+                         .col_range(0, std::min(rows.cols, kDrawnColumns));
+  return page_of("Sinusoidal Positions", "Dimension", "Value", array_of(shown));
 }
 
 /// Draws the cosines between the first rows.
-HeatmapPage similarity_page(const std::string& title, MatrixView<const double> rows) {
+HeatmapPage similarity_page(const char* title, MatrixView<const double> rows) {
   const std::size_t count = std::min(rows.rows, kDrawnPositions);
-  std::vector<double> values;
+  std::vector<double> cosines;
   for (std::size_t a = 0; a < count; ++a) {
     for (std::size_t b = 0; b < count; ++b) {
       const double norms = std::sqrt(dot(rows.row(a), rows.row(a)) * dot(rows.row(b), rows.row(b)));
-      values.push_back(norms > 0 ? dot(rows.row(a), rows.row(b)) / norms : kUndefined);
+      cosines.push_back(norms > 0 ? dot(rows.row(a), rows.row(b)) / norms : kUndefined);
     }
   }
-  HeatmapPage page;
-  page.scale.label = "Cosine";
-  page.heatmaps.push_back(
-      {title, "Position", "Position", {}, {}, make_array({count, count}, std::move(values))});
-  return page;
-}
-
-void summarize(const PositionsOptions& options, const Positions& positions, Pool& pool, Record& summary) {
-  const auto sinusoidal = positions.sinusoidal.view().row_range(0, options.positions);
-  summary.set("smallest_distance", smallest_distance(sinusoidal, pool));
-  if (positions.learned.rows() > 0)
-    summary.set("learned_smallest_distance", smallest_distance(positions.learned.view(), pool));
-  summary.set("permutation_error", permutation_error(options, false))
-      .set("permutation_error_with_positions", permutation_error(options, true));
+  return page_of(title, "Position", "Cosine", make_array({count, count}, std::move(cosines)));
 }
 
 }  // namespace
+
+OwnedMatrix<double> sinusoidal_positions(std::size_t first, std::size_t count, std::size_t d) {
+  const std::vector<double> lengths = wavelengths(d);
+  OwnedMatrix<double> rows(count, d);
+  for (std::size_t p = 0; p < count; ++p) {
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const double turn = static_cast<double>(first + p) / lengths[i];
+      rows(p, 2 * i) = std::sin(turn);
+      rows(p, 2 * i + 1) = std::cos(turn);
+    }
+  }
+  return rows;
+}
+
+void turn_positions(MatrixView<double> rows, std::size_t offset) {
+  const std::vector<double> lengths = wavelengths(rows.cols);
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const double sine = std::sin(static_cast<double>(offset) / lengths[i]);
+    const double cosine = std::cos(static_cast<double>(offset) / lengths[i]);
+    for (std::size_t p = 0; p < rows.rows; ++p) {
+      const double x = rows(p, 2 * i);
+      const double y = rows(p, 2 * i + 1);
+      rows(p, 2 * i) = x * cosine + y * sine;
+      rows(p, 2 * i + 1) = y * cosine - x * sine;
+    }
+  }
+}
 
 ExperimentResult positions_experiment(const PositionsOptions& options, Pool& pool) {
   check(options);
@@ -257,29 +250,31 @@ ExperimentResult positions_experiment(const PositionsOptions& options, Pool& poo
     positions.learned = position_table(*options.model, options.positions);
     positions.rotary = rotary_of(*options.model);
   }
-  ExperimentResult result;
-  result.name = "positions";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "positions", .seed = options.seed};
   result.parameters.set("positions", options.positions)
       .set("d", options.d)
       .set("far", options.far)
       .set("heads", options.heads)
       .set("model", options.model != nullptr ? Value(options.model->name()) : Value());
-  std::vector<std::vector<Cell>> rows(options.positions);
+  CellRows rows(options.positions);
   pool.run(options.positions, [&](std::size_t distance, std::size_t /*worker*/) {
     rows[distance] = row_of(options, positions, distance);
   });
   result.rows = make_table("rows", columns_of(positions), std::move(rows));
-  summarize(options, positions, pool, result.summary);
   result.charts = charts_of(positions);
-  const auto sinusoidal = positions.sinusoidal.view().row_range(0, options.positions);
+
+  const auto sinusoidal = std::as_const(positions.sinusoidal).view().row_range(0, options.positions);
+  const auto learned = std::as_const(positions.learned).view();
   result.heatmaps.push_back({"matrix", matrix_page(sinusoidal)});
   result.heatmaps.push_back(
       {"similarity", similarity_page("Similarity of Sinusoidal Positions", sinusoidal)});
-  if (positions.learned.rows() > 0) {
-    result.heatmaps.push_back(
-        {"learned", similarity_page("Similarity of Learned Positions", positions.learned.view())});
+  result.summary.set("smallest_distance", smallest_distance(sinusoidal, pool));
+  if (learned.rows > 0) {
+    result.heatmaps.push_back({"learned", similarity_page("Similarity of Learned Positions", learned)});
+    result.summary.set("learned_smallest_distance", smallest_distance(learned, pool));
   }
+  result.summary.set("permutation_error", permutation_error(options, false))
+      .set("permutation_error_with_positions", permutation_error(options, true));
   return result;
 }
 

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/random.hpp"
+#include "textbook/bare_layer.hpp"
 
 namespace attnctl {
 namespace {
@@ -30,13 +34,6 @@ struct Sums {
 /// Sums with unscaled and with scaled scores.
 using Both = std::array<Sums, 2>;
 
-void softmax(std::vector<double>& row) {
-  const double largest = *std::max_element(row.begin(), row.end());
-  double sum = 0;
-  for (double& value : row) sum += value = std::exp(value - largest);
-  for (double& value : row) value /= sum;
-}
-
 void add_row(const std::vector<double>& scores, double scale, Sums& sums) {
   std::vector<double> p = scores;
   for (double& value : p) {
@@ -45,25 +42,20 @@ void add_row(const std::vector<double>& scores, double scale, Sums& sums) {
     sums.score_squared += value * value;
   }
   softmax(p);
-  sums.largest += *std::max_element(p.begin(), p.end());
+  sums.largest += std::ranges::max(p);
   for (const double w : p) sums.entropy -= w > 0 ? w * std::log(w) : 0;
   sums.jacobian += softmax_jacobian_norm(p);
 }
 
 Both run_block(std::size_t d_k, const ScalingOptions& options, std::uint64_t stream) {
   Random random(options.seed, stream);
-  std::vector<double> keys(options.keys * d_k);
-  for (double& value : keys) value = random.normal();
+  const OwnedMatrix<double> keys = random_matrix(options.keys, d_k, 1, random);
   Both both{};
   std::vector<double> query(d_k);
   std::vector<double> scores(options.keys);
   for (std::size_t q = 0; q < kQueriesABlock; ++q) {
     for (double& value : query) value = random.normal();
-    for (std::size_t j = 0; j < options.keys; ++j) {
-      double sum = 0;
-      for (std::size_t c = 0; c < d_k; ++c) sum += query[c] * keys[j * d_k + c];
-      scores[j] = sum;
-    }
+    for (std::size_t j = 0; j < options.keys; ++j) scores[j] = dot(query, keys.view().row(j));
     add_row(scores, 1, both[0]);
     add_row(scores, 1 / std::sqrt(static_cast<double>(d_k)), both[1]);
   }
@@ -80,6 +72,39 @@ void append_cells(std::vector<Cell>& row, const Sums& sums, std::size_t queries,
   }
 }
 
+/// Returns the chart table: the lowest, mean and highest temperature of the heads of each layer.
+Table by_layer(std::span<const HeadTemperature> heads) {
+  CellRows rows;
+  for (std::size_t i = 0; i < heads.size();) {
+    const std::size_t layer = heads[i].head.layer;
+    std::vector<double> temperatures;
+    for (; i < heads.size() && heads[i].head.layer == layer; ++i) {
+      if (heads[i].temperature) temperatures.push_back(*heads[i].temperature);
+    }
+    if (temperatures.empty()) continue;
+    const auto [low, high] = std::ranges::minmax(temperatures);
+    const double sum = std::accumulate(temperatures.begin(), temperatures.end(), 0.0);
+    rows.push_back({count_cell(layer), low, sum / static_cast<double>(temperatures.size()), high});
+  }
+  return make_table("lines", {"layer", "sharpest head", "mean of the heads", "softest head"},
+                    std::move(rows));
+}
+
+void summarise(std::span<const HeadTemperature> heads, Record& summary) {
+  const HeadTemperature* sharpest = nullptr;
+  std::size_t sharper = 0;
+  std::size_t known = 0;
+  for (const HeadTemperature& each : heads) {
+    if (!each.temperature) continue;
+    ++known;
+    if (*each.temperature < 1) ++sharper;
+    if (sharpest == nullptr || *each.temperature < *sharpest->temperature) sharpest = &each;
+  }
+  summary.set("heads", heads.size()).set("heads_with_temperature", known).set("heads_below_1", sharper);
+  if (sharpest == nullptr) return;
+  summary.set("sharpest_head", to_string(sharpest->head)).set("lowest_temperature", *sharpest->temperature);
+}
+
 }  // namespace
 
 double softmax_jacobian_norm(std::span<const double> p) {
@@ -93,13 +118,11 @@ double softmax_jacobian_norm(std::span<const double> p) {
 }
 
 ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
-  ExperimentResult result;
-  result.name = "scaling";
-  result.seed = options.seed;
+  ExperimentResult result{.name = "scaling", .seed = options.seed};
   result.parameters.set("d_k", List(options.d_k.begin(), options.d_k.end()))
       .set("keys", options.keys)
       .set("components", options.components);
-  std::vector<std::vector<Cell>> rows;
+  CellRows rows;
   std::uint64_t stream = 0;
   for (const std::size_t d_k : options.d_k) {
     const std::size_t blocks = std::max(options.components / d_k, kFewestQueries) / kQueriesABlock;
@@ -114,7 +137,7 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
       total[1] += each[1];
     }
     const std::size_t queries = blocks * kQueriesABlock;
-    std::vector<Cell> row = {static_cast<std::int64_t>(d_k), static_cast<std::int64_t>(queries)};
+    std::vector<Cell> row = {count_cell(d_k), count_cell(queries)};
     append_cells(row, total[0], queries, options.keys);
     append_cells(row, total[1], queries, options.keys);
     rows.push_back(std::move(row));
@@ -133,31 +156,41 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
   result.summary.set("variance_relative_error", worst)
       .set("uniform_entropy", std::log(static_cast<double>(options.keys)))
       .set("jacobian_ratio", std::get<double>(last[9]) / std::get<double>(last[5]));
-  result.charts = {{.title = "Variance of the scores",
-                    .x = "d_k",
-                    .y = {"score_variance", "scaled_score_variance"},
-                    .x_axis = "d_k",
-                    .y_axis = "Variance",
-                    .log_x = true,
-                    .log_y = true},
-                   {.title = "Entropy of the rows",
-                    .x = "d_k",
-                    .y = {"entropy", "scaled_entropy"},
-                    .x_axis = "d_k",
-                    .y_axis = "Entropy (nats)",
-                    .log_x = true},
-                   {.title = "Largest weight",
-                    .x = "d_k",
-                    .y = {"largest_weight", "scaled_largest_weight"},
-                    .x_axis = "d_k",
-                    .y_axis = "Mean largest weight",
-                    .log_x = true},
-                   {.title = "Norm of the softmax Jacobian",
-                    .x = "d_k",
-                    .y = {"jacobian_norm", "scaled_jacobian_norm"},
-                    .x_axis = "d_k",
-                    .y_axis = "Frobenius norm",
-                    .log_x = true}};
+  const std::array<std::array<const char*, 3>, 4> charts = {
+      {{"Variance of the scores", "score_variance", "Variance"},
+       {"Entropy of the rows", "entropy", "Entropy (nats)"},
+       {"Largest weight", "largest_weight", "Mean largest weight"},
+       {"Norm of the softmax Jacobian", "jacobian_norm", "Frobenius norm"}}};
+  for (const auto& [title, column, axis] : charts) {
+    Chart chart{.title = title, .x = "d_k", .y = {column, std::string("scaled_") + column}};
+    chart.x_axis = "d_k";
+    chart.y_axis = axis;
+    chart.log_x = true;
+    chart.log_y = result.charts.empty();  // only the variance
+    result.charts.push_back(std::move(chart));
+  }
+  return result;
+}
+
+ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads) {
+  ExperimentResult result{.name = "scaling"};
+  CellRows rows;
+  for (const HeadTemperature& each : heads) {
+    rows.push_back({count_cell(each.head.layer), count_cell(each.head.head), count_cell(each.rows),
+                    cell_of(each.score_variance), cell_of(each.entropy), cell_of(each.temperature),
+                    cell_of(each.saturated)});
+  }
+  result.rows =
+      make_table("rows", {"layer", "head", "rows", "score_variance", "entropy", "temperature", "saturated"},
+                 std::move(rows));
+  summarise(heads, result.summary);
+  result.drawn = by_layer(heads);
+  result.charts = {{.title = "Effective temperature",
+                    .x = "layer",
+                    .y = {"sharpest head", "mean of the heads", "softest head"},
+                    .x_axis = "Layer",
+                    .y_axis = "Temperature (1: unit-variance scores)",
+                    .log_y = true}};
   return result;
 }
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "tokenizer/models/token_table.hpp"
+#include "tokenizer/token_table.hpp"
 
 namespace attnctl {
 namespace {

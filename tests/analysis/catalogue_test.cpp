@@ -58,7 +58,7 @@ TEST_CASE("the heads table has the promised columns in their order") {
   const auto metrics = made_metrics(selection, 1, false);
   const HeadsTableParts parts{model.config(), selection, nullptr, metrics, nullptr};
 
-  const Table named = heads_table(parts, HeadColumns::named);
+  const Table named = with_head_names(heads_table(parts));
   CHECK(column_names(named) == with({"head", "component", "layer", "index", "kv_head", "rows"}));
   REQUIRE(named.rows == 2);
   const auto cells = row_of(named, 1);
@@ -74,7 +74,7 @@ TEST_CASE("the heads table has the promised columns in their order") {
   CHECK(cells[22] == Cell(std::int64_t{-1}));
   CHECK(cells[23] == Cell(0.5F));
 
-  const Table integers = heads_table(parts, HeadColumns::integers);
+  const Table integers = heads_table(parts);
   CHECK(column_names(integers) == with({"component", "layer", "head", "kv_head", "rows"}));
   CHECK(row_of(integers, 0)[2] == Cell(std::int64_t{1}));
 }
@@ -87,8 +87,7 @@ TEST_CASE("the heads table names the input where there is a row for each") {
   batch.sequences[0].id = "first";
   batch.sequences[1].id = "second";
   const auto metrics = made_metrics(selection, 2, true);
-  const Table table =
-      heads_table({model.config(), selection, nullptr, metrics, &batch}, HeadColumns::integers);
+  const Table table = heads_table({model.config(), selection, nullptr, metrics, &batch});
   CHECK(column_names(table) == with({"input", "component", "layer", "head", "kv_head", "rows"}));
   REQUIRE(table.rows == 4);
   CHECK(row_of(table, 1)[0] == Cell("first"));
@@ -103,7 +102,7 @@ TEST_CASE("without inputs the heads table has the metrics of weights alone") {
   Pool pool(1);
   Warnings warnings;
   const WeightsAnalysis weights = analyze_weights(model, selection, {}, pool, warnings);
-  const Table table = heads_table({model.config(), selection, &weights, {}, nullptr}, HeadColumns::named);
+  const Table table = with_head_names(heads_table({model.config(), selection, &weights, {}, nullptr}));
   REQUIRE(table.rows == selection.heads.size());
   const auto cells = row_of(table, 0);
   CHECK(cells[5] == Cell());  // number of rows

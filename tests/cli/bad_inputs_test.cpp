@@ -282,9 +282,10 @@ TEST_CASE("under --strict nothing of a result that is not finite reaches a pipe,
 TEST_CASE("undefined numbers are not counted as non-finite ones") {
   const TempDir folder;
   const std::string all =
-      "metrics,weights,directions,scores,z,output,rollout,flow,contributions,mixing,subspaces,composition,"
-      "map";
-  const std::string with_tables = "metrics,patterns,weights,contributions,mixing,subspaces,composition,map";
+      "metrics,weights,directions,scores,z,output,rollout,flow,contributions,mixing,largest_value,"
+      "subspaces,composition,map";
+  const std::string with_tables =
+      "metrics,patterns,weights,contributions,mixing,largest_value,subspaces,composition,map";
   for (const std::vector<std::string>& more : {
            std::vector<std::string>{"--include", all, "--format", "json"},
            {"--include", all, "--layers", "0", "--format", "jsonl"},

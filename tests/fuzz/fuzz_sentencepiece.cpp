@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "base/error.hpp"
-#include "tokenizer/files/sentencepiece.hpp"
+#include "tokenizer/files/tokenizer_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace attnctl;

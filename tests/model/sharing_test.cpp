@@ -1,4 +1,3 @@
-#include "model/accounting/sharing.hpp"
 
 #include <map>
 #include <string>

@@ -32,12 +32,14 @@ const std::map<std::string, Names>& may_include() {
       {"study",
        {"base", "results", "formats", "linalg", "checkpoint", "tokenizer", "input", "model", "forward",
         "analysis"}},
+      {"inspect",
+       {"base", "results", "formats", "linalg", "tokenizer", "input", "model", "forward", "analysis"}},
       {"api",
        {"base", "results", "formats", "linalg", "checkpoint", "tokenizer", "input", "model", "forward",
         "analysis"}},
       {"cli",
        {"base", "results", "formats", "linalg", "report", "checkpoint", "tokenizer", "input", "model",
-        "forward", "reference", "analysis", "textbook", "study"}},
+        "forward", "reference", "analysis", "textbook", "study", "inspect"}},
   };
   return allowed;
 }

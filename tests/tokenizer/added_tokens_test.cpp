@@ -1,5 +1,3 @@
-#include "tokenizer/parts/added_tokens.hpp"
-
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "support/refusal.hpp"
+#include "tokenizer/parts/parts.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 using attnctl::AddedToken;

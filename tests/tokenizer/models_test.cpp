@@ -14,10 +14,9 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "support/temp_dir.hpp"
 #include "tokenizer/models/bpe.hpp"
 #include "tokenizer/models/token_model.hpp"
-#include "tokenizer/models/token_table.hpp"
+#include "tokenizer/token_table.hpp"
 
 namespace attnctl::test {
 namespace {
@@ -34,9 +33,8 @@ std::string tokens_of(const TokenModel& model, TokenModel::State& state, std::st
 }
 
 TokenModelPtr model_of(std::string_view model) {
-  const TempDir dir;
-  dir.write("tokenizer.json", fmt::format("{{\"model\": {}}}", model));
-  TokenizerFile file = read_tokenizer_json(dir.path() / "tokenizer.json");
+  TokenizerFile file = parse_tokenizer_json("tokenizer.json", fmt::format("{{\"model\": {}}}", model));
+  check_vocabulary(file);
   return make_token_model(file);
 }
 

@@ -9,7 +9,6 @@
 
 #include "base/error.hpp"
 #include "support/refusal.hpp"
-#include "tokenizer/parts/charsmap.hpp"
 #include "tokenizer/parts/part_config.hpp"
 #include "tokenizer/parts/parts.hpp"
 #include "tokenizer/parts/piece_text.hpp"

@@ -1,5 +1,3 @@
-#include "tokenizer/files/sentencepiece.hpp"
-
 #include <cstdint>
 #include <optional>
 #include <string>

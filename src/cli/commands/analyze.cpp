@@ -5,7 +5,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "cli/analyses/show.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/analysis_request.hpp"
 #include "cli/options/selection.hpp"
@@ -111,10 +110,7 @@ Command analyze_command() {
       "next_token --top 3\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --layers 0,2-3 -o patterns.npz\n"
       "  attnctl analyze data/tiny-llama --ids 5,6,7,8 --format csv -o tables";
-  command.action = [request] {
-    apply_show(*request);
-    run_analysis(*request);
-  };
+  command.action = [request] { run_analysis(*request); };
   return command;
 }
 

@@ -15,10 +15,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
-#include "cli/analyses/document.hpp"
-#include "cli/analyses/npz_results.hpp"
-#include "cli/analyses/shapes.hpp"
-#include "cli/analyses/tables.hpp"
+#include "inspect/describe.hpp"
 #include "model/accounting/accounting.hpp"
 #include "report/csv.hpp"
 #include "report/json.hpp"
@@ -131,9 +128,7 @@ BenchStages::BenchStages(const ModelOptions& options, const OpenModel& open, Ses
       open_(open),
       session_(session),
       selection_(Selection::all(open.model.config())),
-      components_(split_by_component(selection_, open.model.config())) {
-  includes_.patterns = true;
-}
+      components_(split_by_component(selection_, open.model.config())) {}
 
 void BenchStages::set_inputs(Batch batch) {
   captured_.clear();
@@ -192,42 +187,49 @@ void BenchStages::capture(Warnings& warnings) {
   }
 }
 
-RunResults BenchStages::results() const {
-  return {.model = open_.model,
+inspect::InspectRequest BenchStages::request(inspect::Form form) const {
+  inspect::InspectRequest request;
+  request.includes.patterns = true;
+  request.selection = selection_;
+  request.form = form;
+  return request;
+}
+
+inspect::RunResults BenchStages::results(const inspect::InspectRequest& request, Warnings& warnings) const {
+  return {.request = request,
+          .model = open_.model,
           .vocabulary = open_.vocabulary,
           .batch = batch_,
-          .selection = selection_,
+          .warnings = warnings,
           .components = components_,
-          .includes = includes_,
-          .weights = no_weights_,
-          .pattern_metrics = {},
-          .arrays = captured_,
-          .questions = {},
-          .answers = {},
-          .parts = {}};
+          .arrays = captured_};
 }
 
 void BenchStages::write_json() const {
   OutputFile out = scratch_file("json");
-  const RunResults shown = results();
-  attnctl::write_json(out, analysis_document(shown, session_), {.number = {}, .pool = &session_.pool});
+  Warnings warnings;
+  const inspect::InspectRequest asked = request(inspect::Form::document);
+  const inspect::RunResults shown = results(asked, warnings);
+  attnctl::write_json(out, results_of(shown).document, {.number = {}, .pool = &session_.pool});
 }
 
 void BenchStages::write_csv() const {
   OutputFile out = scratch_file("csv");
-  const RunResults shown = results();
-  const std::vector<Table> tables = analysis_tables(shown);
-  write_csv_table(out, *std::ranges::find(tables, "patterns", &Table::name),
-                  {.number = {}, .pool = &session_.pool});
+  Warnings warnings;
+  const inspect::InspectRequest asked = request(inspect::Form::tables);
+  const inspect::RunResults shown = results(asked, warnings);
+  const Results found = results_of(shown);
+  write_csv_table(out, table_named(found, "patterns"), {.number = {}, .pool = &session_.pool});
 }
 
 void BenchStages::write_npz() const {
   OutputFile out = scratch_file("npz");
   NpzWriter npz(out, {.pool = &session_.pool});
-  const RunResults shown = results();
-  add_selection_arrays(npz, shown);
-  for (const InputArray& each : shown.arrays) {
-    const std::string prefix = prefix_of(components_[each.component].component);
+  Warnings warnings;
+  const inspect::InspectRequest asked = request(inspect::Form::arrays);
+  inspect::add_selection_arrays(npz, results(asked, warnings));
+  for (const inspect::InputArray& each : captured_) {
+    const std::string prefix = inspect::prefix_of(components_[each.component].component);
     npz.add(fmt::format("{}{}_{}", prefix, each.name, each.sequence), each.array);
   }
   npz.close();

@@ -10,12 +10,12 @@
 
 #include "analysis/head_axes.hpp"
 #include "base/warnings.hpp"
-#include "cli/analyses/results.hpp"
 #include "cli/options/options.hpp"
 #include "cli/session.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
+#include "inspect/run_results.hpp"
 #include "model/config/config.hpp"
 
 // The stages that `bench` measures. Each does the same work as in `analyze` and `weights`.
@@ -66,7 +66,8 @@ class BenchStages {
   void load() const;
   void pass(std::span<Observer* const> observers, Warnings& warnings) const;
   void capture(Warnings& warnings);
-  [[nodiscard]] RunResults results() const;
+  [[nodiscard]] inspect::InspectRequest request(inspect::Form form) const;
+  [[nodiscard]] inspect::RunResults results(const inspect::InspectRequest& request, Warnings& warnings) const;
   void write_json() const;
   void write_csv() const;
   void write_npz() const;
@@ -76,10 +77,8 @@ class BenchStages {
   Session& session_;
   Selection selection_;
   std::vector<ComponentHeads> components_;
-  Includes includes_;
-  std::optional<WeightsAnalysis> no_weights_;
   Batch batch_;
-  std::vector<InputArray> captured_;
+  std::vector<inspect::InputArray> captured_;
 };
 
 }  // namespace attnctl::cli

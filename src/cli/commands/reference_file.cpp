@@ -11,8 +11,8 @@
 #include "base/error.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "cli/analyses/shapes.hpp"
 #include "forward/block.hpp"
+#include "inspect/describe.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -56,7 +56,7 @@ struct ReferenceLayers {
 /// Returns the layers of the array `layers`, or all layers of the component if there is none.
 ReferenceLayers layers_of(Checkpoint& file, const std::string& path, const ModelConfig& config,
                           Component component) {
-  ReferenceLayers found{prefix_of(component), {}};
+  ReferenceLayers found{inspect::prefix_of(component), {}};
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < config.layers.size(); ++i) {
     if (config.layers[i].component == component) all.push_back(i);

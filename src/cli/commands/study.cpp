@@ -22,11 +22,10 @@
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
 #include "study/study_results.hpp"
+#include "study/study_settings.hpp"
 
 namespace attnctl::cli {
 namespace {
-
-constexpr const char* kStateFormat = "attnctl.study.state/3";
 
 /// Output formats of `study` and `merge`.
 const std::vector<std::string> kFormats = {"json", "jsonl", "csv", "svg", "text"};
@@ -82,32 +81,13 @@ class StudyCommand {
   void run();
 
  private:
-  /// The header and the token frequencies, computed before the first block.
-  struct Beginning {
-    StudyHeader header;
-    std::optional<TokenFrequencies> frequencies;
-  };
-
-  [[nodiscard]] StudyIdentity identity(Pool& pool) const;
-  [[nodiscard]] std::string corpus_identity(Pool& pool) const;
-  [[nodiscard]] StudyHeader header(Pool& pool) const;
-  [[nodiscard]] Beginning prepare();
   [[nodiscard]] std::optional<StudyState> open_checkpoint() const;
-  [[nodiscard]] bool needs_frequencies() const {
-    return std::ranges::any_of(measures_, &MeasureRow::needs_frequencies);
-  }
-  [[nodiscard]] TokenFrequencies frequencies();
-  [[nodiscard]] std::uint64_t corpus_bytes() const;
 
   const StudyOptions& options_;
-  const StudyScope& scope_;
   Shard shard_;
   Session session_;
-  std::vector<const MeasureRow*> measures_;
+  OpenStudy study_;
   std::optional<Target> target_;  // nullopt for a shard
-  OpenModel open_;
-  Selection selection_;
-  CorpusOptions corpus_;
 };
 
 void check_options(const StudyOptions& options, const Shard& shard) {
@@ -122,83 +102,18 @@ void check_options(const StudyOptions& options, const Shard& shard) {
 
 StudyCommand::StudyCommand(const StudyOptions& options)
     : options_(options),
-      scope_(options.scope),
       shard_(parse_shard(options.shard)),
       session_(options.run),
-      measures_((check_options(options, shard_), study_measures(scope_, session_.warnings))),
-      open_(open_model(scope_.model, session_.warnings)),
-      selection_(select_heads(scope_.selection, open_.model.config(), false)),
-      corpus_(corpus_options(scope_, measures_)) {
-  if (scope_.measures.empty())
-    measures_ = within_limit(measures_, selection_.heads.size(), session_.warnings);
+      study_((check_options(options, shard_), open_study(options.scope, session_.warnings))) {
   std::vector<OutputPath> states;
   if (options.state) states.push_back({"--state", *options.state});
   if (options.checkpoint && options.checkpoint != options.state)
     states.push_back({"--checkpoint", *options.checkpoint});
   if (shard_.count == 1) {
-    target_ = study_target(options.output, files_read(scope_), std::move(states));
+    target_ = study_target(options.output, files_read(options.scope), std::move(states));
   } else {
-    check_outputs(states, files_read(scope_));
+    check_outputs(states, files_read(options.scope));
   }
-}
-
-/// Returns the size of all corpus files in bytes. Standard input counts as 0.
-std::uint64_t StudyCommand::corpus_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const CorpusFile& file : corpus_.files)
-    bytes += file.path == "-" ? 0 : std::filesystem::file_size(file.path);
-  return bytes;
-}
-
-/// Identifies the corpus by the size and the hash of each file, independent of its path.
-std::string StudyCommand::corpus_identity(Pool& pool) const {
-  std::string text;
-  for (const CorpusFile& file : corpus_.files) {
-    if (file.path == "-") return "standard input";
-    const std::uint64_t hash = file_hash(file.path, pool);
-    text += fmt::format("{}{} bytes {}", text.empty() ? "" : ", ", std::filesystem::file_size(file.path),
-                        hash_text(hash));
-  }
-  return text;
-}
-
-StudyIdentity StudyCommand::identity(Pool& pool) const {
-  const auto or_none = [](const std::optional<std::size_t>& number) {
-    return number ? std::to_string(*number) : std::string("none");
-  };
-  std::string heads;
-  for (const HeadId head : selection_.heads)
-    heads += (heads.empty() ? "" : ",") + head_name(open_.model.config(), head);
-  std::string measures;
-  for (const MeasureRow* const row : measures_)
-    measures += fmt::format("{}{}/{}", measures.empty() ? "" : ",", row->name, row->version);
-  std::string frequencies = needs_frequencies() ? "of the corpus" : "none";
-  if (scope_.frequencies) frequencies = hash_text(file_hash(*scope_.frequencies, pool));
-  return {{"state", kStateFormat},
-          {"config", hash_text(content_hash(open_.model.source().config_text))},
-          {"weights", hash_text(weights_hash(open_.model, pool))},
-          {"heads", heads},
-          {"measures", measures},
-          {"corpus", corpus_identity(pool)},
-          {"batch_tokens", std::to_string(scope_.batch_tokens)},
-          {"max_length", or_none(scope_.max_length)},
-          {"stride", or_none(scope_.stride)},
-          {"seed", std::to_string(scope_.seed)},
-          {"skip_bad", scope_.skip_bad ? "true" : "false"},
-          {"fold_subtypes", scope_.fold_subtypes ? "true" : "false"},
-          {"null_model", std::to_string(scope_.null_models)},
-          {"null_shuffle", std::to_string(scope_.null_shuffles)},
-          {"frequencies", frequencies}};
-}
-
-StudyHeader StudyCommand::header(Pool& pool) const {
-  StudyHeader header =
-      study_header(scope_, measures_, shape_of(selection_, open_.model.config(), scope_.seed));
-  header.identity = identity(pool);
-  header.model = model_record(open_.model);
-  header.model_path = open_.model.name();
-  for (const CorpusFile& file : corpus_.files) header.files.push_back(file.path.string());
-  return header;
 }
 
 /// Returns the state in --checkpoint; nullopt if the file does not exist. Throws Error if the file cannot be
@@ -211,56 +126,28 @@ std::optional<StudyState> StudyCommand::open_checkpoint() const {
   return state;
 }
 
-/// Returns the frequencies of --frequencies, or counts those of the corpus.
-TokenFrequencies StudyCommand::frequencies() {
-  if (scope_.frequencies) {
-    const std::size_t ids = open_.model.config().embedding.vocabulary;
-    return read_frequencies(*scope_.frequencies, open_.vocabulary, ids);
-  }
-  session_.progress.begin("frequencies", corpus_bytes());
-  TokenFrequencies counted = count_tokens({.model = open_.model,
-                                           .vocabulary = open_.vocabulary,
-                                           .encoder = open_.encoder,
-                                           .corpus = corpus_,
-                                           .progress = session_.progress});
-  session_.progress.end();
-  return counted;
-}
-
-/// Prepares the run. One worker hashes and loads the weights while another reads the corpus.
-StudyCommand::Beginning StudyCommand::prepare() {
-  Beginning beginning;
-  session_.pool.run(2, [&](std::size_t task, std::size_t /*worker*/) {
-    if (task == 0) {
-      Pool alone(1);
-      beginning.header = header(alone);
-      load_weights(open_.model, selection_);
-    } else if (needs_frequencies()) {
-      beginning.frequencies = frequencies();
-    }
-  });
-  return beginning;
-}
-
 void StudyCommand::run() {
   std::optional<ResultWriter> output;
   if (target_) output.emplace(*target_, options_.output, session_);
   std::optional<OutputFile> state_file;
   if (options_.state) state_file.emplace(*options_.state);
   std::optional<StudyState> resumed = open_checkpoint();
-  Beginning beginning = prepare();
+  const StudySettings& settings = study_.settings;
+  const StudyInput input = study_.input();
+  StudyBeginning beginning = begin_study(input, session_.pool, session_.progress);
   if (resumed)
     require_same_study(resumed->header().identity, escaped(*options_.checkpoint), beginning.header.identity,
                        "this command");
   StudyState state = resumed ? std::move(*resumed) : StudyState(std::move(beginning.header));
   Warnings ignored;  // random_twins() repeats the warnings of open_model()
-  const std::vector<Model> null_models = random_twins(open_.model, scope_.null_models, scope_.seed, ignored);
-  session_.progress.begin("study", corpus_bytes());
-  run_study({.model = open_.model,
-             .vocabulary = open_.vocabulary,
-             .encoder = open_.encoder,
-             .selection = selection_,
-             .corpus = corpus_,
+  const std::vector<Model> null_models =
+      random_twins(input.model, settings.null_models, settings.seed, ignored);
+  session_.progress.begin("study", corpus_bytes(settings.corpus));
+  run_study({.model = input.model,
+             .vocabulary = input.vocabulary,
+             .encoder = input.encoder,
+             .selection = settings.selection,
+             .corpus = settings.corpus,
              .shard = shard_,
              .checkpoint = {.path = options_.checkpoint, .seconds = options_.checkpoint_every},
              .kernel = blas_kernel(),

@@ -10,8 +10,6 @@
 #include "analysis/comparison.hpp"
 #include "analysis/head_axes.hpp"
 #include "base/error.hpp"
-#include "cli/analyses/memory_plan.hpp"
-#include "cli/analyses/shapes.hpp"
 #include "cli/commands.hpp"
 #include "cli/commands/reference_file.hpp"
 #include "cli/options/inputs.hpp"
@@ -22,6 +20,8 @@
 #include "cli/session.hpp"
 #include "forward/run.hpp"
 #include "input/sequences.hpp"
+#include "inspect/describe.hpp"
+#include "inspect/memory_plan.hpp"
 #include "reference/reference.hpp"
 
 namespace attnctl::cli {
@@ -88,7 +88,8 @@ std::vector<Comparison> compare_float64(const VerifyOptions& options, const Open
   const bool all = options.selection.layers.empty() && options.selection.heads.empty() &&
                    options.selection.component.empty();
   const bool logits = all && config.head.present && (!config.decoder || has_targets(batch));
-  (void)plan_memory(session.options, reference_bytes(open.model, batch, logits, session.pool.size()));
+  (void)inspect::plan_memory(session.options.memory,
+                             inspect::reference_bytes(open.model, batch, logits, session.pool.size()));
   std::vector<ReferencePass> passes;
   if (grid) passes = run_axial_reference(open.model, batch, *grid, session.pool);
   session.progress.begin("float64", batch.sequences.size());
@@ -139,7 +140,7 @@ Table comparison_table(const std::vector<Comparison>& comparisons, const ModelCo
   std::vector<std::vector<Cell>> rows;
   for (const Comparison& each : comparisons) {
     rows.push_back({each.reference, each.array, each.layer ? component_cell(config, *each.layer) : Cell(),
-                    each.layer ? number_cell(config, *each.layer) : Cell(), each.max_difference,
+                    inspect::number_cell(config, each.layer), each.max_difference,
                     tolerance_of(each, tolerance), within(each, tolerance)});
   }
   return make_table("comparisons",

@@ -11,7 +11,6 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "cli/analyses/memory_plan.hpp"
 #include "cli/experiments/experiments.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
@@ -21,7 +20,8 @@
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
-#include "model/random_layer.hpp"
+#include "inspect/memory_plan.hpp"
+#include "model/model.hpp"
 #include "textbook/distance.hpp"
 #include "textbook/gradients.hpp"
 #include "textbook/kinds.hpp"
@@ -88,17 +88,15 @@ ModelRun::ModelRun(const ModelExperimentOptions& options, std::uint64_t seed, Se
 void ModelRun::observe(Observer& observer, Session& session) const {
   Observer* const observers[] = {&observer};
   RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
-  const WorkBytes work = pass_bytes(open.model, batch, selection, observers, context);
-  context.streamed_rows = plan_memory(session.options, work).rows;
+  const inspect::WorkBytes work = inspect::pass_bytes(open.model, batch, selection, observers, context);
+  context.streamed_rows = inspect::plan_memory(session.options.memory, work).rows;
   run_forward(open.model, batch, selection, observers, context);
 }
 
 void ModelRun::describe(Record& parameters) const {
   std::size_t tokens = 0;
   for (const Sequence& sequence : batch.sequences) tokens += sequence.queries();
-  parameters.set("model", open.model.name())
-      .set("inputs", batch.sequences.size())
-      .set("tokens", tokens);
+  parameters.set("model", open.model.name()).set("inputs", batch.sequences.size()).set("tokens", tokens);
 }
 
 /// Makes the options from index `first` on require --model.

@@ -32,6 +32,6 @@ struct AnalysisRequest {
 };
 
 /// Opens the model, computes the analyses and writes the results. Throws Error.
-void run_analysis(const AnalysisRequest& request);
+void run_analysis(AnalysisRequest options);
 
 }  // namespace attnctl::cli

@@ -23,7 +23,6 @@
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/source.hpp"
-#include "cli/options/arrays_in.hpp"
 #include "input/sequences.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 

@@ -12,7 +12,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "cli/analyses/analysis_part.hpp"
+#include "inspect/request.hpp"
 #include "report/number_format.hpp"
 
 namespace attnctl::cli {
@@ -36,33 +36,6 @@ std::uint64_t parse_bytes(const std::string& text) {
   if (!good || !bytes)
     fail(Status::usage, "--memory: got \"{}\", need bytes such as 512M or 2G", escaped(text));
   return *bytes;
-}
-
-/// A name that --include accepts.
-struct IncludeName {
-  std::string_view name;
-  bool Includes::*member;
-};
-constexpr std::array kIncludes = {
-    IncludeName{"metrics", &Includes::metrics},
-    IncludeName{"patterns", &Includes::patterns},
-    IncludeName{"scores", &Includes::scores},
-    IncludeName{"queries", &Includes::queries},
-    IncludeName{"keys", &Includes::keys},
-    IncludeName{"values", &Includes::values},
-    IncludeName{"z", &Includes::z},
-    IncludeName{"output", &Includes::output},
-    IncludeName{"logits", &Includes::logits},
-    IncludeName{"weights", &Includes::weights},
-    IncludeName{"directions", &Includes::directions},
-    IncludeName{"circuits", &Includes::circuits},
-};
-
-std::string include_names() {
-  std::string names;
-  for (const IncludeName& each : kIncludes) names += (names.empty() ? "" : ", ") + std::string(each.name);
-  for (const PartRow& part : part_rows()) names += ", " + std::string(part.include);
-  return names;
 }
 
 constexpr const char* kInputGroup = "Inputs (repeat freely; order is kept)";
@@ -121,29 +94,6 @@ class ItemAdder {
 };
 
 }  // namespace
-
-bool Includes::of_inputs() const {
-  return metrics || patterns || scores || queries || keys || values || z || output || logits ||
-         std::ranges::any_of(parts, [](const PartRow* part) { return part->of_inputs; });
-}
-
-Includes parse_includes(const std::string& list) {
-  Includes includes;
-  for (const std::string_view word : split(list, ',')) {
-    const auto* found = std::find_if(kIncludes.begin(), kIncludes.end(),
-                                     [&](const IncludeName& each) { return each.name == word; });
-    const auto part = std::ranges::find(part_rows(), word, &PartRow::include);
-    if (found != kIncludes.end()) {
-      includes.*(found->member) = true;
-    } else if (part == part_rows().end()) {
-      fail(Status::usage, "--include: unsupported \"{}\"; known: {}", escaped(word), include_names());
-    } else if (std::ranges::find(includes.parts, &*part) == includes.parts.end()) {
-      includes.parts.push_back(&*part);
-    }
-  }
-  std::ranges::sort(includes.parts);  // pointers into part_rows(): restores its order
-  return includes;
-}
 
 void add_model_options(Command& command, ModelOptions& options) {
   command.add(
@@ -210,15 +160,15 @@ void add_selection_options(Command& command, SelectionOptions& options, const st
   command.add("Selection",
               {{.names = "--include",
                 .target = &options.include,
-                .help = "what to compute: " + include_names(),
+                .help = "what to compute: " + inspect::include_names(),
                 .type = "LIST",
                 .show_default = true},
                number("--directions", &options.directions, "principal directions of each head", positive()),
                {"--across-layers", &options.across_layers, "similarity between heads of all selected layers"},
                {"--fold-norm", &options.fold_norm, "fold the norm's gain into W_Q, W_K and W_V"},
                {.names = "--order",
-                .target = choice<HeadOrder>(options.order,
-                                            {{"model", HeadOrder::model}, {"cluster", HeadOrder::cluster}}),
+                .target = choice<inspect::HeadOrder>(options.order,
+                                            {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
                 .help = "of heads in heatmaps: model, or cluster (similar ones beside each other)",
                 .type = "ORDER"},
                {.names = "--similarity",

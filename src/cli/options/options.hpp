@@ -9,11 +9,13 @@
 #include "base/progress.hpp"
 #include "cli/options/command.hpp"
 
+namespace attnctl::inspect {
+enum class HeadOrder;  // inspect/request.hpp
+}
+
 // The options that several subcommands share: one struct per group, and a function that adds them to a
 // command.
 namespace attnctl::cli {
-
-struct PartRow;  // cli/analyses/analysis_part.hpp
 
 struct ModelOptions {
   std::string model;
@@ -52,19 +54,6 @@ void add_sequence_options(Command& command, InputOptions& options);
 /// Adds all input options.
 void add_input_options(Command& command, InputOptions& options);
 
-/// The values of --include: what to compute and show (docs/cli.md).
-struct Includes {
-  bool metrics = false, patterns = false, scores = false, queries = false, keys = false, values = false,
-       z = false, output = false, logits = false, weights = false, directions = false, circuits = false;
-  std::vector<const PartRow*> parts;  // further analyses, in the order of part_rows()
-
-  /// Returns whether any of them needs a forward pass.
-  [[nodiscard]] bool of_inputs() const;
-};
-
-/// Order of the heads in matrices over heads: as in the model, or with similar heads adjacent.
-enum class HeadOrder { model, cluster };
-
 struct SelectionOptions {
   std::string component;  // --component; empty: all components
   std::string layers;
@@ -75,14 +64,12 @@ struct SelectionOptions {
   bool across_layers = false;
   bool fold_norm = false;
   bool per_input = false;
-  HeadOrder order = HeadOrder::model;
+  inspect::HeadOrder order = {};
   std::string similarity = "qk,ov";  // for the head map (--include map)
 };
 /// Adds only --component, --layers and --heads.
 void add_head_options(Command& command, SelectionOptions& options);
 void add_selection_options(Command& command, SelectionOptions& options, const std::string& default_include);
-/// Parses a list for --include. Throws Error(usage) that names the unknown word.
-[[nodiscard]] Includes parse_includes(const std::string& list);
 
 struct OutputOptions {
   std::string format;

@@ -7,20 +7,19 @@
 #include "analysis/axial.hpp"
 #include "cli/options/options.hpp"
 #include "forward/run.hpp"
+#include "inspect/selection.hpp"
 #include "model/config/config.hpp"
 #include "model/model.hpp"
 
 namespace attnctl::cli {
 
-/// Returns the heads that --component, --layers and --heads select, in ascending order. Layers are numbered
-/// per component. If `targets` is false, only heads of an encoder can be selected. Throws Error(usage) for a
-/// malformed list, and for a component, layer or head that the model does not have.
-[[nodiscard]] Selection select_heads(const SelectionOptions& options, const ModelConfig& config,
-                                     bool targets = true);
+using inspect::parse_ranges;
 
-/// Parses numbers and ranges such as "0,3-5" into ascending unique numbers. `option` is its name, for errors.
-[[nodiscard]] std::vector<std::size_t> parse_ranges(const std::string& option, const std::string& list,
-                                                    std::size_t count);
+/// Returns the heads that --component, --layers and --heads select.
+[[nodiscard]] inline Selection select_heads(const SelectionOptions& options, const ModelConfig& config,
+                                            bool targets = true) {
+  return inspect::select_heads({options.component, options.layers, options.heads}, config, targets);
+}
 
 /// Adds --attention to a command that runs a forward pass.
 void add_attention_option(Command& command, SelectionOptions& options);

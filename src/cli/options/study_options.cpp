@@ -1,12 +1,14 @@
 #include "cli/options/study_options.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "cli/options/inputs.hpp"
+#include "cli/options/selection.hpp"
+#include "study/measure.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -20,6 +22,21 @@ std::string measures_help() {
   return text;
 }
 
+/// Returns the measures of --measures.
+std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
+  std::vector<const MeasureRow*> measures = parse_measures(scope.measures);
+  const bool needed = std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
+  if (scope.settings.frequencies && !needed)
+    fail(Status::usage, "--frequencies: is for the measure rare, which --measures leaves out");
+  if (scope.settings.frequencies || !needed || !reads_standard_input(scope)) return measures;
+  const char* const why =
+      "needs the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
+  if (!scope.measures.empty()) fail(Status::usage, "--input -: the measure rare {}", why);
+  std::erase_if(measures, [](const MeasureRow* row) { return row->needs_frequencies; });
+  warnings.add("no_frequencies", fmt::format("the measure rare is left out: it {}", why), 1);
+  return measures;
+}
+
 }  // namespace
 
 void add_study_scope(Command& command, StudyScope& scope) {
@@ -27,15 +44,15 @@ void add_study_scope(Command& command, StudyScope& scope) {
   add_file_options(command, scope.inputs);
   command.add(
       "Corpus",
-      {number("--max-length", &scope.max_length,
+      {number("--max-length", &scope.settings.corpus.max_length,
               "tokens of a sentence, at most (default: the model's positions)", positive()),
-       number("--stride", &scope.stride,
+       number("--stride", &scope.settings.corpus.stride,
               "cut longer sentences into windows that begin so many tokens apart, not refuse them",
               positive()),
-       number("--batch-tokens", &scope.batch_tokens,
+       number("--batch-tokens", &scope.settings.corpus.batch_tokens,
               "tokens of a block, the sentences that one worker computes at a time", positive()),
        {.names = "--skip-bad",
-        .target = &scope.skip_bad,
+        .target = &scope.settings.corpus.skip_bad,
         .help =
             "leave out sentences that are damaged or too long, and list them; else the first one stops the "
             "run"}});
@@ -43,21 +60,21 @@ void add_study_scope(Command& command, StudyScope& scope) {
   command.add(
       "Selection",
       {{"--measures", &scope.measures, measures_help(), "LIST"},
-       number("--seed", &scope.seed, "of measures that draw at random"),
-       {"--fold-subtypes", &scope.fold_subtypes,
+       number("--seed", &scope.settings.seed, "of measures that draw at random"),
+       {"--fold-subtypes", &scope.settings.fold_subtypes,
         "of syntax: relations without their subtypes, nsubj:pass as nsubj"},
        {.names = "--null-model",
-        .target = &scope.null_models,
+        .target = &scope.settings.null_models,
         .help = "roles must also exceed those of N models of the same shape with shuffled weights",
         .type = "N",
         .range = Range{0, 1000}},
        {.names = "--null-shuffle",
-        .target = &scope.null_shuffles,
+        .target = &scope.settings.null_shuffles,
         .help = "roles that depend on which token stands where must also exceed what the same head does over "
                 "every sentence N times more, its tokens in random order",
         .type = "N",
         .range = Range{0, 1000}},
-       {"--frequencies", &scope.frequencies,
+       {"--frequencies", &scope.settings.frequencies,
         "of rare: FILE of lines TOKEN<TAB>COUNT (default: the tokens of the corpus, counted first)",
         "FILE"}});
 }
@@ -68,51 +85,29 @@ bool reads_standard_input(const StudyScope& scope) {
 
 void require_study_scope(const StudyScope& scope) {
   require_inputs(scope.inputs, "--input");
-  if (scope.stride && scope.max_length && *scope.stride > *scope.max_length)
-    fail(Status::usage, "--stride: got {}, need at most --max-length {}", *scope.stride, *scope.max_length);
+  if (scope.settings.corpus.stride && scope.settings.corpus.max_length &&
+      *scope.settings.corpus.stride > *scope.settings.corpus.max_length)
+    fail(Status::usage, "--stride: got {}, need at most --max-length {}", *scope.settings.corpus.stride,
+         *scope.settings.corpus.max_length);
 }
 
-std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
-  std::vector<const MeasureRow*> measures = parse_measures(scope.measures);
-  const bool needed = std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
-  if (scope.frequencies && !needed)
-    fail(Status::usage, "--frequencies: is for the measure rare, which --measures leaves out");
-  if (scope.frequencies || !needed || !reads_standard_input(scope)) return measures;
-  const char* const why =
-      "needs the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
-  if (!scope.measures.empty()) fail(Status::usage, "--input -: the measure rare {}", why);
-  std::erase_if(measures, [](const MeasureRow* row) { return row->needs_frequencies; });
-  warnings.add("no_frequencies", fmt::format("the measure rare is left out: it {}", why), 1);
-  return measures;
-}
-
-CorpusOptions corpus_options(const StudyScope& scope, std::span<const MeasureRow* const> measures) {
-  CorpusOptions corpus{.files = {},
-                       .batch_tokens = scope.batch_tokens,
-                       .max_length = scope.max_length,
-                       .stride = scope.stride,
-                       .skip_bad = scope.skip_bad};
+OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
+  std::vector<const MeasureRow*> measures = study_measures(scope, warnings);
+  OpenStudy study{scope.settings, open_model(scope.model, warnings)};
+  StudySettings& settings = study.settings;
+  settings.selection = select_heads(scope.selection, study.open.model.config(), false);
   if (std::ranges::any_of(measures, &MeasureRow::of_probe))
-    corpus.probe = {.sequences = kProbeSequences, .seed = scope.seed};
+    settings.corpus.probe = {.sequences = kProbeSequences, .seed = settings.seed};
   for (const InputItem& item : scope.inputs.items)
-    corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
-  return corpus;
-}
-
-StudyHeader study_header(const StudyScope& scope, const std::vector<const MeasureRow*>& measures,
-                         StudyShape shape) {
-  shape.fold_subtypes = scope.fold_subtypes;
-  StudyHeader header;
-  header.shape = std::move(shape);
-  header.measures = measures;
-  header.null_models = scope.null_models;
-  header.null_shuffles = scope.null_shuffles;
-  return header;
+    settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
+  if (scope.measures.empty()) measures = within_limit(measures, settings.selection.heads.size(), warnings);
+  settings.measures = std::move(measures);
+  return study;
 }
 
 std::vector<std::filesystem::path> files_read(const StudyScope& scope) {
   std::vector<std::filesystem::path> files = files_read(scope.model, scope.inputs);
-  if (scope.frequencies) files.emplace_back(*scope.frequencies);
+  if (scope.settings.frequencies) files.emplace_back(*scope.settings.frequencies);
   return files;
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <optional>
 
-#include "forward/attention/linear_attention.hpp"
 #include "forward/attention/visibility.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/kernels/kernels.hpp"
@@ -56,6 +55,88 @@ MatrixView<T> head_view(MatrixView<T> all, std::size_t first_row, std::size_t ro
   if (all.data == nullptr) return {};
   return all.row_range(first_row, rows).col_range(head * width, width);
 }
+
+/// phi(x) = elu(x) + 1.
+double linear_feature(float x) {
+  const auto wide = static_cast<double>(x);
+  return wide > 0 ? wide + 1 : std::exp(wide);
+}
+
+/// One head of linear attention over one sequence, with phi(x) = elu(x) + 1. z comes from running sums of
+/// phi(k) v^T and phi(k) in float64, in time and memory linear in the length. A causal mask makes them prefix
+/// sums.
+class LinearHead {
+ public:
+  /// `v` is empty if z is not needed. Set `patterns` if weights() will be called.
+  LinearHead(MatrixView<const float> q, MatrixView<const float> k, MatrixView<const float> v,
+             const Visibility& visibility, bool patterns)
+      : q_(q),
+        k_(k),
+        v_(v),
+        visibility_(visibility),
+        key_sums_(k.cols),
+        products_(k.cols * v.cols),
+        total_(v.cols) {
+    if (!patterns) return;
+    key_features_.reserve(k.rows * k.cols);
+    for (std::size_t j = 0; j < k.rows; ++j) {
+      for (const float x : k.row(j)) key_features_.push_back(static_cast<float>(linear_feature(x)));
+    }
+  }
+
+  /// Writes z of query i [v]. Call it for ascending queries. Returns the sum of phi(q) phi(k) over the
+  /// visible keys; nullopt, and a z of zeros, if there are none.
+  std::optional<double> next(std::size_t i, std::span<float> z) {
+    const std::size_t last = visibility_.of_query(i).last;
+    for (; added_ < last; ++added_) add_key(added_);
+    std::fill(total_.begin(), total_.end(), 0.0);
+    double sum = 0;
+    for (std::size_t c = 0; c < q_.cols; ++c) {
+      const double feature = linear_feature(q_(i, c));
+      sum += feature * key_sums_[c];
+      const double* const row = products_.data() + c * v_.cols;
+      for (std::size_t e = 0; e < total_.size(); ++e) total_[e] += feature * row[e];
+    }
+    for (std::size_t e = 0; e < z.size(); ++e) z[e] = any_ ? static_cast<float>(total_[e] / sum) : 0.0F;
+    return any_ ? std::optional(sum) : std::nullopt;
+  }
+
+  /// Writes phi(q) phi(k)^T / sums to out [sums, keys of range] for queries first, first + 1, ... It includes
+  /// keys that the sequence hides.
+  void weights(std::size_t first, std::span<const double> sums, KeyRange range, MatrixView<float> out) {
+    query_features_.clear();
+    for (std::size_t r = 0; r < sums.size(); ++r) {
+      // Dividing before rounding to float32 keeps large and small queries in range.
+      for (const float x : q_.row(first + r)) {
+        query_features_.push_back(static_cast<float>(linear_feature(x) / sums[r]));
+      }
+    }
+    const MatrixView<const float> queries(query_features_.data(), sums.size(), q_.cols);
+    const MatrixView<const float> keys(key_features_.data(), k_.rows, k_.cols);
+    gemm_nt(queries, keys.row_range(range.first, range.size()), out);
+  }
+
+ private:
+  void add_key(std::size_t j) {
+    if (!visibility_.shows(j)) return;
+    any_ = true;
+    for (std::size_t c = 0; c < k_.cols; ++c) {
+      const double feature = linear_feature(k_(j, c));
+      key_sums_[c] += feature;
+      double* const row = products_.data() + c * v_.cols;
+      for (std::size_t e = 0; e < v_.cols; ++e) row[e] += feature * static_cast<double>(v_(j, e));
+    }
+  }
+
+  MatrixView<const float> q_, k_, v_;
+  const Visibility& visibility_;
+  std::size_t added_ = 0;                    // the sums hold the visible ones of keys [0, added_)
+  bool any_ = false;                         // at least one key was visible
+  std::vector<double> key_sums_, products_;  // [k], [k, v]
+  std::vector<double> total_;                // [v], of one query
+  std::vector<float> key_features_;          // [m, k]; empty without patterns
+  std::vector<float> query_features_;        // [rows, k], of a panel
+};
 
 }  // namespace
 

@@ -1,5 +1,3 @@
-#include "model/accounting/sharing.hpp"
-
 #include <algorithm>
 #include <map>
 #include <string>
@@ -8,6 +6,8 @@
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "model/accounting/accounting.hpp"
 
 namespace attnctl {
 namespace {

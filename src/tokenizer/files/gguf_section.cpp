@@ -13,7 +13,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "tokenizer/files/sentencepiece.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 
 // Tokenizers in GGUF files.
@@ -129,7 +128,6 @@ TokenizerFile read_bytes(const TokenizerSection& section, Wanted wanted) {
   const PreTokenizerRow* const row = wanted == Wanted::tokenizer ? &row_of(section) : nullptr;
   const TokenizerConfig config = config_of(section, row != nullptr && row->add_bos);
   add_tokens(file, config);
-  check_vocabulary(file);
   if (row == nullptr) return file;
   read_merges(section, file);
   set_text_parts(*row, file);

@@ -1,5 +1,3 @@
-#include "tokenizer/files/sentencepiece.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -332,7 +330,6 @@ TokenizerFile make_sentencepiece(std::string name, const Model& model, Tokenizer
     set_defaults(file, config, model);
   }
   add_tokens(file, config);
-  check_vocabulary(file);
   if (wanted == Wanted::vocabulary) return file;
   if (is_bpe) make_merges(file, model);
   set_model(file, model);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -62,14 +63,6 @@ std::string content_of(const Json& token) {
   return token.at("content").get<std::string>();
 }
 
-TokenizerFile read_json_layout(const std::filesystem::path& path, TokenizerConfig& config,
-                               Wanted /*wanted*/) {
-  TokenizerFile file = parse_tokenizer_json(path);
-  add_tokens(file, config);
-  check_vocabulary(file);
-  return file;
-}
-
 struct Layout {
   std::string_view file;
   TokenizerFile (*read)(const std::filesystem::path& path, TokenizerConfig& config, Wanted wanted);
@@ -77,32 +70,21 @@ struct Layout {
 
 /// The layouts in the order of preference.
 constexpr Layout kLayouts[] = {
-    {"tokenizer.json", read_json_layout}, {"vocab.txt", read_vocab_txt},
-    {"vocab.json", read_vocab_json},      {"tokenizer.model", read_sentencepiece},
-    {"spiece.model", read_sentencepiece}, {"sentencepiece.bpe.model", read_sentencepiece},
+    {"tokenizer.json", read_tokenizer_json}, {"vocab.txt", read_vocab_txt},
+    {"vocab.json", read_vocab_json},         {"tokenizer.model", read_sentencepiece},
+    {"spiece.model", read_sentencepiece},    {"sentencepiece.bpe.model", read_sentencepiece},
 };
-
-std::optional<TokenizerFile> read(const std::filesystem::path& directory, Wanted wanted) {
-  for (const Layout& layout : kLayouts) {
-    const std::filesystem::path path = directory / layout.file;
-    if (!std::filesystem::exists(path)) continue;
-    TokenizerConfig config(directory);
-    return layout.read(path, config, wanted);
-  }
-  return std::nullopt;
-}
 
 [[noreturn]] void refuse_vocabulary(const TokenizerFile& file, const std::string& what) {
   PartConfig(file.name, "/model/vocab", file.parts).refuse("", what);
 }
 
 void refuse_repeated_token(const TokenizerFile& file) {
-  std::vector<const std::string*> tokens;
-  for (const auto& entry : file.vocabulary) tokens.push_back(&entry.token);
-  std::sort(tokens.begin(), tokens.end(), [](const auto* a, const auto* b) { return *a < *b; });
-  const auto twice =
-      std::adjacent_find(tokens.begin(), tokens.end(), [](const auto* a, const auto* b) { return *a == *b; });
-  refuse_vocabulary(file, fmt::format("got the token {} twice", in_quotes(**twice)));
+  std::unordered_set<std::string_view> known;
+  for (const TokenEntry& entry : file.vocabulary) {
+    if (known.insert(entry.token).second) continue;
+    refuse_vocabulary(file, fmt::format("got the token {} twice", in_quotes(entry.token)));
+  }
 }
 
 void check_ids(const TokenizerFile& file) {
@@ -167,8 +149,14 @@ std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& 
   return files;
 }
 
-std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory) {
-  return read(directory, Wanted::tokenizer);
+std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory, Wanted wanted) {
+  for (const Layout& layout : kLayouts) {
+    const std::filesystem::path path = directory / layout.file;
+    if (!std::filesystem::exists(path)) continue;
+    TokenizerConfig config(directory);
+    return layout.read(path, config, wanted);
+  }
+  return std::nullopt;
 }
 
 Vocabulary read_vocabulary(const TokenizerOrigin& origin) {
@@ -177,7 +165,7 @@ Vocabulary read_vocabulary(const TokenizerOrigin& origin) {
 }
 
 Vocabulary read_vocabulary(const std::filesystem::path& directory) {
-  const auto file = read(directory, Wanted::vocabulary);
+  const auto file = read_tokenizer_files(directory, Wanted::vocabulary);
   return file ? make_vocabulary(*file) : Vocabulary();
 }
 
@@ -414,6 +402,7 @@ void add_tokens(TokenizerFile& file, const TokenizerConfig& config) {
   for (Json& token : config.tokens()) {
     if (!known.contains(content_of(token))) file.parts["added_tokens"].push_back(std::move(token));
   }
+  check_vocabulary(file);
 }
 
 }  // namespace attnctl

@@ -12,13 +12,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/models/token_table.hpp"
 #include "tokenizer/parts/part_config.hpp"
+#include "tokenizer/token_table.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
-
-struct SentencePieceModel;
 
 inline constexpr std::uint64_t kLargestTokenId = 16'777'215;
 inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20U;  // bytes
@@ -70,9 +68,6 @@ class TokenizerConfig {
   std::vector<Json> extra_;
 };
 
-/// Adds the tokens of `config` that the file lacks, and sets its separators. Throws Error(bad_input).
-void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
-
 /// What to read of the files. A vocabulary can be read even if other parts are not supported.
 enum class Wanted { vocabulary, tokenizer };
 
@@ -82,14 +77,38 @@ enum class Wanted { vocabulary, tokenizer };
 /// Reads a model's directory: tokenizer.json, or else vocab.txt, vocab.json with merges.txt, or a
 /// SentencePiece model, with the added tokens of tokenizer_config.json and special_tokens_map.json. Returns
 /// nullopt if there is none. Throws Error(bad_input).
-[[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory);
-[[nodiscard]] TokenizerFile read_tokenizer_json(const std::filesystem::path& path);
+[[nodiscard]] std::optional<TokenizerFile> read_tokenizer_files(const std::filesystem::path& directory,
+                                                                Wanted wanted = Wanted::tokenizer);
 [[nodiscard]] TokenizerFile read_section(const TokenizerSection& section, Wanted wanted = Wanted::tokenizer);
 [[nodiscard]] Vocabulary make_vocabulary(const TokenizerFile& file);
 
+/// A SentencePiece model: the fields of sentencepiece_model.proto that tokenizing needs, with their defaults.
+struct SentencePieceModel {
+  enum class Type : std::uint8_t { normal = 1, unknown, control, user_defined, unused, byte };
+  struct Piece {
+    std::string text;
+    float score = 0;
+    Type type = Type::normal;
+  };
+  enum class Algorithm : std::uint8_t { unigram = 1, bpe, word, character };
+
+  std::vector<Piece> pieces;  // by id
+  Algorithm algorithm = Algorithm::unigram;
+  bool byte_fallback = false;
+  bool whitespace_as_suffix = false;
+  std::string charsmap;  // bytes of the precompiled charsmap; empty: none
+  bool add_dummy_prefix = true;
+  bool remove_extra_whitespaces = true;
+  bool escape_whitespaces = true;
+};
+
+/// Parses the protobuf message; `file` is escaped. Throws Error(bad_input).
+[[nodiscard]] SentencePieceModel parse_sentencepiece(const std::string& file, std::string_view bytes);
+
 // Readers of single layouts, which throw Error(bad_input). `name` is escaped.
-[[nodiscard]] TokenizerFile parse_tokenizer_json(const std::filesystem::path& path);
 [[nodiscard]] TokenizerFile parse_tokenizer_json(std::string name, std::string_view text);
+[[nodiscard]] TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config,
+                                                Wanted wanted);
 [[nodiscard]] TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig& config,
                                            Wanted wanted);
 [[nodiscard]] TokenizerFile read_vocab_json(const std::filesystem::path& path, TokenizerConfig& config,
@@ -109,6 +128,9 @@ enum class Wanted { vocabulary, tokenizer };
 /// same token in the vocabulary, or the next free number, whatever the file says. Throws Error(bad_input) if
 /// a token or an id is repeated, or if the ids are far larger than the number of tokens.
 void check_vocabulary(TokenizerFile& file);
+
+/// Adds the tokens of `config` that the file lacks, sets its separators, and checks the vocabulary.
+void add_tokens(TokenizerFile& file, const TokenizerConfig& config);
 
 /// Throws Error(bad_input) if the directory names a "tokenizer_class" (without "Fast") that is not supported.
 void check_class(const TokenizerConfig& config, std::string_view layout,

@@ -257,7 +257,8 @@ TokenizerFile parse_tokenizer_json(std::string name, std::string_view text) {
   return file;
 }
 
-TokenizerFile parse_tokenizer_json(const std::filesystem::path& path) {
+TokenizerFile read_tokenizer_json(const std::filesystem::path& path, TokenizerConfig& config,
+                                  Wanted /*wanted*/) {
   const MappedFile mapped(path, Status::bad_input);
   const std::size_t size = mapped.bytes().size();
   std::string name = escaped(path.string());
@@ -266,12 +267,7 @@ TokenizerFile parse_tokenizer_json(const std::filesystem::path& path) {
   TokenizerFile file =
       parse_tokenizer_json(std::move(name), {reinterpret_cast<const char*>(mapped.bytes().data()), size});
   mapped.check();
-  return file;
-}
-
-TokenizerFile read_tokenizer_json(const std::filesystem::path& path) {
-  TokenizerFile file = parse_tokenizer_json(path);
-  check_vocabulary(file);
+  add_tokens(file, config);
   return file;
 }
 

@@ -158,7 +158,6 @@ TokenizerFile read_vocab_json(const std::filesystem::path& path, TokenizerConfig
     set_defaults(config, roberta);
   }
   add_tokens(file, config);
-  check_vocabulary(file);
   if (wanted == Wanted::tokenizer) set_byte_level_parts(file, config, roberta);
   return file;
 }
@@ -183,7 +182,6 @@ TokenizerFile read_vocab_txt(const std::filesystem::path& path, TokenizerConfig&
   read_lines(file, text);
   file.parts["model"]["type"] = "WordPiece";
   add_tokens(file, config);
-  check_vocabulary(file);
   if (wanted == Wanted::tokenizer) set_bert_parts(file, config);
   return file;
 }

@@ -68,17 +68,11 @@ class WordPiece final : public TokenModel {
   /// Appends the longest tokens from the left. Returns false if one is missing.
   [[nodiscard]] bool append(std::string_view piece, std::vector<PieceToken>& tokens) const {
     for (std::size_t begin = 0; begin < piece.size();) {
-      PieceToken longest{-1, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(begin)};
-      std::uint32_t node = begin == 0 ? TokenTrie::kRoot : continuation_;
-      for (std::size_t i = begin; i < piece.size() && node != TokenTrie::kNowhere; ++i) {
-        node = trie_.step(node, piece[i]);
-        if (node == TokenTrie::kNowhere) break;
-        const std::int32_t id = trie_.id(node);
-        if (id >= 0) longest = {id, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(i + 1)};
-      }
-      if (longest.id < 0) return false;
-      tokens.push_back(longest);
-      begin = longest.end;
+      const auto [id, size] =
+          trie_.longest(piece.substr(begin), begin == 0 ? TokenTrie::kRoot : continuation_);
+      if (id < 0) return false;
+      tokens.push_back({id, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(begin + size)});
+      begin += size;
     }
     return true;
   }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tokenizer/files/tokenizer_file.hpp"
-#include "tokenizer/models/token_table.hpp"
+#include "tokenizer/token_table.hpp"
 
 namespace attnctl {
 

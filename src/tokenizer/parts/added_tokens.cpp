@@ -1,117 +1,58 @@
-#include "tokenizer/parts/added_tokens.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
-#include <optional>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "tokenizer/parts/parts.hpp"
+#include "tokenizer/token_table.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
 
-/// The contents of tokens, sorted by their bytes. Finds the longest token at a position by narrowing the
-/// range of tokens that share a prefix with the text, starting from a table by the first byte.
+/// Finds the contents of tokens, numbered by their index in the list of tokens.
 class Contents {
  public:
-  struct Found {
-    std::size_t token;  // index in the list of tokens
-    std::size_t size;
-  };
-
-  void add(std::string content, std::size_t token) {
-    if (content.empty()) {
-      if (!empty_token_) empty_token_ = token;
-    } else {
-      sorted_.push_back({std::move(content), token});
+  /// Keeps the first of equal contents. `contents` are in descending order of their ids.
+  explicit Contents(const std::vector<TokenEntry>& contents) : trie_(contents, TokenTable(contents)) {
+    for (const TokenEntry& entry : contents) {
+      if (entry.token.empty()) {
+        empty_.id = entry.id;
+      } else {
+        may_begin_[static_cast<unsigned char>(entry.token[0])] = true;
+      }
     }
+    is_empty_ = contents.empty();
   }
 
-  /// Sorts the contents after the last add(). Keeps the first of equal contents.
-  void finish() {
-    std::stable_sort(sorted_.begin(), sorted_.end(),
-                     [](const Entry& a, const Entry& b) { return a.content < b.content; });
-    const auto same = [](const Entry& a, const Entry& b) { return a.content == b.content; };
-    sorted_.erase(std::unique(sorted_.begin(), sorted_.end(), same), sorted_.end());
-    for (std::size_t i = sorted_.size(); i-- > 0;) {
-      auto& [first, last] = by_first_byte_[byte_at(sorted_[i].content, 0)];
-      first = i;
-      if (last == 0) last = i + 1;
-      may_begin_[byte_at(sorted_[i].content, 0)] = true;
-    }
-  }
-
-  [[nodiscard]] bool empty() const { return sorted_.empty() && !empty_token_; }
+  [[nodiscard]] bool empty() const { return is_empty_; }
 
   /// Returns the first position from `begin` on where a token may start.
   [[nodiscard]] std::size_t next_candidate(std::string_view text, std::size_t begin) const {
-    if (empty_token_) return begin;
-    while (begin < text.size() && !may_begin_[byte_at(text, begin)]) ++begin;
+    if (empty_.id >= 0) return begin;
+    while (begin < text.size() && !may_begin_[static_cast<unsigned char>(text[begin])]) ++begin;
     return begin;
   }
 
   /// Returns the longest token that `text` starts with.
-  [[nodiscard]] std::optional<Found> longest(std::string_view text) const {
-    std::optional<Found> found;
-    if (empty_token_) found = Found{*empty_token_, 0};
-    if (text.empty()) return found;
-    auto [first, last] = by_first_byte_[byte_at(text, 0)];
-    for (std::size_t depth = 1; first < last; ++depth) {
-      if (last - first == 1) {  // compares the rest at once
-        const Entry& entry = sorted_[first];
-        if (text.starts_with(entry.content)) found = Found{entry.token, entry.content.size()};
-        break;
-      }
-      if (sorted_[first].content.size() == depth) {
-        found = Found{sorted_[first].token, depth};
-        ++first;
-      }
-      if (first == last || depth == text.size()) break;
-      narrow(first, last, depth, byte_at(text, depth));
-    }
-    return found;
+  [[nodiscard]] TokenTrie::Match longest(std::string_view text) const {
+    const TokenTrie::Match found = trie_.longest(text);
+    return found.id >= 0 ? found : empty_;
   }
 
  private:
-  struct Entry {
-    std::string content;
-    std::size_t token;
-  };
-
-  static unsigned char byte_at(std::string_view text, std::size_t i) {
-    return static_cast<unsigned char>(text[i]);
-  }
-
-  /// Narrows the range to the tokens whose byte at `depth` is `byte`. All tokens in the range are longer than
-  /// `depth` and equal before it.
-  void narrow(std::size_t& first, std::size_t& last, std::size_t depth, unsigned char byte) const {
-    // If the first and last byte are equal, all are.
-    const unsigned char least = byte_at(sorted_[first].content, depth);
-    const unsigned char most = byte_at(sorted_[last - 1].content, depth);
-    if (least == most) {
-      if (least != byte) last = first;
-      return;
-    }
-    const auto begin = sorted_.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto end = sorted_.begin() + static_cast<std::ptrdiff_t>(last);
-    const auto low = std::partition_point(
-        begin, end, [=](const Entry& entry) { return byte_at(entry.content, depth) < byte; });
-    const auto high = std::partition_point(
-        low, end, [=](const Entry& entry) { return byte_at(entry.content, depth) == byte; });
-    last = static_cast<std::size_t>(high - sorted_.begin());
-    first = static_cast<std::size_t>(low - sorted_.begin());
-  }
-
-  std::vector<Entry> sorted_;
-  std::optional<std::size_t> empty_token_;  // a token that normalizes to nothing and so matches everywhere
-  std::array<std::pair<std::size_t, std::size_t>, 256> by_first_byte_{};
+  TokenTrie trie_;
+  TokenTrie::Match empty_;  // a token that normalizes to nothing and so matches everywhere
   std::array<bool, 256> may_begin_{};
+  bool is_empty_ = true;
 };
 
 bool begins_with_word(std::string_view text) {
@@ -135,14 +76,14 @@ void cut_piece(std::string_view text, const Contents& contents, const std::vecto
   std::size_t done = 0;
   std::size_t matched = std::string_view::npos;  // end of the last match
   for (std::size_t place = 0; (place = contents.next_candidate(text, place)) <= text.size();) {
-    const auto found = contents.longest(text.substr(place));
-    if (!found) {
+    const TokenTrie::Match found = contents.longest(text.substr(place));
+    if (found.id < 0) {
       ++place;
       continue;
     }
-    const AddedToken& token = tokens[found->token];
+    const AddedToken& token = tokens[static_cast<std::size_t>(found.id)];
     std::size_t begin = place;
-    std::size_t end = place + found->size;
+    std::size_t end = place + found.size;
     if (begin == end && begin == matched) {  // no empty match right after a match
       place = after_code_point(text, place);
       continue;
@@ -186,16 +127,15 @@ struct AddedTokens::Matchers {
 };
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextStep& normalizer) {
-  const auto matchers = std::make_shared<Matchers>();
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
+  std::vector<TokenEntry> raw;
+  std::vector<TokenEntry> after_normalizer;
+  for (std::size_t i = tokens.size(); i-- > 0;) {
     const AddedToken& token = tokens[i];
     std::string content = token.normalized ? normalized(token.content, normalizer) : token.content;
-    (token.normalized ? matchers->after_normalizer : matchers->raw).add(std::move(content), i);
+    (token.normalized ? after_normalizer : raw).push_back({std::move(content), static_cast<std::int32_t>(i)});
   }
-  matchers->raw.finish();
-  matchers->after_normalizer.finish();
-  matchers->tokens = std::move(tokens);
-  matchers_ = matchers;
+  matchers_ = std::make_shared<const Matchers>(
+      Matchers{std::move(tokens), Contents(raw), Contents(after_normalizer)});
 }
 
 const std::vector<AddedToken>& AddedTokens::tokens() const {

@@ -1,5 +1,3 @@
-#include "tokenizer/parts/charsmap.hpp"
-
 #include <array>
 #include <cstddef>
 #include <cstdint>

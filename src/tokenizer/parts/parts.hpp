@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +21,64 @@ namespace attnctl {
 
 // Normalizers (normalizers.cpp, charsmap.cpp).
 [[nodiscard]] TextStep make_normalizer(const PartConfig& config);
-/// Precompiled: a SentencePiece charsmap.
+
+/// A precompiled charsmap of SentencePiece: a map from strings to replacements. Layout (little-endian): the
+/// size of a trie in bytes (32 bits), the units of the trie (32 bits each), then the replacements, each with
+/// a final NUL. Bits of a unit: 0-7 label, 8 has a leaf, 9 offset in units of 256, 10-30 offset to its
+/// children. Bits 0-30 of a leaf: begin of its replacement.
+class Charsmap {
+ public:
+  /// Reads a string of base64, or bytes. Throws Error(bad_input) at `where`.
+  explicit Charsmap(const PartConfig& where);
+
+  /// Returns the replacement of the shortest prefix of `text` that is in the map; nullopt if there is none.
+  /// Throws Error(bad_input) if an offset is outside of the file.
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const;
+
+ private:
+  [[nodiscard]] std::uint32_t unit(std::size_t at) const;
+  [[noreturn]] void damaged() const;
+
+  std::string place_;  // file and pointer, for errors
+  std::vector<std::uint32_t> units_;
+  std::string replacements_;
+};
+
+/// Precompiled: a normalizer with a charsmap.
 [[nodiscard]] TextStep make_precompiled(const PartConfig& config);
+
+// Added tokens (added_tokens.cpp).
+
+/// A member of /added_tokens in tokenizer.json.
+struct AddedToken {
+  std::int32_t id = 0;
+  std::string content;
+  bool special = false;
+  bool normalized = false;
+  bool lstrip = false;
+  bool rstrip = false;
+  bool single_word = false;
+};
+
+/// Finds added tokens in a text, before and after its normalization.
+class AddedTokens {
+ public:
+  /// `normalizer` may be empty; it normalizes the content of `normalized` tokens.
+  AddedTokens(std::vector<AddedToken> tokens, const TextStep& normalizer);
+
+  [[nodiscard]] const std::vector<AddedToken>& tokens() const;
+  /// Cuts out the tokens that are not normalized, leftmost-longest. For the raw text.
+  void cut_raw(PieceText& text) const;
+  /// Cuts out the normalized tokens. For the normalized text.
+  void cut_normalized(PieceText& text) const;
+
+ private:
+  struct Matchers;
+  std::shared_ptr<const Matchers> matchers_;
+};
+
+/// Reads /added_tokens. Throws Error(bad_input).
+[[nodiscard]] std::vector<AddedToken> read_added_tokens(const PartConfig& document);
 
 // Pre-tokenizers (pre_tokenizers.cpp).
 [[nodiscard]] TextStep make_pre_tokenizer(const PartConfig& config);

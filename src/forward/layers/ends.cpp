@@ -1,0 +1,175 @@
+#include "forward/layers/ends.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "forward/attention/positions.hpp"
+#include "linalg/kernels/kernels.hpp"
+
+namespace attnctl::forward {
+namespace {
+
+/// Returns the row of the position table of each token.
+std::vector<std::size_t> position_rows(const EmbeddingConfig& config, const Sequence& sequence,
+                                       std::size_t count) {
+  std::vector<std::size_t> rows(count);
+  std::size_t next = config.position_offset;
+  for (std::size_t p = 0; p < count; ++p) {
+    if (config.counts_visible && !sequence.key_visible.empty()) {
+      rows[p] = sequence.key_visible[p] != 0 ? next++ : config.position_offset - 1;
+      continue;
+    }
+    const bool skipped =
+        config.padding && !sequence.ids.empty() && std::cmp_equal(sequence.ids[p], *config.padding);
+    rows[p] = skipped ? *config.padding : next++;
+  }
+  return rows;
+}
+
+/// Returns kept / (1 - share of the dropped token among the visible ones), which scales all embeddings.
+float dropout_factor(const TokenDropout& dropout, const Sequence& sequence) {
+  const auto& visible = sequence.key_visible;
+  const auto length =
+      visible.empty() ? sequence.ids.size() : std::accumulate(visible.begin(), visible.end(), std::size_t{0});
+  const auto dropped = std::ranges::count(sequence.ids, dropout.token);
+  return static_cast<float>(dropout.kept / (1 - static_cast<double>(dropped) / static_cast<double>(length)));
+}
+
+/// Zeroes the embeddings of hidden tokens if the model does so.
+void zero_hidden(const EmbeddingConfig& config, const Sequence& sequence, MatrixView<float> x) {
+  if (!config.zero_hidden || sequence.key_visible.size() != x.rows) return;
+  for (std::size_t p = 0; p < x.rows; ++p) {
+    if (sequence.key_visible[p] == 0) std::ranges::fill(x.row(p), 0.0F);
+  }
+}
+
+/// Writes the embedding of token p: of its id, the class token of an image, or the given one.
+void embed_token(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
+                 std::size_t p, std::span<float> out) {
+  if (sequence.patches.rows() > 0) {
+    if (p == 0) weights.class_token.row(0, out);  // the patches are already in place
+  } else if (sequence.ids.empty()) {
+    const auto given = sequence.embeddings.view().row(p);
+    std::copy(given.begin(), given.end(), out.begin());
+  } else {
+    weights.token.row(static_cast<std::size_t>(sequence.ids[p]), out);
+    if (config.multiplier != 1) {
+      for (float& value : out) value *= static_cast<float>(config.multiplier);
+    }
+  }
+}
+
+/// Writes the token embeddings of one sequence, plus token types.
+void embed_tokens(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
+                  MatrixView<float> x) {
+  std::vector<float> row(x.cols);
+  const bool drops = config.dropout && !sequence.ids.empty();
+  const float factor = drops ? dropout_factor(*config.dropout, sequence) : 1.0F;
+  for (std::size_t p = 0; p < x.rows; ++p) {
+    embed_token(config, weights, sequence, p, x.row(p));
+    if (drops) {
+      const bool dropped = sequence.ids[p] == config.dropout->token;
+      for (float& value : x.row(p)) value = (dropped ? 0.0F : value) * factor;
+    }
+    if (weights.token_type.present()) {
+      const std::int64_t type = sequence.token_type_ids.empty() ? 0 : sequence.token_type_ids[p];
+      weights.token_type.row(static_cast<std::size_t>(type), row);
+      kernels().add(row, x.row(p));
+    }
+  }
+}
+
+void add_positions(const EmbeddingConfig& config, const EmbeddingWeights& weights, const Sequence& sequence,
+                   MatrixView<float> x) {
+  if (config.position == PositionKind::sinusoidal) return add_sinusoidal(x);
+  if (config.position == PositionKind::sinusoidal_halves) return add_sinusoidal_halves(x);
+  if (config.position != PositionKind::learned) return;
+  std::vector<float> row(x.cols);
+  const std::vector<std::size_t> positions = position_rows(config, sequence, x.rows);
+  for (std::size_t p = 0; p < x.rows; ++p) {
+    weights.position.row(positions[p], row);
+    kernels().add(row, x.row(p));
+  }
+}
+
+void scale_logits(const HeadConfig& config, std::span<float> logits) {
+  if (config.multiplier != 1) kernels().scale(double{config.multiplier}, logits);
+  if (config.soft_cap == 0) return;
+  kernels().scale(1 / double{config.soft_cap}, logits);
+  kernels().tanh(logits);
+  kernels().scale(double{config.soft_cap}, logits);
+}
+
+}  // namespace
+
+std::size_t embedding_width(const ModelConfig& config) {
+  return config.embedding.width == 0 ? config.d_model : config.embedding.width;
+}
+
+void embed(Pool& pool, const Model& model, const Batch& batch, const Block& block, MatrixView<float> x) {
+  const bool for_target = needs_target(block.component);
+  const EmbeddingConfig& config = for_target ? model.config().decoder->embedding : model.config().embedding;
+  const Lease<EmbeddingWeights> lease = for_target ? model.target_embedding() : model.embedding();
+  const EmbeddingWeights& weights = *lease;
+  const bool projected = weights.projection.present();
+  OwnedMatrix<float> narrow(projected ? x.rows : 0, embedding_width(model.config()));
+  const MatrixView<float> sum = projected ? narrow.view() : x;
+  const auto add_all_positions = [&](MatrixView<float> rows) {
+    for (const BlockSequence& place : block.sequences) {
+      add_positions(config, weights, sides_of(block.component, batch.sequences[place.index]).queries_of,
+                    rows.row_range(place.first_query, place.queries));
+    }
+  };
+  for (const BlockSequence& place : block.sequences) {
+    const Sequence& sequence = sides_of(block.component, batch.sequences[place.index]).queries_of;
+    const MatrixView<float> rows = sum.row_range(place.first_query, place.queries);
+    if (sequence.patches.rows() > 0) {
+      run_dense(pool, Dense{sequence.patches.view(), weights.patches, rows.row_range(1, rows.rows - 1)});
+    }
+    embed_tokens(config, weights, sequence, rows);
+  }
+  if (!config.positions_last) add_all_positions(sum);
+  if (!config.projected_first) apply_norm(pool, config.norm, weights.norm, sum, sum);
+  if (projected) run_dense(pool, Dense{sum, weights.projection, x});
+  if (config.projected_first) apply_norm(pool, config.norm, weights.norm, x, x);
+  if (config.positions_last) add_all_positions(x);
+  for (const BlockSequence& place : block.sequences) {
+    zero_hidden(config, batch.sequences[place.index], x.row_range(place.first_query, place.queries));
+  }
+}
+
+std::size_t logits_rows(std::size_t vocabulary) {
+  constexpr std::size_t kMostElements = std::size_t{1} << 21U;  // 8 MiB of logits
+  constexpr std::size_t kFewestRows = 16;
+  return std::max(kFewestRows, kMostElements / std::max<std::size_t>(vocabulary, 1));
+}
+
+MatrixView<const float> OutputHead::logits(MatrixView<const float> x) {
+  const HeadConfig& config = model_.config().head;
+  const Lease<HeadWeights> lease = model_.head();
+  const HeadWeights& weights = *lease;
+  MatrixView<float> stream = normed_.take(x.rows, x.cols);
+  apply_norm(pool_, model_.config().final_norm, model_.final_norm(), x, stream);
+  if (weights.projection.present()) {
+    const MatrixView<float> out = projected_.take(x.rows, weights.projection.out());
+    run_dense(pool_, Dense{stream, weights.projection, out});
+    stream = out;
+  }
+  if (config.transform) {
+    const MatrixView<float> out = transformed_.take(x.rows, weights.transform.out());
+    run_dense(pool_, Dense{stream, weights.transform, out, config.activation});
+    apply_norm(pool_, config.norm, weights.transform_norm, out, out);
+    stream = out;
+  }
+  const MatrixView<float> logits = logits_.take(x.rows, weights.decoder.out());
+  run_dense(pool_, Dense{stream, weights.decoder, logits});
+  for_row_ranges(pool_, logits.rows, logits.cols, [&](std::size_t first, std::size_t count) {
+    for (std::size_t r = first; r < first + count; ++r) scale_logits(config, logits.row(r));
+  });
+  return logits;
+}
+
+}  // namespace attnctl::forward

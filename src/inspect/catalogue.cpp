@@ -1,0 +1,127 @@
+#include "inspect/catalogue.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace attnctl::inspect {
+namespace {
+
+// clang-format off
+constexpr std::array kAnalyses = {
+    //          --include        inputs by_word tables components             make
+    AnalysisRow{"subspaces",     false, true,   true,  Components::each,      make_subspaces},
+    AnalysisRow{"composition",   false, true,   true,  Components::not_cross, make_composition},
+    AnalysisRow{"map",           false, true,   true,  Components::each,      make_head_map},
+    AnalysisRow{"rollout",       true,  true,   false, Components::none,      make_rollout},
+    AnalysisRow{"flow",          true,  false,  false, Components::none,      make_flow},
+    AnalysisRow{"contributions", true,  false,  true,  Components::each,      make_contributions},
+    AnalysisRow{"mixing",        true,  false,  true,  Components::none,      make_mixing},
+    AnalysisRow{"routing",       true,  false,  true,  Components::none,      make_routing},
+    AnalysisRow{"largest_value", true,  false,  true,  Components::each,      make_largest_value},
+};
+
+/// A value of --include that is no row of kAnalyses.
+struct BasicInclude {
+  std::string_view name;
+  bool Includes::*member;
+  bool of_inputs;
+  bool tables;
+};
+constexpr std::array kBasicIncludes = {
+    BasicInclude{"metrics",    &Includes::metrics,    true,  true},
+    BasicInclude{"patterns",   &Includes::patterns,   true,  true},
+    BasicInclude{"scores",     &Includes::scores,     true,  false},
+    BasicInclude{"queries",    &Includes::queries,    true,  false},
+    BasicInclude{"keys",       &Includes::keys,       true,  false},
+    BasicInclude{"values",     &Includes::values,     true,  false},
+    BasicInclude{"z",          &Includes::z,          true,  false},
+    BasicInclude{"output",     &Includes::output,     true,  false},
+    BasicInclude{"logits",     &Includes::logits,     true,  false},
+    BasicInclude{"weights",    &Includes::weights,    false, true},
+    BasicInclude{"directions", &Includes::directions, false, false},
+    BasicInclude{"circuits",   &Includes::circuits,   false, false},
+};
+// clang-format on
+
+/// Returns the names separated by commas. If `weights_only`, leaves out those that need inputs.
+std::string names(bool weights_only) {
+  std::vector<std::string_view> known;
+  for (const BasicInclude& each : kBasicIncludes) {
+    if (!weights_only || !each.of_inputs) known.push_back(each.name);
+  }
+  for (const AnalysisRow& row : kAnalyses) {
+    if (!weights_only || !row.of_inputs) known.push_back(row.include);
+  }
+  return fmt::format("{}", fmt::join(known, ", "));
+}
+
+void require_tables(const Includes& includes) {
+  const auto require = [](bool tables, std::string_view name) {
+    if (!tables) fail(Status::usage, "csv has no table for {}; use json, jsonl or npz", name);
+  };
+  for (const BasicInclude& each : kBasicIncludes) require(each.tables || !(includes.*each.member), each.name);
+  for (const AnalysisRow* row : includes.analyses) require(row->tables, row->include);
+}
+
+}  // namespace
+
+std::span<const AnalysisRow> analysis_rows() {
+  return kAnalyses;
+}
+
+bool Includes::of_inputs() const {
+  return std::ranges::any_of(
+             kBasicIncludes,
+             [&](const BasicInclude& each) { return each.of_inputs && this->*each.member; }) ||
+         std::ranges::any_of(analyses, &AnalysisRow::of_inputs);
+}
+
+std::string include_names() {
+  return names(false);
+}
+
+Includes parse_includes(const std::string& list) {
+  Includes includes;
+  for (const std::string_view word : split(list, ',')) {
+    const auto* const basic = std::ranges::find(kBasicIncludes, word, &BasicInclude::name);
+    const auto* const row = std::ranges::find(kAnalyses, word, &AnalysisRow::include);
+    if (basic != kBasicIncludes.end()) {
+      includes.*(basic->member) = true;
+    } else if (row == kAnalyses.end()) {
+      fail(Status::usage, "--include: unsupported \"{}\"; known: {}", escaped(word), include_names());
+    } else if (std::ranges::find(includes.analyses, row) == includes.analyses.end()) {
+      includes.analyses.push_back(row);
+    }
+  }
+  std::ranges::sort(includes.analyses);  // pointers into kAnalyses: restores its order
+  return includes;
+}
+
+void require_values(const AnalysisInput& input, std::string_view analysis) {
+  for (const HeadId head : input.selection.heads) {
+    if (input.config().layers[head.layer].attention.value.weight) continue;
+    fail(Status::bad_input,
+         "{}: layer {} has no values (W_v), so there is nothing to give {}; leave it out of --include",
+         escaped(input.model.name()), head.layer, analysis);
+  }
+}
+
+Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form) {
+  Includes includes = parse_includes(list);
+  if (!with_inputs && includes.of_inputs())
+    fail(Status::usage, "--include: weights has no inputs; it knows {}", names(true));
+  if (form == Form::tables) {
+    if (!with_inputs && !given) includes.directions = false;
+    require_tables(includes);
+  }
+  // Text and pictures show whole patterns only if --include names them.
+  if ((form == Form::text || form == Form::pictures) && !given) includes.patterns = false;
+  return includes;
+}
+
+}  // namespace attnctl::inspect

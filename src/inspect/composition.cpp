@@ -1,0 +1,190 @@
+#include "analysis/weights/composition.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "analysis/head_axes.hpp"
+#include "inspect/catalogue.hpp"
+#include "inspect/describe.hpp"
+#include "inspect/request.hpp"
+
+namespace attnctl::inspect {
+namespace {
+
+/// Composition: how much of the output of earlier heads later heads read.
+class CompositionAnalysis final : public Analysis {
+ public:
+  using Analysis::Analysis;
+
+  std::uint64_t values() const override {
+    return 2 * all_compositions.size() * input_.selection.heads.size() * input_.selection.heads.size();
+  }
+  Results finish() override;
+
+ private:
+  [[nodiscard]] Section section() const;
+  [[nodiscard]] Table table() const;
+  [[nodiscard]] Table means_text() const;
+  [[nodiscard]] Table strongest_text() const;
+  [[nodiscard]] HeatmapPage picture() const;
+
+  CompositionOptions options_;
+  std::vector<Composition> compositions_;
+};
+
+/// A pair of heads, as indices into the heads of a Composition.
+struct Pair {
+  const Composition* composition = nullptr;
+  std::size_t earlier = 0;
+  std::size_t later = 0;
+
+  [[nodiscard]] double score() const { return composition->scores(earlier, later); }
+  [[nodiscard]] double excess() const { return composition->excess(earlier, later); }
+};
+
+std::vector<Pair> pairs_of(const Composition& composition) {
+  std::vector<Pair> pairs;
+  for (std::size_t a = 0; a < composition.heads.size(); ++a) {
+    for (std::size_t b = 0; b < composition.heads.size(); ++b) {
+      if (std::isfinite(composition.scores(a, b))) pairs.push_back({&composition, a, b});
+    }
+  }
+  return pairs;
+}
+
+Section CompositionAnalysis::section() const {
+  List items;
+  for (const Composition& each : compositions_) {
+    Record record;
+    record.set("kind", std::string(name_of(each.kind)))
+        .set("component", component_of(input_.config(), each.heads.front().layer))
+        .set("heads", names_of(input_.config(), each.heads))
+        .set("values", float_array(each.scores))
+        .set("excess", float_array(each.excess))
+        .set("mean", or_null(each.mean))
+        .set("null_mean", each.null ? Value(each.null->mean) : Value())
+        .set("null_deviation", each.null ? Value(each.null->deviation) : Value())
+        .set("null_draws", options_.draws)
+        .set("null_seed", static_cast<std::int64_t>(options_.seed));
+    items.emplace_back(std::move(record));
+  }
+  return {"composition", "composition", std::move(items)};
+}
+
+Table CompositionAnalysis::table() const {
+  std::vector<std::vector<Cell>> rows;
+  for (const Composition& each : compositions_) {
+    for (const Pair& pair : pairs_of(each)) {
+      const HeadId earlier = each.heads[pair.earlier];
+      const HeadId later = each.heads[pair.later];
+      rows.push_back({std::string(name_of(each.kind)), component_cell(input_.config(), earlier.layer),
+                      number_cell(input_.config(), earlier.layer), cell_of(earlier.head),
+                      number_cell(input_.config(), later.layer), cell_of(later.head), cell_of(pair.score()),
+                      cell_of(pair.score() - pair.excess()), cell_of(pair.excess())});
+    }
+  }
+  return make_table(
+      "composition",
+      {"kind", "component", "layer_a", "head_a", "layer_b", "head_b", "score", "null_mean", "excess"},
+      std::move(rows));
+}
+
+Table CompositionAnalysis::means_text() const {
+  std::vector<std::vector<Cell>> rows;
+  for (const Composition& each : compositions_) {
+    rows.push_back({std::string(name_of(each.kind)), cell_of(pairs_of(each).size()), cell_of(each.mean),
+                    each.null ? cell_of(each.null->mean) : Cell(),
+                    each.null ? cell_of(each.null->deviation) : Cell()});
+  }
+  return make_table("", {"kind", "pairs", "mean", "random", "deviation"}, std::move(rows));
+}
+
+/// Returns the pairs of each kind with the largest excess over the null. Ties are ordered by the pair's
+/// position.
+Table CompositionAnalysis::strongest_text() const {
+  const std::size_t most = input_.request.top.value_or(5);
+  std::vector<std::vector<Cell>> rows;
+  for (const Composition& each : compositions_) {
+    std::vector<Pair> pairs = pairs_of(each);
+    std::ranges::stable_sort(pairs, std::greater<>(), &Pair::excess);
+    for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i) {
+      rows.push_back({std::string(name_of(each.kind)),
+                      head_name(input_.config(), each.heads[pairs[i].earlier]),
+                      head_name(input_.config(), each.heads[pairs[i].later]), cell_of(pairs[i].score()),
+                      cell_of(pairs[i].excess())});
+    }
+  }
+  return make_table("", {"kind", "earlier", "later", "score", "over random"}, std::move(rows));
+}
+
+/// Returns a heatmap with earlier heads as rows and later heads as columns. Scores above the null are red.
+/// Leaves out the rows of the last layer and the columns of the first layer, which have no pairs. Keeps all
+/// heads of a model with one layer, without scores.
+Heatmap heatmap_of(const ModelConfig& config, const Composition& composition) {
+  const std::vector<HeadId>& heads = composition.heads;
+  const bool cut = heads.front().layer != heads.back().layer;
+  Heatmap heatmap{
+      symbol_of(name_of(composition.kind)) + "-Composition", "Later Head", "Earlier Head", {}, {}, {}};
+  std::vector<double> values;
+  for (std::size_t a = 0; a < heads.size(); ++a) {
+    if (cut && heads[a].layer == heads.back().layer) continue;
+    heatmap.y_labels.push_back(head_name(config, heads[a]));
+    for (std::size_t b = 0; b < heads.size(); ++b) {
+      if (!cut || heads[b].layer != heads.front().layer) values.push_back(composition.excess(a, b));
+    }
+  }
+  for (const HeadId head : heads) {
+    if (!cut || head.layer != heads.front().layer) heatmap.x_labels.push_back(head_name(config, head));
+  }
+  heatmap.values = make_array({heatmap.y_labels.size(), heatmap.x_labels.size()}, std::move(values));
+  return heatmap;
+}
+
+HeatmapPage CompositionAnalysis::picture() const {
+  HeatmapPage page;
+  page.title = "Composition of Heads";
+  page.columns = compositions_.size();
+  double most = 0;
+  for (const Composition& each : compositions_) {
+    for (const Pair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess()));
+    page.heatmaps.push_back(heatmap_of(input_.config(), each));
+  }
+  if (most == 0) most = 1;
+  page.scale = {.diverging = true, .low = -most, .high = most, .label = "Score Over Random"};
+  return page;
+}
+
+Results CompositionAnalysis::finish() {
+  options_.fold_norm = input_.request.fold_norm;
+  compositions_ = analyze_composition(input_.model, input_.selection, options_, input_.context.pool);
+  Results results;
+  results.document.sections.push_back(section());
+  results.tables.push_back(table());
+  for (const Composition& each : compositions_) {
+    const std::string name = fmt::format("{}_composition", name_of(each.kind));
+    results.arrays.push_back({name, float_array(each.scores)});
+    results.arrays.push_back({name + "_excess", float_array(each.excess)});
+  }
+  results.text.emplace_back(
+      TextTable{fmt::format("Composition (0 to 1; random: mean and deviation of {} pairs of random heads)",
+                            options_.draws),
+                means_text(), 4});
+  results.text.emplace_back(TextTable{"Strongest composition", strongest_text(), 4});
+  results.pictures.push_back({"composition", picture()});
+  return results;
+}
+
+}  // namespace
+
+std::unique_ptr<Analysis> make_composition(const AnalysisInput& input) {
+  return std::make_unique<CompositionAnalysis>(input);
+}
+
+}  // namespace attnctl::inspect

@@ -1,0 +1,167 @@
+#include "inspect/describe.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "analysis/head_axes.hpp"
+#include "analysis/heads_table.hpp"
+#include "analysis/similarity/head_map.hpp"
+#include "base/checked.hpp"
+#include "base/undefined.hpp"
+#include "results/result.hpp"
+
+namespace attnctl::inspect {
+
+Array item_of(const Array& array, std::size_t index, std::size_t axes) {
+  Array item;
+  item.shape.assign(array.shape.end() - static_cast<std::ptrdiff_t>(axes), array.shape.end());
+  item.owner = array.owner;
+  const std::size_t size = checked_product(item.shape).value();
+  std::visit([&](const auto& values) { item.values = values.subspan(index * size, size); }, array.values);
+  return item;
+}
+
+Array float_array(Shape shape, std::span<const double> values) {
+  std::vector<float> narrow;
+  narrow.reserve(values.size());
+  for (const double value : values) narrow.push_back(static_cast<float>(value));
+  return make_array(std::move(shape), std::move(narrow));
+}
+
+Array float_array(const OwnedMatrix<double>& matrix) {
+  return float_array({matrix.rows(), matrix.cols()}, matrix.values());
+}
+
+Array column_array(const Table& table, std::string_view column, Shape shape, std::size_t first_row) {
+  const auto place =
+      static_cast<std::size_t>(std::ranges::find(table.columns, column) - table.columns.begin());
+  std::vector<Cell> cells(table.columns.size());
+  std::vector<float> values(checked_product(shape).value());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    table.row(first_row + i, cells);
+    const float* const value = std::get_if<float>(&cells.at(place));
+    values[i] = value == nullptr ? static_cast<float>(kUndefined) : *value;
+  }
+  return make_array(std::move(shape), std::move(values));
+}
+
+List names_of(const ModelConfig& config, std::span<const HeadId> heads) {
+  List names;
+  for (const HeadId head : heads) names.emplace_back(head_name(config, head));
+  return names;
+}
+
+Value component_of(const ModelConfig& config, const std::optional<std::size_t>& layer) {
+  const Component component = layer ? config.layers.at(*layer).component : Component::none;
+  return component == Component::none ? Value() : Value(std::string(name_of(component)));
+}
+
+Value number_of(const ModelConfig& config, const std::optional<std::size_t>& layer) {
+  return number_cell(config, layer);
+}
+
+Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer) {
+  return layer ? cell_of(config.layers.at(*layer).number) : Cell();
+}
+
+std::string prefix_of(Component component) {
+  return component == Component::none ? "" : std::string(name_of(component)) + "_";
+}
+
+std::vector<std::string> token_labels(const Vocabulary& vocabulary, const Sequence& sequence) {
+  std::vector<std::string> labels;
+  for (const std::string& token : sequence.tokens) labels.push_back(vocabulary.plain(token));
+  for (std::size_t i = labels.size(); i < sequence.queries(); ++i) labels.push_back(std::to_string(i));
+  return labels;
+}
+
+Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
+  return position < tokens.size() ? Cell(tokens[position]) : Cell();
+}
+
+Value or_null(const std::optional<double>& value) {
+  return value ? Value(*value) : Value();
+}
+Value or_null(const std::optional<std::size_t>& value) {
+  return value ? Value(*value) : Value();
+}
+
+Cell cell_of(std::size_t number) {
+  return static_cast<std::int64_t>(number);
+}
+Cell cell_of(double number) {
+  return is_undefined(number) ? Cell() : Cell(static_cast<float>(number));
+}
+Cell cell_of(const std::optional<double>& number) {
+  return number ? cell_of(*number) : Cell();
+}
+Cell cell_of(const std::optional<std::size_t>& number) {
+  return number ? cell_of(*number) : Cell();
+}
+
+Results results_of_heads(const ModelConfig& config, const Selection& selection, const HeadTable& table) {
+  std::vector<std::string> columns = {"component", "layer", "head"};
+  std::vector<std::vector<Cell>> rows;
+  for (const HeadTable::Column& column : table.columns) columns.push_back(column.name);
+  for (std::size_t i = 0; i < selection.heads.size(); ++i) {
+    const HeadId head = selection.heads[i];
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head)};
+    for (const HeadTable::Column& column : table.columns) row.push_back(column.cells.at(i));
+  }
+  const Table all = make_table(table.name, std::move(columns), std::move(rows));
+  const Table named = with_head_names(all);
+  std::vector<std::string> shown = {"head"};
+  Results results;
+  for (const HeadTable::Column& column : table.columns) {
+    shown.push_back(column.name);
+    const auto whole = [](const Cell& cell) { return std::holds_alternative<std::int64_t>(cell); };
+    if (std::ranges::any_of(column.cells, whole)) continue;
+    results.arrays.push_back({table.name + "_" + column.name,
+                              column_array(all, column.name, HeadAxes(selection.heads).shape({}))});
+  }
+  results.document.sections.push_back({table.name, table.name, named});
+  results.tables.push_back(all);
+  results.text.emplace_back(TextTable{table.title, select_columns(named, shown), 3});
+  return results;
+}
+
+HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
+  HeadMatrix ordered;
+  ordered.layer = matrix.layer;
+  ordered.heads = map_heads(matrix.heads, matrix.values.view()).order();
+  ordered.values = OwnedMatrix<double>(ordered.heads.size(), ordered.heads.size());
+  std::vector<std::size_t> from;
+  for (const HeadId head : ordered.heads) {
+    from.push_back(static_cast<std::size_t>(std::ranges::find(matrix.heads, head) - matrix.heads.begin()));
+  }
+  for (std::size_t a = 0; a < from.size(); ++a) {
+    for (std::size_t b = 0; b < from.size(); ++b) ordered.values(a, b) = matrix.values(from[a], from[b]);
+  }
+  return ordered;
+}
+
+Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const HeadMatrix& matrix) {
+  std::vector<std::string> labels;
+  for (const HeadId head : matrix.heads)
+    labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : head_name(config, head));
+  const auto values = matrix.values.values();
+  return {title,
+          "Head",
+          "Head",
+          labels,
+          labels,
+          make_array({matrix.heads.size(), matrix.heads.size()},
+                     std::vector<double>(values.begin(), values.end()))};
+}
+
+std::string symbol_of(std::string_view name) {
+  std::string symbol(name);
+  std::ranges::transform(symbol, symbol.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return symbol;
+}
+
+}  // namespace attnctl::inspect

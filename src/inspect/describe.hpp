@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/matrix_view.hpp"
+#include "forward/run.hpp"
+#include "input/batch.hpp"
+#include "model/model.hpp"
+#include "results/result.hpp"
+#include "results/results.hpp"
+#include "tokenizer/vocabulary.hpp"
+
+// Heads, tokens and numbers as the cells, values and arrays of results.
+namespace attnctl::inspect {
+
+/// Returns item `index` of an array. An item consists of the last `axes` axes; the other axes are flattened
+/// into `index`. The item shares the values of the array.
+[[nodiscard]] Array item_of(const Array& array, std::size_t index, std::size_t axes);
+
+/// Return an array in float32, the type that all formats support. kUndefined is preserved.
+[[nodiscard]] Array float_array(Shape shape, std::span<const double> values);
+[[nodiscard]] Array float_array(const OwnedMatrix<double>& matrix);
+
+/// Returns an array of the floats in a column of a table, from `first_row` on. Undefined cells become
+/// kUndefined.
+[[nodiscard]] Array column_array(const Table& table, std::string_view column, Shape shape,
+                                 std::size_t first_row = 0);
+
+/// Returns the names of heads: ["0.0", "0.1", ...], or ["enc.0.0", ...] for a model with components.
+[[nodiscard]] List names_of(const ModelConfig& config, std::span<const HeadId> heads);
+
+/// Returns "enc", "dec" or "cross"; null for a model with one stack or if `layer` is nullopt.
+[[nodiscard]] Value component_of(const ModelConfig& config, const std::optional<std::size_t>& layer);
+/// Return the number of a layer in its component, or null if `layer` is nullopt.
+[[nodiscard]] Value number_of(const ModelConfig& config, const std::optional<std::size_t>& layer);
+[[nodiscard]] Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
+/// Returns the prefix of the array names of a component: "enc_", "dec_" or "cross_"; empty for a model with
+/// one stack.
+[[nodiscard]] std::string prefix_of(Component component);
+
+/// Returns the plain text of the tokens of a sequence, or positions if it has none.
+[[nodiscard]] std::vector<std::string> token_labels(const Vocabulary& vocabulary, const Sequence& sequence);
+[[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
+
+[[nodiscard]] Value or_null(const std::optional<double>& value);
+[[nodiscard]] Value or_null(const std::optional<std::size_t>& value);
+
+/// Return a cell of a table: undefined if the number is missing or kUndefined. Reals are rounded to
+/// float32, as in every format.
+[[nodiscard]] Cell cell_of(std::size_t number);
+[[nodiscard]] Cell cell_of(double number);
+[[nodiscard]] Cell cell_of(const std::optional<double>& number);
+[[nodiscard]] Cell cell_of(const std::optional<std::size_t>& number);
+
+/// A table with one row per selected head, after the columns that identify the head.
+struct HeadTable {
+  struct Column {
+    std::string name;
+    std::vector<Cell> cells;  // [selected heads]
+  };
+  std::string name;   // of the section, the CSV table, and the arrays NAME_COLUMN
+  std::string title;  // of the table in text
+  std::vector<Column> columns;
+};
+
+/// Returns the table in all forms but pictures. Columns of real numbers become arrays [layers, heads].
+[[nodiscard]] Results results_of_heads(const ModelConfig& config, const Selection& selection,
+                                       const HeadTable& table);
+
+/// Heads with a matrix over all pairs of them, within one layer or across layers (`layer` is nullopt).
+struct HeadMatrix {
+  std::optional<std::size_t> layer;
+  std::vector<HeadId> heads;
+  OwnedMatrix<double> values;  // [heads, heads]; NaN if undefined
+};
+
+/// Reorders the heads by the dendrogram of average linkage, so that similar heads are adjacent.
+[[nodiscard]] HeadMatrix in_cluster_order(const HeadMatrix& matrix);
+
+/// Returns a heatmap with heads on both axes, labelled "Head i" within a layer and "L.H" across layers.
+[[nodiscard]] Heatmap head_heatmap(const ModelConfig& config, const std::string& title,
+                                   const HeadMatrix& matrix);
+
+/// Returns a name in the notation of formulas: "w_q" as W_Q, "qk" as QK.
+[[nodiscard]] std::string symbol_of(std::string_view name);
+
+}  // namespace attnctl::inspect

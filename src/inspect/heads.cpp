@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "analysis/catalogue.hpp"
+#include "analysis/head_axes.hpp"
+#include "analysis/heads_table.hpp"
+#include "inspect/describe.hpp"
+#include "inspect/run_results.hpp"
+#include "results/result.hpp"
+
+// The inputs of a run and the table of heads.
+namespace attnctl::inspect {
+namespace {
+
+/// Adds the text ranges and the word indices of the tokens of a text.
+void add_alignment(Record& record, const Sequence& sequence) {
+  if (sequence.offsets.empty()) return;
+  List offsets;
+  for (const TextRange& range : sequence.offsets)
+    offsets.emplace_back(List{Value(std::size_t{range.begin}), Value(std::size_t{range.end})});
+  record.set("offsets", std::move(offsets));
+  List words;
+  for (const std::optional<std::size_t>& word : sequence.words) words.push_back(or_null(word));
+  record.set("words", std::move(words));
+  if (sequence.text_index.empty()) return;
+  List texts;
+  for (const std::optional<std::uint8_t>& text : sequence.text_index) {
+    texts.push_back(text ? Value(std::size_t{*text}) : Value());
+  }
+  record.set("sequence_ids", std::move(texts));
+}
+
+/// Adds the input of the decoder.
+void add_target(Record& record, const Sequence& target) {
+  if (target.text) record.set("target_text", *target.text);
+  if (!target.tokens.empty()) record.set("target_tokens", List(target.tokens.begin(), target.tokens.end()));
+  record.set("target_ids", make_array({target.ids.size()}, target.ids))
+      .set("target_length", target.queries());
+}
+
+Section inputs_section(const Batch& batch) {
+  List items;
+  for (const Sequence& sequence : batch.sequences) {
+    Record record;
+    record.set("id", sequence.id);
+    if (sequence.text) record.set("text", *sequence.text);
+    if (sequence.text_pair) record.set("text_pair", *sequence.text_pair);
+    if (sequence.units > 0) record.set("unit", "word");
+    if (!sequence.tokens.empty()) record.set("tokens", List(sequence.tokens.begin(), sequence.tokens.end()));
+    if (!sequence.ids.empty()) record.set("ids", make_array({sequence.ids.size()}, sequence.ids));
+    add_alignment(record, sequence);
+    record.set("length", sequence.queries());
+    if (sequence.target) add_target(record, *sequence.target);
+    if (sequence.truncated > 0) record.set("truncated", sequence.truncated);
+    items.emplace_back(std::move(record));
+  }
+  return {"inputs", "input", std::move(items)};
+}
+
+/// Returns one row per token. If there are targets, the last column names the side of the token.
+Table inputs_table(const Batch& batch) {
+  const bool targets = batch.sequences.front().target != nullptr;
+  std::vector<std::vector<Cell>> rows;
+  const auto add = [&](const std::string& id, const Sequence& sequence, const char* side) {
+    for (std::size_t i = 0; i < sequence.queries(); ++i) {
+      std::vector<Cell>& row = rows.emplace_back();
+      row = {id, cell_of(i), token_cell(sequence.tokens, i),
+             sequence.ids.empty() ? Cell() : Cell(sequence.ids[i])};
+      if (targets) row.emplace_back(std::string(side));
+    }
+  };
+  for (const Sequence& sequence : batch.sequences) {
+    add(sequence.id, sequence, "input");
+    if (sequence.target) add(sequence.id, *sequence.target, "target");
+  }
+  std::vector<std::string> columns = {"input", "position", "token", "id"};
+  if (targets) columns.emplace_back("side");
+  return make_table("inputs", std::move(columns), std::move(rows));
+}
+
+TextLine title(const Model& model) {
+  const ModelConfig& config = model.config();
+  const AttentionConfig& attention = config.layers.front().attention;
+  const std::string shared =
+      attention.kv_heads == attention.heads ? "" : fmt::format(" ({} key/value)", attention.kv_heads);
+  const std::size_t stacked = config.layers_of(config.layers.front().component);
+  const std::string layers =
+      config.decoder ? fmt::format("{} + {} layers", stacked, config.layers_of(Component::decoder))
+                     : fmt::format("{} layer{}", stacked, stacked == 1 ? "" : "s");
+  return {model.name(),
+          fmt::format(": {}, {} x {} heads{}, d_model {}, d_head {}, {} parameters", config.family, layers,
+                      attention.heads, shared, config.d_model, attention.d_head, model.parameters())};
+}
+
+/// Appends the numbers of inputs and tokens, and one line with the tokens of each input.
+void append_inputs(std::vector<PageBlock>& blocks, const RunResults& run) {
+  constexpr std::size_t kMostInputs = 20;
+  constexpr std::size_t kMostTokens = 64;
+  const std::vector<Sequence>& sequences = run.batch.sequences;
+  std::size_t tokens = 0;
+  for (const Sequence& sequence : sequences) tokens += sequence.queries();
+  const auto add = [&](const Sequence& side, const std::string& name) {
+    if (side.tokens.empty()) return;
+    TextLine line{name + ":"};
+    for (std::size_t i = 0; i < std::min(side.tokens.size(), kMostTokens); ++i)
+      line.plain += ' ' + run.vocabulary.plain(side.tokens[i]);
+    if (side.tokens.size() > kMostTokens) line.plain += fmt::format(" ... ({} tokens)", side.tokens.size());
+    blocks.emplace_back(std::move(line));
+  };
+  blocks.emplace_back(
+      TextLine{"", fmt::format("{} input{}, {} {}", sequences.size(), sequences.size() == 1 ? "" : "s",
+                               tokens, sequences.front().units > 0 ? "words" : "tokens")});
+  for (std::size_t s = 0; s < std::min(sequences.size(), kMostInputs); ++s) {
+    add(sequences[s], sequences[s].id);
+    if (sequences[s].target) add(*sequences[s].target, sequences[s].id + " target");
+  }
+  if (sequences.size() > kMostInputs)
+    blocks.emplace_back(TextLine{"", fmt::format("... and {} more", sequences.size() - kMostInputs)});
+}
+
+/// Adds the arrays `layers` and `heads` of one component.
+void add_axes(ArrayOutput& out, const ComponentHeads& component, const ModelConfig& config) {
+  const std::vector<HeadId>& selected = component.selection.heads;
+  const std::string prefix = prefix_of(component.component);
+  const HeadAxes axes(selected);
+  const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
+  std::vector<std::int64_t> layers;
+  for (const std::size_t layer : axes.layers()) layers.push_back(number(config.layers[layer].number));
+  out.add(prefix + "layers", make_array({layers.size()}, layers));
+  std::vector<std::int64_t> heads;
+  if (axes.regular()) {
+    for (std::size_t i = 0; i < selected.size() / layers.size(); ++i)
+      heads.push_back(number(selected[i].head));
+    out.add(prefix + "heads", make_array({heads.size()}, heads));
+  } else {
+    for (const HeadId head : selected)
+      heads.insert(heads.end(), {number(config.layers[head.layer].number), number(head.head)});
+    out.add(prefix + "heads", make_array({selected.size(), 2}, heads));
+  }
+}
+
+/// Returns the main columns of the heads table: pattern metrics if there are any, otherwise ranks.
+TextTable heads_text(const Table& all, const RunResults& run) {
+  std::vector<std::string> columns = {"head"};
+  if (all.columns.front() == "input") columns.insert(columns.begin(), "input");
+  if (!run.pattern_metrics.empty()) {
+    columns.insert(columns.end(),
+                   {"entropy", "confidence", "distance", "self", "previous_token", "next_token",
+                    "first_token", "special_token", "best_offset", "best_offset_share"});
+  } else {
+    columns.insert(columns.end(), {"qk_effective_rank", "qk_stable_rank", "qk_numerical_rank",
+                                   "ov_effective_rank", "ov_stable_rank", "ov_numerical_rank"});
+  }
+  const std::string& sort = run.request.sort;
+  if (!sort.empty() && std::ranges::find(columns, sort) == columns.end()) columns.push_back(sort);
+  RowSelection rows{.sort = {}, .ascending = false, .top = run.request.top};
+  if (!sort.empty()) rows.sort = sort;
+  return {"Heads", select_columns(select_rows(all, rows), columns)};
+}
+
+}  // namespace
+
+void add_selection_arrays(ArrayOutput& out, const RunResults& run) {
+  const auto add_ids = [&](const char* name, std::size_t s, const std::vector<std::int64_t>& ids) {
+    if (!ids.empty()) out.add(fmt::format("{}_{}", name, s), make_array({ids.size()}, ids));
+  };
+  const std::vector<Sequence>& sequences = run.batch.sequences;
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    add_ids("ids", s, sequences[s].ids);
+    if (sequences[s].target) add_ids("target_ids", s, sequences[s].target->ids);
+  }
+  for (const ComponentHeads& component : run.components) add_axes(out, component, run.config());
+}
+
+Results input_results(const RunResults& run) {
+  Results results;
+  if (run.request.form == Form::text) results.text.emplace_back(title(run.model));
+  if (run.batch.sequences.empty()) return results;
+  results.document.sections.push_back(inputs_section(run.batch));
+  results.tables.push_back(inputs_table(run.batch));
+  if (run.request.form == Form::text) append_inputs(results.text, run);
+  return results;
+}
+
+Results head_results(const RunResults& run) {
+  Results results;
+  if (!run.has_heads()) return results;
+  const Table heads = heads_table({.config = run.config(),
+                                   .selection = run.request.selection,
+                                   .weights = run.weights ? &*run.weights : nullptr,
+                                   .patterns = run.pattern_metrics,
+                                   .batch = &run.batch});
+  const Table named = with_head_names(heads);
+  results.document.sections.push_back({"metrics", "metric", metrics_table()});
+  results.document.sections.push_back({"heads", "head", named});
+  results.tables.push_back(heads);
+  if (run.request.form == Form::text) results.text.emplace_back(heads_text(named, run));
+  return results;
+}
+
+}  // namespace attnctl::inspect

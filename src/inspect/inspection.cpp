@@ -1,0 +1,374 @@
+#include "inspect/inspection.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "analysis/patterns/attention_from.hpp"
+#include "analysis/patterns/norm_weighting.hpp"
+#include "analysis/patterns/pattern_metrics.hpp"
+#include "analysis/patterns/word_pooling.hpp"
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "input/token_query.hpp"
+#include "inspect/describe.hpp"
+
+namespace attnctl::inspect {
+namespace {
+
+/// Returns the arrays of the forward pass that --include names, in the order of the output.
+std::vector<Captured> captured_parts(const Includes& includes) {
+  std::vector<Captured> parts;
+  const auto add = [&](bool wanted, Captured part) {
+    if (wanted) parts.push_back(part);
+  };
+  add(includes.patterns, Captured::pattern);
+  add(includes.scores, Captured::scores);
+  add(includes.queries, Captured::queries);
+  add(includes.keys, Captured::keys);
+  add(includes.values, Captured::values);
+  add(includes.z, Captured::z);
+  add(includes.output, Captured::output);
+  add(includes.logits, Captured::logits);
+  return parts;
+}
+
+/// Returns the positions of --from and --to in one input. Adds warnings for words that it does not contain.
+/// nullopt if it does not contain --from.
+std::optional<Question> question_of(const InspectRequest& request, const RunResults& run, std::size_t s) {
+  const Sequence& sequence = run.batch.sequences[s];
+  const Sides sides = run.sides(run.components.front().component, s);
+  Question question{
+      {.sequence = s, .from = find_word(sides.queries_of, run.vocabulary, request.from), .to = {}},
+      request.from,
+      {}};
+  if (question.positions.from.empty()) {
+    run.warnings.add("from_not_found",
+                     fmt::format("--from: \"{}\" is not in input \"{}\"", request.from, sequence.id));
+    return std::nullopt;
+  }
+  question.positions.top = request.top.value_or(question.positions.top);
+  for (const std::string& name : request.to) {
+    std::vector<std::size_t> keys = find_word(sides.keys_of, run.vocabulary, name);
+    if (keys.empty()) {
+      run.warnings.add("to_not_found", fmt::format("--to: \"{}\" is not in input \"{}\"", name, sequence.id));
+      continue;
+    }
+    question.positions.to.push_back(std::move(keys));
+    question.to.push_back(name);
+  }
+  return question;
+}
+
+/// Throws Error(limit) if a text format would have more than --limit values.
+void check_values(std::uint64_t values, const InspectRequest& request) {
+  constexpr std::uint64_t kTextBytes = 13;  // a weight in its shortest text form, with a comma
+  if (values > request.limit) {
+    fail(Status::limit,
+         "{} values as {} take about {} bytes, over --limit {}; select --layers or --heads, leave out of "
+         "--include, use "
+         "--format npz, or raise --limit",
+         values, request.format, checked_mul(values, kTextBytes).value_or(values), request.limit);
+  }
+}
+
+}  // namespace
+
+/// All observers of the forward pass. Under --by-word, the metrics and the shown patterns are computed on
+/// words. Under --weighting, the shown patterns are weighted.
+class Inspection::Observers {
+ public:
+  Observers(const Inspection& of, const Targets& targets)
+      : metrics_(of.request_.selection, of.request_.per_input),
+        answers_(of.request_.selection, positions_of(of.found_.questions)) {
+    const InspectRequest& request = of.request_;
+    std::vector<Observer*> shown;  // observers to which --weighting applies
+    if (request.includes.metrics) all_.push_back(&metrics_);
+    if (!of.found_.questions.empty()) shown.push_back(&answers_);
+    for (std::size_t c = 0; c < targets.size(); ++c) {
+      if (targets[c].empty()) continue;
+      const CaptureLayout layout(of.found_.components[c].selection, of.config_);
+      shown.push_back(&captures_.emplace_back(layout, targets[c]));
+    }
+    const auto pool = [&](std::vector<Observer*>& observers) {
+      if (!request.by_word || observers.empty()) return;
+      observers = {
+          &pooled_.emplace_back(request.selection, of.units_, of.words_, request.pool_from, observers)};
+    };
+    pool(all_);
+    pool(shown);
+    if (request.weighting != Weighting::weights && !shown.empty())
+      shown = {&weighted_.emplace_back(request.selection, request.weighting, shown)};
+    all_.insert(all_.end(), shown.begin(), shown.end());
+    HeadsSeen seen = HeadsSeen::selected;
+    for (const auto& analysis : of.analyses_) {
+      for (Observer* const observer : analysis->observers()) all_.push_back(observer);
+      seen = std::max(seen, analysis->heads_seen());
+    }
+    heads_ = of.heads_of(seen);
+  }
+
+  [[nodiscard]] std::span<Observer* const> all() const { return all_; }
+  /// Returns the heads that the pass must compute.
+  [[nodiscard]] const Selection& heads() const { return heads_; }
+  [[nodiscard]] const PatternMetrics& metrics() const { return metrics_; }
+  [[nodiscard]] const AttentionFrom& answers() const { return answers_; }
+
+ private:
+  static std::vector<AttentionQuestion> positions_of(const std::vector<Question>& questions) {
+    std::vector<AttentionQuestion> positions;
+    for (const Question& question : questions) positions.push_back(question.positions);
+    return positions;
+  }
+
+  PatternMetrics metrics_;
+  AttentionFrom answers_;
+  std::deque<Capture> captures_;
+  std::deque<WordPooling> pooled_;
+  std::deque<NormWeighting> weighted_;
+  std::vector<Observer*> all_;
+  Selection heads_;
+};
+
+Inspection::Inspection(const InspectRequest& request, InspectSubject subject, const RunContext& context)
+    : request_(request),
+      config_(subject.model.config()),
+      subject_(std::move(subject)),
+      context_(context),
+      found_{.request = request,
+             .model = subject_.model,
+             .vocabulary = subject_.vocabulary,
+             .batch = shown(),
+             .warnings = context.warnings,
+             .components = split_by_component(request.selection, config_)} {
+  check_components();
+  if (!subject_.batch.sequences.empty()) check_batch(subject_.model, subject_.batch);
+  if (request.by_word) plan_words();
+  plan_questions();
+  plan_parts();
+  for (const AnalysisRow* row : request.includes.analyses) {
+    analyses_.push_back(row->make({request, subject_.model, subject_.vocabulary, request.selection,
+                                   subject_.batch, shown(), units_, found_.weights, context_}));
+  }
+  check_sizes();
+}
+
+/// Throws Error(usage) if heads of several components are selected and an option works on one component only,
+/// or if an analysis does not support the selected component.
+void Inspection::check_components() const {
+  const std::vector<ComponentHeads>& components = found_.components;
+  const std::vector<const AnalysisRow*>& analyses = request_.includes.analyses;
+  const bool single = components.size() == 1;
+  if (single && components.front().component == Component::none) return;
+  for (const AnalysisRow* row : analyses) {
+    if (row->components == Components::none)
+      fail(Status::usage, "--include {} is unsupported for models of an encoder and a decoder", row->include);
+    if (row->components == Components::not_cross && single &&
+        components.front().component == Component::cross)
+      fail(Status::usage, "--include {} is of self-attention: use --component encoder or decoder",
+           row->include);
+  }
+  if (single) return;
+  const auto refuse = [](const std::string& what) {
+    fail(Status::usage, "{} works on one component at a time: add --component encoder, decoder or cross",
+         what);
+  };
+  if (!request_.from.empty()) refuse("--from");
+  if (request_.across_layers) refuse("--across-layers");
+  if (!analyses.empty()) refuse(fmt::format("--include {}", analyses.front()->include));
+}
+
+void Inspection::plan_words() {
+  const auto refuse = [](std::string_view what) {
+    fail(Status::usage, "--by-word pools patterns; leave {} out of --include", what);
+  };
+  for (const Captured what : captured_parts(request_.includes)) {
+    if (what != Captured::pattern) refuse(name_of(what));
+  }
+  for (const AnalysisRow* row : request_.includes.analyses) {
+    if (!row->by_word && row->of_inputs) refuse(row->include);
+  }
+  if (config_.decoder) fail(Status::usage, "--by-word is unsupported for models of an encoder and a decoder");
+  for (const Sequence& sequence : subject_.batch.sequences) {
+    units_.push_back(word_units(sequence, subject_.vocabulary));
+    words_.sequences.push_back(pooled_sequence(sequence, units_.back(), subject_.vocabulary));
+  }
+}
+
+void Inspection::plan_questions() {
+  if (request_.from.empty()) {
+    if (!request_.to.empty()) fail(Status::usage, "--to goes with --from");
+    return;
+  }
+  for (std::size_t s = 0; s < shown().sequences.size(); ++s) {
+    if (auto question = question_of(request_, found_, s)) found_.questions.push_back(std::move(*question));
+  }
+  if (found_.questions.empty())
+    fail(Status::usage, "--from: \"{}\" is in none of the inputs", escaped(request_.from));
+}
+
+void Inspection::plan_parts() {
+  for (std::size_t component = 0; component < found_.components.size(); ++component) {
+    const CaptureLayout layout(found_.components[component].selection, config_);
+    for (const Captured what : captured_parts(request_.includes)) {
+      if (what == Captured::logits && component > 0) continue;  // one array per run
+      if (!layout.available(what)) {
+        const std::string code = what == Captured::logits ? "no_output_head" : "not_in_checkpoint";
+        context_.warnings.add(code, fmt::format("the checkpoint has nothing to give {}", name_of(what)));
+        continue;
+      }
+      for (std::size_t s = 0; s < shown().sequences.size(); ++s)
+        parts_.push_back({what, s, component, layout.shape(what, shown().sequences[s])});
+    }
+  }
+}
+
+/// Checks --limit and --memory before computing.
+void Inspection::check_sizes() {
+  std::uint64_t values = 0;
+  const auto add = [&](std::uint64_t count) {
+    values = checked_add(values, count).value_or(std::numeric_limits<std::uint64_t>::max());
+  };
+  for (const Part& part : parts_) {
+    add(checked_product(part.shape).value_or(std::numeric_limits<std::size_t>::max()));
+  }
+  if (request_.includes.circuits)
+    add(2 * request_.selection.heads.size() * config_.d_model * config_.d_model);
+  for (const auto& analysis : analyses_) add(analysis->values());
+  const bool streamed = request_.form == Form::arrays;  // arrays are not kept in memory
+  if (!streamed) check_values(values, request_);
+  plan_memory_use(streamed ? 0 : values);
+}
+
+Selection Inspection::heads_of(HeadsSeen seen) const {
+  if (seen == HeadsSeen::selected) return request_.selection;
+  Selection heads = Selection::all(config_);
+  if (seen == HeadsSeen::all) return heads;
+  const std::vector<std::size_t> layers = request_.selection.layers();
+  std::erase_if(heads.heads, [&](HeadId head) { return !std::ranges::binary_search(layers, head.layer); });
+  return heads;
+}
+
+/// Decides before computing whether the weights stay in memory. Throws Error(limit) if the run does not fit.
+void Inspection::plan_memory_use(std::uint64_t kept_values) {
+  if (request_.memory == 0) return;
+  const Includes& includes = request_.includes;
+  Targets targets(found_.components.size());
+  for (const Part& part : parts_) targets[part.component].push_back({part.what, part.sequence, nullptr});
+  const Observers observers(*this, targets);
+  WorkBytes work;
+  if (!subject_.batch.sequences.empty() && !observers.all().empty())
+    work = pass_bytes(subject_.model, subject_.batch, observers.heads(), observers.all(), context_);
+  work.kept += kept_values * sizeof(float);
+  for (const Part& part : parts_) {
+    constexpr std::size_t kHugePage = std::size_t{1} << 21U;  // large arrays are rounded up to one
+    if (kept_values > 0 && checked_product(part.shape).value_or(0) >= kHugePage / 2) work.kept += kHugePage;
+  }
+  if (includes.weights || includes.directions) {
+    const WeightsOptions options{.across_layers = request_.across_layers,
+                                 .fold_norm = request_.fold_norm,
+                                 .directions = request_.directions};
+    add_weights_bytes(subject_.model, request_.selection, options, context_.pool.size(), work);
+  }
+  const auto of_weights = [](const AnalysisRow* row) { return !row->of_inputs; };
+  if (includes.circuits || std::ranges::any_of(includes.analyses, of_weights))
+    work.kept += factors_bytes(subject_.model, request_.selection);
+  const Streaming streaming = plan_memory(request_.memory, work);
+  streamed_ = streaming.on;
+  context_.streamed_rows = streaming.rows;
+}
+
+void Inspection::run_pass(const Targets& targets) {
+  const Observers observers(*this, targets);
+  if (observers.all().empty()) return;
+  if (subject_.grid) {
+    run_axial(subject_.model, subject_.batch, *subject_.grid, observers.heads(), observers.all(), context_);
+  } else {
+    run_forward(subject_.model, subject_.batch, observers.heads(), observers.all(), context_);
+  }
+  if (request_.includes.metrics) found_.pattern_metrics = observers.metrics().finish();
+  if (!found_.questions.empty()) found_.answers = observers.answers().finish();
+}
+
+void Inspection::compute(const Targets& targets) {
+  const Includes& includes = request_.includes;
+  if (includes.weights || includes.directions) {
+    const WeightsOptions options{.across_layers = request_.across_layers,
+                                 .fold_norm = request_.fold_norm,
+                                 .directions = includes.directions ? request_.directions : 0,
+                                 .streamed = streamed_};
+    found_.weights =
+        analyze_weights(subject_.model, request_.selection, options, context_.pool, context_.warnings);
+  }
+  if (!subject_.batch.sequences.empty()) run_pass(targets);
+  for (const auto& analysis : analyses_) found_.analyses.push_back(analysis->finish());
+}
+
+Results Inspection::run() {
+  std::deque<MemorySink> sinks;
+  Targets targets(found_.components.size());
+  for (const Part& part : parts_)
+    targets[part.component].push_back(
+        {part.what, part.sequence, &sinks.emplace_back(part.shape, part.what == Captured::scores)});
+  compute(targets);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    found_.arrays.push_back(
+        {std::string(name_of(parts_[i].what)), parts_[i].sequence, parts_[i].component, sinks[i].take()});
+  }
+  return results_of(found_);
+}
+
+void Inspection::run(ArrayOutput& out) {
+  add_selection_arrays(out, found_);
+  Targets targets(found_.components.size());
+  for (const Part& part : parts_) {
+    const bool of_run = part.what == Captured::logits;
+    const std::string prefix = of_run ? "" : prefix_of(found_.components[part.component].component);
+    const std::string name = fmt::format("{}{}_{}", prefix, name_of(part.what), part.sequence);
+    targets[part.component].push_back(
+        {part.what, part.sequence, &out.add_streamed(name, part.shape, part.what == Captured::scores)});
+  }
+  compute(targets);
+  for (const Results& analysis : found_.analyses) {
+    const std::string prefix = prefix_of(found_.components.front().component);  // only one is allowed
+    for (const NamedArray& each : analysis.arrays) out.add(prefix + each.name, each.array);
+  }
+  add_weights_arrays(out, found_);
+}
+
+Results results_of(const RunResults& run) {
+  const auto analyses = [](const RunResults& of) {
+    Results all;
+    for (const Results& each : of.analyses) all.append(Results(each));
+    return all;
+  };
+  Results results;
+  const auto append = [&](const auto&... parts) { (results.append(parts(run)), ...); };
+  if (run.request.weighting != Weighting::weights)
+    results.document.head.set("weighting", run.request.weighting == Weighting::norm ? "norm" : "norm-row");
+  switch (run.request.form) {
+    case Form::document:
+      append(input_results, head_results, weights_results, pattern_results, answer_results, analyses,
+             array_results);
+      break;
+    case Form::tables:
+      append(head_results, weights_results, pattern_results, analyses, input_results);
+      break;
+    case Form::text:
+      append(input_results, weights_results, answer_results, pattern_results, head_results, analyses);
+      break;
+    case Form::pictures:
+      append(pattern_results, analyses, weights_results);
+      break;
+    case Form::arrays:  // see Inspection::run(ArrayOutput&)
+      break;
+  }
+  results.picture_hint = "include patterns or weights (similarity of heads)";
+  return results;
+}
+
+}  // namespace attnctl::inspect

@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/head_axes.hpp"
+#include "inspect/catalogue.hpp"
+#include "inspect/describe.hpp"
+
+namespace attnctl::inspect {
+namespace {
+
+/// Sums, over the queries of each head, the weight on the visible key whose value has the largest L2 norm (of
+/// equal norms the first key), and the weight that uniform attention gives it.
+class LargestValue final : public Analysis, private Observer {
+ public:
+  using Analysis::Analysis;
+
+  std::vector<Observer*> observers() override { return {this}; }
+  Results finish() override;
+
+ private:
+  struct State {
+    std::vector<double> norms;  // [m], squared norms of the values of the current sequence
+    double share = 0;
+    double uniform = 0;
+    std::size_t rows = 0;
+  };
+
+  [[nodiscard]] Needs needs() const override { return {.scores = true, .values = true}; }
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  void begin(const Model& model, const Batch& batch) override;
+  void panel(const AttentionPanel& panel) override;
+
+  HeadAxes axes_{input_.selection.heads};
+  std::vector<State> states_;  // [selected heads]
+};
+
+std::uint64_t LargestValue::memory(const Model& /*model*/, const Batch& batch) const {
+  std::uint64_t keys = 0;
+  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
+  return axes_.heads().size() * (sizeof(State) + keys * sizeof(double));
+}
+
+void LargestValue::begin(const Model& /*model*/, const Batch& /*batch*/) {
+  states_.assign(axes_.heads().size(), {});
+}
+
+void LargestValue::panel(const AttentionPanel& panel) {
+  const auto head = axes_.place({panel.layer, panel.head});
+  if (!head) return;
+  State& state = states_[*head];
+  if (panel.first_query == 0) {
+    state.norms.assign(panel.v.rows, 0);
+    for (std::size_t j = 0; j < panel.v.rows; ++j) {
+      for (const float value : panel.v.row(j)) state.norms[j] += double{value} * double{value};
+    }
+  }
+  const KeyRange keys = panel.keys();
+  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+    const std::span<const float> weights = panel.pattern.row(r);
+    std::size_t visible = 0;
+    std::size_t largest = keys.first;
+    for (std::size_t j = keys.first; j < keys.last; ++j) {
+      // Linear attention has no scores; its weights on visible keys are positive.
+      const bool hidden = panel.scores.empty()
+                              ? weights[j] == 0
+                              : panel.scores(r, j) == -std::numeric_limits<float>::infinity();
+      if (hidden) continue;
+      if (visible++ == 0 || state.norms[j] > state.norms[largest]) largest = j;
+    }
+    if (visible == 0) continue;
+    state.share += double{weights[largest]};
+    state.uniform += 1 / static_cast<double>(visible);
+    ++state.rows;
+  }
+}
+
+Results LargestValue::finish() {
+  HeadTable table{.name = "largest_value",
+                  .title = "Weight on the key with the largest value (null: uniform attention)",
+                  .columns = {{"rows", {}}, {"share", {}}, {"null_mean", {}}}};
+  for (const State& state : states_) {
+    const bool defined = state.rows > 0 && std::isfinite(state.share);
+    const auto rows = static_cast<double>(state.rows);
+    table.columns[0].cells.push_back(cell_of(state.rows));
+    table.columns[1].cells.push_back(defined ? cell_of(state.share / rows) : Cell());
+    table.columns[2].cells.push_back(defined ? cell_of(state.uniform / rows) : Cell());
+  }
+  return results_of_heads(input_.config(), input_.selection, table);
+}
+
+}  // namespace
+
+std::unique_ptr<Analysis> make_largest_value(const AnalysisInput& input) {
+  require_values(input, "largest_value");
+  return std::make_unique<LargestValue>(input);
+}
+
+}  // namespace attnctl::inspect

@@ -1,0 +1,141 @@
+#include "inspect/memory_plan.hpp"
+
+#include <algorithm>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/memory.hpp"
+
+namespace attnctl::inspect {
+namespace {
+
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
+
+/// Memory of the rest of the program: code that is not loaded yet, including the BLAS library, and the
+/// buffers of the writers.
+constexpr std::uint64_t program_bytes = 20 * mebibyte;
+
+/// Upper bound on the variation of the measured memory between runs.
+constexpr std::uint64_t named_margin = 2 * mebibyte;
+
+/// Returns the peak memory of the process, including `bytes` of further work.
+std::uint64_t with_process(std::uint64_t bytes) {
+  const MemoryUse use = memory_use();
+  return std::max(use.peak, saturating_sum(use.now, program_bytes, bytes));
+}
+
+[[noreturn]] void refuse(std::uint64_t given, std::uint64_t needed) {
+  const std::uint64_t smallest = saturating_sum(needed, named_margin + mebibyte - 1) / mebibyte;
+  fail(Status::limit,
+       "--memory: {} bytes are too few, the smallest figure that works is {}M; or select fewer --layers or "
+       "--heads, leave out of --include, give shorter inputs, use fewer --threads or --format npz",
+       given, smallest);
+}
+
+}  // namespace
+
+Streaming plan_memory(std::uint64_t limit, const WorkBytes& work) {
+  if (limit == 0) return {};
+  const std::uint64_t resident = saturating_sum(work.weights_resident, work.pass.resident());
+  if (with_process(saturating_sum(work.kept, resident)) <= limit) return {};
+  const std::uint64_t streamed = std::max(work.weights_streamed, work.pass.streamed(work.pass.block_rows));
+  const std::uint64_t needed = with_process(saturating_sum(work.kept, streamed));
+  if (needed > limit) refuse(limit, needed);
+  const std::uint64_t others = saturating_sum(memory_use().now, program_bytes, work.kept);
+  const std::uint64_t spare = limit - std::min(others, limit);
+  return {true, std::max<std::size_t>({work.pass.streamed_rows(spare), work.pass.block_rows, 1})};
+}
+
+WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& selection,
+                     std::span<Observer* const> observers, const RunContext& context) {
+  WorkBytes work;
+  Needs needs{.patterns = false};
+  for (const Observer* const observer : observers) {
+    needs |= observer->needs();
+    work.kept = saturating_sum(work.kept, observer->memory(model, batch));
+  }
+  work.pass = pass_footprint(model, batch, selection, needs,
+                             {context.pool.size(), context.panel_rows, context.packed_rows});
+  return work;
+}
+
+void add_weights_bytes(const Model& model, const Selection& selection, const WeightsOptions& options,
+                       std::size_t threads, WorkBytes& work) {
+  const ModelConfig& config = model.config();
+  std::uint64_t factor = 0;  // bytes of one factor of a head in double
+  for (const std::size_t layer : selection.layers()) {
+    const AttentionConfig& attention = config.layers[layer].attention;
+    const std::uint64_t width = std::max(attention.d_head, attention.d_value);
+    const std::uint64_t rows = std::max({config.d_model, config.d_key_input, config.d_output});
+    factor = std::max(factor, width * rows * sizeof(double));
+    std::uint64_t weights = model.attention_bytes(layer);
+    if (options.fold_norm)
+      weights += model.layer_bytes(layer) + (layer > 0 ? model.layer_bytes(layer - 1) : 0);
+    // The spectra of QK and OV. They are copied into the results, and once more into the output.
+    const std::uint64_t directions = 2 * options.directions * rows * sizeof(float);
+    const std::uint64_t found = attention.heads * 2 * (width * sizeof(double) + directions);
+    work.kept = saturating_sum(work.kept, 2 * found);
+    weights = saturating_sum(weights, found);
+    work.weights_resident = saturating_sum(work.weights_resident, weights);
+    work.weights_streamed = std::max(work.weights_streamed, weights);
+  }
+  constexpr std::uint64_t copies_of_factor = 10;
+  const std::uint64_t working = threads * copies_of_factor * factor;
+  if (options.across_layers) work.weights_streamed = work.weights_resident;
+  work.weights_resident = saturating_sum(work.weights_resident, working);
+  work.weights_streamed = saturating_sum(work.weights_streamed, working);
+  const std::uint64_t heads = selection.heads.size();
+  const std::uint64_t compared =
+      options.across_layers ? heads * heads : heads * config.layers.front().attention.heads;
+  work.kept = saturating_sum(work.kept, 4 * compared * sizeof(double));
+}
+
+WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, std::size_t threads) {
+  const ModelConfig& config = model.config();
+  WorkBytes work;
+  std::uint64_t of_token = 0;  // of one layer at a time: projections, stream, MLP
+  std::uint64_t scores = 0;    // of one head at a time
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const LayerConfig& layer = config.layers[i];
+    const AttentionConfig& attention = layer.attention;
+    const std::uint64_t heads =
+        std::uint64_t{attention.heads} * std::max(attention.d_head, attention.d_value);
+    const std::uint64_t inner = std::max(layer.mlp.width, layer.experts.shared_width);
+    of_token = std::max(of_token, 4 * heads + 8 * config.d_model + 3 * inner);
+    if (model.shared_with(i) == i)
+      work.weights_resident = saturating_sum(work.weights_resident, model.layer_bytes(i));
+    for (const Sequence& sequence : batch.sequences) {
+      const std::uint64_t n = std::max(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
+      const std::uint64_t m = std::max<std::uint64_t>(n, sequence.keys());
+      const std::uint64_t kept = attention.heads * (2 * m + attention.d_value) + config.d_output;
+      work.kept = saturating_sum(work.kept, n * kept * sizeof(double));
+      scores = std::max(scores, n * m);
+    }
+  }
+  std::uint64_t longest = 0;
+  for (const Sequence& sequence : batch.sequences) {
+    const std::uint64_t n = std::max(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
+    longest = std::max(longest, n);
+    if (logits)
+      work.kept = saturating_sum(work.kept, n * config.output_embedding().vocabulary * sizeof(double));
+  }
+  constexpr std::uint64_t kCopiesOfScores =
+      7;  // mask, biases, scores, pattern and their intermediate results
+  work.kept = saturating_sum(work.kept, threads * kCopiesOfScores * scores * sizeof(double));
+  if (logits)
+    work.kept = saturating_sum(work.kept, longest * config.output_embedding().vocabulary * sizeof(double));
+  work.kept = saturating_sum(work.kept, 2 * longest * of_token * sizeof(double));
+  work.weights_resident = saturating_sum(work.weights_resident, model.embedding_bytes(longest));
+  if (logits) work.weights_resident = saturating_sum(work.weights_resident, 2 * model.head_bytes());
+  work.weights_streamed = work.weights_resident;
+  return work;
+}
+
+std::uint64_t factors_bytes(const Model& model, const Selection& selection) {
+  std::uint64_t bytes = 0;
+  for (const std::size_t layer : selection.layers())
+    bytes = saturating_sum(bytes, 3 * model.attention_bytes(layer));
+  return bytes;
+}
+
+}  // namespace attnctl::inspect

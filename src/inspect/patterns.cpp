@@ -1,0 +1,374 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "analysis/head_axes.hpp"
+#include "analysis/patterns/attention_from.hpp"
+#include "inspect/describe.hpp"
+#include "inspect/run_results.hpp"
+
+// Whole patterns, the answers to --from, and the other captured arrays.
+namespace attnctl::inspect {
+namespace {
+
+Section patterns_section(const RunResults& run) {
+  List items;
+  for (const InputArray& array : run.arrays) {
+    if (array.name != "pattern") continue;
+    const Sides sides = run.sides(array);
+    const std::vector<HeadId>& heads = run.heads_of(array);
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      Record record;
+      record.set("input", run.batch.sequences[array.sequence].id)
+          .set("head", head_name(run.config(), heads[i]))
+          .set("queries", sides.queries())
+          .set("keys", sides.keys())
+          .set("values", item_of(array.array, i, 2));
+      items.emplace_back(std::move(record));
+    }
+  }
+  return {"patterns", "pattern", std::move(items)};
+}
+
+/// Returns one row per attention weight. Rows are computed while they are written, because there can be
+/// millions.
+Table patterns_table(const RunResults& run) {
+  struct Block {
+    const InputArray* array;
+    std::size_t first_row;
+  };
+  std::vector<Block> blocks;
+  std::size_t rows = 0;
+  for (const InputArray& array : run.arrays) {
+    if (array.name != "pattern") continue;
+    blocks.push_back({&array, rows});
+    rows += array.array.size();
+  }
+  Table table{"patterns",
+              {"input", "component", "layer", "head", "query", "key", "query_token", "key_token", "weight"},
+              rows,
+              {}};
+  table.row = [&run, blocks](std::size_t index, std::span<Cell> cells) {
+    const auto after =
+        std::upper_bound(blocks.begin(), blocks.end(), index,
+                         [](std::size_t row, const Block& block) { return row < block.first_row; });
+    const Block& block = *(after - 1);
+    const Sides sides = run.sides(*block.array);
+    const std::size_t place = index - block.first_row;
+    const std::size_t key = place % sides.keys();
+    const std::size_t query = place / sides.keys() % sides.queries();
+    const HeadId head = run.heads_of(*block.array)[place / sides.keys() / sides.queries()];
+    const float weight = std::get<std::span<const float>>(block.array->array.values)[place];
+    Cell row[] = {run.batch.sequences[block.array->sequence].id,
+                  component_cell(run.config(), head.layer),
+                  number_cell(run.config(), head.layer),
+                  cell_of(head.head),
+                  cell_of(query),
+                  cell_of(key),
+                  token_cell(sides.queries_of.tokens, query),
+                  token_cell(sides.key_tokens(), key),
+                  weight};
+    std::ranges::move(row, cells.begin());
+  };
+  return table;
+}
+
+/// A pattern to draw.
+struct DrawnPattern {
+  std::string title;  // "3.1", "3 mean"
+  std::size_t sequence = 0;
+  Component component = Component::none;
+  Array values;  // [n, m]
+};
+
+/// Returns the mean of matrices [n, m].
+Array mean_of(std::span<const DrawnPattern> patterns) {
+  std::vector<double> sum;
+  for (const DrawnPattern& pattern : patterns) {
+    std::visit(
+        [&](const auto& values) {
+          sum.resize(values.size());
+          for (std::size_t i = 0; i < values.size(); ++i) sum[i] += static_cast<double>(values[i]);
+        },
+        pattern.values.values);
+  }
+  for (double& value : sum) value /= static_cast<double>(patterns.size());
+  return make_array(patterns.front().values.shape, std::move(sum));
+}
+
+/// Returns the patterns ordered by input. If --show names a layer, their mean is the first of each input.
+std::vector<DrawnPattern> drawn_patterns(const RunResults& run) {
+  std::vector<DrawnPattern> drawn;
+  for (const InputArray& array : run.arrays) {
+    if (array.name != "pattern") continue;
+    const std::vector<HeadId>& heads = run.heads_of(array);
+    const Component component = run.components[array.component].component;
+    std::vector<DrawnPattern> layer;
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      layer.push_back(
+          {head_name(run.config(), heads[i]), array.sequence, component, item_of(array.array, i, 2)});
+      if (i + 1 < heads.size() && heads[i + 1].layer == heads[i].layer) continue;
+      if (run.request.draw_layers) {
+        drawn.push_back(
+            {layer_name(run.config(), heads[i].layer) + " mean", array.sequence, component, mean_of(layer)});
+      }
+      for (DrawnPattern& pattern : layer) drawn.push_back(std::move(pattern));
+      layer.clear();
+    }
+  }
+  return drawn;
+}
+
+/// Returns the labels of the keys. Empty if the keys are separate embeddings.
+std::vector<std::string> key_labels(const RunResults& run, const Sides& sides) {
+  if (sides.keys_of.key_embeddings.rows() > 0) return {};
+  return token_labels(run.vocabulary, sides.keys_of);
+}
+
+TextMatrix matrix_of(const RunResults& run, const DrawnPattern& pattern, std::string corner) {
+  const Sides sides = run.sides(pattern.component, pattern.sequence);
+  return {.corner = std::move(corner),
+          .row_labels = token_labels(run.vocabulary, sides.queries_of),
+          .column_labels = key_labels(run, sides),
+          .values = pattern.values};
+}
+
+/// Appends the drawing of --show: a heatmap with token labels for a head, or small heatmaps in a grid for a
+/// layer.
+void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
+  const std::vector<DrawnPattern> drawn = drawn_patterns(run);
+  if (!run.request.draw_layers) {
+    for (const DrawnPattern& pattern : drawn) {
+      const std::string& input = run.batch.sequences[pattern.sequence].id;
+      blocks.emplace_back(TextMatrices{fmt::format("Pattern of {}, input \"{}\"", pattern.title, input),
+                                       {matrix_of(run, pattern, "query")},
+                                       TextMatrices::Style::heatmaps});
+    }
+    return;
+  }
+  for (auto first = drawn.begin(); first != drawn.end();) {
+    TextMatrices block{fmt::format("Patterns of input \"{}\", queries down, keys across",
+                                   run.batch.sequences[first->sequence].id),
+                       {},
+                       TextMatrices::Style::small_heatmaps};
+    const std::size_t sequence = first->sequence;
+    for (; first != drawn.end() && first->sequence == sequence; ++first)
+      block.matrices.push_back(matrix_of(run, *first, first->title));
+    blocks.emplace_back(std::move(block));
+  }
+}
+
+/// Appends the whole pattern of each head as a matrix of numbers, for short inputs.
+void append_numbers(std::vector<PageBlock>& blocks, const RunResults& run) {
+  const char* const what = run.request.weighting == Weighting::weights ? "Pattern" : "Norm-based weights";
+  const auto plain = [&](std::span<const std::string> tokens) {
+    std::vector<std::string> labels;
+    for (const std::string& token : tokens) labels.push_back(run.vocabulary.plain(token));
+    return labels;
+  };
+  for (const DrawnPattern& pattern : drawn_patterns(run)) {
+    const Sides sides = run.sides(pattern.component, pattern.sequence);
+    blocks.emplace_back(TextMatrices{
+        fmt::format("{} of {} (input \"{}\")", what, pattern.title, run.batch.sequences[pattern.sequence].id),
+        {{.corner = "query",
+          .row_labels = plain(sides.queries_of.tokens),
+          .column_labels = plain(sides.key_tokens()),
+          .values = pattern.values}}});
+  }
+}
+
+/// Returns the largest finite value, or 1 if no value is positive.
+double largest(const std::vector<Heatmap>& heatmaps) {
+  double most = 0;
+  for (const Heatmap& heatmap : heatmaps) {
+    std::visit(
+        [&](const auto& values) {
+          for (const auto value : values) {
+            if (std::isfinite(static_cast<double>(value))) most = std::max(most, static_cast<double>(value));
+          }
+        },
+        heatmap.values.values);
+  }
+  return most > 0 ? most : 1;
+}
+
+/// Returns a page of patterns with one row per layer and one column per head.
+HeatmapPage pattern_page(const RunResults& run) {
+  HeatmapPage page;
+  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Attention weight"};
+  const HeadAxes axes(run.request.selection.heads);
+  const std::size_t heads = run.request.selection.heads.size();
+  page.columns = axes.regular() ? heads / axes.layers().size() : heads;
+  if (run.request.draw_layers) ++page.columns;
+  for (DrawnPattern& pattern : drawn_patterns(run)) {
+    const Sides sides = run.sides(pattern.component, pattern.sequence);
+    const std::string input =
+        run.batch.sequences.size() == 1 ? "" : run.batch.sequences[pattern.sequence].id + " ";
+    page.heatmaps.push_back({input + pattern.title, "Key", "Query", key_labels(run, sides),
+                             token_labels(run.vocabulary, sides.queries_of), std::move(pattern.values)});
+  }
+  const bool single = page.heatmaps.size() == 1;
+  page.title = single ? "" : "Attention Patterns";
+  if (single) page.heatmaps.front().title = "Attention Pattern of " + page.heatmaps.front().title;
+  if (run.request.weighting != Weighting::weights) page.scale.label = "Norm of weighted value";
+  if (run.request.weighting == Weighting::norm) page.scale.high = largest(page.heatmaps);
+  return page;
+}
+
+Section attention_from_section(const RunResults& run) {
+  List items;
+  for (const AttentionAnswer& answer : run.answers) {
+    const Question& question = run.questions[answer.question];
+    const Sequence& sequence = run.batch.sequences[question.positions.sequence];
+    const Sides sides =
+        run.sides(run.config().layers[answer.head.layer].component, question.positions.sequence);
+    List top;
+    for (const KeyWeight& key : answer.top) {
+      Record record;
+      record.set("key", key.key)
+          .set("token", token_cell(sides.keys_of.tokens, key.key))
+          .set("weight", key.weight);
+      top.emplace_back(std::move(record));
+    }
+    List to;
+    for (std::size_t i = 0; i < question.to.size(); ++i) {
+      Record record;
+      record.set("token", question.to[i]).set("weight", answer.to[i] ? Value(*answer.to[i]) : Value());
+      to.emplace_back(std::move(record));
+    }
+    const std::size_t query = question.positions.from.front();
+    Record record;
+    record.set("input", sequence.id)
+        .set("head", head_name(run.config(), answer.head))
+        .set("query", query)
+        .set("query_token", token_cell(sides.queries_of.tokens, query))
+        .set("top", std::move(top))
+        .set("to", std::move(to));
+    items.emplace_back(std::move(record));
+  }
+  return {"attention_from", "attention_from", std::move(items)};
+}
+
+/// Returns one row per head for a question: the strongest keys as words, and one column per word of --to.
+TextTable answers_text(const RunResults& run, std::size_t number) {
+  const Question& question = run.questions[number];
+  const Sequence& sequence = run.batch.sequences[question.positions.sequence];
+  const Sides sides = run.sides(run.components.front().component, question.positions.sequence);
+  const auto word = [&](std::size_t position) {
+    const std::vector<std::string>& tokens = sides.keys_of.tokens;
+    return position < tokens.size() ? run.vocabulary.plain(tokens[position]) : std::to_string(position);
+  };
+  std::vector<std::string> columns = {"head", "strongest keys (position:token weight)"};
+  columns.insert(columns.end(), question.to.begin(), question.to.end());
+  std::vector<std::vector<Cell>> rows;
+  const auto add = [&](std::string head, const AttentionAnswer& answer) {
+    std::string keys;
+    for (const KeyWeight& key : answer.top) {
+      keys += fmt::format("{}{}:{} {:.2f}", keys.empty() ? "" : "  ", key.key, word(key.key), key.weight);
+    }
+    std::vector<Cell> row = {std::move(head), std::move(keys)};
+    for (const std::optional<float>& weight : answer.to) row.push_back(weight ? Cell(*weight) : Cell());
+    rows.push_back(std::move(row));
+  };
+  for (auto first = run.answers.begin(); first != run.answers.end();) {
+    const auto last = std::find_if(first, run.answers.end(), [&](const AttentionAnswer& answer) {
+      return answer.question != first->question || answer.head.layer != first->head.layer;
+    });
+    if (first->question == number) {
+      add(layer_name(run.config(), first->head.layer) + " mean",
+          attnctl::mean_of(std::span(first, last), question.positions));
+      for (auto answer = first; answer != last; ++answer) add(head_name(run.config(), answer->head), *answer);
+    }
+    first = last;
+  }
+  return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", question.from, sequence.id,
+                      question.positions.from.front()),
+          make_table("", std::move(columns), std::move(rows)), 3};
+}
+
+/// Returns one record per head. Keys and values have one record per key/value head, and outputs one per
+/// layer.
+Section arrays_section(const RunResults& run) {
+  const ModelConfig& config = run.config();
+  List items;
+  const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, Value head,
+                       const Array& values) {
+    Record record;
+    record.set("name", array.name)
+        .set("input", run.batch.sequences[array.sequence].id)
+        .set("component", component_of(config, layer))
+        .set("layer", number_of(config, layer))
+        .set("head", std::move(head))
+        .set("shape", List(values.shape.begin(), values.shape.end()))
+        .set("values", values);
+    items.emplace_back(std::move(record));
+  };
+  for (const InputArray& array : run.arrays) {
+    if (array.name == "pattern") continue;
+    if (array.name == "logits") {
+      add(array, std::nullopt, Value(), array.array);
+    } else if (array.name == "output" || array.name == "keys" || array.name == "values") {
+      const std::size_t axes = array.array.shape.size() - 1;
+      const std::vector<std::size_t> layers = run.components[array.component].selection.layers();
+      for (std::size_t i = 0; i < layers.size(); ++i)
+        add(array, layers[i], Value(), item_of(array.array, i, axes));
+    } else {
+      const std::vector<HeadId>& heads = run.heads_of(array);
+      for (std::size_t i = 0; i < heads.size(); ++i)
+        add(array, heads[i].layer, head_name(config, heads[i]), item_of(array.array, i, 2));
+    }
+  }
+  return {"arrays", "array", std::move(items)};
+}
+
+}  // namespace
+
+Results pattern_results(const RunResults& run) {
+  Results results;
+  if (!run.request.includes.patterns) return results;
+  switch (run.request.form) {
+    case Form::document:
+      results.document.sections.push_back(patterns_section(run));
+      break;
+    case Form::tables:
+      results.tables.push_back(patterns_table(run));
+      break;
+    case Form::text:
+      run.request.draw ? append_drawn(results.text, run) : append_numbers(results.text, run);
+      break;
+    case Form::pictures:
+      results.pictures.push_back({"patterns", pattern_page(run)});
+      break;
+    case Form::arrays:  // written while they are computed
+      break;
+  }
+  return results;
+}
+
+Results answer_results(const RunResults& run) {
+  Results results;
+  if (run.questions.empty()) return results;
+  if (run.request.form == Form::document) results.document.sections.push_back(attention_from_section(run));
+  if (run.request.form == Form::text) {
+    for (std::size_t i = 0; i < run.questions.size(); ++i) results.text.emplace_back(answers_text(run, i));
+  }
+  return results;
+}
+
+Results array_results(const RunResults& run) {
+  Results results;
+  const auto other = [](const InputArray& array) { return array.name != "pattern"; };
+  if (run.request.form == Form::document && std::ranges::any_of(run.arrays, other))
+    results.document.sections.push_back(arrays_section(run));
+  return results;
+}
+
+}  // namespace attnctl::inspect

@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "analysis/mixing/mixing.hpp"
+#include "analysis/patterns/routing.hpp"
+#include "base/error.hpp"
+#include "base/undefined.hpp"
+#include "inspect/catalogue.hpp"
+#include "inspect/describe.hpp"
+
+// Analyses with results per layer and position: mixing ratios, and the routing of experts.
+namespace attnctl::inspect {
+namespace {
+
+/// Calls visit(layers) for the layers of each input. Layers are ordered by input.
+template <typename Layer, typename Visit>
+void for_each_input(const std::vector<Layer>& layers, Visit visit) {
+  for (auto first = layers.begin(); first != layers.end();) {
+    const auto last =
+        std::find_if(first, layers.end(), [&](const Layer& each) { return each.input != first->input; });
+    visit(std::span<const Layer>(first, last));
+    first = last;
+  }
+}
+
+/// Adds a table as a section of the document and as a CSV table.
+void add_table(Results& results, const Table& table) {
+  results.document.sections.push_back({table.name, table.name, table});
+  results.tables.push_back(table);
+}
+
+class MixingAnalysis final : public Analysis {
+ public:
+  explicit MixingAnalysis(const AnalysisInput& input) : Analysis(input), mixing_(input.selection) {}
+
+  std::vector<Observer*> observers() override { return {&mixing_}; }
+  HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
+  Results finish() override;
+
+ private:
+  [[nodiscard]] Table table(const std::vector<LayerMixing>& layers) const;
+  [[nodiscard]] TextTable summary(const std::vector<LayerMixing>& layers) const;
+  [[nodiscard]] Heatmap heatmap(std::span<const LayerMixing> layers, const Array& ratios) const;
+
+  Mixing mixing_;
+};
+
+/// Returns one row per layer and position.
+Table MixingAnalysis::table(const std::vector<LayerMixing>& layers) const {
+  std::vector<std::vector<Cell>> rows;
+  for (const LayerMixing& layer : layers) {
+    const Sequence& sequence = input_.shown.sequences[layer.input];
+    for (std::size_t i = 0; i < layer.positions.size(); ++i) {
+      const PositionMixing& at = layer.positions[i];
+      rows.push_back({sequence.id, Cell(), cell_of(layer.layer), cell_of(i), token_cell(sequence.tokens, i),
+                      cell_of(at.mix), cell_of(at.keep), cell_of(at.ratio())});
+    }
+  }
+  return make_table("mixing", {"input", "component", "layer", "position", "token", "mix", "keep", "ratio"},
+                    std::move(rows));
+}
+
+/// Returns the mean ratio of each layer over its positions.
+TextTable MixingAnalysis::summary(const std::vector<LayerMixing>& layers) const {
+  std::vector<std::vector<Cell>> rows;
+  for (const LayerMixing& layer : layers) {
+    double sum = 0;
+    double least = 1;
+    double most = 0;
+    std::size_t count = 0;
+    for (const PositionMixing& at : layer.positions) {
+      const auto ratio = at.ratio();
+      if (!ratio) continue;
+      sum += *ratio;
+      least = std::min(least, *ratio);
+      most = std::max(most, *ratio);
+      ++count;
+    }
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {input_.shown.sequences[layer.input].id, cell_of(layer.layer), Cell(), Cell(), Cell()};
+    if (count == 0) continue;
+    const double mean = sum / static_cast<double>(count);
+    row[2] = cell_of(mean);
+    row[3] = cell_of(std::isfinite(mean) ? least : mean);
+    row[4] = cell_of(std::isfinite(mean) ? most : mean);
+  }
+  return {"Mixing ratio over positions (0: all is kept, 1: all comes from other positions)",
+          make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
+}
+
+/// Returns a heatmap of one input with layers as rows and tokens as columns.
+Heatmap MixingAnalysis::heatmap(std::span<const LayerMixing> layers, const Array& ratios) const {
+  const Sequence& sequence = input_.shown.sequences[layers.front().input];
+  Heatmap heatmap;
+  heatmap.title = input_.shown.sequences.size() == 1 ? "Mixing Ratio" : sequence.id;
+  heatmap.x_axis = "Token";
+  heatmap.y_axis = "Layer";
+  for (const std::string& token : sequence.tokens) heatmap.x_labels.push_back(input_.vocabulary.plain(token));
+  for (const LayerMixing& layer : layers) heatmap.y_labels.push_back(std::to_string(layer.layer));
+  heatmap.values = ratios;
+  return heatmap;
+}
+
+Results MixingAnalysis::finish() {
+  const std::vector<LayerMixing> layers = mixing_.finish();
+  Results results;
+  add_table(results, table(layers));
+  results.text.emplace_back(summary(layers));
+  HeatmapPage page;
+  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
+  for_each_input(layers, [&](std::span<const LayerMixing> of_input) {
+    std::vector<float> ratios;
+    for (const LayerMixing& layer : of_input) {
+      for (const PositionMixing& at : layer.positions)
+        ratios.push_back(static_cast<float>(at.ratio().value_or(kUndefined)));
+    }
+    const LayerMixing& first = of_input.front();
+    const Array array = make_array({of_input.size(), first.positions.size()}, std::move(ratios));
+    results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
+    page.heatmaps.push_back(heatmap(of_input, array));
+  });
+  if (page.heatmaps.size() > 1) page.title = "Mixing Ratio";
+  if (!page.heatmaps.empty()) results.pictures.push_back({"mixing", std::move(page)});
+  return results;
+}
+
+class RoutingAnalysis final : public Analysis {
+ public:
+  using Analysis::Analysis;
+
+  std::vector<Observer*> observers() override { return {&routing_}; }
+  std::uint64_t values() const override;
+  Results finish() override;
+
+ private:
+  [[nodiscard]] Table table(const std::vector<LayerRouting>& layers) const;
+  [[nodiscard]] TextTable summary(const std::vector<LayerRouting>& layers) const;
+
+  Routing routing_;
+};
+
+std::uint64_t RoutingAnalysis::values() const {
+  std::uint64_t per_token = 0;
+  for (const std::size_t layer : input_.selection.layers())
+    per_token += input_.config().layers[layer].experts.per_token;
+  std::uint64_t count = 0;
+  for (const Sequence& sequence : input_.batch.sequences) count += 2 * per_token * sequence.queries();
+  return count;
+}
+
+/// Returns one row per layer, position and expert, in the order of the expert weights.
+Table RoutingAnalysis::table(const std::vector<LayerRouting>& layers) const {
+  std::vector<std::vector<Cell>> rows;
+  for (const LayerRouting& layer : layers) {
+    const Sequence& sequence = input_.shown.sequences[layer.input];
+    for (std::size_t i = 0; i < layer.tokens.size(); ++i) {
+      const ExpertRoute& route = layer.tokens[i];
+      for (std::size_t place = 0; place < route.experts.size(); ++place) {
+        rows.push_back({sequence.id, Cell(), cell_of(layer.layer), cell_of(i), token_cell(sequence.tokens, i),
+                        cell_of(place), cell_of(route.experts[place]), route.weights[place]});
+      }
+    }
+  }
+  return make_table("routing",
+                    {"input", "component", "layer", "position", "token", "place", "expert", "weight"},
+                    std::move(rows));
+}
+
+/// Returns the number of tokens per expert, over all inputs.
+TextTable RoutingAnalysis::summary(const std::vector<LayerRouting>& layers) const {
+  struct Load {
+    std::size_t tokens = 0;
+    double weight = 0;
+  };
+  std::map<std::size_t, std::vector<Load>> loads;  // [layer]
+  std::map<std::size_t, std::size_t> totals;
+  for (const LayerRouting& layer : layers) {
+    std::vector<Load>& of_layer = loads[layer.layer];
+    of_layer.resize(input_.config().layers[layer.layer].experts.count);
+    totals[layer.layer] += layer.tokens.size();
+    for (const ExpertRoute& route : layer.tokens) {
+      for (std::size_t place = 0; place < route.experts.size(); ++place) {
+        Load& load = of_layer[route.experts[place]];
+        ++load.tokens;
+        load.weight += double{route.weights[place]};
+      }
+    }
+  }
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& [layer, of_layer] : loads) {
+    for (std::size_t expert = 0; expert < of_layer.size(); ++expert) {
+      const Load& load = of_layer[expert];
+      const auto tokens = static_cast<double>(load.tokens);
+      rows.push_back({cell_of(layer), cell_of(expert), cell_of(load.tokens),
+                      static_cast<float>(tokens / static_cast<double>(totals[layer])),
+                      load.tokens == 0 ? Cell() : Cell(static_cast<float>(load.weight / tokens))});
+    }
+  }
+  return {"Experts: the tokens that go through each, and its mean weight in them",
+          make_table("", {"layer", "expert", "tokens", "share", "weight"}, std::move(rows)), 3};
+}
+
+/// Adds the arrays of one input from its layers.
+void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results) {
+  const std::size_t count = of_input.front().tokens.size();
+  const std::size_t per_token = of_input.front().tokens.front().experts.size();
+  std::vector<std::int64_t> experts;
+  std::vector<float> weights;
+  for (const LayerRouting& layer : of_input) {
+    for (const ExpertRoute& route : layer.tokens) {
+      for (const std::size_t expert : route.experts) experts.push_back(static_cast<std::int64_t>(expert));
+      weights.insert(weights.end(), route.weights.begin(), route.weights.end());
+    }
+  }
+  const Shape shape = {of_input.size(), count, per_token};
+  const std::size_t input = of_input.front().input;
+  results.arrays.push_back({fmt::format("routing_{}", input), make_array(shape, std::move(experts))});
+  results.arrays.push_back({fmt::format("routing_weight_{}", input), make_array(shape, std::move(weights))});
+}
+
+Results RoutingAnalysis::finish() {
+  const std::vector<LayerRouting> layers = routing_.finish();
+  Results results;
+  add_table(results, table(layers));
+  results.text.emplace_back(summary(layers));
+  std::vector<std::int64_t> with_experts;  // layers of the first input, as of every other one
+  for_each_input(layers, [&](std::span<const LayerRouting> of_input) {
+    if (with_experts.empty()) {
+      for (const LayerRouting& layer : of_input)
+        with_experts.push_back(static_cast<std::int64_t>(layer.layer));
+    }
+    add_routing_arrays(of_input, results);
+  });
+  const Shape shape = {with_experts.size()};
+  results.arrays.push_back({"routing_layers", make_array(shape, std::move(with_experts))});
+  return results;
+}
+
+}  // namespace
+
+std::unique_ptr<Analysis> make_mixing(const AnalysisInput& input) {
+  require_values(input, "mixing");
+  return std::make_unique<MixingAnalysis>(input);
+}
+
+std::unique_ptr<Analysis> make_routing(const AnalysisInput& input) {
+  const auto& layers = input.config().layers;
+  const auto selected = input.selection.layers();
+  if (std::ranges::none_of(selected, [&](std::size_t i) { return layers[i].experts.count > 0; })) {
+    fail(Status::bad_input,
+         "{}: no selected layer has experts, so nothing is routed; leave routing out of "
+         "--include",
+         escaped(input.model.name()));
+  }
+  return std::make_unique<RoutingAnalysis>(input);
+}
+
+}  // namespace attnctl::inspect

@@ -1,0 +1,256 @@
+#include "analysis/mixing/rollout.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "analysis/mixing/flow.hpp"
+#include "analysis/patterns/word_pooling.hpp"
+#include "base/error.hpp"
+#include "input/token_query.hpp"
+#include "inspect/catalogue.hpp"
+#include "inspect/describe.hpp"
+#include "inspect/request.hpp"
+
+namespace attnctl::inspect {
+namespace {
+
+using Positions = std::vector<std::size_t>;
+
+/// An analysis that gives each position of the last layer a share of every input token.
+class FromPositions : public Analysis {
+ public:
+  explicit FromPositions(const AnalysisInput& input) : Analysis(input), positions_(find_positions()) {}
+  HeadsSeen heads_seen() const override { return HeadsSeen::all; }
+
+ protected:
+  [[nodiscard]] const Sequence& sequence(std::size_t s) const { return input_.shown.sequences[s]; }
+  [[nodiscard]] std::vector<std::string> labels(std::size_t s) const {
+    return token_labels(input_.vocabulary, sequence(s));
+  }
+  /// Adds the record {"input", "from", "values"} for each row of an array [positions, n].
+  void add_records(List& items, std::size_t s, const Array& rows) const;
+  /// Adds NAME_I, and NAME_from_I if --rollout-from is given.
+  void add_arrays(Results& results, const std::string& name, std::size_t s, const Array& rows) const;
+  /// Adds a heatmap to the first picture, and creates the picture for the first input.
+  void add_heatmap(Results& results, const std::string& name, const std::string& title, std::size_t s,
+                   const Array& rows) const;
+
+  std::vector<Positions> positions_;  // [sequences]
+
+ private:
+  [[nodiscard]] std::vector<Positions> find_positions() const;
+};
+
+/// Returns the positions of --rollout-from in each input that the results describe: all positions if the
+/// option is not given, and every piece of a word. Adds the warning from_not_found for an input without it.
+/// Throws Error(usage) if no input contains it.
+std::vector<Positions> FromPositions::find_positions() const {
+  const std::string& from = input_.request.rollout_from;
+  std::vector<Positions> positions;
+  for (const Sequence& sequence : input_.shown.sequences) {
+    Positions& found = positions.emplace_back();
+    if (from.empty()) {
+      found.resize(sequence.queries());
+      std::iota(found.begin(), found.end(), std::size_t{0});
+    } else {
+      found = find_word(sequence, input_.vocabulary, from);
+    }
+    if (!found.empty()) continue;
+    input_.context.warnings.add(
+        "from_not_found", fmt::format("--rollout-from: \"{}\" is not in input \"{}\"", from, sequence.id));
+  }
+  if (std::ranges::all_of(positions, [](const Positions& found) { return found.empty(); }))
+    fail(Status::usage, "--rollout-from: \"{}\" is in none of the inputs", escaped(from));
+  return positions;
+}
+
+void FromPositions::add_records(List& items, std::size_t s, const Array& rows) const {
+  for (std::size_t r = 0; r < positions_[s].size(); ++r) {
+    Record record;
+    record.set("input", sequence(s).id).set("from", positions_[s][r]).set("values", item_of(rows, r, 1));
+    items.emplace_back(std::move(record));
+  }
+}
+
+void FromPositions::add_arrays(Results& results, const std::string& name, std::size_t s,
+                               const Array& rows) const {
+  results.arrays.push_back({fmt::format("{}_{}", name, s), rows});
+  if (input_.request.rollout_from.empty()) return;
+  const Positions& positions = positions_[s];
+  results.arrays.push_back(
+      {fmt::format("{}_from_{}", name, s),
+       make_array({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
+}
+
+void FromPositions::add_heatmap(Results& results, const std::string& name, const std::string& title,
+                                std::size_t s, const Array& rows) const {
+  if (results.pictures.empty()) {
+    HeatmapPage page;
+    page.scale = {.diverging = false, .low = 0, .high = 1, .label = title};
+    results.pictures.push_back({name, std::move(page)});
+  }
+  HeatmapPage& page = std::get<HeatmapPage>(results.pictures.front().page);
+  const std::vector<std::string> tokens = labels(s);
+  std::vector<std::string> from;
+  for (const std::size_t position : positions_[s]) from.push_back(tokens[position]);
+  page.heatmaps.push_back(
+      {title, "Input token", "Position of the last layer", tokens, std::move(from), rows});
+  if (page.heatmaps.size() > 1) page.title = title;
+}
+
+/// Returns "position:token value" for the five largest values of a row.
+std::string strongest(const Array& rows, std::size_t row, const std::vector<std::string>& labels) {
+  constexpr std::size_t kMost = 5;
+  const std::size_t n = rows.shape[1];
+  const std::span<const float> values = std::get<std::span<const float>>(rows.values).subspan(row * n, n);
+  Positions order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, n); ++i) {
+    text += fmt::format("{}{}:{} {:.2f}", i == 0 ? "" : "  ", order[i], labels[order[i]], values[order[i]]);
+  }
+  return text;
+}
+
+/// Attention rollout over tokens, because it follows their residual stream. Pools the words at the end.
+class RolloutAnalysis final : public FromPositions {
+ public:
+  explicit RolloutAnalysis(const AnalysisInput& input)
+      : FromPositions(input), rollout_(input.request.rollout) {}
+
+  std::vector<Observer*> observers() override { return {&rollout_}; }
+  std::uint64_t values() const override {
+    std::uint64_t count = 0;
+    for (std::size_t s = 0; s < positions_.size(); ++s)
+      count += 2 * positions_[s].size() * sequence(s).queries();
+    return count;
+  }
+  Results finish() override;
+
+ private:
+  [[nodiscard]] Array asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const;
+  [[nodiscard]] TextTable text(std::size_t s, const Array& rolled, const Array& raw) const;
+
+  Rollout rollout_;
+};
+
+/// Returns the rows of the requested positions in float32, pooled over words under --by-word.
+Array RolloutAnalysis::asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const {
+  std::optional<OwnedMatrix<double>> words;
+  if (input_.request.by_word) words = pool_matrix(tokens.view(), input_.units[s], input_.request.pool_from);
+  const OwnedMatrix<double>& values = words ? *words : tokens;
+  std::vector<float> rows;
+  rows.reserve(positions_[s].size() * values.cols());
+  for (const std::size_t position : positions_[s]) {
+    for (const double value : values.view().row(position)) rows.push_back(static_cast<float>(value));
+  }
+  return make_array({positions_[s].size(), values.cols()}, std::move(rows));
+}
+
+/// Returns one row per key if one position is requested. Otherwise returns one row per position with its
+/// strongest keys.
+TextTable RolloutAnalysis::text(std::size_t s, const Array& rolled, const Array& raw) const {
+  const std::vector<std::string> tokens = labels(s);
+  const Positions& positions = positions_[s];
+  const std::string input = escaped(sequence(s).id);
+  std::vector<std::vector<Cell>> rows;
+  if (positions.size() == 1) {
+    for (std::size_t key = 0; key < tokens.size(); ++key) {
+      rows.push_back({cell_of(key), tokens[key], std::get<std::span<const float>>(raw.values)[key],
+                      std::get<std::span<const float>>(rolled.values)[key]});
+    }
+    return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
+            make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3};
+  }
+  for (std::size_t r = 0; r < positions.size(); ++r) {
+    rows.push_back({cell_of(positions[r]), tokens[positions[r]], strongest(rolled, r, tokens),
+                    strongest(raw, r, tokens)});
+  }
+  return {fmt::format("Rollout of input \"{}\" (position:token share)", input),
+          make_table("", {"from", "token", "rollout", "last layer"}, std::move(rows))};
+}
+
+Results RolloutAnalysis::finish() {
+  Results results;
+  List items;
+  List raw_items;
+  const std::vector<OwnedMatrix<double>> rolled = rollout_.finish();
+  const std::vector<OwnedMatrix<double>> raw = rollout_.take_last_layer();
+  for (std::size_t s = 0; s < rolled.size(); ++s) {
+    if (positions_[s].empty()) continue;
+    const Array rows = asked_rows(rolled[s], s);
+    const Array raw_rows = asked_rows(raw[s], s);
+    add_records(items, s, rows);
+    add_records(raw_items, s, raw_rows);
+    results.text.emplace_back(text(s, rows, raw_rows));
+    add_heatmap(results, "rollout", "Attention rollout", s, rows);
+    add_arrays(results, "rollout", s, rows);
+  }
+  results.document.sections.push_back({"rollout", "rollout", std::move(items)});
+  results.document.sections.push_back({"rollout_last_layer", "rollout_last_layer", std::move(raw_items)});
+  return results;
+}
+
+class FlowAnalysis final : public FromPositions {
+ public:
+  explicit FlowAnalysis(const AnalysisInput& input) : FromPositions(input), flow_(input.request.rollout) {}
+
+  std::vector<Observer*> observers() override { return {&flow_}; }
+  Results finish() override;
+
+ private:
+  [[nodiscard]] TextTable text(std::size_t s, const Array& flows) const;
+
+  AttentionFlow flow_;
+};
+
+TextTable FlowAnalysis::text(std::size_t s, const Array& flows) const {
+  const std::vector<std::string> tokens = labels(s);
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t r = 0; r < positions_[s].size(); ++r) {
+    const std::size_t from = positions_[s][r];
+    rows.push_back({cell_of(from), tokens[from], strongest(flows, r, tokens)});
+  }
+  return {fmt::format("Attention flow of input \"{}\" (position:token largest flow, 0 to 1)",
+                      escaped(sequence(s).id)),
+          make_table("", {"from", "token", "flow"}, std::move(rows))};
+}
+
+Results FlowAnalysis::finish() {
+  Results results;
+  List items;
+  const std::vector<OwnedMatrix<double>> flows = flow_.finish(positions_, input_.context.pool);
+  for (std::size_t s = 0; s < flows.size(); ++s) {
+    if (positions_[s].empty()) continue;
+    const Array rows = float_array(flows[s]);
+    add_records(items, s, rows);
+    results.text.emplace_back(text(s, rows));
+    add_heatmap(results, "flow", "Attention flow", s, rows);
+    add_arrays(results, "flow", s, rows);
+  }
+  results.document.sections.push_back({"flow", "flow", std::move(items)});
+  return results;
+}
+
+}  // namespace
+
+std::unique_ptr<Analysis> make_rollout(const AnalysisInput& input) {
+  return std::make_unique<RolloutAnalysis>(input);
+}
+
+std::unique_ptr<Analysis> make_flow(const AnalysisInput& input) {
+  for (const Sequence& sequence : input.batch.sequences) require_flow_length(sequence);
+  return std::make_unique<FlowAnalysis>(input);
+}
+
+}  // namespace attnctl::inspect

@@ -1,0 +1,148 @@
+#include "inspect/selection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "forward/block.hpp"
+
+namespace attnctl::inspect {
+
+std::vector<std::size_t> parse_ranges(const std::string& option, const std::string& list, std::size_t count) {
+  std::set<std::size_t> numbers;
+  for (const std::string_view word : split(list, ',')) {
+    const std::vector<std::string_view> ends = split(word, '-');
+    const auto first = parse_number(ends.front());
+    const auto last = parse_number(ends.back());
+    if (ends.size() > 2 || !first || !last || *first > *last) {
+      fail(Status::usage, "{}: got \"{}\", need numbers and ranges such as 0,3-5", option, escaped(word));
+    }
+    if (*last >= count) {
+      fail(Status::usage, "{}: got {}, the model has {} (0 to {})", option, *last, count, count - 1);
+    }
+    for (std::size_t i = *first; i <= *last; ++i) numbers.insert(i);
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+namespace {
+
+struct ComponentName {
+  std::string_view option, prefix;
+  Component component;
+};
+constexpr std::array kComponents = {ComponentName{"encoder", "enc", Component::encoder},
+                                    ComponentName{"decoder", "dec", Component::decoder},
+                                    ComponentName{"cross", "cross", Component::cross}};
+
+void require_target(bool targets, Component component, const std::string& option) {
+  if (targets || !needs_target(component)) return;
+  fail(Status::usage, "{}: heads of the decoder need a target: give --target-ids or --target-text", option);
+}
+
+/// Returns the components of --component. Default: all components, or the encoder without targets.
+std::set<Component> select_components(const HeadChoice& choice, const ModelConfig& config, bool targets) {
+  std::set<Component> picked;
+  if (!config.decoder) {
+    if (!choice.component.empty())
+      fail(Status::usage, "--component: the model has one stack of layers, without components");
+    return {Component::none};
+  }
+  if (choice.component.empty()) {
+    for (const ComponentName& row : kComponents) {
+      if (targets || !needs_target(row.component)) picked.insert(row.component);
+    }
+    return picked;
+  }
+  for (const std::string_view word : split(choice.component, ',')) {
+    const auto* const row = std::ranges::find(kComponents, word, &ComponentName::option);
+    if (row == kComponents.end())
+      fail(Status::usage, "--component: got \"{}\", need encoder, decoder or cross", escaped(word));
+    require_target(targets, row->component, "--component");
+    picked.insert(row->component);
+  }
+  return picked;
+}
+
+/// Returns the layers of --layers in the picked components, as indices into the model's layers.
+std::vector<std::size_t> select_layers(const HeadChoice& choice, const ModelConfig& config,
+                                       const std::set<Component>& components) {
+  std::size_t count = 0;
+  const auto picked = [&](const LayerConfig& layer) { return components.contains(layer.component); };
+  for (const LayerConfig& layer : config.layers) {
+    if (picked(layer)) count = std::max(count, layer.number + 1);
+  }
+  std::optional<std::vector<std::size_t>> numbers;
+  if (!choice.layers.empty()) numbers = parse_ranges("--layers", choice.layers, count);
+  std::vector<std::size_t> layers;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    const LayerConfig& layer = config.layers[i];
+    if (picked(layer) && (!numbers || std::ranges::binary_search(*numbers, layer.number)))
+      layers.push_back(i);
+  }
+  return layers;
+}
+
+/// Parses a head: "0.1", or "enc.0.1" for a model with components.
+HeadId parse_head(std::string_view word, const ModelConfig& config, bool targets) {
+  std::vector<std::string_view> parts = split(word, '.');
+  Component component = Component::none;
+  if (config.decoder) {
+    const auto* const row = std::ranges::find(kComponents, parts.front(), &ComponentName::prefix);
+    if (row == kComponents.end()) {
+      fail(Status::usage, "--heads: got \"{}\", need COMPONENT.LAYER.HEAD such as enc.0.1,dec.0.1,cross.0.1",
+           escaped(word));
+    }
+    component = row->component;
+    require_target(targets, component, "--heads");
+    parts.erase(parts.begin());
+  }
+  const auto number = parts.empty() ? std::nullopt : parse_number(parts.front());
+  const auto head = parts.empty() ? std::nullopt : parse_number(parts.back());
+  if (parts.size() != 2 || !number || !head) {
+    fail(Status::usage, "--heads: got \"{}\", need {}LAYER.HEAD such as {}", escaped(word),
+         config.decoder ? "COMPONENT." : "", config.decoder ? "enc.0.1,cross.2.3" : "0.1,2.3");
+  }
+  std::size_t layers = 0;
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) {
+    if (config.layers[i].component != component) continue;
+    if (layers++ == *number) found = i;
+  }
+  if (!found) {
+    fail(Status::usage, "--heads: got {}: the model has {} {}layers (0 to {})", escaped(word), layers,
+         component == Component::none ? "" : std::string(name_of(component)) + " ", layers - 1);
+  }
+  const std::size_t count = config.layers[*found].attention.heads;
+  if (*head >= count) {
+    fail(Status::usage, "--heads: got {}: layer {} has {} heads (0 to {})", escaped(word),
+         layer_name(config, *found), count, count - 1);
+  }
+  return {*found, *head};
+}
+
+}  // namespace
+
+Selection select_heads(const HeadChoice& choice, const ModelConfig& config, bool targets) {
+  const std::set<Component> components = select_components(choice, config, targets);
+  const std::vector<std::size_t> layers = select_layers(choice, config, components);
+  std::set<HeadId> heads;
+  if (choice.heads.empty()) {
+    for (const std::size_t layer : layers) {
+      for (std::size_t h = 0; h < config.layers[layer].attention.heads; ++h) heads.insert({layer, h});
+    }
+  } else {
+    for (const std::string_view word : split(choice.heads, ',')) {
+      const HeadId head = parse_head(word, config, targets);
+      if (std::ranges::binary_search(layers, head.layer)) heads.insert(head);
+    }
+  }
+  if (heads.empty()) fail(Status::usage, "--heads, --layers and --component have no head in common");
+  return {.heads = {heads.begin(), heads.end()}};
+}
+
+}  // namespace attnctl::inspect

@@ -1,0 +1,275 @@
+#include "analysis/similarity/subspaces.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "analysis/head_axes.hpp"
+#include "analysis/heads_table.hpp"
+#include "analysis/weights/copying.hpp"
+#include "base/undefined.hpp"
+#include "inspect/catalogue.hpp"
+#include "inspect/describe.hpp"
+#include "inspect/request.hpp"
+#include "results/result.hpp"
+
+namespace attnctl::inspect {
+namespace {
+
+/// The subspaces that the projections of each head span, and the angles between them.
+class SubspacesAnalysis final : public Analysis {
+ public:
+  using Analysis::Analysis;
+
+  std::uint64_t values() const override;
+  Results finish() override;
+
+ private:
+  [[nodiscard]] Table heads() const;
+  [[nodiscard]] Section kernel_section() const;
+  [[nodiscard]] Table kernel_table() const;
+  void add_arrays(Results& results, const Table& heads) const;
+  void add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const;
+  [[nodiscard]] Table kernel_text() const;
+  [[nodiscard]] HeatmapPage picture() const;
+
+  std::vector<ProjectionAnalysis> analyses_;
+  std::vector<std::optional<double>> copying_;  // [selected heads]
+};
+
+std::uint64_t SubspacesAnalysis::values() const {
+  std::uint64_t count = 0;
+  const std::vector<HeadId>& heads = input_.selection.heads;
+  for (const HeadId head : heads) {
+    const auto same = [&](HeadId other) { return other.layer == head.layer; };
+    const std::uint64_t others = input_.request.across_layers
+                                     ? heads.size()
+                                     : static_cast<std::uint64_t>(std::ranges::count_if(heads, same));
+    const AttentionConfig& attention = input_.config().layers[head.layer].attention;
+    count += others * (2 * (attention.d_head + attention.d_value) + 8);
+  }
+  return count;
+}
+
+Table SubspacesAnalysis::heads() const {
+  const ModelConfig& config = input_.config();
+  std::vector<std::string> columns = {"component", "layer", "head", "kv_head"};
+  for (const Projection projection : all_projections) {
+    columns.push_back(fmt::format("{}_effective_rank", name_of(projection)));
+    columns.push_back(fmt::format("{}_numerical_rank", name_of(projection)));
+  }
+  columns.emplace_back("ov_copying");
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < input_.selection.heads.size(); ++i) {
+    const HeadId head = input_.selection.heads[i];
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head),
+           cell_of(kv_head_of(config, head))};
+    for (const Projection projection : all_projections) {
+      const auto found = std::ranges::find(analyses_, projection, &ProjectionAnalysis::projection);
+      const bool has = found != analyses_.end();
+      row.push_back(has ? cell_of(found->heads[i].effective_rank) : Cell());
+      row.push_back(has ? cell_of(found->heads[i].rank) : Cell());
+    }
+    row.push_back(cell_of(copying_[i]));
+  }
+  return make_table("subspaces", std::move(columns), std::move(rows));
+}
+
+/// Returns the largest cosine of each pair of heads.
+OwnedMatrix<double> largest_cosines(const SubspaceAngles& angles) {
+  OwnedMatrix<double> largest(angles.heads.size(), angles.heads.size());
+  for (std::size_t a = 0; a < angles.heads.size(); ++a) {
+    for (std::size_t b = 0; b < angles.heads.size(); ++b) {
+      largest(a, b) = angles.angles > 0 ? angles.cosines_of(a, b).front() : kUndefined;
+    }
+  }
+  return largest;
+}
+
+std::optional<double> mean_of(const std::optional<RandomNull>& null) {
+  return null ? std::optional(null->mean) : std::nullopt;
+}
+std::optional<double> deviation_of(const std::optional<RandomNull>& null) {
+  return null ? std::optional(null->deviation) : std::nullopt;
+}
+
+Section SubspacesAnalysis::kernel_section() const {
+  List items;
+  for (const ProjectionAnalysis& analysis : analyses_) {
+    for (const SubspaceAngles& each : analysis.angles) {
+      List ranks;
+      for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
+      Record record;
+      record.set("projection", std::string(name_of(analysis.projection)))
+          .set("component", component_of(input_.config(), each.heads.front().layer))
+          .set("layer", number_of(input_.config(), each.layer))
+          .set("heads", names_of(input_.config(), each.heads))
+          .set("ranks", std::move(ranks))
+          .set("values", float_array(each.kernel))
+          .set("cosines", float_array({each.heads.size(), each.heads.size(), each.angles}, each.cosines))
+          .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
+          .set("null_mean", or_null(mean_of(each.null)))
+          .set("null_deviation", or_null(deviation_of(each.null)));
+      items.emplace_back(std::move(record));
+    }
+  }
+  return {"projection_kernel", "projection_kernel", std::move(items)};
+}
+
+Table SubspacesAnalysis::kernel_table() const {
+  const bool across = input_.request.across_layers;
+  std::vector<std::string> columns = {"projection",     "component", "layer",         "head_a",
+                                      "head_b",         "rank_a",    "rank_b",        "kernel",
+                                      "largest_cosine", "null_mean", "null_deviation"};
+  if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
+  std::vector<std::vector<Cell>> rows;
+  for (const ProjectionAnalysis& analysis : analyses_) {
+    for (const SubspaceAngles& each : analysis.angles) {
+      const OwnedMatrix<double> largest = largest_cosines(each);
+      for (std::size_t a = 0; a < each.heads.size(); ++a) {
+        for (std::size_t b = 0; b < each.heads.size(); ++b) {
+          std::optional<RandomNull> null;
+          if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1) {
+            null = projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
+          }
+          std::vector<Cell>& row = rows.emplace_back();
+          row = {std::string(name_of(analysis.projection)),
+                 component_cell(input_.config(), each.heads[a].layer),
+                 number_cell(input_.config(), each.layer),
+                 cell_of(each.heads[a].head),
+                 cell_of(each.heads[b].head),
+                 cell_of(each.ranks[a]),
+                 cell_of(each.ranks[b]),
+                 cell_of(each.kernel(a, b)),
+                 cell_of(largest(a, b)),
+                 cell_of(mean_of(null)),
+                 cell_of(deviation_of(null))};
+          if (across)
+            row.insert(row.end(), {number_cell(input_.config(), each.heads[a].layer),
+                                   number_cell(input_.config(), each.heads[b].layer)});
+        }
+      }
+    }
+  }
+  return make_table("projection_kernel", std::move(columns), std::move(rows));
+}
+
+/// Adds kernels [layers, h, h] and cosines [layers, h, h, angles] if all layers have the same heads.
+/// Otherwise, and across layers, adds them over all selected heads, with NaN for pairs that were not
+/// compared.
+void SubspacesAnalysis::add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const {
+  const std::string name(name_of(analysis.projection));
+  const HeadAxes axes(input_.selection.heads);
+  const bool stacked = axes.regular() && analysis.angles.front().layer.has_value();
+  const std::size_t all = input_.selection.heads.size();
+  const std::size_t inner = stacked ? all / axes.layers().size() : all;
+  std::size_t angles = 0;
+  for (const SubspaceAngles& each : analysis.angles) angles = std::max(angles, each.angles);
+  const std::size_t rows = stacked ? all : inner;
+  std::vector<double> kernel(rows * inner, kUndefined);
+  std::vector<double> cosines(rows * inner * angles, kUndefined);
+  for (const SubspaceAngles& each : analysis.angles) {
+    for (std::size_t a = 0; a < each.heads.size(); ++a) {
+      for (std::size_t b = 0; b < each.heads.size(); ++b) {
+        const std::size_t col = stacked ? b : axes.place(each.heads[b]).value();
+        const std::size_t at = axes.place(each.heads[a]).value() * inner + col;
+        kernel[at] = each.kernel(a, b);
+        std::ranges::copy(each.cosines_of(a, b), cosines.begin() + static_cast<std::ptrdiff_t>(at * angles));
+      }
+    }
+  }
+  Shape shape = {inner, inner};
+  if (stacked) shape.insert(shape.begin(), axes.layers().size());
+  results.arrays.push_back({name + "_projection_kernel", float_array(shape, kernel)});
+  shape.push_back(angles);
+  results.arrays.push_back({name + "_principal_cosines", float_array(shape, cosines)});
+  std::vector<double> nulls;
+  for (const SubspaceAngles& each : analysis.angles) {
+    nulls.push_back(mean_of(each.null).value_or(kUndefined));
+    nulls.push_back(deviation_of(each.null).value_or(kUndefined));
+  }
+  results.arrays.push_back({name + "_projection_kernel_null", float_array({nulls.size() / 2, 2}, nulls)});
+}
+
+void SubspacesAnalysis::add_arrays(Results& results, const Table& heads) const {
+  const HeadAxes axes(input_.selection.heads);
+  const auto add = [&](std::string column) {
+    results.arrays.push_back({column, column_array(heads, column, axes.shape({}))});
+  };
+  for (const ProjectionAnalysis& analysis : analyses_) {
+    add(fmt::format("{}_effective_rank", name_of(analysis.projection)));
+    add_pair_arrays(results, analysis);
+  }
+  add("ov_copying");
+}
+
+Table SubspacesAnalysis::kernel_text() const {
+  std::vector<std::vector<Cell>> rows;
+  for (const ProjectionAnalysis& analysis : analyses_) {
+    for (const SubspaceAngles& each : analysis.angles) {
+      rows.push_back({std::string(name_of(analysis.projection)),
+                      each.layer ? cell_of(each.layer) : Cell(std::string("all")),
+                      cell_of(each.off_diagonal.mean), cell_of(mean_of(each.null)),
+                      cell_of(deviation_of(each.null))});
+    }
+  }
+  return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
+}
+
+/// Returns a page of heatmaps with one row per layer and one column per projection.
+HeatmapPage SubspacesAnalysis::picture() const {
+  HeatmapPage page;
+  page.title = "Projection Kernel of Heads";
+  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Projection Kernel"};
+  page.columns = analyses_.size();
+  for (std::size_t i = 0; i < analyses_.front().angles.size(); ++i) {
+    for (const ProjectionAnalysis& analysis : analyses_) {
+      const SubspaceAngles& each = analysis.angles[i];
+      HeadMatrix matrix{each.layer, each.heads, each.kernel};
+      if (input_.request.order == HeadOrder::cluster) matrix = in_cluster_order(matrix);
+      const std::string layer = each.layer ? "Layer " + layer_name(input_.config(), *each.layer) + " " : "";
+      page.heatmaps.push_back(
+          head_heatmap(input_.config(), layer + symbol_of(name_of(analysis.projection)), matrix));
+    }
+  }
+  return page;
+}
+
+Results SubspacesAnalysis::finish() {
+  const InspectRequest& request = input_.request;
+  const RunContext& context = input_.context;
+  analyses_ = analyze_subspaces(input_.model, input_.selection,
+                                {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
+                                context.pool, context.warnings);
+  copying_ = ov_copying(input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
+
+  Results results;
+  const Table table = heads();
+  const Table named = with_head_names(table);
+  Table ranks = select_columns(named, {"head", "w_q_effective_rank", "w_k_effective_rank",
+                                       "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
+  ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};
+  results.document.sections.push_back({"subspaces", "subspaces", named});
+  results.document.sections.push_back(kernel_section());
+  results.tables = {table, kernel_table()};
+  add_arrays(results, table);
+  results.text.emplace_back(
+      TextTable{"Effective ranks of the projections, and OV copying (-1 to 1)", ranks, 2});
+  results.text.emplace_back(TextTable{
+      "Projection kernels of heads (0 to 1; mean of all pairs, and of random subspaces)", kernel_text(), 4});
+  results.pictures.push_back({"subspaces", picture()});
+  return results;
+}
+
+}  // namespace
+
+std::unique_ptr<Analysis> make_subspaces(const AnalysisInput& input) {
+  return std::make_unique<SubspacesAnalysis>(input);
+}
+
+}  // namespace attnctl::inspect

@@ -1,0 +1,381 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "analysis/head_axes.hpp"
+#include "analysis/weights/circuit.hpp"
+#include "base/undefined.hpp"
+#include "inspect/describe.hpp"
+#include "inspect/run_results.hpp"
+
+namespace attnctl::inspect {
+namespace {
+
+/// Returns QK, and OV if it was computed.
+std::vector<const CircuitAnalysis*> circuits_of(const WeightsAnalysis& weights) {
+  std::vector<const CircuitAnalysis*> circuits = {&weights.qk};
+  if (weights.ov) circuits.push_back(&*weights.ov);
+  return circuits;
+}
+
+std::string circuit_name(const CircuitAnalysis& circuit) {
+  return std::string(name_of(circuit.circuit));
+}
+
+Section similarity_section(const RunResults& run) {
+  const ModelConfig& config = run.config();
+  List items;
+  for (const CircuitAnalysis* circuit : circuits_of(*run.weights)) {
+    for (const SubspaceSimilarity& each : circuit->similarity) {
+      Record record;
+      record.set("circuit", circuit_name(*circuit))
+          .set("component", component_of(config, each.heads.front().layer))
+          .set("layer", number_of(config, each.layer))
+          .set("heads", names_of(config, each.heads))
+          .set("values", float_array(each.values))
+          .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
+          .set("mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs));
+      if (run.request.order == HeadOrder::cluster)
+        record.set("order", names_of(config, in_cluster_order({each.layer, each.heads, each.values}).heads));
+      items.emplace_back(std::move(record));
+    }
+  }
+  return {"subspace_similarity", "subspace_similarity", std::move(items)};
+}
+
+Section effective_ranks_section(const WeightsAnalysis& weights, const ModelConfig& config) {
+  List items;
+  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+    for (auto first = circuit->heads.begin(); first != circuit->heads.end();) {
+      const std::size_t layer = first->head.layer;
+      List names;
+      List values;
+      auto head = first;
+      for (; head != circuit->heads.end() && head->head.layer == layer; ++head) {
+        names.emplace_back(head_name(config, head->head));
+        values.push_back(or_null(head->effective_rank));
+      }
+      Record record;
+      record.set("circuit", circuit_name(*circuit))
+          .set("component", component_of(config, layer))
+          .set("layer", number_of(config, layer))
+          .set("heads", std::move(names))
+          .set("values", std::move(values));
+      items.emplace_back(std::move(record));
+      first = head;
+    }
+  }
+  return {"effective_ranks", "effective_ranks", std::move(items)};
+}
+
+Array array_of(const OwnedMatrix<float>& matrix) {
+  const auto values = matrix.values();
+  return make_array({matrix.rows(), matrix.cols()}, std::vector<float>(values.begin(), values.end()));
+}
+
+Section directions_section(const WeightsAnalysis& weights, const ModelConfig& config) {
+  List items;
+  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+    for (const HeadSpectrum& head : circuit->heads) {
+      const std::size_t count = head.left.rows();
+      const std::span<const double> strongest = std::span(head.singular_values).first(count);
+      Record record;
+      record.set("head", head_name(config, head.head))
+          .set("circuit", circuit_name(*circuit))
+          .set("singular_values", float_array({count}, strongest))
+          .set("left", array_of(head.left))
+          .set("right", array_of(head.right));
+      items.emplace_back(std::move(record));
+    }
+  }
+  return {"principal_directions", "principal_directions", std::move(items)};
+}
+
+Section circuits_section(const RunResults& run) {
+  List items;
+  for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
+    for (const HeadId head : run.request.selection.heads) {
+      const auto factors = circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
+      if (!factors) continue;
+      Record record;
+      record.set("head", head_name(run.config(), head))
+          .set("circuit", std::string(name_of(circuit)))
+          .set("values", float_array(form_circuit(*factors, head.head)));
+      items.emplace_back(std::move(record));
+    }
+  }
+  return {"circuits", "circuit", std::move(items)};
+}
+
+/// Returns one row per pair of heads. Across layers, the layers of the pair are two additional columns, so
+/// that head numbers remain integers.
+Table similarity_table(const WeightsAnalysis& weights, const ModelConfig& config) {
+  std::vector<std::string> columns = {"circuit", "component", "layer", "head_a", "head_b", "similarity"};
+  const bool across = !weights.qk.similarity.empty() && !weights.qk.similarity.front().layer.has_value();
+  if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
+  std::vector<std::vector<Cell>> rows;
+  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+    for (const SubspaceSimilarity& each : circuit->similarity) {
+      for (std::size_t a = 0; a < each.heads.size(); ++a) {
+        for (std::size_t b = 0; b < each.heads.size(); ++b) {
+          const HeadId first = each.heads[a];
+          const HeadId second = each.heads[b];
+          std::vector<Cell>& row = rows.emplace_back();
+          row = {circuit_name(*circuit),
+                 component_cell(config, first.layer),
+                 number_cell(config, each.layer),
+                 cell_of(first.head),
+                 cell_of(second.head),
+                 cell_of(each.values(a, b))};
+          if (across)
+            row.insert(row.end(), {number_cell(config, first.layer), number_cell(config, second.layer)});
+        }
+      }
+    }
+  }
+  return make_table("subspace_similarity", std::move(columns), std::move(rows));
+}
+
+Table singular_values_table(const WeightsAnalysis& weights, const ModelConfig& config) {
+  std::vector<std::vector<Cell>> rows;
+  for (const CircuitAnalysis* circuit : circuits_of(weights)) {
+    for (const HeadSpectrum& head : circuit->heads) {
+      for (std::size_t i = 0; i < head.singular_values.size(); ++i) {
+        rows.push_back({circuit_name(*circuit), component_cell(config, head.head.layer),
+                        number_cell(config, head.head.layer), cell_of(head.head.head), cell_of(i),
+                        cell_of(head.singular_values[i])});
+      }
+    }
+  }
+  return make_table("singular_values", {"circuit", "component", "layer", "head", "rank", "value"},
+                    std::move(rows));
+}
+
+/// Returns the number of a layer, or "enc.0" for a model with components.
+Cell layer_cell(const ModelConfig& config, std::size_t layer) {
+  return config.decoder ? Cell(layer_name(config, layer)) : cell_of(layer);
+}
+
+/// Returns a table with one row per layer and one column per head.
+TextTable effective_ranks(const CircuitAnalysis& circuit, const ModelConfig& config) {
+  std::set<std::size_t> numbers;
+  for (const HeadSpectrum& head : circuit.heads) numbers.insert(head.head.head);
+  std::vector<std::string> columns = {"layer"};
+  std::map<std::size_t, std::size_t> place;
+  for (const std::size_t number : numbers) {
+    place[number] = columns.size();
+    columns.push_back("head " + std::to_string(number));
+  }
+  std::map<std::size_t, std::vector<Cell>> rows;
+  std::size_t most = 0;
+  for (const HeadSpectrum& head : circuit.heads) {
+    std::vector<Cell>& row = rows[head.head.layer];
+    row.resize(columns.size());
+    row[0] = layer_cell(config, head.head.layer);
+    row[place[head.head.head]] = cell_of(head.effective_rank);
+    most = std::max(most, head.singular_values.size());
+  }
+  std::vector<std::vector<Cell>> list;
+  list.reserve(rows.size());
+  for (auto& [layer, row] : rows) list.push_back(std::move(row));
+  return {fmt::format("Effective ranks of {} (1 to {})", symbol_of(name_of(circuit.circuit)), most),
+          make_table("", std::move(columns), std::move(list)), 1};
+}
+
+TextTable similarities(const WeightsAnalysis& weights, const ModelConfig& config) {
+  std::vector<std::vector<Cell>> rows;
+  for (const SubspaceSimilarity& qk : weights.qk.similarity) {
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {qk.layer ? layer_cell(config, *qk.layer) : Cell(std::string("all")), cell_of(qk.off_diagonal.mean),
+           cell_of(qk.off_diagonal.mean_abs), Cell(), Cell()};
+    if (!weights.ov) continue;
+    for (const SubspaceSimilarity& ov : weights.ov->similarity) {
+      if (ov.layer != qk.layer) continue;
+      row[3] = cell_of(ov.off_diagonal.mean);
+      row[4] = cell_of(ov.off_diagonal.mean_abs);
+    }
+  }
+  return {"Average pairwise similarity of heads (-1 to 1; mean and mean absolute value)",
+          make_table("", {"layer", "QK", "|QK|", "OV", "|OV|"}, std::move(rows)), 4};
+}
+
+/// Returns one heatmap per layer in a roughly square grid.
+HeatmapPage similarity_page(const RunResults& run) {
+  const std::vector<SubspaceSimilarity>& all = run.weights->qk.similarity;
+  HeatmapPage page;
+  page.scale = {.diverging = true, .low = -1, .high = 1, .label = "Subspace Correlation"};
+  page.title = "Head Subspace Similarity";
+  page.columns = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(all.size()))));
+  for (const SubspaceSimilarity& each : all) {
+    HeadMatrix matrix{each.layer, each.heads, each.values};
+    if (run.request.order == HeadOrder::cluster) matrix = in_cluster_order(matrix);
+    const std::string title = all.size() == 1 ? page.title : "Layer " + layer_name(run.config(), *each.layer);
+    page.heatmaps.push_back(head_heatmap(run.config(), title, matrix));
+  }
+  return page;
+}
+
+/// Returns [layers, heads, rest...], or [selected, rest...] for a ragged selection.
+Shape shape_of(const Selection& selection, std::initializer_list<std::size_t> rest) {
+  return HeadAxes(selection.heads).shape(std::span(rest.begin(), rest.size()));
+}
+
+/// Returns [layers, h, h] if heads are compared within layers and all layers have the same heads. Otherwise
+/// returns [selected, selected] with NaN for pairs that were not compared.
+Array similarity_array(const CircuitAnalysis& circuit, const Selection& selection) {
+  std::vector<double> values;
+  const HeadAxes axes(selection.heads);
+  const std::size_t layers = axes.layers().size();
+  if (axes.regular() && circuit.similarity.size() == layers && circuit.similarity.front().layer) {
+    for (const SubspaceSimilarity& each : circuit.similarity) {
+      values.insert(values.end(), each.values.values().begin(), each.values.values().end());
+    }
+    const std::size_t heads = selection.heads.size() / layers;
+    return float_array({layers, heads, heads}, values);
+  }
+  const std::size_t all = selection.heads.size();
+  values.assign(all * all, kUndefined);
+  for (const SubspaceSimilarity& each : circuit.similarity) {
+    for (std::size_t a = 0; a < each.heads.size(); ++a) {
+      for (std::size_t b = 0; b < each.heads.size(); ++b) {
+        values[axes.place(each.heads[a]).value() * all + axes.place(each.heads[b]).value()] =
+            each.values(a, b);
+      }
+    }
+  }
+  return float_array({all, all}, values);
+}
+
+/// Returns the number of singular values per head in the array: k for QK, min(k, v) for OV.
+std::size_t spectrum_width(Circuit circuit, const ModelConfig& config, const Selection& selection) {
+  std::size_t width = 0;
+  for (const HeadId id : selection.heads) {
+    const AttentionConfig& attention = config.layers[id.layer].attention;
+    const bool is_qk = circuit == Circuit::qk;
+    width = std::max(width, is_qk ? attention.d_head : std::min(attention.d_head, attention.d_value));
+  }
+  return width;
+}
+
+/// Returns the analysis restricted to the heads of one component.
+CircuitAnalysis of_component(const CircuitAnalysis& circuit, Component component, const ModelConfig& config) {
+  const auto has = [&](HeadId head) { return config.layers[head.layer].component == component; };
+  CircuitAnalysis own;
+  own.circuit = circuit.circuit;
+  for (const HeadSpectrum& head : circuit.heads) {
+    if (has(head.head)) own.heads.push_back(head);
+  }
+  for (const SubspaceSimilarity& each : circuit.similarity) {
+    if (has(each.heads.front())) own.similarity.push_back(each);
+  }
+  return own;
+}
+
+/// Returns the largest singular values of each head. Pads with 0 if a circuit has fewer values. Returns NaN
+/// for undefined circuits.
+Array singular_values_array(const CircuitAnalysis& circuit, const Selection& selection,
+                            const std::string& name, const RunResults& run) {
+  const std::size_t width = spectrum_width(circuit.circuit, run.config(), selection);
+  std::vector<double> values;
+  std::size_t most = 0;
+  for (const HeadSpectrum& head : circuit.heads) {
+    const std::vector<double>& all = head.singular_values;
+    const std::size_t kept = std::min(width, all.size());
+    values.insert(values.end(), all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept));
+    values.resize(values.size() + width - kept, all.empty() ? kUndefined : 0.0);
+    most = std::max(most, all.size());
+  }
+  if (most > width) {
+    run.warnings.add("singular_values_cut",
+                     fmt::format("{} has the first {} of {} values of each head (d_head is smaller than "
+                                 "d_value); --format csv writes them all",
+                                 name, width, most));
+  }
+  return float_array(shape_of(selection, {width}), values);
+}
+
+void add_circuit_analysis(ArrayOutput& out, const CircuitAnalysis& all, const ComponentHeads& heads,
+                          const RunResults& run) {
+  const Selection& selection = heads.selection;
+  const bool alone = run.components.size() == 1;
+  const CircuitAnalysis own = alone ? CircuitAnalysis() : of_component(all, heads.component, run.config());
+  const CircuitAnalysis& circuit = alone ? all : own;
+  const std::string prefix = prefix_of(heads.component) + circuit_name(circuit);
+  out.add(prefix + "_similarity", similarity_array(circuit, selection));
+  if (circuit.heads.size() != selection.heads.size()) return;  // some layers do not have this circuit
+  std::vector<double> ranks;
+  for (const HeadSpectrum& head : circuit.heads) ranks.push_back(head.effective_rank.value_or(kUndefined));
+  out.add(prefix + "_effective_rank", float_array(shape_of(selection, {}), ranks));
+  const std::string name = prefix + "_singular_values";
+  out.add(name, singular_values_array(circuit, selection, name, run));
+}
+
+void add_whole_circuits(ArrayOutput& out, const ComponentHeads& heads, const RunResults& run) {
+  for (const Circuit circuit : {Circuit::qk, Circuit::ov}) {
+    std::vector<double> values;
+    std::size_t rows = 0;
+    std::size_t cols = 0;
+    bool all = true;
+    for (const HeadId head : heads.selection.heads) {
+      const auto factors = circuit_factors(run.model, head.layer, circuit, run.request.fold_norm);
+      all &= factors.has_value();
+      if (!factors) continue;
+      const OwnedMatrix<double> matrix = form_circuit(*factors, head.head);
+      rows = matrix.rows();
+      cols = matrix.cols();
+      values.insert(values.end(), matrix.values().begin(), matrix.values().end());
+    }
+    if (all)
+      out.add(prefix_of(heads.component) + std::string(name_of(circuit)) + "_circuit",
+              float_array(shape_of(heads.selection, {rows, cols}), values));
+  }
+}
+
+}  // namespace
+
+void add_weights_arrays(ArrayOutput& out, const RunResults& run) {
+  const Includes& includes = run.request.includes;
+  for (const ComponentHeads& heads : run.components) {
+    if (run.weights && includes.weights) {
+      for (const CircuitAnalysis* circuit : circuits_of(*run.weights))
+        add_circuit_analysis(out, *circuit, heads, run);
+    }
+    if (includes.circuits) add_whole_circuits(out, heads, run);
+  }
+}
+
+Results weights_results(const RunResults& run) {
+  const Includes& includes = run.request.includes;
+  const Form form = run.request.form;
+  Results results;
+  if (form == Form::document) {
+    std::vector<Section>& sections = results.document.sections;
+    if (run.weights && includes.weights) {
+      sections.push_back(similarity_section(run));
+      sections.push_back(effective_ranks_section(*run.weights, run.config()));
+    }
+    if (run.weights && includes.directions)
+      sections.push_back(directions_section(*run.weights, run.config()));
+    if (includes.circuits) sections.push_back(circuits_section(run));
+  } else if (run.weights && form == Form::tables && includes.weights) {
+    results.tables = {similarity_table(*run.weights, run.config()),
+                      singular_values_table(*run.weights, run.config())};
+  } else if (run.weights && form == Form::text) {
+    for (const CircuitAnalysis* circuit : circuits_of(*run.weights))
+      results.text.emplace_back(effective_ranks(*circuit, run.config()));
+    results.text.emplace_back(similarities(*run.weights, run.config()));
+  } else if (run.weights && form == Form::pictures) {
+    results.pictures.push_back({"similarity", similarity_page(run)});
+  }
+  return results;
+}
+
+}  // namespace attnctl::inspect

@@ -1,0 +1,178 @@
+#include "tokenizer/token_table.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::size_t kBytes = 256;
+
+/// A node to build: keys [begin, end) share their first `depth` bytes.
+struct Task {
+  std::size_t begin;
+  std::size_t end;
+  std::size_t depth;
+  std::uint32_t node;
+};
+
+/// A child to build: keys [begin, end) have the same next byte.
+struct Child {
+  unsigned char byte;
+  std::size_t begin;
+  std::size_t end;
+};
+
+}  // namespace
+
+TokenTable::TokenTable(const std::vector<TokenEntry>& entries) {
+  std::size_t bytes = 0;
+  for (const auto& entry : entries) bytes += entry.token.size();
+  if (bytes > std::numeric_limits<std::uint32_t>::max()) {
+    fail(Status::bad_input, "got a vocabulary of {} bytes, need less than 4 GiB", bytes);
+  }
+  bytes_.reserve(bytes);
+  slots_.resize(std::bit_ceil(std::max<std::size_t>(entries.size() * 2, 2)));
+  for (const auto& entry : entries) {
+    const std::uint64_t hash = hash_of(entry.token);
+    Slot& slot = slots_[slot_of(entry.token, hash)];
+    if (slot.id < 0) {
+      slot = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::uint32_t>(bytes_.size()),
+              static_cast<std::uint32_t>(entry.token.size()), entry.id};
+      bytes_ += entry.token;
+      longest_ = std::max(longest_, entry.token.size());
+      ++size_;
+    }
+    slot.id = entry.id;
+  }
+}
+
+std::size_t TokenTable::slot_of(std::string_view token, std::uint64_t hash) const {
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
+    const Slot& slot = slots_[i];
+    if (slot.id < 0) return i;
+    if (slot.hash == static_cast<std::uint32_t>(hash >> 32) && slot.length == token.size() &&
+        std::memcmp(bytes_.data() + slot.begin, token.data(), token.size()) == 0) {
+      return i;
+    }
+  }
+}
+
+std::int32_t TokenTable::find(std::string_view token) const {
+  return slots_[slot_of(token, hash_of(token))].id;
+}
+
+/// Places the children of each node in the first free nodes that fit, or at the end of the array after a
+/// limited number of tries, so that building takes linear time.
+struct TokenTrie::Builder {
+  std::vector<Node>& nodes;
+  std::vector<std::uint32_t> next_free, previous_free;  // [nodes]: a ring that starts at node 0, the root
+  std::vector<std::uint8_t> failures;                   // [nodes]
+  std::vector<Child> children;
+
+  explicit Builder(std::vector<Node>& all) : nodes(all) { grow(kBytes); }
+
+  void grow(std::size_t size) {
+    const std::size_t old = nodes.size();
+    nodes.resize(size);
+    next_free.resize(size);
+    previous_free.resize(size);
+    failures.resize(size);
+    for (std::size_t i = old; i < size; ++i) {
+      const auto place = static_cast<std::uint32_t>(i);
+      if (i == 0) continue;
+      next_free[i] = 0;
+      previous_free[i] = previous_free[0];
+      next_free[previous_free[0]] = place;
+      previous_free[0] = place;
+    }
+  }
+
+  void take(std::uint32_t place) {
+    next_free[previous_free[place]] = next_free[place];
+    previous_free[next_free[place]] = previous_free[place];
+  }
+
+  static constexpr std::uint8_t kChances = 16;
+
+  [[nodiscard]] bool fits(std::size_t base) const {
+    return std::all_of(children.begin(), children.end(), [&](const Child& child) {
+      const std::size_t place = base + child.byte;
+      return place >= nodes.size() ||
+             (place != 0 && nodes[place].parent == kNowhere && failures[place] < kChances);
+    });
+  }
+
+  /// Returns a base for the children. Gives up free nodes that were tried too often.
+  std::uint32_t find_base() {
+    constexpr int kTries = 64;
+    const std::size_t first = children.front().byte;
+    std::uint32_t place = next_free[0];
+    for (int i = 0; i < kTries && place != 0; ++i) {
+      if (place >= first && fits(place - first)) return static_cast<std::uint32_t>(place - first);
+      const std::uint32_t next = next_free[place];
+      if (++failures[place] == kChances) take(place);
+      place = next;
+    }
+    return static_cast<std::uint32_t>(nodes.size());
+  }
+
+  void list_children(std::span<const std::string_view> keys, const Task& task) {
+    children.clear();
+    for (std::size_t i = task.begin; i < task.end; ++i) {
+      const auto byte = static_cast<unsigned char>(keys[i][task.depth]);
+      if (children.empty() || children.back().byte != byte) children.push_back({byte, i, i});
+      children.back().end = i + 1;
+    }
+  }
+};
+
+TokenTrie::TokenTrie(const std::vector<TokenEntry>& entries, const TokenTable& table) {
+  std::vector<std::string_view> keys;
+  keys.reserve(entries.size());
+  for (const TokenEntry& entry : entries) {
+    if (!entry.token.empty()) keys.push_back(entry.token);
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  Builder builder(nodes_);
+  std::vector<Task> tasks = {{0, keys.size(), 0, kRoot}};
+  while (!tasks.empty()) {
+    Task task = tasks.back();
+    tasks.pop_back();
+    if (task.begin < task.end && keys[task.begin].size() == task.depth) {
+      nodes_[task.node].id = table.find(keys[task.begin++]);
+    }
+    if (task.begin == task.end) continue;
+    builder.list_children(keys, task);
+    const std::uint32_t base = builder.find_base();
+    if (base + kBytes > nodes_.size()) builder.grow(base + kBytes);
+    nodes_[task.node].base = base;
+    for (const Child& child : builder.children) {
+      const std::uint32_t place = base + child.byte;
+      builder.take(place);
+      nodes_[place].parent = task.node;
+      tasks.push_back({child.begin, child.end, task.depth + 1, place});
+    }
+  }
+}
+
+std::uint32_t TokenTrie::walk(std::uint32_t node, std::string_view bytes) const {
+  for (const char byte : bytes) {
+    node = step(node, byte);
+    if (node == kNowhere) break;
+  }
+  return node;
+}
+
+}  // namespace attnctl

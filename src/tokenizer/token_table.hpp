@@ -1,0 +1,153 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace attnctl {
+
+/// Returns a hash of a token or a piece.
+[[nodiscard]] inline std::uint64_t hash_of(std::string_view bytes) {
+  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 over the golden ratio
+  constexpr std::uint64_t kOther = 0xD6E8FEB86659FD93;
+  const auto mixed = [](std::uint64_t a, std::uint64_t b) {
+    // __extension__: ISO C++ has no 128-bit integer.
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+  };
+  std::uint64_t hash = bytes.size() * kOdd;
+  while (bytes.size() >= 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), 8);
+    hash = mixed(hash ^ word ^ kOther, kOdd);
+    bytes.remove_prefix(8);
+  }
+  std::uint64_t rest = 0;
+  for (const char c : bytes) rest = rest << 8U | static_cast<unsigned char>(c);
+  return mixed(hash ^ rest, kOther);
+}
+
+struct TokenEntry {
+  std::string token;
+  std::int32_t id = 0;
+  double score = 0;  // Unigram
+};
+
+/// A map from tokens to ids: a hash table with open addressing. Safe to share between threads.
+class TokenTable {
+ public:
+  /// Keeps the last id of a repeated token. Throws Error(bad_input) if the tokens have 4 GiB or more.
+  explicit TokenTable(const std::vector<TokenEntry>& entries);
+
+  /// Returns the id of a token, or -1.
+  [[nodiscard]] std::int32_t find(std::string_view token) const;
+  /// Returns the number of different tokens.
+  [[nodiscard]] std::size_t size() const { return size_; }
+  /// Returns the bytes of the longest token.
+  [[nodiscard]] std::size_t longest() const { return longest_; }
+
+ private:
+  struct Slot {
+    std::uint32_t hash = 0;  // upper half
+    std::uint32_t begin = 0;
+    std::uint32_t length = 0;
+    std::int32_t id = -1;  // -1: free
+  };
+
+  /// Returns the slot of a token, or the free slot for it.
+  [[nodiscard]] std::size_t slot_of(std::string_view token, std::uint64_t hash) const;
+
+  std::string bytes_;
+  std::vector<Slot> slots_;  // [a power of two], at most half of them used
+  std::size_t size_ = 0;
+  std::size_t longest_ = 0;
+};
+
+/// A trie of tokens as a double array: one look-up per byte. Safe to share between threads.
+class TokenTrie {
+ public:
+  /// Holds the tokens of `entries` that are not empty, with their ids in `table`.
+  TokenTrie(const std::vector<TokenEntry>& entries, const TokenTable& table);
+
+  static constexpr std::uint32_t kRoot = 0;
+  static constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
+
+  /// Returns the child of a node for `byte`, or kNowhere.
+  [[nodiscard]] std::uint32_t step(std::uint32_t node, char byte) const {
+    const std::uint32_t next = nodes_[node].base + static_cast<unsigned char>(byte);
+    return nodes_[next].parent == node ? next : kNowhere;
+  }
+  /// Returns the descendant of a node for `bytes`, or kNowhere.
+  [[nodiscard]] std::uint32_t walk(std::uint32_t node, std::string_view bytes) const;
+  struct Match {
+    std::int32_t id = -1;  // -1: none
+    std::size_t size = 0;  // bytes
+  };
+  /// Returns the longest token that a text starts with, as seen from a node, which may be kNowhere.
+  [[nodiscard]] Match longest(std::string_view text, std::uint32_t node = kRoot) const {
+    Match match;
+    for (std::size_t i = 0; i < text.size() && node != kNowhere; ++i) {
+      node = step(node, text[i]);
+      if (node != kNowhere && id(node) >= 0) match = {id(node), i + 1};
+    }
+    return match;
+  }
+  /// Returns the id of the token that ends at a node, or -1.
+  [[nodiscard]] std::int32_t id(std::uint32_t node) const { return nodes_[node].id; }
+
+ private:
+  struct Node {
+    std::uint32_t base = 0;  // index of the child for byte 0; base + 255 is inside
+    std::uint32_t parent = kNowhere;
+    std::int32_t id = -1;
+  };
+  struct Builder;
+
+  std::vector<Node> nodes_;
+};
+
+/// The merges of a BPE model by rank, in one block of less than 4 GiB.
+class MergeList {
+ public:
+  /// Adds one side of a merge: first the left side, then the right side.
+  void add_side(std::string_view token) {
+    bytes_ += token;
+    ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+  }
+  void add(std::string_view left, std::string_view right) {
+    add_side(left);
+    add_side(right);
+  }
+  /// Adds the merge "left right". Returns false unless the line has exactly one space at byte `from` or
+  /// later.
+  [[nodiscard]] bool add_line(std::string_view line, std::size_t from = 0) {
+    const std::size_t space = line.find(' ', from);
+    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) return false;
+    add(line.substr(0, space), line.substr(space + 1));
+    return true;
+  }
+  /// Reserves memory for the merges of a file with this number of bytes.
+  void reserve(std::size_t bytes) {
+    bytes_.reserve(bytes);
+    ends_.reserve(bytes / 4);
+  }
+
+  [[nodiscard]] std::size_t size() const { return ends_.size() / 2; }
+  [[nodiscard]] std::pair<std::string_view, std::string_view> operator[](std::size_t merge) const {
+    const std::size_t begin = merge == 0 ? 0 : ends_[2 * merge - 1];
+    const std::size_t middle = ends_[2 * merge];
+    const std::string_view bytes = bytes_;
+    return {bytes.substr(begin, middle - begin), bytes.substr(middle, ends_[2 * merge + 1] - middle)};
+  }
+
+ private:
+  std::string bytes_;
+  std::vector<std::uint32_t> ends_;  // [2 * merges]
+};
+
+}  // namespace attnctl

@@ -1,0 +1,59 @@
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "base/pool.hpp"
+#include "inspect/inspection.hpp"
+#include "support/golden.hpp"
+
+namespace attnctl {
+namespace {
+
+Table largest_value(const Model& model, const Batch& batch, std::size_t panel_rows) {
+  inspect::InspectRequest request;
+  request.includes = inspect::parse_includes("largest_value");
+  request.selection = Selection::all(model.config());
+  request.form = inspect::Form::tables;
+  Pool pool(2);
+  Warnings warnings;
+  const Vocabulary vocabulary;
+  inspect::Inspection inspection(request, {.model = model, .vocabulary = vocabulary, .batch = batch},
+                                 {.pool = pool, .warnings = warnings, .panel_rows = panel_rows});
+  return inspection.run().tables.front();
+}
+
+TEST_CASE("the weight on the key with the largest value is that of NumPy") {
+  const test::Golden golden(ATTNCTL_SOURCE_DIR "/tests/golden/largest_value");
+  for (const std::string name : {"attention", "attention-masks", "attention-3d"}) {
+    CAPTURE(name);
+    const std::string folder = ATTNCTL_SOURCE_DIR "/tests/golden/" + name;
+    Warnings warnings;
+    const Model model = test::bind_model(folder, warnings);
+    const test::Golden inputs(folder);
+    Batch batch;
+    for (std::size_t i = 0; i < inputs.inputs(); ++i) batch.sequences.push_back(inputs.sequence(i));
+    const auto rows = golden.integers(name + "_rows");
+    const auto share = golden.array(name + "_share").values;
+    const auto null_mean = golden.array(name + "_null_mean").values;
+    for (const std::size_t panel_rows : {std::size_t{2}, std::size_t{128}}) {
+      const Table table = largest_value(model, batch, panel_rows);
+      CHECK(table.columns ==
+            std::vector<std::string>{"component", "layer", "head", "rows", "share", "null_mean"});
+      REQUIRE(table.rows == rows.size());
+      std::vector<Cell> cells(table.columns.size());
+      for (std::size_t head = 0; head < table.rows; ++head) {
+        table.row(head, cells);
+        CHECK(cells[2] == Cell(static_cast<std::int64_t>(head)));
+        CHECK(cells[3] == Cell(rows[head]));
+        CHECK(std::get<float>(cells[4]) == doctest::Approx(share[head]).epsilon(1e-6));
+        CHECK(std::get<float>(cells[5]) == doctest::Approx(null_mean[head]).epsilon(1e-6));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attnctl
