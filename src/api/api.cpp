@@ -234,6 +234,7 @@ core::Sequence make_sequence(const Input& input, Model::Parts& model) {
 }  // namespace
 
 Batch::Batch(const Model& model, const std::vector<Input>& inputs) {
+  if (inputs.empty()) core::fail(Status::usage, "a batch without inputs; give at least one");
   const auto parts = std::make_shared<Parts>(Parts{.model = model});
   Model::Parts& own = model.parts();
   {
