@@ -10,6 +10,7 @@
 
 #include "analysis/head_axes.hpp"
 #include "base/checked.hpp"
+#include "checkpoint/source.hpp"
 #include "model/accounting/accounting.hpp"
 
 namespace attnctl {

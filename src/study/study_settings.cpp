@@ -8,6 +8,7 @@
 
 #include "analysis/model_summary.hpp"
 #include "base/text.hpp"
+#include "checkpoint/source.hpp"
 #include "study/run_study.hpp"
 
 namespace attnctl {

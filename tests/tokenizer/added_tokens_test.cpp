@@ -11,15 +11,7 @@
 #include "tokenizer/parts/parts.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 
-using attnctl::AddedToken;
-using attnctl::AddedTokens;
-using attnctl::PartConfig;
-using attnctl::PieceText;
-using attnctl::read_added_tokens;
-using attnctl::Status;
-using attnctl::TextStep;
-using attnctl::test::check_refusal;
-
+namespace attnctl::test {
 namespace {
 
 /// Flags of a token by letter: n normalized, l lstrip, r rstrip, w single_word.
@@ -38,9 +30,9 @@ AddedToken token(std::int32_t id, std::string content, std::string_view flags = 
 void to_lower(PieceText& text) {
   text.rewrite([&](const PieceText::Piece& piece, PieceText::Output& output) {
     for (std::size_t i = piece.begin; i < piece.end;) {
-      const attnctl::TextRange origin = text.origin()[i];
-      const char32_t c = attnctl::unicode::next(text.text(), i);
-      output.put(attnctl::unicode::Utf8(attnctl::unicode::to_lower(c)), origin);
+      const TextRange origin = text.origin()[i];
+      const char32_t c = unicode::next(text.text(), i);
+      output.put(unicode::Utf8(unicode::to_lower(c)), origin);
     }
   });
 }
@@ -66,7 +58,7 @@ std::string cut(const AddedTokens& tokens, std::string_view original, const Text
   std::string all;
   for (const PieceText::Piece& piece : text.pieces()) {
     if (!all.empty()) all += '|';
-    const attnctl::TextRange range = text.origin(piece.begin, piece.end);
+    const TextRange range = text.origin(piece.begin, piece.end);
     all += piece.is_text() ? std::string(text.text(piece)) : fmt::format("[{}]", piece.token);
     all += fmt::format("({},{})", range.begin, range.end);
   }
@@ -82,8 +74,6 @@ struct Row {
   TextStep normalizer;
   std::vector<Case> cases;
 };
-
-}  // namespace
 
 // Expected positions are from the Python library tokenizers 0.23.3.
 TEST_CASE("added tokens are found at the same positions as in the reference") {
@@ -192,3 +182,6 @@ TEST_CASE("added tokens are read strictly") {
     refused(R"({"added_tokens": [{"id": 1, "content": "a"}]})", {"/added_tokens/0/special", "found nothing"});
   }
 }
+
+}  // namespace
+}  // namespace attnctl::test

@@ -189,7 +189,7 @@ TEST_CASE("unused ids, and byte fallback with an unknown token, are accepted") {
   CHECK(tokens[1].id == 9);
 }
 
-/// Returns the added tokens in the order of their ids.
+/// Returns the added tokens sorted by id.
 json added_tokens(const TokenizerFile& file) {
   json tokens = json::parse(file.parts.at("added_tokens").dump());
   std::sort(tokens.begin(), tokens.end(),

@@ -43,7 +43,7 @@ std::string escaped(const nlohmann::json& text) {
 
 /// Returns a readable report of the first line that differs; an empty string if there is none.
 std::string first_difference(Liner& liner, const nlohmann::json& texts, const nlohmann::json& expected) {
-  if (texts.size() != expected.size()) return "the goldens are of another list of texts; make them again";
+  if (texts.size() != expected.size()) return "the goldens belong to another list of texts; make them again";
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const bool pair = texts[i].is_array();
     const nlohmann::json& text = pair ? texts[i][0] : texts[i]["text"];
@@ -75,7 +75,7 @@ std::string first_block_difference(Liner& liner, std::size_t count, const TextOf
     }
     return report;
   }
-  if (std::string more; hashes >> more) return "the goldens are of more texts; make them again";
+  if (std::string more; hashes >> more) return "the goldens have more texts; make them again";
   return {};
 }
 

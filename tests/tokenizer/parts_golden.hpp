@@ -4,9 +4,13 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "base/error.hpp"
+#include "support/refusal.hpp"
 #include "tokenizer/parts/part_config.hpp"
 
 namespace attnctl::test {
@@ -14,6 +18,21 @@ namespace attnctl::test {
 /// Returns a document of expected results of the reference (tests/golden/tokenizer_parts.py).
 inline PartConfig::Json parts_golden(const std::string& name) {
   return PartConfig::Json::parse(std::ifstream(ATTNCTL_SOURCE_DIR "/tests/golden/tokenizer_parts/" + name));
+}
+
+/// The JSON of a part that is refused, and what the error says.
+struct RefusedPart {
+  std::string_view json;
+  std::vector<std::string_view> says;
+};
+
+/// Checks that `make(json)` refuses each part.
+template <typename Make>
+void check_refused(const std::vector<RefusedPart>& rows, const Make& make) {
+  for (const RefusedPart& row : rows) {
+    CAPTURE(row.json);
+    check_refusal([&] { (void)make(row.json); }, Status::bad_input, row.says);
+  }
 }
 
 /// FNV-1a, 64 bits, of the bytes of each text and a final 0xFF.

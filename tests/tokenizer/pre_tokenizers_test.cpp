@@ -8,14 +8,9 @@
 #include "base/error.hpp"
 #include "support/refusal.hpp"
 #include "tokenizer/parts/parts.hpp"
+#include "tokenizer/parts_golden.hpp"
 
-using attnctl::make_pre_tokenizer;
-using attnctl::PartConfig;
-using attnctl::PieceText;
-using attnctl::Status;
-using attnctl::TextStep;
-using attnctl::test::check_refusal;
-
+namespace attnctl::test {
 namespace {
 
 TextStep pre_tokenizer(std::string_view json) {
@@ -27,7 +22,7 @@ TextStep pre_tokenizer(std::string_view json) {
 std::string pieces_of(const PieceText& text) {
   std::string all;
   for (const PieceText::Piece& piece : text.pieces()) {
-    const attnctl::TextRange range = text.origin(piece.begin, piece.end);
+    const TextRange range = text.origin(piece.begin, piece.end);
     if (!all.empty()) all += '|';
     all += fmt::format("{}({},{})", text.text(piece), range.begin, range.end);
   }
@@ -56,8 +51,6 @@ void check(const std::vector<Row>& rows) {
     }
   }
 }
-
-}  // namespace
 
 // Expected pieces are from the Python library tokenizers 0.23.3.
 TEST_CASE("pre-tokenizers cut a text as the reference") {
@@ -171,45 +164,35 @@ TEST_CASE("every behaviour of Split") {
 }
 
 TEST_CASE("an unknown or damaged pre-tokenizer is an error that names its JSON pointer") {
-  struct Refused {
-    std::string_view config;
-    std::vector<std::string_view> parts;
-  };
-  for (const Refused& row : {
-           Refused{
-               R"({"type": "Nonsense"})",
-               {"tokenizer.json: /pre_tokenizer/type: unsupported \"Nonsense\", supported: Sequence, Bert"}},
-           Refused{R"({"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}, {"type": "Odd"}]})",
-                   {"/pre_tokenizer/pretokenizers/1/type", "unsupported \"Odd\""}},
-           Refused{R"({"type": "Sequence"})", {"/pre_tokenizer/pretokenizers", "found nothing"}},
-           Refused{R"({"type": "ByteLevel", "trim_offsets": true})", {"/pre_tokenizer/add_prefix_space"}},
-           Refused{R"({"type": "ByteLevel", "add_prefix_space": 1, "trim_offsets": true})",
-                   {"/pre_tokenizer/add_prefix_space", "expected true or false, found 1"}},
-           Refused{R"({"type": "Metaspace", "replacement": "ab"})",
-                   {"/pre_tokenizer/replacement", "one character", "\"ab\""}},
-           Refused{R"({"type": "Metaspace", "replacement": ""})", {"/pre_tokenizer/replacement"}},
-           Refused{R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
-                   {"/pre_tokenizer/prepend_scheme: unsupported \"last\", supported: first, never, always"}},
-           Refused{R"({"type": "Metaspace", "replacement": "_", "add_prefix_space": false})",
-                   {"/pre_tokenizer/add_prefix_space", "\"never\""}},
-           Refused{R"({"type": "Split", "pattern": "a", "behavior": "Removed", "invert": false})",
-                   {"/pre_tokenizer/pattern", "expected an object, found \"a\""}},
-           Refused{R"({"type": "Split", "pattern": {"Glob": "a"}, "behavior": "Removed", "invert": false})",
-                   {"/pre_tokenizer/pattern: unsupported", "Regex"}},
-           Refused{R"({"type": "Split", "pattern": {"Regex": "a("}, "behavior": "Removed", "invert": false})",
-                   {"tokenizer.json: /pre_tokenizer/pattern/Regex: "}},
-           Refused{R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "removed", "invert": false})",
-                   {"/pre_tokenizer/behavior: unsupported \"removed\", supported: Removed, Isolated, "}},
-           Refused{R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Removed"})",
-                   {"/pre_tokenizer/invert"}},
-           Refused{R"({"type": "Digits"})", {"/pre_tokenizer/individual_digits"}},
-           Refused{R"({"type": "CharDelimiterSplit", "delimiter": "--"})", {"/pre_tokenizer/delimiter"}},
-           Refused{R"({"type": "FixedLength", "length": 0})",
-                   {"/pre_tokenizer/length", "at least 1, found 0"}},
-       }) {
-    CAPTURE(row.config);
-    check_refusal([&] { (void)pre_tokenizer(row.config); }, Status::bad_input, row.parts);
-  }
+  check_refused(
+      {{R"({"type": "Nonsense"})",
+        {"tokenizer.json: /pre_tokenizer/type: unsupported \"Nonsense\", supported: Sequence, Bert"}},
+       {R"({"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}, {"type": "Odd"}]})",
+        {"/pre_tokenizer/pretokenizers/1/type", "unsupported \"Odd\""}},
+       {R"({"type": "Sequence"})", {"/pre_tokenizer/pretokenizers", "found nothing"}},
+       {R"({"type": "ByteLevel", "trim_offsets": true})", {"/pre_tokenizer/add_prefix_space"}},
+       {R"({"type": "ByteLevel", "add_prefix_space": 1, "trim_offsets": true})",
+        {"/pre_tokenizer/add_prefix_space", "expected true or false, found 1"}},
+       {R"({"type": "Metaspace", "replacement": "ab"})",
+        {"/pre_tokenizer/replacement", "one character", "\"ab\""}},
+       {R"({"type": "Metaspace", "replacement": ""})", {"/pre_tokenizer/replacement"}},
+       {R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
+        {"/pre_tokenizer/prepend_scheme: unsupported \"last\", supported: first, never, always"}},
+       {R"({"type": "Metaspace", "replacement": "_", "add_prefix_space": false})",
+        {"/pre_tokenizer/add_prefix_space", "\"never\""}},
+       {R"({"type": "Split", "pattern": "a", "behavior": "Removed", "invert": false})",
+        {"/pre_tokenizer/pattern", "expected an object, found \"a\""}},
+       {R"({"type": "Split", "pattern": {"Glob": "a"}, "behavior": "Removed", "invert": false})",
+        {"/pre_tokenizer/pattern: unsupported", "Regex"}},
+       {R"({"type": "Split", "pattern": {"Regex": "a("}, "behavior": "Removed", "invert": false})",
+        {"tokenizer.json: /pre_tokenizer/pattern/Regex: "}},
+       {R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "removed", "invert": false})",
+        {"/pre_tokenizer/behavior: unsupported \"removed\", supported: Removed, Isolated, "}},
+       {R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Removed"})", {"/pre_tokenizer/invert"}},
+       {R"({"type": "Digits"})", {"/pre_tokenizer/individual_digits"}},
+       {R"({"type": "CharDelimiterSplit", "delimiter": "--"})", {"/pre_tokenizer/delimiter"}},
+       {R"({"type": "FixedLength", "length": 0})", {"/pre_tokenizer/length", "at least 1, found 0"}}},
+      pre_tokenizer);
 }
 
 TEST_CASE("the growth of a text is limited") {
@@ -223,3 +206,6 @@ TEST_CASE("the growth of a text is limited") {
   text.assign("\u00E9");
   check_refusal([&] { part(text); }, Status::limit, {"text", "more than 1048704 bytes"});
 }
+
+}  // namespace
+}  // namespace attnctl::test

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -29,10 +29,11 @@ class Message {
   Message(const std::string& file, std::string_view bytes, std::size_t offset)
       : file_(file), bytes_(bytes), offset_(offset) {}
 
+  enum Wire : std::uint32_t { kVariable = 0, kEight = 1, kBytes = 2, kFour = 5 };
   struct Field {
     std::uint32_t number = 0;
-    std::uint64_t value = 0;  // of a number
-    std::string_view bytes;   // of a string or message
+    std::uint64_t value = 0;  // of a number of variable size
+    std::string_view bytes;   // of a string, a message, or a number of fixed size
     std::size_t offset = 0;   // of `bytes` in the file
     std::uint32_t wire = 0;
   };
@@ -45,46 +46,41 @@ class Message {
     field.number = static_cast<std::uint32_t>(tag >> 3U);
     field.wire = static_cast<std::uint32_t>(tag & 7U);
     if (tag >> 3U == 0 || tag >> 32U != 0) refuse("need a field's number");
-    switch (field.wire) {
-      case 0:
-        field.value = varint();
-        break;
-      case 1:
-        field.value = fixed(8);
-        break;
-      case 2: {
-        const std::uint64_t length = varint();
-        if (length > bytes_.size() - at_) refuse("got a field that is longer than its message");
-        field.offset = offset_ + at_;
-        field.bytes = bytes_.substr(at_, static_cast<std::size_t>(length));
-        at_ += static_cast<std::size_t>(length);
-        break;
+    if (field.wire == kVariable) {
+      field.value = varint();
+    } else if (field.wire == kEight || field.wire == kBytes || field.wire == kFour) {
+      const bool is_number = field.wire != kBytes;
+      const std::uint64_t size = !is_number ? varint() : field.wire == kEight ? 8 : 4;
+      if (size > bytes_.size() - at_) {
+        refuse(is_number ? "got the end inside a number" : "got a field that is longer than its message");
       }
-      case 5:
-        field.value = fixed(4);
-        break;
-      default:
-        refuse("got an unsupported kind of field");
+      field.offset = offset_ + at_;
+      field.bytes = bytes_.substr(at_, size);
+      at_ += size;
+    } else {
+      refuse("got an unsupported kind of field");
     }
     return field;
   }
 
   [[nodiscard]] Message message(const Field& field) const {
-    require_wire(field, 2);
+    require_wire(field, kBytes);
     return {file_, field.bytes, field.offset};
   }
   [[nodiscard]] std::string_view text(const Field& field) const {
-    require_wire(field, 2);
+    require_wire(field, kBytes);
     return field.bytes;
   }
   [[nodiscard]] std::uint64_t number(const Field& field) const {
-    require_wire(field, 0);
+    require_wire(field, kVariable);
     return field.value;
   }
   [[nodiscard]] bool boolean(const Field& field) const { return number(field) != 0; }
   [[nodiscard]] float real(const Field& field) const {
-    require_wire(field, 5);
-    return std::bit_cast<float>(static_cast<std::uint32_t>(field.value));
+    require_wire(field, kFour);
+    float value = 0;  // in little-endian order
+    std::memcpy(&value, field.bytes.data(), sizeof(value));
+    return value;
   }
   [[noreturn]] void refuse(std::string_view what) const {
     fail(Status::bad_input, "{}: @byte {}: not a SentencePiece model: {}", file_, offset_ + at_, what);
@@ -101,16 +97,7 @@ class Message {
     }
     refuse("got a number of more than ten bytes");
   }
-  std::uint64_t fixed(std::size_t size) {
-    if (bytes_.size() - at_ < size) refuse("got the end inside a number");
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      value |= std::uint64_t{static_cast<unsigned char>(bytes_[at_ + i])} << (8 * i);
-    }
-    at_ += size;
-    return value;
-  }
-  void require_wire(const Field& field, std::uint32_t wire) const {
+  void require_wire(const Field& field, Wire wire) const {
     if (field.wire != wire) refuse("got a field of another kind than in SentencePiece");
   }
 

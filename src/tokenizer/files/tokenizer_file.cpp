@@ -28,8 +28,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kFileLimit = std::size_t{64} << 20U;
-constexpr std::string_view kRoles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                       "pad_token", "cls_token", "mask_token"};
+constexpr const char* kRoles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                  "pad_token", "cls_token", "mask_token"};
 
 bool is_usual(std::string_view role) {
   return std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
@@ -61,6 +61,25 @@ std::optional<Json> read_json(const std::filesystem::path& path) {
 
 std::string content_of(const Json& token) {
   return token.at("content").get<std::string>();
+}
+
+/// Reads the first list of tokens, or object of roles, that is not empty.
+std::vector<Json> read_extra(const PartConfig& document) {
+  std::vector<Json> all;
+  const auto add = [&](const PartConfig& value) {
+    if (!is_token(value.node())) value.refuse("", "expected a token, a string or an object with \"content\"");
+    all.push_back(token_of(value));
+  };
+  for (const char* const key : {"extra_special_tokens", "additional_special_tokens"}) {
+    if (!all.empty() || !document.has(key)) continue;
+    const PartConfig extra = document.at(key);
+    if (extra.node().is_object()) {
+      for (const auto& [role, value] : extra.node().items()) add(extra.at(role));
+    } else {
+      for (const PartConfig& value : extra.elements()) add(value);
+    }
+  }
+  return all;
 }
 
 struct Layout {
@@ -265,25 +284,21 @@ Json byte_level_decoder() {
   return {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}};
 }
 
-TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory) {
-  for (const std::string_view role : kRoles) roles_.emplace_back(role, nullptr);
-  const std::filesystem::path path = directory / "tokenizer_config.json";
-  name_ = escaped(path.string());
-  if (auto document = read_json(path)) options_ = std::move(*document);
-  read_roles(options());
-  if (options().has("added_tokens_decoder")) {
+TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory)
+    : TokenizerConfig(escaped((directory / "tokenizer_config.json").string()),
+                      read_json(directory / "tokenizer_config.json").value_or(Json::object())) {
+  std::vector<Json> extra_of_map;
+  const bool has_decoder = options().has("added_tokens_decoder");
+  if (has_decoder) {
     read_decoder(options().object("added_tokens_decoder"));
   } else if (const auto map = read_json(directory / "special_tokens_map.json")) {
     const PartConfig document(escaped((directory / "special_tokens_map.json").string()), "", *map);
     read_roles(document);
-    read_extra(document, "extra_special_tokens");
-    if (extra_.empty()) read_extra(document, "additional_special_tokens");
+    extra_of_map = read_extra(document);
   }
-  std::vector<Json> from_map = std::exchange(extra_, {});
-  read_extra(options(), "extra_special_tokens");
-  if (extra_.empty()) read_extra(options(), "additional_special_tokens");
-  if (extra_.empty()) extra_ = std::move(from_map);
-  if (options().has("added_tokens_decoder")) return;
+  extra_ = read_extra(options());
+  if (extra_.empty()) extra_ = std::move(extra_of_map);
+  if (has_decoder) return;
   if (const auto added = read_json(directory / "added_tokens.json")) {
     read_added({escaped((directory / "added_tokens.json").string()), "", *added});
   }
@@ -291,7 +306,7 @@ TokenizerConfig::TokenizerConfig(const std::filesystem::path& directory) {
 
 TokenizerConfig::TokenizerConfig(std::string name, Json options)
     : name_(std::move(name)), options_(std::move(options)) {
-  for (const std::string_view role : kRoles) roles_.emplace_back(role, nullptr);
+  for (const char* const role : kRoles) roles_[role] = nullptr;
   read_roles(this->options());
 }
 
@@ -314,35 +329,14 @@ void TokenizerConfig::read_roles(const PartConfig& document) {
     if (!is_token(value)) continue;  // such as add_bos_token
     Json token = token_of(document.at(key));
     token["special"] = true;
-    const auto place = std::find_if(roles_.begin(), roles_.end(),
-                                    [&wanted = key](const auto& role) { return role.first == wanted; });
-    if (place == roles_.end()) {
-      roles_.emplace_back(key, std::move(token));
-    } else {
-      place->second = std::move(token);
-    }
-  }
-}
-
-/// Reads a list of tokens, or an object of roles.
-void TokenizerConfig::read_extra(const PartConfig& document, std::string_view key) {
-  if (!document.has(key)) return;
-  const PartConfig extra = document.at(key);
-  const auto add = [&](const PartConfig& value) {
-    if (!is_token(value.node())) value.refuse("", "expected a token, a string or an object with \"content\"");
-    extra_.push_back(token_of(value));
-  };
-  if (extra.node().is_object()) {
-    for (const auto& [role, value] : extra.node().items()) add(extra.at(role));
-  } else {
-    for (const PartConfig& value : extra.elements()) add(value);
+    roles_[key] = std::move(token);
   }
 }
 
 /// Reads {"token": id, ...}.
 void TokenizerConfig::read_added(const PartConfig& document) {
   std::set<std::string> special;
-  for (const auto& [role, token] : roles_) {
+  for (const auto& [role, token] : roles_.items()) {
     if (is_usual(role) && !token.is_null()) special.insert(content_of(token));
   }
   for (const Json& token : extra_) special.insert(content_of(token));
@@ -353,18 +347,15 @@ void TokenizerConfig::read_added(const PartConfig& document) {
 }
 
 std::string TokenizerConfig::token(std::string_view role) const {
-  for (const auto& [name, token] : roles_) {
-    if (name == role && !token.is_null()) return content_of(token);
-  }
-  return {};
+  const auto found = roles_.find(std::string(role));
+  return found == roles_.end() || found->is_null() ? std::string() : content_of(*found);
 }
 
 void TokenizerConfig::set_defaults(
     std::initializer_list<std::pair<std::string_view, std::string_view>> tokens) {
   for (const auto& [role, token] : tokens) {
-    for (auto& [name, value] : roles_) {
-      if (name == role && value.is_null()) value = added_token(token, true);
-    }
+    Json& value = roles_[std::string(role)];
+    if (value.is_null()) value = added_token(token, true);
   }
 }
 
@@ -375,7 +366,7 @@ std::vector<Json> TokenizerConfig::tokens() const {
     if (!token.is_null() && known.insert(content_of(token)).second) all.push_back(token);
   };
   std::set<std::string> named;
-  for (const auto& [role, token] : roles_) {
+  for (const Json& token : roles_) {
     if (!token.is_null()) named.insert(content_of(token));
   }
   for (const auto& [id, value] : by_id_) {
@@ -383,7 +374,7 @@ std::vector<Json> TokenizerConfig::tokens() const {
     if (named.contains(content_of(token))) token["special"] = true;
     add(token);
   }
-  for (const auto& [role, token] : roles_) add(token);
+  for (const Json& token : roles_) add(token);
   for (const Json& token : extra_) add(token);
   return all;
 }

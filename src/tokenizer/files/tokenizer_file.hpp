@@ -58,13 +58,12 @@ class TokenizerConfig {
 
   void read_decoder(const PartConfig& decoder);
   void read_roles(const PartConfig& document);
-  void read_extra(const PartConfig& document, std::string_view key);
   void read_added(const PartConfig& document);
 
   std::string name_;
   Json options_ = Json::object();
   std::map<std::int64_t, Json> by_id_;
-  std::vector<std::pair<std::string, Json>> roles_;  // starts with the seven usual ones
+  Json roles_;  // tokens by role, or null; starts with the seven usual roles
   std::vector<Json> extra_;
 };
 

@@ -34,18 +34,12 @@ class TokenizerJson final : public JsonTree {
   enum class Section { tree, vocabulary, merges };
 
   void on_begin(Container container) override {
-    if (section_ == Section::tree && depth() == 2) section_ = section_that_begins();
-    switch (section_) {
-      case Section::tree:
-        JsonTree::on_begin(container);
-        break;
-      case Section::vocabulary:
-        begin_in_vocabulary(container);
-        break;
-      case Section::merges:
-        begin_in_merges(container);
-        break;
+    if (section_ == Section::tree && depth() == 2 && top_key_ == "model") {
+      if (key_ == "vocab") section_ = Section::vocabulary;
+      if (key_ == "merges") section_ = Section::merges;
     }
+    if (section_ == Section::tree) return JsonTree::on_begin(container);
+    section_ == Section::vocabulary ? begin_in_vocabulary(container) : begin_in_merges(container);
   }
 
   void on_end(Container container) override {
@@ -69,24 +63,9 @@ class TokenizerJson final : public JsonTree {
   }
 
   void on_scalar(const JsonScalar& scalar) override {
-    switch (section_) {
-      case Section::tree:
-        JsonTree::on_scalar(scalar);
-        break;
-      case Section::vocabulary:
-        is_list_ ? take_piece(scalar) : take_id(scalar);
-        break;
-      case Section::merges:
-        take_merge(scalar);
-        break;
-    }
-  }
-
-  [[nodiscard]] Section section_that_begins() {
-    if (top_key_ != "model") return Section::tree;
-    if (key_ == "vocab") return Section::vocabulary;
-    if (key_ == "merges") return Section::merges;
-    return Section::tree;
+    if (section_ == Section::tree) return JsonTree::on_scalar(scalar);
+    if (section_ == Section::merges) return take_merge(scalar);
+    is_list_ ? take_piece(scalar) : take_id(scalar);
   }
 
   void begin_in_vocabulary(Container container) {

@@ -26,18 +26,11 @@ struct PieceToken {
 class TokenModel {
  public:
   /// Buffers and cache of one thread.
-  class State {
-   public:
-    State() = default;
+  struct State {
     virtual ~State() = default;
-    State(const State&) = delete;
-    State& operator=(const State&) = delete;
   };
 
-  TokenModel() = default;
   virtual ~TokenModel() = default;
-  TokenModel(const TokenModel&) = delete;
-  TokenModel& operator=(const TokenModel&) = delete;
 
   [[nodiscard]] virtual std::unique_ptr<State> make_state() const = 0;
   /// Appends the tokens of `piece` (UTF-8, not empty) to `tokens`. `state` is from make_state() of this

@@ -21,7 +21,7 @@ namespace {
 /// Finds the contents of tokens, numbered by their index in the list of tokens.
 class Contents {
  public:
-  /// Keeps the first of equal contents. `contents` are in descending order of their ids.
+  /// Keeps the first of equal contents. Takes the contents from the highest id to the lowest.
   explicit Contents(const std::vector<TokenEntry>& contents) : trie_(contents, TokenTable(contents)) {
     for (const TokenEntry& entry : contents) {
       if (entry.token.empty()) {

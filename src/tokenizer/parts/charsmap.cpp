@@ -1,6 +1,8 @@
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +21,8 @@ namespace attnctl {
 namespace {
 
 constexpr std::string_view kBase64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-constexpr std::size_t kUnitSize = 4;
+constexpr std::size_t kUnitSize = sizeof(std::uint32_t);
+static_assert(std::endian::native == std::endian::little, "units are stored in little-endian order");
 
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 != 0) return std::nullopt;
@@ -45,14 +48,6 @@ std::optional<std::string> read_bytes(const PartConfig::Json& node) {
   if (!node.is_binary()) return from_base64(node.get_ref<const std::string&>());
   const auto& bytes = node.get_binary();
   return std::string(bytes.begin(), bytes.end());
-}
-
-std::uint32_t little_endian(std::string_view bytes) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < kUnitSize; ++i) {
-    value |= std::uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  }
-  return value;
 }
 
 // Fields of a unit.
@@ -191,13 +186,14 @@ Charsmap::Charsmap(const PartConfig& where) : place_(where.place()) {
   if (bytes->size() < kUnitSize) {
     where.refuse("", fmt::format("expected a charsmap, found {} bytes", bytes->size()));
   }
-  const std::size_t size = little_endian(*bytes);
+  std::uint32_t size = 0;
+  std::memcpy(&size, bytes->data(), kUnitSize);
   const std::string_view rest = std::string_view(*bytes).substr(kUnitSize);
   if (size > rest.size() || size % kUnitSize != 0 || size == 0) {
     where.refuse("", fmt::format("the trie needs {} bytes, but {} bytes follow its size", size, rest.size()));
   }
-  units_.reserve(size / kUnitSize);
-  for (std::size_t at = 0; at < size; at += kUnitSize) units_.push_back(little_endian(rest.substr(at)));
+  units_.resize(size / kUnitSize);
+  std::memcpy(units_.data(), rest.data(), size);
   replacements_ = rest.substr(size);
   if (find_ill_formed_utf8(replacements_)) where.refuse("", "the replacements of the charsmap are not UTF-8");
 }

@@ -61,7 +61,7 @@ Decoder make_word_piece(const PartConfig& config) {
 }
 
 Decoder replace_by_space(std::string string) {
-  return [pattern = Pattern(std::move(string))](std::string_view token) {
+  return [pattern = Regex::literal(std::move(string))](std::string_view token) {
     return pattern.replace_all(token, " ");
   };
 }

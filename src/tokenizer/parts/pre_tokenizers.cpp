@@ -131,52 +131,55 @@ SplitBehavior read_behavior(const PartConfig& config) {
   return static_cast<SplitBehavior>(config.choice("behavior", kNames));
 }
 
-/// Takes the matches and gaps of a text in order and adds the resulting pieces.
+/// Cuts a text at its matches, which come in order.
 class Splitter {
  public:
-  Splitter(SplitBehavior behavior, PieceText::Cuts& cuts) : behavior_(behavior), cuts_(cuts) {}
+  /// With `invert`, the gaps between matches count as matches, and the matches as gaps.
+  Splitter(SplitBehavior behavior, bool invert, PieceText::Cuts& cuts)
+      : behavior_(behavior), invert_(invert), cuts_(cuts) {}
 
-  void add(std::size_t begin, std::size_t end, bool is_match) {
-    if (!joins(is_match)) {
-      finish();
-      begin_ = begin;
-      dropped_ = is_match && behavior_ == SplitBehavior::removed;
-      open_ = true;
+  void match(std::size_t begin, std::size_t end) {
+    if (end_ < begin) add(begin, invert_);
+    add(end, !invert_);
+  }
+
+  /// Adds the gap after the last match.
+  void finish(std::size_t size) {
+    if (end_ < size) add(size, invert_);
+    close();
+  }
+
+ private:
+  /// Takes the next bytes up to `end`.
+  void add(std::size_t end, bool is_match) {
+    if (!is_open_ || !joins(is_match)) {
+      close();
+      begin_ = end_;
+      is_open_ = true;
+      is_dropped_ = is_match && behavior_ == SplitBehavior::removed;
     }
     end_ = end;
     after_match_ = is_match;
   }
 
-  /// Adds the last piece.
-  void finish() {
-    if (open_ && !dropped_) cuts_.add(begin_, end_);
-    open_ = false;
+  void close() {
+    if (is_open_ && !is_dropped_) cuts_.add(begin_, end_);
   }
 
- private:
   /// Returns whether the next match or gap joins the open piece.
   [[nodiscard]] bool joins(bool is_match) const {
-    if (!open_) return false;
-    switch (behavior_) {
-      case SplitBehavior::merged_with_previous:
-        return is_match && !after_match_;
-      case SplitBehavior::merged_with_next:
-        return !is_match && after_match_;
-      case SplitBehavior::contiguous:
-        return is_match == after_match_;
-      case SplitBehavior::removed:
-      case SplitBehavior::isolated:
-        break;
-    }
-    return false;
+    if (behavior_ == SplitBehavior::merged_with_previous) return is_match && !after_match_;
+    if (behavior_ == SplitBehavior::merged_with_next) return !is_match && after_match_;
+    return behavior_ == SplitBehavior::contiguous && is_match == after_match_;
   }
 
   SplitBehavior behavior_;
+  bool invert_;
   PieceText::Cuts& cuts_;
-  std::size_t begin_ = 0;
+  std::size_t begin_ = 0;  // of the open piece
   std::size_t end_ = 0;
-  bool open_ = false;
-  bool dropped_ = false;
+  bool is_open_ = false;
+  bool is_dropped_ = false;
   bool after_match_ = false;
 };
 
@@ -185,17 +188,12 @@ template <typename IsMatch>
 TextStep split_at(IsMatch is_match, SplitBehavior behavior) {
   return [is_match, behavior](PieceText& text) {
     text.cut([&](std::string_view piece, PieceText::Cuts& cuts) {
-      Splitter splitter(behavior, cuts);
-      std::size_t gap = 0;
+      Splitter splitter(behavior, false, cuts);
       for (std::size_t i = 0; i < piece.size();) {
         const std::size_t begin = i;
-        if (!is_match(unicode::next(piece, i))) continue;
-        if (gap < begin) splitter.add(gap, begin, false);
-        splitter.add(begin, i, true);
-        gap = i;
+        if (is_match(unicode::next(piece, i))) splitter.match(begin, i);
       }
-      if (gap < piece.size()) splitter.add(gap, piece.size(), false);
-      splitter.finish();
+      splitter.finish(piece.size());
     });
   };
 }
@@ -206,15 +204,9 @@ TextStep make_split(const PartConfig& config) {
     thread_local std::vector<Regex::Match> matches;
     text.cut([&](std::string_view piece, PieceText::Cuts& cuts) {
       pattern.find_all(piece, matches);
-      Splitter splitter(behavior, cuts);
-      std::size_t done = 0;
-      for (const auto& [begin, end] : matches) {
-        if (done < begin) splitter.add(done, begin, invert);
-        splitter.add(begin, end, !invert);
-        done = end;
-      }
-      if (done < piece.size()) splitter.add(done, piece.size(), invert);
-      splitter.finish();
+      Splitter splitter(behavior, invert, cuts);
+      for (const auto& [begin, end] : matches) splitter.match(begin, end);
+      splitter.finish(piece.size());
     });
   };
 }

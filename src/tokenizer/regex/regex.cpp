@@ -250,15 +250,12 @@ constexpr unsigned long kRetriesPerMatch = 10'000'000;
 constexpr unsigned long kRetriesPerByte = 100;
 constexpr unsigned kStackLimit = 1U << 22U;  // saved states of one match, about 50 bytes each
 
-struct FreeRegex {
+struct Free {
   void operator()(regex_t* regex) const { onig_free(regex); }
-};
-struct FreeRegion {
   void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
-};
-struct FreeLimits {
   void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
 };
+using RegexPtr = std::unique_ptr<regex_t, Free>;
 
 const OnigUChar* bytes_of(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
@@ -271,7 +268,7 @@ std::string message_of(int code, const OnigErrorInfo& info) {
 }
 
 /// Compiles a pattern. Throws Error(bad_input) at `where`.
-std::unique_ptr<regex_t, FreeRegex> compile(const PartConfig& where, std::string_view pattern) {
+RegexPtr compile(const PartConfig& where, std::string_view pattern) {
   regex_t* compiled = nullptr;
   OnigErrorInfo info{};
   const int code = onig_new(&compiled, bytes_of(pattern), bytes_of(pattern) + pattern.size(),
@@ -280,7 +277,7 @@ std::unique_ptr<regex_t, FreeRegex> compile(const PartConfig& where, std::string
     where.refuse(
         "", fmt::format("invalid regular expression {}: {}", in_quotes(pattern), message_of(code, info)));
   }
-  return std::unique_ptr<regex_t, FreeRegex>(compiled);
+  return RegexPtr(compiled);
 }
 
 /// Returns the end of the character or character class that a pattern starts with; 0 if there is none.
@@ -370,7 +367,7 @@ class ClassRun {
   }
 
   static constexpr std::size_t kLargestCount = 100'000;  // Oniguruma rejects more
-  std::unique_ptr<regex_t, FreeRegex> compiled_;         // the class
+  RegexPtr compiled_;                                    // the class
   std::size_t least_ = 1;
   std::size_t most_ = 1;
   std::array<bool, 128> ascii_{};
@@ -378,8 +375,8 @@ class ClassRun {
 
 /// Buffers of one thread.
 struct Search {
-  std::unique_ptr<OnigRegion, FreeRegion> region{onig_region_new()};
-  std::unique_ptr<OnigMatchParam, FreeLimits> limits{onig_new_match_param()};
+  std::unique_ptr<OnigRegion, Free> region{onig_region_new()};
+  std::unique_ptr<OnigMatchParam, Free> limits{onig_new_match_param()};
 };
 
 }  // namespace
@@ -387,9 +384,10 @@ struct Search {
 struct Regex::Program {
   std::string place;  // file and JSON pointer, for errors
   // One of these is set.
+  std::string literal;
   std::optional<WordCutter> words;
   std::optional<ClassRun> run;
-  std::unique_ptr<regex_t, FreeRegex> compiled;
+  RegexPtr compiled;
 
   void search(std::string_view text, std::vector<Match>& matches) const;
 };
@@ -406,9 +404,19 @@ Regex::Regex(const PartConfig& where, std::string_view pattern) {
   program_ = std::move(program);
 }
 
+Regex Regex::literal(std::string string) {
+  const auto program = std::make_shared<Program>();
+  program->literal = std::move(string);
+  return Regex(program);
+}
+
 void Regex::find_all(std::string_view text, std::vector<Match>& matches) const {
   matches.clear();
-  if (program_->words) {
+  if (const std::string& literal = program_->literal; !literal.empty()) {
+    for (std::size_t i = text.find(literal); i < text.size(); i = text.find(literal, i + literal.size())) {
+      matches.emplace_back(i, i + literal.size());
+    }
+  } else if (program_->words) {
     for (std::size_t i = 0; i < text.size(); i = matches.back().second) {
       matches.emplace_back(i, program_->words->end(text, i));
     }
@@ -450,16 +458,8 @@ void Regex::Program::search(std::string_view text, std::vector<Match>& matches) 
   }
 }
 
-void Pattern::find_all(std::string_view text, std::vector<Regex::Match>& matches) const {
-  if (regex_) return regex_->find_all(text, matches);
-  matches.clear();
-  for (std::size_t i = text.find(string_); i < text.size(); i = text.find(string_, i + string_.size())) {
-    matches.emplace_back(i, i + string_.size());
-  }
-}
-
-std::string Pattern::replace_all(std::string_view text, std::string_view content) const {
-  std::vector<Regex::Match> matches;
+std::string Regex::replace_all(std::string_view text, std::string_view content) const {
+  std::vector<Match> matches;
   find_all(text, matches);
   std::string replaced;
   std::size_t done = 0;
@@ -470,15 +470,15 @@ std::string Pattern::replace_all(std::string_view text, std::string_view content
   return replaced.append(text.substr(done));
 }
 
-Pattern read_pattern(const PartConfig& config) {
+Regex read_pattern(const PartConfig& config) {
   const PartConfig pattern = config.object("pattern");
   if (pattern.node().size() == 1) {
     if (pattern.has("String")) {
       std::string string = pattern.string("String");
-      if (!string.empty()) return Pattern(std::move(string));
-      return Pattern(Regex(pattern.at("String"), string));  // matches before and after each character
+      if (!string.empty()) return Regex::literal(std::move(string));
+      return {pattern.at("String"), string};  // matches before and after each character
     }
-    if (pattern.has("Regex")) return Pattern(Regex(pattern.at("Regex"), pattern.string("Regex")));
+    if (pattern.has("Regex")) return {pattern.at("Regex"), pattern.string("Regex")};
   }
   config.refuse("pattern", R"(unsupported, supported: {"String": text}, {"Regex": expression})");
 }

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,34 +22,23 @@ class Regex {
 
   /// Compiles `pattern`. Throws Error(bad_input) at `where` if Oniguruma rejects it.
   Regex(const PartConfig& where, std::string_view pattern);
+  /// Returns an expression that matches a string, which is not empty.
+  static Regex literal(std::string string);
 
   /// Finds all matches in well-formed UTF-8, from left to right, and replaces the content of `matches`. Skips
   /// an empty match at the end of the previous match. Throws Error(bad_input) if the expression backtracks
   /// too often on this text.
   void find_all(std::string_view text, std::vector<Match>& matches) const;
-
- private:
-  struct Program;
-  std::shared_ptr<const Program> program_;
-};
-
-/// What a Split or Replace looks for: a string, or a regular expression.
-class Pattern {
- public:
-  explicit Pattern(std::string string) : string_(std::move(string)) {}
-  explicit Pattern(Regex regex) : regex_(std::move(regex)) {}
-
-  /// Finds all matches as Regex::find_all().
-  void find_all(std::string_view text, std::vector<Regex::Match>& matches) const;
   /// Returns `text` with each match replaced by `content`.
   [[nodiscard]] std::string replace_all(std::string_view text, std::string_view content) const;
 
  private:
-  std::string string_;  // not empty unless there is a regex
-  std::optional<Regex> regex_;
+  struct Program;
+  explicit Regex(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
+  std::shared_ptr<const Program> program_;
 };
 
 /// Reads the member "pattern" of a part: {"String": text} or {"Regex": expression}. Throws Error(bad_input).
-[[nodiscard]] Pattern read_pattern(const PartConfig& config);
+[[nodiscard]] Regex read_pattern(const PartConfig& config);
 
 }  // namespace attnctl

@@ -16,116 +16,99 @@
 namespace attnctl::unicode {
 namespace {
 
-struct Range {
+/// Code points that are (or are not) in a class although their category in ICU 72 says otherwise. Sets of
+/// older versions of Unicode are selected from ICU by age; some characters have changed their category since.
+struct Exception {
   char32_t first;
   char32_t last;
+  Class of;
+  bool is_member = true;
 };
-
-// Sets of older versions of Unicode are selected from ICU 72 (Unicode 15) by age. The characters in these
-// tables have changed their category since.
-constexpr Range kFormerPunctuation[] = {{0x166D, 0x166D}, {0x111C9, 0x111C9}};  // now So, Mn
-constexpr Range kFormerBertMarks[] = {{0x1734, 0x1734}};                        // now Mc
-constexpr Range kNewBertMarks[] = {{0x1885, 0x1886}, {0xA9BD, 0xA9BD}, {0x111C9, 0x111C9}};
-constexpr Range kFormerMarks[] = {{0x1CF2, 0x1CF3}};  // now Lo
-constexpr Range kNewMarks[] = {{0x111C9, 0x111C9}};
-// N that was added in Unicode 17.
-constexpr Range kNumbersOf17[] = {{0x11DE0, 0x11DE9}, {0x16FF4, 0x16FF6}};
-// The reference leaves out 2B820-2B91F.
-constexpr Range kCjk[] = {{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},  {0x20000, 0x2A6DF},
-                          {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
-constexpr Range kAsciiSymbols[] = {{0x21, 0x2F}, {0x3A, 0x40}, {0x5B, 0x60}, {0x7B, 0x7E}};
-constexpr Range kWhiteSpaces[] = {{0x09, 0x0D},     {0x20, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
-                                  {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
-                                  {0x205F, 0x205F}, {0x3000, 0x3000}};
-constexpr Range kJoiners[] = {{0x200C, 0x200D}};
-
-constexpr std::uint32_t kLetters = U_GC_L_MASK;
-constexpr std::uint32_t kCaseless = U_GC_LM_MASK | U_GC_LO_MASK | U_GC_M_MASK;
-constexpr std::uint32_t kWordCategories =
-    U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_NL_MASK | U_GC_PC_MASK;
-
-/// Computes the Class bits of every code point.
-class Builder {
- public:
-  Builder() : bits_(kCodePoints, 0) {
-    u_enumCharTypes(
-        [](const void* self, UChar32 first, UChar32 limit, UCharCategory category) -> UBool {
-          auto& builder = *static_cast<Builder*>(const_cast<void*>(self));
-          builder.add(static_cast<char32_t>(first), static_cast<char32_t>(limit), category);
-          return true;
-        },
-        this);
-    for (const LaterRange& later : later_ranges()) {
-      for (char32_t c = later.first; c <= later.last; ++c) {
-        bits_[c] |= of_category(std::uint32_t{1} << static_cast<unsigned>(later.category));
-      }
-    }
-    set(kAsciiSymbols, bert_punctuation);
-    set(kFormerPunctuation, bert_punctuation);
-    set(kFormerBertMarks, bert_mark);
-    clear(kNewBertMarks, bert_mark);
-    set(kFormerMarks, mark);
-    clear(kNewMarks, mark);
-    set(kNumbersOf17, number);
-    set(kCjk, cjk);
-    set(kWhiteSpaces, white_space);
-    set(kJoiners, word);
-    for (const char32_t kept : {U'\t', U'\n', U'\r'})
-      bits_[kept] &= static_cast<std::uint16_t>(~bert_dropped);
-    bits_[0xFFFD] |= bert_dropped;
-  }
-
-  [[nodiscard]] const std::vector<std::uint16_t>& bits() const { return bits_; }
-
- private:
-  static std::uint16_t of_category(std::uint32_t mask) {
-    std::uint16_t bits = 0;
-    if ((mask & kWordCategories) != 0) bits |= word;
-    if ((mask & kLetters) != 0) bits |= regex_letter;
-    if ((mask & kCaseless) != 0) bits |= regex_capital | regex_small;
-    if ((mask & (U_GC_LU_MASK | U_GC_LT_MASK)) != 0) bits |= regex_capital;
-    if ((mask & U_GC_LL_MASK) != 0) bits |= regex_small;
-    if ((mask & U_GC_N_MASK) != 0) bits |= number | regex_number;
-    return bits;
-  }
-
-  /// Returns the classes that depend on the age of the code point.
-  static std::uint16_t of_age(char32_t c, std::uint32_t mask) {
-    std::uint16_t bits = 0;
-    const bool in_8 = is_as_old_as(c, 8);
-    if (in_8 && (mask & U_GC_P_MASK) != 0) bits |= bert_punctuation;
-    if (in_8 && (mask & U_GC_MN_MASK) != 0) bits |= bert_mark;
-    if (in_8 && (mask & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK)) != 0) bits |= bert_dropped;
-    if ((mask & U_GC_M_MASK) != 0 && is_as_old_as(c, 9)) bits |= mark;
-    return bits;
-  }
-
-  void add(char32_t first, char32_t limit, UCharCategory category) {
-    constexpr std::uint32_t aged = U_GC_P_MASK | U_GC_M_MASK | U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
-    const std::uint32_t mask = std::uint32_t{1} << static_cast<unsigned>(category);
-    std::fill(bits_.begin() + first, bits_.begin() + limit, of_category(mask));
-    for (char32_t c = first; c < limit; ++c) {
-      if ((mask & aged) != 0) bits_[c] |= of_age(c, mask);
-      // Letters in circles and squares are Alphabetic, which \w includes.
-      if ((mask & U_GC_SO_MASK) != 0 && u_isUAlphabetic(static_cast<UChar32>(c)) != 0) bits_[c] |= word;
-    }
-  }
-
-  template <std::size_t N>
-  void set(const Range (&ranges)[N], Class added) {
-    for (const Range& range : ranges) {
-      for (char32_t c = range.first; c <= range.last; ++c) bits_[c] |= added;
-    }
-  }
-  template <std::size_t N>
-  void clear(const Range (&ranges)[N], Class removed) {
-    for (const Range& range : ranges) {
-      for (char32_t c = range.first; c <= range.last; ++c) bits_[c] &= static_cast<std::uint16_t>(~removed);
-    }
-  }
-
-  std::vector<std::uint16_t> bits_;  // [code points]
+// clang-format off
+constexpr Exception kExceptions[] = {
+    // ASCII symbols, and characters that are So or Mn now.
+    {0x21, 0x2F, bert_punctuation}, {0x3A, 0x40, bert_punctuation}, {0x5B, 0x60, bert_punctuation},
+    {0x7B, 0x7E, bert_punctuation}, {0x166D, 0x166D, bert_punctuation}, {0x111C9, 0x111C9, bert_punctuation},
+    // A mark that is Mc now, and new ones.
+    {0x1734, 0x1734, bert_mark}, {0x1885, 0x1886, bert_mark, false}, {0xA9BD, 0xA9BD, bert_mark, false},
+    {0x111C9, 0x111C9, bert_mark, false},
+    // Marks that are Lo now, and a new one.
+    {0x1CF2, 0x1CF3, mark}, {0x111C9, 0x111C9, mark, false},
+    // Added in Unicode 17.
+    {0x11DE0, 0x11DE9, number}, {0x16FF4, 0x16FF6, number},
+    // The reference leaves out 2B820-2B91F.
+    {0x3400, 0x4DBF, cjk}, {0x4E00, 0x9FFF, cjk}, {0xF900, 0xFAFF, cjk}, {0x20000, 0x2A6DF, cjk},
+    {0x2A700, 0x2B81F, cjk}, {0x2B920, 0x2CEAF, cjk}, {0x2F800, 0x2FA1F, cjk},
+    {0x09, 0x0D, white_space}, {0x20, 0x20, white_space}, {0x85, 0x85, white_space},
+    {0xA0, 0xA0, white_space}, {0x1680, 0x1680, white_space}, {0x2000, 0x200A, white_space},
+    {0x2028, 0x2029, white_space}, {0x202F, 0x202F, white_space}, {0x205F, 0x205F, white_space},
+    {0x3000, 0x3000, white_space},
+    {0x200C, 0x200D, word},
+    {'\t', '\n', bert_dropped, false}, {'\r', '\r', bert_dropped, false}, {0xFFFD, 0xFFFD, bert_dropped},
 };
+// clang-format on
+
+/// Returns the classes that all code points of a category have.
+std::uint16_t of_category(std::uint32_t mask) {
+  constexpr std::uint32_t kWord = U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_NL_MASK | U_GC_PC_MASK;
+  std::uint16_t bits = 0;
+  if ((mask & kWord) != 0) bits |= word;
+  if ((mask & U_GC_L_MASK) != 0) bits |= regex_letter;
+  if ((mask & (U_GC_LM_MASK | U_GC_LO_MASK | U_GC_M_MASK)) != 0) bits |= regex_capital | regex_small;
+  if ((mask & (U_GC_LU_MASK | U_GC_LT_MASK)) != 0) bits |= regex_capital;
+  if ((mask & U_GC_LL_MASK) != 0) bits |= regex_small;
+  if ((mask & U_GC_N_MASK) != 0) bits |= number | regex_number;
+  return bits;
+}
+
+/// Returns the classes that depend on the age of the code point.
+std::uint16_t of_age(char32_t c, std::uint32_t mask) {
+  std::uint16_t bits = 0;
+  const bool in_8 = is_as_old_as(c, 8);
+  if (in_8 && (mask & U_GC_P_MASK) != 0) bits |= bert_punctuation;
+  if (in_8 && (mask & U_GC_MN_MASK) != 0) bits |= bert_mark;
+  if (in_8 && (mask & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK)) != 0) bits |= bert_dropped;
+  if ((mask & U_GC_M_MASK) != 0 && is_as_old_as(c, 9)) bits |= mark;
+  return bits;
+}
+
+using Bits = std::vector<std::uint16_t>;  // [code points]
+
+/// Sets the bits of code points [first, limit), which have the same category.
+void set_bits(Bits& bits, char32_t first, char32_t limit, std::uint32_t mask) {
+  constexpr std::uint32_t kAged = U_GC_P_MASK | U_GC_M_MASK | U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
+  std::fill(bits.begin() + first, bits.begin() + limit, of_category(mask));
+  for (char32_t c = first; c < limit; ++c) {
+    if ((mask & kAged) != 0) bits[c] |= of_age(c, mask);
+    // Letters in circles and squares are Alphabetic, which \w includes.
+    if ((mask & U_GC_SO_MASK) != 0 && u_isUAlphabetic(static_cast<UChar32>(c)) != 0) bits[c] |= word;
+  }
+}
+
+std::uint32_t mask_of(int category) {
+  return std::uint32_t{1} << static_cast<unsigned>(category);
+}
+
+Bits make_bits() {
+  Bits bits(kCodePoints, 0);
+  u_enumCharTypes(
+      [](const void* context, UChar32 first, UChar32 limit, UCharCategory category) -> UBool {
+        set_bits(*static_cast<Bits*>(const_cast<void*>(context)), static_cast<char32_t>(first),
+                 static_cast<char32_t>(limit), mask_of(category));
+        return true;
+      },
+      &bits);
+  for (const LaterRange& later : later_ranges()) {
+    for (char32_t c = later.first; c <= later.last; ++c) bits[c] |= of_category(mask_of(later.category));
+  }
+  for (const Exception& exception : kExceptions) {
+    for (char32_t c = exception.first; c <= exception.last; ++c) {
+      const int set = bits[c] | exception.of;
+      bits[c] = static_cast<std::uint16_t>(exception.is_member ? set : set ^ exception.of);
+    }
+  }
+  return bits;
+}
 
 // Lowercase mappings of Unicode 16 and 17: `count` letters from `first` on map to those from `lower` on.
 struct LowerRange {
@@ -323,7 +306,7 @@ std::size_t white_space_begin(std::string_view text, std::size_t end, std::size_
 }
 
 const CodePointTable<std::uint16_t>& classes() {
-  static const CodePointTable<std::uint16_t> table(Builder().bits());
+  static const CodePointTable<std::uint16_t> table(make_bits());
   return table;
 }
 
