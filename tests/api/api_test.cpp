@@ -47,7 +47,7 @@ std::vector<attn::Input> golden_inputs(const Golden& golden) {
 /// Returns the name of an array in a golden.npz: "pattern_enc_0" for "enc_pattern_0", "qk_similarity_enc" for
 /// "enc_qk_similarity".
 std::string golden_name(const std::string& name) {
-  static const std::regex prefixed("(enc|dec|cross)_(.*?)(_[0-9]+)?");
+  static const std::regex prefixed("^(enc|dec|cross)_(.*?)(_[0-9]+)?$");
   return std::regex_replace(name, prefixed, "$2_$1$3");
 }
 
