@@ -28,7 +28,7 @@
 #include "input/sequences.hpp"
 #include "input/text_encoder.hpp"
 #include "inspect/inspection.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "model/model.hpp"
 #include "results/result.hpp"
 #include "tokenizer/tokenizer.hpp"

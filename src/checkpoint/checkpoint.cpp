@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// What a format needs besides the file to open it.
+/// The inputs of a reader besides the file.
 struct OpenContext {
   const std::filesystem::path& path;
   Warnings& warnings;
@@ -28,8 +28,8 @@ struct FileFormat {
   std::string_view name;
   bool (*plausible)(std::string_view content);  // checks only the first bytes
   std::unique_ptr<Checkpoint> (*open)(FileBytes file, const OpenContext& context);
-  std::shared_ptr<const TokenizerSection> (*tokenizer)(const FileBytes& file) =
-      nullptr;  // null: the format has none
+  /// Null: the format has none.
+  std::shared_ptr<const TokenizerSection> (*tokenizer)(const FileBytes& file) = nullptr;
 };
 
 std::unique_ptr<Checkpoint> open_torch(FileBytes file, const OpenContext& context) {
@@ -126,7 +126,7 @@ const FileFormat& format_of(const std::filesystem::path& path) {
   fail(Status::bad_input, "{}: unsupported extension, need one of{}", escaped(path.string()), known);
 }
 
-/// What the first bytes of a file identify it as.
+/// The type that the first bytes of a file identify.
 struct ContentType {
   std::string_view name;    // "a PNG image"
   std::string_view advice;  // what the user can do

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -11,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 
 namespace attnctl {
 namespace {
@@ -123,12 +124,12 @@ class WeightsEvents final : public JsonEvents {
   std::vector<Level> levels_;
 };
 
-/// Second pass: reads the `count` numbers of a checked text.
-std::vector<float> read_numbers(std::string_view text, std::size_t count) {
-  std::vector<float> values;
-  values.reserve(count);
+/// Second pass: reads up to `count` numbers of a checked text as float32. Returns how many it found.
+std::size_t read_numbers(std::string_view text, std::size_t count, std::vector<std::byte>& values) {
+  values.resize(count * sizeof(float));
+  std::size_t found = 0;
   const char* const end = text.data() + text.size();
-  for (const char* at = text.data(); at != end && values.size() < count;) {
+  for (const char* at = text.data(); at != end && found < count;) {
     if (*at != '-' && (*at < '0' || *at > '9')) {
       ++at;
       continue;
@@ -137,50 +138,28 @@ std::vector<float> read_numbers(std::string_view text, std::size_t count) {
     const auto [next, error] = std::from_chars(at, end, value);
     // The first pass rejected numbers that are too large, so this one is too small.
     if (error == std::errc::result_out_of_range) value = *at == '-' ? -0.0 : 0.0;
-    values.push_back(static_cast<float>(value));
+    const auto narrow = static_cast<float>(value);
+    std::memcpy(values.data() + found++ * sizeof(float), &narrow, sizeof narrow);
     at = next == at ? at + 1 : next;
   }
-  return values;
+  return found;
 }
 
-class JsonWeights final : public Checkpoint {
+class JsonWeights final : public FileCheckpoint {
  public:
-  JsonWeights(FileBytes file, WeightsEvents& events)
-      : file_(std::move(file)), parts_(std::move(events.tensors)) {
+  JsonWeights(FileBytes json, WeightsEvents& events)
+      : FileCheckpoint(std::move(json)), parts_(std::move(events.tensors)) {
     if (events.config) read_config(*events.config);
     if (const JsonTensor* const twice = sort_by_name(parts_, &JsonTensor::name)) {
-      fail(Status::bad_input, "{}: got the key {} twice, need different keys", file_.name(),
+      fail(Status::bad_input, "{}: got the key {} twice, need different keys", file().name(),
            in_quotes(twice->name));
     }
-    for (const JsonTensor& part : parts_)
-      tensors_.push_back({part.name, DType::f32, part.shape, file_.name()});
-    values_.resize(parts_.size());
-    file_.forget(file_.bytes());
-  }
-
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
-
-  [[nodiscard]] TensorView tensor(std::size_t index) override {
-    const TensorInfo& info = tensors_.at(index);
-    std::vector<float>& values = values_[index];
-    const std::size_t count = checked_product(info.shape).value();  // fits: the text holds this many numbers
-    if (values.size() != count) {
-      const JsonTensor& part = parts_[index];
-      values = read_numbers(file_.text().substr(part.begin, part.end - part.begin), count);
-      file_.forget(file_.bytes().subspan(part.begin, part.end - part.begin));
+    for (const JsonTensor& part : parts_) {
+      const std::size_t size = part.end - part.begin;
+      add({part.name, DType::f32, part.shape, file().name()}, file().bytes().subspan(part.begin, size),
+          size + checked_product(part.shape).value_or(0) * sizeof(float));
     }
-    if (values.size() != count) {
-      fail(Status::bad_input, "{}: tensor {}: the file changed while it was read", file_.name(),
-           in_quotes(info.name));
-    }
-    return {info.dtype, info.shape, std::as_bytes(std::span<const float>(values))};
-  }
-
-  void release(std::size_t index) override { std::vector<float>().swap(values_.at(index)); }
-
-  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
-    const JsonTensor& part = parts_.at(index);
-    return part.end - part.begin + checked_product(part.shape).value_or(0) * sizeof(float);
+    file().forget(file().bytes());
   }
 
   [[nodiscard]] const nlohmann::ordered_json* config() const override {
@@ -188,22 +167,30 @@ class JsonWeights final : public Checkpoint {
   }
 
  private:
+  [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
+    const JsonTensor& part = parts_[index];
+    const std::size_t count = checked_product(part.shape).value();  // fits: the text holds this many numbers
+    if (read_numbers(file().text().substr(part.begin, part.end - part.begin), count, copy) != count) {
+      fail(Status::bad_input, "{}: tensor {}: the file changed while it was read", file().name(),
+           in_quotes(part.name));
+    }
+    file().forget(bytes(index));
+    return copy;
+  }
+
   void read_config(const JsonTensor& part) {
-    std::string_view text = file_.text().substr(part.begin, part.end - part.begin);
+    std::string_view text = file().text().substr(part.begin, part.end - part.begin);
     if (text.size() > kMaxJsonConfig) {
-      fail(Status::bad_input, "{}: /config: got {} bytes, need at most {}", file_.name(), text.size(),
+      fail(Status::bad_input, "{}: /config: got {} bytes, need at most {}", file().name(), text.size(),
            kMaxJsonConfig);
     }
     const std::size_t colon = text.find(':') + 1;
     text.remove_prefix(colon);
     config_ = parse_json_part(
-        {.file = file_.name(), .text = text, .byte = part.begin + colon, .pointer = "/config"});
+        {.file = file().name(), .text = text, .byte = part.begin + colon, .pointer = "/config"});
   }
 
-  FileBytes file_;
   std::vector<JsonTensor> parts_;
-  std::vector<TensorInfo> tensors_;
-  std::vector<std::vector<float>> values_;
   std::optional<nlohmann::ordered_json> config_;
 };
 

@@ -5,7 +5,7 @@
 #include "checkpoint/readers.hpp"
 #include "checkpoint/strided.hpp"
 #include "formats/npy.hpp"
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 
 namespace attnctl {
 namespace {
@@ -23,41 +23,23 @@ std::vector<std::byte> to_plain(const NpyHeader& header, std::span<const std::by
   return to_row_major(array, data, header.big_endian);
 }
 
-class NpyFile final : public Checkpoint {
+class NpyFile final : public FileCheckpoint {
  public:
-  NpyFile(FileBytes file, std::string name, NpyHeader header)
-      : file_(std::move(file)), header_(std::move(header)) {
-    info_ = {std::move(name), header_.dtype, header_.shape, file_.name()};
-    data_ = file_.bytes().subspan(header_.data_begin);
-  }
-
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return {&info_, 1}; }
-
-  [[nodiscard]] TensorView tensor(std::size_t /*index*/) override {
-    if (header_.is_plain()) return {info_.dtype, info_.shape, data_};
-    if (plain_.size() != data_.size()) plain_ = to_plain(header_, data_);
-    return {info_.dtype, info_.shape, plain_};
-  }
-
-  void release(std::size_t /*index*/) override {
-    file_.forget(data_);
-    std::vector<std::byte>().swap(plain_);
-  }
-
-  void forget(std::size_t /*index*/, std::span<const std::byte> part) override {
-    if (header_.is_plain()) file_.forget(part);
-  }
-
-  [[nodiscard]] std::uint64_t copied_bytes(std::size_t /*index*/) const override {
-    return header_.is_plain() ? 0 : 2 * std::uint64_t{data_.size()};
+  NpyFile(FileBytes npy, std::string name, NpyHeader header)
+      : FileCheckpoint(std::move(npy)), header_(std::move(header)) {
+    const auto data = file().bytes().subspan(header_.data_begin);
+    add({std::move(name), header_.dtype, header_.shape, file().name()}, data,
+        header_.is_plain() ? 0 : 2 * std::uint64_t{data.size()});
   }
 
  private:
-  FileBytes file_;
+  [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
+    if (header_.is_plain()) return bytes(index);
+    copy = to_plain(header_, bytes(index));
+    return copy;
+  }
+
   NpyHeader header_;
-  TensorInfo info_;
-  std::span<const std::byte> data_;
-  std::vector<std::byte> plain_;
 };
 
 constexpr std::string_view kExtension = ".npy";
@@ -65,9 +47,6 @@ constexpr std::string_view kExtension = ".npy";
 struct Array {
   StoredMember member;
   NpyHeader header;
-  bool ready = false;               // `data` is checked, and converted if necessary
-  std::vector<std::byte> buffer;    // the unpacked or converted member, or empty
-  std::span<const std::byte> data;  // the elements, row-major and little-endian
 };
 
 /// Reads the header. Unpacks no more of a compressed member than that.
@@ -105,53 +84,28 @@ std::string tensor_name(const Array& array) {
   return array.member.name.substr(0, array.member.name.size() - kExtension.size());
 }
 
-class NpzFile final : public Checkpoint {
+class NpzFile final : public FileCheckpoint {
  public:
-  NpzFile(FileBytes file, std::vector<Array> arrays) : file_(std::move(file)), arrays_(std::move(arrays)) {
+  NpzFile(FileBytes npz, std::vector<Array> arrays)
+      : FileCheckpoint(std::move(npz)), arrays_(std::move(arrays)) {
     for (const Array& array : arrays_) {
-      tensors_.push_back({tensor_name(array), array.header.dtype, array.header.shape, file_.name()});
+      const auto& [member, header] = array;
+      const std::uint64_t unpacked = member.deflated ? member.data.size() + member.size : 0;
+      add({tensor_name(array), header.dtype, header.shape, file().name()}, member.data,
+          header.is_plain() ? unpacked : unpacked + 2 * std::uint64_t{member.size});
     }
-  }
-
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
-
-  [[nodiscard]] TensorView tensor(std::size_t index) override {
-    const TensorInfo& info = tensors_.at(index);
-    Array& array = arrays_[index];
-    if (!array.ready) load(array);
-    return {info.dtype, info.shape, array.data};
-  }
-
-  void release(std::size_t index) override {
-    Array& array = arrays_.at(index);
-    file_.forget(array.member.data);
-    array.ready = false;
-    std::vector<std::byte>().swap(array.buffer);
-  }
-
-  void forget(std::size_t index, std::span<const std::byte> part) override {
-    if (arrays_.at(index).buffer.empty()) file_.forget(part);
-  }
-
-  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
-    const Array& array = arrays_.at(index);
-    const std::uint64_t unpacked = array.member.deflated ? array.member.data.size() + array.member.size : 0;
-    return array.header.is_plain() ? unpacked : unpacked + 2 * std::uint64_t{array.member.size};
   }
 
  private:
-  void load(Array& array) {
-    array.data = unpack(file_, array.member, array.buffer).subspan(array.header.data_begin);
-    if (!array.header.is_plain()) {
-      array.buffer = to_plain(array.header, array.data);
-      array.data = array.buffer;
-    }
-    array.ready = true;
+  [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
+    const auto& [member, header] = arrays_[index];
+    const auto data = unpack(file(), member, copy).subspan(header.data_begin);
+    if (header.is_plain()) return data;
+    copy = to_plain(header, data);
+    return copy;
   }
 
-  FileBytes file_;
   std::vector<Array> arrays_;
-  std::vector<TensorInfo> tensors_;
 };
 
 }  // namespace
@@ -176,7 +130,7 @@ std::unique_ptr<Checkpoint> open_npz(FileBytes file, Warnings& warnings) {
       continue;
     }
     NpyHeader header = member_header(file, member);
-    arrays.push_back({std::move(member), std::move(header), false, {}, {}});
+    arrays.push_back({std::move(member), std::move(header)});
   }
   // Not the order of the members: "a" is before "a-b", but "a-b.npy" before "a.npy".
   std::ranges::sort(arrays, {}, tensor_name);

@@ -1,10 +1,15 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/files/mapped_file.hpp"
@@ -49,6 +54,59 @@ namespace attnctl {
 
 /// Reads the tokenizer of a GGUF file with any architecture; null if it has none.
 [[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file);
+
+/// The tensors of one file. Derived classes convert tensors that are stored in another form.
+class FileCheckpoint : public Checkpoint {
+ public:
+  explicit FileCheckpoint(FileBytes file) : file_(std::move(file)) {}
+
+  /// Adds a tensor that is stored in `bytes` of the file, in the order of the names. `copied` is
+  /// copied_bytes().
+  void add(TensorInfo info, std::span<const std::byte> bytes, std::uint64_t copied = 0) {
+    infos_.push_back(std::move(info));
+    tensors_.push_back({bytes, {}, {}, copied});
+  }
+
+  [[nodiscard]] const FileBytes& file() const { return file_; }
+  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return infos_; }
+  [[nodiscard]] TensorView tensor(std::size_t index) override {
+    const TensorInfo& info = infos_.at(index);
+    Stored& stored = tensors_[index];
+    if (!stored.lent) stored.lent = load(index, stored.copy);
+    return {info.dtype, info.shape, *stored.lent};
+  }
+  void release(std::size_t index) override {
+    file_.forget(tensors_.at(index).bytes);
+    tensors_[index].lent.reset();
+    std::vector<std::byte>().swap(tensors_[index].copy);
+  }
+  void forget(std::size_t index, std::span<const std::byte> part) override {
+    if (tensors_.at(index).copy.empty()) file_.forget(part);
+  }
+  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
+    return tensors_.at(index).copied;
+  }
+
+ protected:
+  /// Returns the stored bytes of a tensor.
+  [[nodiscard]] std::span<const std::byte> bytes(std::size_t index) const { return tensors_[index].bytes; }
+  /// Checks a tensor and returns what to lend: bytes of the file, or those of `copy` after filling it.
+  [[nodiscard]] virtual std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& /*copy*/) {
+    return bytes(index);
+  }
+
+ private:
+  struct Stored {
+    std::span<const std::byte> bytes;                // in the file
+    std::optional<std::span<const std::byte>> lent;  // while the tensor is lent
+    std::vector<std::byte> copy;
+    std::uint64_t copied = 0;
+  };
+
+  FileBytes file_;
+  std::vector<TensorInfo> infos_;
+  std::vector<Stored> tensors_;
+};
 
 /// Sorts elements by their names. Returns the first one whose name occurs twice, or null.
 template <typename Element, typename Name>

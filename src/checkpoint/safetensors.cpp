@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 
 namespace attnctl {
 namespace {
@@ -265,37 +265,18 @@ SafetensorsLayout read_safetensors_layout(const FileBytes& file) {
   return {std::move(header.entries), data_begin};
 }
 
-class SafetensorsFile final : public Checkpoint {
- public:
-  SafetensorsFile(FileBytes file, SafetensorsLayout layout) : file_(std::move(file)) {
-    tensors_.reserve(layout.entries.size());
-    tensor_bytes_.reserve(layout.entries.size());
-    for (SafetensorsEntry& entry : layout.entries) {
-      tensor_bytes_.push_back(
-          file_.bytes().subspan(layout.data_begin + entry.begin, entry.end - entry.begin));
-      tensors_.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape), file_.name()});
-    }
-  }
-
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
-  [[nodiscard]] TensorView tensor(std::size_t index) override {
-    const TensorInfo& info = tensors_.at(index);
-    return {info.dtype, info.shape, tensor_bytes_[index]};
-  }
-  void release(std::size_t index) override { file_.forget(tensor_bytes_.at(index)); }
-  void forget(std::size_t /*index*/, std::span<const std::byte> part) override { file_.forget(part); }
-
- private:
-  FileBytes file_;
-  std::vector<TensorInfo> tensors_;
-  std::vector<std::span<const std::byte>> tensor_bytes_;
-};
-
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_safetensors(FileBytes file) {
   SafetensorsLayout layout = read_safetensors_layout(file);
-  return std::make_unique<SafetensorsFile>(std::move(file), std::move(layout));
+  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
+  const std::string_view name = checkpoint->file().name();
+  for (SafetensorsEntry& entry : layout.entries) {
+    checkpoint->add(
+        {std::move(entry.name), entry.dtype, std::move(entry.shape), name},
+        checkpoint->file().bytes().subspan(layout.data_begin + entry.begin, entry.end - entry.begin));
+  }
+  return checkpoint;
 }
 
 }  // namespace attnctl

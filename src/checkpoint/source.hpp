@@ -48,8 +48,8 @@ struct SourceOptions {
 [[nodiscard]] std::filesystem::path model_directory(const std::string& model);
 
 /// Returns the weights files of MODEL and its config.json: with a directory or an index of shards, every file
-/// in the directory that has the extension of a checkpoint. Opens none of them. Throws what model_directory()
-/// throws.
+/// in the directory that has the extension of a checkpoint. Opens none of them. Throws as model_directory()
+/// does.
 [[nodiscard]] std::vector<std::filesystem::path> checkpoint_files(const std::string& model);
 
 }  // namespace attnctl

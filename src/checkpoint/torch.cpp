@@ -12,7 +12,7 @@
 #include "checkpoint/pickle.hpp"
 #include "checkpoint/readers.hpp"
 #include "checkpoint/strided.hpp"
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 
 namespace attnctl {
 namespace {
@@ -213,7 +213,7 @@ class LegacyTorchFile {
              file_.name(), in_quotes(key));
       }
       if (!wholes.try_emplace(key, read_storage(key, size->second)).second)
-        fail(Status::bad_input, "{}: storage {}: got it twice", file_.name(), in_quotes(key));
+        fail(Status::bad_input, "{}: storage {}: stored twice, need it once", file_.name(), in_quotes(key));
     }
     if (at_ != text_.size()) {
       fail(Status::bad_input, "{}: got {} bytes after the last storage @byte {}, need none", file_.name(),
@@ -295,9 +295,8 @@ PickleValue find_state(const Pickle& pickle) {
 struct TorchTensor {
   TensorInfo info;
   std::size_t storage = 0;
-  Strided strided;                // elements within the storage
-  bool copied = false;            // not row-major and little-endian
-  std::vector<std::byte> buffer;  // the copy, if made
+  Strided strided;      // elements within the storage
+  bool copied = false;  // not row-major and little-endian
 };
 
 /// Returns the non-negative integers of a tuple.
@@ -342,49 +341,32 @@ TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::s
   return entry;
 }
 
-class TorchFile final : public Checkpoint {
+class TorchFile final : public FileCheckpoint {
  public:
-  TorchFile(FileBytes file, TorchLayout layout, std::vector<TorchTensor> entries)
-      : file_(std::move(file)),
+  TorchFile(FileBytes torch, TorchLayout layout, std::vector<TorchTensor> entries)
+      : FileCheckpoint(std::move(torch)),
         layout_(std::move(layout)),
         entries_(std::move(entries)),
         intact_(layout_.archive.size()) {
-    for (const TorchTensor& entry : entries_) tensors_.push_back(entry.info);
-  }
-
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
-
-  [[nodiscard]] TensorView tensor(std::size_t index) override {
-    const TensorInfo& info = tensors_.at(index);
-    TorchTensor& entry = entries_[index];
-    check_intact(entry);
-    if (!entry.copied) return {info.dtype, info.shape, row_major_bytes(entry)};
-    if (entry.buffer.empty()) {
-      entry.buffer = to_row_major(entry.strided, layout_.storages[entry.storage], layout_.big_endian);
+    for (const TorchTensor& entry : entries_) {
+      const auto storage = layout_.storages[entry.storage];
+      const std::size_t size = byte_size(entry.strided);
+      if (entry.copied) {
+        add(entry.info, storage, storage.size() + size);
+      } else {
+        const std::size_t begin = size == 0 ? 0 : entry.strided.offset * entry.strided.element_size;
+        add(entry.info, storage.subspan(begin, size));
+      }
     }
-    return {info.dtype, info.shape, entry.buffer};
-  }
-
-  void release(std::size_t index) override {
-    TorchTensor& entry = entries_.at(index);
-    std::vector<std::byte>().swap(entry.buffer);
-    file_.forget(entry.copied ? layout_.storages[entry.storage] : row_major_bytes(entry));
-  }
-
-  void forget(std::size_t index, std::span<const std::byte> part) override {
-    if (!entries_.at(index).copied) file_.forget(part);
-  }
-
-  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
-    const TorchTensor& entry = entries_.at(index);
-    return entry.copied ? layout_.storages[entry.storage].size() + byte_size(entry.strided) : 0;
   }
 
  private:
-  [[nodiscard]] std::span<const std::byte> row_major_bytes(const TorchTensor& entry) const {
-    const std::size_t size = byte_size(entry.strided);
-    if (size == 0) return {};
-    return layout_.storages[entry.storage].subspan(entry.strided.offset * entry.strided.element_size, size);
+  [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
+    const TorchTensor& entry = entries_[index];
+    check_intact(entry);
+    if (!entry.copied) return bytes(index);
+    copy = to_row_major(entry.strided, bytes(index), layout_.big_endian);
+    return copy;
   }
 
   /// Checks the CRC of a storage's member at the first use.
@@ -393,15 +375,13 @@ class TorchFile final : public Checkpoint {
     const std::size_t member = layout_.members[entry.storage];
     if (intact_[member]) return;
     std::vector<std::byte> unused;  // members are uncompressed
-    (void)unpack(file_, layout_.archive[member], unused);
+    (void)unpack(file(), layout_.archive[member], unused);
     intact_[member] = true;
   }
 
-  FileBytes file_;
   TorchLayout layout_;
   std::vector<TorchTensor> entries_;
   std::vector<bool> intact_;  // for each member of layout_.archive
-  std::vector<TensorInfo> tensors_;
 };
 
 void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries) {

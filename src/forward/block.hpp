@@ -53,7 +53,7 @@ struct Block {
   std::size_t key_rows = 0;  // of keys
 };
 
-/// Cuts a batch into blocks of at most `packed_rows` rows; a longer sequence gets a block for itself. The cut
+/// Cuts a batch into blocks of up to `packed_rows` rows; a longer sequence gets its own block. The cut
 /// depends only on the batch.
 [[nodiscard]] std::vector<Block> cut_into_blocks(const Batch& batch, std::size_t packed_rows);
 

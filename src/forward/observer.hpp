@@ -30,7 +30,7 @@ struct AttentionPanel {
   MatrixView<const float> q;  // [rows, k] as it enters the product (after rotary), before the scale
   MatrixView<const float> k;  // [m, k]
   MatrixView<const float> v;  // [m, v]; empty unless values are computed
-  MatrixView<const float> z;  // [rows, v]; empty unless z is needed or the pass goes on
+  MatrixView<const float> z;  // [rows, v]; empty unless an observer or the next layer needs z
   std::span<const std::uint8_t> fully_masked;  // [rows], 1: no key was visible, the row is zeros
 
   /// Returns `visible`, clipped to the existing keys.

@@ -11,7 +11,7 @@
 #include "forward/block.hpp"
 #include "forward/layers/ends.hpp"
 
-// What is checked and planned before a pass.
+// Checks and plans a pass before it starts.
 namespace attnctl {
 namespace {
 

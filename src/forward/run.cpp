@@ -133,13 +133,13 @@ class ForwardPass {
   [[nodiscard]] const RowWarnings& warnings() const { return warnings_; }
 
  private:
-  /// What the heads of a layer read and write.
+  /// The matrices that the heads of a layer read and write.
   struct Projections {
     MatrixView<float> q, k, v, z;  // v and z have no data if they are not needed
     std::vector<HeadRun> query_runs, kv_runs;
   };
 
-  /// What a block keeps from layer to layer.
+  /// The state of a block between layers.
   struct BlockState {
     const Block* inputs = nullptr;
     Block decoder, cross;            // the same sequences in the decoder, once it is reached
@@ -407,7 +407,8 @@ void run_forward(const Model& model, const Batch& batch, const Selection& select
   for (Observer* const observer : observers) needs |= observer->needs();
   const forward::Plan plan = forward::make_plan(model.name(), model.config(), selection, needs);
   if (needs.logits && !plan.logits) {
-    context.warnings.add("no_output_head", "the checkpoint has no output head, so there are no logits");
+    context.warnings.add("no_output_head",
+                         "logits are not computed, because the checkpoint has no output head");
   }
   if (!plan.layers.empty()) require_targets(model.config(), batch, plan.layers.size() - 1);
   for (Observer* const observer : observers) observer->begin(model, batch);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <utility>
@@ -11,6 +12,93 @@
 
 namespace attnctl {
 namespace {
+
+/// Splits "e1[2/3]" into the entity and 1 for the first part, 2 for later parts, 0 for a whole mention.
+std::pair<std::string, std::size_t> split_label(const std::string& label) {
+  const std::size_t bracket = label.find('[');
+  if (bracket == std::string::npos) return {label, 0};
+  const std::string_view number = std::string_view(label).substr(bracket + 1);
+  return {label.substr(0, bracket), number.starts_with("1/") ? 1 : 2};
+}
+
+/// Returns the kind of a word with this UPOS tag; nullopt for "" and "_".
+std::optional<MentionType> mention_type(std::string_view upos) {
+  if (upos.empty() || upos == "_") return std::nullopt;
+  if (upos == "PRON" || upos == "DET") return MentionType::pronoun;
+  return upos == "PROPN" ? MentionType::proper : MentionType::nominal;
+}
+
+/// Parses the brackets of Entity= in MISC, as in CorefUD and GUM: "(e1-..." opens a mention of e1, "e1)"
+/// closes the last open one, "(e1-...)" does both; "(e1[1/2]-..." is the first part of a mention with gaps.
+/// Text after a "-" is ignored.
+class EntityBrackets {
+ public:
+  /// Reads the value of one node: new mentions begin at word `next`, closed ones end before word `end` (from
+  /// 0; for an empty node next == end). Ignores a value without brackets. Returns an error text, empty on
+  /// success.
+  [[nodiscard]] std::string read(std::string_view value, std::size_t next, std::size_t end) {
+    if (value.find_first_of("()") == std::string_view::npos) return {};
+    while (!value.empty()) {
+      const bool opens = value.starts_with('(');
+      if (opens) value.remove_prefix(1);
+      const std::size_t stop = std::min(value.find_first_of("()"), value.size());
+      const std::string_view name = value.substr(0, std::min(value.find('-'), stop));
+      const bool closes = stop < value.size() && value[stop] == ')';
+      if (name.empty()) return "a bracket without an entity";
+      if (!opens && !closes) return fmt::format("{} neither opens nor closes", in_quotes(value));
+      value.remove_prefix(closes ? stop + 1 : stop);
+      if (opens) open_.push_back({std::string(name), next});
+      if (!closes) continue;
+      const auto open = std::ranges::find(open_.rbegin(), open_.rend(), name, &Open::label);
+      if (open == open_.rend()) return fmt::format("{} is closed and was not opened", in_quotes(name));
+      const Open closed = *open;
+      open_.erase(std::next(open).base());
+      if (std::string wrong = close(closed, end); !wrong.empty()) return wrong;
+    }
+    return {};
+  }
+
+  /// Ends the sentence and returns its mentions by their first words, longer ones first, without heads and
+  /// types. Sets `wrong` to an error text, or to "".
+  [[nodiscard]] std::vector<Mention> finish(std::string& wrong) {
+    wrong =
+        open_.empty() ? "" : fmt::format("{} is not closed in its sentence", in_quotes(open_.back().label));
+    std::vector<Mention> mentions = std::move(mentions_);
+    open_.clear();
+    mentions_.clear();
+    std::erase_if(mentions, [](const Mention& mention) { return mention.words.empty(); });
+    for (Mention& mention : mentions) std::ranges::sort(mention.words);
+    std::ranges::stable_sort(mentions, [](const Mention& a, const Mention& b) {
+      return a.words.front() != b.words.front() ? a.words.front() < b.words.front()
+                                                : a.words.back() > b.words.back();
+    });
+    return mentions;
+  }
+
+ private:
+  struct Open {
+    std::string label;  // "e1[1/2]"
+    std::size_t first = 0;
+  };
+
+  [[nodiscard]] std::string close(const Open& open, std::size_t end) {
+    auto [entity, part] = split_label(open.label);
+    Mention* mention = nullptr;
+    if (part > 1) {
+      const auto before = std::ranges::find(mentions_.rbegin(), mentions_.rend(), entity, &Mention::entity);
+      if (before == mentions_.rend()) return fmt::format("{} has no first part", in_quotes(open.label));
+      mention = &*before;
+    } else {
+      mention = &mentions_.emplace_back();
+      mention->entity = std::move(entity);
+    }
+    for (std::size_t word = open.first; word < end; ++word) mention->words.push_back(word);
+    return {};
+  }
+
+  std::vector<Open> open_;
+  std::vector<Mention> mentions_;
+};
 
 constexpr std::size_t kColumns = 10;
 enum Column : std::size_t { kId, kForm, kUpos = 3, kHead = 6, kDeprel, kMisc = 9 };
@@ -185,15 +273,156 @@ class ConlluReader {
          fmt::format(format, std::forward<Args>(args)...));
   }
 
-  void read_comment(std::string_view line);
-  void read_row(std::string_view line);
-  void read_word(const Fields& fields, std::size_t id);
-  void read_range(const Fields& fields, std::string_view id);
-  void check_empty_node(std::string_view id) const;
-  void read_entities(const Fields& fields, std::size_t next);
-  [[nodiscard]] std::optional<std::uint32_t> read_head(std::string_view head) const;
-  void finish();
-  void check_heads() const;
+  void read_comment(std::string_view line) {
+    if (!sentence_.words.empty() || range_end_ > 0) {
+      refuse("a comment after the words of a sentence; put a blank line between sentences");
+    }
+    line.remove_prefix(1);
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) return;
+    const std::string_view key = trimmed(line.substr(0, equals));
+    std::string_view value = line.substr(equals + 1);
+    if (value.starts_with(' ')) value.remove_prefix(1);
+    if (key == "sent_id") sentence_.id = trimmed(value);
+    if (key == "text") text_ = value;
+  }
+
+  void read_row(std::string_view line) {
+    Fields fields;
+    std::size_t columns = 0;
+    for (std::string_view rest = line;; ++columns) {
+      const std::size_t end = std::min(rest.find('\t'), rest.size());
+      if (columns < kColumns) fields[columns] = rest.substr(0, end);
+      if (end == rest.size()) break;
+      rest.remove_prefix(end + 1);
+    }
+    ++columns;
+    if (columns != kColumns) refuse("got {} columns, need {} with a tab between", columns, kColumns);
+    for (const Column column : {kId, kForm, kHead, kDeprel}) {
+      if (fields[column].empty()) refuse("column {} is empty, need a value or _", column + 1);
+    }
+    const std::string_view id = fields[kId];
+    if (id.find('-') != std::string_view::npos) return read_range(fields, id);
+    if (id.find('.') != std::string_view::npos) {
+      check_empty_node(id);
+      return read_entities(fields, sentence_.words.size());
+    }
+    const auto number = parse_id(id);
+    if (!number)
+      refuse("ID: got {}, need a number, a range such as 3-4, or an empty node such as 8.1", in_quotes(id));
+    read_word(fields, *number);
+  }
+
+  void read_word(const Fields& fields, std::size_t id) {
+    const std::size_t expected = sentence_.words.size() + 1;
+    if (id != expected) refuse("ID: got {}, need {}", id, expected);
+    if (sentence_.words.empty()) sentence_.line = line_;
+    ConlluWord word;
+    word.word.form = fields[kForm];
+    word.upos = fields[kUpos];
+    word.deprel = fields[kDeprel];
+    word.head = read_head(fields[kHead]);
+    sentence_.words.push_back(std::move(word));
+    lines_.push_back(line_);
+    read_entities(fields, id - 1);
+    if (id <= range_end_) return;
+    surfaces_.push_back({.form = std::string(fields[kForm]),
+                         .first = id - 1,
+                         .last = id - 1,
+                         .space_after = has_space_after(fields[kMisc]),
+                         .line = line_});
+  }
+
+  void read_range(const Fields& fields, std::string_view id) {
+    const std::size_t dash = id.find('-');
+    const auto first = parse_id(id.substr(0, dash));
+    const auto last = parse_id(id.substr(dash + 1));
+    if (!first || !last) refuse("ID: got {}, need a range such as 3-4", in_quotes(id));
+    if (*first > *last) refuse("ID: got the range {}, which is reversed", in_quotes(id));
+    if (*first <= range_end_)
+      refuse("ID: got the range {}, which overlaps the one to {}", in_quotes(id), range_end_);
+    const std::size_t expected = sentence_.words.size() + 1;
+    if (*first != expected)
+      refuse("ID: got the range {}, need one that begins at {}", in_quotes(id), expected);
+    range_end_ = *last;
+    sentence_.multiword.push_back({{std::string(fields[kForm]), {}}, *first - 1, *last - 1});
+    surfaces_.push_back({.form = std::string(fields[kForm]),
+                         .first = *first - 1,
+                         .last = *last - 1,
+                         .space_after = has_space_after(fields[kMisc]),
+                         .line = line_});
+  }
+
+  void check_empty_node(std::string_view id) const {
+    const std::size_t dot = id.find('.');
+    const auto before =
+        id.substr(0, dot) == "0" ? std::optional<std::size_t>(0) : parse_id(id.substr(0, dot));
+    const auto number = parse_id(id.substr(dot + 1));
+    if (!before || !number) refuse("ID: got {}, need an empty node such as 8.1", in_quotes(id));
+    if (*before != sentence_.words.size()) {
+      refuse("ID: got the empty node {} after word {}", in_quotes(id), sentence_.words.size());
+    }
+  }
+
+  /// Reads the mentions that open or close at this node; new ones begin at word `next`.
+  void read_entities(const Fields& fields, std::size_t next) {
+    const std::string wrong =
+        entities_.read(misc_value(fields[kMisc], "Entity"), next, sentence_.words.size());
+    if (!wrong.empty()) refuse("MISC: Entity: {}", wrong);
+  }
+
+  [[nodiscard]] std::optional<std::uint32_t> read_head(std::string_view head) const {
+    if (head == "_") return std::nullopt;
+    const auto number = head == "0" ? std::optional<std::size_t>(0) : parse_id(head);
+    if (!number) refuse("HEAD: got {}, need a word's number, 0 or _", in_quotes(head));
+    return static_cast<std::uint32_t>(*number);
+  }
+
+  void finish() {
+    if (!sentence_.words.empty() || range_end_ > 0) {
+      if (range_end_ > sentence_.words.size()) {
+        refuse("the sentence ends at word {}, within a range to {}", sentence_.words.size(), range_end_);
+      }
+      check_heads();
+      place_words(text_, surfaces_, file_, sentence_);
+      std::string wrong;
+      sentence_.mentions = entities_.finish(wrong);
+      if (!wrong.empty()) refuse("MISC: Entity: {}", wrong);
+      for (Mention& mention : sentence_.mentions) {
+        mention.head = head_of(mention, sentence_.words);
+        mention.type = mention_type(sentence_.words[mention.head].upos);
+      }
+      sentences_.push_back(std::move(sentence_));
+    }
+    sentence_ = {};
+    entities_ = {};
+    text_.reset();
+    surfaces_.clear();
+    lines_.clear();
+    range_end_ = 0;
+  }
+
+  /// Checks that the heads of every word lead to the root or to a word without HEAD.
+  void check_heads() const {
+    const std::vector<ConlluWord>& words = sentence_.words;
+    const auto refuse_at = [&](std::size_t word, const std::string& what) {
+      fail(Status::bad_input, "{}: line {}: HEAD: {}", file_, lines_[word], what);
+    };
+    std::vector<std::size_t> walk(words.size(), 0);  // number of the walk that visited each word, from 1
+    for (std::size_t start = 0; start < words.size(); ++start) {
+      std::size_t at = start;
+      while (walk[at] == 0) {
+        walk[at] = start + 1;
+        const std::uint32_t head = words[at].head.value_or(0);
+        if (head > words.size()) {
+          refuse_at(at, fmt::format("got {}, the sentence has {} words", head, words.size()));
+        }
+        if (head == 0) break;
+        if (walk[head - 1] == start + 1) refuse_at(at, fmt::format("got {}, which closes a cycle", head));
+        at = head - 1;
+      }
+    }
+  }
 
   const std::string& file_;
   std::uint64_t line_;
@@ -205,154 +434,6 @@ class ConlluReader {
   EntityBrackets entities_;             // of the current sentence
   std::size_t range_end_ = 0;           // words up to here belong to a multiword token
 };
-
-void ConlluReader::read_comment(std::string_view line) {
-  if (!sentence_.words.empty() || range_end_ > 0) {
-    refuse("a comment after the words of a sentence; put a blank line between sentences");
-  }
-  line.remove_prefix(1);
-  const std::size_t equals = line.find('=');
-  if (equals == std::string_view::npos) return;
-  const std::string_view key = trimmed(line.substr(0, equals));
-  std::string_view value = line.substr(equals + 1);
-  if (value.starts_with(' ')) value.remove_prefix(1);
-  if (key == "sent_id") sentence_.id = trimmed(value);
-  if (key == "text") text_ = value;
-}
-
-void ConlluReader::read_row(std::string_view line) {
-  Fields fields;
-  std::size_t columns = 0;
-  for (std::string_view rest = line;; ++columns) {
-    const std::size_t end = std::min(rest.find('\t'), rest.size());
-    if (columns < kColumns) fields[columns] = rest.substr(0, end);
-    if (end == rest.size()) break;
-    rest.remove_prefix(end + 1);
-  }
-  ++columns;
-  if (columns != kColumns) refuse("got {} columns, need {} with a tab between", columns, kColumns);
-  for (const Column column : {kId, kForm, kHead, kDeprel}) {
-    if (fields[column].empty()) refuse("column {} is empty, need a value or _", column + 1);
-  }
-  const std::string_view id = fields[kId];
-  if (id.find('-') != std::string_view::npos) return read_range(fields, id);
-  if (id.find('.') != std::string_view::npos) {
-    check_empty_node(id);
-    return read_entities(fields, sentence_.words.size());
-  }
-  const auto number = parse_id(id);
-  if (!number)
-    refuse("ID: got {}, need a number, a range such as 3-4, or an empty node such as 8.1", in_quotes(id));
-  read_word(fields, *number);
-}
-
-void ConlluReader::read_word(const Fields& fields, std::size_t id) {
-  const std::size_t expected = sentence_.words.size() + 1;
-  if (id != expected) refuse("ID: got {}, need {}", id, expected);
-  if (sentence_.words.empty()) sentence_.line = line_;
-  ConlluWord word;
-  word.word.form = fields[kForm];
-  word.upos = fields[kUpos];
-  word.deprel = fields[kDeprel];
-  word.head = read_head(fields[kHead]);
-  sentence_.words.push_back(std::move(word));
-  lines_.push_back(line_);
-  read_entities(fields, id - 1);
-  if (id <= range_end_) return;
-  surfaces_.push_back({.form = std::string(fields[kForm]),
-                       .first = id - 1,
-                       .last = id - 1,
-                       .space_after = has_space_after(fields[kMisc]),
-                       .line = line_});
-}
-
-void ConlluReader::read_range(const Fields& fields, std::string_view id) {
-  const std::size_t dash = id.find('-');
-  const auto first = parse_id(id.substr(0, dash));
-  const auto last = parse_id(id.substr(dash + 1));
-  if (!first || !last) refuse("ID: got {}, need a range such as 3-4", in_quotes(id));
-  if (*first > *last) refuse("ID: got the range {}, which is reversed", in_quotes(id));
-  if (*first <= range_end_)
-    refuse("ID: got the range {}, which overlaps the one to {}", in_quotes(id), range_end_);
-  const std::size_t expected = sentence_.words.size() + 1;
-  if (*first != expected) refuse("ID: got the range {}, need one that begins at {}", in_quotes(id), expected);
-  range_end_ = *last;
-  sentence_.multiword.push_back({{std::string(fields[kForm]), {}}, *first - 1, *last - 1});
-  surfaces_.push_back({.form = std::string(fields[kForm]),
-                       .first = *first - 1,
-                       .last = *last - 1,
-                       .space_after = has_space_after(fields[kMisc]),
-                       .line = line_});
-}
-
-void ConlluReader::check_empty_node(std::string_view id) const {
-  const std::size_t dot = id.find('.');
-  const auto before = id.substr(0, dot) == "0" ? std::optional<std::size_t>(0) : parse_id(id.substr(0, dot));
-  const auto number = parse_id(id.substr(dot + 1));
-  if (!before || !number) refuse("ID: got {}, need an empty node such as 8.1", in_quotes(id));
-  if (*before != sentence_.words.size()) {
-    refuse("ID: got the empty node {} after word {}", in_quotes(id), sentence_.words.size());
-  }
-}
-
-std::optional<std::uint32_t> ConlluReader::read_head(std::string_view head) const {
-  if (head == "_") return std::nullopt;
-  const auto number = head == "0" ? std::optional<std::size_t>(0) : parse_id(head);
-  if (!number) refuse("HEAD: got {}, need a word's number, 0 or _", in_quotes(head));
-  return static_cast<std::uint32_t>(*number);
-}
-
-/// Reads the mentions that open or close at this node; new ones begin at word `next`.
-void ConlluReader::read_entities(const Fields& fields, std::size_t next) {
-  const std::string wrong = entities_.read(misc_value(fields[kMisc], "Entity"), next, sentence_.words.size());
-  if (!wrong.empty()) refuse("MISC: Entity: {}", wrong);
-}
-
-/// Checks that the heads of every word lead to the root or to a word without HEAD.
-void ConlluReader::check_heads() const {
-  const std::vector<ConlluWord>& words = sentence_.words;
-  const auto refuse_at = [&](std::size_t word, const std::string& what) {
-    fail(Status::bad_input, "{}: line {}: HEAD: {}", file_, lines_[word], what);
-  };
-  std::vector<std::size_t> walk(words.size(), 0);  // number of the walk that visited each word, from 1
-  for (std::size_t start = 0; start < words.size(); ++start) {
-    std::size_t at = start;
-    while (walk[at] == 0) {
-      walk[at] = start + 1;
-      const std::uint32_t head = words[at].head.value_or(0);
-      if (head > words.size()) {
-        refuse_at(at, fmt::format("got {}, the sentence has {} words", head, words.size()));
-      }
-      if (head == 0) break;
-      if (walk[head - 1] == start + 1) refuse_at(at, fmt::format("got {}, which closes a cycle", head));
-      at = head - 1;
-    }
-  }
-}
-
-void ConlluReader::finish() {
-  if (!sentence_.words.empty() || range_end_ > 0) {
-    if (range_end_ > sentence_.words.size()) {
-      refuse("the sentence ends at word {}, within a range to {}", sentence_.words.size(), range_end_);
-    }
-    check_heads();
-    place_words(text_, surfaces_, file_, sentence_);
-    std::string wrong;
-    sentence_.mentions = entities_.finish(wrong);
-    if (!wrong.empty()) refuse("MISC: Entity: {}", wrong);
-    for (Mention& mention : sentence_.mentions) {
-      mention.head = head_of(mention, sentence_.words);
-      mention.type = mention_type(sentence_.words[mention.head].upos);
-    }
-    sentences_.push_back(std::move(sentence_));
-  }
-  sentence_ = {};
-  entities_ = {};
-  text_.reset();
-  surfaces_.clear();
-  lines_.clear();
-  range_end_ = 0;
-}
 
 }  // namespace
 

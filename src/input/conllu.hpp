@@ -7,11 +7,21 @@
 #include <string_view>
 #include <vector>
 
-#include "input/mentions.hpp"
 #include "input/text_input.hpp"
 #include "input/words.hpp"
 
 namespace attnctl {
+
+/// The kind of a mention's head: a pronoun (PRON, DET), a proper noun (PROPN), or another word.
+enum class MentionType { pronoun, proper, nominal };
+
+/// Words of a text that refer to something. Mentions of one entity corefer.
+struct Mention {
+  std::string entity;
+  std::vector<std::size_t> words;   // from 0, ascending; they may have gaps
+  std::size_t head = 0;             // one of the words
+  std::optional<MentionType> type;  // nullopt: unknown
+};
 
 /// A word of a CoNLL-U sentence (integer ID) with its annotation.
 struct ConlluWord {

@@ -58,61 +58,57 @@ class MentionsReader {
   [[noreturn]] void refuse(std::string_view field, std::string_view what) const {
     object_.refuse(fmt::format("{}{}", at_, field), what);
   }
-  [[nodiscard]] WrittenMention mention(const ordered_json& item) const;
-  [[nodiscard]] TextRange range(const ordered_json& item, const char* name) const;
-  [[nodiscard]] std::string entity(const ordered_json& item) const;
-  [[nodiscard]] std::optional<MentionType> type(const ordered_json& item) const;
+
+  [[nodiscard]] WrittenMention mention(const ordered_json& item) const {
+    if (!item.is_object()) refuse("", "need an object");
+    for (const auto& [name, value] : item.items()) {
+      if (name != "entity" && name != "range" && name != "head" && name != "type")
+        refuse("/" + escaped(name), "unsupported key; known: entity, range, head, type");
+    }
+    if (!item.contains("entity") || !item.contains("range")) refuse("", "need \"entity\" and \"range\"");
+    WrittenMention written;
+    written.mention.entity = entity(item);
+    written.mention.type = type(item);
+    written.range = range(item, "range");
+    written.head = item.contains("head") ? range(item, "head") : written.range;
+    if (written.head.begin < written.range.begin || written.head.end > written.range.end)
+      refuse("/head", "is not within the range of the mention");
+    return written;
+  }
+
+  [[nodiscard]] TextRange range(const ordered_json& item, const char* name) const {
+    const ordered_json& pair = item.at(name);
+    const bool numbers =
+        pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
+    const std::uint64_t begin = numbers ? pair[0].get<std::uint64_t>() : 0;
+    const std::uint64_t end = numbers ? pair[1].get<std::uint64_t>() : 0;
+    if (begin >= end || end > length_) {
+      refuse(fmt::format("/{}", name), fmt::format("got {}, need [begin, end) of the text's {} characters",
+                                                   shown(pair.dump()), length_));
+    }
+    return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+  }
+
+  [[nodiscard]] std::string entity(const ordered_json& item) const {
+    const ordered_json& entity = item.at("entity");
+    if (entity.is_string()) return entity.get<std::string>();
+    if (entity.is_number_integer()) return entity.dump();
+    refuse("/entity", fmt::format("got {}, need a string or an integer", shown(entity.dump())));
+  }
+
+  [[nodiscard]] std::optional<MentionType> type(const ordered_json& item) const {
+    if (!item.contains("type")) return std::nullopt;
+    const ordered_json& type = item.at("type");
+    if (type == "pronoun") return MentionType::pronoun;
+    if (type == "proper") return MentionType::proper;
+    if (type == "nominal") return MentionType::nominal;
+    refuse("/type", fmt::format("unsupported {}; known: pronoun, proper, nominal", shown(type.dump())));
+  }
 
   const JsonInput& object_;
   std::uint32_t length_;  // of the text
   std::string at_;        // JSON pointer of the current mention
 };
-
-WrittenMention MentionsReader::mention(const ordered_json& item) const {
-  if (!item.is_object()) refuse("", "need an object");
-  for (const auto& [name, value] : item.items()) {
-    if (name != "entity" && name != "range" && name != "head" && name != "type")
-      refuse("/" + escaped(name), "unsupported key; known: entity, range, head, type");
-  }
-  if (!item.contains("entity") || !item.contains("range")) refuse("", "need \"entity\" and \"range\"");
-  WrittenMention written;
-  written.mention.entity = entity(item);
-  written.mention.type = type(item);
-  written.range = range(item, "range");
-  written.head = item.contains("head") ? range(item, "head") : written.range;
-  if (written.head.begin < written.range.begin || written.head.end > written.range.end)
-    refuse("/head", "is not within the range of the mention");
-  return written;
-}
-
-TextRange MentionsReader::range(const ordered_json& item, const char* name) const {
-  const ordered_json& pair = item.at(name);
-  const bool numbers =
-      pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
-  const std::uint64_t begin = numbers ? pair[0].get<std::uint64_t>() : 0;
-  const std::uint64_t end = numbers ? pair[1].get<std::uint64_t>() : 0;
-  if (begin >= end || end > length_) {
-    refuse(fmt::format("/{}", name),
-           fmt::format("got {}, need [begin, end) of the text's {} characters", shown(pair.dump()), length_));
-  }
-  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
-}
-
-std::string MentionsReader::entity(const ordered_json& item) const {
-  const ordered_json& entity = item.at("entity");
-  if (entity.is_string()) return entity.get<std::string>();
-  if (entity.is_number_integer()) return entity.dump();
-  refuse("/entity", fmt::format("got {}, need a string or an integer", shown(entity.dump())));
-}
-
-std::optional<MentionType> MentionsReader::type(const ordered_json& item) const {
-  if (!item.contains("type")) return std::nullopt;
-  const ordered_json& type = item.at("type");
-  if (type == "pronoun") return MentionType::pronoun;
-  if (type == "proper") return MentionType::proper;
-  if (type == "nominal") return MentionType::nominal;
-  refuse("/type", fmt::format("unsupported {}; known: pronoun, proper, nominal", shown(type.dump())));
-}
 
 /// Appends `word`, split at the cuts.
 void append_cut(const TextWord& word, const std::set<std::uint32_t>& cuts, std::vector<ConlluWord>& words) {

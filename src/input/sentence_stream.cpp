@@ -42,82 +42,78 @@ struct SentenceStream::State {
   State(InputFormat file_format, TextEncoder& text_encoder, const Vocabulary& words)
       : format(file_format), encoder(text_encoder), vocabulary(words) {}
 
-  [[nodiscard]] std::optional<std::string> take_piece(TextPlace& place);
-  void read_piece(const std::string& piece, const TextPlace& place, CorpusSentence& sentence);
-  [[nodiscard]] std::optional<CorpusSentence> next_item();
-  void read_object(const JsonInput& input, CorpusSentence& sentence);
-};
-
-/// Returns the next line, or for treebanks the lines up to a blank one; nullopt at the end of the file.
-std::optional<std::string> SentenceStream::State::take_piece(TextPlace& place) {
-  while (true) {
-    if (block.text.empty() && !blocks->next(block)) return std::nullopt;
-    const std::string_view text = block.text;
-    std::size_t end = 0;
-    bool blank = true;
-    while (end < text.size()) {
-      const std::size_t line_end = std::min(text.find('\n', end), text.size() - 1) + 1;
-      const bool line_blank = is_blank_piece(text.substr(end, line_end - end));
-      end = line_end;
-      if (line_blank) break;
-      blank = false;
-      if (format != InputFormat::conllu) break;
+  /// Returns the next line, or for treebanks the lines up to a blank one; nullopt at the end of the file.
+  [[nodiscard]] std::optional<std::string> take_piece(TextPlace& place) {
+    while (true) {
+      if (block.text.empty() && !blocks->next(block)) return std::nullopt;
+      const std::string_view text = block.text;
+      std::size_t end = 0;
+      bool blank = true;
+      while (end < text.size()) {
+        const std::size_t line_end = std::min(text.find('\n', end), text.size() - 1) + 1;
+        const bool line_blank = is_blank_piece(text.substr(end, line_end - end));
+        end = line_end;
+        if (line_blank) break;
+        blank = false;
+        if (format != InputFormat::conllu) break;
+      }
+      place = block.place;
+      std::string piece = block.text.substr(0, end);
+      block.text.erase(0, end);
+      block.place.offset += end;
+      block.place.line += static_cast<std::uint64_t>(std::count(piece.begin(), piece.end(), '\n'));
+      taken += end;
+      if (!blank) return piece;
     }
-    place = block.place;
-    std::string piece = block.text.substr(0, end);
-    block.text.erase(0, end);
-    block.place.offset += end;
-    block.place.line += static_cast<std::uint64_t>(std::count(piece.begin(), piece.end(), '\n'));
-    taken += end;
-    if (!blank) return piece;
   }
-}
 
-void SentenceStream::State::read_piece(const std::string& piece, const TextPlace& place,
-                                       CorpusSentence& sentence) {
-  if (format == InputFormat::conllu) {
-    require_utf8(piece, place);
-    std::vector<ConlluSentence> read;
-    const bool marked = place.offset == 0 && piece.starts_with("\xEF\xBB\xBF");
-    read_conllu(std::string_view(piece).substr(marked ? 3 : 0), place, read);
-    if (read.empty()) return;
-    sentence.where = fmt::format("{}: line {}", place.file, read.front().line);
-    sentence.sequence = encoder.encode(text_of(read.front()));
-    sentence.annotation = std::make_shared<const ConlluSentence>(std::move(read.front()));
-  } else if (format == InputFormat::txt) {
-    std::vector<TextInput> read;
-    read_text_inputs(piece, format, place, read);
-    if (!read.empty()) sentence.sequence = encoder.encode(std::move(read.front()));
-  } else {
-    require_utf8(piece, place);
-    for_each_json_input(piece, format, place, [&](const JsonInput& input) { read_object(input, sentence); });
+  void read_piece(const std::string& piece, const TextPlace& place, CorpusSentence& sentence) {
+    if (format == InputFormat::conllu) {
+      require_utf8(piece, place);
+      std::vector<ConlluSentence> read;
+      const bool marked = place.offset == 0 && piece.starts_with("\xEF\xBB\xBF");
+      read_conllu(std::string_view(piece).substr(marked ? 3 : 0), place, read);
+      if (read.empty()) return;
+      sentence.where = fmt::format("{}: line {}", place.file, read.front().line);
+      sentence.sequence = encoder.encode(text_of(read.front()));
+      sentence.annotation = std::make_shared<const ConlluSentence>(std::move(read.front()));
+    } else if (format == InputFormat::txt) {
+      std::vector<TextInput> read;
+      read_text_inputs(piece, format, place, read);
+      if (!read.empty()) sentence.sequence = encoder.encode(std::move(read.front()));
+    } else {
+      require_utf8(piece, place);
+      for_each_json_input(piece, format, place,
+                          [&](const JsonInput& input) { read_object(input, sentence); });
+    }
   }
-}
 
-void SentenceStream::State::read_object(const JsonInput& input, CorpusSentence& sentence) {
-  if (!input.has_text()) {
-    sentence.sequence = input.sequence(vocabulary);
-    return;
+  /// Returns the next item of a .json file.
+  [[nodiscard]] std::optional<CorpusSentence> next_item() {
+    const std::size_t count = document->is_array() ? document->size() : 1;
+    if (item >= count) return std::nullopt;
+    CorpusSentence sentence;
+    const std::size_t number = item++;
+    const bool one = !document->is_array();
+    sentence.where = one ? block.place.file : fmt::format("{}: /{}", block.place.file, number);
+    read_object(JsonInput(one ? *document : (*document)[number], sentence.where + (one ? ": " : "")),
+                sentence);
+    if (sentence.sequence.queries() == 0)
+      fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence.where);
+    return sentence;
   }
-  TextInput text = input.text();
-  if (input.has_mentions())
-    sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
-  sentence.sequence = encoder.encode(std::move(text));
-}
 
-/// Returns the next item of a .json file.
-std::optional<CorpusSentence> SentenceStream::State::next_item() {
-  const std::size_t count = document->is_array() ? document->size() : 1;
-  if (item >= count) return std::nullopt;
-  CorpusSentence sentence;
-  const std::size_t number = item++;
-  const bool one = !document->is_array();
-  sentence.where = one ? block.place.file : fmt::format("{}: /{}", block.place.file, number);
-  read_object(JsonInput(one ? *document : (*document)[number], sentence.where + (one ? ": " : "")), sentence);
-  if (sentence.sequence.queries() == 0)
-    fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence.where);
-  return sentence;
-}
+  void read_object(const JsonInput& input, CorpusSentence& sentence) {
+    if (!input.has_text()) {
+      sentence.sequence = input.sequence(vocabulary);
+      return;
+    }
+    TextInput text = input.text();
+    if (input.has_mentions())
+      sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
+    sentence.sequence = encoder.encode(std::move(text));
+  }
+};
 
 SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
                                const Vocabulary& vocabulary)

@@ -27,7 +27,7 @@ class TextEncoder {
   /// Cuts all later texts to `most` tokens (--truncate).
   void truncate_to(std::size_t most) { most_ = most; }
 
-  /// Throws Error(bad_input) if there is no tokenizer or it has unsupported parts.
+  /// Throws Error(bad_input) if the tokenizer is missing or has unsupported parts.
   [[nodiscard]] Sequence encode(TextInput input);
 
   /// Returns null before the first text.

@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 
 #include "analysis/mixing/flow.hpp"
-#include "analysis/patterns/word_pooling.hpp"
+#include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
-#include "input/token_query.hpp"
+#include "input/words.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/request.hpp"

@@ -55,8 +55,7 @@ class Model {
   /// Reads only the attention of a layer.
   [[nodiscard]] Lease<AttentionWeights> attention(std::size_t index, Pool* pool = nullptr) const;
   [[nodiscard]] Lease<EmbeddingWeights> embedding() const;
-  [[nodiscard]] Lease<EmbeddingWeights> target_embedding()
-      const;  // of the decoder in an encoder-decoder model
+  [[nodiscard]] Lease<EmbeddingWeights> target_embedding() const;  // of an encoder-decoder model's decoder
   [[nodiscard]] Lease<HeadWeights> head(Pool* pool = nullptr) const;
   [[nodiscard]] NormWeights encoder_norm() const;  // never evicted
   [[nodiscard]] NormWeights final_norm() const;    // never evicted
@@ -74,7 +73,7 @@ class Model {
   [[nodiscard]] std::uint64_t embedding_bytes(std::size_t rows) const;
   [[nodiscard]] std::uint64_t head_bytes() const;
 
-  /// Returns true if W_K is W_Q: there is no W_K, or both hold the same bytes in the same layout. Ignores
+  /// Returns true if W_K equals W_Q: W_K is missing, or both hold the same bytes in the same layout. Ignores
   /// biases.
   [[nodiscard]] bool key_is_query(std::size_t index) const;
 

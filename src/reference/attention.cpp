@@ -29,8 +29,8 @@ bool kind_shows(const AttentionKind& kind, std::size_t query, std::size_t key) {
   return true;
 }
 
-/// Returns what is added to each score [n, m]: -inf for the keys that a query may not see, else 0 or the
-/// values of the sequence's own mask, which replaces the causal one.
+/// Returns the mask that is added to the scores [n, m]: -inf for hidden keys, otherwise 0 or the values of
+/// the sequence's own mask, which replaces the causal one.
 Matrix mask_of(const AttentionConfig& config, const Sequence& sequence, std::size_t head, std::size_t queries,
                std::size_t keys) {
   const bool causal = sequence.causal.value_or(config.causal);
@@ -126,7 +126,7 @@ DistanceProjections project_distances(const AttentionConfig& config, const Atten
   return distances;
 }
 
-/// Everything that the heads of a layer share.
+/// The data that the heads of a layer share.
 struct LayerInput {
   const AttentionConfig& config;
   const AttentionWeights& weights;

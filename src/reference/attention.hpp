@@ -10,7 +10,7 @@ namespace attnctl::reference {
 
 using linalg::Matrix;
 
-/// What one layer's attention reads.
+/// The inputs of one layer's attention.
 struct AttentionInput {
   const Sequence& sequence;  // of the keys: brings the masks
   const Matrix& queries;     // [n, d]

@@ -7,7 +7,6 @@
 
 #include "base/error.hpp"
 #include "reference/attention.hpp"
-#include "reference/embedding.hpp"
 #include "reference/layers.hpp"
 #include "reference/reference.hpp"
 
@@ -49,13 +48,13 @@ void check_gradient(const Model& model, const Sequence& sequence) {
   if (const std::string_view what = unsupported_mechanism(model.config()); !what.empty())
     fail(Status::bad_input, "{}: gradients are unsupported for {}", name, what);
   if (!model.config().head.present)
-    fail(Status::bad_input, "{}: the model has no output head, so there is no logit to differentiate", name);
+    fail(Status::bad_input, "{}: gradients need an output head, which the model does not have", name);
   if (sequence.key_embeddings.rows() > 0)
     fail(Status::bad_input, "input {}: gradients need queries and keys of the same tokens",
          escaped(sequence.id));
 }
 
-// d_x stands for d logit / d x throughout.
+// d_x is d logit / d x.
 
 /// Returns d_x [n, in] of y = x W + b.
 Matrix backward(const Linear& linear, const Matrix& d_y) {

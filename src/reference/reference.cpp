@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "forward/block.hpp"
 #include "reference/attention.hpp"
-#include "reference/embedding.hpp"
 #include "reference/layers.hpp"
 
 namespace attnctl {
@@ -17,7 +16,7 @@ bool reads_normalised(NormPlace place) {
   return place == NormPlace::pre || place == NormPlace::both;
 }
 
-/// Returns the output of a branch as it is added to the stream.
+/// Returns the term that a branch adds to the stream.
 Matrix residual(const LayerConfig& config, Matrix branch, const NormWeights& norm,
                 const NormWeights& output_norm) {
   if (config.place == NormPlace::output) branch = apply(config.norm, norm, branch);

@@ -10,7 +10,7 @@
 
 namespace attnctl {
 
-/// Everything that one sequence's float64 pass computes.
+/// The results of one sequence's float64 pass.
 struct ReferencePass {
   struct Layer {
     std::vector<OwnedMatrix<double>> pattern;  // [heads][n, m]

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/metric.hpp"
 #include "analysis/patterns/pattern_row.hpp"
 #include "base/warnings.hpp"
 #include "forward/attention/visibility.hpp"

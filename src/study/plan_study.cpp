@@ -8,7 +8,7 @@
 
 #include "analysis/model_summary.hpp"
 #include "base/memory.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "study/corpus/block_trials.hpp"
 #include "study/corpus/corpus_survey.hpp"
 #include "study/corpus/random_twin.hpp"

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "analysis/head_index.hpp"
+#include "analysis/head_axes.hpp"
 #include "base/error.hpp"
 #include "base/interrupt.hpp"
 #include "forward/run.hpp"

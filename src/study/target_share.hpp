@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "results/result.hpp"
+#include "results/results.hpp"
 #include "study/state/moments.hpp"
 
 namespace attnctl {

@@ -1,3 +1,5 @@
+#include "formats/json.hpp"
+
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -8,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "checkpoint/checkpoint.hpp"
-#include "formats/json/json_tree.hpp"
 #include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"
@@ -25,7 +26,7 @@ struct Row {
   std::vector<std::string_view> parts;
 };
 
-/// What no JSON document may be, configuration or weights.
+/// Contents that are errors in a configuration and in weights.
 std::vector<Row> bad_json() {
   return {
       {8, "empty", "", {"top level @byte 0", "unexpected end"}},
@@ -48,7 +49,7 @@ std::vector<Row> bad_json() {
 
 }  // namespace
 
-TEST_CASE("bad JSON documents are refused with a pointer or byte") {
+TEST_CASE("errors of bad JSON documents give a pointer or byte") {
   std::vector<Row> rows = bad_json();
   rows.push_back({82, "100,000 [", std::string(100'000, '['), {"/0/0", "need at most 64 levels"}});
   rows.push_back({82,
@@ -62,7 +63,7 @@ TEST_CASE("bad JSON documents are refused with a pointer or byte") {
   rows.push_back({86, "duplicate key", R"({"a":{"b":1,"c":2,"b":3}})", {"/a", "\"b\" twice"}});
   rows.push_back({86, "duplicate after an escape", R"({"a":1,"\u0061":2})", {"\"a\" twice"}});
   rows.push_back({86, "a long text", "{" + std::string(100'000, 'x'), {"@byte 1"}});
-  rows.push_back({86, "a bad key shown", R"({"a~/\u001b":{"x":1,"x":2}})", {"/a~0~1\\x1b"}});
+  rows.push_back({86, "a bad key is escaped", R"({"a~/\u001b":{"x":1,"x":2}})", {"/a~0~1\\x1b"}});
   for (const Row& row : rows) {
     CAPTURE(row.kind);
     CAPTURE(row.what);
@@ -72,7 +73,7 @@ TEST_CASE("bad JSON documents are refused with a pointer or byte") {
   }
 }
 
-TEST_CASE("a JSON document keeps its order and values") {
+TEST_CASE("a JSON document keeps the order and values of its members") {
   const auto json = parse_json(
       "f",
       R"( {"z":[1,-2,2.5,true,null,"\u00e9\ud83d\ude00"],"a":{"b":[],"a":{}},"big":18446744073709551615} )");
@@ -83,27 +84,27 @@ TEST_CASE("a JSON document keeps its order and values") {
   CHECK_THROWS_AS((void)parse_json("f", "[[]]", 1), Error);
 }
 
-TEST_CASE("an object with a hundred thousand keys is no quadratic matter") {
+TEST_CASE("an object with a hundred thousand keys takes linear time") {
   std::string text = "{";
   for (int i = 0; i < 100'000; ++i) text += fmt::format("{}\"key{}\":{}", i == 0 ? "" : ",", i, i);
   CHECK(parse_json("f", text + "}").size() == 100'000);
   check_refusal([&] { (void)parse_json("f", text + ",\"key5\":0}"); }, Status::bad_input, {"\"key5\" twice"});
 }
 
-TEST_CASE("bad JSON weights are refused with a pointer") {
+TEST_CASE("errors of bad JSON weights give a pointer") {
   std::vector<Row> rows = bad_json();
   const std::vector<Row> weights = {
       {82, "100,000 [", "{\"a\":" + std::string(100'000, '['), {"/a/0/0", "need at most 64 levels"}},
       {83, "a shorter row", R"({"W_q":[[1,2],[3]]})", {"/W_q/1", "ragged", "got 1 elements, need 2"}},
       {83, "a longer row", R"({"W_q":[[1,2],[3,4,5]]})", {"/W_q/1", "got 3 elements, need 2"}},
       {83, "an empty row", R"({"W_q":[[1],[]]})", {"/W_q/1", "got 0 elements, need 1"}},
-      {83, "a number beside rows", R"({"W_q":[[1,2],3]})", {"/W_q/1", "ragged", "got a number"}},
-      {83, "a row beside numbers", R"({"W_q":[1,[2]]})", {"/W_q/1", "ragged", "got an array"}},
+      {83, "a number after rows", R"({"W_q":[[1,2],3]})", {"/W_q/1", "ragged", "got a number"}},
+      {83, "a row after numbers", R"({"W_q":[1,[2]]})", {"/W_q/1", "ragged", "got an array"}},
       {83, "deeper in one block", R"({"W_q":[[[1],[2]],[[1],[[2]]]]})", {"/W_q/1/1/0", "ragged"}},
       {83, "a block with fewer rows", R"({"W_q":[[[1],[2]],[[1]]]})", {"/W_q/1", "got 1 elements, need 2"}},
       {84, "a number beyond float32", R"({"a":[0,1e39]})", {"/a/1", "float32"}},
       {84,
-       "a large integer is a number, text is none",
+       "a large integer is a number, a string is not",
        R"({"a":[18446744073709551615,"1"]})",
        {"/a/1", "got \"1\", need a number"}},
       {84, "null", R"({"a":[[null]]})", {"/a/0/0", "got null"}},
@@ -138,7 +139,7 @@ TEST_CASE("bad JSON weights are refused with a pointer") {
   }
 }
 
-TEST_CASE("JSON weights are read as float32, shapes from the nesting") {
+TEST_CASE("JSON weights are float32, and the nesting gives the shapes") {
   const TempDir folder;
   Warnings warnings;
   const auto path =

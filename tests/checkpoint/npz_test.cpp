@@ -32,7 +32,7 @@ std::string array(std::string_view descr, std::string_view shape, std::size_t da
   return npy(dictionary(descr, shape), std::string(data, '\1'));
 }
 
-/// A header written by hand.
+/// Returns an NPY header with this dictionary.
 std::string header(std::string_view text) {
   return npy(text, std::string(8, '\1'));
 }
@@ -84,7 +84,7 @@ std::vector<Row> bad_npy() {
        header("{'descr': '<f4', 'fortran_order': False, 'shape': [2]}"),
        {"need '('"}},
       {71,
-       "something behind",
+       "bytes after it",
        header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} or 1"),
        {"the end of the header"}},
       {71,
@@ -102,11 +102,14 @@ std::vector<Row> bad_npy() {
        header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}"),
        {"unsupported structured dtype"}},
       {72, "empty", array("", "(2,)"), {"unsupported dtype \"\""}},
-      {73, "an order that is not said", array("|f4", "(2,)"), {"unsupported dtype \"|f4\""}},
-      {73, "an order that depends on the machine", array("=f4", "(2,)"), {"unsupported dtype \"=f4\""}},
+      {73, "a dtype without byte order", array("|f4", "(2,)"), {"unsupported dtype \"|f4\""}},
+      {73, "native byte order", array("=f4", "(2,)"), {"unsupported dtype \"=f4\""}},
       {74, "negative extent", array("<f4", "(-2,)"), {"got \"-2,)"}},
       {74, "product wraps", array("<f4", "(4294967296, 4294967296)"), {"shape", "64 bits"}},
-      {74, "product wraps beside 0", array("<f4", "(0, 4294967296, 4294967296)", 0), {"shape", "64 bits"}},
+      {74,
+       "0 and a product that wraps",
+       array("<f4", "(0, 4294967296, 4294967296)", 0),
+       {"shape", "64 bits"}},
       {74, "bytes wrap", array("<f8", "(2305843009213693953,)"), {"shape", "64 bits"}},
       {74, "an extent beyond 64 bits", array("<f4", "(18446744073709551618,)"), {"64 bits"}},
       {75, "data short", array("<f4", "(3,)"), {"got 8 bytes of data, need 12 for shape [3] of F32"}},
@@ -129,7 +132,7 @@ const std::string kArray = array("<f4", "(2,)");
 std::vector<Row> bad_zip() {
   const std::string good = zip({{.name = "a.npy", .data = kArray}});
   const std::string zeros = npy(dictionary("|u1", "(200000000,)"), "");
-  // Member b lies within the data of member a.
+  // Member b is inside the data of member a.
   const std::string inner = zip({{.name = "b.npy", .data = kArray}});
   const std::string outer = kArray + inner.substr(0, inner.find("PK\x01\x02"));
   const std::size_t inside = zip({{.name = "a.npy", .data = outer}}).find("PK\x03\x04", 1);
@@ -141,7 +144,7 @@ std::vector<Row> bad_zip() {
   return {
       {68, "cut", good.substr(0, good.size() - 1), {"no end of the directory"}},
       {68, "too short", "PK\x05\x06", {"too few bytes"}},
-      {68, "something before it", "#!/bin/sh\n" + good, {"a directory whose size is not the stated one"}},
+      {68, "bytes before it", "#!/bin/sh\n" + good, {"a directory whose size is not the stated one"}},
       {68, "directory moved", moved, {"a directory whose size is not the stated one"}},
       {68, "more members than there are", counted, {"more members"}},
       {76,
@@ -176,7 +179,7 @@ std::vector<Row> bad_zip() {
        zip({{.name = "a.npy", .data = kArray, .local_offset = 3}}),
        {"no local header of \"a.npy\""}},
       {78,
-       "local header behind the end",
+       "local header after the end",
        zip({{.name = "a.npy", .data = kArray, .local_offset = 0x7fffffff}}),
        {"points beyond the end"}},
       {80,
@@ -216,7 +219,7 @@ std::vector<Row> bad_zip() {
 
 }  // namespace
 
-TEST_CASE("bad NPY files are refused, alone and in an archive") {
+TEST_CASE("bad NPY files are rejected, also in an archive") {
   const TempDir folder;
   for (const Row& row : bad_npy()) {
     CAPTURE(row.kind);

@@ -1,12 +1,16 @@
+#include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/readers.hpp"
 #include "support/bytes.hpp"
 #include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
+#include "support/run.hpp"
 #include "support/temp_dir.hpp"
 #include "support/torch_bytes.hpp"
 
@@ -86,9 +90,13 @@ std::vector<Row> code() {
        named("ctorch._utils\n_rebuild_tensor_v2\n)R"),
        {"with 0 arguments, need 6 to 7"}},
       {"too many", named("ctorch\nSize\n))\x86R"), {"with 2 arguments"}},
-      {"OrderedDict of no pairs", named("ccollections\nOrderedDict\n]K\1a\x85R"), {"need a list of a key"}},
-      {"OrderedDict of single ones", named("ccollections\nOrderedDict\n])a\x85R"), {"got 0 items"}},
-      {"a parameter of no tensor", named("ctorch._utils\n_rebuild_parameter\n(NNNtR"), {"need a tensor"}},
+      {"OrderedDict of items that are not pairs",
+       named("ccollections\nOrderedDict\n]K\1a\x85R"),
+       {"need a list of a key"}},
+      {"OrderedDict of single items", named("ccollections\nOrderedDict\n])a\x85R"), {"got 0 items"}},
+      {"a parameter that is not a tensor",
+       named("ctorch._utils\n_rebuild_parameter\n(NNNtR"),
+       {"need a tensor"}},
       {"metadata", tensor({.metadata = "}" + torch_text("conj") + "\x88s"}), {"unsupported metadata"}},
   };
 }
@@ -103,7 +111,7 @@ std::vector<Row> stack() {
       {"nothing", "\x80\x02.", {"STOP", "got an empty stack"}},
       {"two values", "\x80\x02}}.", {"values left"}},
       {"a MARK left", "\x80\x02(}.", {"values left"}},
-      {"bytes behind", named(kTensor) + "x", {"1 bytes after the pickle"}},
+      {"bytes after it", named(kTensor) + "x", {"1 bytes after the pickle"}},
       {"SETITEM on nothing", "\x80\x02K\1K\2s.", {"got an empty stack"}},
       {"SETITEM on a list", "\x80\x02]K\1K\2s.", {"got a list, need a dictionary"}},
       {"SETITEMS of three", "\x80\x02}(K\1K\2K\3u.", {"a key without a value"}},
@@ -113,11 +121,11 @@ std::vector<Row> stack() {
       {"a MARK as a value", "\x80\x02}K\1(s.", {"got an empty stack"}},
       {"a MARK in a tuple", "\x80\x02K\1(\x86.", {"got an empty stack"}},
       {"a MARK in the memo", "\x80\x02(q\0."s, {"BINPUT", "got an empty stack"}},
-      {"the memo of nothing", "\x80\x02q\0."s, {"got an empty stack"}},
+      {"a memo entry from an empty stack", "\x80\x02q\0."s, {"got an empty stack"}},
       {"the memo out of range", "\x80\x02h\5.", {"BINGET", "memo index 5"}},
       {"far out of range", "\x80\x02j\xff\xff\xff\xff.", {"memo index 4294967295"}},
-      {"a hole of the memo", "\x80\x02}q\1h\0."s, {"memo index 0"}},
-      {"the memo put far away", "\x80\x02}r\xff\xff\xff\x7f.", {"LONG_BINPUT", "out of order"}},
+      {"an empty entry of the memo", "\x80\x02}q\1h\0."s, {"memo index 0"}},
+      {"a memo index that is too large", "\x80\x02}r\xff\xff\xff\x7f.", {"LONG_BINPUT", "out of order"}},
       {"a text of 4 GiB", "\x80\x02X\xff\xff\xff\xff.", {"need 4294967295; was it downloaded whole?"}},
       {"a text of 2^64-1", "\x80\x04\x8d" + repeated("\xff", 8) + ".", {"need 18446744073709551615"}},
       {"bytes of 4 GiB",
@@ -149,7 +157,7 @@ std::vector<Row> tensors() {
   const std::string huge = torch_number(std::size_t{1} << 62U);
   return {
       {"not a dictionary", "\x80\x02K\1.", {"got an integer, need a dictionary of tensors"}},
-      {"a tensor alone", "\x80\x02" + kTensor + ".", {"got a tensor, need a dictionary"}},
+      {"a tensor outside of a dictionary", "\x80\x02" + kTensor + ".", {"got a tensor, need a dictionary"}},
       {"no tensors", item(torch_text("w"), "K\1"), {"a dictionary without tensors"}},
       {"a number for a name", item("K\1", kTensor), {"got an integer for the name of a tensor"}},
       {"a name that is not UTF-8", item(torch_text("\xff"), kTensor), {"\\xff", "not UTF-8"}},
@@ -164,11 +172,11 @@ std::vector<Row> tensors() {
       {"negative extent", tensor({.shape = negative + "\x85"}), {"tensor \"w\": shape: got -1"}},
       {"negative stride", tensor({.strides = negative + "\x85"}), {"tensor \"w\": strides: got -1"}},
       {"negative offset", tensor({.offset = negative}), {"tensor \"w\": offset"}},
-      {"offset behind the end", tensor({.offset = "K\1"}), {"exceeds the 8 bytes"}},
+      {"offset after the end", tensor({.offset = "K\1"}), {"exceeds the 8 bytes"}},
       {"offset that wraps",
        tensor({.offset = "\x8a\x08" + repeated("\xff", 7) + "\x7f"}),
        {"exceeds the 8 bytes"}},
-      {"stride behind the end", tensor({.strides = "K\x02\x85"}), {"exceeds the 8 bytes"}},
+      {"stride after the end", tensor({.strides = "K\x02\x85"}), {"exceeds the 8 bytes"}},
       {"stride that wraps", tensor({.shape = "K\5\x85", .strides = huge + "\x85"}), {"exceeds the 8 bytes"}},
       {"more strides than extents", tensor({.strides = "K\1K\1\x86"}), {"strides: got [1, 1]"}},
       {"a product that wraps",
@@ -181,7 +189,7 @@ std::vector<Row> tensors() {
        tensor({.shape = "\x8a\x09" + repeated("\1", 9) + "\x85"}),
        {"more than 64 bits"}},
       {"a text for an extent", tensor({.shape = torch_text("2") + "\x85"}), {"got a text, need an integer"}},
-      {"no tuple for a shape", tensor({.shape = "K\2"}), {"shape: got an integer, need a tuple"}},
+      {"a shape that is not a tuple", tensor({.shape = "K\2"}), {"shape: got an integer, need a tuple"}},
       {"65 dimensions",
        tensor({.shape = "(" + repeated("K\1", 65) + "t", .strides = "(" + repeated("K\1", 65) + "t"}),
        {"at most 64"}},
@@ -205,7 +213,7 @@ std::vector<Row> tensors() {
        named("(" + torch_text("module") + "NNNNtQ"),
        {"unsupported reference to \"module\""}},
       {"a short reference", named(")Q"), {"got 0 items"}},
-      {"a view behind its storage",
+      {"a view after its storage",
        named("((" + torch_text("storage") + "ctorch\nFloatStorage\n" + torch_text("0") + "NK\2" +
              torch_text("1") + "K\1K\2\x87tQ"),
        {"got 2 elements at 1 of a storage of 2"}},
@@ -233,19 +241,19 @@ void check_rows(const std::vector<Row>& rows) {
 
 }  // namespace
 
-TEST_CASE("a pickle that would run code is refused by name") {
+TEST_CASE("a pickle that would run code is rejected with the name of the function") {
   check_rows(code());
 }
 
-TEST_CASE("a pickle that misuses the stack, the memo or lengths is refused") {
+TEST_CASE("a pickle that misuses the stack, the memo or lengths is rejected") {
   check_rows(stack());
 }
 
-TEST_CASE("tensors that do not fit their storage, or are none, are refused") {
+TEST_CASE("tensors that exceed their storage or are malformed are rejected") {
   check_rows(tensors());
 }
 
-TEST_CASE("the good pickle behind the bad ones is read") {
+TEST_CASE("the valid pickle that the bad ones vary is read") {
   for (const std::string& pickle :
        {named(kTensor), tensor({}), tensor({.metadata = "}"}), tensor({.metadata = "N"}),
         item(torch_text("model"), "}" + torch_text("w") + kTensor + "s")}) {
@@ -257,7 +265,7 @@ TEST_CASE("the good pickle behind the bad ones is read") {
   }
 }
 
-TEST_CASE("archives that are no checkpoint of torch are refused") {
+TEST_CASE("archives that are not PyTorch checkpoints are rejected") {
   const std::string good = named(kTensor);
   const std::string data = bytes_of<float>({1, 2});
   struct Case {
@@ -289,7 +297,7 @@ TEST_CASE("archives that are no checkpoint of torch are refused") {
   }
 }
 
-TEST_CASE("the layout before torch 1.6 is refused where its parts do not fit") {
+TEST_CASE("errors in the layout before torch 1.6 are rejected") {
   const std::string magic = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
   const std::string version = "\x80\x02M\xe9\x03.";
   const std::string machine = "\x80\x02}.";
@@ -319,7 +327,7 @@ TEST_CASE("the layout before torch 1.6 is refused where its parts do not fit") {
            Case{"a count of 2^63", file(keys, little_endian(1ULL << 63U, 8)), "was it downloaded whole?"},
            Case{"fewer elements than the objects say", file(keys, little_endian(1, 8) + "1234"),
                 "need 8 for its 2"},
-           Case{"bytes behind", file(keys, count + data + "x"), "1 bytes after the last storage"},
+           Case{"bytes after the end", file(keys, count + data + "x"), "1 bytes after the last storage"},
            Case{"the key twice",
                 file("\x80\x02](" + torch_text("0") + torch_text("0") + "e.", count + data + count + data),
                 "twice"},
@@ -329,10 +337,163 @@ TEST_CASE("the layout before torch 1.6 is refused where its parts do not fit") {
   }
 }
 
-TEST_CASE("the command refuses hostile pickles in one line, little time and memory") {
+TEST_CASE("the command rejects hostile pickles with one line, in little time and memory") {
   const TempDir folder;
   for (const Row& row : {code()[0], stack()[29], stack()[32], tensors()[17]}) {
     CAPTURE(row.what);
     check_weights_refused(folder.write("m.bin", archive(row.pickle)), row.status);
   }
+}
+
+namespace {
+
+const std::filesystem::path kFolder = std::filesystem::path(ATTNCTL_SOURCE_DIR) / "tests/golden/torch";
+
+std::unique_ptr<Checkpoint> open(const std::filesystem::path& path) {
+  Warnings warnings;
+  return open_checkpoint(path, warnings);
+}
+
+std::unique_ptr<Checkpoint> open_bytes(const std::string& bytes) {
+  Warnings warnings;
+  return open_torch_file({"memory.bin", std::as_bytes(std::span(bytes))}, warnings);
+}
+
+void check_same(Checkpoint& got, Checkpoint& want) {
+  REQUIRE(got.tensors().size() == want.tensors().size());
+  for (int pass = 0; pass < 2; ++pass) {  // the second after a release
+    for (std::size_t i = 0; i < want.tensors().size(); ++i) {
+      CAPTURE(want.tensors()[i].name);
+      CHECK(got.tensors()[i].name == want.tensors()[i].name);
+      const TensorView a = got.tensor(i);
+      const TensorView b = want.tensor(i);
+      CHECK(a.dtype == b.dtype);
+      CHECK(a.shape == b.shape);
+      CHECK(std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin(), b.bytes.end()));
+      got.release(i);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("files of torch.save, both layouts and all protocols, hold what safetensors hold") {
+  struct Row {
+    const char* file;
+    const char* same;
+  };
+  for (const Row& row :
+       {Row{"zip.bin", "all"}, Row{"zip3.pt", "all"}, Row{"zip4.pt", "all"}, Row{"zip5.pt", "all"},
+        Row{"legacy.bin", "all"}, Row{"legacy4.pth", "all"}, Row{"unsigned.pt", "unsigned"},
+        Row{"module.bin", "module"}, Row{"training.pt", "training"}, Row{"training-legacy.pt", "training"}}) {
+    CAPTURE(row.file);
+    const auto want = open(kFolder / (std::string(row.same) + ".safetensors"));
+    REQUIRE(want->tensors().size() > 2);
+    check_same(*open(kFolder / row.file), *want);
+  }
+}
+
+TEST_CASE("torch.save files without a dictionary of known tensors are rejected with their type") {
+  struct Row {
+    const char* file;
+    std::vector<std::string_view> parts;
+  };
+  for (const Row& row :
+       {Row{"two.pt", {"unsupported", "\"model\", \"ema\""}},
+        Row{"whole-module.pt", {"unsupported name torch.nn.modules.linear.Linear", "nothing was executed"}},
+        Row{"complex.pt", {"unsupported name torch.ComplexFloatStorage"}}}) {
+    CAPTURE(row.file);
+    check_refusal([&] { (void)open(kFolder / row.file); }, Status::bad_input, row.parts);
+  }
+}
+
+TEST_CASE("elements of a big-endian machine are turned around") {
+  const TempDir folder;
+  const auto big =
+      folder.write("big.pt", zip({{.name = "m/data.pkl", .data = torch_pickle({{"w", {}}})},
+                                  {.name = "m/byteorder", .data = "big"},
+                                  {.name = "m/data/0", .data = {"\x3f\x80\0\0\0\0\x80\x3f", 8}}}));
+  const auto checkpoint = open(big);
+  const TensorView view = checkpoint->tensor(0);
+  const std::string bytes(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size());
+  CHECK(bytes == std::string("\0\0\x80\x3f\x3f\x80\0\0", 8));
+}
+
+TEST_CASE("a file of torch that is cut anywhere is refused") {
+  for (const char* name : {"zip.bin", "zip4.pt", "legacy.bin", "legacy4.pth"}) {
+    CAPTURE(name);
+    const std::string whole = slurp(kFolder / name);
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      CAPTURE(size);
+      check_refusal([&] { (void)open_bytes(whole.substr(0, size)); }, Status::bad_input, {"memory.bin"});
+    }
+  }
+}
+
+TEST_CASE("a file of torch with any byte changed is read or refused") {
+  for (const char* name : {"module.bin", "legacy.bin"}) {
+    CAPTURE(name);
+    const std::string whole = slurp(kFolder / name);
+    std::size_t refused = 0;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      std::string changed = whole;
+      changed[i] = static_cast<char>(changed[i] ^ (i % 2 == 0 ? '\xff' : '\x01'));
+      try {
+        const auto checkpoint = open_bytes(changed);
+        for (std::size_t t = 0; t < checkpoint->tensors().size(); ++t) (void)checkpoint->tensor(t);
+      } catch (const Error& error) {
+        CHECK((error.status() == Status::bad_input || error.status() == Status::limit));
+        ++refused;
+      }
+    }
+    CHECK(refused > whole.size() / 4);
+  }
+}
+
+TEST_CASE("a damaged storage is found out by its CRC") {
+  const TempDir folder;
+  const auto path = folder.write("m.pt", zip({{.name = "m/data.pkl", .data = torch_pickle({{"w", {}}})},
+                                              {.name = "m/data/0", .data = std::string(8, 'x'), .crc = 1}}));
+  const auto checkpoint = open(path);
+  check_refusal([&] { (void)checkpoint->tensor(0); }, Status::bad_input, {"m/data/0", "CRC"});
+}
+
+TEST_CASE("PyTorch shards are found by their index") {
+  const TempDir folder;
+  const auto shard = [&](const char* file, const char* name) {
+    folder.write(file, zip({{.name = "m/data.pkl", .data = torch_pickle({{name, {}}})},
+                            {.name = "m/data/0", .data = bytes_of<float>({1, 2})}}));
+  };
+  shard("pytorch_model-1.bin", "a");
+  shard("pytorch_model-2.bin", "b");
+  const auto index = folder.write(
+      "pytorch_model.bin.index.json",
+      R"({"metadata":{"total_size":16},"weight_map":{"a":"pytorch_model-1.bin","b":"pytorch_model-2.bin"}})");
+  Warnings warnings;
+  const auto checkpoint = open_checkpoint(index, warnings);
+  CHECK(warnings.list().empty());
+  REQUIRE(checkpoint->tensors().size() == 2);
+  CHECK(checkpoint->find("b") == 1);
+  const auto other = folder.write("x.bin.index.json", R"({"weight_map":{"a":"x.safetensors"}})");
+  check_refusal([&] { (void)open(other); }, Status::bad_input,
+                {"x.safetensors", "need the name of a .bin file"});
+}
+
+TEST_CASE("a directory with pytorch_model.bin gives what its safetensors give") {
+  const std::filesystem::path data = std::filesystem::path(ATTNCTL_SOURCE_DIR) / "data";
+  const TempDir folder;
+  std::filesystem::create_directory(folder.path() / "tiny-bert");
+  std::filesystem::copy_file(data / "tiny-bert/config.json", folder.path() / "tiny-bert/config.json");
+  folder.write("tiny-bert/pytorch_model.bin", torch_file_of(*open(data / "tiny-bert/model.safetensors")));
+  const auto weights = [](const std::filesystem::path& directory) {
+    RunOptions options;
+    options.directory = directory.string();
+    const RunResult run = run_attnctl({"weights", "tiny-bert", "--format", "json"}, options);
+    CAPTURE(run.err);
+    CHECK(run.status == 0);
+    return run.out;
+  };
+  const std::string want = weights(data);
+  CHECK(want.size() > 100);
+  CHECK(weights(folder.path()) == want);
 }

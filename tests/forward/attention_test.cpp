@@ -318,7 +318,7 @@ TEST_CASE("a row without visible keys is zeros, flagged and counted") {
   CHECK(attention.run(collector, 5)[1].fully_masked.count == 12);
 }
 
-TEST_CASE("a row whose visible scores all overflow to -inf is NaN and not finite, whatever the kind") {
+TEST_CASE("a row whose visible scores all overflow to -inf is NaN for every kind of attention") {
   struct Row {
     AttentionKind kind;
     std::vector<float> sinks;

@@ -7,7 +7,6 @@
 
 #include <doctest/doctest.h>
 
-
 using attnctl::Activation;
 using attnctl::Linear;
 using attnctl::Orientation;

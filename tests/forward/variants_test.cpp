@@ -136,7 +136,7 @@ TEST_CASE("heads tied to one slice have equal patterns and separate output proje
   CHECK(difference(capture.sequences.at(0).heads.at({0, 2}).pattern, all.heads.at({0, 2}).pattern) < 1e-6);
 }
 
-TEST_CASE("factorised projections equal the product of their factors") {
+TEST_CASE("factorised projections equal the product of the two factors") {
   attnctl::Random random(2);
   const std::size_t d = 12;
   const std::size_t heads = 4;

@@ -172,7 +172,7 @@ TEST_CASE("brackets of Entity= give mentions and their heads") {
   }
 }
 
-TEST_CASE("malformed CoNLL-U is refused with the line") {
+TEST_CASE("errors of malformed CoNLL-U give the line") {
   struct Row {
     int kind;  // of the list of bad inputs; 0: not in it
     std::string text;

@@ -1,9 +1,15 @@
 #include "input/sequences.hpp"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "input/token_query.hpp"
+#include "input/text_encoder.hpp"
+#include "input/words.hpp"
+#include "support/refusal.hpp"
 
 using namespace attnctl;
 
@@ -44,7 +50,7 @@ TEST_CASE("sequences come from JSON and JSON Lines, ids or tokens") {
   CHECK(batch.sequences[4].id == "4");
 }
 
-TEST_CASE("bad sequences are refused with file and position") {
+TEST_CASE("errors of bad sequences give the file and position") {
   struct Row {
     int kind;  // of the list of bad inputs; 0: not in it
     std::string text;
@@ -86,7 +92,7 @@ TEST_CASE("bad sequences are refused with file and position") {
   }
 }
 
-TEST_CASE("an empty sequence and a repeated id are refused") {
+TEST_CASE("an empty sequence and a repeated id are rejected") {
   Batch batch;
   batch.sequences.emplace_back();
   CHECK_THROWS_WITH_AS(finish_batch(batch, {}), doctest::Contains("empty sequence"), Error);
@@ -134,7 +140,7 @@ TEST_CASE("find_word finds words, tokens and positions") {
   }
 }
 
-TEST_CASE("text without a tokenizer is refused, and the error names the alternatives") {
+TEST_CASE("text without a tokenizer is rejected with the alternatives") {
   Batch batch;
   CHECK_THROWS_WITH_AS(read(R"({"text": "the animal"})", InputFormat::jsonl, "x.jsonl", batch),
                        "model.npz: has no tokenizer for text; give --ids, or tokens by --input", Error);
@@ -151,3 +157,136 @@ TEST_CASE("truncation cuts ids, token types and masks together") {
   CHECK(batch.sequences[0].truncated == 1);
   CHECK(batch.sequences[1].truncated == 0);
 }
+
+namespace attnctl::test {
+namespace {
+
+/// [CLS] first [SEP], or [CLS] first [SEP] second [SEP], whose tokens have these offsets; ids count from 0.
+Encoding encoding_of(const std::vector<TextRange>& first, const std::vector<TextRange>* second = nullptr) {
+  Encoding encoding;
+  const auto add = [&](TextRange range, bool special, std::uint8_t sequence) {
+    encoding.ids.push_back(static_cast<std::int64_t>(encoding.ids.size()));
+    encoding.type_ids.push_back(sequence);
+    encoding.offsets.push_back(range);
+    encoding.words.push_back(special ? std::nullopt : std::optional<std::uint32_t>(0));
+    encoding.special.push_back(special ? 1 : 0);
+    encoding.sequence.push_back(sequence);
+  };
+  add({}, true, 0);
+  for (const TextRange range : first) add(range, false, 0);
+  add({}, true, 0);
+  if (second == nullptr) return encoding;
+  for (const TextRange range : *second) add(range, false, 1);
+  add({}, true, 1);
+  return encoding;
+}
+
+using Words = std::vector<std::optional<std::size_t>>;
+constexpr std::nullopt_t kNone = std::nullopt;
+
+TEST_CASE("tokens get the words that their ranges overlap") {
+  // "  The tired.": "▁The" with a space, a single "▁", "tir", "ed.", and an empty token
+  const Encoding encoding = encoding_of({{1, 5}, {0, 1}, {6, 9}, {9, 12}, {12, 12}});
+  const Sequence sequence = make_text_sequence({"x", "  The tired.", {}, {}}, encoding);
+  CHECK(sequence.id == "x");
+  CHECK(sequence.text == "  The tired.");
+  CHECK((sequence.word_texts == std::vector<std::string>{"The", "tired."}));
+  CHECK((sequence.words == Words{kNone, 0, kNone, 1, 1, kNone, kNone}));
+  CHECK(sequence.shared_tokens.empty());
+  CHECK(sequence.special == std::vector<std::uint8_t>{1, 0, 0, 0, 0, 0, 1});
+  CHECK(sequence.text_index.empty());
+}
+
+TEST_CASE("words of the second text follow those of the first, and a token may have several words") {
+  const std::vector<TextRange> second = {{0, 6}, {7, 9}};
+  const Encoding encoding = encoding_of({{0, 3}}, &second);
+  const Sequence sequence = make_text_sequence({"", "One", "cannot go", {}}, encoding);
+  CHECK((sequence.words == Words{kNone, 0, kNone, 1, 2, kNone}));
+  CHECK((sequence.text_index == std::vector<std::optional<std::uint8_t>>{kNone, 0, kNone, 1, 1, kNone}));
+  CHECK(sequence.token_type_ids == std::vector<std::int64_t>{0, 0, 0, 1, 1, 1});
+
+  const Encoding alone = encoding_of({{0, 6}, {7, 9}});
+  const std::vector<TextWord> treebank = {{"can", {0, 3}}, {"not", {3, 6}}, {"go", {7, 9}}, {"gone", {9, 9}}};
+  const Sequence shared = make_text_sequence({"", "cannot go", {}, treebank}, alone);
+  CHECK((shared.words == Words{kNone, 0, 2, kNone}));
+  CHECK((shared.shared_tokens == std::vector<Sequence::SharedToken>{{1, 1}}));
+  CHECK(shared.word_texts.size() == 4);
+}
+
+TEST_CASE("truncation cuts the end of a text, and the longer text of a pair first") {
+  // Tokens that the reference keeps with max_length and "longest_first": first text, second text.
+  struct Row {
+    std::size_t first, second, most, kept_first, kept_second;
+  };
+  for (const Row& row : {Row{5, 0, 7, 5, 0}, Row{5, 0, 4, 2, 0}, Row{5, 0, 3, 1, 0}, Row{3, 8, 10, 3, 4},
+                         Row{8, 3, 10, 4, 3}, Row{5, 8, 10, 3, 4}, Row{8, 5, 10, 4, 3}, Row{5, 5, 10, 3, 4},
+                         Row{5, 5, 9, 3, 3}, Row{1, 9, 4, 0, 1}}) {
+    CAPTURE(row.first);
+    CAPTURE(row.second);
+    CAPTURE(row.most);
+    const std::vector<TextRange> first(row.first, {0, 1});
+    const std::vector<TextRange> second(row.second, {0, 1});
+    const Encoding whole = encoding_of(first, row.second > 0 ? &second : nullptr);
+    Encoding cut = whole;
+    const std::size_t lost = truncate(cut, row.most);
+    CHECK(lost == whole.size() - cut.size());
+    std::vector<std::int64_t> want = {0};
+    for (std::size_t i = 0; i < row.kept_first; ++i) want.push_back(static_cast<std::int64_t>(1 + i));
+    want.push_back(static_cast<std::int64_t>(1 + row.first));
+    for (std::size_t i = 0; i < row.kept_second; ++i)
+      want.push_back(static_cast<std::int64_t>(2 + row.first + i));
+    if (row.second > 0) want.push_back(static_cast<std::int64_t>(2 + row.first + row.second));
+    CHECK(cut.ids == want);
+    CHECK(cut.offsets.size() == want.size());
+    CHECK(cut.special.size() == want.size());
+    CHECK(cut.sequence.size() == want.size());
+  }
+  Encoding small = encoding_of({{0, 1}, {1, 2}});
+  check_refusal([&] { truncate(small, 2); }, Status::bad_input,
+                {"2 positions leave no room for text: the tokenizer adds 2"});
+}
+
+TEST_CASE("find_word finds words of a text with and without punctuation") {
+  //                         0123456789012345678901234567890123
+  const std::string text = "It was tired. «it» mother-in-law It";
+  const std::vector<TextRange> tokens = {{0, 2},   {3, 6},   {7, 10},  {10, 12}, {12, 13}, {14, 15},
+                                         {15, 17}, {17, 18}, {19, 25}, {25, 28}, {28, 32}, {33, 35}};
+  const Sequence sequence = make_text_sequence({"", text, {}, {}}, encoding_of(tokens));
+  const Vocabulary vocabulary;
+  struct Row {
+    std::string word;
+    std::vector<std::size_t> want;
+  };
+  for (const Row& row : {
+           Row{"It", {1}},
+           Row{"It#2", {12}},
+           Row{"it", {7}},
+           Row{"it#2", {}},
+           Row{"IT#3", {12}},
+           Row{"iT#2", {7}},
+           Row{"tired", {3, 4}},
+           Row{"tired.", {3, 4, 5}},
+           Row{"TIRED", {3, 4}},
+           Row{"«it»", {6, 7, 8}},
+           Row{"mother", {9}},
+           Row{"law", {11}},
+           Row{"in", {10}},
+           Row{"mother-in-law", {9, 10, 11}},
+           Row{"5", {5}},
+           Row{"moth", {}},
+       }) {
+    CAPTURE(row.word);
+    CHECK(find_word(sequence, vocabulary, row.word) == row.want);
+  }
+}
+
+TEST_CASE("find_word finds words of a treebank by form, also those that share tokens") {
+  const std::vector<TextWord> words = {{"de", {0, 2}}, {"le", {0, 2}}, {"vin", {3, 6}}};
+  const Sequence sequence = make_text_sequence({"", "du vin", {}, words}, encoding_of({{0, 2}, {3, 6}}));
+  CHECK(find_word(sequence, {}, "de") == std::vector<std::size_t>{1});
+  CHECK(find_word(sequence, {}, "le") == std::vector<std::size_t>{1});
+  CHECK(find_word(sequence, {}, "vin") == std::vector<std::size_t>{2});
+}
+
+}  // namespace
+}  // namespace attnctl::test

@@ -172,7 +172,7 @@ TEST_CASE("standard input has no frequencies of its own") {
   const RunOptions options{.input = "the cat sat\nthe dog ran\n"};
   const RunResult all = study(piped, options);
   REQUIRE(all.status == 0);
-  CHECK(all.err.find("the measure rare is left out: it needs the corpus twice") != std::string::npos);
+  CHECK(all.err.find("skipped the measure rare: it reads the corpus twice") != std::string::npos);
   CHECK_FALSE(json::parse(all.out).contains("rare"));
   Words asked = piped;
   asked.insert(asked.end(), {"--measures", "rare"});

@@ -15,8 +15,8 @@ namespace {
 // in the order in which ggml writes it.
 
 constexpr std::size_t kBlock = 32;  // values of a block of Q4_0 to Q8_0
-constexpr std::size_t kSuperBlock =
-    256;  // of the K types, divided into sub-blocks of 16 or 32 values with their own scales
+/// Values of a block of the K types, in sub-blocks of 16 or 32 values with their own scales.
+constexpr std::size_t kSuperBlock = 256;
 
 float half_at(const std::byte* at) {
   std::uint16_t bits = 0;
@@ -43,50 +43,28 @@ float scaled(float scale, int value) {
   return scale * static_cast<float>(value);
 }
 
-/// The low halves of the bytes hold the first 16 values, the high halves the rest.
-void decode_q4_0(const std::byte* block, float* values) {
+/// Decodes Q4_0, Q4_1, Q5_0 and Q5_1: a scale, a minimum if kMinimum (otherwise values are centred), the
+/// fifth bits of the values if kFive, and the low four bits. The low halves of the bytes hold the first 16
+/// values, the high halves the rest.
+template <bool kFive, bool kMinimum>
+void decode_small(const std::byte* block, float* values) {
+  constexpr int kCentre = kMinimum ? 0 : kFive ? 16 : 8;
   const float scale = half_at(block);
-  const std::byte* packed = block + 2;
-  for (std::size_t i = 0; i < kBlock / 2; ++i) {
-    values[i] = scaled(scale, low(packed + i) - 8);
-    values[i + kBlock / 2] = scaled(scale, high(packed + i) - 8);
+  const float minimum = kMinimum ? half_at(block + 2) : 0;
+  const std::byte* packed = block + (kMinimum ? 4 : 2);
+  std::uint32_t fifth = 0;  // bit i belongs to value i
+  if (kFive) {
+    std::memcpy(&fifth, packed, sizeof fifth);
+    packed += sizeof fifth;
   }
-}
-
-void decode_q4_1(const std::byte* block, float* values) {
-  const float scale = half_at(block);
-  const float minimum = half_at(block + 2);
-  const std::byte* packed = block + 4;
+  const auto value = [&](int bits, std::size_t i) {
+    const int whole = bits | static_cast<int>((fifth >> i) & 1U) << 4;
+    const float product = scaled(scale, whole - kCentre);
+    return kMinimum ? product + minimum : product;  // adding 0 would change -0
+  };
   for (std::size_t i = 0; i < kBlock / 2; ++i) {
-    values[i] = scaled(scale, low(packed + i)) + minimum;
-    values[i + kBlock / 2] = scaled(scale, high(packed + i)) + minimum;
-  }
-}
-
-/// Values of five bits: four in `packed`, and the fifth of value i in bit i of `fifth`.
-std::pair<int, int> five_bits(const std::byte* fifth, const std::byte* packed, std::size_t i) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, fifth, sizeof bits);
-  const auto top = [bits](std::size_t value) { return static_cast<int>((bits >> value) & 1U) << 4; };
-  return {low(packed + i) | top(i), high(packed + i) | top(i + kBlock / 2)};
-}
-
-void decode_q5_0(const std::byte* block, float* values) {
-  const float scale = half_at(block);
-  for (std::size_t i = 0; i < kBlock / 2; ++i) {
-    const auto [first, second] = five_bits(block + 2, block + 6, i);
-    values[i] = scaled(scale, first - 16);
-    values[i + kBlock / 2] = scaled(scale, second - 16);
-  }
-}
-
-void decode_q5_1(const std::byte* block, float* values) {
-  const float scale = half_at(block);
-  const float minimum = half_at(block + 2);
-  for (std::size_t i = 0; i < kBlock / 2; ++i) {
-    const auto [first, second] = five_bits(block + 4, block + 8, i);
-    values[i] = scaled(scale, first) + minimum;
-    values[i + kBlock / 2] = scaled(scale, second) + minimum;
+    values[i] = value(low(packed + i), i);
+    values[i + kBlock / 2] = value(high(packed + i), i + kBlock / 2);
   }
 }
 
@@ -119,25 +97,16 @@ ScaledBlock scaled_block(const std::byte* block, std::size_t part) {
 
 constexpr std::size_t kScalesBytes = 16;  // bytes of Q4_K and Q5_K before the values
 
-void decode_q4_k(const std::byte* block, float* values) {
+/// Decodes Q4_K, or Q5_K with the fifth bits of the values: bit `part` of byte i.
+template <bool kFive>
+void decode_k(const std::byte* block, float* values) {
+  const std::byte* fifth = block + kScalesBytes;
   for (std::size_t part = 0; part < 8; ++part) {
     const auto [scale, minimum] = scaled_block(block, part);
-    const std::byte* packed = block + kScalesBytes + part / 2 * 32;
+    const std::byte* packed = block + kScalesBytes + (kFive ? 32 : 0) + part / 2 * 32;
     for (std::size_t i = 0; i < 32; ++i) {
-      const int value = part % 2 == 0 ? low(packed + i) : high(packed + i);
-      values[32 * part + i] = scaled(scale, value) - minimum;
-    }
-  }
-}
-
-void decode_q5_k(const std::byte* block, float* values) {
-  const std::byte* fifth = block + kScalesBytes;  // bit `part` of byte i
-  for (std::size_t part = 0; part < 8; ++part) {
-    const auto [scale, minimum] = scaled_block(block, part);
-    const std::byte* packed = fifth + 32 + part / 2 * 32;
-    for (std::size_t i = 0; i < 32; ++i) {
-      const int four = part % 2 == 0 ? low(packed + i) : high(packed + i);
-      const int value = four + (((byte_at(fifth + i) >> part) & 1) << 4);
+      int value = part % 2 == 0 ? low(packed + i) : high(packed + i);
+      if (kFive) value += ((byte_at(fifth + i) >> part) & 1) << 4;
       values[32 * part + i] = scaled(scale, value) - minimum;
     }
   }
@@ -165,13 +134,13 @@ constexpr std::array kGgmlTypes = {
     GgmlType{0, "F32", 1, 4, DType::f32},
     GgmlType{1, "F16", 1, 2, DType::f16},
     GgmlType{30, "BF16", 1, 2, DType::bf16},
-    GgmlType{2, "Q4_0", kBlock, 18, DType::f32, decode_q4_0},
-    GgmlType{3, "Q4_1", kBlock, 20, DType::f32, decode_q4_1},
-    GgmlType{6, "Q5_0", kBlock, 22, DType::f32, decode_q5_0},
-    GgmlType{7, "Q5_1", kBlock, 24, DType::f32, decode_q5_1},
+    GgmlType{2, "Q4_0", kBlock, 18, DType::f32, decode_small<false, false>},
+    GgmlType{3, "Q4_1", kBlock, 20, DType::f32, decode_small<false, true>},
+    GgmlType{6, "Q5_0", kBlock, 22, DType::f32, decode_small<true, false>},
+    GgmlType{7, "Q5_1", kBlock, 24, DType::f32, decode_small<true, true>},
     GgmlType{8, "Q8_0", kBlock, 34, DType::f32, decode_q8_0},
-    GgmlType{12, "Q4_K", kSuperBlock, 144, DType::f32, decode_q4_k},
-    GgmlType{13, "Q5_K", kSuperBlock, 176, DType::f32, decode_q5_k},
+    GgmlType{12, "Q4_K", kSuperBlock, 144, DType::f32, decode_k<false>},
+    GgmlType{13, "Q5_K", kSuperBlock, 176, DType::f32, decode_k<true>},
     GgmlType{14, "Q6_K", kSuperBlock, 210, DType::f32, decode_q6_k},
 };
 

@@ -153,50 +153,20 @@ Shape plain_shape(const GgufTensor& tensor, const GgufMapped& mapped) {
   return {tensor.shape.at(1), tensor.shape.at(0)};
 }
 
-class GgufFile final : public Checkpoint {
+class GgufFile final : public FileCheckpoint {
  public:
-  GgufFile(FileBytes file, GgufLayout layout, GgufModel model)
-      : file_(std::move(file)),
+  GgufFile(FileBytes gguf, GgufLayout layout, GgufModel model)
+      : FileCheckpoint(std::move(gguf)),
         layout_(std::move(layout)),
         model_(std::move(model)),
-        tokenizer_(read_gguf_tokenizer(file_.name(), layout_.metadata)) {
+        tokenizer_(read_gguf_tokenizer(file().name(), layout_.metadata)) {
     for (const GgufMapped& mapped : model_.tensors) {
       const GgufTensor& tensor = layout_.tensors[mapped.tensor];
       const DType dtype = mapped.added != 0 ? DType::f32 : tensor.type->dtype;
-      tensors_.push_back({mapped.name, dtype, plain_shape(tensor, mapped), file_.name()});
+      const std::uint64_t size = checked_product(tensor.shape).value_or(0) * size_of(dtype);
+      add({mapped.name, dtype, plain_shape(tensor, mapped), file().name()}, tensor.bytes,
+          is_copied(mapped) ? tensor.bytes.size() + size : 0);
     }
-    buffers_.resize(tensors_.size());
-  }
-
-  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
-
-  [[nodiscard]] TensorView tensor(std::size_t index) override {
-    const TensorInfo& info = tensors_.at(index);
-    const GgufMapped& mapped = model_.tensors[index];
-    const GgufTensor& tensor = layout_.tensors[mapped.tensor];
-    if (!is_copied(index)) return {info.dtype, info.shape, tensor.bytes};
-    std::optional<std::vector<std::byte>>& buffer = buffers_[index];
-    if (!buffer) {
-      buffer = mapped.added != 0 ? subtract_added(tensor, mapped.added) : PlainTensor(tensor, mapped).bytes();
-      file_.forget(tensor.bytes);
-    }
-    return {info.dtype, info.shape, *buffer};
-  }
-
-  void release(std::size_t index) override {
-    file_.forget(layout_.tensors[model_.tensors.at(index).tensor].bytes);
-    buffers_[index].reset();
-  }
-
-  void forget(std::size_t index, std::span<const std::byte> part) override {
-    if (!buffers_.at(index)) file_.forget(part);
-  }
-
-  [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
-    if (!is_copied(index)) return 0;
-    const TensorInfo& info = tensors_.at(index);
-    return layout_.tensors[model_.tensors[index].tensor].bytes.size() +
-           checked_product(info.shape).value_or(0) * size_of(info.dtype);
   }
 
   [[nodiscard]] const nlohmann::ordered_json* config() const override { return &model_.config; }
@@ -204,19 +174,23 @@ class GgufFile final : public Checkpoint {
   [[nodiscard]] std::shared_ptr<const TokenizerSection> tokenizer() const override { return tokenizer_; }
 
  private:
-  [[nodiscard]] bool is_copied(std::size_t index) const {
-    const GgufMapped& mapped = model_.tensors.at(index);
+  [[nodiscard]] bool is_copied(const GgufMapped& mapped) const {
     return mapped.order != GgufOrder::as_stored || layout_.tensors[mapped.tensor].type->decode != nullptr ||
            mapped.added != 0;
   }
 
-  FileBytes file_;
+  [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
+    const GgufMapped& mapped = model_.tensors[index];
+    const GgufTensor& tensor = layout_.tensors[mapped.tensor];
+    if (!is_copied(mapped)) return tensor.bytes;
+    copy = mapped.added != 0 ? subtract_added(tensor, mapped.added) : PlainTensor(tensor, mapped).bytes();
+    file().forget(tensor.bytes);
+    return copy;
+  }
+
   GgufLayout layout_;
   GgufModel model_;
   std::shared_ptr<const TokenizerSection> tokenizer_;
-  std::vector<TensorInfo> tensors_;
-  std::vector<std::optional<std::vector<std::byte>>>
-      buffers_;  // copies of tensors with another type or order
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ struct GgufValue {
   std::size_t at = 0;                  // offset in the file, for messages
 };
 
-/// Keys and values of a GGUF file. Reading a value as another type than its own throws Error(bad_input).
+/// Keys and values of a GGUF file. Reading a value as a wrong type throws Error(bad_input).
 class GgufMetadata {
  public:
   GgufMetadata() = default;
@@ -111,7 +111,7 @@ struct GgufLayout {
 [[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& file,
                                                                           const GgufMetadata& metadata);
 
-/// How the order of a GGUF matrix differs from that in a Hugging Face checkpoint.
+/// The order of a GGUF matrix, compared with a Hugging Face checkpoint.
 enum class GgufOrder {
   as_stored,
   rotary_pairs,  // rows of each head are in pairs (0, k/2, 1, k/2 + 1, ...) instead of two halves

@@ -31,34 +31,17 @@ struct GgufInteger {
   bool negative = false;
 };
 
-template <typename Number>
-GgufInteger integer_as(const GgufValue& value) {
-  const auto number = number_of<Number>(value);
-  return {static_cast<std::uint64_t>(number), std::cmp_less(number, 0)};
-}
-
 std::optional<GgufInteger> integer_of(const GgufValue& value) {
-  if (value.count) return std::nullopt;
-  switch (value.type) {
-    case GgufType::u8:
-      return integer_as<std::uint8_t>(value);
-    case GgufType::i8:
-      return integer_as<std::int8_t>(value);
-    case GgufType::u16:
-      return integer_as<std::uint16_t>(value);
-    case GgufType::i16:
-      return integer_as<std::int16_t>(value);
-    case GgufType::u32:
-      return integer_as<std::uint32_t>(value);
-    case GgufType::i32:
-      return integer_as<std::int32_t>(value);
-    case GgufType::u64:
-      return integer_as<std::uint64_t>(value);
-    case GgufType::i64:
-      return integer_as<std::int64_t>(value);
-    default:
-      return std::nullopt;
-  }
+  using enum GgufType;
+  const bool is_signed = value.type == i8 || value.type == i16 || value.type == i32 || value.type == i64;
+  const bool is_unsigned = value.type == u8 || value.type == u16 || value.type == u32 || value.type == u64;
+  if (value.count || !(is_signed || is_unsigned)) return std::nullopt;
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, value.bytes.data(), value.bytes.size());
+  if (is_unsigned) return GgufInteger{bits, false};
+  const std::size_t unused = 64 - 8 * value.bytes.size();
+  const auto extended = static_cast<std::int64_t>(bits << unused) >> unused;
+  return GgufInteger{static_cast<std::uint64_t>(extended), extended < 0};
 }
 
 std::optional<double> number_of(const GgufValue& value) {

@@ -201,7 +201,7 @@ Json yarn_scaling(const GgufRotary& rotary) {
                                      "scaling.yarn_ext_factor", "scaling.yarn_log_multiplier"}) {
     const std::string name = rope_key(rotary, key);
     if (rotary.metadata.find(name) != nullptr)
-      rotary.metadata.reject(*rotary.metadata.find(name), "no such key; it is unsupported");
+      rotary.metadata.reject(*rotary.metadata.find(name), "a file without this key; it is unsupported");
   }
   return scaling;
 }

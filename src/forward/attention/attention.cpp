@@ -276,7 +276,7 @@ class HeadPass {
   }
 
   /// Computes kinds of attention in which each query sees a range of keys. A few queries at a time go from
-  /// scores to z while they are in cache, with products over the union of their ranges.
+  /// scores to z while they are in cache, with products over all keys that any of them sees.
   void dense_panel(const Panel& panel) const {
     constexpr std::size_t kStrip = 24;  // rows: a multiple of the kernels' tiles
     for (std::size_t r = 0; r < panel.rows; r += kStrip)

@@ -16,7 +16,7 @@
 
 namespace attnctl::forward {
 
-/// What all heads of a layer share while a block passes through it.
+/// The data that all heads of a layer share for one block.
 struct AttentionLayer {
   const AttentionConfig& config;
   std::size_t layer = 0;
@@ -85,7 +85,8 @@ class PanelBuffers {
   std::vector<std::uint8_t> fully_masked_;
 };
 
-/// Returns the query rows of a panel: at most `wanted`, fewer for many keys, so that a panel stays in cache.
+/// Returns the number of query rows of a panel: `wanted`, or fewer for many keys so that a panel stays in
+/// cache.
 [[nodiscard]] std::size_t rows_of_panel(std::size_t wanted, std::size_t keys);
 
 /// Computes scores, pattern and z of one head for the sequences of a block in order, and passes each panel to

@@ -68,8 +68,8 @@ class DistanceTable {
   Buffer normed_, keys_, queries_;
 };
 
-/// What positions add to the scaled scores of one head in one sequence: ALiBi, T5 buckets and disentangled
-/// attention.
+/// The terms that positions add to the scaled scores of one head in one sequence: ALiBi, T5 buckets and
+/// disentangled attention.
 class PositionBias {
  public:
   /// Weights that a layer's heads share.

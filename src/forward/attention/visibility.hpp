@@ -26,8 +26,8 @@ class Visibility {
   /// `sequence` is that of the keys.
   Visibility(const AttentionConfig& config, const Sequence& sequence, std::size_t head);
 
-  /// Returns the range outside of which the layer's own mask hides all keys from query i. Strided attention
-  /// hides some of the keys inside it too: see strides_of.
+  /// Returns the range of keys that the layer's mask shows to query i. Strided attention hides some keys
+  /// inside the range: see strides_of.
   [[nodiscard]] KeyRange of_query(std::size_t i) const { return of_queries(i, 1); }
   /// Returns the same range for queries [first, first + count) together; count is at least 1.
   [[nodiscard]] KeyRange of_queries(std::size_t first, std::size_t count) const;

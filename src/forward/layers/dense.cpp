@@ -38,7 +38,7 @@ struct SlabGrid {
   std::size_t rows = 1, cols = 1;
 };
 
-/// Chooses the grid of at most `workers` slabs whose largest slab costs least. The cost includes packing the
+/// Chooses the grid of up to `workers` slabs whose largest slab costs least. The cost includes packing the
 /// weights, which takes about as long as kPackingRows rows, so cutting columns comes first.
 SlabGrid best_grid(std::size_t rows, std::size_t cols, std::size_t workers) {
   constexpr std::size_t kPackingRows = 24;

@@ -86,7 +86,7 @@ void run_expert(Pool& pool, const LayerConfig& config, const MlpWeights& weights
   run_dense(pool, Dense{both[1].out, weights.down, out});
 }
 
-/// Adds the output of the shared expert, times the sigmoid of its own factor.
+/// Adds the output of the shared expert, times the sigmoid of the expert's gate.
 void add_shared_expert(Pool& pool, const LayerConfig& config, const LayerWeights& weights,
                        MlpBuffers& buffers, MatrixView<const float> input, MatrixView<float> out) {
   OwnedMatrix<float> factor(input.rows, 1);

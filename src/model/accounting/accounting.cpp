@@ -211,7 +211,7 @@ std::uint64_t count_head(const ModelConfig& config) {
   return count;
 }
 
-/// Returns the number of pairs whose key is at most `reach` - 1 before the query.
+/// Returns the number of pairs whose key is less than `reach` before the query.
 std::uint64_t pairs_within(std::uint64_t n, std::uint64_t reach) {
   const std::uint64_t w = std::min(n, reach);
   return product({n, w}) - product({w, w > 0 ? w - 1 : 0}) / 2;

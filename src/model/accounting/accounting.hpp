@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/config/config.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 
-// What a model costs, computed from its configuration. Functions throw Error(limit) for counts above 64 bits.
+// The cost of a model, computed from its configuration. Functions throw Error(limit) for counts above 64 bits.
 
 /// Numbers of parameters. Weights that layers share count once in the totals.
 struct ParameterCount {
@@ -74,10 +75,10 @@ struct PatternMemory {
 /// factorized. Columns: kind, layers and heads in the syntax of --layers ("0,2-5"; heads null: all), text.
 /// Layers with the same statement form one row. Kinds:
 ///   layers      layers with the same weights
-///   query_key   W_K is W_Q: there is no W_K, or both are stored with the same bytes
+///   query_key   W_K equals W_Q: the model has only W_Q, or both are stored with the same bytes
 ///   tied_heads  heads that use the same slice of W_Q, W_K and W_V
 ///   kv_head     heads that share W_K and W_V
-///   factorised  a projection A B, with its rank
+///   factorised  a projection stored as two factors, with the rank
 /// `model` may be null; then stored weights are not compared.
 [[nodiscard]] Table sharing_table(const ModelConfig& config, const Model* model);
 

@@ -24,7 +24,7 @@ std::string number_ranges(const std::vector<std::size_t>& numbers) {
   return text;
 }
 
-/// Statements about layers, in the order of their first occurrence. Equal statements are one row.
+/// Statements about layers, ordered by first occurrence. Equal statements form one row.
 class Statements {
  public:
   void add(std::string_view kind, std::size_t layer, const std::vector<std::size_t>& heads,

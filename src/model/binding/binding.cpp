@@ -81,7 +81,7 @@ Slices gated_slices(Packing packing, PackedPart part, std::size_t width) {
   return {.first = index * width, .groups = 1, .each = width, .stride = width, .all = 2 * width};
 }
 
-/// All that is wrong with a checkpoint, collected for one error message.
+/// The faults of a checkpoint, collected for one error message.
 class BindingFaults {
  public:
   void add_missing(const std::string& name) {
@@ -124,14 +124,14 @@ struct ProjectionOutputs {
   }
 };
 
-/// Where a tensor's name applies: in a layer, outside of the layers, or without any prefix.
+/// The scope of a tensor's name: in a layer, outside of the layers, or without any prefix.
 struct NameScope {
   enum class Place { layer, outside, absolute } place = Place::outside;
   LayerConfig::Key layer = {};
 };
 
-/// Finds tensors and checks their shapes and types. Whatever is wrong is added to faults(), and the result
-/// then has no tensor.
+/// Finds tensors and checks their shapes and types. Records faults in faults(); the result then has no
+/// tensor.
 class TensorBinder {
  public:
   TensorBinder(const FamilySpec& family, const ModelConfig& config, const Checkpoint& weights,

@@ -105,7 +105,7 @@ struct Binding {
   std::vector<Alternative> alternatives;
 };
 
-/// Finds all tensors. Throws one Error(bad_input) with everything that is wrong: missing tensors, wrong
+/// Finds all tensors. Throws one Error(bad_input) with all faults: missing tensors, wrong
 /// shapes and types, layers that the configuration does not have. `config_file` is for the message.
 [[nodiscard]] Binding bind_tensors(const FamilySpec& family, const ModelConfig& config,
                                    const Checkpoint& weights, const std::string& config_file);

@@ -210,7 +210,18 @@ class WeightReader {
     const std::span<const float> stored = vector(bound);
     return {stored.data(), stored.size() / width, width};
   }
-  [[nodiscard]] std::span<const float> vector(const BoundVector& bound);
+
+  [[nodiscard]] std::span<const float> vector(const BoundVector& bound) {
+    if (bound.tensor == no_tensor) return {};
+    const Slices& slices = bound.elements;
+    const std::span<const float> all =
+        hold(tensors_.values(bound.tensor, pool_), slices).subspan(bound.expert * slices.all, slices.all);
+    if (slices.contiguous()) return all.subspan(slices.first, slices.each);
+    std::vector<float>& copy = add_buffer(slices.count());
+    for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = all[slices.position(i)];
+    return copy;
+  }
+
   [[nodiscard]] LookupTable table(std::size_t tensor) {
     if (tensor == no_tensor) return {};
     const TensorCache::Table found = tensors_.table(tensor);
@@ -234,13 +245,64 @@ class WeightReader {
              linear(bound.distance_query)}};
   }
   /// Reads a layer whose attention is read already.
-  [[nodiscard]] LayerWeights layer(const AttentionWeights& attention, const BoundLayer& bound);
+  [[nodiscard]] LayerWeights layer(const AttentionWeights& attention, const BoundLayer& bound) {
+    LayerWeights weights;
+    static_cast<AttentionWeights&>(weights) = attention;
+    weights.attention_norm = norm(bound.attention_norm);
+    weights.mlp_norm = norm(bound.mlp_norm);
+    weights.attention_output_norm = norm(bound.attention_output_norm);
+    weights.mlp_output_norm = norm(bound.mlp_output_norm);
+    weights.mlp = mlp(bound.mlp);
+    weights.shared = mlp(bound.shared);
+    weights.router = linear(bound.router);
+    weights.shared_factor = linear(bound.shared_factor);
+    weights.convolution = linear(bound.convolution);
+    weights.convolution_norm = norm(bound.convolution_norm);
+    for (const BoundMlp& expert : bound.experts) weights.experts.push_back(mlp(expert));
+    return weights;
+  }
 
   void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
 
  private:
-  StoredMatrix matrix(const BoundMatrix& bound);
-  std::span<const float> joined(const std::vector<BoundVector>& parts, float offset);
+  StoredMatrix matrix(const BoundMatrix& bound) {
+    if (bound.tensor == no_tensor) return {};
+    const Slices& slices = bound.outputs;
+    const std::size_t size = slices.all * bound.in;
+    const std::span<const float> stored =
+        bound.heads > 0
+            ? hold(tensors_.heads_last(bound, pool_), slices)
+            : hold(tensors_.values(bound.tensor, pool_), slices).subspan(bound.expert * size, size);
+    if (bound.axes == Axes::out_in) {
+      if (slices.contiguous())
+        return {{stored.data() + slices.first * bound.in, bound.out(), bound.in}, Orientation::out_in};
+      std::vector<float>& copy = add_buffer(bound.out() * bound.in);
+      for (std::size_t r = 0; r < bound.out(); ++r) {
+        std::memcpy(copy.data() + r * bound.in, stored.data() + slices.position(r) * bound.in,
+                    bound.in * sizeof(float));
+      }
+      return {{copy.data(), bound.out(), bound.in}, Orientation::out_in};
+    }
+    if (slices.contiguous())
+      return {{stored.data() + slices.first, bound.in, bound.out(), slices.all}, Orientation::in_out};
+    std::vector<float>& copy = add_buffer(bound.out() * bound.in);
+    for (std::size_t r = 0; r < bound.in; ++r) {
+      for (std::size_t c = 0; c < bound.out(); ++c)
+        copy[r * bound.out() + c] = stored[r * slices.all + slices.position(c)];
+    }
+    return {{copy.data(), bound.in, bound.out()}, Orientation::in_out};
+  }
+
+  /// Returns the vectors concatenated, with `offset` added to each element.
+  std::span<const float> joined(const std::vector<BoundVector>& parts, float offset) {
+    if (parts.empty()) return {};
+    if (parts.size() == 1 && offset == 0) return vector(parts.front());
+    std::vector<float>& all = add_buffer(0);
+    for (const BoundVector& part : parts) {
+      for (const float value : vector(part)) all.push_back(value + offset);
+    }
+    return all;
+  }
 
   /// Keeps values that views point to, or, if slices are copied from them, only as long as the reader exists.
   std::span<const float> hold(const TensorCache::Values& found, const Slices& slices) {
@@ -258,72 +320,6 @@ class WeightReader {
   Owners copied_from_;
   Pool* pool_;
 };
-
-std::span<const float> WeightReader::vector(const BoundVector& bound) {
-  if (bound.tensor == no_tensor) return {};
-  const Slices& slices = bound.elements;
-  const std::span<const float> all =
-      hold(tensors_.values(bound.tensor, pool_), slices).subspan(bound.expert * slices.all, slices.all);
-  if (slices.contiguous()) return all.subspan(slices.first, slices.each);
-  std::vector<float>& copy = add_buffer(slices.count());
-  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = all[slices.position(i)];
-  return copy;
-}
-
-/// Returns the vectors concatenated, with `offset` added to each element.
-std::span<const float> WeightReader::joined(const std::vector<BoundVector>& parts, float offset) {
-  if (parts.empty()) return {};
-  if (parts.size() == 1 && offset == 0) return vector(parts.front());
-  std::vector<float>& all = add_buffer(0);
-  for (const BoundVector& part : parts) {
-    for (const float value : vector(part)) all.push_back(value + offset);
-  }
-  return all;
-}
-
-StoredMatrix WeightReader::matrix(const BoundMatrix& bound) {
-  if (bound.tensor == no_tensor) return {};
-  const Slices& slices = bound.outputs;
-  const std::size_t size = slices.all * bound.in;
-  const std::span<const float> stored =
-      bound.heads > 0 ? hold(tensors_.heads_last(bound, pool_), slices)
-                      : hold(tensors_.values(bound.tensor, pool_), slices).subspan(bound.expert * size, size);
-  if (bound.axes == Axes::out_in) {
-    if (slices.contiguous())
-      return {{stored.data() + slices.first * bound.in, bound.out(), bound.in}, Orientation::out_in};
-    std::vector<float>& copy = add_buffer(bound.out() * bound.in);
-    for (std::size_t r = 0; r < bound.out(); ++r) {
-      std::memcpy(copy.data() + r * bound.in, stored.data() + slices.position(r) * bound.in,
-                  bound.in * sizeof(float));
-    }
-    return {{copy.data(), bound.out(), bound.in}, Orientation::out_in};
-  }
-  if (slices.contiguous())
-    return {{stored.data() + slices.first, bound.in, bound.out(), slices.all}, Orientation::in_out};
-  std::vector<float>& copy = add_buffer(bound.out() * bound.in);
-  for (std::size_t r = 0; r < bound.in; ++r) {
-    for (std::size_t c = 0; c < bound.out(); ++c)
-      copy[r * bound.out() + c] = stored[r * slices.all + slices.position(c)];
-  }
-  return {{copy.data(), bound.in, bound.out()}, Orientation::in_out};
-}
-
-LayerWeights WeightReader::layer(const AttentionWeights& attention, const BoundLayer& bound) {
-  LayerWeights weights;
-  static_cast<AttentionWeights&>(weights) = attention;
-  weights.attention_norm = norm(bound.attention_norm);
-  weights.mlp_norm = norm(bound.mlp_norm);
-  weights.attention_output_norm = norm(bound.attention_output_norm);
-  weights.mlp_output_norm = norm(bound.mlp_output_norm);
-  weights.mlp = mlp(bound.mlp);
-  weights.shared = mlp(bound.shared);
-  weights.router = linear(bound.router);
-  weights.shared_factor = linear(bound.shared_factor);
-  weights.convolution = linear(bound.convolution);
-  weights.convolution_norm = norm(bound.convolution_norm);
-  for (const BoundMlp& expert : bound.experts) weights.experts.push_back(mlp(expert));
-  return weights;
-}
 
 /// Returns row r of a stored weight, or the slice of row r that belongs to it.
 std::span<const std::byte> stored_row(const TensorView& view, const BoundMatrix& bound, std::size_t r) {

@@ -114,7 +114,7 @@ class WeightBytes {
   WeightBytes& add(const BoundMlp& mlp);
   WeightBytes& add_attention(const BoundLayer& layer);
   WeightBytes& add_layer(const BoundLayer& layer);
-  /// Adds a table of which at most `rows` rows are looked up.
+  /// Adds a table. The pass looks up no more than `rows` rows of it.
   WeightBytes& add_table(std::size_t tensor, std::size_t rows);
 
   [[nodiscard]] std::uint64_t total() const { return kept_ + conversion_; }

@@ -127,7 +127,7 @@ struct AttentionConfig {
   std::size_t heads = 0;
   std::size_t kv_heads = 0;
   std::size_t d_head = 0;
-  std::size_t d_value = 0;  // 0: unknown, because there is no W_V
+  std::size_t d_value = 0;  // 0: unknown, because the model lacks W_V
   double scale = 0;         // factor of q k^T
   bool causal = false;
   AttentionKind kind;
@@ -169,11 +169,10 @@ struct ExpertsConfig {
   bool softmax_after_topk = false;  // softmax over the chosen experts' scores; otherwise over all scores
   bool renormalised = false;        // the chosen weights are divided by their sum
   bool router_bias = false;
-  float limit =
-      0;  // > 0: experts compute (up + 1) g sigmoid(alpha g); up is clamped to +-limit, g from above
+  /// Above 0: experts compute (up + 1) g sigmoid(alpha g), with up clamped to +-limit and g to at most limit.
+  float limit = 0;
   double alpha = 1;
-  std::size_t shared_width =
-      0;  // width of an expert used for every token, scaled by the sigmoid of its own gate
+  std::size_t shared_width = 0;  // width of the expert that every token uses, times the sigmoid of its gate
 };
 
 /// A convolution over the embeddings, added to a layer's output: x = N(x + act(conv(embeddings))).
@@ -281,7 +280,7 @@ struct ModelConfig {
     return decoder ? decoder->embedding : embedding;
   }
 
-  /// Returns true if scores depend on positions directly, so that W_Q and W_K alone do not determine them.
+  /// Returns true if scores depend on positions directly, not only on W_Q and W_K.
   [[nodiscard]] bool position_in_scores() const;
 };
 

@@ -65,7 +65,7 @@ class ShapeReader {
                                     const LocatedTensor& tensor) const {
     if (config_.optional_size({key}).value_or(found) != found) {
       config_.reject(*config_.find(key),
-                     fmt::format("{} as tensor \"{}\" of shape {} has it", found,
+                     fmt::format("{}, the size in tensor \"{}\" of shape {}", found,
                                  escaped(names_.info(tensor).name), to_string(names_.info(tensor).shape)));
     }
     return found;
@@ -78,7 +78,7 @@ class ShapeReader {
     if (shape.size() == 2) {
       extents = tensor.axes == Axes::out_in ? Extents{shape[1], shape[0]} : Extents{shape[0], shape[1]};
     } else if (shape.size() == 3 && tensor.axes == Axes::in_out_or_head) {
-      if (shape[0] != heads) reject(tensor, fmt::format("{} heads outermost", heads));
+      if (shape[0] != heads) reject(tensor, fmt::format("a first extent of {}, the number of heads", heads));
       extents = is_output ? Extents{multiplied(tensor, shape[0], shape[1]), shape[2]}
                           : Extents{shape[1], multiplied(tensor, shape[0], shape[2])};
     } else {
@@ -104,7 +104,7 @@ class ShapeReader {
   const TensorNames& names_;
 };
 
-/// What the sizes of a bare attention mechanism are read from.
+/// The sources of the sizes of a bare attention mechanism.
 struct BareSource {
   const FamilySpec& family;
   const ConfigReader& config;
@@ -131,8 +131,8 @@ LocatedProjections locate_projections(const BareSource& source) {
           names.find_weight_in_layer(layer.output, 0)};
 }
 
-/// Returns how many slices the query projection of tied heads has: from a tensor of rank 3, from /d_head or
-/// /kv_heads, otherwise as many as /head_slices uses.
+/// Returns the number of slices in the query projection of tied heads: from a tensor of rank 3, from /d_head
+/// or /kv_heads, otherwise the number that /head_slices uses.
 std::size_t count_slices(const BareSource& source, const LocatedTensor& query,
                          std::span<const std::size_t> slices) {
   const Shape& shape = source.names.info(query).shape;

@@ -210,7 +210,7 @@ FamilySpec family_of(const std::string& file, const nlohmann::ordered_json& conf
   const ConfigReader reader = ConfigReader::of_text(file, config);
   const auto type = reader.find("model_type");
   if (!type || !type->json->is_string()) {
-    fail(Status::bad_input, "{}: {}: missing or no string, need one of {} (attnctl info --families)",
+    fail(Status::bad_input, "{}: {}: missing or not a string, need one of {} (attnctl info --families)",
          escaped(file), reader.pointer("model_type"), fmt::join(names, ", "));
   }
   const auto name = type->json->get<std::string>();

@@ -9,7 +9,7 @@
 
 namespace attnctl {
 
-// Parts that the rows of the table of families are made of.
+// Building blocks for the rows of the table of families.
 
 /// torch.nn.Linear `name`, always with a bias.
 [[nodiscard]] LinearSpec linear(const std::string& name);
@@ -46,7 +46,7 @@ void remove_mlp_biases(LayerSpec& layer);
 [[nodiscard]] ConfigKeys common_keys(std::size_t mlp_width, std::size_t vocabulary,
                                      std::size_t max_positions);
 
-/// Default sizes. Those that are absent stay as they are.
+/// Default sizes to set. Absent ones keep their values.
 struct DefaultSizes {
   std::optional<std::size_t> heads = {}, kv_heads = {}, d_head = {};
   std::optional<std::size_t> mlp_width = {}, vocabulary = {}, max_positions = {};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/error.hpp"
 #include "model/config/resolve.hpp"
@@ -17,79 +16,41 @@ std::size_t exact_quotient(std::string_view what, std::size_t whole, std::string
   return whole / part;
 }
 
-/// Resolves a configuration in the family's own keys.
-ModelConfig resolve_preset(nlohmann::ordered_json config) {
-  ModelSource source;
-  source.config = std::move(config);
-  return resolve_config(source);
-}
-
-ModelConfig bert_preset(std::size_t d, std::size_t layers, std::size_t heads) {
-  return resolve_preset({{"model_type", "bert"},
-                         {"hidden_size", d},
-                         {"num_hidden_layers", layers},
-                         {"num_attention_heads", heads},
-                         {"intermediate_size", 4 * d}});
-}
-
-ModelConfig gpt2_preset(std::size_t d, std::size_t layers, std::size_t heads, std::size_t positions) {
-  return resolve_preset({{"model_type", "gpt2"},
-                         {"n_embd", d},
-                         {"n_layer", layers},
-                         {"n_head", heads},
-                         {"n_positions", positions}});
-}
-
-struct LlamaSizes {
-  std::size_t d, layers, heads, kv_heads, mlp, positions;
-};
-
-ModelConfig llama_preset(const LlamaSizes& sizes) {
-  return resolve_preset({{"model_type", "llama"},
-                         {"hidden_size", sizes.d},
-                         {"num_hidden_layers", sizes.layers},
-                         {"num_attention_heads", sizes.heads},
-                         {"num_key_value_heads", sizes.kv_heads},
-                         {"intermediate_size", sizes.mlp},
-                         {"max_position_embeddings", sizes.positions}});
-}
-
-/// The attention of a 6-layer Transformer encoder.
-ModelConfig transformer_preset(std::size_t d, std::size_t heads) {
-  return bare_config({.d_model = d, .heads = heads, .layers = 6});
-}
-
 /// A preset before its configuration is resolved: every command's help lists the names.
 struct PresetRow {
   std::string_view name, alias, title;
-  ModelConfig (*config)();
-  std::size_t attentions_per_layer = 1;  // 3: a decoder with as many layers has two each
+  const char* type;  // model_type; "": the attention of a Transformer's encoder
+  std::size_t d_model, layers, heads;
+  std::size_t positions = 0, mlp = 0, kv_heads = 0;  // 0: the family's default
 };
 constexpr PresetRow kPresets[] = {
-    {"transformer-base", "", "Transformer base: the attention of its encoder, without biases",
-     [] { return transformer_preset(512, 8); }, 3},
-    {"transformer-big", "", "Transformer big: the attention of its encoder, without biases",
-     [] { return transformer_preset(1024, 16); }, 3},
-    {"bert-base", "bert-base-uncased", "BERT base", [] { return bert_preset(768, 12, 12); }},
-    {"bert-large", "bert-large-uncased", "BERT large", [] { return bert_preset(1024, 24, 16); }},
-    {"gpt2", "gpt2-small", "GPT-2 small", [] { return gpt2_preset(768, 12, 12, 1024); }},
-    {"gpt2-medium", "", "GPT-2 medium", [] { return gpt2_preset(1024, 24, 16, 1024); }},
-    {"gpt2-large", "", "GPT-2 large", [] { return gpt2_preset(1280, 36, 20, 1024); }},
-    {"gpt2-xl", "", "GPT-2 XL", [] { return gpt2_preset(1600, 48, 25, 1024); }},
-    {"gpt3", "gpt3-175b", "GPT-3 175B", [] { return gpt2_preset(12288, 96, 96, 2048); }},
-    {"llama-7b", "", "LLaMA 7B",
-     [] {
-       return llama_preset({4096, 32, 32, 32, 11008, 2048});
-     }},
-    {"llama-65b", "", "LLaMA 65B",
-     [] {
-       return llama_preset({8192, 80, 64, 64, 22016, 2048});
-     }},
-    {"llama2-70b", "llama-2-70b", "LLaMA-2 70B",
-     [] {
-       return llama_preset({8192, 80, 64, 8, 28672, 4096});
-     }},
+    {"transformer-base", "", "Transformer base: the attention of its encoder, without biases", "", 512, 6, 8},
+    {"transformer-big", "", "Transformer big: the attention of its encoder, without biases", "", 1024, 6, 16},
+    {"bert-base", "bert-base-uncased", "BERT base", "bert", 768, 12, 12, 0, 3072},
+    {"bert-large", "bert-large-uncased", "BERT large", "bert", 1024, 24, 16, 0, 4096},
+    {"gpt2", "gpt2-small", "GPT-2 small", "gpt2", 768, 12, 12, 1024},
+    {"gpt2-medium", "", "GPT-2 medium", "gpt2", 1024, 24, 16, 1024},
+    {"gpt2-large", "", "GPT-2 large", "gpt2", 1280, 36, 20, 1024},
+    {"gpt2-xl", "", "GPT-2 XL", "gpt2", 1600, 48, 25, 1024},
+    {"gpt3", "gpt3-175b", "GPT-3 175B", "gpt2", 12288, 96, 96, 2048},
+    {"llama-7b", "", "LLaMA 7B", "llama", 4096, 32, 32, 2048, 11008, 32},
+    {"llama-65b", "", "LLaMA 65B", "llama", 8192, 80, 64, 2048, 22016, 64},
+    {"llama2-70b", "llama-2-70b", "LLaMA-2 70B", "llama", 8192, 80, 64, 4096, 28672, 8},
 };
+
+ModelConfig config_of(const PresetRow& row) {
+  if (*row.type == '\0')
+    return bare_config({.d_model = row.d_model, .heads = row.heads, .layers = row.layers});
+  ModelSource source;
+  source.config = {{"model_type", row.type},
+                   {"hidden_size", row.d_model},
+                   {"num_hidden_layers", row.layers},
+                   {"num_attention_heads", row.heads}};
+  if (row.positions > 0) source.config["max_position_embeddings"] = row.positions;
+  if (row.mlp > 0) source.config["intermediate_size"] = row.mlp;
+  if (row.kv_heads > 0) source.config["num_key_value_heads"] = row.kv_heads;
+  return resolve_config(source);
+}
 
 std::vector<Preset> make_presets() {
   std::vector<Preset> made;
@@ -98,8 +59,9 @@ std::vector<Preset> make_presets() {
     preset.name = row.name;
     if (!row.alias.empty()) preset.aliases.emplace_back(row.alias);
     preset.title = row.title;
-    preset.config = row.config();
-    preset.attentions = row.attentions_per_layer * preset.config.layers.size();
+    preset.config = config_of(row);
+    // A decoder with as many layers as the encoder has two attentions in each.
+    preset.attentions = (*row.type == '\0' ? 3 : 1) * preset.config.layers.size();
   }
   return made;
 }

@@ -2,7 +2,7 @@
 #include <string>
 #include <utility>
 
-#include "analysis/patterns/offset_peaks.hpp"
+#include "analysis/patterns/pattern_row.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/per_panel.hpp"
 #include "study/state/moments.hpp"

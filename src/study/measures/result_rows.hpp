@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "results/result.hpp"
+#include "results/results.hpp"
 #include "study/measure.hpp"
 #include "study/measures/relations/group_scores.hpp"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/patterns/offset_peaks.hpp"
+#include "analysis/patterns/pattern_row.hpp"
 #include "study/measures/measures.hpp"
 #include "study/measures/per_panel.hpp"
 #include "study/measures/token_names.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/exact_sum.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

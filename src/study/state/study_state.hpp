@@ -15,7 +15,7 @@
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
 #include "base/warnings.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 #include "study/measure.hpp"
 
 namespace attnctl {

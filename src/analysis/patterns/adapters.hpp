@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "analysis/mixing/layer_writes.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
@@ -52,5 +53,38 @@ class WordPooling final : public Observer {
 /// Returns a matrix [n, n] over tokens as a matrix over words. Columns are summed and rows are pooled.
 [[nodiscard]] OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const WordUnits& units,
                                               PoolFrom from);
+
+/// The entries of a pattern: the weights, the norms |alpha_ij f(x_j)|, or the norms with each row divided by
+/// its sum.
+enum class Weighting { weights, norm, norm_row };
+
+/// Shows observers norm-based weights instead of patterns (Kobayashi et al. 2020): |alpha_ij f_h(x_j)|,
+/// where f_h(x) = (x W_V^h + b_V^h) W_O^h, without b_O. Without W_O, f_h(x) is the value. With norm_row,
+/// rows sum to 1, except for rows of zeros, which are kept. Passes all other events on unchanged.
+class NormWeighting final : public Observer {
+ public:
+  /// Shows only the selected heads. The observers must outlive this object.
+  NormWeighting(const Selection& selection, Weighting weighting, std::vector<Observer*> observers);
+
+  [[nodiscard]] Needs needs() const override;
+  /// Throws Error(bad_input) if a selected layer has no values.
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  void begin(const Model& model, const Batch& batch) override;
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void panel(const AttentionPanel& panel) override;
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
+
+ private:
+  struct Head {
+    ValueNorms norms;
+    std::vector<double> values;  // |f(x_j)| of the current sequence
+  };
+
+  std::vector<HeadId> ids_;
+  Weighting weighting_;
+  std::vector<Observer*> observers_;
+  std::vector<Head> heads_;  // [selected heads]
+};
 
 }  // namespace attnctl

@@ -1,4 +1,4 @@
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 
 #include <algorithm>
 #include <iterator>

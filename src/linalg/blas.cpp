@@ -1,4 +1,4 @@
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,6 +17,8 @@
 #include <cblas.h>
 
 #include "base/error.hpp"
+#include "linalg/kernels/gemm_kernels.hpp"
+#include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::linalg {
 namespace {
@@ -62,6 +64,17 @@ const BlasKernel* known_kernel(std::string_view name) {
   return found == kBlasKernels.end() ? nullptr : found;
 }
 
+/// Returns the best of our own kernel sets that this CPU runs, or the set with the given name. A null
+/// argument is a set that the build lacks. Returns null if no set fits.
+template <typename Set>
+const Set* supported_set(std::string_view name, const Set* avx512, const Set* avx2, const Set* baseline) {
+  const CpuFeatures cpu = CpuFeatures::of_this_cpu();
+  for (const Set* const set : {cpu.avx512 ? avx512 : nullptr, cpu.avx2_fma ? avx2 : nullptr, baseline}) {
+    if (set != nullptr && (name.empty() || set->name == name)) return set;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 CpuFeatures CpuFeatures::of_this_cpu() {
@@ -100,7 +113,30 @@ bool is_narrow(std::string_view kernel, const CpuFeatures& cpu) {
   return known != nullptr && known->vectors < known_kernel(widest_kernel(cpu))->vectors;
 }
 
+const GemmKernels* gemm_kernels_named(std::string_view name) {
+  return supported_set(name, avx512_gemm_kernels(), avx2_gemm_kernels(), baseline_gemm_kernels());
+}
+
+const GemmKernels& gemm_kernels() {
+  static const GemmKernels& best = *gemm_kernels_named("");
+  return best;
+}
+
 }  // namespace attnctl::linalg
+
+namespace attnctl {
+
+const Kernels* kernels_named(std::string_view name) {
+  return linalg::supported_set(name, linalg::avx512_kernels(), linalg::avx2_kernels(),
+                               linalg::baseline_kernels());
+}
+
+const Kernels& kernels() {
+  static const Kernels& best = *kernels_named("");
+  return best;
+}
+
+}  // namespace attnctl
 
 // The library is loaded with dlopen at the first use. It is not linked, because OpenBLAS makes its decisions
 // in its constructor, and the constructor of a linked library runs before main:

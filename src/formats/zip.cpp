@@ -1,4 +1,4 @@
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 
 #include <algorithm>
 #include <concepts>
@@ -196,10 +196,6 @@ class Bytes {
   const FileBytes& file_;
 };
 
-std::string where(const FileBytes& file, std::string_view member) {
-  return fmt::format("{}: member {}", file.name(), in_quotes(member));
-}
-
 struct Directory {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -243,14 +239,9 @@ Directory find_directory(const Bytes& bytes) {
 }
 
 /// The fields of a local header or a directory entry.
-struct Entry {
-  std::string_view name;
+struct Entry : ZipMember {
   unsigned flags = 0;
   unsigned method = 0;
-  std::uint32_t crc = 0;
-  std::uint64_t packed = 0;
-  std::uint64_t size = 0;
-  std::uint64_t local = 0;  // offset of the local header
 };
 
 /// Replaces each value that equals kIn64 by the next value of the ZIP64 extra field.
@@ -283,51 +274,52 @@ Entry read_central(const Bytes& bytes, std::uint64_t& at) {
   entry.flags = bytes.u16(at + 8);
   entry.method = bytes.u16(at + 10);
   entry.crc = bytes.u32(at + 16);
-  entry.packed = bytes.u32(at + 20);
+  entry.stored_size = bytes.u32(at + 20);
   entry.size = bytes.u32(at + 24);
-  entry.local = bytes.u32(at + 42);
+  entry.offset = bytes.u32(at + 42);
   const std::size_t name_size = bytes.u16(at + 28);
   const std::uint64_t extra = at + kCentralSize + name_size;
   const std::uint64_t comment = extra + bytes.u16(at + 30);
   entry.name = bytes.text(at + kCentralSize, name_size);
-  read_extra(bytes, extra, comment, {&entry.size, &entry.packed, &entry.local});
+  entry.deflated = entry.method == 8;
+  read_extra(bytes, extra, comment, {&entry.size, &entry.stored_size, &entry.offset});
   at = comment + bytes.u16(at + 32);
   return entry;
 }
 
 /// Checks the local header against the directory entry and returns the offset of the data.
 std::uint64_t check_local(const FileBytes& file, const Bytes& bytes, const Entry& entry) {
-  const std::uint64_t at = entry.local;
+  const std::uint64_t at = entry.offset;
   if (bytes.u32(at) != kZipLocalSignature) bytes.refuse("no local header of " + in_quotes(entry.name), at);
   Entry local;
   local.flags = bytes.u16(at + 6);
   local.method = bytes.u16(at + 8);
   local.crc = bytes.u32(at + 14);
-  local.packed = bytes.u32(at + 18);
+  local.stored_size = bytes.u32(at + 18);
   local.size = bytes.u32(at + 22);
   const std::size_t name_size = bytes.u16(at + 26);
   const std::uint64_t extra = at + kLocalSize + name_size;
   const std::uint64_t data = extra + bytes.u16(at + 28);
   local.name = bytes.text(at + kLocalSize, name_size);
-  read_extra(bytes, extra, data, {&local.size, &local.packed});
-  if ((local.flags & kSizesFollow) != 0 && local.crc == 0 && local.packed == 0 && local.size == 0) {
+  read_extra(bytes, extra, data, {&local.size, &local.stored_size});
+  if ((local.flags & kSizesFollow) != 0 && local.crc == 0 && local.stored_size == 0 && local.size == 0) {
     local.crc = entry.crc;
-    local.packed = entry.packed;
+    local.stored_size = entry.stored_size;
     local.size = entry.size;
   }
   const auto same = [](const Entry& a, const Entry& b) {
     return a.name == b.name && a.flags == b.flags && a.method == b.method && a.crc == b.crc &&
-           a.packed == b.packed && a.size == b.size;
+           a.stored_size == b.stored_size && a.size == b.size;
   };
   if (!same(local, entry)) {
     fail(Status::bad_input, "{}: its local header @byte {} differs from the directory",
-         where(file, entry.name), at);
+         at_member(file, entry), at);
   }
   return data;
 }
 
 void check_entry(const FileBytes& file, const Entry& entry) {
-  const std::string place = where(file, entry.name);
+  const std::string place = at_member(file, entry);
   if (const auto fault = path_fault(entry.name)) fail(Status::bad_input, "{}: got a name {}", place, *fault);
   if ((entry.flags & kEncrypted) != 0 || entry.method == 99)
     fail(Status::bad_input, "{}: unsupported: encrypted", place);
@@ -335,8 +327,8 @@ void check_entry(const FileBytes& file, const Entry& entry) {
     fail(Status::bad_input, "{}: unsupported compression method {}, need stored or deflated", place,
          entry.method);
   }
-  if (entry.method == 0 && entry.packed != entry.size) {
-    fail(Status::bad_input, "{}: stored, but got {} bytes that unpack to {}", place, entry.packed,
+  if (entry.method == 0 && entry.stored_size != entry.size) {
+    fail(Status::bad_input, "{}: stored, but got {} bytes that unpack to {}", place, entry.stored_size,
          entry.size);
   }
 }
@@ -376,7 +368,7 @@ void check_total(const FileBytes& file, const std::vector<StoredMember>& members
 }  // namespace
 
 std::string at_member(const FileBytes& file, const ZipMember& member) {
-  return where(file, member.name);
+  return fmt::format("{}: member {}", file.name(), in_quotes(member.name));
 }
 
 std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
@@ -389,21 +381,14 @@ std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
     const Entry entry = read_central(bytes, at);
     check_entry(file, entry);
     const std::uint64_t data = check_local(file, bytes, entry);
-    const auto end = checked_add(data, entry.packed);
+    const auto end = checked_add(data, entry.stored_size);
     if (!end || *end > directory.begin) {
       fail(Status::bad_input, "{}: got {} bytes @byte {}, need them before the directory @byte {}",
-           where(file, entry.name), entry.packed, data, directory.begin);
+           at_member(file, entry), entry.stored_size, data, directory.begin);
     }
-    extents.push_back({entry.local, *end});
-    StoredMember& member = members.emplace_back();
-    member.name = entry.name;
-    member.deflated = entry.method == 8;
-    member.crc = entry.crc;
-    member.stored_size = entry.packed;
-    member.size = entry.size;
-    member.offset = entry.local;
-    member.data =
-        file.bytes().subspan(static_cast<std::size_t>(data), static_cast<std::size_t>(entry.packed));
+    extents.push_back({entry.offset, *end});
+    members.push_back({entry, file.bytes().subspan(static_cast<std::size_t>(data),
+                                                   static_cast<std::size_t>(entry.stored_size))});
   }
   if (at != directory.end) bytes.refuse("extra bytes in the directory", at);
   check_overlaps(file, extents);

@@ -1,4 +1,4 @@
-#include "analysis/catalogue.hpp"
+#include "analysis/heads_table.hpp"
 
 #include <fstream>
 #include <sstream>
@@ -9,7 +9,6 @@
 
 #include <doctest/doctest.h>
 
-#include "analysis/heads_table.hpp"
 #include "support/panels.hpp"
 
 namespace attnctl {
@@ -79,7 +78,7 @@ TEST_CASE("the heads table has the promised columns in their order") {
   CHECK(row_of(integers, 0)[2] == Cell(std::int64_t{1}));
 }
 
-TEST_CASE("the heads table names the input where there is a row for each") {
+TEST_CASE("the heads table names the input if it has a row per input") {
   const Model model = test::open_golden("llama");
   const Selection selection{{{0, 0}, {1, 5}}};
   Batch batch;
@@ -96,7 +95,7 @@ TEST_CASE("the heads table names the input where there is a row for each") {
   CHECK(row_of(table, 3)[5] == Cell(std::int64_t{11}));
 }
 
-TEST_CASE("without inputs the heads table has the metrics of weights alone") {
+TEST_CASE("without inputs the heads table has only the metrics of weights") {
   const Model model = test::open_golden("attention-qk-only");
   const Selection selection = Selection::all(model.config());
   Pool pool(1);
@@ -132,7 +131,7 @@ TEST_CASE("docs/metrics.md shows the catalogue, row by row") {
   for (std::size_t i = 0; i < shown.size(); ++i) CHECK(shown[i] == documented(catalogue[i].about));
 }
 
-TEST_CASE("every metric says what it is") {
+TEST_CASE("every metric has a description") {
   for (const CatalogueRow& row : metric_catalogue()) {
     CAPTURE(row.about.name);
     CHECK_FALSE(row.about.range.empty());

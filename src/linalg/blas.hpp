@@ -37,18 +37,6 @@ struct CpuFeatures {
   [[nodiscard]] static CpuFeatures of_this_cpu();
 };
 
-/// Returns the best of our own kernel sets that this CPU runs, or the set with the given name. A null
-/// argument is a set that the build lacks. Returns null if no set fits.
-template <typename Set>
-[[nodiscard]] const Set* supported_set(std::string_view name, const Set* avx512, const Set* avx2,
-                                       const Set* baseline) {
-  const CpuFeatures cpu = CpuFeatures::of_this_cpu();
-  for (const Set* const set : {cpu.avx512 ? avx512 : nullptr, cpu.avx2_fma ? avx2 : nullptr, baseline}) {
-    if (set != nullptr && (name.empty() || set->name == name)) return set;
-  }
-  return nullptr;
-}
-
 // Kernels of OpenBLAS, by the names that OPENBLAS_CORETYPE takes.
 
 /// Compares two kernel names without case, as OpenBLAS does.

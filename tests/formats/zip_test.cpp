@@ -1,4 +1,4 @@
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 
 #include <random>
 #include <string>
