@@ -9,9 +9,8 @@
 #include "analysis/model_summary.hpp"
 #include "base/memory.hpp"
 #include "linalg/blas.hpp"
-#include "study/corpus/block_trials.hpp"
-#include "study/corpus/corpus_survey.hpp"
-#include "study/corpus/random_twin.hpp"
+#include "study/corpus/shuffled.hpp"
+#include "study/plan.hpp"
 #include "study/run_study.hpp"
 
 namespace attnctl {

@@ -193,12 +193,12 @@ TEST_CASE("states of different studies are rejected") {
     REQUIRE(run_attnctl(command).status == 0);
     const RunResult result = merge({first, second});
     CHECK(result.status == 3);
-    CHECK(result.err.find(second + ": of another study: " + row.part) != std::string::npos);
+    CHECK(result.err.find(second + ": belongs to another study: " + row.part) != std::string::npos);
     command = row.command;
     command.insert(command.end(), {"--checkpoint", first});
     CHECK(run_attnctl(command).status == 3);
   }
-  CHECK(merge({first, first}).err.find("block 0 is in") != std::string::npos);
+  CHECK(merge({first, first}).err.find("block 0 is also in") != std::string::npos);
   CHECK(merge({first}).err.find("blocks are missing (the first: 1, 3, 5, 7, 9)") != std::string::npos);
 }
 
@@ -214,10 +214,10 @@ TEST_CASE("damaged states are rejected") {
   const std::vector<std::pair<std::string, const char*>> rows = {
       {bytes.substr(0, bytes.size() / 2), "damaged state"},
       {altered, "checksum"},
-      {bytes + "x", "something follows"},
+      {bytes + "x", "bytes after the end"},
       {newer, "unsupported version 3"},
-      {"{}", "is no state of a study"},
-      {"", "is no state of a study"},
+      {"{}", "is not a study state file"},
+      {"", "is not a study state file"},
   };
   for (const auto& row : rows) {
     CAPTURE(row.second);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "forward/attention/visibility.hpp"
 #include "forward/block.hpp"
 #include "forward/observer.hpp"
 #include "input/batch.hpp"
@@ -75,6 +76,17 @@ inline constexpr std::size_t offset_count = 2 * largest_offset + 1;
 /// Returns the keys of a row [m] that are up to `farthest` tokens before or after its query.
 [[nodiscard]] inline KeyRange keys_near(const PatternRow& row, std::size_t farthest) {
   return {row.query - std::min(row.query, farthest), std::min(row.query + farthest + 1, row.weights.size())};
+}
+
+/// Calls add(offset + largest_offset) for each offset -8..8 whose key the query of the row may attend to.
+/// Null baselines by offset count these keys.
+template <typename Add>
+void for_each_visible_offset(const PatternRow& row, const VisibleKeys& visible, const Add& add) {
+  constexpr std::size_t farthest = largest_offset;
+  const KeyRange keys = keys_near(row, farthest);
+  for (std::size_t key = keys.first; key < keys.last; ++key) {
+    if (visible.shows(row.query, key)) add(key + farthest - row.query);
+  }
 }
 
 /// Counts of the offsets of the largest weight in each row.

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "study/plan.hpp"
 #include <chrono>
 #include <memory>
 #include <string>
@@ -10,9 +13,7 @@
 #include "cli/session.hpp"
 #include "linalg/blas.hpp"
 #include "results/results.hpp"
-#include "study/corpus/block_trials.hpp"
-#include "study/corpus/random_twin.hpp"
-#include "study/plan_results.hpp"
+#include "study/corpus/shuffled.hpp"
 #include "study/plan_study.hpp"
 
 namespace attnctl::cli {

@@ -18,10 +18,9 @@
 #include "cli/session.hpp"
 #include "linalg/blas.hpp"
 #include "results/results.hpp"
-#include "study/corpus/random_twin.hpp"
+#include "study/corpus/shuffled.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
-#include "study/study_results.hpp"
 #include "study/study_settings.hpp"
 
 namespace attnctl::cli {

@@ -27,7 +27,7 @@
 #include "textbook/kinds.hpp"
 #include "textbook/scaling.hpp"
 
-// The experiments that run a trained model on inputs, or numbers of their own.
+// The experiments that run a trained model on inputs, or generated numbers.
 namespace attnctl::cli {
 namespace {
 

@@ -23,7 +23,7 @@ struct Range {
 [[nodiscard]] Range<double> non_negative();
 using Limits = std::variant<std::monostate, Range<int>, Range<std::size_t>, Range<double>>;
 
-/// Words of which one is given. `set` receives its index.
+/// Words to choose from. `set` receives its index.
 struct Choice {
   std::vector<std::string> words;
   std::function<void(std::size_t)> set;

@@ -94,7 +94,7 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
   StudySettings& settings = study.settings;
   settings.selection = select_heads(scope.selection, study.open.model.config(), false);
-  if (std::ranges::any_of(measures, &MeasureRow::of_probe))
+  if (std::ranges::any_of(measures, &MeasureRow::probe_only))
     settings.corpus.probe = {.sequences = kProbeSequences, .seed = settings.seed};
   for (const InputItem& item : scope.inputs.items)
     settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});

@@ -2,14 +2,18 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "study/corpus/shuffled_tokens.hpp"
+#include "study/corpus/probe.hpp"
+#include "study/corpus/shuffled.hpp"
 #include "study/corpus/token_frequencies.hpp"
+#include "study/state/sums.hpp"
+#include "support/planted_model.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
@@ -30,7 +34,7 @@ Sequence sequence_of(std::vector<std::int64_t> ids) {
   return sequence;
 }
 
-TEST_CASE("the rarest tokens of a sentence are all that are equally rare, special ones apart") {
+TEST_CASE("rarest_tokens returns all equally rare tokens and ignores special tokens") {
   TokenFrequencies frequencies;
   for (const auto& ids : {std::vector<std::int64_t>{90, 1, 1, 1, 2, 3, 91}, {90, 2, 3, 4, 91}})
     frequencies.add(sequence_of(ids));
@@ -49,7 +53,7 @@ TEST_CASE("the rarest tokens of a sentence are all that are equally rare, specia
   CHECK(rarest_tokens(sequence_of({90, 1, 2, 91}), unknown) == Places{1, 2});
 }
 
-TEST_CASE("shuffled sequences have the same tokens, and special ones where they stood") {
+TEST_CASE("shuffled_tokens keeps the set of tokens and the positions of special tokens") {
   CorpusBlock block;
   block.number = 3;
   std::vector<std::int64_t> ids = {90};
@@ -75,7 +79,7 @@ TEST_CASE("shuffled sequences have the same tokens, and special ones where they 
   CHECK(orders.size() == 14);
 }
 
-TEST_CASE("every order of a few tokens is drawn about as often") {
+TEST_CASE("shuffled_tokens draws each order equally often") {
   CorpusBlock block;
   block.batch.sequences = {sequence_of({90, 1, 2, 3, 91})};
   std::map<std::vector<std::int64_t>, int> counts;
@@ -85,7 +89,7 @@ TEST_CASE("every order of a few tokens is drawn about as often") {
   for (const auto& [order, count] : counts) CHECK(std::abs(count - 1000) < 150);  // 5 standard deviations
 }
 
-TEST_CASE("files of frequencies are read by token or id") {
+TEST_CASE("frequency files are read by token or by id") {
   const TempDir folder;
   const Vocabulary vocabulary({"a", "b\tc", "d", ""}, {});
   const auto read = [&](const std::string& text) {
@@ -106,7 +110,7 @@ TEST_CASE("files of frequencies are read by token or id") {
       {"a\t3\n\nd\t1\n", "line 2: got \"\""},
       {"a\t-3\n", "line 1: got \"a\\x09-3\""},
       {"a\t3\nz\t1\n", "line 2: got \"z\", need a token of the model"},
-      {"a\t3\nd\t1\na\t3\n", "line 3: got \"a\", line 1 has it too"},
+      {"a\t3\nd\t1\na\t3\n", "line 3: got \"a\", need one count per token; line 1"},
       {"id\tcount\n4\t1\n", "line 2: got \"4\", need an id of the model, 0 to 3"},
       {"id\tcount\na\t1\n", "line 2: got \"a\", need an id"},
   };
@@ -142,7 +146,7 @@ std::string counted() {
   return text;
 }
 
-TEST_CASE("frequencies are those of the corpus unless they are given") {
+TEST_CASE("frequencies are counted in the corpus by default") {
   const TempDir folder;
   const std::string file = folder.write("counts.tsv", counted()).string();
   const Words rare = {"--measures", "rare", "--format", "json"};
@@ -167,7 +171,7 @@ TEST_CASE("frequencies are those of the corpus unless they are given") {
   CHECK(windows["rare"] == run({"--input", kCorpus, "--max-length", "9", "--stride", "3"})["rare"]);
 }
 
-TEST_CASE("standard input has no frequencies of its own") {
+TEST_CASE("rare is left out for standard input without --frequencies") {
   const Words piped = {"--input", "-", "--input-format", "txt", "--format", "json"};
   const RunOptions options{.input = "the cat sat\nthe dog ran\n"};
   const RunResult all = study(piped, options);
@@ -185,7 +189,7 @@ TEST_CASE("standard input has no frequencies of its own") {
   CHECK(study({"--input", kCorpus, "--frequencies", kCorpus}).status == 3);
 }
 
-TEST_CASE("shuffled tokens change no byte with threads, shards or restarts, and belong to the study") {
+TEST_CASE("results with --null-shuffle do not depend on threads, shards or restarts") {
   const TempDir folder;
   const auto path = [&](const std::string& name) { return (folder.path() / name).string(); };
   const Words base = {"--input",        ATTNCTL_SOURCE_DIR "/data/treebank.conllu",
@@ -218,6 +222,38 @@ TEST_CASE("shuffled tokens change no byte with threads, shards or restarts, and 
   const RunResult refused = run_attnctl(merge);
   CHECK(refused.status == 3);
   CHECK(refused.err.find("null_shuffle: got") != std::string::npos);
+}
+
+TEST_CASE("the probe repeats distinct tokens, and its control has other tokens in the first copy") {
+  const Vocabulary vocabulary = PlantedModel::vocabulary();
+  const ProbeLimits room{{PlantedModel::kBegin}, 34, 20};
+  const std::vector<ProbeSequence> probes = probe_sequences({.sequences = 3, .seed = 5}, room, vocabulary);
+  REQUIRE(probes.size() == 6);
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const std::vector<std::int64_t>& ids = probes[i].sequence.ids;
+    const ProbeMarks& marks = probes[i].marks;
+    CHECK(marks.first == 1);
+    CHECK(marks.length == 8);  // a quarter of 32 ordinary tokens
+    CHECK(marks.repeated == (i % 2 == 0));
+    REQUIRE(ids.size() == 17);
+    CHECK(ids[0] == PlantedModel::kBegin);
+    CHECK(std::ranges::max(ids) == PlantedModel::kBegin);  // no other special token
+    const std::set<std::int64_t> said(ids.begin() + 1, ids.end());
+    CHECK(said.size() == (marks.repeated ? 8 : 16));
+    if (marks.repeated) CHECK(std::equal(ids.begin() + 1, ids.begin() + 9, ids.begin() + 9));
+    if (!marks.repeated)
+      CHECK(std::equal(ids.begin() + 9, ids.end(), probes[i - 1].sequence.ids.begin() + 9));
+  }
+  CHECK(probes[0].sequence.ids != probes[2].sequence.ids);
+  const auto sizes = [&](const ProbePlan& plan, const ProbeLimits& of) {
+    return probe_sequences(plan, of, vocabulary).size();
+  };
+  CHECK(sizes({.sequences = 3}, {{PlantedModel::kBegin}, 34, 8}) == 0);  // too short for two copies
+  CHECK(sizes({.sequences = 3}, {{}, 15, 20}) == 0);                     // too few ordinary tokens
+  CHECK(sizes({.sequences = 0}, room) == 0);
+  // A plan with more sequences begins with the same sequences.
+  CHECK(probe_sequences({.sequences = 1, .seed = 5}, room, vocabulary)[0].sequence.ids ==
+        probes[0].sequence.ids);
 }
 
 }  // namespace

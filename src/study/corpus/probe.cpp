@@ -1,4 +1,4 @@
-#include "study/probe.hpp"
+#include "study/corpus/probe.hpp"
 
 #include <algorithm>
 #include <set>
@@ -12,10 +12,10 @@ namespace attnctl {
 namespace {
 
 /// Returns the ids that a probe sequence may contain: those of tokens that are not special.
-std::vector<std::int64_t> ordinary_ids(const ProbeRoom& room, const Vocabulary& vocabulary) {
+std::vector<std::int64_t> ordinary_ids(const ProbeLimits& limits, const Vocabulary& vocabulary) {
   std::vector<std::int64_t> ids;
-  const std::set<std::int64_t> begins(room.prefix.begin(), room.prefix.end());
-  for (std::int64_t id = 0; id < static_cast<std::int64_t>(room.ids); ++id) {
+  const std::set<std::int64_t> begins(limits.prefix.begin(), limits.prefix.end());
+  for (std::int64_t id = 0; id < static_cast<std::int64_t>(limits.ids); ++id) {
     if (vocabulary.is_special(id) || begins.contains(id)) continue;
     if (vocabulary.empty() || !vocabulary.token(id).value_or("").empty()) ids.push_back(id);
   }
@@ -33,13 +33,13 @@ std::vector<std::int64_t> draw(std::span<const std::int64_t> ids, std::size_t co
   return drawn;
 }
 
-ProbeSequence make(std::string name, const ProbeRoom& room, std::span<const std::int64_t> first,
+ProbeSequence make(std::string name, const ProbeLimits& limits, std::span<const std::int64_t> first,
                    std::span<const std::int64_t> second) {
   ProbeSequence probe;
-  probe.marks = {.first = room.prefix.size(), .length = first.size(), .repeated = first[0] == second[0]};
+  probe.marks = {.first = limits.prefix.size(), .length = first.size(), .repeated = first[0] == second[0]};
   probe.sequence.id = std::move(name);
   std::vector<std::int64_t>& ids = probe.sequence.ids;
-  ids = room.prefix;
+  ids = limits.prefix;
   ids.insert(ids.end(), first.begin(), first.end());
   ids.insert(ids.end(), second.begin(), second.end());
   return probe;
@@ -47,22 +47,22 @@ ProbeSequence make(std::string name, const ProbeRoom& room, std::span<const std:
 
 }  // namespace
 
-std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeRoom& room,
+std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
                                            const Vocabulary& vocabulary) {
   constexpr std::size_t shortest = 4;
-  if (plan.sequences == 0 || room.positions <= room.prefix.size()) return {};
-  const std::vector<std::int64_t> ids = ordinary_ids(room, vocabulary);
+  if (plan.sequences == 0 || limits.positions <= limits.prefix.size()) return {};
+  const std::vector<std::int64_t> ids = ordinary_ids(limits, vocabulary);
   const std::size_t length =
-      std::min({plan.length, ids.size() / 4, (room.positions - room.prefix.size()) / 2});
+      std::min({plan.length, ids.size() / 4, (limits.positions - limits.prefix.size()) / 2});
   if (length < shortest) return {};
   std::vector<ProbeSequence> probes;
   for (std::size_t i = 0; i < plan.sequences; ++i) {
     Random random(plan.seed, i);
     const std::vector<std::int64_t> drawn = draw(ids, 2 * length, random);
-    const auto said = std::span(drawn).first(length);
+    const auto copy = std::span(drawn).first(length);
     const auto other = std::span(drawn).last(length);
-    probes.push_back(make("probe " + std::to_string(i), room, said, said));
-    probes.push_back(make("control " + std::to_string(i), room, other, said));
+    probes.push_back(make("probe " + std::to_string(i), limits, copy, copy));
+    probes.push_back(make("control " + std::to_string(i), limits, other, copy));
   }
   Batch batch;
   for (ProbeSequence& probe : probes) batch.sequences.push_back(std::move(probe.sequence));

@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "base/exact_sum.hpp"
+#include "study/state/state_io.hpp"
 
 namespace attnctl {
-
-class StateReader;
-class StateWriter;
 
 /// A sum over the rows of a corpus. Within one block, whose rows come in a fixed order, it is a double.
 /// Across blocks it is exact, so that the order of merging does not change a bit. Terms must be finite.
@@ -73,7 +71,7 @@ class Moments {
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] MomentsSummary summary() const;
   /// Returns the quantile `q`, exact to one bin: observations are taken as evenly spread within a bin. The
-  /// result is always between minimum and maximum. Returns nullopt if there are no observations.
+  /// result is always between minimum and maximum. Returns nullopt without observations.
   [[nodiscard]] std::optional<double> quantile(double q) const;
   [[nodiscard]] const std::vector<std::uint64_t>& histogram() const { return histogram_; }
 
@@ -88,5 +86,52 @@ class Moments {
   double maximum_ = -std::numeric_limits<double>::infinity();
   std::vector<std::uint64_t> histogram_;
 };
+
+struct ConfidenceInterval {
+  double low = 0, high = 0;
+
+  [[nodiscard]] bool operator==(const ConfidenceInterval&) const = default;
+};
+
+/// The contribution of one sentence to a mean over rows.
+struct SentenceTerm {
+  double sum = 0;
+  double null = 0;  // expected sum if nothing was learned
+  std::uint64_t rows = 0;
+
+  void add(double value, double null_value) {
+    sum += value;
+    null += null_value;
+    ++rows;
+  }
+};
+
+/// The mean of a share (0 to 1) over the rows of all sentences, with a confidence interval. Rows of one
+/// sentence are not independent, so the sentence is the sampling unit (ratio estimator for clusters, Cochran
+/// 1977, section 6.4). One instance adds the sentences of one block; instances can be merged in any order.
+class RatioSums {
+ public:
+  /// Adds a sentence. A sentence without rows changes nothing.
+  void add(const SentenceTerm& term);
+  void merge(const RatioSums& other);
+
+  [[nodiscard]] std::uint64_t rows() const { return rows_; }
+  [[nodiscard]] std::uint64_t sentences() const { return sentences_; }
+  [[nodiscard]] std::optional<double> mean() const;
+  [[nodiscard]] std::optional<double> null() const;
+  /// Returns the 95 % confidence interval, clipped to [0, 1]. It uses Student's t with sentences() - 1
+  /// degrees of freedom. Returns nullopt if there are fewer than two sentences.
+  [[nodiscard]] std::optional<ConfidenceInterval> interval() const;
+
+  void save(StateWriter& out) const;
+  void load(StateReader& in);
+
+ private:
+  std::uint64_t sentences_ = 0, rows_ = 0, rows_squared_ = 0;
+  BlockSum sum_, null_, sum_squared_, sum_rows_;  // over sentences; sum_rows_: of sum * rows
+};
+
+/// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.
+[[nodiscard]] double student_quantile(std::uint64_t degrees);
 
 }  // namespace attnctl

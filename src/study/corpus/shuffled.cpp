@@ -1,26 +1,22 @@
-#include "study/corpus/random_twin.hpp"
+#include "study/corpus/shuffled.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <map>
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "base/random.hpp"
 #include "checkpoint/source.hpp"
+#include "study/corpus/token_frequencies.hpp"
 
 namespace attnctl {
 namespace {
 
-/// Shuffles elements of `size` bytes each (Fisher and Yates).
-void shuffle(std::span<std::byte> bytes, std::size_t size, Random& random) {
-  for (std::size_t left = bytes.size() / size; left > 1; --left) {
-    const std::size_t other = random.next() % left;
-    const auto at = [&](std::size_t i) { return bytes.begin() + static_cast<std::ptrdiff_t>(i * size); };
-    std::swap_ranges(at(left - 1), at(left), at(other));
-  }
+/// Shuffles `count` elements (Fisher and Yates). Calls swap(i, j) to exchange two of them.
+template <typename Swap>
+void shuffle(std::size_t count, Random& random, const Swap& swap) {
+  for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
 }
 
 /// The tensors of another checkpoint, with the values of each matrix shuffled at its first use.
@@ -32,12 +28,16 @@ class ShuffledCheckpoint final : public Checkpoint {
   [[nodiscard]] TensorView tensor(std::size_t index) override {
     const TensorView view = original_.tensor(index);
     if (view.shape.size() < 2 || !is_floating(view.dtype)) return view;
-    const auto [place, fresh] = shuffled_.try_emplace(index);
-    std::vector<std::byte>& bytes = place->second;
-    if (fresh) {
+    const auto [entry, inserted] = shuffled_.try_emplace(index);
+    std::vector<std::byte>& bytes = entry->second;
+    if (inserted) {
       bytes.assign(view.bytes.begin(), view.bytes.end());
       Random random(seed_, index);
-      shuffle(bytes, size_of(view.dtype), random);
+      const std::size_t size = size_of(view.dtype);
+      shuffle(bytes.size() / size, random, [&](std::size_t i, std::size_t j) {
+        std::byte* const value = bytes.data() + i * size;
+        std::swap_ranges(value, value + size, bytes.data() + j * size);
+      });
     }
     return {view.dtype, view.shape, bytes};
   }
@@ -50,8 +50,6 @@ class ShuffledCheckpoint final : public Checkpoint {
   std::map<std::size_t, std::vector<std::byte>> shuffled_;
 };
 
-}  // namespace
-
 Model random_twin(const Model& model, std::uint64_t seed, Warnings& warnings) {
   const ModelSource& of = model.source();
   ModelSource source;
@@ -62,6 +60,25 @@ Model random_twin(const Model& model, std::uint64_t seed, Warnings& warnings) {
   source.config = of.config;
   source.weights = std::make_unique<ShuffledCheckpoint>(*of.weights, seed);
   return Model::bind(std::move(source), warnings);
+}
+
+}  // namespace
+
+Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_t repetition) {
+  Batch batch = block.batch;
+  const std::uint64_t block_seed = Random(Random(seed, repetition).next(), block.number).next();
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+    Sequence& sequence = batch.sequences[s];
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+      if (is_ordinary(sequence, i)) positions.push_back(i);
+    }
+    Random random(block_seed, s);
+    shuffle(positions.size(), random, [&](std::size_t i, std::size_t j) {
+      std::swap(sequence.ids[positions[i]], sequence.ids[positions[j]]);
+    });
+  }
+  return batch;
 }
 
 std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,

@@ -9,8 +9,8 @@
 
 namespace attnctl {
 
-/// Settings of the standard induction probe: a random sequence, repeated once (Olsson et al. 2022), and its
-/// control.
+/// Settings of the standard induction probe: random sequences, repeated once (Olsson et al. 2022), and their
+/// controls.
 struct ProbePlan {
   std::size_t sequences = 0;  // number of repeated sequences, each with one control; 0: no probe
   std::size_t length = 32;    // tokens of one copy; fewer if the model or its vocabulary is too small
@@ -32,7 +32,7 @@ struct ProbeSequence {
 };
 
 /// Limits of the model for probe sequences.
-struct ProbeRoom {
+struct ProbeLimits {
   std::vector<std::int64_t> prefix;  // first tokens of every sequence, for example BOS or [CLS]
   std::size_t ids = 0;               // size of the model's vocabulary
   std::size_t positions = 0;         // largest number of tokens of a sequence
@@ -41,7 +41,7 @@ struct ProbeRoom {
 /// Returns the sequences of a plan: each repeated sequence, followed by its control. The result depends only
 /// on the arguments. The tokens of a copy are distinct and not special. Returns no sequences if two copies of
 /// four tokens do not fit, or if the vocabulary has too few ordinary tokens.
-[[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeRoom& room,
+[[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
                                                          const Vocabulary& vocabulary);
 
 }  // namespace attnctl

@@ -1,8 +1,10 @@
-#include "study/state/moments.hpp"
+#include "study/state/sums.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -39,7 +41,7 @@ std::string saved(const Moments& moments) {
   return out.bytes();
 }
 
-TEST_CASE("moments are those of naive sums") {
+TEST_CASE("moments agree with naive sums") {
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     const std::vector<double> values = draws(each, 1000);
@@ -62,7 +64,7 @@ TEST_CASE("moments are those of naive sums") {
   }
 }
 
-TEST_CASE("bins hold what lies between their edges") {
+TEST_CASE("bins count the values between their edges") {
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     const std::vector<double> values = draws(each, 1000);
@@ -86,7 +88,7 @@ TEST_CASE("bins hold what lies between their edges") {
   }
 }
 
-TEST_CASE("quantiles are those of the sorted values, to a bin") {
+TEST_CASE("quantiles agree with sorted values to one bin") {
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     std::vector<double> values = draws(each, 1000);
@@ -104,7 +106,7 @@ TEST_CASE("quantiles are those of the sorted values, to a bin") {
   CHECK_FALSE(Moments(kCases[0].bins).quantile(0.5).has_value());
 }
 
-TEST_CASE("merged in any order, through files or not, moments are the same bytes") {
+TEST_CASE("moments merge in any order, also through files, to the same bytes") {
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     const std::vector<double> values = draws(each, 700);
@@ -128,7 +130,7 @@ TEST_CASE("merged in any order, through files or not, moments are the same bytes
   }
 }
 
-TEST_CASE("a state that is cut or altered is refused") {
+TEST_CASE("truncated and damaged states are refused") {
   Moments moments(kCases[0].bins);
   for (const double value : draws(kCases[0], 50)) moments.add(value);
   const std::string bytes = saved(moments);
@@ -143,7 +145,7 @@ TEST_CASE("a state that is cut or altered is refused") {
   CHECK_THROWS_WITH_AS(other.load(in), doctest::Contains("bins of a histogram"), Error);
 }
 
-TEST_CASE("values go through a state as they were") {
+TEST_CASE("values are restored from a state") {
   Record inner;
   inner.set("a", std::int64_t{-3}).set("b", 0.5).set("c", Value()).set("d", true);
   Record record;
@@ -168,6 +170,49 @@ TEST_CASE("the content hash is XXH64") {
   CHECK(hash_text(content_hash(std::string_view("abc"))) == "44bc2cf5ad770999");
   CHECK(hash_text(content_hash(std::string_view("Nobody inspects the spammish repetition"))) ==
         "fbcea83c8a378bf1");
+}
+
+/// Reference: NumPy and SciPy, with r = sum a / sum b over four sentences and scipy.stats.t.ppf(0.975, 3).
+TEST_CASE("RatioSums::interval agrees with SciPy") {
+  RatioSums sums;
+  CHECK_FALSE(sums.mean().has_value());
+  const std::vector<SentenceTerm> terms = {{3, 1, 5}, {4, 2, 9}, {0, 0, 0}, {2.5, 0.5, 7}, {3, 1, 6}};
+  RatioSums half, rest;
+  for (std::size_t i = 0; i < terms.size(); ++i) (i % 2 == 0 ? half : rest).add(terms[i]);
+  rest.merge(half);
+  CHECK(rest.sentences() == 4);
+  CHECK(rest.rows() == 27);
+  CHECK(*rest.mean() == doctest::Approx(12.5 / 27));
+  CHECK(*rest.null() == doctest::Approx(4.5 / 27));
+  CHECK(rest.interval()->low == doctest::Approx(0.3205202).epsilon(1e-4));
+  CHECK(rest.interval()->high == doctest::Approx(0.6054057).epsilon(1e-4));
+  StateWriter out;
+  rest.save(out);
+  StateReader in(out.bytes(), "state");
+  RatioSums read;
+  read.load(in);
+  CHECK(in.at_end());
+  CHECK(read.interval()->low == rest.interval()->low);
+  CHECK_FALSE(sums.interval().has_value());
+  sums.add({5, 1, 5});
+  CHECK_FALSE(sums.interval().has_value());  // only one sentence
+  sums.add({1, 1, 5});
+  CHECK(sums.interval()->low == 0);  // clipped to 0
+  CHECK(sums.interval()->high == 1);
+}
+
+TEST_CASE("student_quantile agrees with SciPy") {
+  for (const auto& row : std::vector<std::pair<std::uint64_t, double>>{{1, 12.706205},
+                                                                       {2, 4.302653},
+                                                                       {5, 2.570582},
+                                                                       {30, 2.042272},
+                                                                       {31, 2.039513},
+                                                                       {40, 2.021075},
+                                                                       {100, 1.983972},
+                                                                       {1000, 1.962339}}) {
+    CAPTURE(row.first);
+    CHECK(student_quantile(row.first) == doctest::Approx(row.second).epsilon(3e-5));
+  }
 }
 
 }  // namespace
