@@ -339,6 +339,13 @@ void Inspection::run(ArrayOutput& out) {
   add_weights_arrays(out, found_);
 }
 
+Results Inspection::tables() const {
+  Results results = head_results(found_);
+  results.append(weights_results(found_));
+  for (const Results& analysis : found_.analyses) results.append(Results(analysis));
+  return results;
+}
+
 Results results_of(const RunResults& run) {
   const auto analyses = [](const RunResults& of) {
     Results all;

@@ -346,7 +346,7 @@ Results weights_results(const RunResults& run) {
     if (run.weights && includes.directions)
       sections.push_back(directions_section(*run.weights, run.config()));
     if (includes.circuits) sections.push_back(circuits_section(run));
-  } else if (run.weights && form == Form::tables && includes.weights) {
+  } else if (run.weights && (form == Form::tables || form == Form::arrays) && includes.weights) {
     results.tables = {similarity_table(*run.weights, run.config()),
                       singular_values_table(*run.weights, run.config())};
   } else if (run.weights && form == Form::text) {
