@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/pool.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "support/memory_checkpoint.hpp"
 
 namespace attnctl::bench {

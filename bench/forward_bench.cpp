@@ -16,7 +16,7 @@
 
 #include "base/pool.hpp"
 #include "forward/run.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
 #include "support/memory_checkpoint.hpp"

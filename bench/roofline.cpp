@@ -17,7 +17,7 @@
 #include <fmt/format.h>
 
 #include "base/pool.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
 #if defined(__x86_64__)

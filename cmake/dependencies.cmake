@@ -11,7 +11,7 @@ find_package(xtensor-blas REQUIRED)
 find_package(xsimd REQUIRED)
 
 # The BLAS and LAPACK library: OpenBLAS, or the library that BLA_VENDOR names (docs/performance.md). It is not linked
-# but loaded by its SONAME at run time; src/linalg/blas/blas.cpp says why.
+# but loaded by its SONAME at run time; src/linalg/blas.cpp says why.
 find_path(CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-openmp REQUIRED)
 if(wanted_blas)
   set(BLA_VENDOR ${wanted_blas})
@@ -36,7 +36,7 @@ endif()
 list(REMOVE_ITEM CMAKE_BUILD_RPATH ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES})
 set(CMAKE_INSTALL_RPATH ${CMAKE_BUILD_RPATH})
 list(JOIN blas_names "," blas_names)
-set_source_files_properties(src/linalg/blas/blas.cpp PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(src/linalg/blas.cpp PROPERTIES COMPILE_DEFINITIONS
                             "ATTNCTL_BLAS_LIBRARIES=${blas_names}")
 
 find_path(GMP_INCLUDE_DIR gmpxx.h REQUIRED)

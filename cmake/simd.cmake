@@ -1,5 +1,5 @@
 # Compiles the vector kernels once per instruction set; the program selects one at run time
-# (linalg/kernels/kernels.cpp, gemm_kernels.cpp). The rest is built for the baseline, so one program runs everywhere.
+# (linalg/blas.cpp). The rest is built for the baseline, so one program runs everywhere.
 # Kernels are always optimised: an inline function that is not inlined would be compiled for the wide instruction set,
 # and the linker might keep this version for all callers. kernels_*.cpp disable automatic fused multiply-add, because
 # the exact sums of vector_math.hpp depend on where values are rounded; the code fuses explicitly.

@@ -4,7 +4,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 int main(int argc, char** argv) {

@@ -45,8 +45,9 @@ struct Sequence {
 /// Inputs of a model, encoded and checked. Never changes; copies share everything.
 class Batch {
  public:
-  /// Throws Error(bad_input) if an input is empty, longer than the model's positions, has ids outside the
-  /// vocabulary, or an id that occurs twice, or if it is a text and the model has no tokenizer.
+  /// Throws Error(usage) without inputs. Throws Error(bad_input) if an input is empty, longer than the
+  /// model's positions, has ids outside the vocabulary, or an id that occurs twice, or if it is a text and
+  /// the model has no tokenizer.
   Batch(const Model& model, const std::vector<Input>& inputs);
 
   [[nodiscard]] const Model& model() const;

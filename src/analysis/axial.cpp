@@ -26,12 +26,12 @@ void check_model(const Model& model) {
 
 void check_row(const Sequence& row, std::size_t length) {
   const auto refuse = [&](const char* why) {
-    fail(Status::bad_input, "input {}: {}; axial attention takes a grid of embeddings [N, L, d] alone",
+    fail(Status::bad_input, "input {}: {}; axial attention takes only a grid of embeddings [N, L, d]",
          escaped(row.id), why);
   };
   if (row.embeddings.rows() == 0) refuse("has no embeddings");
   if (row.embeddings.rows() != length) refuse("is longer or shorter than the first row");
-  if (row.key_embeddings.rows() > 0) refuse("has keys of its own");
+  if (row.key_embeddings.rows() > 0) refuse("has separate keys");
   if (row.mask || !row.key_visible.empty()) refuse("has a mask");
 }
 

@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "analysis/head_index.hpp"
-
 namespace attnctl {
 
 HeadAxes::HeadAxes(std::span<const HeadId> heads) : heads_(heads.begin(), heads.end()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -9,9 +10,16 @@
 #include "forward/run.hpp"
 #include "model/config/config.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
+
+/// Returns the index of a head in an ascending list of heads, or nullopt if it is missing.
+[[nodiscard]] inline std::optional<std::size_t> head_index(std::span<const HeadId> heads, HeadId head) {
+  const auto found = std::lower_bound(heads.begin(), heads.end(), head);
+  if (found == heads.end() || *found != head) return std::nullopt;
+  return static_cast<std::size_t>(found - heads.begin());
+}
 
 /// Selected heads as leading axes of an array: [layers, heads] if every layer has the same selected heads,
 /// otherwise one axis [selected]. In both cases the flat index of a head is its index in the selection.

@@ -1,6 +1,7 @@
 #include "analysis/heads_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,10 +12,111 @@
 
 #include <fmt/format.h>
 
-#include "analysis/catalogue.hpp"
 #include "analysis/head_axes.hpp"
 
 namespace attnctl {
+namespace {
+
+Cell cell(const std::optional<double>& value) {
+  return value ? Cell(static_cast<float>(*value)) : Cell();
+}
+
+Cell cell(const std::optional<std::size_t>& value) {
+  return value ? Cell(static_cast<std::int64_t>(*value)) : Cell();
+}
+
+/// A metric of a spectrum, listed once for the QK circuit and once for the OV circuit.
+struct SpectrumMetric {
+  std::array<std::string_view, 2> names;
+  std::string_view range, null, definition, source;
+  Cell (*value)(const HeadSpectrum& spectrum);
+};
+
+constexpr std::array<SpectrumMetric, 3> spectrum_metrics{{
+    {{"qk_effective_rank", "ov_effective_rank"},
+     "[1, rank]",
+     "of a Gaussian head: 61.9 at d 512, d_head 64",
+     "exp of the entropy (nats) of the singular values divided by their sum",
+     "Roy and Vetterli 2007, definition 1",
+     [](const HeadSpectrum& spectrum) { return cell(spectrum.effective_rank); }},
+    {{"qk_stable_rank", "ov_stable_rank"},
+     "[1, rank]",
+     "",
+     "sum(s^2) / max(s)^2 of the singular values s",
+     "Rudelson and Vershynin 2007",
+     [](const HeadSpectrum& spectrum) { return cell(spectrum.stable_rank); }},
+    {{"qk_numerical_rank", "ov_numerical_rank"},
+     "[0, rank]",
+     "rank for random weights",
+     "singular values above max(rows, columns) eps(float32) max(s)",
+     "numpy.linalg.matrix_rank",
+     [](const HeadSpectrum& spectrum) { return cell(spectrum.numerical_rank); }},
+}};
+
+constexpr Metric best_offset{
+    "best_offset",
+    "tokens",
+    "[-8, 8]",
+    "",
+    "the offset key - query where most rows have their largest weight (of equal ones the first key); on ties "
+    "the smaller, then the negative one; undefined where no row has it within 8",
+    "Voita et al. 2019"};
+
+constexpr Metric best_offset_share{
+    "best_offset_share",
+    "",
+    "[0, 1]",
+    "1 / keys for random peaks",
+    "share of all rows that have their largest weight at best_offset; a positional head has at least 0.9",
+    "Voita et al. 2019"};
+
+std::vector<CatalogueRow> make_catalogue() {
+  std::vector<CatalogueRow> rows;
+  for (const SpectrumMetric& metric : spectrum_metrics) {
+    const auto add = [&](std::string_view name, const HeadSpectrum* HeadResults::*circuit) {
+      rows.push_back({{name, "", metric.range, metric.null, metric.definition, metric.source},
+                      [value = metric.value, circuit](const HeadResults& head) {
+                        return head.*circuit == nullptr ? Cell() : value(*(head.*circuit));
+                      }});
+    };
+    add(metric.names[0], &HeadResults::qk);
+    add(metric.names[1], &HeadResults::ov);
+  }
+  for (std::size_t i = 0; i < row_metrics().size(); ++i) {
+    rows.push_back({row_metrics()[i].about, [i](const HeadResults& head) {
+                      return head.pattern == nullptr ? Cell() : cell(head.pattern->means[i]);
+                    }});
+  }
+  rows.push_back({best_offset, [](const HeadResults& head) {
+                    const bool known = head.pattern != nullptr && head.pattern->best_offset;
+                    return known ? Cell(*head.pattern->best_offset) : Cell();
+                  }});
+  rows.push_back({best_offset_share, [](const HeadResults& head) {
+                    return head.pattern == nullptr ? Cell() : cell(head.pattern->best_offset_share);
+                  }});
+  return rows;
+}
+
+Cell text_or_nothing(std::string_view text) {
+  return text.empty() ? Cell() : Cell(std::string(text));
+}
+
+}  // namespace
+
+std::span<const CatalogueRow> metric_catalogue() {
+  static const std::vector<CatalogueRow> catalogue = make_catalogue();
+  return catalogue;
+}
+
+Table metrics_table() {
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& [about, value] : metric_catalogue()) {
+    rows.push_back({std::string(about.name), text_or_nothing(about.unit), text_or_nothing(about.range),
+                    text_or_nothing(about.null), text_or_nothing(about.source)});
+  }
+  return make_table("metrics", {"name", "unit", "range", "null", "source"}, std::move(rows));
+}
+
 namespace {
 
 Cell integer(std::size_t value) {

@@ -289,7 +289,7 @@ std::vector<SummaryPart> summary_parts(const SummarySubject& subject, const Summ
   if (model != nullptr) {
     Table apart = tensors_apart(*model);
     if (apart.rows > 0)
-      parts.push_back({"apart", "Tensors that are no parameters of the model", std::move(apart), "apart"});
+      parts.push_back({"apart", "Tensors that are not parameters of the model", std::move(apart), "apart"});
   }
   if (asked.shapes) {
     parts.push_back({"shapes", fmt::format("Shapes, batch {}, {} tokens", asked.batch, length),

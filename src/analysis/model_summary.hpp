@@ -8,7 +8,7 @@
 #include "model/model.hpp"
 #include "results/results.hpp"
 
-// What is known about a model without running it: architecture, parameters, FLOPs and memory.
+// Properties of a model that need no run: architecture, parameters, FLOPs and memory.
 namespace attnctl {
 
 /// Returns the record "model" of every document: the identity and sizes of the model.

@@ -1,6 +1,7 @@
 // The public interface (include/attnctl), made of the library's own types. Those are in namespace attnctl.
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -13,11 +14,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/head_axes.hpp"
-#include "analysis/heads_table.hpp"
-#include "analysis/patterns/capture.hpp"
-#include "analysis/patterns/pattern_metrics.hpp"
-#include "analysis/weights/weights.hpp"
 #include "attnctl/attnctl.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
@@ -31,8 +27,10 @@
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "input/text_encoder.hpp"
-#include "linalg/blas/blas.hpp"
+#include "inspect/inspection.hpp"
+#include "linalg/blas.hpp"
 #include "model/model.hpp"
+#include "results/result.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"
 
@@ -236,6 +234,7 @@ core::Sequence make_sequence(const Input& input, Model::Parts& model) {
 }  // namespace
 
 Batch::Batch(const Model& model, const std::vector<Input>& inputs) {
+  if (inputs.empty()) core::fail(Status::usage, "a batch without inputs; give at least one");
   const auto parts = std::make_shared<Parts>(Parts{.model = model});
   Model::Parts& own = model.parts();
   {
@@ -316,32 +315,22 @@ class Forwarder final : public core::Observer {
   attn::Observer& observer_;
 };
 
-/// One run: its selected heads, and the pass over them.
+/// The selected heads and the workers of one run.
 class Run {
  public:
   Run(const Batch& batch, const RunOptions& options)
       : model_(batch.model().parts()),
-        batch_(batch.parts().batch),
-        selection_(select(options, model_.model.config(), batch_)),
+        selection_(select(options, model_.model.config(), batch.parts().batch)),
         pool_(options.threads == 0 ? core::available_threads() : options.threads) {
     core::set_blas_callers(pool_.size());
   }
 
-  void pass(std::span<core::Observer* const> observers) {
-    core::RunContext context{pool_, model_.warnings};
-    core::run_forward(model_.model, batch_, selection_, observers, context);
-    core::check_mapped_files();
-  }
-
-  [[nodiscard]] const core::Model& model() const { return model_.model; }
-  [[nodiscard]] const core::Batch& batch() const { return batch_; }
+  [[nodiscard]] core::RunContext context() { return {pool_, model_.warnings}; }
+  [[nodiscard]] const Model::Parts& model() const { return model_; }
   [[nodiscard]] const core::Selection& selection() const { return selection_; }
-  [[nodiscard]] core::Pool& pool() { return pool_; }
-  [[nodiscard]] core::Warnings& warnings() { return model_.warnings; }
 
  private:
   Model::Parts& model_;
-  const core::Batch& batch_;
   core::Selection selection_;
   core::Pool pool_;
 };
@@ -353,7 +342,10 @@ void run(const Batch& batch, std::span<Observer* const> observers, const RunOpti
   forwarders.reserve(observers.size());
   std::vector<core::Observer*> pointers;
   for (Observer* const observer : observers) pointers.push_back(&forwarders.emplace_back(batch, *observer));
-  Run(batch, options).pass(pointers);
+  Run run(batch, options);
+  core::RunContext context = run.context();
+  core::run_forward(run.model().model, batch.parts().batch, run.selection(), pointers, context);
+  core::check_mapped_files();
 }
 
 void run(const Batch& batch, Observer& observer, const RunOptions& options) {
@@ -364,29 +356,6 @@ void run(const Batch& batch, Observer& observer, const RunOptions& options) {
 // ---- Analyses and results
 
 namespace {
-
-struct Includes {
-  bool metrics = false;
-  bool weights = false;
-  bool patterns = false;
-};
-
-Includes parse_includes(const std::vector<std::string>& words) {
-  Includes includes;
-  for (const std::string& word : words) {
-    if (word == "metrics") {
-      includes.metrics = true;
-    } else if (word == "weights") {
-      includes.weights = true;
-    } else if (word == "patterns") {
-      includes.patterns = true;
-    } else {
-      core::fail(Status::usage, "include: got \"{}\"; the library has metrics, weights and patterns",
-                 core::escaped(word));
-    }
-  }
-  return includes;
-}
 
 Cell public_cell(core::Cell& cell) {
   return std::visit(
@@ -411,38 +380,47 @@ Table public_table(const core::Table& from) {
   return table;
 }
 
-/// Writes a captured array into a tensor.
+/// Collects one tensor.
 class TensorSink final : public core::ArraySink {
  public:
   TensorSink(std::string name, core::Shape shape) : tensor_{std::move(name), std::move(shape), {}} {
     tensor_.values.resize(core::checked_product(tensor_.shape).value());
   }
   void write(std::size_t offset, std::span<const float> values) override {
-    std::ranges::copy(values, tensor_.values.begin() + static_cast<std::ptrdiff_t>(offset));
+    std::ranges::copy(values, at(offset));
+  }
+  void write(const core::Tensor& array) {
+    std::visit([&](auto values) { std::ranges::transform(values, at(0), to_float); }, array.values);
   }
   [[nodiscard]] Tensor take() { return std::move(tensor_); }
 
  private:
+  static constexpr auto to_float = [](auto value) { return static_cast<float>(value); };
+  [[nodiscard]] std::vector<float>::iterator at(std::size_t offset) {
+    return tensor_.values.begin() + static_cast<std::ptrdiff_t>(offset);
+  }
+
   Tensor tensor_;
 };
 
-/// Collects the patterns of one component.
-struct PatternCapture {
-  PatternCapture(const core::ComponentHeads& part, const Run& run) {
-    const core::CaptureLayout layout(part.selection, run.model().config());
-    const std::string prefix = component_prefix(static_cast<Component>(part.component), '_');
-    std::vector<core::CaptureTarget> targets;
-    for (std::size_t i = 0; i < run.batch().sequences.size(); ++i) {
-      sinks.push_back(
-          std::make_unique<TensorSink>(fmt::format("{}pattern_{}", prefix, i),
-                                       layout.shape(core::Captured::pattern, run.batch().sequences[i])));
-      targets.push_back({core::Captured::pattern, i, sinks.back().get()});
-    }
-    observer = std::make_unique<core::Capture>(layout, targets);
+/// Collects all tensors of an analysis.
+class Tensors final : public core::ArrayOutput {
+ public:
+  void add(const std::string& name, const core::Tensor& array) override {
+    sinks_.emplace_back(name, array.shape).write(array);
+  }
+  core::ArraySink& add_streamed(const std::string& name, const core::Shape& shape,
+                                bool /*hidden_is_minus_infinity*/) override {
+    return sinks_.emplace_back(name, shape);
+  }
+  [[nodiscard]] std::vector<Tensor> take() {
+    std::vector<Tensor> tensors(sinks_.size());
+    std::ranges::transform(sinks_, tensors.begin(), &TensorSink::take);
+    return tensors;
   }
 
-  std::vector<std::unique_ptr<TensorSink>> sinks;  // [inputs]
-  std::unique_ptr<core::Capture> observer;
+ private:
+  std::deque<TensorSink> sinks_;
 };
 
 template <typename Items>
@@ -475,36 +453,20 @@ const Tensor& Results::tensor(std::string_view name) const {
 }
 
 Results analyze(const Batch& batch, const AnalyzeOptions& options) {
-  const Includes includes = parse_includes(options.include);
   Run run(batch, options.run);
-  const core::ModelConfig& config = run.model().config();
-  core::PatternMetrics metrics(run.selection(), false);
-  std::vector<PatternCapture> captures;
-  std::vector<core::Observer*> observers;
-  if (includes.metrics) observers.push_back(&metrics);
-  if (includes.patterns) {
-    for (const core::ComponentHeads& part : core::split_by_component(run.selection(), config))
-      observers.push_back(captures.emplace_back(part, run).observer.get());
-  }
-  if (!observers.empty()) run.pass(observers);
-
+  core::inspect::InspectRequest request;
+  request.form = core::inspect::Form::arrays;
+  request.includes = core::inspect::resolve_includes(fmt::format("{}", fmt::join(options.include, ",")), true,
+                                                     true, request.form);
+  request.selection = run.selection();
+  core::inspect::Inspection inspection(
+      request, {run.model().model, run.model().vocabulary, batch.parts().batch}, run.context());
+  Tensors tensors;
+  inspection.run(tensors);
+  core::check_mapped_files();
   Results results;
-  if (includes.metrics || includes.weights) {
-    std::vector<core::HeadPatternMetrics> patterns;
-    if (includes.metrics) patterns = metrics.finish();
-    std::optional<core::WeightsAnalysis> weights;
-    if (includes.weights)
-      weights = core::analyze_weights(run.model(), run.selection(), {}, run.pool(), run.warnings());
-    results.tables.push_back(public_table(core::heads_table({.config = config,
-                                                             .selection = run.selection(),
-                                                             .weights = weights ? &*weights : nullptr,
-                                                             .patterns = patterns,
-                                                             .batch = &run.batch()},
-                                                            core::HeadColumns::integers)));
-  }
-  for (PatternCapture& capture : captures) {
-    for (const auto& sink : capture.sinks) results.tensors.push_back(sink->take());
-  }
+  for (const core::Table& table : inspection.tables().tables) results.tables.push_back(public_table(table));
+  results.tensors = tensors.take();
   return results;
 }
 

@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "checkpoint/readers.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 
 namespace attnctl {
 namespace {

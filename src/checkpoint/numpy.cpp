@@ -5,7 +5,7 @@
 #include "checkpoint/readers.hpp"
 #include "checkpoint/strided.hpp"
 #include "formats/npy.hpp"
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 
 namespace attnctl {
 namespace {

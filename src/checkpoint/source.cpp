@@ -15,7 +15,7 @@
 #include "base/files/input_file.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/text.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 
 namespace attnctl {
 namespace {

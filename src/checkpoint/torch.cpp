@@ -12,7 +12,7 @@
 #include "checkpoint/pickle.hpp"
 #include "checkpoint/readers.hpp"
 #include "checkpoint/strided.hpp"
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 
 namespace attnctl {
 namespace {

@@ -15,73 +15,48 @@
 namespace attnctl::cli {
 namespace {
 
-/// An option or a positional argument.
-struct Argument {
-  std::vector<std::string> names;  // "-o", "--output"; empty for a positional argument
-  std::string description;
-  bool takes_value = false;
-  bool is_path = false;
-  bool is_list = false;              // takes several choices, separated by commas
-  std::vector<std::string> choices;  // accepted words; empty if any value is accepted
-};
-
-/// A subcommand with its arguments.
+/// A subcommand that is not hidden.
 struct Subcommand {
   std::string name;
-  std::string description;
-  std::vector<Argument> options;
-  std::vector<Argument> positionals;
+  std::string about;
+  std::vector<Option> options;  // --help and all that are not positional
+  std::vector<Option> positionals;
 };
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
-bool names_a_path(const std::string& type) {
+/// Returns whether the type of the value, or the name of a positional argument, names a path.
+bool is_path(const Option& option) {
+  if (!option.allowed.empty()) return false;
+  const std::string type = (option.positional() ? option.names + " " : "") + option.value_text();
   for (const char* kind : {"FILE", "PATH", "DIR", "MODEL", ".npy", ".npz"})
     if (type.find(kind) != std::string::npos) return true;
   return false;
 }
 
-Argument argument_of(const Option& option) {
-  Argument argument;
-  if (!option.positional()) argument.names = option.all_names();
-  const std::string value = option.value_text();
-  argument.description = first_line(option.help);
-  argument.takes_value = option.takes_value();
-  argument.choices = option.allowed;
-  argument.is_path =
-      option.allowed.empty() && names_a_path(option.positional() ? option.names + " " + value : value);
-  argument.is_list = option.split || value.starts_with("LIST");
-  return argument;
+/// Returns whether the value may be several words, separated by commas.
+bool is_list(const Option& option) {
+  return option.split || option.value_text().starts_with("LIST");
 }
 
-/// Returns the options of a command, with those that every command has.
-std::vector<Argument> options_of(const Command& command) {
-  std::vector<Argument> arguments;
-  const auto add_flag = [&](std::vector<std::string> names, const char* description) {
-    Argument& flag = arguments.emplace_back();
-    flag.names = std::move(names);
-    flag.description = description;
-  };
-  add_flag({"-h", "--help"}, "Print this help message and exit");
-  if (command.version) add_flag({"--version"}, "Display program version information and exit");
+/// Returns the options of a command, with those that the parser adds.
+std::vector<Option> options_of(const Command& command) {
+  bool* const flag = nullptr;
+  std::vector<Option> options = {{"-h,--help", flag, "Print this help message and exit"}};
+  if (command.version) options.push_back({"--version", flag, "Display program version information and exit"});
   for (const Option& option : command.options)
-    if (!option.positional()) arguments.push_back(argument_of(option));
-  return arguments;
+    if (!option.positional()) options.push_back(option);
+  return options;
 }
 
-/// Returns the subcommands of a command that are not hidden.
 std::vector<Subcommand> subcommands_of(const Command& root) {
   std::vector<Subcommand> subcommands;
   for (const Command& command : root.subcommands) {
     if (command.hidden) continue;
     Subcommand& added = subcommands.emplace_back();
     added.name = command.name;
-    added.description = first_line(command.about);
+    added.about = command.about;
     added.options = options_of(command);
     for (const Option& option : command.options)
-      if (option.positional()) added.positionals.push_back(argument_of(option));
+      if (option.positional()) added.positionals.push_back(option);
   }
   return subcommands;
 }
@@ -91,9 +66,10 @@ std::string join(const std::vector<std::string>& words, std::string_view between
 }
 
 /// Returns all names of all options or commands: the words that can start an argument.
-std::vector<std::string> names_of(const std::vector<Argument>& options) {
+std::vector<std::string> names_of(const std::vector<Option>& options) {
   std::vector<std::string> names;
-  for (const Argument& option : options) names.insert(names.end(), option.names.begin(), option.names.end());
+  for (const Option& option : options)
+    for (std::string& name : option.all_names()) names.push_back(std::move(name));
   return names;
 }
 
@@ -119,24 +95,24 @@ std::string quoted(const std::string& text) {
 
 // --- bash
 
-std::string bash_values(const Argument& argument) {
-  if (argument.is_path) return "_attnctl_files";
-  if (argument.choices.empty()) return "COMPREPLY=()";
-  return fmt::format("{} {}", argument.is_list ? "_attnctl_list" : "_attnctl_words",
-                     quoted(join(argument.choices, " ")));
+std::string bash_values(const Option& option) {
+  if (is_path(option)) return "_attnctl_files";
+  if (option.allowed.empty()) return "COMPREPLY=()";
+  return fmt::format("{} {}", is_list(option) ? "_attnctl_list" : "_attnctl_words",
+                     quoted(join(option.allowed, " ")));
 }
 
-void bash_option_cases(const std::string& command, const std::vector<Argument>& options, std::string& out) {
-  for (const Argument& option : options) {
-    if (!option.takes_value) continue;
+void bash_option_cases(const std::string& command, const std::vector<Option>& options, std::string& out) {
+  for (const Option& option : options) {
+    if (!option.takes_value()) continue;
     std::vector<std::string> patterns;
-    patterns.reserve(option.names.size());
-    for (const std::string& name : option.names) patterns.push_back(fmt::format("{}/{}", command, name));
+    for (const std::string& name : option.all_names())
+      patterns.push_back(fmt::format("{}/{}", command, name));
     out += fmt::format("    {}) {}; return ;;\n", join(patterns, " | "), bash_values(option));
   }
 }
 
-std::string bash_script(const std::vector<Subcommand>& commands, const std::vector<Argument>& options) {
+std::string bash_script(const std::vector<Subcommand>& commands, const std::vector<Option>& options) {
   std::string out = R"(# bash completion of attnctl
 _attnctl_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
 _attnctl_files() {
@@ -184,26 +160,26 @@ std::string zsh_text(const std::string& text) {
   return out;
 }
 
-std::string zsh_values(const Argument& argument) {
-  if (argument.is_path) return ":file:_files";
-  if (argument.choices.empty()) return ":value: ";
-  if (argument.is_list) return fmt::format(":list:_values -s , value {}", join(argument.choices, " "));
-  return fmt::format(":value:({})", join(argument.choices, " "));
+std::string zsh_values(const Option& option) {
+  if (is_path(option)) return ":file:_files";
+  if (option.allowed.empty()) return ":value: ";
+  if (is_list(option)) return fmt::format(":list:_values -s , value {}", join(option.allowed, " "));
+  return fmt::format(":value:({})", join(option.allowed, " "));
 }
 
-void zsh_arguments(const std::vector<Argument>& options, std::string_view indent, std::string& out) {
-  for (const Argument& option : options)
-    for (const std::string& name : option.names)
+void zsh_arguments(const std::vector<Option>& options, std::string_view indent, std::string& out) {
+  for (const Option& option : options)
+    for (const std::string& name : option.all_names())
       out += fmt::format(" \\\n{}{}", indent,
-                         quoted(fmt::format("*{}[{}]{}", name, zsh_text(option.description),
-                                            option.takes_value ? zsh_values(option) : "")));
+                         quoted(fmt::format("*{}[{}]{}", name, zsh_text(option.help),
+                                            option.takes_value() ? zsh_values(option) : "")));
 }
 
-std::string zsh_script(const std::vector<Subcommand>& commands, const std::vector<Argument>& options) {
+std::string zsh_script(const std::vector<Subcommand>& commands, const std::vector<Option>& options) {
   std::string out = "#compdef attnctl\n# zsh completion of attnctl\n_attnctl() {\n";
   out += "  local -a commands\n  local curcontext=$curcontext state line\n  commands=(\n";
   for (const Subcommand& command : commands)
-    out += fmt::format("    {}\n", quoted(zsh_text(command.name) + ":" + zsh_text(command.description)));
+    out += fmt::format("    {}\n", quoted(zsh_text(command.name) + ":" + zsh_text(command.about)));
   out += "  )\n  _arguments -C";
   zsh_arguments(options, "    ", out);
   out += " \\\n    '1:command:->command' '*::argument:->argument'\n";
@@ -223,32 +199,32 @@ std::string zsh_script(const std::vector<Subcommand>& commands, const std::vecto
 
 // --- fish
 
-std::string fish_values(const Argument& argument) {
-  if (!argument.takes_value) return "";
-  if (argument.is_path) return " -r -F";
-  if (argument.choices.empty()) return " -x";
-  const std::string words = join(argument.choices, " ");
-  return " -x -a " + quoted(argument.is_list ? "(__fish_append , " + words + ")" : words);
+std::string fish_values(const Option& option) {
+  if (!option.takes_value()) return "";
+  if (is_path(option)) return " -r -F";
+  if (option.allowed.empty()) return " -x";
+  const std::string words = join(option.allowed, " ");
+  return " -x -a " + quoted(is_list(option) ? "(__fish_append , " + words + ")" : words);
 }
 
-void fish_options(const std::string& condition, const std::vector<Argument>& options, std::string& out) {
-  for (const Argument& option : options) {
+void fish_options(const std::string& condition, const std::vector<Option>& options, std::string& out) {
+  for (const Option& option : options) {
     out += "complete -c attnctl -n " + quoted(condition);
-    for (const std::string& name : option.names)
+    for (const std::string& name : option.all_names())
       out += name.rfind("--", 0) == 0 ? " -l " + name.substr(2) : " -s " + name.substr(1);
-    out += fish_values(option) + " -d " + quoted(option.description) + "\n";
+    out += fish_values(option) + " -d " + quoted(option.help) + "\n";
   }
 }
 
-std::string fish_script(const std::vector<Subcommand>& commands, const std::vector<Argument>& options) {
+std::string fish_script(const std::vector<Subcommand>& commands, const std::vector<Option>& options) {
   std::string out = "# fish completion of attnctl\ncomplete -c attnctl -f\n";
   fish_options("__fish_use_subcommand", options, out);
   for (const Subcommand& command : commands) {
     out += fmt::format("complete -c attnctl -n __fish_use_subcommand -a {} -d {}\n", command.name,
-                       quoted(command.description));
+                       quoted(command.about));
     const std::string condition = "__fish_seen_subcommand_from " + command.name;
-    for (const Argument& positional : command.positionals) {
-      const std::string values = positional.is_path ? " -F" : fish_values(positional);
+    for (const Option& positional : command.positionals) {
+      const std::string values = is_path(positional) ? " -F" : fish_values(positional);
       out += "complete -c attnctl -n " + quoted(condition) + values + "\n";
     }
     fish_options(condition, command.options, out);
@@ -260,7 +236,7 @@ std::string fish_script(const std::vector<Subcommand>& commands, const std::vect
 
 std::string completion_script(const Command& root, std::string_view shell) {
   const std::vector<Subcommand> commands = subcommands_of(root);
-  const std::vector<Argument> options = options_of(root);
+  const std::vector<Option> options = options_of(root);
   if (shell == "bash") return bash_script(commands, options);
   if (shell == "zsh") return zsh_script(commands, options);
   if (shell == "fish") return fish_script(commands, options);

@@ -10,7 +10,7 @@
 #include "report/npz.hpp"
 #include "report/svg.hpp"
 #include "report/text.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "cli/commands.hpp"
 #include "cli/options/command.hpp"
 #include "cli/session.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 
 namespace attnctl::cli {
 namespace {

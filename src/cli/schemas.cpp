@@ -22,7 +22,7 @@ std::string_view schema_text(std::string_view name) {
 Command schema_command() {
   Command command{.name = "schema", .about = "Print the JSON Schema of an output"};
   auto name = std::make_shared<std::string>();
-  Option option{.names = "NAME", .target = name.get(), .help = "the output", .required = true};
+  Option option{.names = "NAME", .target = name.get(), .help = "Name of the output", .required = true};
   for (const Schema& schema : schemas()) option.allowed.emplace_back(schema.name);
   command.add({std::move(option)});
   command.footer = "Examples:\n  attnctl schema analysis\n  attnctl schema info | jq .title";

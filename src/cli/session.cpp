@@ -8,7 +8,7 @@
 #include "base/files/mapped_file.hpp"
 #include "base/memory.hpp"
 #include "checkpoint/source.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::cli {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "input/batch.hpp"
 #include "input/conllu.hpp"
 #include "input/text_input.hpp"

@@ -25,7 +25,7 @@ constexpr std::array kAnalyses = {
     AnalysisRow{"largest_value", true,  false,  true,  Components::each,      make_largest_value},
 };
 
-/// A value of --include that is no row of kAnalyses.
+/// A value of --include besides those of kAnalyses.
 struct BasicInclude {
   std::string_view name;
   bool Includes::*member;

@@ -100,7 +100,7 @@ struct Includes {
 
 /// Returns the values of --include that the form can show. `given` is false for the default list, from which
 /// values that the form cannot show are left out. Throws Error(usage) if a value needs inputs and there are
-/// none, or if there is no table for it.
+/// none, or if CSV has no table for it.
 [[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
 
 /// Throws Error(bad_input) if a selected layer has no values (W_V), so that its heads write no output.

@@ -7,12 +7,11 @@
 
 #include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
-#include "analysis/weights/output_rank.hpp"
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/request.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::inspect {
 namespace {

@@ -10,7 +10,7 @@
 #include "analysis/similarity/head_map.hpp"
 #include "base/checked.hpp"
 #include "base/undefined.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::inspect {
 
@@ -128,10 +128,35 @@ Results results_of_heads(const ModelConfig& config, const Selection& selection, 
   return results;
 }
 
-HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
+Array pairs_array(const Selection& selection, std::span<const HeadPairs> pairs, bool deep) {
+  const HeadAxes axes(selection.heads);
+  const std::size_t all = selection.heads.size();
+  const bool stacked = axes.regular() && !pairs.empty() && pairs.front().layer.has_value();
+  const std::size_t inner = stacked ? all / axes.layers().size() : all;
+  std::size_t depth = deep ? 0 : 1;
+  for (const HeadPairs& each : pairs) depth = std::max(depth, each.depth);
+  std::vector<double> values(all * inner * depth, kUndefined);
+  for (const HeadPairs& each : pairs) {
+    const std::size_t n = each.heads.size();
+    for (std::size_t a = 0; a < n; ++a) {
+      const std::size_t row = axes.place(each.heads[a]).value() * inner;
+      for (std::size_t b = 0; b < n; ++b) {
+        const std::size_t at = (row + (stacked ? b : axes.place(each.heads[b]).value())) * depth;
+        std::ranges::copy(each.values.subspan((a * n + b) * each.depth, each.depth),
+                          values.begin() + static_cast<std::ptrdiff_t>(at));
+      }
+    }
+  }
+  Shape shape = {inner, inner};
+  if (stacked) shape.insert(shape.begin(), axes.layers().size());
+  if (deep) shape.push_back(depth);
+  return float_array(std::move(shape), values);
+}
+
+HeadMatrix reordered(const HeadMatrix& matrix, std::vector<HeadId> order) {
   HeadMatrix ordered;
   ordered.layer = matrix.layer;
-  ordered.heads = map_heads(matrix.heads, matrix.values.view()).order();
+  ordered.heads = std::move(order);
   ordered.values = OwnedMatrix<double>(ordered.heads.size(), ordered.heads.size());
   std::vector<std::size_t> from;
   for (const HeadId head : ordered.heads) {
@@ -141,6 +166,10 @@ HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
     for (std::size_t b = 0; b < from.size(); ++b) ordered.values(a, b) = matrix.values(from[a], from[b]);
   }
   return ordered;
+}
+
+HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
+  return reordered(matrix, map_heads(matrix.heads, matrix.values.view()).order());
 }
 
 Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const HeadMatrix& matrix) {

@@ -11,7 +11,6 @@
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"
 
@@ -79,6 +78,21 @@ struct HeadMatrix {
   OwnedMatrix<double> values;  // [heads, heads]; NaN if undefined
 };
 
+/// Numbers of all pairs of some heads.
+struct HeadPairs {
+  std::optional<std::size_t> layer;  // nullopt: heads of several layers
+  std::span<const HeadId> heads;
+  std::span<const double> values;  // [heads, heads, depth]
+  std::size_t depth = 1;
+};
+
+/// Returns [layers, h, h, depth] if heads are compared within layers and all layers have the same heads.
+/// Otherwise returns [selected, selected, depth] with NaN for pairs that were not compared. The last axis has
+/// the largest depth of all pairs; without `deep`, it is left out.
+[[nodiscard]] Array pairs_array(const Selection& selection, std::span<const HeadPairs> pairs, bool deep);
+
+/// Returns the matrix with its heads in another order.
+[[nodiscard]] HeadMatrix reordered(const HeadMatrix& matrix, std::vector<HeadId> order);
 /// Reorders the heads by the dendrogram of average linkage, so that similar heads are adjacent.
 [[nodiscard]] HeadMatrix in_cluster_order(const HeadMatrix& matrix);
 

@@ -66,6 +66,12 @@ class HeadMapAnalysis final : public Analysis {
   void add_arrays(Results& results, std::string_view similarity) const;
   void add_text(Results& results, const Drawn& drawn) const;
   [[nodiscard]] ChartPage charts() const;
+  /// Returns "QK similarity, layer 0".
+  [[nodiscard]] std::string title_of(const Drawn& drawn) const {
+    const std::optional<std::size_t>& layer = drawn.matrix.layer;
+    return fmt::format("{} similarity, {}", symbol_of(drawn.similarity),
+                       layer ? "layer " + layer_name(input_.config(), *layer) : "all layers");
+  }
 
   std::vector<std::string_view> wanted_;
   std::vector<Drawn> all_;
@@ -76,7 +82,7 @@ void HeadMapAnalysis::add(std::string_view similarity, std::optional<std::size_t
   Drawn& drawn = all_.emplace_back();
   drawn.similarity = similarity;
   drawn.map = map_heads(heads, values.view());
-  drawn.matrix = in_cluster_order({layer, heads, values});
+  drawn.matrix = reordered({layer, heads, values}, drawn.map.order());
 }
 
 void HeadMapAnalysis::collect() {
@@ -114,14 +120,14 @@ void HeadMapAnalysis::collect() {
   }
 }
 
-/// Returns the rows of SciPy's linkage matrix.
-std::vector<double> linkage_rows(const HeadMap& map) {
+/// Returns SciPy's linkage matrix.
+Array linkage_array(const std::vector<Merge>& merges) {
   std::vector<double> rows;
-  for (const Merge& merge : map.linkage.merges) {
+  for (const Merge& merge : merges) {
     rows.insert(rows.end(), {static_cast<double>(merge.first), static_cast<double>(merge.second),
                              merge.distance, static_cast<double>(merge.size)});
   }
-  return rows;
+  return make_array({merges.size(), 4}, std::move(rows));
 }
 
 Section HeadMapAnalysis::section() const {
@@ -203,8 +209,8 @@ void HeadMapAnalysis::add_arrays(Results& results, std::string_view similarity) 
     quality.push_back(drawn.map.map.share.value_or(kUndefined));
     const std::string layer =
         drawn.matrix.layer ? fmt::format("_{}", input_.config().layers[*drawn.matrix.layer].number) : "";
-    results.arrays.push_back({fmt::format("{}_linkage{}", similarity, layer),
-                              make_array({drawn.map.linkage.merges.size(), 4}, linkage_rows(drawn.map))});
+    results.arrays.push_back(
+        {fmt::format("{}_linkage{}", similarity, layer), linkage_array(drawn.map.linkage.merges)});
   }
   if (quality.empty()) return;
   const std::array<std::size_t, 1> plane = {2};
@@ -217,10 +223,10 @@ void HeadMapAnalysis::add_arrays(Results& results, std::string_view similarity) 
 /// Adds a table of the heads in the order of the dendrogram, with their points and, for up to 12 heads, their
 /// similarities.
 void HeadMapAnalysis::add_text(Results& results, const Drawn& drawn) const {
-  constexpr std::size_t most_columns = 12;
+  constexpr std::size_t kMostColumns = 12;
   std::vector<std::string> columns = {"head", "x", "y"};
   const std::vector<HeadId>& order = drawn.matrix.heads;
-  const bool with_values = order.size() <= most_columns;
+  const bool with_values = order.size() <= kMostColumns;
   if (with_values) {
     for (const HeadId head : order) columns.push_back(head_name(input_.config(), head));
   }
@@ -232,13 +238,11 @@ void HeadMapAnalysis::add_text(Results& results, const Drawn& drawn) const {
     if (!with_values) continue;
     for (std::size_t j = 0; j < order.size(); ++j) row.push_back(cell_of(drawn.matrix.values(i, j)));
   }
-  const std::string where =
-      drawn.matrix.layer ? "layer " + layer_name(input_.config(), *drawn.matrix.layer) : "all layers";
   const std::optional<double>& stress = drawn.map.map.stress;
-  results.text.emplace_back(TextTable{
-      fmt::format("Heads by {} similarity, {}: order of the tree, map (stress {})",
-                  symbol_of(drawn.similarity), where, stress ? fmt::format("{:.2f}", *stress) : "-"),
-      make_table("", std::move(columns), std::move(rows)), 2});
+  results.text.emplace_back(
+      TextTable{fmt::format("Heads by {}: order of the tree, map (stress {})", title_of(drawn),
+                            stress ? fmt::format("{:.2f}", *stress) : "-"),
+                make_table("", std::move(columns), std::move(rows)), 2});
 }
 
 ChartPage HeadMapAnalysis::charts() const {
@@ -249,9 +253,7 @@ ChartPage HeadMapAnalysis::charts() const {
   for (const Drawn& drawn : all_) most = std::max(most, drawn.matrix.heads.size());
   std::vector<std::vector<Cell>> rows(most);
   for (const Drawn& drawn : all_) {
-    const std::string where =
-        drawn.matrix.layer ? "layer " + layer_name(input_.config(), *drawn.matrix.layer) : "all layers";
-    const std::string name = fmt::format("{} similarity, {}", symbol_of(drawn.similarity), where);
+    const std::string name = title_of(drawn);
     for (const char* part : {" head", " x", " y"}) columns.push_back(name + part);
     for (std::size_t i = 0; i < most; ++i) {
       std::vector<Cell>& row = rows[i];

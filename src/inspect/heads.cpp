@@ -6,12 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "analysis/catalogue.hpp"
 #include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/run_results.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 // The inputs of a run and the table of heads.
 namespace attnctl::inspect {

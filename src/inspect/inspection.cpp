@@ -8,10 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "analysis/patterns/adapters.hpp"
 #include "analysis/patterns/attention_from.hpp"
-#include "analysis/patterns/norm_weighting.hpp"
 #include "analysis/patterns/pattern_metrics.hpp"
-#include "analysis/patterns/word_pooling.hpp"
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "input/words.hpp"
@@ -169,7 +168,7 @@ void Inspection::check_components() const {
       fail(Status::usage, "--include {} is unsupported for models of an encoder and a decoder", row->include);
     if (row->components == Components::not_cross && single &&
         components.front().component == Component::cross)
-      fail(Status::usage, "--include {} is of self-attention: use --component encoder or decoder",
+      fail(Status::usage, "--include {} works on self-attention: use --component encoder or decoder",
            row->include);
   }
   if (single) return;
@@ -338,6 +337,13 @@ void Inspection::run(ArrayOutput& out) {
     for (const NamedArray& each : analysis.arrays) out.add(prefix + each.name, each);
   }
   add_weights_arrays(out, found_);
+}
+
+Results Inspection::tables() const {
+  Results results = head_results(found_);
+  results.append(weights_results(found_));
+  for (const Results& analysis : found_.analyses) results.append(Results(analysis));
+  return results;
 }
 
 Results results_of(const RunResults& run) {

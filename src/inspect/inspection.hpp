@@ -29,6 +29,8 @@ class Inspection {
   [[nodiscard]] Results run();
   /// Computes and writes the arrays, the large ones while they are computed.
   void run(ArrayOutput& out);
+  /// Returns the tables of heads, weights and analyses after run(ArrayOutput&). They borrow from this object.
+  [[nodiscard]] Results tables() const;
 
  private:
   /// An array of the forward pass to capture.

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 
 #include "analysis/mixing/mixing.hpp"
-#include "analysis/patterns/routing.hpp"
 #include "base/error.hpp"
 #include "base/undefined.hpp"
+#include "forward/observer.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 
@@ -133,20 +133,48 @@ Results MixingAnalysis::finish() {
   return results;
 }
 
-class RoutingAnalysis final : public Analysis {
+/// The experts that process the tokens of one input in one layer.
+struct LayerRouting {
+  std::size_t input = 0;  // index in the batch
+  std::size_t layer = 0;
+  std::vector<ExpertRoute> tokens;  // [n]
+};
+
+/// Collects the routes of the selected layers with experts.
+class RoutingAnalysis final : public Analysis, private Observer {
  public:
   using Analysis::Analysis;
 
-  std::vector<Observer*> observers() override { return {&routing_}; }
+  std::vector<Observer*> observers() override { return {this}; }
   std::uint64_t values() const override;
   Results finish() override;
 
  private:
-  [[nodiscard]] Table table(const std::vector<LayerRouting>& layers) const;
-  [[nodiscard]] TextTable summary(const std::vector<LayerRouting>& layers) const;
+  [[nodiscard]] Needs needs() const override { return {.patterns = false, .routing = true}; }
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  void begin(const Model& /*model*/, const Batch& /*batch*/) override { found_.clear(); }
+  void panel(const AttentionPanel& /*panel*/) override {}
+  void routing(std::size_t sequence, std::size_t layer, std::span<const ExpertRoute> routes) override {
+    found_.push_back({sequence, layer, {routes.begin(), routes.end()}});
+  }
+  [[nodiscard]] Table table() const;
+  [[nodiscard]] TextTable summary() const;
 
-  Routing routing_;
+  std::vector<LayerRouting> found_;
 };
+
+std::uint64_t RoutingAnalysis::memory(const Model& model, const Batch& batch) const {
+  std::uint64_t token = 0;
+  for (const LayerConfig& layer : model.config().layers) {
+    constexpr std::size_t kOfRoute = sizeof(std::size_t) + sizeof(float);
+    constexpr std::size_t kOfMemory = 64;  // bytes of two small allocations
+    if (layer.experts.count > 0)
+      token += sizeof(ExpertRoute) + kOfMemory + layer.experts.per_token * kOfRoute;
+  }
+  std::uint64_t bytes = 0;
+  for (const Sequence& sequence : batch.sequences) bytes += 2 * sequence.queries() * token;
+  return bytes;
+}
 
 std::uint64_t RoutingAnalysis::values() const {
   std::uint64_t per_token = 0;
@@ -158,9 +186,9 @@ std::uint64_t RoutingAnalysis::values() const {
 }
 
 /// Returns one row per layer, position and expert, in the order of the expert weights.
-Table RoutingAnalysis::table(const std::vector<LayerRouting>& layers) const {
+Table RoutingAnalysis::table() const {
   std::vector<std::vector<Cell>> rows;
-  for (const LayerRouting& layer : layers) {
+  for (const LayerRouting& layer : found_) {
     const Sequence& sequence = input_.shown.sequences[layer.input];
     for (std::size_t i = 0; i < layer.tokens.size(); ++i) {
       const ExpertRoute& route = layer.tokens[i];
@@ -176,14 +204,14 @@ Table RoutingAnalysis::table(const std::vector<LayerRouting>& layers) const {
 }
 
 /// Returns the number of tokens per expert, over all inputs.
-TextTable RoutingAnalysis::summary(const std::vector<LayerRouting>& layers) const {
+TextTable RoutingAnalysis::summary() const {
   struct Load {
     std::size_t tokens = 0;
     double weight = 0;
   };
   std::map<std::size_t, std::vector<Load>> loads;  // [layer]
   std::map<std::size_t, std::size_t> totals;
-  for (const LayerRouting& layer : layers) {
+  for (const LayerRouting& layer : found_) {
     std::vector<Load>& of_layer = loads[layer.layer];
     of_layer.resize(input_.config().layers[layer.layer].experts.count);
     totals[layer.layer] += layer.tokens.size();
@@ -228,12 +256,12 @@ void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results
 }
 
 Results RoutingAnalysis::finish() {
-  const std::vector<LayerRouting> layers = routing_.finish();
+  std::ranges::sort(found_, {}, [](const LayerRouting& each) { return std::pair(each.input, each.layer); });
   Results results;
-  add_table(results, table(layers));
-  results.text.emplace_back(summary(layers));
+  add_table(results, table());
+  results.text.emplace_back(summary());
   std::vector<std::int64_t> with_experts;  // layers of the first input, as of every other one
-  for_each_input(layers, [&](std::span<const LayerRouting> of_input) {
+  for_each_input(found_, [&](std::span<const LayerRouting> of_input) {
     if (with_experts.empty()) {
       for (const LayerRouting& layer : of_input)
         with_experts.push_back(static_cast<std::int64_t>(layer.layer));

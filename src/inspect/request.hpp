@@ -8,8 +8,7 @@
 
 #include "analysis/axial.hpp"
 #include "analysis/mixing/rollout.hpp"
-#include "analysis/patterns/norm_weighting.hpp"
-#include "analysis/patterns/word_pooling.hpp"
+#include "analysis/patterns/adapters.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "inspect/catalogue.hpp"

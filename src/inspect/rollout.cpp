@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "analysis/mixing/flow.hpp"
-#include "analysis/patterns/word_pooling.hpp"
+#include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 #include "input/words.hpp"
 #include "inspect/catalogue.hpp"

@@ -8,7 +8,7 @@
 
 namespace attnctl::inspect {
 
-/// A choice of heads by lists. An empty list stands for all.
+/// A choice of heads by lists. An empty list selects all.
 struct HeadChoice {
   std::string component;  // "encoder,cross"
   std::string layers;     // "0,3-5", numbered per component

@@ -10,12 +10,12 @@
 
 #include "analysis/head_axes.hpp"
 #include "analysis/heads_table.hpp"
-#include "analysis/weights/copying.hpp"
+#include "analysis/weights/composition.hpp"
 #include "base/undefined.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/request.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl::inspect {
 namespace {
@@ -80,17 +80,6 @@ Table SubspacesAnalysis::heads() const {
   return make_table("subspaces", std::move(columns), std::move(rows));
 }
 
-/// Returns the largest cosine of each pair of heads.
-OwnedMatrix<double> largest_cosines(const SubspaceAngles& angles) {
-  OwnedMatrix<double> largest(angles.heads.size(), angles.heads.size());
-  for (std::size_t a = 0; a < angles.heads.size(); ++a) {
-    for (std::size_t b = 0; b < angles.heads.size(); ++b) {
-      largest(a, b) = angles.angles > 0 ? angles.cosines_of(a, b).front() : kUndefined;
-    }
-  }
-  return largest;
-}
-
 std::optional<double> mean_of(const std::optional<RandomNull>& null) {
   return null ? std::optional(null->mean) : std::nullopt;
 }
@@ -130,7 +119,6 @@ Table SubspacesAnalysis::kernel_table() const {
   std::vector<std::vector<Cell>> rows;
   for (const ProjectionAnalysis& analysis : analyses_) {
     for (const SubspaceAngles& each : analysis.angles) {
-      const OwnedMatrix<double> largest = largest_cosines(each);
       for (std::size_t a = 0; a < each.heads.size(); ++a) {
         for (std::size_t b = 0; b < each.heads.size(); ++b) {
           std::optional<RandomNull> null;
@@ -146,7 +134,7 @@ Table SubspacesAnalysis::kernel_table() const {
                  cell_of(each.ranks[a]),
                  cell_of(each.ranks[b]),
                  cell_of(each.kernel(a, b)),
-                 cell_of(largest(a, b)),
+                 each.angles > 0 ? cell_of(each.cosines_of(a, b).front()) : Cell(),
                  cell_of(mean_of(null)),
                  cell_of(deviation_of(null))};
           if (across)
@@ -159,35 +147,16 @@ Table SubspacesAnalysis::kernel_table() const {
   return make_table("projection_kernel", std::move(columns), std::move(rows));
 }
 
-/// Adds kernels [layers, h, h] and cosines [layers, h, h, angles] if all layers have the same heads.
-/// Otherwise, and across layers, adds them over all selected heads, with NaN for pairs that were not
-/// compared.
 void SubspacesAnalysis::add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const {
   const std::string name(name_of(analysis.projection));
-  const HeadAxes axes(input_.selection.heads);
-  const bool stacked = axes.regular() && analysis.angles.front().layer.has_value();
-  const std::size_t all = input_.selection.heads.size();
-  const std::size_t inner = stacked ? all / axes.layers().size() : all;
-  std::size_t angles = 0;
-  for (const SubspaceAngles& each : analysis.angles) angles = std::max(angles, each.angles);
-  const std::size_t rows = stacked ? all : inner;
-  std::vector<double> kernel(rows * inner, kUndefined);
-  std::vector<double> cosines(rows * inner * angles, kUndefined);
+  std::vector<HeadPairs> kernels;
+  std::vector<HeadPairs> cosines;
   for (const SubspaceAngles& each : analysis.angles) {
-    for (std::size_t a = 0; a < each.heads.size(); ++a) {
-      for (std::size_t b = 0; b < each.heads.size(); ++b) {
-        const std::size_t col = stacked ? b : axes.place(each.heads[b]).value();
-        const std::size_t at = axes.place(each.heads[a]).value() * inner + col;
-        kernel[at] = each.kernel(a, b);
-        std::ranges::copy(each.cosines_of(a, b), cosines.begin() + static_cast<std::ptrdiff_t>(at * angles));
-      }
-    }
+    kernels.push_back({each.layer, each.heads, each.kernel.values()});
+    cosines.push_back({each.layer, each.heads, each.cosines, each.angles});
   }
-  Shape shape = {inner, inner};
-  if (stacked) shape.insert(shape.begin(), axes.layers().size());
-  results.arrays.push_back({name + "_projection_kernel", float_array(shape, kernel)});
-  shape.push_back(angles);
-  results.arrays.push_back({name + "_principal_cosines", float_array(shape, cosines)});
+  results.arrays.push_back({name + "_projection_kernel", pairs_array(input_.selection, kernels, false)});
+  results.arrays.push_back({name + "_principal_cosines", pairs_array(input_.selection, cosines, true)});
   std::vector<double> nulls;
   for (const SubspaceAngles& each : analysis.angles) {
     nulls.push_back(mean_of(each.null).value_or(kUndefined));

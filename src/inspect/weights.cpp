@@ -228,30 +228,11 @@ Shape shape_of(const Selection& selection, std::initializer_list<std::size_t> re
   return HeadAxes(selection.heads).shape(std::span(rest.begin(), rest.size()));
 }
 
-/// Returns [layers, h, h] if heads are compared within layers and all layers have the same heads. Otherwise
-/// returns [selected, selected] with NaN for pairs that were not compared.
 Array similarity_array(const CircuitAnalysis& circuit, const Selection& selection) {
-  std::vector<double> values;
-  const HeadAxes axes(selection.heads);
-  const std::size_t layers = axes.layers().size();
-  if (axes.regular() && circuit.similarity.size() == layers && circuit.similarity.front().layer) {
-    for (const SubspaceSimilarity& each : circuit.similarity) {
-      values.insert(values.end(), each.values.values().begin(), each.values.values().end());
-    }
-    const std::size_t heads = selection.heads.size() / layers;
-    return float_array({layers, heads, heads}, values);
-  }
-  const std::size_t all = selection.heads.size();
-  values.assign(all * all, kUndefined);
-  for (const SubspaceSimilarity& each : circuit.similarity) {
-    for (std::size_t a = 0; a < each.heads.size(); ++a) {
-      for (std::size_t b = 0; b < each.heads.size(); ++b) {
-        values[axes.place(each.heads[a]).value() * all + axes.place(each.heads[b]).value()] =
-            each.values(a, b);
-      }
-    }
-  }
-  return float_array({all, all}, values);
+  std::vector<HeadPairs> pairs;
+  for (const SubspaceSimilarity& each : circuit.similarity)
+    pairs.push_back({each.layer, each.heads, each.values.values()});
+  return pairs_array(selection, pairs, false);
 }
 
 /// Returns the number of singular values per head in the array: k for QK, min(k, v) for OV.
@@ -365,7 +346,7 @@ Results weights_results(const RunResults& run) {
     if (run.weights && includes.directions)
       sections.push_back(directions_section(*run.weights, run.config()));
     if (includes.circuits) sections.push_back(circuits_section(run));
-  } else if (run.weights && form == Form::tables && includes.weights) {
+  } else if (run.weights && (form == Form::tables || form == Form::arrays) && includes.weights) {
     results.tables = {similarity_table(*run.weights, run.config()),
                       singular_values_table(*run.weights, run.config())};
   } else if (run.weights && form == Form::text) {

@@ -29,9 +29,9 @@ double round_step(double least) {
 ChartAxis linear_axis(double low, double high) {
   constexpr double most_steps = 6;
   if (low == high) {
-    const double room = low == 0 ? 1 : std::abs(low) / 2;
-    low -= room;
-    high += room;
+    const double space = low == 0 ? 1 : std::abs(low) / 2;
+    low -= space;
+    high += space;
   }
   // An axis of non-negative values that begins near 0 begins at 0.
   if (low > 0 && low < (high - low)) low = 0;
@@ -99,16 +99,16 @@ bool drawable(const Chart& chart, double x, double y) {
 void widen(std::vector<double>& values) {
   if (values.empty()) return;
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  const double room = (*high - *low) / 20;
-  const double ends[] = {*low - room, *high + room};
+  const double space = (*high - *low) / 20;
+  const double ends[] = {*low - space, *high + space};
   values.insert(values.end(), std::begin(ends), std::end(ends));
 }
 
 /// Gives both axes the same scale, so that distances in the chart are meaningful. Does nothing if one axis
 /// would shrink to almost nothing.
 void equalise(ChartAxis& x, ChartAxis& y) {
-  const double across = (x.high - x.low) / plot_width;
-  const double upwards = (y.high - y.low) / plot_height;
+  const double across = (x.high - x.low) / kPlotWidth;
+  const double upwards = (y.high - y.low) / kPlotHeight;
   constexpr double kMost = 4;
   if (across > kMost * upwards || upwards > kMost * across) return;
   const auto stretch = [](ChartAxis& axis, double range) {
@@ -116,7 +116,7 @@ void equalise(ChartAxis& x, ChartAxis& y) {
     axis.low -= more;
     axis.high += more;
   };
-  across < upwards ? stretch(x, upwards * plot_width) : stretch(y, across * plot_height);
+  across < upwards ? stretch(x, upwards * kPlotWidth) : stretch(y, across * kPlotHeight);
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ struct ChartAxis {
 /// has ticks at powers of ten, or of two if it spans less than two decades.
 [[nodiscard]] ChartAxis chart_axis(const std::vector<double>& values, bool logarithmic);
 
-inline constexpr double plot_width = 360;  // pixels in an SVG
-inline constexpr double plot_height = 230;
+inline constexpr double kPlotWidth = 360;  // pixels in an SVG
+inline constexpr double kPlotHeight = 230;
 
 /// A chart with its values and axes.
 struct Plot {

@@ -10,20 +10,20 @@
 namespace attnctl {
 namespace {
 
-constexpr std::array<Colour, 11> blue_white_red{{{0x05, 0x30, 0x61},
-                                                 {0x21, 0x66, 0xac},
-                                                 {0x43, 0x93, 0xc3},
-                                                 {0x92, 0xc5, 0xde},
-                                                 {0xd1, 0xe5, 0xf0},
-                                                 {0xff, 0xff, 0xff},
-                                                 {0xfd, 0xdb, 0xc7},
-                                                 {0xf4, 0xa5, 0x82},
-                                                 {0xd6, 0x60, 0x4d},
-                                                 {0xb2, 0x18, 0x2b},
-                                                 {0x67, 0x00, 0x1f}}};
+constexpr std::array<Colour, 11> kBlueWhiteRed{{{0x05, 0x30, 0x61},
+                                                {0x21, 0x66, 0xac},
+                                                {0x43, 0x93, 0xc3},
+                                                {0x92, 0xc5, 0xde},
+                                                {0xd1, 0xe5, 0xf0},
+                                                {0xff, 0xff, 0xff},
+                                                {0xfd, 0xdb, 0xc7},
+                                                {0xf4, 0xa5, 0x82},
+                                                {0xd6, 0x60, 0x4d},
+                                                {0xb2, 0x18, 0x2b},
+                                                {0x67, 0x00, 0x1f}}};
 /// Nine colours with equal steps of lightness (CIELAB L* from 100 to 21), so that equal differences look
 /// equal.
-constexpr std::array<Colour, 9> white_blue{{{0xff, 0xff, 0xff},
+constexpr std::array<Colour, 9> kWhiteBlue{{{0xff, 0xff, 0xff},
                                             {0xd3, 0xe5, 0xf3},
                                             {0xa4, 0xcd, 0xe3},
                                             {0x79, 0xb3, 0xd6},
@@ -50,7 +50,7 @@ int nearest_level(int value) {
 }  // namespace
 
 std::span<const Colour> colour_anchors(bool diverging) {
-  return diverging ? std::span<const Colour>(blue_white_red) : std::span<const Colour>(white_blue);
+  return diverging ? std::span<const Colour>(kBlueWhiteRed) : std::span<const Colour>(kWhiteBlue);
 }
 
 Colour colour_at(bool diverging, double place) {

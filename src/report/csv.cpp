@@ -15,7 +15,7 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t cells_per_chunk = 32768;
+constexpr std::size_t kCellsPerChunk = 32768;
 
 bool is_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -54,7 +54,7 @@ class RowBuffer {
 
   /// Appends a cell and the separator after it, which has one or two characters.
   void append(const Cell& cell, std::string_view separator) {
-    if (end_ > buffer_.data() + buffer_.size() - cell_room) flush();
+    if (end_ > buffer_.data() + buffer_.size() - cell_space) flush();
     std::visit([&](const auto& value) { append_value(value); }, cell);
     end_ = std::ranges::copy(separator, end_).out;
   }
@@ -67,7 +67,7 @@ class RowBuffer {
   [[nodiscard]] std::uint64_t non_finite() const { return non_finite_; }
 
  private:
-  static constexpr std::size_t cell_room = NumberFormat::most_characters + 2;
+  static constexpr std::size_t cell_space = NumberFormat::most_characters + 2;
   static constexpr std::size_t short_text = 64;
 
   template <typename T>
@@ -149,7 +149,7 @@ void append_csv_text(std::string& line, std::string_view text) {
 
 void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options) {
   const std::size_t columns = std::max<std::size_t>(table.columns.size(), 1);
-  const std::size_t rows = std::max<std::size_t>(cells_per_chunk / columns, 1);
+  const std::size_t rows = std::max<std::size_t>(kCellsPerChunk / columns, 1);
   const std::size_t chunks = std::max<std::size_t>((table.rows + rows - 1) / rows, 1);
   const auto format = [&](std::size_t chunk, std::string& text) {
     if (chunk == 0) append_header(text, table);

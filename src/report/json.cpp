@@ -50,11 +50,11 @@ void begin_row(std::string& text, const Shape& shape, std::size_t indent, std::s
 /// Appends a part of a row, numbers separated by commas, through a buffer that stays in cache.
 template <typename T>
 void append_numbers(std::string& text, const NumberFormat& format, std::span<const T> values) {
-  constexpr std::size_t room = 8192;
-  char buffer[room];
+  constexpr std::size_t space = 8192;
+  char buffer[space];
   char* end = buffer;
   for (const T value : values) {
-    if (end > buffer + room - NumberFormat::most_characters - 1) {
+    if (end > buffer + space - NumberFormat::most_characters - 1) {
       text.append(buffer, end);
       end = buffer;
     }
@@ -116,7 +116,7 @@ void append_cell(std::string& text, const NumberFormat& format, const Cell& cell
 }
 
 // About 400 KB of text: enough work for a task, and small enough to hold one piece per worker in memory.
-constexpr std::size_t elements_per_piece = 32768;
+constexpr std::size_t kElementsPerPiece = 32768;
 
 bool is_list_of_records(const Value& value) {
   if (std::holds_alternative<Table>(value.data)) return true;
@@ -302,11 +302,11 @@ void JsonPlan::add_tensor(const Tensor& tensor, std::size_t indent) {
   }
   if (tensor.shape.size() == 1) indent = 0;
   text_ += '[';
-  for (std::size_t first = 0; first < size; first += elements_per_piece) {
+  for (std::size_t first = 0; first < size; first += kElementsPerPiece) {
     pieces_.push_back({.text = std::exchange(text_, {}),
                        .tensor = &tensor,
                        .first = first,
-                       .last = std::min(size, first + elements_per_piece),
+                       .last = std::min(size, first + kElementsPerPiece),
                        .indent = indent});
   }
   if (indent > 0) {
@@ -318,7 +318,7 @@ void JsonPlan::add_tensor(const Tensor& tensor, std::size_t indent) {
 
 void JsonPlan::add_table(const Table& table, const std::string& row_begin, const std::string& row_separator) {
   const std::size_t columns = std::max<std::size_t>(table.columns.size(), 1);
-  const std::size_t rows_per_piece = std::max<std::size_t>(elements_per_piece / columns, 1);
+  const std::size_t rows_per_piece = std::max<std::size_t>(kElementsPerPiece / columns, 1);
   for (std::size_t first = 0; first < table.rows; first += rows_per_piece) {
     pieces_.push_back({.text = std::exchange(text_, {}),
                        .table = &table,

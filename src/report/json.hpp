@@ -6,7 +6,7 @@
 
 #include "base/files/output_file.hpp"
 #include "report/ordered_chunks.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

@@ -25,7 +25,7 @@
 #include "base/files/input_file.hpp"
 #include "base/interrupt.hpp"
 #include "formats/npy.hpp"
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 #include "report/ordered_chunks.hpp"
 
 namespace attnctl {
@@ -78,15 +78,15 @@ class Spool {
   Descriptor file_;
 };
 
-constexpr std::uint64_t block_size = std::uint64_t{1} << 20U;
-constexpr int raw_window_bits = -15;  // raw deflate: a zip member has no zlib header
-constexpr int memory_level = 8;
+constexpr std::uint64_t kBlockSize = std::uint64_t{1} << 20U;
+constexpr int kRawWindowBits = -15;  // raw deflate: a zip member has no zlib header
+constexpr int kMemoryLevel = 8;
 
 /// Ends a zlib stream in its destructor.
 struct DeflateStream {
   z_stream stream{};
   DeflateStream() {
-    if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, raw_window_bits, memory_level,
+    if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kRawWindowBits, kMemoryLevel,
                      Z_DEFAULT_STRATEGY) != Z_OK) {
       throw std::bad_alloc();
     }
@@ -119,10 +119,10 @@ void deflate_block(std::span<std::byte> input, bool last, std::string& output) {
 void deflate_blocks(std::uint64_t size, Pool* pool,
                     const std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>& read,
                     const std::function<void(const std::string& bytes)>& write) {
-  const std::uint64_t blocks = std::max<std::uint64_t>((size + block_size - 1) / block_size, 1);
+  const std::uint64_t blocks = std::max<std::uint64_t>((size + kBlockSize - 1) / kBlockSize, 1);
   const auto format = [&](std::size_t block, std::string& output) {
-    const std::uint64_t offset = block * block_size;
-    std::vector<std::byte> input(std::min(block_size, size - offset));
+    const std::uint64_t offset = block * kBlockSize;
+    std::vector<std::byte> input(std::min(kBlockSize, size - offset));
     read(offset, input);
     deflate_block(input, block + 1 == blocks, output);
   };
@@ -131,7 +131,7 @@ void deflate_blocks(std::uint64_t size, Pool* pool,
 
 static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
 
-constexpr std::size_t copy_size = std::size_t{1} << 20U;
+constexpr std::size_t kCopySize = std::size_t{1} << 20U;
 
 template <typename T>
 constexpr DType dtype_of() {
@@ -271,10 +271,10 @@ NpzWriter::State::Member& NpzWriter::State::declare(const std::string& name, DTy
 
 /// Writes all elements at once. With a pool, workers copy parts and compute their checksums in parallel.
 void NpzWriter::State::fill(Member& member, std::span<const std::byte> elements) {
-  const std::size_t parts = (elements.size() + copy_size - 1) / copy_size;
+  const std::size_t parts = (elements.size() + kCopySize - 1) / kCopySize;
   const auto write_part = [&](std::size_t part, std::size_t /*worker*/) {
-    const std::size_t offset = part * copy_size;
-    const std::size_t size = std::min(copy_size, elements.size() - offset);
+    const std::size_t offset = part * kCopySize;
+    const std::size_t size = std::min(kCopySize, elements.size() - offset);
     member.write_content(member.header_size + offset, elements.subspan(offset, size));
   };
   if (options.pool != nullptr && parts > 1) return options.pool->run(parts, write_part);
@@ -306,9 +306,9 @@ void NpzWriter::State::deflate(Member& member) {
 }
 
 void NpzWriter::State::copy_to_output(std::uint64_t size) {
-  std::vector<std::byte> buffer(std::min<std::uint64_t>(copy_size, size));
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopySize, size));
   for (std::uint64_t offset = 0; offset < size;) {
-    const std::span<std::byte> part(buffer.data(), std::min<std::uint64_t>(copy_size, size - offset));
+    const std::span<std::byte> part(buffer.data(), std::min<std::uint64_t>(kCopySize, size - offset));
     zip_spool->read_at(offset, part);
     out.write(part);
     offset += part.size();

@@ -11,7 +11,7 @@
 
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

@@ -202,12 +202,12 @@ constexpr std::array<Form, kMaxExponent - kMinExponent + 1> make_forms() {
   return forms;
 }
 
-constexpr auto forms = make_forms();
+constexpr auto kForms = make_forms();
 
 /// Writes the fixed form below 1 or the scientific form without a branch: attention weights mix both at
 /// random.
 inline char* write_form(char* to, const Digits& digits) {
-  const Form& form = forms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
+  const Form& form = kForms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
   put_eight(to, kAsciiZeros - (std::uint64_t{'0' - '.'} << 8U));  // 0.000000
   put_eight(to + form.others, digits.others);
   to[form.first] = digits.first;
@@ -218,7 +218,7 @@ inline char* write_form(char* to, const Digits& digits) {
 
 /// Writes a single digit: fixed from 10^-3 on, otherwise scientific without a point.
 char* write_single(char* to, const Digits& digits) {
-  const Form& form = forms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
+  const Form& form = kForms[static_cast<std::size_t>(digits.exponent - kMinExponent)];
   if (form.suffix_size == 0 && digits.exponent >= -3) return write_form(to, digits);
   *to = digits.first;
   std::memcpy(to + 1, form.suffix.data(), form.suffix.size());
@@ -249,7 +249,7 @@ Decimal decimal_of(std::uint32_t exponent, std::uint32_t fraction) {
   return shortest_decimal<1>(fraction | kHiddenBit, scale);
 }
 
-constexpr std::array<double, 10> powers_of_ten{1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
+constexpr std::array<double, 10> kPowersOfTen{1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
 
 template <typename T>
 char* write_shortest(char* to, T value) {
@@ -292,7 +292,7 @@ double rounded(double size) {
 /// result is exact: 24 bits of the float times at most 22 bits of 5^9 fit a double, so only the last decimal
 /// is rounded.
 char* write_scaled(char* to, float value, std::size_t digits) {
-  const double power = powers_of_ten[digits];
+  const double power = kPowersOfTen[digits];
   const auto scaled = static_cast<std::uint64_t>(rounded(std::abs(static_cast<double>(value)) * power));
   const auto one = static_cast<std::uint64_t>(power);
   const std::uint64_t whole = scaled < one ? 0 : scaled / one;
@@ -329,7 +329,7 @@ char* write_shortest_float(char* to, float value) {
 char* NumberFormat::write(char* to, float value) const {
   if (!digits) return write_shortest(to, value);
   constexpr float fits = 1e8F;  // times 10^9 it is below 2^63
-  if (*digits < static_cast<int>(powers_of_ten.size()) && std::abs(value) < fits) {
+  if (*digits < static_cast<int>(kPowersOfTen.size()) && std::abs(value) < fits) {
     return write_scaled(to, value, static_cast<std::size_t>(*digits));
   }
   return write_fixed(to, value, *digits);

@@ -8,12 +8,12 @@
 namespace attnctl {
 
 /// The largest number of cells on one page.
-inline constexpr std::size_t most_svg_cells = 250000;
+inline constexpr std::size_t kMaxSvgCells = 250000;
 
 /// Writes a page as a standalone SVG without scripts or external references. Cells that are large enough show
 /// their value with two decimals, in white on the dark half of the scale. If there are at most a few thousand
 /// cells, each has a tooltip with its labels and value. Long labels are turned and shortened; if there are
-/// many labels, only every step-th is drawn. Throws Error(limit) for more than most_svg_cells cells, and
+/// many labels, only every step-th is drawn. Throws Error(limit) for more than kMaxSvgCells cells, and
 /// std::invalid_argument if labels and shape do not match.
 void write_svg(OutputFile& out, const HeatmapPage& page);
 

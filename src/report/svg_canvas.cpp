@@ -10,7 +10,7 @@
 namespace attnctl {
 namespace {
 
-constexpr std::string_view ink = "#262626";
+constexpr std::string_view kInk = "#262626";
 
 }  // namespace
 
@@ -69,14 +69,14 @@ void SvgCanvas::text(const TextPosition& place, std::string_view content) {
 
 void SvgCanvas::line(double x1, double y1, double x2, double y2) {
   body_ += fmt::format(R"(<path d="M{} {}L{} {}" stroke="{}" stroke-width="0.8"/>)", coordinate(x1),
-                       coordinate(y1), coordinate(x2), coordinate(y2), ink);
+                       coordinate(y1), coordinate(x2), coordinate(y2), kInk);
   body_ += '\n';
 }
 
 void SvgCanvas::frame(double x, double y, double width, double height) {
   body_ += fmt::format(
       R"(<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="{}" stroke-width="0.8"/>)",
-      coordinate(x), coordinate(y), coordinate(width), coordinate(height), ink);
+      coordinate(x), coordinate(y), coordinate(width), coordinate(height), kInk);
   body_ += '\n';
 }
 
@@ -89,7 +89,7 @@ std::string SvgCanvas::document(double width, double height, std::string_view ti
 <title>{2}</title>
 <rect width="{0}" height="{1}" fill="#ffffff"/>
 )",
-             w, h, xml_escaped(title), ink) +
+             w, h, xml_escaped(title), kInk) +
          body_ + "</svg>\n";
 }
 

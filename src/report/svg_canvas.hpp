@@ -11,11 +11,11 @@
 namespace attnctl {
 
 // Sizes in pixels.
-inline constexpr double title_font = 17;
-inline constexpr double axis_font = 13;
-inline constexpr double panel_title_font = 12;
-inline constexpr double tick_length = 4;
-inline constexpr std::size_t longest_label = 20;  // in characters
+inline constexpr double kTitleFont = 17;
+inline constexpr double kAxisFont = 13;
+inline constexpr double kPanelTitleFont = 12;
+inline constexpr double kTickLength = 4;
+inline constexpr std::size_t kMaxLabel = 20;  // in characters
 
 /// Escapes text for XML character data and attributes: escapes markup, makes control characters visible, and
 /// replaces characters that XML forbids.

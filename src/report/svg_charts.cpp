@@ -18,14 +18,14 @@
 namespace attnctl {
 namespace {
 
-constexpr double left_room = 78;
-constexpr double right_room = 24;
-constexpr double title_room = 34;
-constexpr double bottom_room = 48;
-constexpr double legend_line = 17;
-constexpr double page_title_room = 40;
-constexpr double tick_font = 11;
-constexpr std::size_t most_points = 100000;
+constexpr double kLeftSpace = 78;
+constexpr double kRightSpace = 24;
+constexpr double kTitleSpace = 34;
+constexpr double kBottomSpace = 48;
+constexpr double kLegendLine = 17;
+constexpr double kPageTitleSpace = 40;
+constexpr double kTickFont = 11;
+constexpr std::size_t kMaxPoints = 100000;
 
 /// Colours that colour-blind readers can distinguish. Source: Okabe and Ito 2008.
 constexpr std::array<std::string_view, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
@@ -38,7 +38,7 @@ std::string_view series_colour(std::size_t index) {
 
 /// Returns the place of a value in the chart whose frame has its upper left corner at `corner`.
 SvgPoint place_of(const Plot& plot, SvgPoint corner, double x, double y) {
-  return {corner.x + plot.x.place(x) * plot_width, corner.y + (1 - plot.y.place(y)) * plot_height};
+  return {corner.x + plot.x.place(x) * kPlotWidth, corner.y + (1 - plot.y.place(y)) * kPlotHeight};
 }
 
 struct Box {
@@ -68,7 +68,7 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   for (const Plot::Series& series : plot.series) {
     for (std::size_t p = 0; p < series.labels.size(); ++p) {
       const SvgPoint place = place_of(plot, at, series.points[p].first, series.points[p].second);
-      const std::string text = shortened(escaped(series.labels[p]), longest_label);
+      const std::string text = shortened(escaped(series.labels[p]), kMaxLabel);
       const double width = text_width(text, kFont);
       // Tries the positions right, left, above and below; takes the first one that is free and inside the
       // frame.
@@ -76,8 +76,8 @@ void draw_points(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
            {std::pair(place.x + 7, place.y + 4), std::pair(place.x - 7 - width, place.y + 4),
             std::pair(place.x - width / 2, place.y - 8), std::pair(place.x - width / 2, place.y + 16)}) {
         const Box box{x, y - kFont * 0.8, x + width, y + kFont * 0.25};
-        const bool inside = box.left > at.x && box.right < at.x + plot_width && box.top > at.y &&
-                            box.bottom < at.y + plot_height;
+        const bool inside = box.left > at.x && box.right < at.x + kPlotWidth && box.top > at.y &&
+                            box.bottom < at.y + kPlotHeight;
         if (!inside || std::ranges::any_of(taken, [&](const Box& other) { return overlap(box, other); }))
           continue;
         canvas.text({x, y, kFont, "start"}, text);
@@ -109,7 +109,7 @@ void draw_lines(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
 
 void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   constexpr double kFilled = 0.8;  // share of a group's width that bars fill
-  const double group = plot_width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
+  const double group = kPlotWidth / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
   const double width = group * kFilled / static_cast<double>(std::max<std::size_t>(plot.series.size(), 1));
   const double zero = plot.y.place(0);
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
@@ -119,8 +119,8 @@ void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
       const double top = std::max(plot.y.place(value), zero);
       const double bottom = std::min(plot.y.place(value), zero);
       canvas.add(R"(<rect x="{}" y="{}" width="{}" height="{}"><title>{}, {}: {:.4g}</title></rect>)",
-                 coordinate(left), coordinate(at.y + (1 - top) * plot_height), coordinate(width),
-                 coordinate((top - bottom) * plot_height),
+                 coordinate(left), coordinate(at.y + (1 - top) * kPlotHeight), coordinate(width),
+                 coordinate((top - bottom) * kPlotHeight),
                  xml_escaped(plot.categories[static_cast<std::size_t>(row)]),
                  xml_escaped(plot.series[i].name), value);
       canvas.raw("\n");
@@ -128,8 +128,8 @@ void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
     canvas.raw("</g>\n");
   }
   if (zero > 0) {
-    const double y = at.y + (1 - zero) * plot_height;
-    canvas.line(at.x, y, at.x + plot_width, y);
+    const double y = at.y + (1 - zero) * kPlotHeight;
+    canvas.line(at.x, y, at.x + kPlotWidth, y);
   }
 }
 
@@ -137,42 +137,42 @@ void draw_bars(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
 void draw_categories(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   double widest = 0;
   for (const std::string& label : plot.categories) {
-    widest = std::max(widest, text_width(shortened(label, longest_label), tick_font));
+    widest = std::max(widest, text_width(shortened(label, kMaxLabel), kTickFont));
   }
-  const double group = plot_width / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
+  const double group = kPlotWidth / static_cast<double>(std::max<std::size_t>(plot.categories.size(), 1));
   const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil((widest + 2) / group)));
-  const double bottom = at.y + plot_height;
+  const double bottom = at.y + kPlotHeight;
   for (std::size_t i = 0; i < plot.categories.size(); i += step) {
     const double x = at.x + (static_cast<double>(i) + 0.5) * group;
-    canvas.line(x, bottom, x, bottom + tick_length);
-    canvas.text({x, bottom + tick_length + tick_font + 2, tick_font},
-                shortened(plot.categories[i], longest_label));
+    canvas.line(x, bottom, x, bottom + kTickLength);
+    canvas.text({x, bottom + kTickLength + kTickFont + 2, kTickFont},
+                shortened(plot.categories[i], kMaxLabel));
   }
 }
 
 void draw_axes(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
-  canvas.frame(at.x, at.y, plot_width, plot_height);
-  const double bottom = at.y + plot_height;
+  canvas.frame(at.x, at.y, kPlotWidth, kPlotHeight);
+  const double bottom = at.y + kPlotHeight;
   if (plot.chart->bars) draw_categories(canvas, plot, at);
   for (const ChartAxis::Tick& tick : plot.x.ticks) {
-    const double x = at.x + plot.x.place(tick.value) * plot_width;
-    canvas.line(x, bottom, x, bottom + tick_length);
-    canvas.text({x, bottom + tick_length + tick_font + 2, tick_font}, tick.label);
+    const double x = at.x + plot.x.place(tick.value) * kPlotWidth;
+    canvas.line(x, bottom, x, bottom + kTickLength);
+    canvas.text({x, bottom + kTickLength + kTickFont + 2, kTickFont}, tick.label);
   }
   for (const ChartAxis::Tick& tick : plot.y.ticks) {
-    const double y = bottom - plot.y.place(tick.value) * plot_height;
-    canvas.line(at.x - tick_length, y, at.x, y);
-    canvas.text({at.x - tick_length - 3, y + tick_font * 0.36, tick_font, "end"}, tick.label);
+    const double y = bottom - plot.y.place(tick.value) * kPlotHeight;
+    canvas.line(at.x - kTickLength, y, at.x, y);
+    canvas.text({at.x - kTickLength - 3, y + kTickFont * 0.36, kTickFont, "end"}, tick.label);
   }
-  canvas.text({at.x + plot_width / 2, bottom + 38, axis_font}, plot.chart->x_axis);
-  canvas.text({at.x - 60, at.y + plot_height / 2, axis_font, "middle", -90}, plot.chart->y_axis);
-  canvas.text({at.x + plot_width / 2, at.y - 10, panel_title_font + 2, "middle", 0, true}, plot.chart->title);
+  canvas.text({at.x + kPlotWidth / 2, bottom + 38, kAxisFont}, plot.chart->x_axis);
+  canvas.text({at.x - 60, at.y + kPlotHeight / 2, kAxisFont, "middle", -90}, plot.chart->y_axis);
+  canvas.text({at.x + kPlotWidth / 2, at.y - 10, kPanelTitleFont + 2, "middle", 0, true}, plot.chart->title);
 }
 
 void draw_legend(SvgCanvas& canvas, const Plot& plot, SvgPoint at) {
   if (plot.series.size() < 2) return;
-  double y = at.y + plot_height + bottom_room + legend_line * 0.4;
-  for (std::size_t i = 0; i < plot.series.size(); ++i, y += legend_line) {
+  double y = at.y + kPlotHeight + kBottomSpace + kLegendLine * 0.4;
+  for (std::size_t i = 0; i < plot.series.size(); ++i, y += kLegendLine) {
     canvas.add("<path d=\"M{} {}h22\" stroke=\"{}\" stroke-width=\"2.4\"/>\n", coordinate(at.x),
                coordinate(y), series_colour(i));
     canvas.text({at.x + 28, y + 4, 12, "start"}, plot.series[i].name);
@@ -191,28 +191,28 @@ void write_svg(OutputFile& out, const ChartPage& page) {
     points += plots.back().points();
     most_lines = std::max(most_lines, chart.y.size());
   }
-  if (points > most_points) {
+  if (points > kMaxPoints) {
     fail(Status::limit, "{}: {} points, and svg draws at most {}: use --format csv or json", out.name(),
-         points, most_points);
+         points, kMaxPoints);
   }
   const std::size_t columns = std::min<std::size_t>(plots.size(), 2);
   const std::size_t rows = (plots.size() + columns - 1) / columns;
-  const double legend = most_lines > 1 ? legend_line * static_cast<double>(most_lines) : 0;
-  const double panel_width = left_room + plot_width + right_room;
-  const double panel_height = title_room + plot_height + bottom_room + legend + 8;
+  const double legend = most_lines > 1 ? kLegendLine * static_cast<double>(most_lines) : 0;
+  const double panel_width = kLeftSpace + kPlotWidth + kRightSpace;
+  const double panel_height = kTitleSpace + kPlotHeight + kBottomSpace + legend + 8;
   SvgCanvas canvas;
   for (std::size_t i = 0; i < plots.size(); ++i) {
     const std::size_t row = i / columns;
-    const SvgPoint at{static_cast<double>(i % columns) * panel_width + left_room,
-                      page_title_room + static_cast<double>(row) * panel_height + title_room};
+    const SvgPoint at{static_cast<double>(i % columns) * panel_width + kLeftSpace,
+                      kPageTitleSpace + static_cast<double>(row) * panel_height + kTitleSpace};
     draw_axes(canvas, plots[i], at);
     const auto draw = plots[i].chart->bars ? draw_bars : plots[i].chart->points ? draw_points : draw_lines;
     draw(canvas, plots[i], at);
     draw_legend(canvas, plots[i], at);
   }
   const double width = panel_width * static_cast<double>(columns);
-  canvas.text({width / 2, 28, title_font, "middle", 0, true}, page.title);
-  out.write(canvas.document(width, page_title_room + panel_height * static_cast<double>(rows), page.title));
+  canvas.text({width / 2, 28, kTitleFont, "middle", 0, true}, page.title);
+  out.write(canvas.document(width, kPageTitleSpace + panel_height * static_cast<double>(rows), page.title));
 }
 
 }  // namespace attnctl

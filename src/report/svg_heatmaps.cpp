@@ -20,8 +20,8 @@
 namespace attnctl {
 namespace {
 
-constexpr double bar_width = 16;
-constexpr double bar_font = 12;
+constexpr double kBarWidth = 16;
+constexpr double kBarFont = 12;
 
 void check(const Heatmap& heatmap) {
   const Shape& shape = heatmap.values.shape;
@@ -40,11 +40,11 @@ void check(const HeatmapPage& page, const std::string& name) {
     check(heatmap);
     cells += heatmap.values.size();
   }
-  if (cells > most_svg_cells) {
+  if (cells > kMaxSvgCells) {
     fail(Status::limit,
          "{}: {} cells, and svg draws at most {}: select fewer layers, heads or inputs, or use "
          "--format npz",
-         name, cells, most_svg_cells);
+         name, cells, kMaxSvgCells);
   }
 }
 
@@ -87,13 +87,13 @@ struct PageLayout {
 
 /// Returns label i as drawn: shortened, or the number i if there are no labels.
 std::string tick_label(const std::vector<std::string>& labels, std::size_t i) {
-  return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), longest_label);
+  return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), kMaxLabel);
 }
 
 constexpr double margin = 16;
-constexpr std::size_t most_cells_with_values = 64;  // largest side of a heatmap that shows values
-constexpr double least_size_with_values = 26;
-constexpr std::size_t most_pointable = 5000;
+constexpr std::size_t kMaxCellsWithValues = 64;  // largest side of a heatmap that shows values
+constexpr double kMinSizeWithValues = 26;
+constexpr std::size_t kMaxPointable = 5000;
 
 std::size_t longest_side(const HeatmapPage& page) {
   std::size_t side = 1;
@@ -109,8 +109,7 @@ double cell_size(const HeatmapPage& page, std::size_t columns) {
   if (page.heatmaps.size() > 1) {
     return std::floor(std::clamp(1600 / (side * static_cast<double>(columns)), 1.0, 40.0));
   }
-  if (side > static_cast<double>(most_cells_with_values))
-    return std::floor(std::clamp(1200 / side, 1.0, 16.0));
+  if (side > static_cast<double>(kMaxCellsWithValues)) return std::floor(std::clamp(1200 / side, 1.0, 16.0));
   return std::floor(std::clamp(560 / side, 30.0, 72.0));
 }
 
@@ -118,8 +117,8 @@ CellStyle cell_style(const HeatmapPage& page, std::size_t columns) {
   std::size_t cells = 0;
   for (const Heatmap& heatmap : page.heatmaps) cells += heatmap.values.size();
   const double size = cell_size(page, columns);
-  return {size, longest_side(page) <= most_cells_with_values && size >= least_size_with_values,
-          cells <= most_pointable};
+  return {size, longest_side(page) <= kMaxCellsWithValues && size >= kMinSizeWithValues,
+          cells <= kMaxPointable};
 }
 
 /// Returns the smallest step of 1, 2, 5, 10, 20, ... at which labels of height `font` do not overlap.
@@ -151,20 +150,20 @@ Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, b
     width = std::max(width, widest(horizontal ? heatmap.x_labels : heatmap.y_labels,
                                    heatmap.values.shape[horizontal ? 1 : 0], ticks));
   }
-  const double room = static_cast<double>(ticks.step) * cell;
-  if (!horizontal || width + 6 <= room) {
+  const double space = static_cast<double>(ticks.step) * cell;
+  if (!horizontal || width + 6 <= space) {
     ticks.extent = horizontal ? ticks.font * 1.2 : width;
-  } else if (room >= ticks.font * 1.8 && page.heatmaps.size() % columns == 0) {
-    // Turned lines are room * sin 45 apart, and some fonts have characters higher than their size. Labels are
-    // not turned by 45 degrees above the gap of an incomplete last row: they would overlap the neighbouring
-    // panel.
+  } else if (space >= ticks.font * 1.8 && page.heatmaps.size() % columns == 0) {
+    // Turned lines are space * sin 45 apart, and some fonts have characters higher than their size. Labels
+    // are not turned by 45 degrees above the gap of an incomplete last row: they would overlap the
+    // neighbouring panel.
     ticks.turn = -45;
     ticks.extent = (width + ticks.font) * std::sqrt(0.5);
   } else {
     ticks.turn = -90;
     ticks.extent = width;
   }
-  ticks.extent += tick_length + 4;
+  ticks.extent += kTickLength + 4;
   return ticks;
 }
 
@@ -199,7 +198,7 @@ void place_panels(PageLayout& layout, const HeatmapPage& page) {
     height = std::max(height, static_cast<double>(shape[0]) * layout.cells.size);
     width = std::max(width, static_cast<double>(shape[1]) * layout.cells.size);
   }
-  const double title = layout.grid ? panel_title_font + 8 : 0;
+  const double title = layout.grid ? kPanelTitleFont + 8 : 0;
   const double gap_x = 18 + (layout.edge_labels ? 0 : layout.y_ticks.extent);
   const double gap_y = title + 12 + (layout.edge_labels ? 0 : layout.x_ticks.extent);
   layout.column_x = line_up(widths, gap_x, layout.plot_width);
@@ -209,21 +208,21 @@ void place_panels(PageLayout& layout, const HeatmapPage& page) {
 void place_page(PageLayout& layout, const HeatmapPage& page) {
   const Heatmap& first = page.heatmaps[0];
   const std::string& title = layout.grid ? page.title : first.title;
-  const double title_half = text_width(title, title_font) / 2 + margin;
-  const double panel_title = layout.grid ? panel_title_font + 8 : 0;
-  const double axis = axis_font + 8;
+  const double title_half = text_width(title, kTitleFont) / 2 + margin;
+  const double panel_title = layout.grid ? kPanelTitleFont + 8 : 0;
+  const double axis = kAxisFont + 8;
   layout.left = margin + layout.y_ticks.extent + (first.y_axis.empty() ? 0 : axis);
   layout.left = std::max(layout.left, title_half - layout.plot_width / 2);
   // The turned label of the first column extends to the left of the panel.
   if (layout.x_ticks.turn == -45)
     layout.left = std::max(layout.left, layout.x_ticks.extent - layout.cells.size / 2 + 4);
-  layout.top = margin + (title.empty() ? 0 : title_font + 14) + panel_title;
+  layout.top = margin + (title.empty() ? 0 : kTitleFont + 14) + panel_title;
   const double content_height = std::max(layout.plot_height, 120.0);
   layout.bar_height = std::clamp(layout.plot_height, 120.0, 440.0);
   layout.bar_x = layout.left + layout.plot_width + 24;
   layout.bar_y = layout.top + (content_height - layout.bar_height) / 2;
-  const double bar_text = text_width("-0.00", bar_font) + tick_length + 4;
-  const double bar = bar_width + bar_text + (page.scale.label.empty() ? 0 : axis + 6);
+  const double bar_text = text_width("-0.00", kBarFont) + kTickLength + 4;
+  const double bar = kBarWidth + bar_text + (page.scale.label.empty() ? 0 : axis + 6);
   layout.width = std::max(layout.bar_x + bar + margin, layout.left + layout.plot_width / 2 + title_half);
   // A turned label of the last column ends below its column, so nothing extends beyond the right edge.
   const double below = layout.plot_height + layout.x_ticks.extent + (first.x_axis.empty() ? 0 : axis);
@@ -254,22 +253,22 @@ std::string cell_text(double value) {
 }
 
 // The levels of the scale have the indices 0 to 255. Undefined cells have their own index and colour.
-constexpr std::size_t levels = 256;
-constexpr std::size_t undefined_level = levels;
-constexpr std::string_view undefined_colour = "#d9d9d9";
+constexpr std::size_t kLevels = 256;
+constexpr std::size_t kUndefinedLevel = kLevels;
+constexpr std::string_view kUndefinedFill = "#d9d9d9";
 
 double place_of(const HeatmapScale& scale, double value) {
   return std::clamp((value - scale.low) / (scale.high - scale.low), 0.0, 1.0);
 }
 
 std::size_t level_of(const HeatmapScale& scale, double value) {
-  if (std::isnan(value)) return undefined_level;
-  return static_cast<std::size_t>(std::lround(place_of(scale, value) * static_cast<double>(levels - 1)));
+  if (std::isnan(value)) return kUndefinedLevel;
+  return static_cast<std::size_t>(std::lround(place_of(scale, value) * static_cast<double>(kLevels - 1)));
 }
 
 std::string colour_of_level(const HeatmapScale& scale, std::size_t level) {
-  if (level == undefined_level) return std::string(undefined_colour);
-  return hex(colour_at(scale.diverging, static_cast<double>(level) / static_cast<double>(levels - 1)));
+  if (level == kUndefinedLevel) return std::string(kUndefinedFill);
+  return hex(colour_at(scale.diverging, static_cast<double>(level) / static_cast<double>(kLevels - 1)));
 }
 
 std::string label_or_index(const std::vector<std::string>& labels, std::size_t i) {
@@ -281,7 +280,7 @@ void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScal
   const std::size_t columns = heatmap.values.shape[1];
   for (std::size_t i = 0; i < heatmap.values.size(); ++i) {
     const double value = heatmap.values.at(i);
-    const std::string colour = std::isnan(value) ? std::string(undefined_colour)
+    const std::string colour = std::isnan(value) ? std::string(kUndefinedFill)
                                                  : hex(colour_at(scale.diverging, place_of(scale, value)));
     const std::size_t row = i / columns;
     const std::size_t column = i % columns;
@@ -297,7 +296,7 @@ void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScal
 /// Draws one path per colour level. Each path holds runs of equal cells of a row, so a cell takes a few
 /// bytes.
 void draw_compact(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
-  std::array<std::string, levels + 1> paths;
+  std::array<std::string, kLevels + 1> paths;
   const std::size_t rows = heatmap.values.shape[0];
   const std::size_t columns = heatmap.values.shape[1];
   for (std::size_t row = 0; row < rows; ++row) {
@@ -365,12 +364,12 @@ void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
   const double top = at.y + static_cast<double>(heatmap.values.shape[0]) * layout.cells.size;
   for (std::size_t i = 0; i < heatmap.values.shape[1]; i += ticks.step) {
     const double x = at.x + (static_cast<double>(i) + 0.5) * layout.cells.size;
-    canvas.line(x, top, x, top + tick_length);
-    TextPosition place{x, top + tick_length + 3 + ticks.font * 0.8, ticks.font};
+    canvas.line(x, top, x, top + kTickLength);
+    TextPosition place{x, top + kTickLength + 3 + ticks.font * 0.8, ticks.font};
     if (ticks.turn != 0) {
       // The end of a turned label is below its tick.
       place = {x + ticks.font * 0.36,
-               top + tick_length + 4 + (ticks.turn == -90 ? 0 : ticks.font * 0.3),
+               top + kTickLength + 4 + (ticks.turn == -90 ? 0 : ticks.font * 0.3),
                ticks.font,
                "end",
                ticks.turn,
@@ -384,8 +383,8 @@ void draw_y_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
   const Ticks& ticks = layout.y_ticks;
   for (std::size_t i = 0; i < heatmap.values.shape[0]; i += ticks.step) {
     const double y = at.y + (static_cast<double>(i) + 0.5) * layout.cells.size;
-    canvas.line(at.x - tick_length, y, at.x, y);
-    canvas.text({at.x - tick_length - 3, y + ticks.font * 0.36, ticks.font, "end"},
+    canvas.line(at.x - kTickLength, y, at.x, y);
+    canvas.text({at.x - kTickLength - 3, y + ticks.font * 0.36, ticks.font, "end"},
                 tick_label(heatmap.y_labels, i));
   }
 }
@@ -403,7 +402,7 @@ void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& 
   if (!layout.edge_labels || lowest) draw_x_ticks(canvas, layout, heatmap, at);
   if (!layout.edge_labels || column == 0) draw_y_ticks(canvas, layout, heatmap, at);
   if (layout.grid) {
-    canvas.text({at.x + width / 2, at.y - 6, panel_title_font}, heatmap.title);
+    canvas.text({at.x + width / 2, at.y - 6, kPanelTitleFont}, heatmap.title);
   }
 }
 
@@ -411,12 +410,12 @@ void draw_titles(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage&
   const Heatmap& first = page.heatmaps[0];
   const double centre = layout.left + layout.plot_width / 2;
   const double middle = layout.top + layout.plot_height / 2;
-  canvas.text({centre, 16 + title_font * 0.8, title_font, "middle", 0, true},
+  canvas.text({centre, 16 + kTitleFont * 0.8, kTitleFont, "middle", 0, true},
               layout.grid ? page.title : first.title);
-  canvas.text({centre, layout.top + layout.plot_height + layout.x_ticks.extent + axis_font + 4, axis_font,
+  canvas.text({centre, layout.top + layout.plot_height + layout.x_ticks.extent + kAxisFont + 4, kAxisFont,
                "middle", 0, false},
               first.x_axis);
-  canvas.text({layout.left - layout.y_ticks.extent - 8, middle, axis_font, "middle", -90}, first.y_axis);
+  canvas.text({layout.left - layout.y_ticks.extent - 8, middle, kAxisFont, "middle", -90}, first.y_axis);
 }
 
 void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapScale& scale) {
@@ -429,20 +428,20 @@ void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapS
   }
   canvas.raw("</linearGradient></defs>\n");
   canvas.add("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#scale)\"/>\n",
-             coordinate(layout.bar_x), coordinate(layout.bar_y), coordinate(bar_width),
+             coordinate(layout.bar_x), coordinate(layout.bar_y), coordinate(kBarWidth),
              coordinate(layout.bar_height));
-  canvas.frame(layout.bar_x, layout.bar_y, bar_width, layout.bar_height);
+  canvas.frame(layout.bar_x, layout.bar_y, kBarWidth, layout.bar_height);
   const int ticks = !scale.diverging ? 5 : layout.bar_height >= 200 ? 8 : 4;
-  const double right = layout.bar_x + bar_width;
+  const double right = layout.bar_x + kBarWidth;
   for (int i = 0; i <= ticks; ++i) {
     const double share = static_cast<double>(i) / ticks;
     const double y = layout.bar_y + layout.bar_height * (1 - share);
-    canvas.line(right, y, right + tick_length, y);
-    canvas.text({right + tick_length + 4, y + bar_font * 0.36, bar_font, "start"},
+    canvas.line(right, y, right + kTickLength, y);
+    canvas.text({right + kTickLength + 4, y + kBarFont * 0.36, kBarFont, "start"},
                 cell_text(scale.low + share * (scale.high - scale.low)));
   }
-  const double label_x = right + tick_length + 4 + text_width("-0.00", bar_font) + axis_font + 4;
-  canvas.text({label_x, layout.bar_y + layout.bar_height / 2, axis_font, "middle", -90}, scale.label);
+  const double label_x = right + kTickLength + 4 + text_width("-0.00", kBarFont) + kAxisFont + 4;
+  canvas.text({label_x, layout.bar_y + layout.bar_height / 2, kAxisFont, "middle", -90}, scale.label);
 }
 
 }  // namespace

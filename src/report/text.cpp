@@ -14,7 +14,7 @@
 namespace attnctl {
 namespace {
 
-/// The layout of a column.
+/// The layout of a column, which examine() derives from its cells.
 struct TextColumn {
   bool numeric = true;
   double largest = 0;  // largest magnitude of the finite floats
@@ -29,7 +29,7 @@ int digits_for(double largest) {
   return std::clamp(2 - static_cast<int>(std::floor(std::log10(largest))), usual, most);
 }
 
-void include(TextColumn& column, const Cell& cell) {
+void examine(TextColumn& column, const Cell& cell) {
   std::visit(
       [&](const auto& value) {
         using T = std::decay_t<decltype(value)>;
@@ -43,7 +43,7 @@ void include(TextColumn& column, const Cell& cell) {
       cell);
 }
 
-std::string shown(const Cell& cell, int digits) {
+std::string text_of(const Cell& cell, int digits) {
   return std::visit(
       [&](const auto& value) -> std::string {
         using T = std::decay_t<decltype(value)>;
@@ -63,13 +63,13 @@ std::string shown(const Cell& cell, int digits) {
 }
 
 /// The cells as text, row by row, and the layout of the columns.
-struct Shown {
+struct FormattedTable {
   std::vector<TextColumn> columns;
   std::vector<std::string> cells;
 };
 
-Shown show(const Table& table, const TextOptions& options) {
-  Shown result;
+FormattedTable format_table(const Table& table, const TextOptions& options) {
+  FormattedTable result;
   result.columns.resize(table.columns.size());
   std::vector<Cell> cells(table.rows * table.columns.size());
   for (std::size_t row = 0; row < table.rows; ++row) {
@@ -78,7 +78,7 @@ Shown show(const Table& table, const TextOptions& options) {
   if (options.non_finite != nullptr) {
     for (const Cell& cell : cells) *options.non_finite += count_non_finite(cell);
   }
-  for (std::size_t i = 0; i < cells.size(); ++i) include(result.columns[i % table.columns.size()], cells[i]);
+  for (std::size_t i = 0; i < cells.size(); ++i) examine(result.columns[i % table.columns.size()], cells[i]);
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     TextColumn& column = result.columns[i];
     column.digits = options.digits.value_or(digits_for(column.largest));
@@ -87,7 +87,7 @@ Shown show(const Table& table, const TextOptions& options) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     TextColumn& column = result.columns[i % table.columns.size()];
     column.width =
-        std::max(column.width, display_width(result.cells.emplace_back(shown(cells[i], column.digits))));
+        std::max(column.width, display_width(result.cells.emplace_back(text_of(cells[i], column.digits))));
   }
   return result;
 }
@@ -101,16 +101,16 @@ void append_line(std::string& text, const std::vector<TextColumn>& columns,
   trim(text);
 }
 
-constexpr std::size_t most_width = 80;
-constexpr std::size_t least_plot = 20;
-constexpr std::size_t plot_lines = 12;
-constexpr std::size_t longest_category = 20;
+constexpr std::size_t kMaxWidth = 80;
+constexpr std::size_t kMinPlot = 20;
+constexpr std::size_t kPlotLines = 12;
+constexpr std::size_t kMaxCategory = 20;
 constexpr std::string_view kMarks = "*o+x#%@";
 
 /// The characters of a plot. Later marks overwrite earlier ones.
 class Grid {
  public:
-  explicit Grid(std::size_t width) : lines_(plot_lines, std::string(width, ' ')) {}
+  explicit Grid(std::size_t width) : lines_(kPlotLines, std::string(width, ' ')) {}
 
   /// Puts a character at (x, y), both from 0 to 1; y points upwards.
   void mark(double x, double y, char character) {
@@ -118,7 +118,7 @@ class Grid {
       return static_cast<std::size_t>(
           std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(count - 1)));
     };
-    lines_[plot_lines - 1 - place(y, plot_lines)][place(x, lines_.front().size())] = character;
+    lines_[kPlotLines - 1 - place(y, kPlotLines)][place(x, lines_.front().size())] = character;
   }
   [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
 
@@ -153,13 +153,13 @@ void append_lines(std::string& text, const Plot& plot, const TextOptions& option
   const std::string high = plot.y.ticks.back().label;
   const std::string low = plot.y.ticks.front().label;
   const std::size_t indent = std::max(display_width(high), display_width(low)) + 1;
-  const std::size_t room = std::min(options.width, most_width);
-  const std::size_t width = std::max(least_plot, room - std::min(room, indent + 1));
+  const std::size_t space = std::min(options.width, kMaxWidth);
+  const std::size_t width = std::max(kMinPlot, space - std::min(space, indent + 1));
   Grid grid(width);
   for (std::size_t i = 0; i < plot.series.size(); ++i)
     draw_series(grid, plot, plot.series[i], kMarks[i % kMarks.size()], width);
-  for (std::size_t line = 0; line < plot_lines; ++line) {
-    append_aligned(text, line == 0 ? high : line + 1 == plot_lines ? low : "", indent - 1, true);
+  for (std::size_t line = 0; line < kPlotLines; ++line) {
+    append_aligned(text, line == 0 ? high : line + 1 == kPlotLines ? low : "", indent - 1, true);
     text += " |" + grid.lines()[line];
     trim(text);
     text += '\n';
@@ -178,11 +178,11 @@ void append_lines(std::string& text, const Plot& plot, const TextOptions& option
 void append_bars(std::string& text, const Plot& plot, const TextOptions& options) {
   std::size_t indent = 0;
   for (const std::string& category : plot.categories)
-    indent = std::max(indent, display_width(shortened(escaped(category), longest_category)));
-  const std::size_t room = std::min(options.width, most_width);
-  constexpr std::size_t value_room = 10;
-  const std::size_t used = indent + value_room + 2;
-  const double width = static_cast<double>(std::max(least_plot, room - std::min(room, used)));
+    indent = std::max(indent, display_width(shortened(escaped(category), kMaxCategory)));
+  const std::size_t space = std::min(options.width, kMaxWidth);
+  constexpr std::size_t value_space = 10;
+  const std::size_t used = indent + value_space + 2;
+  const double width = static_cast<double>(std::max(kMinPlot, space - std::min(space, used)));
   const double zero = plot.y.place(0);
   std::vector<std::string> bars(plot.categories.size() * plot.series.size());
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
@@ -199,7 +199,7 @@ void append_bars(std::string& text, const Plot& plot, const TextOptions& options
   for (std::size_t i = 0; i < bars.size(); ++i) {
     const bool first = i % plot.series.size() == 0;
     append_aligned(text,
-                   first ? shortened(escaped(plot.categories[i / plot.series.size()]), longest_category) : "",
+                   first ? shortened(escaped(plot.categories[i / plot.series.size()]), kMaxCategory) : "",
                    indent, false);
     text += " |" + bars[i];
     trim(text);
@@ -259,11 +259,11 @@ class TextPage {
 
 std::string strong(std::string_view text, const TextOptions& options) {
   if (!options.styled) return std::string(text);
-  return std::string(ansi_bold).append(text).append(ansi_plain);
+  return std::string(kAnsiBold).append(text).append(kAnsiPlain);
 }
 
 void append_text_table(std::string& text, const Table& table, const TextOptions& options) {
-  const Shown result = show(table, options);
+  const FormattedTable result = format_table(table, options);
   std::string header;
   append_line(header, result.columns, column_names(table));
   text += strong(header, options);

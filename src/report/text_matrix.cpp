@@ -14,13 +14,13 @@
 namespace attnctl {
 namespace {
 
-constexpr std::size_t longest_row_label = 16;
-constexpr std::size_t longest_column_label = 7;
-constexpr std::size_t longest_heatmap_label = 10;
-constexpr std::size_t cell_columns = 2;  // of a heatmap
+constexpr std::size_t kMaxRowLabel = 16;
+constexpr std::size_t kMaxColumnLabel = 7;
+constexpr std::size_t kMaxHeatmapLabel = 10;
+constexpr std::size_t kCellColumns = 2;  // of a heatmap
 constexpr std::size_t gap = 2;           // columns between small heatmaps
-constexpr double strong_from = 0.5;
-constexpr double faint_below = 0.05;
+constexpr double kStrongFrom = 0.5;
+constexpr double kFaintBelow = 0.05;
 constexpr std::array<std::string_view, 5> kShades{" ", "░", "▒", "▓", "█"};
 
 double value_at(const TextMatrix& matrix, std::size_t row, std::size_t column) {
@@ -45,7 +45,7 @@ void inspect(const TextMatrix& matrix, const TextOptions& options) {
 std::size_t width_of_row_labels(const TextMatrix& matrix, std::size_t rows) {
   std::size_t width = display_width(matrix.corner);
   for (std::size_t row = 0; row < rows; ++row)
-    width = std::max(width, display_width(label(matrix.row_labels, row, longest_row_label)));
+    width = std::max(width, display_width(label(matrix.row_labels, row, kMaxRowLabel)));
   return width;
 }
 
@@ -58,11 +58,11 @@ void append_omitted(std::string& text, const TextMatrix& matrix, std::size_t row
 
 void append_value(std::string& line, double value, std::size_t width, int digits, bool styled) {
   std::string_view style;
-  if (styled && std::abs(value) > strong_from) style = ansi_bold;
-  if (styled && !(std::abs(value) >= faint_below)) style = ansi_dim;  // also undefined values
+  if (styled && std::abs(value) > kStrongFrom) style = kAnsiBold;
+  if (styled && !(std::abs(value) >= kFaintBelow)) style = kAnsiDim;  // also undefined values
   line += style;
   append_aligned(line, fixed(value, digits), width, true);
-  if (!style.empty()) line += ansi_plain;
+  if (!style.empty()) line += kAnsiPlain;
 }
 
 /// Returns one of five shades: blank below 0.05, so that negligible weights are invisible; full from 0.75 on.
@@ -96,7 +96,7 @@ void append_column_labels(std::string& text, const TextMatrix& matrix, std::size
   std::vector<std::vector<std::string>> labels;
   std::size_t height = 0;
   for (std::size_t column = 0; column < columns; ++column) {
-    labels.push_back(characters(label(matrix.column_labels, column, longest_heatmap_label)));
+    labels.push_back(characters(label(matrix.column_labels, column, kMaxHeatmapLabel)));
     height = std::max(height, labels.back().size());
   }
   for (std::size_t line = 0; line < height; ++line) {
@@ -107,7 +107,7 @@ void append_column_labels(std::string& text, const TextMatrix& matrix, std::size
     }
     for (const std::vector<std::string>& each : labels) {
       const std::size_t blank = height - each.size();
-      append_aligned(row, line < blank ? "" : each[line - blank], cell_columns, false);
+      append_aligned(row, line < blank ? "" : each[line - blank], kCellColumns, false);
     }
     trim(row);
     text += row + '\n';
@@ -119,7 +119,7 @@ void append_cell(std::string& text, double value, const TextOptions& options) {
     text += fmt::format("\x1b[48;5;{}m  ", colour_of(value));
     return;
   }
-  for (std::size_t i = 0; i < cell_columns; ++i) text += shade(value);
+  for (std::size_t i = 0; i < kCellColumns; ++i) text += shade(value);
 }
 
 void append_scale(std::string& text, const TextOptions& options) {
@@ -129,7 +129,7 @@ void append_scale(std::string& text, const TextOptions& options) {
     const double value = (i + 0.5) / steps;
     text += options.colours ? fmt::format("\x1b[48;5;{}m ", colour_of(value)) : std::string(shade(value));
   }
-  if (options.colours) text += ansi_plain;
+  if (options.colours) text += kAnsiPlain;
   text += " 1\n";
 }
 
@@ -148,7 +148,7 @@ void append_small_line(std::string& line, const TextMatrix& matrix, std::size_t 
       line += ";49m▀";
     }
   }
-  if (options.colours) line += ansi_plain;
+  if (options.colours) line += kAnsiPlain;
 }
 
 void append_small_row(std::string& text, const TextMatrix* first, const TextMatrix* last,
@@ -156,10 +156,10 @@ void append_small_row(std::string& text, const TextMatrix* first, const TextMatr
   const std::size_t step = options.colours ? 2 : 1;
   const std::size_t rows = std::min(first->values.shape[0], first->most_rows);
   const std::size_t columns = std::min(first->values.shape[1], options.width);
-  const std::size_t room = std::max(columns, display_width(first->corner));
+  const std::size_t space = std::max(columns, display_width(first->corner));
   std::string titles;
   for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
-    append_aligned(titles, shortened(escaped(matrix->corner), room), room + gap, false);
+    append_aligned(titles, shortened(escaped(matrix->corner), space), space + gap, false);
   }
   trim(titles);
   text += strong(titles, options) + '\n';
@@ -167,7 +167,7 @@ void append_small_row(std::string& text, const TextMatrix* first, const TextMatr
     std::string line;
     for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
       append_small_line(line, *matrix, row, columns, options);
-      line.append(room + gap - columns, ' ');
+      line.append(space + gap - columns, ' ');
     }
     trim(line);
     text += line + '\n';
@@ -185,22 +185,21 @@ void append_text_matrix(std::string& text, const TextMatrix& matrix, const TextO
   const std::size_t label_width = width_of_row_labels(matrix, rows);
   std::size_t cell_width = 0;
   for (std::size_t column = 0; column < all_columns; ++column) {
-    cell_width =
-        std::max(cell_width, display_width(label(matrix.column_labels, column, longest_column_label)));
+    cell_width = std::max(cell_width, display_width(label(matrix.column_labels, column, kMaxColumnLabel)));
     for (std::size_t row = 0; row < rows; ++row)
       cell_width = std::max(cell_width, fixed(value_at(matrix, row, column), digits).size());
   }
-  const std::size_t room = options.width - std::min(options.width, label_width);
-  const std::size_t columns = std::min(std::max<std::size_t>(room / (cell_width + 1), 1), all_columns);
+  const std::size_t space = options.width - std::min(options.width, label_width);
+  const std::size_t columns = std::min(std::max<std::size_t>(space / (cell_width + 1), 1), all_columns);
   std::string header;
   append_aligned(header, matrix.corner, label_width, false);
   for (std::size_t column = 0; column < columns; ++column) {
     header += ' ';
-    append_aligned(header, label(matrix.column_labels, column, longest_column_label), cell_width, true);
+    append_aligned(header, label(matrix.column_labels, column, kMaxColumnLabel), cell_width, true);
   }
   text += strong(header, options) + '\n';
   for (std::size_t row = 0; row < rows; ++row) {
-    append_aligned(text, label(matrix.row_labels, row, longest_row_label), label_width, false);
+    append_aligned(text, label(matrix.row_labels, row, kMaxRowLabel), label_width, false);
     for (std::size_t column = 0; column < columns; ++column) {
       text += ' ';
       append_value(text, value_at(matrix, row, column), cell_width, digits, options.styled);
@@ -215,16 +214,16 @@ void append_text_heatmap(std::string& text, const TextMatrix& matrix, const Text
   const Shape& shape = matrix.values.shape;
   const std::size_t rows = std::min(shape[0], matrix.most_rows);
   const std::size_t indent = width_of_row_labels(matrix, rows) + 1;
-  const std::size_t room = options.width - std::min(options.width, indent);
-  const std::size_t columns = std::min(shape[1], std::max<std::size_t>(room / cell_columns, 1));
+  const std::size_t space = options.width - std::min(options.width, indent);
+  const std::size_t columns = std::min(shape[1], std::max<std::size_t>(space / kCellColumns, 1));
   append_column_labels(text, matrix, columns, indent);
   for (std::size_t row = 0; row < rows; ++row) {
     std::string line;
-    append_aligned(line, label(matrix.row_labels, row, longest_row_label), indent, false);
+    append_aligned(line, label(matrix.row_labels, row, kMaxRowLabel), indent, false);
     for (std::size_t column = 0; column < columns; ++column) {
       append_cell(line, value_at(matrix, row, column), options);
     }
-    options.colours ? void(line += ansi_plain) : trim(line);
+    options.colours ? void(line += kAnsiPlain) : trim(line);
     text += line + '\n';
   }
   append_scale(text, options);

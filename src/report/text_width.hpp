@@ -22,9 +22,9 @@ struct Character {
 /// Returns the text if it fits `width` columns, otherwise its beginning and an ellipsis.
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t width);
 
-inline constexpr std::string_view ansi_bold = "\x1b[1m";
-inline constexpr std::string_view ansi_dim = "\x1b[2m";
-inline constexpr std::string_view ansi_plain = "\x1b[0m";
+inline constexpr std::string_view kAnsiBold = "\x1b[1m";
+inline constexpr std::string_view kAnsiDim = "\x1b[2m";
+inline constexpr std::string_view kAnsiPlain = "\x1b[0m";
 
 /// Appends a text padded to `width` columns, aligned to the left or right.
 void append_aligned(std::string& line, std::string_view text, std::size_t width, bool right);

@@ -1,12 +1,87 @@
 #include "results/results.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/checked.hpp"
 #include "base/error.hpp"
+#include "base/undefined.hpp"
 
 namespace attnctl {
 namespace {
+
+/// The sort key of a cell: numbers and booleans by value, then texts. Undefined cells and NaN sort last.
+struct SortKey {
+  bool undefined = true;
+  bool text = false;
+  double number = 0;
+  std::string word;
+};
+
+SortKey key_of(const Cell& cell) {
+  return std::visit(
+      [](const auto& value) -> SortKey {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return {};
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return {false, true, 0, value};
+        } else {
+          const auto number = static_cast<double>(value);
+          return {std::isnan(number), false, number, {}};
+        }
+      },
+      cell);
+}
+
+bool less(const SortKey& a, const SortKey& b) {
+  if (a.text != b.text) return b.text;
+  return a.text ? a.word < b.word : a.number < b.number;
+}
+
+std::vector<std::size_t> sorted_rows(const Table& table, std::size_t column, bool ascending) {
+  std::vector<SortKey> keys(table.rows);
+  std::vector<Cell> cells(table.columns.size());
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    table.row(row, cells);
+    keys[row] = key_of(cells[column]);
+  }
+  std::vector<std::size_t> rows(table.rows);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::ranges::stable_sort(rows, [&](std::size_t a, std::size_t b) {
+    if (keys[a].undefined || keys[b].undefined) return !keys[a].undefined && keys[b].undefined;
+    return ascending ? less(keys[a], keys[b]) : less(keys[b], keys[a]);
+  });
+  return rows;
+}
+
+template <typename T>
+Tensor own(Shape shape, std::vector<T> values) {
+  if (checked_product(shape) != values.size()) {
+    throw std::invalid_argument(
+        fmt::format("a tensor with {} values and the shape {}", values.size(), to_string(shape)));
+  }
+  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+  return {std::move(shape), std::span<const T>(*owner), owner};
+}
+
+template <typename T>
+std::uint64_t count_in(std::span<const T> values, bool hidden_is_minus_infinity) {
+  bool finite = true;  // no early exit, so that the loop is vectorised
+  for (const T value : values) finite &= std::abs(value) <= std::numeric_limits<T>::max();
+  if (finite) return 0;
+  return static_cast<std::uint64_t>(std::ranges::count_if(values, [&](T value) {
+    const bool hidden = hidden_is_minus_infinity && value == -std::numeric_limits<T>::infinity();
+    return is_non_finite(value) && !hidden;
+  }));
+}
 
 template <typename T>
 void move_to_end(std::vector<T>& to, std::vector<T>&& from) {
@@ -21,6 +96,153 @@ std::string names_of(const std::vector<T>& items) {
 }
 
 }  // namespace
+
+std::optional<std::size_t> Table::find(std::string_view column) const {
+  const auto found = std::ranges::find(columns, column, &Column::name);
+  if (found == columns.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - columns.begin());
+}
+
+Table make_table(std::string name, std::vector<Column> columns, std::vector<std::vector<Cell>> rows) {
+  for (const std::vector<Cell>& row : rows) {
+    if (row.size() != columns.size()) {
+      throw std::invalid_argument(
+          fmt::format("a row of {} cells in the table {} of {} columns", row.size(), name, columns.size()));
+    }
+  }
+  const std::size_t count = rows.size();
+  const auto held = std::make_shared<const std::vector<std::vector<Cell>>>(std::move(rows));
+  return {std::move(name), std::move(columns), count, [held](std::size_t index, std::span<Cell> cells) {
+            std::ranges::copy(held->at(index), cells.begin());
+          }};
+}
+
+std::vector<std::string> column_names(const Table& table) {
+  std::vector<std::string> names;
+  for (const Column& column : table.columns) names.push_back(column.name);
+  return names;
+}
+
+Table select_rows(const Table& table, const RowSelection& selection) {
+  Table selected = table;
+  if (selection.top) selected.rows = std::min(table.rows, *selection.top);
+  if (!selection.sort) return selected;
+  const auto column = table.find(*selection.sort);
+  if (!column) {
+    fail(Status::usage, "--sort {}: no such column; there are {}", escaped(*selection.sort),
+         fmt::join(column_names(table), ", "));
+  }
+  const auto rows =
+      std::make_shared<const std::vector<std::size_t>>(sorted_rows(table, *column, selection.ascending));
+  selected.row = [rows, row = table.row](std::size_t index, std::span<Cell> cells) {
+    row((*rows)[index], cells);
+  };
+  return selected;
+}
+
+Table select_columns(const Table& table, const std::vector<std::string>& columns) {
+  Table selected{table.name, {}, table.rows, {}};
+  std::vector<std::size_t> places;
+  for (const std::string& name : columns) {
+    const auto place = table.find(name);
+    if (!place) throw std::invalid_argument("the table " + table.name + " has no column " + name);
+    places.push_back(*place);
+    selected.columns.push_back(table.columns[*place]);
+  }
+  selected.row = [places, row = table.row, count = table.columns.size()](std::size_t index,
+                                                                         std::span<Cell> cells) {
+    std::vector<Cell> all(count);
+    row(index, all);
+    for (std::size_t i = 0; i < places.size(); ++i) cells[i] = std::move(all[places[i]]);
+  };
+  return selected;
+}
+
+std::size_t Tensor::size() const {
+  return std::visit([](const auto& span) { return span.size(); }, values);
+}
+
+double Tensor::at(std::size_t index) const {
+  return std::visit([index](const auto& span) { return static_cast<double>(span[index]); }, values);
+}
+
+Tensor& Tensor::describe(std::vector<Dimension> dimensions, Meaning meaning) {
+  bool fits = dimensions.empty() || dimensions.size() == shape.size();
+  for (std::size_t i = 0; fits && i < dimensions.size(); ++i)
+    fits = dimensions[i].labels.empty() || dimensions[i].labels.size() == shape[i];
+  if (!fits) throw std::invalid_argument("the dimensions of the tensor " + name + " do not fit its shape");
+  info = std::make_shared<const Info>(Info{std::move(dimensions), std::move(meaning)});
+  return *this;
+}
+
+Tensor make_tensor(Shape shape, std::vector<float> values) {
+  return own(std::move(shape), std::move(values));
+}
+
+Tensor make_tensor(Shape shape, std::vector<double> values) {
+  return own(std::move(shape), std::move(values));
+}
+
+Tensor make_tensor(Shape shape, std::vector<std::int64_t> values) {
+  return own(std::move(shape), std::move(values));
+}
+
+Value::Value(Record record) : data(std::make_shared<const Record>(std::move(record))) {}
+
+std::uint64_t count_non_finite(const Value& value) {
+  return std::visit(
+      [](const auto& data) -> std::uint64_t {
+        using T = std::decay_t<decltype(data)>;
+        std::uint64_t count = 0;
+        if constexpr (std::is_same_v<T, List>) {
+          for (const Value& item : data) count += count_non_finite(item);
+        } else if constexpr (std::is_same_v<T, std::shared_ptr<const Record>>) {
+          for (const auto& [name, field] : data->fields) count += count_non_finite(field);
+        } else {
+          count = count_non_finite(data);
+        }
+        return count;
+      },
+      value.data);
+}
+
+std::uint64_t count_non_finite(const Table& table) {
+  std::uint64_t count = 0;
+  std::vector<Cell> cells(table.columns.size());
+  for (std::size_t row = 0; row < table.rows; ++row) {
+    table.row(row, cells);
+    for (const Cell& cell : cells) count += count_non_finite(cell);
+  }
+  return count;
+}
+
+std::uint64_t count_non_finite(const Tensor& tensor) {
+  return std::visit(
+      [](const auto& values) -> std::uint64_t {
+        if constexpr (std::is_same_v<std::decay_t<decltype(values)>, std::span<const std::int64_t>>) {
+          return 0;
+        } else {
+          return count_in(values, false);
+        }
+      },
+      tensor.values);
+}
+
+std::uint64_t count_non_finite(const Cell& cell) {
+  return std::visit(
+      [](const auto& value) -> std::uint64_t {
+        if constexpr (std::is_floating_point_v<std::decay_t<decltype(value)>>) {
+          return is_non_finite(value) ? 1 : 0;
+        } else {
+          return 0;
+        }
+      },
+      cell);
+}
+
+std::uint64_t count_non_finite(std::span<const float> values, bool hidden_is_minus_infinity) {
+  return count_in(values, hidden_is_minus_infinity);
+}
 
 void Results::append(Results&& other) {
   move_to_end(document.head.fields, std::move(other.document.head.fields));

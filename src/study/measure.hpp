@@ -5,17 +5,13 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "analysis/metric.hpp"
 #include "analysis/patterns/pattern_row.hpp"
 #include "base/warnings.hpp"
 #include "forward/attention/visibility.hpp"
 #include "forward/observer.hpp"
-#include "forward/run.hpp"
 #include "study/corpus/corpus_blocks.hpp"
 #include "study/corpus/token_frequencies.hpp"
 #include "study/results.hpp"
@@ -23,37 +19,12 @@
 
 namespace attnctl {
 
-/// A head of a study, with everything that results print about it. States are merged without the model.
-struct StudyHead {
-  HeadId id;
-  std::string name;       // "0.1", "enc.0.1"
-  Cell component;         // "enc", "dec", "cross", or undefined
-  std::size_t layer = 0;  // index in its component
-  std::size_t kv_head = 0;
-};
-
-/// The heads and settings of a study. They are the same for all of its blocks and shards.
-struct StudyShape {
-  std::vector<StudyHead> heads;  // in ascending order
-  std::uint64_t seed = 0;        // seed of the measures that draw random numbers
-  bool fold_subtypes = false;    // in relations, count nsubj:pass as nsubj
-
-  /// Names and cells of the columns component, layer and head, which come first in every CSV table.
-  [[nodiscard]] static std::vector<std::string> head_columns();
-  [[nodiscard]] std::vector<Cell> head_cells(std::size_t head) const;
-  /// Returns a text table of one value per head, with one row per layer and one column per head index.
-  [[nodiscard]] TextTable grid(std::string title, const std::vector<Cell>& cells) const;
-};
-[[nodiscard]] StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed);
-
 /// One block, with the data that measures need. Self-attention only: queries and keys come from one sequence.
 class StudyBlock {
  public:
-  StudyBlock(const Model& model, const Vocabulary& vocabulary, const CorpusBlock& corpus,
-             const StudyShape& shape);
+  StudyBlock(const Model& model, const CorpusBlock& corpus, const StudyShape& shape);
 
   const Model& model;
-  const Vocabulary& vocabulary;
   const CorpusBlock& corpus;
   const StudyShape& shape;
   const TokenFrequencies* frequencies = nullptr;  // of the corpus; set if a measure needs them
@@ -65,7 +36,7 @@ class StudyBlock {
     return visible_[rule_of_layer_.at(layer)][sequence];
   }
   /// Returns the index of visible(sequence, layer). Layers with the same visible keys have the same index.
-  [[nodiscard]] std::size_t place(std::size_t sequence, std::size_t layer) const {
+  [[nodiscard]] std::size_t visible_index(std::size_t sequence, std::size_t layer) const {
     return rule_of_layer_.at(layer) * marks_.size() + sequence;
   }
 
@@ -81,8 +52,8 @@ struct StudyPanel {
   std::size_t head = 0;              // index into StudyShape::heads
   std::span<const PatternRow> rows;  // rows of the panel, except fully masked and non-finite ones
   const VisibleKeys& visible;
-  std::size_t place = 0;  // StudyBlock::place() of `visible`
-  bool complete = true;   // true if `rows` has every row that may attend to a key
+  std::size_t visible_index = 0;  // StudyBlock::visible_index() of `visible`
+  bool complete = true;           // true if `rows` has every row that may attend to a key
 };
 
 /// Base class of the measures. A measure keeps a small state that can be merged.
@@ -97,7 +68,7 @@ class Measure {
   /// Shows the measure the state of the study so far, so that it can skip data that the study no longer
   /// needs. The caller calls this before begin(), while no other thread changes `so_far`. The merged result
   /// must not depend on it.
-  virtual void look_at(const Measure& /*so_far*/) {}
+  virtual void set_context(const Measure& /*so_far*/) {}
   /// Starts a block, before its forward pass. All calls for one block come from one thread.
   virtual void begin(const StudyBlock& block) = 0;
   /// Processes a panel. The panels of one head come in order of sequence, then rows; layers come in order,
@@ -113,7 +84,7 @@ class Measure {
   virtual void load(StateReader& in) = 0;
 
   /// Sets the state of the same measure on shuffled tokens (--null-shuffle), which finish() uses as a null.
-  /// `shuffled` must outlive this measure; it is null if there are no shuffles.
+  /// `shuffled` must outlive this measure; it is null without shuffles.
   void compare_with(const Measure* shuffled) { shuffled_twin_ = shuffled; }
   /// Adds the results, which cover all heads of StudyShape::heads.
   virtual void finish(StudyResults& results) const = 0;
@@ -124,21 +95,44 @@ class Measure {
  private:
   const Measure* shuffled_twin_ = nullptr;
 };
+using Measures = std::vector<std::unique_ptr<Measure>>;
 
 /// A row of the catalogue of measures. `--measures` selects rows by name.
 struct MeasureRow {
   std::string_view name;
   std::string_view description;
-  std::uint64_t version;  // version of the state; increase it when the state changes
-  std::unique_ptr<Measure> (*make)(const StudyShape& shape);
-  std::span<const Metric> (*metrics)();  // definitions of its numbers
-  bool of_probe = false;        // true: processes only probe blocks; false: only blocks of the corpus
-  bool gives_evidence = false;  // gives evidence for roles; --null-model runs it on random models
-  std::size_t most_heads = 0;   // largest number of heads; make() throws Error(limit) above it; 0: no limit
-  bool of_order = false;        // depends on token order; --null-shuffle runs it on shuffled tokens
+  std::uint64_t version = 1;  // version of the state; increase it when the state changes
+  std::unique_ptr<Measure> (*make)(const StudyShape& shape) = nullptr;
+  std::span<const Metric> metrics;  // definitions of its numbers
+  bool probe_only = false;          // true: processes only probe blocks; false: only blocks of the corpus
+  bool gives_evidence = false;      // gives evidence for roles; --null-model runs it on random models
+  std::size_t max_heads = 0;      // largest number of heads; make() throws Error(limit) above it; 0: no limit
+  bool depends_on_order = false;  // depends on token order; --null-shuffle runs it on shuffled tokens
   bool needs_frequencies = false;  // needs StudyBlock::frequencies
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
+
+/// The rows of the catalogue, each defined in the file of its measure (study/measures/).
+[[nodiscard]] MeasureRow metrics_measure();
+[[nodiscard]] MeasureRow positional_measure();
+[[nodiscard]] MeasureRow special_measure();
+[[nodiscard]] MeasureRow repeats_measure();
+[[nodiscard]] MeasureRow rare_measure();
+[[nodiscard]] MeasureRow distance_measure();
+[[nodiscard]] MeasureRow pairs_measure();
+[[nodiscard]] MeasureRow rollout_measure();
+[[nodiscard]] MeasureRow syntax_measure();
+[[nodiscard]] MeasureRow coreference_measure();
+[[nodiscard]] MeasureRow probe_measure();
+[[nodiscard]] MeasureRow roles_measure();
+
+template <typename M>
+[[nodiscard]] std::unique_ptr<Measure> make_measure(const StudyShape& shape) {
+  return std::make_unique<M>(shape);
+}
+
+/// Returns an empty measure for each row. `shape` must outlive them.
+[[nodiscard]] Measures make_measures(const std::vector<const MeasureRow*>& rows, const StudyShape& shape);
 
 /// Parses a list such as "metrics,distance". Returns rows in the order of the catalogue; all rows if the list
 /// is empty. Throws Error(usage) for an unknown name.
@@ -148,27 +142,51 @@ struct MeasureRow {
 [[nodiscard]] std::vector<const MeasureRow*> within_limit(const std::vector<const MeasureRow*>& rows,
                                                           std::size_t heads, Warnings& warnings);
 
-/// A measure whose state is one `State` per head. State has merge(const State&), save(StateWriter&) const and
-/// load(StateReader&).
+/// A measure whose state is one `State` per head, which save_state(), load_state() and merge_state() support.
 template <typename State>
 class PerHead : public Measure {
  public:
-  PerHead(const StudyShape& shape, const State& empty) : shape_(shape), states_(shape.heads.size(), empty) {}
+  explicit PerHead(const StudyShape& shape, const State& empty = {})
+      : shape_(shape), states_(shape.heads.size(), empty) {}
 
   void merge(const Measure& other) override {
-    const auto& states = dynamic_cast<const PerHead&>(other).states_;
-    for (std::size_t i = 0; i < states_.size(); ++i) states_[i].merge(states.at(i));
+    merge_state(states_, dynamic_cast<const PerHead&>(other).states_);
   }
-  void save(StateWriter& out) const override {
-    for (const State& state : states_) state.save(out);
-  }
-  void load(StateReader& in) override {
-    for (State& state : states_) state.load(in);
-  }
+  void save(StateWriter& out) const override { save_state(out, states_); }
+  void load(StateReader& in) override { load_state(in, states_); }
 
  protected:
   const StudyShape& shape_;  // outlives the measure
   std::vector<State> states_;
+};
+
+/// A cache of values that depend only on the rows of a panel and their visible keys, such as uniform
+/// baselines. Heads with the same rows share a value.
+template <typename T>
+class PerPanel {
+ public:
+  /// Returns the value for the rows of a panel; calls `make` if it is not cached. The reference is valid
+  /// until the next call.
+  template <typename Make>
+  const T& of(const StudyPanel& panel, const Make& make) {
+    if (!panel.complete) return uncached_ = make();
+    if (panel.visible_index >= cached_.size()) cached_.resize(panel.visible_index + 1);
+    std::vector<Cached>& candidates = cached_[panel.visible_index];
+    for (const Cached& each : candidates) {
+      if (each.first_query == panel.panel.first_query && each.rows == panel.rows.size()) return each.value;
+    }
+    candidates.push_back({panel.panel.first_query, panel.rows.size(), make()});
+    return candidates.back().value;
+  }
+  void clear() { cached_.clear(); }
+
+ private:
+  struct Cached {
+    std::size_t first_query, rows;
+    T value;
+  };
+  std::vector<std::vector<Cached>> cached_;  // by StudyPanel::visible_index
+  T uncached_;                               // for a panel with missing rows
 };
 
 }  // namespace attnctl

@@ -8,10 +8,9 @@
 
 #include "analysis/model_summary.hpp"
 #include "base/memory.hpp"
-#include "linalg/blas/blas.hpp"
-#include "study/corpus/block_trials.hpp"
-#include "study/corpus/corpus_survey.hpp"
-#include "study/corpus/random_twin.hpp"
+#include "linalg/blas.hpp"
+#include "study/corpus/shuffled.hpp"
+#include "study/plan.hpp"
 #include "study/run_study.hpp"
 
 namespace attnctl {
@@ -88,7 +87,7 @@ void Planner::hash_all() {
 
 void Planner::survey(const StudyState& state) {
   Needs needs;
-  for (const auto& measure : state.make_measures()) needs |= measure->needs();
+  for (const auto& measure : state.make_block_measures().own) needs |= measure->needs();
   progress_.begin("plan", corpus_bytes(settings_.corpus));
   CorpusBlocks blocks(settings_.corpus, input_.model, input_.vocabulary, input_.encoder);
   plan_.survey = survey_corpus(blocks, {input_.model, settings_.selection, needs},

@@ -5,7 +5,7 @@
 
 #include "base/pool.hpp"
 #include "base/progress.hpp"
-#include "study/plan_results.hpp"
+#include "study/plan.hpp"
 #include "study/study_settings.hpp"
 
 namespace attnctl {
@@ -17,7 +17,7 @@ struct PlanRequest {
 };
 
 /// Reads the corpus, measures blocks, and divides the study among nodes. The threads of the pool are those of
-/// a node; trials use at most as many as this process has cores.
+/// a node; trials use at most all cores of this process.
 [[nodiscard]] StudyPlan plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool,
                                    Progress& progress);
 

@@ -2,115 +2,41 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/undefined.hpp"
 
 namespace attnctl {
 namespace {
 
 constexpr std::array kRows = {
-    RoleRow{
-        .name = "induction",
-        .letter = 'I',
-        .measure = "probe",
-        .score =
-            "a random sequence, repeated once: mean weight of the second copy on the token after the first "
-            "occurrence of the query's token",
-        .null = "the same with other tokens in the first copy",
-        .least = 0.3,
-        .beside = "",
-        .source = "Olsson et al. 2022"},
-    RoleRow{
-        .name = "duplicate-token",
-        .letter = 'D',
-        .measure = "probe",
-        .score =
-            "a random sequence, repeated once: mean weight of the second copy on the first occurrence of the "
-            "query's token",
-        .null = "the same with other tokens in the first copy",
-        .least = 0.3,
-        .beside = "",
-        .source = "Wang et al. 2022"},
-    RoleRow{
-        .name = "syntactic",
-        .letter = 'Y',
-        .measure = "syntax",
-        .score =
-            "share of a relation's words whose largest weight is on the word at its other end, in the half "
-            "of the corpus on which the head was not chosen",
-        .null = "best fixed offset of the relation",
-        .margin = 0.1,
-        .beside = "",
-        .source = "Clark et al. 2019, section 4.2; Voita et al. 2019, section 5.2"},
-    RoleRow{.name = "coreferent",
-            .letter = 'C',
-            .measure = "coreference",
-            .score = "share of mentions whose largest weight, among earlier mentions, is on their antecedent",
-            .null = "best of nearest mention, same words, and random mention",
-            .margin = 0.1,
-            .beside = "",
-            .source = "Clark et al. 2019, section 4.3"},
-    RoleRow{.name = "rare-token",
-            .letter = 'R',
-            .measure = "rare",
-            .score = "mean weight on the rarest token of the sentence",
-            .null = "uniform attention",
-            .least = 0.5,
-            .margin = 0.1,
-            .beside = "",
-            .source = "Voita et al. 2019, section 5.3"},
-    RoleRow{.name = "positional",
-            .letter = 'P',
-            .measure = "roles",
-            .score = "share of rows whose largest weight is at the offset, of the rows with a key there",
-            .null = "largest weight on a random visible key",
-            .least = 0.9,
-            .beside = "",
-            .source = "Voita et al. 2019, section 5.1"},
-    RoleRow{.name = "separator",
-            .letter = 'E',
-            .measure = "roles",
-            .score = "mean weight on a special token that is not at position 0",
-            .null = "uniform attention",
-            .least = 0.5,
-            .beside = "",
-            .source = "Clark et al. 2019, section 3.2"},
-    RoleRow{.name = "sink",
-            .letter = 'S',
-            .measure = "roles",
-            .score = "mean weight of the other queries on position 0",
-            .null = "uniform attention",
-            .least = 0.5,
-            .beside = "",
-            .source = "Xiao et al. 2023"},
+    RoleRow{.name = "induction", .letter = 'I', .metric = "probe.induction", .least = 0.3},
+    RoleRow{.name = "duplicate-token", .letter = 'D', .metric = "probe.duplicate", .least = 0.3},
+    RoleRow{.name = "syntactic", .letter = 'Y', .metric = "relation_accuracy", .margin = 0.1},
+    RoleRow{.name = "coreferent", .letter = 'C', .metric = "coreference_accuracy", .margin = 0.1},
+    RoleRow{.name = "rare-token", .letter = 'R', .metric = "rare.weight", .least = 0.5, .margin = 0.1},
+    RoleRow{.name = "positional", .letter = 'P', .metric = "roles.positional", .least = 0.9},
+    RoleRow{.name = "separator", .letter = 'E', .metric = "roles.separator", .least = 0.5},
+    RoleRow{.name = "sink", .letter = 'S', .metric = "roles.sink", .least = 0.5},
     RoleRow{.name = "local",
             .letter = 'L',
-            .measure = "roles",
-            .score = "mean weight on keys at most 2 tokens away, over rows that may also attend to others",
-            .null = "uniform attention",
+            .metric = "roles.local",
             .least = 0.5,
             .margin = 0.1,
-            .beside = "positional",
-            .source = "Clark et al. 2019, section 3.1; Raganato and Tiedemann 2018"},
-    RoleRow{.name = "broad",
-            .letter = 'B',
-            .measure = "roles",
-            .score = "mean of entropy / ln(visible keys)",
-            .null = "1, the value of uniform attention",
-            .least = 0.9,
-            .above_null = false,
-            .beside = "",
-            .source = "Clark et al. 2019, section 3.3"},
+            .unless = "positional"},
+    RoleRow{.name = "broad", .letter = 'B', .metric = "roles.broad", .least = 0.9, .above_null = false},
 };
 
 constexpr double kRounding = 1e-6;  // rounding of float32 weights; ignores smaller differences
 
 const RoleRow& row_of(std::string_view role) {
   const auto* const row = std::ranges::find(kRows, role, &RoleRow::name);
-  if (row == kRows.end()) throw std::logic_error("evidence of a role that has no rule");
+  if (row == kRows.end()) throw std::logic_error("there is evidence for an unknown role");
   return *row;
 }
 
@@ -121,13 +47,12 @@ std::span<const RoleRow> role_rows() {
 }
 
 std::string rule_of(const RoleRow& row) {
-  std::string rule;
-  const auto add = [&rule](const std::string& part) { rule += (rule.empty() ? "" : "; ") + part; };
-  if (row.least > 0) add(fmt::format("score >= {}", row.least));
-  if (row.margin > 0) add(fmt::format("score >= null + {}", row.margin));
-  if (row.above_null) add("interval above the null");
-  if (!row.beside.empty()) add(fmt::format("not {}", row.beside));
-  return rule;
+  std::vector<std::string> parts;
+  if (row.least > 0) parts.push_back(fmt::format("score >= {}", row.least));
+  if (row.margin > 0) parts.push_back(fmt::format("score >= null + {}", row.margin));
+  if (row.above_null) parts.emplace_back("interval above the null");
+  if (!row.unless.empty()) parts.push_back(fmt::format("not {}", row.unless));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 bool meets(const RoleRow& row, const RoleEvidence& evidence) {
@@ -165,10 +90,153 @@ std::vector<Role> decide_roles(const std::vector<RoleEvidence>& evidence) {
   const std::vector<Role> all = roles;
   std::erase_if(roles, [&all](const Role& role) {
     return std::ranges::any_of(all, [&role](const Role& other) {
-      return other.evidence.head == role.evidence.head && other.row->name == role.row->beside;
+      return other.evidence.head == role.evidence.head && other.row->name == role.row->unless;
     });
   });
   return roles;
+}
+
+namespace {
+
+constexpr std::size_t kShown = 5;  // number of heads shown per role
+
+/// Returns the rule that the evidence met, including the conditions for shuffled tokens and random models.
+std::string rule_met(const Role& role) {
+  std::string rule = rule_of(*role.row);
+  if (role.row->above_null && role.evidence.shuffled) rule += "; interval above shuffled";
+  if (role.row->above_null && role.evidence.random) rule += "; score above random";
+  return rule;
+}
+
+/// The roles of a head, in the order of role_rows().
+using HeadRoles = std::vector<const Role*>;
+
+/// Returns the roles of each head, [heads]; empty for a head without roles.
+std::vector<HeadRoles> by_head(const std::vector<Role>& roles, std::size_t heads) {
+  std::vector<HeadRoles> sorted(heads);
+  for (const Role& role : roles) sorted.at(role.evidence.head).push_back(&role);
+  return sorted;
+}
+
+/// Returns one row per role, and one row for each head without a role, whose rule is `none`.
+std::vector<ResultRow> role_result_rows(const std::vector<HeadRoles>& heads, const std::string& none) {
+  std::vector<ResultRow> rows;
+  const auto add = [&rows](std::size_t head, std::string_view role, const RoleEvidence& evidence, Cell count,
+                           const std::string& rule) {
+    rows.push_back({{"head", RowHead{head}},
+                    {"role", text_cell(role)},
+                    {"detail", text_cell(evidence.detail)},
+                    {"score", real_cell(evidence.score)},
+                    {"null", real_cell(evidence.null)},
+                    {"shuffled", real_cell(evidence.shuffled)},
+                    {"random", real_cell(evidence.random)},
+                    {"interval", RowInterval{evidence.interval}},
+                    {"count", std::move(count)},
+                    {"rule", Cell(rule)}});
+  };
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    if (heads[h].empty()) add(h, "", {}, {}, none);
+    for (const Role* const role : heads[h])
+      add(h, role->row->name, role->evidence, count_cell(role->evidence.count), rule_met(*role));
+  }
+  return rows;
+}
+
+/// Returns the heads with the largest scores of each role.
+Table strongest(const std::vector<Role>& roles, const StudyShape& shape) {
+  std::vector<std::vector<Cell>> rows;
+  for (const RoleRow& row : role_rows()) {
+    HeadRoles heads;
+    for (const Role& role : roles) {
+      if (role.row == &row) heads.push_back(&role);
+    }
+    std::ranges::stable_sort(heads, std::greater(),
+                             [](const Role* role) { return role->evidence.score.value_or(0); });
+    heads.resize(std::min(heads.size(), kShown));
+    for (const Role* const role : heads) {
+      const RoleEvidence& evidence = role->evidence;
+      const auto [low, high] = interval_cells(evidence.interval);
+      rows.push_back({std::string(1, row.letter), text_cell(row.name), shape.heads[evidence.head].name,
+                      text_cell(evidence.detail), real_cell(evidence.score), real_cell(evidence.null),
+                      real_cell(evidence.shuffled), real_cell(evidence.random), low, high,
+                      count_cell(evidence.count)});
+    }
+  }
+  return make_table(
+      "strongest",
+      {"", "role", "head", "detail", "score", "null", "shuffled", "random", "low", "high", "count"},
+      std::move(rows));
+}
+
+/// Returns the roles that have evidence, as text: "none of induction, sink".
+std::string none_of(const std::vector<RoleEvidence>& evidence) {
+  std::vector<std::string_view> names;
+  for (const RoleRow& row : role_rows()) {
+    if (std::ranges::find(evidence, row.name, &RoleEvidence::role) != evidence.end())
+      names.push_back(row.name);
+  }
+  return names.empty() ? "" : fmt::format("none of {}", fmt::join(names, ", "));
+}
+
+/// Returns the letters of a head's roles, without repetitions.
+std::string letters_of(const HeadRoles& roles) {
+  std::string letters;
+  for (const Role* const role : roles) {
+    if (letters.empty() || letters.back() != role->row->letter) letters += role->row->letter;
+  }
+  return letters.empty() ? "." : letters;
+}
+
+/// Returns a page with a heatmap [layers, heads] of the score of each head's first role. The texts of its
+/// cells are the letters of the roles.
+HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& shape,
+                      const std::string& title) {
+  HeadGrid grid(shape);
+  const Shape size = {grid.layers.size(), grid.columns.size()};
+  std::vector<double> scores(size[0] * size[1], kUndefined);
+  HeatmapPage page{.title = title,
+                   .scale = {.diverging = false, .low = 0, .high = 1, .label = "Score of the first role"},
+                   .columns = 1,
+                   .heatmaps = {}};
+  page.cell_texts.resize(scores.size());
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    page.cell_texts[grid.cells[h]] = letters_of(heads[h]);
+    if (!heads[h].empty()) scores[grid.cells[h]] = heads[h].front()->evidence.score.value_or(0);
+  }
+  page.heatmaps.push_back({.title = title,
+                           .x_axis = "head",
+                           .y_axis = "layer",
+                           .x_labels = std::move(grid.columns),
+                           .y_labels = std::move(grid.layers),
+                           .values = make_array(size, std::move(scores))});
+  return page;
+}
+
+/// Returns the legend of the roles that occur: "I induction, P positional".
+std::string legend_of(const std::vector<Role>& roles) {
+  std::vector<std::string> parts;
+  for (const RoleRow& row : role_rows()) {
+    if (std::ranges::find(roles, &row, &Role::row) != roles.end())
+      parts.push_back(fmt::format("{} {}", row.letter, row.name));
+  }
+  return parts.empty() ? "no head has a role" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+void add_roles(StudyResults& results, const StudyShape& shape) {
+  if (!results.with_roles) return;
+  set_random(results.evidence, results.null_evidence);
+  const std::vector<Role> roles = decide_roles(results.evidence);
+  const std::vector<HeadRoles> heads = by_head(roles, shape.heads.size());
+  add_rows(results, shape, "roles", "role", role_result_rows(heads, none_of(results.evidence)));
+  std::vector<Cell> letters;
+  for (const HeadRoles& of_head : heads) letters.emplace_back(letters_of(of_head));
+  const std::string legend = legend_of(roles);
+  std::vector<PageBlock> text = {head_grid(shape, "Roles (" + legend + ")", letters)};
+  if (!roles.empty()) text.emplace_back(TextTable{"Strongest heads by role", strongest(roles, shape)});
+  results.text.insert(results.text.begin(), text.begin(), text.end());
+  results.pictures.push_back({"roles", role_page(heads, shape, "Roles of heads: " + legend)});
 }
 
 }  // namespace attnctl

@@ -5,24 +5,19 @@
 #include <string_view>
 #include <vector>
 
-#include "study/measure.hpp"
 #include "study/results.hpp"
-#include "study/role_evidence.hpp"
 
 namespace attnctl {
 
 /// The rule of a role, over the evidence that a measure gives. docs/roles.md has the same rows.
 struct RoleRow {
   std::string_view name;
-  char letter;               // letter in the grid
-  std::string_view measure;  // measure that gives the evidence
-  std::string_view score;    // definition of the score
-  std::string_view null;     // definition of the null
-  double least = 0;          // smallest score
-  double margin = 0;         // smallest difference between score and null
-  bool above_null = true;    // the interval must lie above the null
-  std::string_view beside;   // a more specific role that replaces this one; empty: none
-  std::string_view source;
+  char letter;                   // letter in the grid
+  std::string_view metric;       // Metric::name of the score; defines the score, its null and its source
+  double least = 0;              // smallest score
+  double margin = 0;             // smallest difference between score and null
+  bool above_null = true;        // the whole interval must be above the null
+  std::string_view unless = "";  // a more specific role that replaces this one; empty: none
 };
 
 /// Returns the rules, from the most specific role to the least. The letters in a cell of the grid have this

@@ -1,25 +1,31 @@
 #include "study/run_study.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <mutex>
+#include <span>
 #include <utility>
+#include <vector>
 
-#include "analysis/head_index.hpp"
+#include "analysis/head_axes.hpp"
 #include "base/error.hpp"
+#include "base/files/mapped_file.hpp"
 #include "base/interrupt.hpp"
+#include "base/text.hpp"
+#include "checkpoint/source.hpp"
 #include "forward/run.hpp"
-#include "study/corpus/shuffled_tokens.hpp"
+#include "study/corpus/shuffled.hpp"
 
 namespace attnctl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Passes the patterns of one block to the measures of a study. The rows are computed once for all measures.
-class StudyPass final : public Observer {
+/// Passes the patterns of one block to measures. The rows are computed once for all measures.
+class MeasureObserver final : public Observer {
  public:
-  StudyPass(const StudyBlock& block, std::vector<Measure*> measures)
+  MeasureObserver(const StudyBlock& block, std::vector<Measure*> measures)
       : block_(block), measures_(std::move(measures)) {
     for (const StudyHead& head : block.shape.heads) heads_.push_back(head.id);
   }
@@ -47,8 +53,8 @@ class StudyPass final : public Observer {
       if (!finite) rows_.pop_back();
       if ((masked || !finite) && visible.count(query) > 0) ++missing;
     }
-    const StudyPanel shown{panel,       *head, rows_, visible, block_.place(panel.sequence, panel.layer),
-                           missing == 0};
+    const StudyPanel shown{
+        panel, *head, rows_, visible, block_.visible_index(panel.sequence, panel.layer), missing == 0};
     for (Measure* const measure : measures_) measure->panel(shown);
   }
   void end() {
@@ -62,37 +68,29 @@ class StudyPass final : public Observer {
   std::vector<PatternRow> rows_;
 };
 
-/// Returns the measures that process blocks of this kind (corpus or probe).
-std::vector<Measure*> measures_for(const CorpusBlock& block, const std::vector<const MeasureRow*>& rows,
-                                   const std::vector<std::unique_ptr<Measure>>& measures) {
-  std::vector<Measure*> wanted;
-  for (std::size_t i = 0; i < measures.size(); ++i) {
-    if (rows[i]->of_probe != block.probes.empty()) wanted.push_back(measures[i].get());
-  }
-  return wanted;
-}
-
 /// Runs the forward pass of one block and gives its patterns to measures.
 class BlockPass {
  public:
   BlockPass(const StudyRun& run, const StudyShape& shape, const CorpusBlock& corpus)
       : run_(run), shape_(shape), corpus_(corpus) {}
 
-  void show(const Model& model, const std::vector<Measure*>& measures, Warnings& warnings) const {
-    show(model, corpus_.batch, measures, warnings);
-  }
-  /// Runs `batch` instead of the batch of the block. The measures score the positions that the block defines.
-  void show(const Model& model, const Batch& batch, const std::vector<Measure*>& measures,
-            Warnings& warnings) const {
-    if (batch.sequences.empty() || measures.empty()) return;
+  /// Runs `batch` through a model. The measures score the positions that the block defines. Skips measures
+  /// that do not process blocks of this kind (corpus or probe).
+  void show(const Model& model, const Batch& batch, const std::vector<const MeasureRow*>& rows,
+            const Measures& measures, Warnings& warnings) const {
+    std::vector<Measure*> wanted;
+    for (std::size_t i = 0; i < measures.size(); ++i) {
+      if (rows[i]->probe_only != corpus_.probes.empty()) wanted.push_back(measures[i].get());
+    }
+    if (batch.sequences.empty() || wanted.empty()) return;
     Pool alone(1);
-    StudyBlock block(model, run_.vocabulary, corpus_, shape_);
+    StudyBlock block(model, corpus_, shape_);
     block.frequencies = run_.frequencies;
-    StudyPass pass(block, measures);
-    Observer* const observers[] = {&pass};
+    MeasureObserver observer(block, std::move(wanted));
+    Observer* const observers[] = {&observer};
     RunContext context{.pool = alone, .warnings = warnings};
     run_forward(model, batch, run_.selection, observers, context);
-    pass.end();
+    observer.end();
   }
 
  private:
@@ -100,24 +98,6 @@ class BlockPass {
   const StudyShape& shape_;
   const CorpusBlock& corpus_;
 };
-
-/// Runs the order-dependent measures on shuffled tokens of the block. Returns their states, merged over all
-/// repetitions.
-std::vector<std::unique_ptr<Measure>> compute_shuffled(const StudyRun& run, const CorpusBlock& corpus,
-                                                       const StudyState& state) {
-  const StudyHeader& header = state.header();
-  auto all = state.make_shuffled_measures();
-  if (all.empty() || !corpus.probes.empty()) return all;
-  const BlockPass pass(run, header.shape, corpus);
-  for (std::size_t i = 0; i < header.null_shuffles; ++i) {
-    Warnings ignored;  // shuffled text is expected to be unusual
-    const auto once = state.make_shuffled_measures();
-    pass.show(run.model, shuffled_tokens(corpus, header.shape.seed, i),
-              measures_for(corpus, header.shuffled_measures(), once), ignored);
-    for (std::size_t m = 0; m < all.size(); ++m) all[m]->merge(*once[m]);
-  }
-  return all;
-}
 
 /// State that all workers share. One worker at a time reads the corpus or changes the study state.
 class Runner {
@@ -159,26 +139,15 @@ class Runner {
     const std::lock_guard lock(reading_);
     while (!ended_) {
       throw_if_interrupted();
-      auto block = read();
-      const std::uint64_t position = blocks_.position();
-      run_.progress.advance(position - std::exchange(position_, position));
-      if (!block) {
-        ended_ = true;
-        break;
-      }
+      ended_ = true;  // stays true after an error, so that the other workers stop reading
+      auto block = blocks_.next();
+      run_.progress.advance(blocks_.new_bytes());
+      if (!block) break;
+      ended_ = false;
       ++read_;
       if (run_.shard.has(block->number) && !has(block->number)) return block;
     }
     return std::nullopt;
-  }
-  /// Reads the next block. After an error, `ended_` stops the other workers from reading on.
-  std::optional<CorpusBlock> read() {
-    try {
-      return blocks_.next();
-    } catch (...) {
-      ended_ = true;
-      throw;
-    }
   }
   [[nodiscard]] bool has(std::uint64_t block) {
     const std::lock_guard lock(adding_);
@@ -198,24 +167,31 @@ class Runner {
   std::mutex reading_;  // guards the members up to ended_
   CorpusBlocks blocks_;
   std::uint64_t read_ = 0;  // number of blocks read
-  std::uint64_t position_ = 0;
   bool ended_ = false;
   std::mutex adding_;  // guards the state and next_checkpoint_
   Clock::time_point next_checkpoint_;
 };
 
+constexpr std::size_t kPiece = std::size_t{4} << 20;
+
+/// Returns the hash of the hashes of all pieces. The pieces are hashed in parallel.
+std::uint64_t pieces_hash(std::span<const std::byte> bytes, Pool& pool) {
+  std::vector<std::uint64_t> hashes((bytes.size() + kPiece - 1) / kPiece);
+  pool.run(hashes.size(), [&](std::size_t piece, std::size_t /*worker*/) {
+    const std::size_t first = piece * kPiece;
+    hashes[piece] = content_hash(bytes.subspan(first, std::min(kPiece, bytes.size() - first)));
+  });
+  return content_hash(std::as_bytes(std::span(hashes)), bytes.size());
+}
+
 }  // namespace
 
-TokenFrequencies count_tokens(const CountRun& run) {
-  CorpusOptions corpus = run.corpus;
-  corpus.probe = {};
-  CorpusBlocks blocks(corpus, run.model, run.vocabulary, run.encoder);
-  std::uint64_t position = 0;
-  while (blocks.next()) {
+TokenFrequencies count_tokens(CorpusBlocks& corpus, Progress& progress) {
+  while (corpus.next()) {
     throw_if_interrupted();
-    run.progress.advance(blocks.position() - std::exchange(position, blocks.position()));
+    progress.advance(corpus.new_bytes());
   }
-  return blocks.frequencies();
+  return corpus.frequencies();
 }
 
 void load_weights(const Model& model, const Selection& selection) {
@@ -232,22 +208,23 @@ void load_weights(const StudyRun& run) {
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {
   const StudyHeader& header = state.header();
   const BlockPass pass(run, header.shape, corpus);
-  const auto measures = [&] {
+  const StudyMeasures measures = [&] {
     const std::lock_guard lock(adding);
     return state.make_block_measures();
   }();
   Warnings warnings;
-  pass.show(run.model, measures_for(corpus, header.measures, measures), warnings);
-  const auto shuffled = compute_shuffled(run, corpus, state);
-  std::vector<std::vector<std::unique_ptr<Measure>>> nulls;
-  for (const Model& model : run.null_models) {
-    Warnings ignored;  // warnings about random weights
-    nulls.push_back(state.make_null_measures());
-    pass.show(model, measures_for(corpus, header.null_measures(), nulls.back()), ignored);
+  pass.show(run.model, corpus.batch, header.measures, measures.own, warnings);
+  Warnings ignored;  // shuffled text and random weights are expected to be unusual
+  const auto shuffled_rows = header.shuffled_measures();
+  for (std::size_t i = 0; i < header.null_shuffles && corpus.probes.empty(); ++i) {
+    const Measures once = make_measures(shuffled_rows, header.shape);
+    pass.show(run.model, shuffled_tokens(corpus, header.shape.seed, i), shuffled_rows, once, ignored);
+    for (std::size_t m = 0; m < once.size(); ++m) measures.shuffled[m]->merge(*once[m]);
   }
+  const auto null_rows = header.null_measures();
+  for (std::size_t i = 0; i < measures.nulls.size(); ++i)
+    pass.show(run.null_models[i], corpus.batch, null_rows, measures.nulls[i], ignored);
   const std::lock_guard lock(adding);
-  state.add_shuffled(shuffled);
-  for (std::size_t i = 0; i < nulls.size(); ++i) state.add_null(i, nulls[i]);
   state.add(corpus, measures, warnings.list(), run.kernel);
 }
 
@@ -261,6 +238,27 @@ void run_study(const StudyRun& run, StudyState& state) {
     throw;
   }
   runner.finish();
+}
+
+std::uint64_t weights_hash(const Model& model, Pool& pool) {
+  Checkpoint& weights = *model.source().weights;
+  const auto tensors = weights.tensors();
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (model.tensor_uses()[i].role != TensorRole::parameter) continue;
+    const TensorView tensor = weights.tensor(i);
+    hash = content_hash(tensors[i].name, hash);
+    hash = content_hash(name_of(tensor.dtype), hash);
+    hash = content_hash(std::as_bytes(std::span(tensor.shape)), hash);
+    const std::uint64_t values = pieces_hash(tensor.bytes, pool);
+    hash = content_hash(std::as_bytes(std::span(&values, 1)), hash);
+  }
+  return hash;
+}
+
+std::uint64_t file_hash(const std::filesystem::path& path, Pool& pool) {
+  const MappedFile file(path);
+  return pieces_hash(file.bytes(), pool);
 }
 
 }  // namespace attnctl

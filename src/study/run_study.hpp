@@ -59,17 +59,9 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
 void load_weights(const StudyRun& run);
 void load_weights(const Model& model, const Selection& selection);
 
-/// The inputs of count_tokens(). All members are borrowed.
-struct CountRun {
-  const Model& model;
-  const Vocabulary& vocabulary;
-  TextEncoder& encoder;
-  const CorpusOptions& corpus;
-  Progress& progress;
-};
-/// Counts the occurrences of each token in all blocks of a corpus. Runs no forward pass. Throws the errors of
-/// CorpusBlocks.
-[[nodiscard]] TokenFrequencies count_tokens(const CountRun& run);
+/// Reads a corpus to its end and returns how often each token occurs. Runs no forward pass. Throws the errors
+/// of CorpusBlocks::next().
+[[nodiscard]] TokenFrequencies count_tokens(CorpusBlocks& corpus, Progress& progress);
 
 /// Returns a hash of the parameters that the model uses: name, type, shape and bytes of each tensor, in order
 /// of name. The result does not depend on how the tensors are divided into files. Tensors that the model does

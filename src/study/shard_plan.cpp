@@ -1,9 +1,47 @@
 #include "study/shard_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <stdexcept>
 
 namespace attnctl {
 namespace {
+
+/// Sums over all trials for the normal equations of the fit. `tokens` and `pairs` are divided by the trial's
+/// seconds.
+struct Normal {
+  double tokens = 0, pairs = 0;  // right-hand side
+  double tokens_tokens = 0, tokens_pairs = 0, pairs_pairs = 0;
+};
+
+Normal normal_of(std::span<const BlockTrial> trials) {
+  Normal sums;
+  for (const BlockTrial& trial : trials) {
+    if (trial.size.probe) continue;
+    const double tokens = static_cast<double>(trial.size.tokens) / trial.seconds;
+    const double pairs = static_cast<double>(trial.size.pairs) / trial.seconds;
+    sums.tokens += tokens;
+    sums.pairs += pairs;
+    sums.tokens_tokens += tokens * tokens;
+    sums.tokens_pairs += tokens * pairs;
+    sums.pairs_pairs += pairs * pairs;
+  }
+  return sums;
+}
+
+void set_terms(const Normal& sums, CostLaw& law) {
+  const double scale = sums.tokens_tokens * sums.pairs_pairs;
+  const double determinant = scale - sums.tokens_pairs * sums.tokens_pairs;
+  constexpr double smallest = 1e-9;  // below this, all trials have sequences of the same length
+  if (determinant > smallest * scale) {
+    law.token = (sums.tokens * sums.pairs_pairs - sums.pairs * sums.tokens_pairs) / determinant;
+    law.pair = (sums.pairs * sums.tokens_tokens - sums.tokens * sums.tokens_pairs) / determinant;
+    if (law.token >= 0 && law.pair >= 0) return;
+  }
+  const bool pairs_alone = law.token < 0;
+  law.token = pairs_alone ? 0 : sums.tokens / sums.tokens_tokens;
+  law.pair = pairs_alone ? sums.pairs / sums.pairs_pairs : 0;
+}
 
 /// Returns the time in seconds at which the reading of each block ends, [blocks]. The time `read` is divided
 /// in proportion to tokens.
@@ -37,6 +75,27 @@ class Workers {
 };
 
 }  // namespace
+
+double CostLaw::seconds(const BlockSize& size) const {
+  const auto tokens = static_cast<double>(size.tokens);
+  return size.probe ? probe_token * tokens : token * tokens + pair * static_cast<double>(size.pairs);
+}
+
+CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
+  if (std::ranges::all_of(trials, [](const BlockTrial& trial) { return trial.size.probe; }))
+    throw std::logic_error("the cost law needs a trial of the corpus");
+  CostLaw law;
+  set_terms(normal_of(trials), law);
+  law.probe_token = law.token;
+  for (const BlockTrial& trial : trials) {
+    if (trial.size.probe) {
+      law.probe_token = trial.seconds / static_cast<double>(trial.size.tokens);
+    } else {
+      law.deviation = std::max(law.deviation, std::abs(law.seconds(trial.size) / trial.seconds - 1));
+    }
+  }
+  return law;
+}
 
 ShardPlanner::ShardPlanner(std::span<const BlockSize> blocks, const StudyCost& cost, std::size_t threads)
     : blocks_(blocks), cost_(cost), threads_(threads), read_until_(reading(blocks, cost.read)) {
@@ -84,19 +143,18 @@ NodesPlan ShardPlanner::nodes(std::size_t nodes) const {
   double waiting = 0;
   for (const ShardPlan& shard : plans) waiting += plan.seconds - shard.seconds;
   plan.imbalance = waiting / sum;
-  const auto count = static_cast<double>(nodes);
-  plan.efficiency = alone_ / (count * plan.seconds);
+  plan.efficiency = alone_ / (static_cast<double>(nodes) * plan.seconds);
   return plan;
 }
 
 std::size_t ShardPlanner::suggested_nodes() const {
   constexpr std::size_t all_up_to = 64;
-  constexpr std::size_t further = 10;  // increase the number of nodes by 10 %
+  constexpr std::size_t step = 10;  // then increase the number of nodes by 1/10
   std::size_t best = 1;
   const auto offer = [&](std::size_t n) {
-    if (nodes(n).efficiency >= least_efficiency) best = n;
+    if (nodes(n).efficiency >= kLeastEfficiency) best = n;
   };
-  for (std::size_t n = 2; n < blocks_.size(); n += n < all_up_to ? 1 : n / further) offer(n);
+  for (std::size_t n = 2; n < blocks_.size(); n += n < all_up_to ? 1 : n / step) offer(n);
   if (!blocks_.empty()) offer(blocks_.size());
   return best;
 }

@@ -1,9 +1,15 @@
-#include "study/study_results.hpp"
-
-#include <map>
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "study/state/study_state.hpp"
+
+// The results of a study: the document, tables and text around the results of its measures.
 
 namespace attnctl {
 namespace {
@@ -37,35 +43,19 @@ Record settings_record(const StudyState& state) {
 Section metrics_section(const StudyHeader& header) {
   List items;
   for (const MeasureRow* const row : header.measures) {
-    for (const Metric& metric : row->metrics()) {
+    for (const Metric& metric : row->metrics) {
       Record record;
       record.set("name", std::string(metric.name))
           .set("measure", std::string(row->name))
           .set("unit", std::string(metric.unit))
           .set("range", std::string(metric.range))
-          .set("null", metric.null.empty() ? Value() : Value(std::string(metric.null)))
+          .set("null", text_cell(metric.null))
           .set("definition", std::string(metric.definition))
           .set("source", std::string(metric.source));
       items.emplace_back(std::move(record));
     }
   }
   return {"metrics", "metric", std::move(items)};
-}
-
-Section heads_section(const StudyHeader& header, const StudyResults& results) {
-  List items;
-  for (std::size_t h = 0; h < header.shape.heads.size(); ++h) {
-    const StudyHead& head = header.shape.heads[h];
-    Record record;
-    record.set("head", head.name)
-        .set("component", head.component)
-        .set("layer", head.layer)
-        .set("index", head.id.head)
-        .set("kv_head", head.kv_head);
-    for (const HeadField& field : results.head_fields) record.set(field.name, field.values.at(h));
-    items.emplace_back(std::move(record));
-  }
-  return {"heads", "head", std::move(items)};
 }
 
 Section skipped_section(const StudyState& state) {
@@ -82,39 +72,27 @@ std::vector<Warning> all_warnings(const StudyState& state) {
   std::vector<Warning> warnings = state.warnings();
   if (state.counts().skipped > 0)
     warnings.push_back({"skipped", "bad sentences were left out (--skip-bad)", state.counts().skipped});
-  if (!state.complete())
-    warnings.push_back(
-        {"partial", "not all blocks of the corpus are in", state.blocks().value_or(0) - state.blocks_done()});
+  if (!state.complete()) {
+    warnings.push_back({"partial", "not all blocks of the corpus were computed",
+                        state.blocks().value_or(0) - state.blocks_done()});
+  }
   if (state.kernels().size() > 1) {
-    warnings.push_back(
-        {"unlike_kernels",
-         "shards were computed by unlike BLAS kernels, which round differently: " + kernel_names(state),
-         state.kernels().size()});
+    warnings.push_back({"unlike_kernels",
+                        "shards used different BLAS kernels, which round differently: " + kernel_names(state),
+                        state.kernels().size()});
   }
   return warnings;
 }
 
-Section warnings_section(const StudyState& state) {
-  List items;
-  for (const Warning& warning : all_warnings(state)) items.emplace_back(warning_record(warning));
-  return {"warnings", "warning", std::move(items)};
-}
-
-Table heads_table(const StudyHeader& header, const StudyResults& results) {
-  std::vector<std::string> columns = StudyShape::head_columns();
-  columns.emplace_back("kv_head");
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t h = 0; h < header.shape.heads.size(); ++h) {
-    rows.push_back(header.shape.head_cells(h));
-    rows.back().emplace_back(static_cast<std::int64_t>(header.shape.heads[h].kv_head));
+void add_heads(Results& results, const StudyShape& shape, std::vector<ResultRow> fields) {
+  fields.resize(shape.heads.size());
+  std::vector<ResultRow> rows;
+  for (std::size_t h = 0; h < shape.heads.size(); ++h) {
+    ResultRow& row = rows.emplace_back();
+    row = {{"head", RowHead{h, true}}, {"kv_head", count_cell(shape.heads[h].kv_head)}};
+    std::ranges::move(fields[h], std::back_inserter(row));
   }
-  for (const HeadField& field : results.head_fields) {
-    for (const auto& [name, cells] : field.columns) {
-      columns.push_back(name);
-      for (std::size_t h = 0; h < rows.size(); ++h) rows[h].push_back(cells.at(h));
-    }
-  }
-  return make_table("heads", std::move(columns), std::move(rows));
+  add_rows(results, shape, "heads", "head", std::move(rows));
 }
 
 Table strongest_table(const StudyResults& results) {
@@ -124,18 +102,10 @@ Table strongest_table(const StudyResults& results) {
   return make_table("strongest", {"what", "head", "value", "null", "rows"}, std::move(rows));
 }
 
-std::string heading(const StudyState& state) {
-  const CorpusCounts& counts = state.counts();
-  return fmt::format(": {} heads over {} sentences, {} tokens", state.header().shape.heads.size(),
-                     counts.sentences, counts.tokens);
-}
-
 }  // namespace
 
 std::string kernel_names(const StudyState& state) {
-  std::string names;
-  for (const std::string& kernel : state.kernels()) names += (names.empty() ? "" : "+") + kernel;
-  return names;
+  return fmt::format("{}", fmt::join(state.kernels(), "+"));
 }
 
 Results study_results(const StudyState& state, Pool& pool) {
@@ -151,20 +121,25 @@ Results study_results(const StudyState& state, Pool& pool) {
       .set("corpus", corpus_record(state))
       .set("settings", settings_record(state))
       .set("summary", std::move(summary));
-  results.document.sections = {metrics_section(header), heads_section(header, found)};
-  results.tables.push_back(heads_table(header, found));
-  results.text.emplace_back(TextLine{header.model_path, heading(state)});
+  results.document.sections = {metrics_section(header)};
+  add_heads(results, header.shape, std::move(found.head_fields));
+  const CorpusCounts& counts = state.counts();
+  results.text.emplace_back(
+      TextLine{header.model_path, fmt::format(": {} heads over {} sentences, {} tokens",
+                                              header.shape.heads.size(), counts.sentences, counts.tokens)});
   results.picture_hint = "add --measures roles to draw the roles of heads";
-  const std::vector<StrongHead>& strongest = found.strongest;
-  if (!strongest.empty()) {
+  if (!found.strongest.empty()) {
     found.text.emplace_back(
         TextTable{"Strongest heads (null: the value of uniform attention)", strongest_table(found)});
   }
   results.append(std::move(found));
   results.document.sections.push_back(skipped_section(state));
-  results.document.sections.push_back(warnings_section(state));
-  for (const Warning& warning : all_warnings(state))
+  List warnings;
+  for (const Warning& warning : all_warnings(state)) {
+    warnings.emplace_back(warning_record(warning));
     results.text.emplace_back(TextLine{"Warning", fmt::format(": {} ({})", warning.message, warning.count)});
+  }
+  results.document.sections.push_back({"warnings", "warning", std::move(warnings)});
   return results;
 }
 

@@ -1,6 +1,5 @@
 #include "textbook/distance.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -121,15 +120,6 @@ CellRows rows_by_distance(const DistanceOptions& options) {
   return rows;
 }
 
-/// Returns a chart over the distance with logarithmic axes.
-Chart distance_chart(std::string title, std::string y_axis, std::vector<std::string> columns) {
-  Chart chart{.title = std::move(title), .x = "distance", .y = std::move(columns)};
-  chart.x_axis = "Distance";
-  chart.y_axis = std::move(y_axis);
-  chart.log_x = chart.log_y = true;
-  return chart;
-}
-
 /// The series of one chart line: a head, or all heads of a layer together.
 struct Line {
   std::size_t layer = 0;
@@ -225,18 +215,20 @@ Table drawn_table(std::span<const Line> lines, std::span<const DistanceBin> bins
 /// Returns pairs of charts for weight and influence: one pair for all layers, or one pair per layer for its
 /// heads.
 std::vector<Chart> charts_of(std::span<const Line> lines) {
+  const std::string axis = "Distance (end of the bin)";
   std::vector<Chart> charts;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const bool by_head = lines[i].head.has_value();
     if (i == 0 || (by_head && lines[i].layer != lines[i - 1].layer)) {
       const std::string of = by_head ? " in layer " + std::to_string(lines[i].layer) : "";
-      charts.push_back(distance_chart("Weight by distance" + of, "Mean weight of a pair", {}));
-      charts.push_back(distance_chart("Influence by distance" + of, "Mean a |f(x)| of a pair", {}));
+      charts.push_back(line_chart("Weight by distance" + of, "distance", {},
+                                  {axis, "Mean weight of a pair", Axes::log_log}));
+      charts.push_back(line_chart("Influence by distance" + of, "distance", {},
+                                  {axis, "Mean a |f(x)| of a pair", Axes::log_log}));
     }
     charts[charts.size() - 2].y.push_back(lines[i].name());
     charts[charts.size() - 1].y.push_back("influence, " + lines[i].name());
   }
-  for (Chart& chart : charts) chart.x_axis += " (end of the bin)";
   return charts;
 }
 
@@ -280,10 +272,11 @@ ExperimentResult distance_experiment(const DistanceOptions& options) {
                            {"distance", "weight", "influence", "uniform", "recurrent_steps",
                             "recurrent_influence", "window_layers", "window_influence"},
                            std::move(rows));
-  result.charts = {
-      distance_chart("Influence on the query", "Influence",
-                     {"influence", "uniform", "recurrent_influence", "window_influence"}),
-      distance_chart("Number of steps", "Steps or layers", {"recurrent_steps", "window_layers"})};
+  result.charts = {line_chart("Influence on the query", "distance",
+                              {"influence", "uniform", "recurrent_influence", "window_influence"},
+                              {"Distance", "Influence", Axes::log_log}),
+                   line_chart("Number of steps", "distance", {"recurrent_steps", "window_layers"},
+                              {"Distance", "Steps or layers", Axes::log_log})};
   return result;
 }
 

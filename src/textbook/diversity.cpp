@@ -289,11 +289,6 @@ Record summary_of(const std::vector<Layer>& layers) {
   return summary;
 }
 
-Chart layer_chart(const std::string& column, const char* title) {
-  return {
-      .title = title, .x = "layer", .y = {column, "random_" + column}, .x_axis = "Layer", .y_axis = title};
-}
-
 }  // namespace
 
 ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& pool) {
@@ -331,17 +326,11 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
     }
   }
   result.rows = make_table("rows", std::move(columns), std::move(rows));
-  result.charts = {{.title = "Effective rank",
-                    .x = "head",
-                    .y = {"random_effective_rank", "specialised_effective_rank"},
-                    .x_axis = "Head",
-                    .y_axis = "Effective rank"},
-                   {.title = "Mean magnitude of the similarity to other heads",
-                    .x = "head",
-                    .y = {"random_absolute_similarity", "specialised_absolute_similarity"},
-                    .x_axis = "Head",
-                    .y_axis = "Similarity",
-                    .bars = true}};
+  result.charts = {
+      line_chart("Effective rank", "head", {"random_effective_rank", "specialised_effective_rank"},
+                 {"Head", "Effective rank"}),
+      bar_chart("Mean magnitude of the similarity to other heads", "head",
+                {"random_absolute_similarity", "specialised_absolute_similarity"}, {"Head", "Similarity"})};
   std::vector<Heatmap> maps;
   for (std::size_t kind = 0; kind < kinds.size(); ++kind)
     maps.push_back(heatmap_of(draws[kind].front().similarity, kinds[kind], "Head "));
@@ -386,8 +375,11 @@ ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,
       .set("draws", options.draws);
   result.rows = table_of(layers);
   result.summary = summary_of(layers);
-  result.charts = {layer_chart("effective_rank", "Effective rank"),
-                   layer_chart("absolute_similarity", "Mean magnitude of similarity")};
+  result.charts = {line_chart("Effective rank", "layer", {"effective_rank", "random_effective_rank"},
+                              {"Layer", "Effective rank"}),
+                   line_chart("Mean magnitude of similarity", "layer",
+                              {"absolute_similarity", "random_absolute_similarity"},
+                              {"Layer", "Mean magnitude of similarity"})};
   const std::size_t columns = std::min<std::size_t>(4, maps.size());
   result.heatmaps = {{"similarity", page_of(std::move(maps), columns)}};
   return result;

@@ -8,7 +8,7 @@
 #include "base/pool.hpp"
 #include "base/warnings.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 #include "textbook/experiment.hpp"
 
 namespace attnctl {

@@ -1,6 +1,7 @@
 #include "textbook/experiment.hpp"
 
 #include <utility>
+#include <variant>
 
 namespace attnctl {
 namespace {
@@ -35,6 +36,21 @@ Results results_of(const ExperimentResult& result, bool with_charts) {
   }
   for (const NamedHeatmaps& each : result.heatmaps) results.pictures.push_back({each.name, each.page});
   return results;
+}
+
+Chart line_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes) {
+  Chart chart{.title = std::move(title), .x = std::move(x), .y = std::move(y)};
+  chart.x_axis = std::move(axes.x);
+  chart.y_axis = std::move(axes.y);
+  chart.log_x = axes.scale == Axes::log_x || axes.scale == Axes::log_log;
+  chart.log_y = axes.scale == Axes::log_y || axes.scale == Axes::log_log;
+  return chart;
+}
+
+Chart bar_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes) {
+  Chart chart = line_chart(std::move(title), std::move(x), std::move(y), std::move(axes));
+  chart.bars = true;
+  return chart;
 }
 
 Array array_of(MatrixView<const double> matrix) {

@@ -42,6 +42,16 @@ using CellRows = std::vector<std::vector<Cell>>;
   return value ? Cell(*value) : Cell();
 }
 
+/// The labels of a chart's axes, and which of them are logarithmic.
+struct Axes {
+  std::string x, y;
+  enum Scale { linear, log_x, log_y, log_log } scale = linear;
+};
+
+/// Return charts of the columns `y` over column `x`.
+[[nodiscard]] Chart line_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes);
+[[nodiscard]] Chart bar_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes);
+
 /// Copies the matrix to an array [rows, cols].
 [[nodiscard]] Array array_of(MatrixView<const double> matrix);
 

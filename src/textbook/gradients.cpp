@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <initializer_list>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -81,22 +80,15 @@ OwnedMatrix<double> head_output(const Layer& layer, const HeadMatrices& head, co
   return product(product(pass.pattern.view(), pass.value.view()).view(), head.output.view());
 }
 
-/// The projection whose input is perturbed, or all of them.
-enum class Route { query, key, value, all };
-
 /// Returns the largest error of `gradient` compared with fourth-order central differences of `loss`, divided
-/// by the largest entry of the gradient. `loss` takes the inputs of the projections.
+/// by the largest entry of the gradient. `loss` takes x with one entry moved.
 template <typename Loss>
-double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Route route, Loss loss) {
+double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Loss loss) {
   constexpr double step = 1e-4;
   constexpr std::array<std::pair<double, double>, 4> stencil{{{-2, 1}, {-1, -8}, {1, 8}, {2, -1}}};
   double largest = 0;
   for (const double value : gradient.values()) largest = std::max(largest, std::abs(value));
   OwnedMatrix<double> moved = layer.x;
-  const auto pick = [&](Route own) {
-    return std::as_const(route == own || route == Route::all ? moved : layer.x).view();
-  };
-  const RouteInputs inputs = {pick(Route::query), pick(Route::key), pick(Route::value)};
   const std::size_t entries = moved.values().size();
   const std::size_t checks = std::min(layer.checks, entries);
   double worst = 0;
@@ -105,7 +97,7 @@ double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Rout
     double difference = 0;
     for (const auto& [steps, weight] : stencil) {
       moved.values()[at] = layer.x.values()[at] + steps * step;
-      difference += weight * loss(inputs);
+      difference += weight * loss(std::as_const(moved).view());
     }
     moved.values()[at] = layer.x.values()[at];
     worst = std::max(worst, std::abs(difference / (12 * step) - gradient.values()[at]));
@@ -113,18 +105,23 @@ double worst_error(const Layer& layer, const OwnedMatrix<double>& gradient, Rout
   return largest > 0 ? worst / largest : worst;
 }
 
+/// Checks each route of a head with only the input of its projection moved.
 double check_head(const Layer& layer, const HeadMatrices& head, const HeadGradient& gradient) {
-  const auto loss = [&](const RouteInputs& x) { return inner(head_output(layer, head, x), layer.d_output); };
-  return std::max({worst_error(layer, gradient.query, Route::query, loss),
-                   worst_error(layer, gradient.key, Route::key, loss),
-                   worst_error(layer, gradient.value, Route::value, loss)});
+  using View = MatrixView<const double>;
+  const View x = layer.x.view();
+  const auto loss = [&](View query, View key, View value) {
+    return inner(head_output(layer, head, {query, key, value}), layer.d_output);
+  };
+  return std::max({worst_error(layer, gradient.query, [&](View moved) { return loss(moved, x, x); }),
+                   worst_error(layer, gradient.key, [&](View moved) { return loss(x, moved, x); }),
+                   worst_error(layer, gradient.value, [&](View moved) { return loss(x, x, moved); })});
 }
 
 /// Returns the error of the gradient of the whole layer, with the loss computed from the layer's output.
 double check_sum(const Layer& layer, const OwnedMatrix<double>& gradient) {
-  return worst_error(layer, gradient, Route::all, [&](const RouteInputs& x) {
+  return worst_error(layer, gradient, [&](MatrixView<const double> moved) {
     OwnedMatrix<double> output(layer.x.rows(), layer.x.cols());
-    for (const HeadMatrices& head : layer.heads) add(head_output(layer, head, x), output);
+    for (const HeadMatrices& head : layer.heads) add(head_output(layer, head, {moved, moved, moved}), output);
     return inner(output, layer.d_output);
   });
 }
@@ -243,14 +240,12 @@ void draw_gradients(const CellRows& rows, std::size_t sizes, ExperimentResult& r
       add_line(rows[last - half], rows[last]);
   }
   const auto add_chart = [&](const char* title, std::initializer_list<std::size_t> shown) {
-    Chart& chart = result.charts.emplace_back();
-    chart.title = title;
-    chart.x = label;
-    for (const std::size_t column : shown) chart.y.push_back(columns[column]);
-    chart.x_axis = heads ? "Head" : "d_k";
-    chart.y_axis = "Norm of dL/dx";
-    chart.log_x = chart.log_y = !heads;
-    chart.bars = heads;
+    std::vector<std::string> y;
+    for (const std::size_t column : shown) y.push_back(columns[column]);
+    const auto chart = heads ? bar_chart : line_chart;
+    result.charts.push_back(
+        chart(title, label, std::move(y),
+              {heads ? "Head" : "d_k", "Norm of dL/dx", heads ? Axes::linear : Axes::log_log}));
   };
   if (heads) {
     add_chart("Unscaled scores", {1, 3, 5});
@@ -302,12 +297,8 @@ void draw_tokens(const LogitAttribution& input, ExperimentResult& result) {
     bars.push_back({label, input.embeddings[j].attribution});
   }
   result.drawn = make_table("tokens", {"token", "attribution"}, std::move(bars));
-  result.charts = {{.title = "Input " + input.input + ": gradient x embedding",
-                    .x = "token",
-                    .y = {"attribution"},
-                    .x_axis = "Token",
-                    .y_axis = "Attribution",
-                    .bars = true}};
+  result.charts = {bar_chart("Input " + input.input + ": gradient x embedding", "token", {"attribution"},
+                             {"Token", "Attribution"})};
 }
 
 /// Draws the heads of every input, with layers from top to bottom.

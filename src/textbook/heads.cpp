@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string>
 #include <utility>
 
 #include "analysis/weights/ranks.hpp"
@@ -110,24 +109,6 @@ std::vector<Cell> row_of(const HeadsOptions& options, std::size_t h, MatrixView<
           mean_distance(heads, pool)};
 }
 
-std::vector<Chart> charts() {
-  std::vector<Chart> charts;
-  const auto add = [&](const char* title, std::vector<std::string> columns, const char* axis) {
-    Chart& chart = charts.emplace_back();
-    chart.title = title;
-    chart.x = "heads";
-    chart.y = std::move(columns);
-    chart.x_axis = "Heads";
-    chart.y_axis = axis;
-    chart.log_x = chart.log_y = true;
-  };
-  add("Rank of one head", {"score_rank_bound", "qk_rank", "qk_effective_rank"}, "Rank");
-  add("Different patterns", {"distinct_patterns"}, "Patterns");
-  add("Parameters and multiply-adds", {"parameters", "multiply_adds"}, "Count");
-  add("Memory of the patterns", {"pattern_bytes"}, "Bytes");
-  return charts;
-}
-
 }  // namespace
 
 ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
@@ -153,7 +134,13 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
       .set("multiply_adds_scores", static_cast<std::size_t>(flops.scores / 2))
       .set("multiply_adds_values", static_cast<std::size_t>(flops.values / 2))
       .set("multiply_adds_output", static_cast<std::size_t>(flops.output / 2));
-  result.charts = charts();
+  result.charts = {
+      line_chart("Rank of one head", "heads", {"score_rank_bound", "qk_rank", "qk_effective_rank"},
+                 {"Heads", "Rank", Axes::log_log}),
+      line_chart("Different patterns", "heads", {"distinct_patterns"}, {"Heads", "Patterns", Axes::log_log}),
+      line_chart("Parameters and multiply-adds", "heads", {"parameters", "multiply_adds"},
+                 {"Heads", "Count", Axes::log_log}),
+      line_chart("Memory of the patterns", "heads", {"pattern_bytes"}, {"Heads", "Bytes", Axes::log_log})};
   return result;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <gmpxx.h>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -524,12 +523,8 @@ ExperimentResult hull_experiment(MatrixView<const double> keys, Pool& pool) {
   if (keys.cols == 2) {
     draw_plane(keys, places, result);
   } else {
-    result.charts = {{.title = "Largest margin of a key over all others",
-                      .x = "key",
-                      .y = {"margin"},
-                      .x_axis = "Key",
-                      .y_axis = "Margin",
-                      .bars = true}};
+    result.charts = {
+        bar_chart("Largest margin of a key over all others", "key", {"margin"}, {"Key", "Margin"})};
   }
   const auto count = [&](const char* place) {
     return static_cast<std::size_t>(std::ranges::count(places, place, place_of));

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "base/error.hpp"
 
@@ -186,12 +187,10 @@ void conclude(ExperimentResult& result, const CellRows& rows) {
     if (closest == nullptr || *distance < std::get<double>((*closest)[5])) closest = &row;
   }
   if (closest != nullptr) result.summary.set("closest_to_full", (*closest)[0]);
-  const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
-    return Chart{.title = title, .x = "kind", .y = std::move(columns), .y_axis = axis, .bars = true};
-  };
-  result.charts = {bars("Scores and values", {"flops"}, "FLOPs"),
-                   bars("Memory of the patterns", {"pattern_bytes"}, "bytes"),
-                   bars("Distance to full attention", {"total_variation", "output_error"}, "distance")};
+  result.charts = {
+      bar_chart("Scores and values", "kind", {"flops"}, {"", "FLOPs"}),
+      bar_chart("Memory of the patterns", "kind", {"pattern_bytes"}, {"", "bytes"}),
+      bar_chart("Distance to full attention", "kind", {"total_variation", "output_error"}, {"", "distance"})};
 }
 
 }  // namespace

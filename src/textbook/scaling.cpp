@@ -4,9 +4,8 @@
 #include <array>
 #include <cmath>
 #include <numeric>
-#include <optional>
-#include <string>
 #include <utility>
+#include <variant>
 
 #include "base/random.hpp"
 #include "textbook/bare_layer.hpp"
@@ -156,19 +155,15 @@ ExperimentResult scaling_experiment(const ScalingOptions& options, Pool& pool) {
   result.summary.set("variance_relative_error", worst)
       .set("uniform_entropy", std::log(static_cast<double>(options.keys)))
       .set("jacobian_ratio", std::get<double>(last[9]) / std::get<double>(last[5]));
-  const std::array<std::array<const char*, 3>, 4> charts = {
-      {{"Variance of the scores", "score_variance", "Variance"},
-       {"Entropy of the rows", "entropy", "Entropy (nats)"},
-       {"Largest weight", "largest_weight", "Mean largest weight"},
-       {"Norm of the softmax Jacobian", "jacobian_norm", "Frobenius norm"}}};
-  for (const auto& [title, column, axis] : charts) {
-    Chart chart{.title = title, .x = "d_k", .y = {column, std::string("scaled_") + column}};
-    chart.x_axis = "d_k";
-    chart.y_axis = axis;
-    chart.log_x = true;
-    chart.log_y = result.charts.empty();  // only the variance
-    result.charts.push_back(std::move(chart));
-  }
+  result.charts = {
+      line_chart("Variance of the scores", "d_k", {"score_variance", "scaled_score_variance"},
+                 {"d_k", "Variance", Axes::log_log}),
+      line_chart("Entropy of the rows", "d_k", {"entropy", "scaled_entropy"},
+                 {"d_k", "Entropy (nats)", Axes::log_x}),
+      line_chart("Largest weight", "d_k", {"largest_weight", "scaled_largest_weight"},
+                 {"d_k", "Mean largest weight", Axes::log_x}),
+      line_chart("Norm of the softmax Jacobian", "d_k", {"jacobian_norm", "scaled_jacobian_norm"},
+                 {"d_k", "Frobenius norm", Axes::log_x})};
   return result;
 }
 
@@ -185,12 +180,9 @@ ExperimentResult scaling_of_model(std::span<const HeadTemperature> heads) {
                  std::move(rows));
   summarise(heads, result.summary);
   result.drawn = by_layer(heads);
-  result.charts = {{.title = "Effective temperature",
-                    .x = "layer",
-                    .y = {"sharpest head", "mean of the heads", "softest head"},
-                    .x_axis = "Layer",
-                    .y_axis = "Temperature (1: unit-variance scores)",
-                    .log_y = true}};
+  result.charts = {line_chart("Effective temperature", "layer",
+                              {"sharpest head", "mean of the heads", "softest head"},
+                              {"Layer", "Temperature (1: unit-variance scores)", Axes::log_y})};
   return result;
 }
 

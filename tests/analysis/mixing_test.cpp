@@ -9,8 +9,7 @@
 
 #include "analysis/mixing/contributions.hpp"
 #include "analysis/mixing/flow.hpp"
-#include "analysis/patterns/norm_weighting.hpp"
-#include "analysis/weights/output_rank.hpp"
+#include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
 #include "base/pool.hpp"
 #include "support/capture.hpp"
@@ -261,7 +260,7 @@ TEST_CASE("without W_O heads write side by side: each explains its own columns")
   CHECK(explained == doctest::Approx(1));
 }
 
-TEST_CASE("mixing and flow refuse what they are not defined for") {
+TEST_CASE("mixing and flow refuse inputs for which they are undefined") {
   const Model model = test::open_golden("llama");
   Batch batch;
   batch.sequences.resize(1);

@@ -155,7 +155,7 @@ struct WideHeads {
                 CircuitFactor::of_outputs(right.linear, 40, {})} {}
 };
 
-TEST_CASE("where nothing stands against it the products are made in float32") {
+TEST_CASE("products use float32 if the weights allow it") {
   long_way::Normal normal(31);
   const WideHeads wide(normal.matrix(60, 160), normal.matrix(60, 160));
   const Formed formed = form(wide.factors, 4);

@@ -11,7 +11,6 @@
 #include <doctest/doctest.h>
 
 #include "analysis/weights/composition.hpp"
-#include "analysis/weights/copying.hpp"
 #include "analysis/weights/weights.hpp"
 #include "support/golden.hpp"
 #include "support/long_way.hpp"
@@ -263,7 +262,7 @@ TEST_CASE("projections that are zero or not finite are undefined and counted") {
   CHECK(warnings.list()[0].count == 2);
 }
 
-TEST_CASE("nothing to copy with is told, and no score made up") {
+TEST_CASE("a model that cannot copy gets a warning and no copying score") {
   const Model bound = random_model(8, 2, 1).bound();
   Warnings warnings;
   Pool pool(1);

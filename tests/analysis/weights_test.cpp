@@ -204,7 +204,7 @@ TEST_CASE("a circuit that is zero or not finite is undefined and counted, the ot
   CHECK(list[1].count == 2);
 }
 
-TEST_CASE("without values or without an output projection there is no OV") {
+TEST_CASE("models without values or output projection have no OV circuit") {
   struct Row {
     std::vector<const char*> missing;
   };
@@ -218,7 +218,7 @@ TEST_CASE("without values or without an output projection there is no OV") {
   }
 }
 
-TEST_CASE("a part of the heads, unlike in unlike layers") {
+TEST_CASE("a selection with different heads in each layer") {
   const Model model = test::open_golden("albert");  // 5 layers, 3 heads, weights of layers 0-2 and 3-4 shared
   Warnings warnings;
   Pool pool(2);

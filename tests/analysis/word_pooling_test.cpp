@@ -1,5 +1,3 @@
-#include "analysis/patterns/word_pooling.hpp"
-
 #include <cmath>
 #include <cstddef>
 #include <random>
@@ -7,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/patterns/adapters.hpp"
 #include "support/panels.hpp"
 
 namespace attnctl {
@@ -66,7 +65,7 @@ std::vector<std::vector<double>> pooled(const OwnedMatrix<float>& pattern, std::
   return words;
 }
 
-TEST_CASE("words in the place of tokens, whatever the panels") {
+TEST_CASE("patterns over words do not depend on the panels") {
   const Model model = test::open_golden("gpt2");
   Batch tokens;
   tokens.sequences.resize(1);

@@ -34,7 +34,7 @@ TEST_CASE("a pool of any size runs each task once") {
   }
 }
 
-TEST_CASE("the caller sees what workers wrote") {
+TEST_CASE("the caller sees all writes of the workers") {
   Pool pool(4);
   std::vector<std::size_t> values(64);  // not atomic: run() must order the accesses
   for (std::size_t round = 1; round <= 500; ++round) {

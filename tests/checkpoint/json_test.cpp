@@ -1,3 +1,5 @@
+#include "formats/json.hpp"
+
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -8,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "checkpoint/checkpoint.hpp"
-#include "formats/json/json_tree.hpp"
 #include "support/command_refusal.hpp"
 #include "support/refusal.hpp"
 #include "support/temp_dir.hpp"

@@ -57,7 +57,7 @@ Loaded load(attnctl::Checkpoint& npz, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("analyze writes a document of its schema, whatever is included") {
+TEST_CASE("analyze writes a document of its schema for every --include") {
   for (const std::string model : {"tests/golden/llama", "tests/golden/bert", "tests/golden/gpt2",
                                   "tests/golden/albert", "tests/golden/bert-headless"}) {
     CAPTURE(model);
@@ -200,7 +200,7 @@ TEST_CASE("a ragged selection has one axis in the npz") {
   CHECK(load(*npz, "qk_effective_rank").shape == attnctl::Shape{3});
 }
 
-TEST_CASE("--from says what a word looks at, pieces of a word together") {
+TEST_CASE("--from shows what a word attends to, with its pieces merged") {
   const json document =
       run_json({"analyze", "data/attention-demo.json", "--input", "data/sentences.jsonl", "--from", "it",
                 "--to", "animal,tired", "--top", "2", "--include", "metrics,patterns"});
@@ -263,7 +263,7 @@ TEST_CASE("usage errors are one line and status 2") {
   }
 }
 
-TEST_CASE("an output over the limit is refused before any work, with what it would take") {
+TEST_CASE("an output over the limit is rejected before computing, with its size") {
   const RunResult result = run_attnctl({"analyze", kLlama, "--ids", "1,2,3,4,5,6", "--limit", "100"});
   CHECK(result.status == 5);
   CHECK_MESSAGE(result.err.find("--limit 100") != std::string::npos, result.err);
@@ -271,7 +271,7 @@ TEST_CASE("an output over the limit is refused before any work, with what it wou
   CHECK_MESSAGE(result.err.find("npz") != std::string::npos, result.err);
 }
 
-TEST_CASE("a reader that goes away is no error") {
+TEST_CASE("a reader that closes the pipe is not an error") {
   const RunResult result = run_shell("attnctl analyze tests/golden/llama --ids 1,2,3,4,5,6,7,8 | head -c 10");
   CHECK(result.status == 0);
   CHECK(result.err.empty());
@@ -291,7 +291,7 @@ TEST_CASE("the summary has ranks, similarities and the heads, sorted and cut") {
   CHECK(bad.err.find("beauty") != std::string::npos);
 }
 
-TEST_CASE("standard input is read for -") {
+TEST_CASE("- reads standard input") {
   attnctl::test::RunOptions standard_input;
   standard_input.input = "{\"ids\": [1, 2]}\n{\"ids\": [3], \"id\": \"x\"}\n";
   const RunResult result = run_attnctl(

@@ -111,7 +111,7 @@ void check_pipe_stays_empty(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-TEST_CASE("bad configurations end the command") {
+TEST_CASE("bad configurations are rejected") {
   struct Row {
     int kind;
     std::string patch;
@@ -137,7 +137,7 @@ TEST_CASE("bad configurations end the command") {
   }
 }
 
-TEST_CASE("bad tokens end the command") {
+TEST_CASE("bad tokens are rejected") {
   const TempDir folder;
   const auto lines = [&](const std::string& text) { return folder.write("x.jsonl", text).string(); };
   struct Row {
@@ -164,7 +164,7 @@ TEST_CASE("bad tokens end the command") {
                         {.status = Status::limit, .parts = {"--limit 10", "bytes"}});  // kind 107
 }
 
-TEST_CASE("bad masks end the command") {
+TEST_CASE("bad masks are rejected") {
   struct Row {
     int kind;
     std::string option;
@@ -259,7 +259,7 @@ TEST_CASE("results that overflow float32 are counted, and status 6 under --stric
   }
 }
 
-TEST_CASE("under --strict nothing of a result that is not finite reaches a pipe, whatever the format") {
+TEST_CASE("under --strict no byte of a non-finite result reaches a pipe in any format") {
   const std::vector<float> long_input(2 * 200, 2);  // longer than the buffer of an output
   struct Row {
     std::string format, include;
@@ -302,7 +302,7 @@ TEST_CASE("undefined numbers are not counted as non-finite ones") {
   }
 }
 
-TEST_CASE("a row whose scores overflow is not finite, and is not taken for a masked one") {
+TEST_CASE("a row whose scores overflow is not finite, and not masked") {
   // q = -1e20 x: every score is -1.4e40.
   BareRun run({1e10F, 1e10F, 1e10F, 1e10F}, {-1e20F, 0, 0, -1e20F});
   const RunResult result = run_attnctl(run.arguments);
@@ -316,7 +316,7 @@ TEST_CASE("a row whose scores overflow is not finite, and is not taken for a mas
                         {.status = Status::non_finite, .parts = {"--strict", "query 0"}});
 }
 
-TEST_CASE("a score of a visible key that overflows to -inf is counted where scores are written") {
+TEST_CASE("a score of a visible key that overflows to -inf is counted if scores are written") {
   // Query 0 sees one key, whose score overflows. Query 1 also sees a key with a finite score.
   BareRun run({1e30F, 0, 1e9F, 1e9F}, {-1, 0, 0, -1});
   const RunResult result = run_attnctl(run.set("--include", "scores").arguments);
@@ -350,7 +350,7 @@ TEST_CASE("kinds 117, 118: a row without a visible key is zeros and flagged, a h
   CHECK(document["heads"][0]["rows"] == 2);
 }
 
-TEST_CASE("kinds 119, 121: scores of 1e30 and rows without variance are no trouble") {
+TEST_CASE("kinds 119, 121: scores of 1e30 and rows without variance work") {
   const BareRun run({1e15F, 0, 1e15F, 1e15F, -1e15F, 1e15F});
   const RunResult result = run_attnctl(run.arguments);
   REQUIRE_MESSAGE(result.status == 0, result.err);
@@ -447,7 +447,7 @@ TEST_CASE("kinds 135, 136, 137: inputs that fail while they are read") {
   }
 }
 
-TEST_CASE("kind 139: places of the wrong sort") {
+TEST_CASE("kind 139: output paths of the wrong type") {
   const TempDir folder;
   check_command_refuses({"analyze", kLlama, "--ids", "1", "--format", "json", "-o", folder.path().string()},
                         {.status = Status::environment, .parts = {"is a directory"}});
@@ -462,7 +462,7 @@ TEST_CASE("kind 139: places of the wrong sort") {
   CHECK(json::accept(slurp(file)));
 }
 
-TEST_CASE("a --memory that is too small is status 5, before any work, and names one that is not") {
+TEST_CASE("a --memory that is too small is status 5 before computing, and names a sufficient value") {
   for (const char* const memory : {"1", "100K", "1M", "20M"}) {
     check_command_refuses(
         {"analyze", kLlama, "--ids", "1,2,3", "--memory", memory},
@@ -503,7 +503,7 @@ TEST_CASE("kind 134: a memory limit is status 5") {
 #endif
 }
 
-TEST_CASE("paths that cannot be opened are status 4, files that a model lacks status 3") {
+TEST_CASE("paths that cannot be opened are status 4, missing files of a model are status 3") {
   const TempDir folder;
   folder.write("model/config.json", slurp(kLlama + "/config.json"));
   check_command_refuses({"analyze", "no/such/model", "--ids", "1"},

@@ -36,7 +36,7 @@ const json& row_of(const json& document, const std::string& stage, const json& l
   return document;
 }
 
-TEST_CASE("bench measures every stage at every length, as its schema says, and leaves no file") {
+TEST_CASE("bench measures every stage at every length and leaves no file") {
   const TempDir folder;
   std::filesystem::create_directory(folder.path() / "scratch");
   const RunResult result = run_attnctl({"bench", "data/tiny-llama", "--lengths", "4,9", "--batch", "3",
@@ -85,7 +85,9 @@ double counted(const json& row) {
   return row["gflops"].get<double>() * row["ms_median"].get<double>();
 }
 
-TEST_CASE("work is counted as the pass needs it: no hidden scores, no end of the last layer for patterns") {
+TEST_CASE(
+    "FLOPs count only what the pass computes: no hidden scores, and for patterns not the end of the last "
+    "layer") {
   const TempDir folder;
   folder.write("causal.json", R"({"model_type": "attention", "heads": 2, "causal": true})");
   folder.write("full.json", R"({"model_type": "attention", "heads": 2})");
@@ -113,7 +115,7 @@ TEST_CASE("work is counted as the pass needs it: no hidden scores, no end of the
   }
 }
 
-TEST_CASE("bench takes every kind of model, at lengths that it has") {
+TEST_CASE("bench measures every kind of model, at lengths that it supports") {
   struct Row {
     std::string model;
     int length;  // length in the only row of the stage forward
@@ -136,7 +138,7 @@ TEST_CASE("bench takes every kind of model, at lengths that it has") {
   }
 }
 
-TEST_CASE("bench measures given inputs of unlike lengths in one run, and counts the work of each") {
+TEST_CASE("bench measures inputs of different lengths in one run, and counts the FLOPs of each") {
   const TempDir folder;
   folder.write("ids.jsonl", "{\"ids\": [1, 2, 3]}\n{\"ids\": [4, 5, 6, 7, 8]}\n{\"ids\": [9, 10, 11]}\n");
   const std::string file = (folder.path() / "ids.jsonl").string();
@@ -155,7 +157,7 @@ TEST_CASE("bench measures given inputs of unlike lengths in one run, and counts 
   CHECK(row_of(alike, "patterns", 3)["batch"] == 2);
 }
 
-TEST_CASE("bench says its rows as text and CSV, too") {
+TEST_CASE("bench writes its rows as text and CSV") {
   const std::vector<std::string> what = {"data/tiny-bert", "--lengths", "8", "--stages", "forward,weights"};
   std::vector<std::string> arguments = what;
   arguments.insert(arguments.end(), {"--format", "csv"});
@@ -171,7 +173,7 @@ TEST_CASE("bench says its rows as text and CSV, too") {
   CHECK(text.out.find("\nforward ") != std::string::npos);
 }
 
-TEST_CASE("bench refuses what it cannot measure, in one line and before the work") {
+TEST_CASE("bench rejects invalid options with one line before measuring") {
   struct Row {
     std::vector<std::string> arguments;
     int status;
@@ -186,19 +188,19 @@ TEST_CASE("bench refuses what it cannot measure, in one line and before the work
            {{"data/tiny-bert", "--repeat", "0"}, 2, "--repeat"},
            {{"data/tiny-bert", "--ids", "1,2", "--lengths", "3"},
             2,
-            "--lengths and --batch are of seeded inputs"},
+            "--lengths and --batch are for seeded inputs"},
            {{"data/tiny-bert", "--text", "a", "--batch", "3"},
             2,
-            "--lengths and --batch are of seeded inputs"},
+            "--lengths and --batch are for seeded inputs"},
            {{"data/tiny-bert", "--ids", "1,999999"}, 3, "999999"},
            {{"data/tiny-bert", "--stages", "backward"}, 2, "--stages"},
            {{"data/tiny-bert", "--format", "svg"}, 2, "--format"},
            {{"data/tiny-bert", "--lengths", "64", "--limit", "1000"},
             5,
-            "over --limit 1000; leave write_json"},
+            "over --limit 1000; remove write_json"},
            {{"data/tiny-bert", "--lengths", "64", "--memory", "10000"},
             5,
-            "over --memory 10000; leave capture"},
+            "over --memory 10000; remove capture"},
            {{"data/no-such-model"}, 4, "data/no-such-model"},
        }) {
     CAPTURE(row.message);

@@ -28,7 +28,7 @@ json analyze(const std::vector<std::string>& more) {
   return json::parse(result.out);
 }
 
-TEST_CASE("--by-word: words for tokens in every result of patterns") {
+TEST_CASE("--by-word: all pattern output has words instead of tokens") {
   const json tokens = analyze({});
   const json words = analyze({"--by-word", "--from", "didn", "--to", "animal,cross"});
   const json schema = json::parse(attnctl::cli::schema_text("attnctl.analysis/1"));
@@ -75,7 +75,7 @@ TEST_CASE("--by-word: words for tokens in every result of patterns") {
   }
 }
 
-TEST_CASE("--by-word: what has no words, or cannot be pooled, is refused") {
+TEST_CASE("--by-word: inputs without words, and results that cannot be pooled, are rejected") {
   const RunResult result =
       run_attnctl({"analyze", "data/tiny-llama", "--ids", "5,6", "--by-word", "--include", "scores"});
   CHECK(result.status == 2);

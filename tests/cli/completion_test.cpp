@@ -107,7 +107,7 @@ TEST_CASE("each shell reads its completion") {
   }
 }
 
-TEST_CASE("fish offers what the tree holds") {
+TEST_CASE("fish completes commands, options and their words") {
   if (!has_shell("fish")) {
     MESSAGE("fish is not installed: skipped");
     return;
@@ -129,7 +129,7 @@ TEST_CASE("fish offers what the tree holds") {
   CHECK(offers("attnctl look --include metrics,p") == "metrics,patterns\n");
 }
 
-TEST_CASE("a shell that is not known is refused") {
+TEST_CASE("an unknown shell is rejected") {
   CHECK_THROWS_WITH_AS((void)cli::completion_script(sample_tree(), "tcsh"),
                        "completion: unsupported shell \"tcsh\"; supported: bash, zsh, fish", Error);
 }

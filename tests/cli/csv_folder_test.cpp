@@ -90,7 +90,7 @@ TEST_CASE("a run that is killed leaves the tables of one run") {
   }
 }
 
-TEST_CASE("a run that fails or is interrupted leaves the old tables and nothing else") {
+TEST_CASE("a run that fails or is interrupted leaves only the old tables") {
   const TwoRuns runs;
   for (const std::string fault : {"write:ENOSPC:400", "fsync:EIO:2", "close:EIO:1", "rename:EACCES:1",
                                   "create:EROFS:1", "write:INT:400", "rename:TERM:2", "fsync:INT"}) {
@@ -104,7 +104,7 @@ TEST_CASE("a run that fails or is interrupted leaves the old tables and nothing 
   }
 }
 
-TEST_CASE("of runs that write a folder at the same time, one wins whole") {
+TEST_CASE("if several runs write a folder at the same time, all tables are from one run") {
   const TwoRuns runs;
   for (int round = 0; round < 15; ++round) {
     fs::remove_all(runs.out);
@@ -122,7 +122,7 @@ TEST_CASE("of runs that write a folder at the same time, one wins whole") {
   }
 }
 
-TEST_CASE("what others keep in the folder stays, whether or not it can be exchanged") {
+TEST_CASE("other files in the folder are kept") {
   const TwoRuns runs;
   struct Row {
     const char* what;
@@ -164,7 +164,7 @@ TEST_CASE("what others keep in the folder stays, whether or not it can be exchan
   }
 }
 
-TEST_CASE("a link to a folder of tables is followed, and a table that is no file is refused") {
+TEST_CASE("a link to a folder of tables is followed, and a table that is not a file is rejected") {
   const TwoRuns runs;
   runs.begin();
   const fs::path link = runs.folder.path() / "link";

@@ -72,7 +72,7 @@ TEST_CASE("the NPZ of an encoder and a decoder has the arrays of each component,
   CHECK(got.integers("target_ids_0") == golden.integers("target_ids_1"));
 }
 
-TEST_CASE("records of an encoder and a decoder say which component they are of") {
+TEST_CASE("records of an encoder and a decoder name their component") {
   const auto document =
       document_of({"analyze", model, "--ids", "5,9,12,4", "--target-ids", "2,7", "--format", "json"});
   std::vector<std::string> names;
@@ -99,7 +99,7 @@ TEST_CASE("records of an encoder and a decoder say which component they are of")
   CHECK(document.at("model").at("layers") == 3);
 }
 
-TEST_CASE("without a target the encoder runs alone, and --component and --heads pick") {
+TEST_CASE("without a target only the encoder runs; --component and --heads select") {
   const auto encoder =
       document_of({"analyze", model, "--ids", "5,9", "--include", "metrics", "--format", "json"});
   CHECK(encoder.at("heads").size() == 6);
@@ -114,7 +114,7 @@ TEST_CASE("without a target the encoder runs alone, and --component and --heads 
   CHECK(csv.out.find("0,cross,0,2,0,1,") != std::string::npos);
 }
 
-TEST_CASE("what an encoder and a decoder cannot be asked is refused, and what to give is said") {
+TEST_CASE("invalid requests to an encoder and a decoder are rejected") {
   struct Row {
     std::vector<std::string> arguments;
     int status;

@@ -59,7 +59,7 @@ TEST_CASE("experiment hull: keys of files and of the command line; a duplicate n
   CHECK(given.at("summary").at("axis_heads_pick") == 3);
 }
 
-TEST_CASE("experiment hull: what cannot be read is refused") {
+TEST_CASE("experiment hull: invalid keys are rejected") {
   const TempDir folder;
   const auto path = [&](const char* name, const char* text) { return folder.write(name, text).string(); };
   struct Row {

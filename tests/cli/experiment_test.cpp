@@ -42,7 +42,7 @@ TEST_CASE("experiment: every format") {
   CHECK(run_small({"--format", "json", "--threads", "1"}).out.find("\"seed\": 0") != std::string::npos);
 }
 
-TEST_CASE("experiment: on a model, with its inputs or random ones; its files are never overwritten") {
+TEST_CASE("experiment: runs on a model with given or random inputs, and never overwrites its files") {
   struct Case {
     std::vector<std::string> arguments;
     std::string columns;
@@ -75,7 +75,7 @@ TEST_CASE("experiment: on a model, with its inputs or random ones; its files are
   }
 }
 
-TEST_CASE("experiment: what it reads is never an output") {
+TEST_CASE("experiment: an input is never an output") {
   const test::TempDir folder;
   const std::string keys = folder.write("keys.json", "[[1, 0], [0, 1]]").string();
   const std::vector<std::vector<std::string>> refused = {
@@ -96,7 +96,7 @@ TEST_CASE("experiment: what it reads is never an output") {
   CHECK(test::slurp(keys) == "[[1, 0], [0, 1]]");
 }
 
-TEST_CASE("experiment: built and trained do not mix") {
+TEST_CASE("experiment: options of generated numbers and of a model exclude each other") {
   const std::vector<std::vector<std::string>> refused = {
       {"scaling", "--model", "data/tiny-bert", "--d-k", "4"},
       {"scaling", "--ids", "1,2"},
@@ -116,7 +116,7 @@ TEST_CASE("experiment: built and trained do not mix") {
   }
 }
 
-TEST_CASE("experiment: heatmaps are drawn by their names, charts without one") {
+TEST_CASE("experiment: --picture draws a heatmap by its name; the default is charts") {
   const std::vector<std::string> small = {"experiment", "positions", "--positions", "6",
                                           "--d",        "8",         "--format",    "svg"};
   const auto drawn = [&](const std::string& picture) {
@@ -131,11 +131,10 @@ TEST_CASE("experiment: heatmaps are drawn by their names, charts without one") {
   CHECK(drawn("similarity").out.find(">Similarity of Sinusoidal Positions<") != std::string::npos);
   const RunResult unknown = drawn("learned");  // needs --model
   CHECK(unknown.status == 2);
-  CHECK(unknown.err ==
-        "attnctl: --picture: got learned, this run has charts, matrix, similarity\n");
+  CHECK(unknown.err == "attnctl: --picture: got learned, this run has charts, matrix, similarity\n");
 }
 
-TEST_CASE("experiment: what is not known is refused") {
+TEST_CASE("experiment: unknown names and values are rejected") {
   RunResult result = run_attnctl({"experiment", "no-such"});
   CHECK(result.status == 2);
   result = run_attnctl({"experiment"});

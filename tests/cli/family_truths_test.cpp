@@ -56,13 +56,13 @@ TEST_CASE("tokens go through the experts that transformers routes them to") {
   }
 }
 
-TEST_CASE("routing of a model without experts is refused") {
+TEST_CASE("routing of a model without experts is rejected") {
   const auto result = run_attnctl({"analyze", "tests/golden/llama", "--ids", "1,2", "--include", "routing"});
   CHECK(result.status == 3);
   CHECK(result.err.find("no selected layer has experts") != std::string::npos);
 }
 
-TEST_CASE("mixing is refused where the attention's output is changed before it is added") {
+TEST_CASE("mixing is rejected if the attention output is changed before it is added") {
   for (const std::string model : {"gemma2", "olmo2", "granite"}) {
     CAPTURE(model);
     const auto result =
@@ -72,7 +72,7 @@ TEST_CASE("mixing is refused where the attention's output is changed before it i
   }
 }
 
-TEST_CASE("gradients are refused where nothing derives a mechanism") {
+TEST_CASE("gradients are rejected for mechanisms without a derivative") {
   for (const std::string model : {"gemma2", "gptj", "mixtral", "gpt_oss", "cohere", "opt-350m"}) {
     CAPTURE(model);
     const auto result =
@@ -82,7 +82,7 @@ TEST_CASE("gradients are refused where nothing derives a mechanism") {
   }
 }
 
-TEST_CASE("a model with sinks says so, and its rows sum to less than 1") {
+TEST_CASE("a model with sinks is marked, and its rows sum to less than 1") {
   const auto result = run_attnctl({"analyze", "tests/golden/gpt_oss", "--ids", "1,2,3", "--format", "json"});
   REQUIRE_MESSAGE(result.status == 0, result.err);
   const json document = json::parse(result.out);

@@ -63,7 +63,7 @@ std::vector<RunResult> all_formats(const std::vector<std::string>& command,
   return results;
 }
 
-TEST_CASE("hostile tokens, texts and paths are made harmless in every format (123, 124, 125)") {
+TEST_CASE("hostile tokens, texts and paths are escaped in every format (123, 124, 125)") {
   const TempDir folder;
   const std::string model = hostile_model(folder);
   const std::vector<RunResult> tokens =

@@ -25,7 +25,7 @@ json info_of(std::vector<std::string> arguments) {
   return document;
 }
 
-TEST_CASE("info: a preset is accounted for as a model is") {
+TEST_CASE("info: a preset has the same accounting as a model") {
   const json document = info_of({"--preset", "bert-base", "--length", "128", "--shapes"});
   CHECK(document["model"]["path"] == nullptr);
   CHECK(document["model"]["preset"] == "bert-base");
@@ -44,7 +44,7 @@ TEST_CASE("info: a preset is accounted for as a model is") {
         12 * document["comparison"][1]["cache_bytes_per_token"].get<int>());
 }
 
-TEST_CASE("info: the encoder of a Transformer tells of the attentions of both stacks") {
+TEST_CASE("info: a Transformer preset counts the attention of both stacks") {
   const json document = info_of({"--preset", "transformer-big"});
   CHECK(document["model"]["attentions"] == 18);
   CHECK(document["parameters"]["attention"] == 6 * 4 * 1024 * 1024);
@@ -66,7 +66,7 @@ TEST_CASE("info: sizes without a model") {
   CHECK(wide["comparison"][0]["d_head"] == 8 * 32);
 }
 
-TEST_CASE("info: what a checkpoint holds besides parameters is listed") {
+TEST_CASE("info: tensors that are not parameters are listed") {
   const json document = info_of({"tests/golden/bert"});
   CHECK(document["stored"] ==
         json({{"all", 9594}, {"parameters", 8933}, {"tied", 0}, {"buffers", 11}, {"unused", 650}}));
@@ -82,7 +82,7 @@ TEST_CASE("info: what a checkpoint holds besides parameters is listed") {
   CHECK(lines.out.find(R"("record": "variant")") != std::string::npos);
 }
 
-TEST_CASE("info: what it is about is said once") {
+TEST_CASE("info: exactly one subject may be given") {
   const std::vector<std::vector<std::string>> refused = {
       {},
       {"data/tiny-bert", "--preset", "bert-base"},

@@ -45,7 +45,7 @@ json patterns_of(const std::vector<std::string>& more) {
 
 }  // namespace
 
-TEST_CASE("--attention: both passes agree on trained models, whatever the kind") {
+TEST_CASE("--attention: both passes agree on trained models for every kind") {
   for (const std::string model : {"data/tiny-llama", "data/tiny-bert"}) {
     for (const std::string kind : {"window:5", "block:7", "strided:6", "linear"}) {
       CAPTURE(model);
@@ -58,7 +58,7 @@ TEST_CASE("--attention: both passes agree on trained models, whatever the kind")
   }
 }
 
-TEST_CASE("--attention replaces the layers of --layers, and later layers feel it") {
+TEST_CASE("--attention replaces the layers of --layers, which changes later layers") {
   const json plain = patterns_of({});
   const json all = patterns_of({"--attention", "window:3"});
   const json first = patterns_of({"--attention", "window:3", "--layers", "0"});
@@ -99,7 +99,7 @@ TEST_CASE("--attention axial: columns, then rows, in one document") {
             .status == 0);
 }
 
-TEST_CASE("--attention: what cannot be is refused") {
+TEST_CASE("--attention: invalid kinds are rejected") {
   const TempDir folder;
   const std::string x = embeddings(folder, "(5, 6)", 30);
   const std::string mask =
@@ -139,7 +139,7 @@ TEST_CASE("--attention: what cannot be is refused") {
   }
 }
 
-TEST_CASE("a configuration says how the layers attend") {
+TEST_CASE("a configuration may set the kind of attention") {
   const TempDir folder;
   const auto weights = folder.write("w.json", R"({"config": {"model_type": "attention", "heads": 1,
       "attention": "block:2"}, "W_q": [[1, 0], [0, 1]], "W_k": [[1, 0], [0, 1]], "embedding": [[1, 0], [0, 1]]})");
@@ -158,7 +158,7 @@ TEST_CASE("a configuration says how the layers attend") {
   CHECK(result.err.find("/attention: unsupported \"blocks:2\"") != std::string::npos);
 }
 
-TEST_CASE("experiment kinds: costs by their formulas, distances 0 where nothing is hidden") {
+TEST_CASE("experiment kinds: costs equal their formulas, and distances are 0 if nothing is hidden") {
   const json document =
       run_json({"experiment", "kinds", "--n", "24", "--d", "8", "--heads", "2", "--grid", "4x6", "--kinds",
                 "full,window:1,block:24,strided:4,linear", "--format", "json"});

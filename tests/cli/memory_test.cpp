@@ -19,7 +19,8 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-TEST_CASE("resident memory stays below the checkpoint's size and 64 MiB, patterns streamed or left out") {
+TEST_CASE(
+    "resident memory stays below the checkpoint's size plus 64 MiB if patterns are streamed or not written") {
   const std::filesystem::path model = std::filesystem::path(ATTNCTL_SHARED_DIR) / "models" / "stories15M";
   if (!std::filesystem::exists(model) || kSanitized) {
     MESSAGE("skipped: no shared models at " << model.string() << ", or built with a sanitizer");
@@ -92,7 +93,7 @@ std::string many_ids(std::size_t count, std::size_t vocabulary) {
 
 }  // namespace
 
-TEST_CASE("--memory bounds resident memory at the smallest figure that a refusal names") {
+TEST_CASE("--memory limits resident memory, also at the smallest value that the error names") {
   const std::string ids = many_ids(60, 500);
   for (const char* const model : {"data/tiny-bert", "data/tiny-llama"}) {
     for (const char* const include :
@@ -104,7 +105,7 @@ TEST_CASE("--memory bounds resident memory at the smallest figure that a refusal
   }
 }
 
-TEST_CASE("--memory bounds the pass of a model that is much larger than its layers") {
+TEST_CASE("--memory limits the pass of a model that is much larger than its layers") {
   const std::filesystem::path model = std::filesystem::path(ATTNCTL_SHARED_DIR) / "models" / "stories15M";
   if (!std::filesystem::exists(model)) {
     MESSAGE("skipped: no shared models at " << model.string());

@@ -44,7 +44,7 @@ std::string first_line(const std::filesystem::path& file) {
 const std::vector<std::string> kAll{"--ids", "5,6,7,8,9", "--ids",
                                     "3",     "--include", "rollout,flow,contributions,mixing"};
 
-TEST_CASE("every model gives all sections of mixing") {
+TEST_CASE("mixing has all sections for every model") {
   for (const std::string model : {"tests/golden/llama", "tests/golden/bert", "tests/golden/gpt2",
                                   "tests/golden/albert", "data/attention-demo.json"}) {
     CAPTURE(model);
@@ -80,7 +80,7 @@ TEST_CASE("rollout and flow from one token are the row of all positions") {
   CHECK(other.at("rollout")[0].at("values") == json::array({0.0, 0.0, 0.0, 1.0, 0.0}));
 }
 
-TEST_CASE("--weighting norm changes the patterns that are shown and nothing else") {
+TEST_CASE("--weighting norm changes only the shown patterns") {
   const std::vector<std::string> given{"--ids",  "5,6,7,8,9", "--include", "metrics,patterns,rollout",
                                        "--from", "3",         "--to",      "0"};
   const auto with = [&](const std::string& weighting) {
@@ -136,7 +136,7 @@ TEST_CASE("tables, arrays and pictures of mixing") {
   CHECK_FALSE(without.contains("output_rank"));
 }
 
-TEST_CASE("what mixing cannot do is refused by name") {
+TEST_CASE("mixing: unsupported requests are rejected") {
   struct Refusal {
     int status;
     std::vector<std::string> arguments;
@@ -163,7 +163,7 @@ TEST_CASE("what mixing cannot do is refused by name") {
   }
 }
 
-TEST_CASE("without values there is nothing to mix; of an output of another width there is no ratio") {
+TEST_CASE("mixing needs values, and ratios need an output as wide as the stream") {
   const attnctl::test::TempDir directory;
   const std::string no_values =
       directory.write("no_values.json", R"({"config": {"model_type": "attention", "heads": 1},

@@ -110,7 +110,7 @@ TEST_CASE("--state and --checkpoint never replace an input") {
                 standard_input.err);
 }
 
-TEST_CASE("two outputs of a command are two files") {
+TEST_CASE("two outputs of a command must be different files") {
   const Place place;
   for (const Row& row : {
            Row{"study m --input c.txt --state new.json -o new.json", "c.txt", {"-o new.json", "--state"}},
@@ -128,7 +128,7 @@ TEST_CASE("two outputs of a command are two files") {
   CHECK(place.run(words_of("merge 1.state 2.state --state /dev/null -o /dev/null")).status == 0);
 }
 
-TEST_CASE("--state and --checkpoint are opened before the work") {
+TEST_CASE("--state and --checkpoint are opened before computing") {
   const Place place;
   place.folder.write("bad.txt", "the cat\n\xFF\n");  // the run itself would end with status 3
   for (const std::string option : {"--state", "--checkpoint"}) {
@@ -154,7 +154,7 @@ TEST_CASE("--state and --checkpoint are opened before the work") {
     CHECK_FALSE(entry.path().filename().string().starts_with(".attnctl-"));
 }
 
-TEST_CASE("-o never replaces an input, under whatever name") {
+TEST_CASE("-o never replaces an input, under any of its names") {
   const Place place;
   place.folder.write("shards/model.safetensors.index.json", "{}");
   place.folder.write("shards/part/one.safetensors", "");

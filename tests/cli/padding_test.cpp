@@ -37,7 +37,7 @@ std::map<std::string, json> strands() {
 
 }  // namespace
 
-TEST_CASE("padded keys have weight 0, and padding changes no pattern and no output") {
+TEST_CASE("padded keys have weight 0, and padding does not change patterns or outputs") {
   const auto padded = strands();
   REQUIRE(padded.size() == 2);
   CHECK(padded.at("tata").at("tokens").size() == padded.at("gc").at("tokens").size());

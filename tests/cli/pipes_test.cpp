@@ -27,7 +27,7 @@ std::string large_document() {
          " --include patterns,scores --format json --threads 3";
 }
 
-TEST_CASE("a slow reader costs no memory") {
+TEST_CASE("a slow reader does not increase memory") {
   const RunResult free = run_shell(large_document() + " -o /dev/null");
   CHECK_MESSAGE(free.status == 0, free.err);
   const RunResult held = run_shell(large_document() + " | dd bs=64 2>/dev/null | wc -c");
@@ -37,7 +37,7 @@ TEST_CASE("a slow reader costs no memory") {
   CHECK(held.peak_bytes < free.peak_bytes + 5000000);
 }
 
-TEST_CASE("a reader that goes away in the middle ends the work with status 0") {
+TEST_CASE("a reader that closes the pipe early ends the run with status 0") {
   const TempDir folder;
   const std::string status = (folder.path() / "status").string();
   const RunResult result = run_shell("{ " + large_document() + "; echo $? > " + status +
@@ -47,7 +47,7 @@ TEST_CASE("a reader that goes away in the middle ends the work with status 0") {
   CHECK(slurp(status) == "0\n");
 }
 
-TEST_CASE("a program that is killed has written whole records") {
+TEST_CASE("a killed program has written only complete records") {
   const TempDir folder;
   std::string texts;
   for (int i = 0; i < 20000; ++i) texts += "the cat sat down because it was tired\n";

@@ -73,7 +73,7 @@ TEST_CASE("--pixels: a batch of images gives the patterns of the reference, and 
   }
 }
 
-TEST_CASE("images serve wherever inputs do: metrics, what a patch looks at, verify with none of its own") {
+TEST_CASE("images work as inputs of metrics, --from and verify") {
   const Golden golden(std::string(ATTNCTL_SOURCE_DIR) + "/" + kVit);
   const TempDir folder;
   const std::string x = folder.write("x.npy", npy_of("3, 12, 12", image(golden, 0))).string();
@@ -89,7 +89,7 @@ TEST_CASE("images serve wherever inputs do: metrics, what a patch looks at, veri
   }
 }
 
-TEST_CASE("images that are not the model's, and models that read none, are refused") {
+TEST_CASE("images of another shape, and models that do not read images, are rejected") {
   const TempDir folder;
   const auto file = [&](const std::string& shape, std::size_t count) {
     return folder.write("x.npy", npy_of(shape, std::vector<float>(count))).string();
@@ -108,7 +108,7 @@ TEST_CASE("images that are not the model's, and models that read none, are refus
   check_command_refuses({"analyze", kVit, "--pixels", bytes}, {.parts = {"u.npy", "U8", "floating-point"}});
   check_command_refuses({"analyze", kVit, "--ids", "1,2"}, {.parts = {"images", "--pixels"}});
   check_command_refuses({"analyze", "data/tiny-bert", "--pixels", file("3, 12, 12", 432)},
-                        {.parts = {"--pixels", "reads no images"}});
+                        {.parts = {"--pixels", "does not read images"}});
   check_command_refuses({"analyze", kVit, "--pixels", "no-such.npy"}, {.status = Status::environment});
 }
 

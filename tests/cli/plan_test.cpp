@@ -42,7 +42,7 @@ std::uint64_t sum(const json& rows, const char* field) {
   return total;
 }
 
-TEST_CASE("a plan keeps to its schema, and its shards come to the corpus") {
+TEST_CASE("a plan matches its schema, and its shards cover the corpus") {
   const json document = plan("3");
   CHECK(schema_breaches(json::parse(cli::schema_text("plan")), document) == Words{});
   const json& corpus = document["corpus"];
@@ -63,7 +63,7 @@ TEST_CASE("a plan keeps to its schema, and its shards come to the corpus") {
   CHECK(document["summary"]["nodes"] == 3);
 }
 
-TEST_CASE("what a plan says of blocks and tokens is what shards then do") {
+TEST_CASE("the blocks and tokens of a plan are those of the shards") {
   const TempDir folder;
   const std::string state = (folder.path() / "shard.state").string();
   const json document = plan("3");
@@ -81,7 +81,7 @@ TEST_CASE("what a plan says of blocks and tokens is what shards then do") {
   }
 }
 
-TEST_CASE("more of a corpus costs more by the same law") {
+TEST_CASE("the cost law predicts the cost of a larger corpus") {
   const TempDir folder;
   const json once = plan("1", {"--measures", "distance"});
   const json twice = plan("1", {"--measures", "distance", "--input", kSentences});
@@ -100,7 +100,7 @@ TEST_CASE("more of a corpus costs more by the same law") {
   }
 }
 
-TEST_CASE("a plan says what it cannot do") {
+TEST_CASE("plan: invalid options are rejected") {
   struct Case {
     Words words;
     int status;

@@ -44,7 +44,7 @@ TEST_CASE("--show: all heads of a layer, their mean first") {
   CHECK(result.out.find(">2.0<") == std::string::npos);
 }
 
-TEST_CASE("--show: what contradicts it") {
+TEST_CASE("--show: contradictory options are rejected") {
   const auto refused = [](std::vector<std::string> more) {
     std::vector<std::string> arguments{"analyze", "data/tiny-llama", "--ids", "5,6", "--show"};
     arguments.insert(arguments.end(), more.begin(), more.end());

@@ -72,7 +72,7 @@ RunResult merge(const Words& states, const Words& more = {"--format", "json"}) {
   return run_attnctl(words);
 }
 
-TEST_CASE("a study keeps to its schema and counts its corpus") {
+TEST_CASE("a study matches its schema and counts its corpus") {
   const Study study;
   const json document = json::parse(study.whole());
   CHECK(schema_breaches(json::parse(cli::schema_text("study")), document) == Words{});
@@ -103,7 +103,7 @@ TEST_CASE("a study's metrics are those of analyze over the same inputs") {
   }
 }
 
-TEST_CASE("threads, shards and their order change no byte of a study") {
+TEST_CASE("threads, shards and their order do not change a byte of a study") {
   const Study study;
   const std::string whole = study.whole({"--threads", "1"});
   CHECK(study.whole({"--threads", "2"}) == whole);
@@ -121,7 +121,7 @@ TEST_CASE("threads, shards and their order change no byte of a study") {
   CHECK(merge({files[3], files[4], half, files[5], files[6]}).out == whole);
 }
 
-TEST_CASE("a study that was killed goes on to the same bytes") {
+TEST_CASE("a killed study continues to the same bytes") {
   const Study study;
   const std::string whole = study.whole();
   for (const std::string at : {"0", "1", "4", "9", "13"}) {
@@ -139,7 +139,7 @@ TEST_CASE("a study that was killed goes on to the same bytes") {
   }
 }
 
-TEST_CASE("a study that is interrupted saves what it has") {
+TEST_CASE("an interrupted study saves its state") {
   const Study study;
   for (const std::string signal : {"INT", "TERM"}) {
     CAPTURE(signal);
@@ -157,7 +157,7 @@ TEST_CASE("a study that is interrupted saves what it has") {
   }
 }
 
-TEST_CASE("states that do not belong together are refused") {
+TEST_CASE("states of different studies are rejected") {
   const Study study;
   const std::string first = study.path("first.state");
   REQUIRE(study.run({"--shard", "1/2", "--state", first}).status == 0);
@@ -193,16 +193,16 @@ TEST_CASE("states that do not belong together are refused") {
     REQUIRE(run_attnctl(command).status == 0);
     const RunResult result = merge({first, second});
     CHECK(result.status == 3);
-    CHECK(result.err.find(second + ": of another study: " + row.part) != std::string::npos);
+    CHECK(result.err.find(second + ": belongs to another study: " + row.part) != std::string::npos);
     command = row.command;
     command.insert(command.end(), {"--checkpoint", first});
     CHECK(run_attnctl(command).status == 3);
   }
-  CHECK(merge({first, first}).err.find("block 0 is in") != std::string::npos);
+  CHECK(merge({first, first}).err.find("block 0 is also in") != std::string::npos);
   CHECK(merge({first}).err.find("blocks are missing (the first: 1, 3, 5, 7, 9)") != std::string::npos);
 }
 
-TEST_CASE("damaged states are refused") {
+TEST_CASE("damaged states are rejected") {
   const Study study;
   const std::string state = study.path("whole.state");
   REQUIRE(study.run({"--state", state}).status == 0);
@@ -214,10 +214,10 @@ TEST_CASE("damaged states are refused") {
   const std::vector<std::pair<std::string, const char*>> rows = {
       {bytes.substr(0, bytes.size() / 2), "damaged state"},
       {altered, "checksum"},
-      {bytes + "x", "something follows"},
+      {bytes + "x", "bytes after the end"},
       {newer, "unsupported version 3"},
-      {"{}", "is no state of a study"},
-      {"", "is no state of a study"},
+      {"{}", "is not a study state file"},
+      {"", "is not a study state file"},
   };
   for (const auto& row : rows) {
     CAPTURE(row.second);
@@ -272,7 +272,7 @@ TEST_CASE("bad sentences stop a study, or are counted and listed") {
   CHECK(none.err.find("holds no good input") != std::string::npos);
 }
 
-TEST_CASE("bad sentences that are left out are those of the whole, whatever the shards") {
+TEST_CASE("skipped sentences do not depend on the shards") {
   const TempDir folder;
   std::string text = corpus(40);
   for (std::size_t place = 0; (place = text.find(" mat and", place)) != std::string::npos; ++place)
@@ -293,7 +293,7 @@ TEST_CASE("bad sentences that are left out are those of the whole, whatever the 
   CHECK(merge(files).out == wanted);
 }
 
-TEST_CASE("states of unlike BLAS kernels are merged with a warning") {
+TEST_CASE("states of different BLAS kernels are merged with a warning") {
   const Study study;
   Words files;
   std::vector<std::string> kernels;
@@ -309,17 +309,17 @@ TEST_CASE("states of unlike BLAS kernels are merged with a warning") {
   const RunResult result = merge(files);
   CHECK(result.status == 0);
   if (kernels[0] == kernels[1]) {
-    MESSAGE("skipped: this machine has one kernel alone: " << kernels[0]);
+    MESSAGE("skipped: this machine has only one kernel: " << kernels[0]);
     return;
   }
-  CHECK(result.err.find("unlike BLAS kernels") != std::string::npos);
+  CHECK(result.err.find("different BLAS kernels") != std::string::npos);
   const json document = json::parse(result.out);
   CHECK(document["attnctl"]["kernel"] ==
         std::min(kernels[0], kernels[1]) + "+" + std::max(kernels[0], kernels[1]));
   CHECK(document["warnings"][0]["code"] == "unlike_kernels");
 }
 
-TEST_CASE("options of a study that contradict each other are refused") {
+TEST_CASE("contradictory options of a study are rejected") {
   const Study study;
   struct Row {
     Words more;
@@ -329,8 +329,8 @@ TEST_CASE("options of a study that contradict each other are refused") {
       {{"--shard", "0/2", "--state", "x"}, "need I/N"},
       {{"--shard", "3/2", "--state", "x"}, "need I/N"},
       {{"--shard", "1", "--state", "x"}, "need I/N"},
-      {{"--shard", "1/2"}, "need --state"},
-      {{"--shard", "1/2", "--state", "x", "-o", "y.json"}, "leave -o"},
+      {{"--shard", "1/2"}, "needs --state"},
+      {{"--shard", "1/2", "--state", "x", "-o", "y.json"}, "give -o"},
       {{"--measures", "entropy"}, "unsupported \"entropy\""},
       {{"--input", "-", "--input-format", "txt", "--checkpoint", "x"}, "need files"},
       {{"--max-length", "8", "--stride", "9"}, "--stride"},
@@ -343,7 +343,7 @@ TEST_CASE("options of a study that contradict each other are refused") {
   }
 }
 
-TEST_CASE("the progress of a study says how fast it goes") {
+TEST_CASE("the progress of a study shows its speed") {
   const Study study;
   const RunResult result = study.run({"--progress", "always", "--format", "json"});
   CHECK(result.out == study.whole());

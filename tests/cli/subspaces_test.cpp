@@ -162,7 +162,7 @@ TEST_CASE("each table has its columns and a row for each head or pair") {
   }
 }
 
-TEST_CASE("pictures and text are made of each, and analyze takes them too") {
+TEST_CASE("each has pictures and text, and analyze supports them too") {
   for (const char* include : {"subspaces", "composition", "map"}) {
     CAPTURE(include);
     const RunResult picture = run_attnctl(
@@ -181,7 +181,7 @@ TEST_CASE("pictures and text are made of each, and analyze takes them too") {
   }
 }
 
-TEST_CASE("a similarity or an order that is not known is a usage error of one line") {
+TEST_CASE("an unknown similarity or order is a usage error of one line") {
   const RunResult similarity =
       run_attnctl({"weights", "data/tiny-llama", "--include", "map", "--similarity", "qk,cosine"});
   CHECK(similarity.status == 2);

@@ -33,7 +33,7 @@ json analyze(std::vector<std::string> arguments, const RunOptions& options = {})
   return document;
 }
 
-TEST_CASE("a text gives what its tokens give, and tells words and places") {
+TEST_CASE("a text gives the results of its ids, with words and offsets") {
   const json text = analyze({kBert, "--text", kSentence, "--from", "it", "--to", "animal,tired.,didn't"});
   const json tokens = analyze({kBert, "--ids", "2,133,521,664,9,58,582,133,604,467,224,240,603,673,16,3"});
   const json& input = text.at("inputs").at(0);
@@ -59,7 +59,7 @@ TEST_CASE("a text gives what its tokens give, and tells words and places") {
   CHECK(answer.at("to").at(2).at("weight").get<double>() == doctest::Approx(sum(3, 5)).epsilon(1e-6));
 }
 
-TEST_CASE("every kind of text input gives the same sequence, and several share a run") {
+TEST_CASE("every kind of text input gives the same sequence, also together in one run") {
   const TempDir folder;
   const std::string line = folder.write("a.txt", kSentence + "\r\n\n").string();
   const std::string object = folder.write("b.jsonl", json{{"text", kSentence}, {"id", "b"}}.dump()).string();
@@ -115,7 +115,7 @@ TEST_CASE("a pair has token types where the model has them") {
             .at("length") == 7);
 }
 
-TEST_CASE("too long is status 3 with both numbers; --truncate cuts and says so") {
+TEST_CASE("an input that is too long is status 3; --truncate shortens it with a warning") {
   std::string text;
   for (int i = 0; i < 200; ++i) text += "the ";
   check_command_refuses({"analyze", kBert, "--text", text},
@@ -136,7 +136,7 @@ TEST_CASE("too long is status 3 with both numbers; --truncate cuts and says so")
         std::string::npos);
 }
 
-TEST_CASE("a sequence of no tokens is refused by analyze, not by tokenize") {
+TEST_CASE("an empty sequence is rejected by analyze, but not by tokenize") {
   const TempDir folder;
   for (const char* name : {"config.json", "model.safetensors"})
     std::filesystem::copy_file(kBert + "/" + name, folder.path() / name);
@@ -151,7 +151,7 @@ TEST_CASE("a sequence of no tokens is refused by analyze, not by tokenize") {
   CHECK(json::parse(result.out).at("inputs").at(0).at("ids").empty());
 }
 
-TEST_CASE("text that is not UTF-8, and text without a tokenizer, are refused") {
+TEST_CASE("text that is not UTF-8, and text without a tokenizer, are rejected") {
   const TempDir folder;
   check_command_refuses({"analyze", kBert, "--text", "caf\xe9"}, {.parts = {"--text: @byte 3: got 0xe9"}});
   check_command_refuses({"analyze", kBert, "--input", folder.write("x.txt", "fine\ncaf\xe9\n").string()},
@@ -168,7 +168,7 @@ TEST_CASE("verify takes text") {
   CHECK(json::parse(result.out).at("inputs").at(0).at("length") == 16);
 }
 
-TEST_CASE("trained models tell what a word of a sentence looks at, where they are at hand") {
+TEST_CASE("--from on trained models, if they are available") {
   // The ids are those of the Python library `tokenizers` with the tokenizer.json of the models.
   struct Row {
     const char* model;

@@ -49,7 +49,7 @@ std::vector<std::string> ids_of(const json& document) {
   return ids;
 }
 
-TEST_CASE("tokenize gives what the reference gives, with offsets and words") {
+TEST_CASE("tokenize equals the reference, with offsets and words") {
   struct Row {
     std::string model, text, ids, tokens, offsets, words;
   };
@@ -84,7 +84,7 @@ TEST_CASE("tokenize gives what the reference gives, with offsets and words") {
   }
 }
 
-TEST_CASE("a pair says which text a token is of") {
+TEST_CASE("a pair marks the text of each token") {
   const json input = tokenize({kBert, "--text", "Once", "--text-pair", "again"}).at("inputs").at(0);
   CHECK(input.at("text_pair") == "again");
   CHECK(input.at("ids") == json::parse("[2,201,202,3,504,3]"));
@@ -94,7 +94,7 @@ TEST_CASE("a pair says which text a token is of") {
   CHECK(input.at("words") == json::parse("[null,0,0,null,0,null]"));
 }
 
-TEST_CASE("text is taken as it is, whatever it looks like") {
+TEST_CASE("text is used unchanged") {
   for (const std::string text :
        {"[MASK]", "[a, b]", "-", "--ids", "a,b", "'", "\"", "%s", "{}", "\\n", " "}) {
     CAPTURE(text);
@@ -102,7 +102,7 @@ TEST_CASE("text is taken as it is, whatever it looks like") {
   }
 }
 
-TEST_CASE("inputs of every kind keep their order and get their ids") {
+TEST_CASE("inputs of every kind keep their order and their ids") {
   const TempDir folder;
   const std::string lines = folder.write("a.txt", "one\r\n\n  \ntwo").string();
   const std::string objects =
@@ -127,7 +127,7 @@ TEST_CASE("inputs of every kind keep their order and get their ids") {
   CHECK(document.at("warnings").at(0).at("count") == 2);
 }
 
-TEST_CASE("standard input is read for -, in the format that is named") {
+TEST_CASE("- reads standard input in the given format") {
   for (const auto& [name, text] : {std::pair("txt", "a b\n"), std::pair("jsonl", "{\"text\": \"a b\"}"),
                                    std::pair("json", "{\"text\": \"a b\"}"),
                                    std::pair("conllu",
@@ -143,7 +143,7 @@ TEST_CASE("standard input is read for -, in the format that is named") {
   CHECK(result.err.find("--input-format") != std::string::npos);
 }
 
-TEST_CASE("a corpus has the same bytes however many threads there are, in memory that does not grow") {
+TEST_CASE("the output of a corpus does not depend on threads, and memory does not grow") {
   const TempDir folder;
   std::string text;
   for (int i = 0; i < 60'000; ++i)
@@ -175,7 +175,7 @@ TEST_CASE("a corpus has the same bytes however many threads there are, in memory
   }
 }
 
-TEST_CASE("jsonl, csv and text tell the same as json") {
+TEST_CASE("jsonl, csv and text show the same as json") {
   const TempDir folder;
   const std::vector<std::string> command = {"tokenize", kBert, "--text", "Once, again", "--text", ""};
   const auto run = [&](std::vector<std::string> more) {
@@ -236,7 +236,7 @@ TEST_CASE("a bad input among the first leaves nothing in a pipe") {
   }
 }
 
-TEST_CASE("truncation and padding of a tokenizer's file are told and not applied") {
+TEST_CASE("truncation and padding of a tokenizer's file are shown but not applied") {
   const TempDir folder;
   json file = json::parse(slurp(kBert + "/tokenizer.json"));
   file["truncation"] = {
@@ -254,7 +254,7 @@ TEST_CASE("truncation and padding of a tokenizer's file are told and not applied
   CHECK(document.at("tokenizer").at("padding") == file["padding"]);
 }
 
-TEST_CASE("what tokenize refuses: one line, the status, the output untouched") {
+TEST_CASE("tokenize rejects bad inputs with one line and a status, and leaves the output unchanged") {
   const TempDir folder;
   const auto file = [&](const std::string& name, const std::string& bytes) {
     return folder.write(name, bytes).string();
@@ -265,11 +265,11 @@ TEST_CASE("what tokenize refuses: one line, the status, the output untouched") {
   check_command_refuses({"tokenize", kBert, "--input", file("a.txt", "fine\nfine\nbad\xe9\n")},
                         {.parts = {"a.txt: @byte 13: got 0xe9"}});
   check_command_refuses({"tokenize", kBert, "--input", file("b.txt", "\n\n")},
-                        {.parts = {"b.txt: holds no input"}});
+                        {.parts = {"b.txt: contains no inputs"}});
   check_command_refuses({"tokenize", kBert, "--input", file("c.txt", "")},
-                        {.parts = {"c.txt: holds no input"}});
+                        {.parts = {"c.txt: contains no inputs"}});
   check_command_refuses({"tokenize", kBert, "--input", file("c.json", "[]")},
-                        {.parts = {"c.json: holds no input"}});
+                        {.parts = {"c.json: contains no inputs"}});
   check_command_refuses({"tokenize", kBert, "--input", file("d.jsonl", "{\"ids\": [1]}")},
                         {.parts = {"d.jsonl: line 1: /text: is missing"}});
   check_command_refuses({"tokenize", kBert, "--input",
@@ -292,7 +292,7 @@ TEST_CASE("what tokenize refuses: one line, the status, the output untouched") {
   check_command_refuses({"tokenize", kBert, "--text", "a", "--format", "npz"}, {.status = Status::usage});
 }
 
-TEST_CASE("a GGUF file reads texts with its own tokenizer") {
+TEST_CASE("texts are read with the tokenizer of a GGUF file") {
   const std::string model = "tests/golden/gguf/tokenizers/llama-text.gguf";
   const json golden = json::parse(slurp(ATTNCTL_SOURCE_DIR "/tests/golden/sentencepiece/golden.json"));
   const std::string text = golden["texts"].back();

@@ -80,7 +80,7 @@ TEST_CASE("the NPZ of the weights analyses equals every golden, in shape and val
   }
 }
 
-TEST_CASE("singular values that the NPZ has no place for are told, and in the CSV") {
+TEST_CASE("singular values that do not fit into the NPZ give a warning and are in the CSV") {
   const std::string model = "tests/golden/attention";  // 3 heads, d_head 4, d_value 5
   const WeightsNpz npz(model);
   CHECK(npz.array("ov_singular_values").shape == attnctl::Shape{1, 3, 4});

@@ -1,7 +1,7 @@
 #include <string_view>
 
 #include "checkpoint/readers.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "fuzz.hpp"
 
 // A document and weights; what is a document must read back as it was written.

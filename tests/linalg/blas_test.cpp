@@ -1,4 +1,4 @@
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -31,7 +31,7 @@ std::ptrdiff_t threads_of_this_process() {
   return std::distance(begin(tasks), end(tasks));
 }
 
-TEST_CASE("BLAS and LAPACK start no threads, whichever thread calls them") {
+TEST_CASE("BLAS and LAPACK start no threads, called from any thread") {
   long_way::Normal normal(3);
   const OwnedMatrix<double> a = normal.matrix(400, 300);
   const OwnedMatrix<double> b = normal.matrix(400, 300);
@@ -170,7 +170,7 @@ TEST_CASE("kernels that use narrower vectors than the CPU has are known") {
   }
 }
 
-TEST_CASE("kernels that need instructions that the CPU lacks are known, whatever the case of their names") {
+TEST_CASE("kernels that need instructions that the CPU lacks are known by name, in any case") {
   struct Row {
     std::string_view kernel;
     CpuFeatures cpu;

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "checkpoint/source.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "model/families/family.hpp"
 #include "model/model.hpp"
 #include "support/memory_checkpoint.hpp"

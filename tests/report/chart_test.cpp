@@ -46,7 +46,7 @@ std::string drawn(const Table& table, const std::vector<Chart>& charts) {
   return test::slurp(path);
 }
 
-TEST_CASE("lines where the numbers are, what cannot be drawn left out") {
+TEST_CASE("lines go through the numbers and omit undefined points") {
   const Table table = make_table("rows", {"x", "a", "b"},
                                  {{std::int64_t{1}, 1.0, 0.0},
                                   {std::int64_t{10}, 10.0, Cell()},
@@ -73,7 +73,7 @@ TEST_CASE("lines where the numbers are, what cannot be drawn left out") {
                               .log_y = true}}));
 }
 
-TEST_CASE("a chart of what is not there") {
+TEST_CASE("a chart of a missing column throws") {
   const Table table = make_table("rows", {"x", "a"}, {{1.0, 1.0}});
   CHECK_THROWS_AS(drawn(table, {{.title = "", .x = "x", .y = {"c"}}}), std::invalid_argument);
   CHECK_THROWS_AS(drawn(table, {}), std::invalid_argument);

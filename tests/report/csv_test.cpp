@@ -57,7 +57,7 @@ TEST_CASE("a table as CSV, by hand") {
   CHECK(csv_of(make_table("none", {"a", "b"}, {})) == "a,b\r\n");
 }
 
-TEST_CASE("text cells are quoted as RFC 4180 says, and harmless") {
+TEST_CASE("text cells are quoted as RFC 4180 requires, and made safe") {
   struct Row {
     std::string_view text;
     std::string_view want;
@@ -94,7 +94,7 @@ TEST_CASE("text cells are quoted as RFC 4180 says, and harmless") {
   }
 }
 
-TEST_CASE("a long table is the same whatever the threads") {
+TEST_CASE("a long table has the same bytes for any number of threads") {
   const Table table{"t", {"row", "token", "weight"}, 100000, [](std::size_t row, std::span<Cell> cells) {
                       cells[0] = static_cast<std::int64_t>(row);
                       cells[1] = std::string("t").append(std::to_string(row % 7));
@@ -129,7 +129,7 @@ TEST_CASE("a folder of tables appears at commit") {
   CHECK(test::slurp(path / "heads.csv") == "c\r\n");
 }
 
-TEST_CASE("a failing table leaves the others as they were") {
+TEST_CASE("a failing table leaves the folder unchanged") {
   const test::TempDir folder;
   folder.write("out/heads.csv", "old");
   const Table failing{"t", {"a"}, 1, [](std::size_t, std::span<Cell>) { throw std::runtime_error("row"); }};
@@ -138,7 +138,7 @@ TEST_CASE("a failing table leaves the others as they were") {
   CHECK(std::distance(fs::directory_iterator(folder.path() / "out"), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("a file where the folder must be, or no place for it, is an error of the environment") {
+TEST_CASE("an output folder that is a file, or has no parent, is an environment error") {
   const test::TempDir folder;
   folder.write("file", "old");
   fs::create_symlink("file", folder.path() / "link");
@@ -156,7 +156,7 @@ TEST_CASE("a file where the folder must be, or no place for it, is an error of t
 
 using namespace attnctl;
 
-TEST_CASE("chunks are written in their order, at every number of threads") {
+TEST_CASE("chunks are written in order for any number of threads") {
   for (const std::size_t threads : {1U, 2U, 4U}) {
     Pool pool(threads);
     std::string all;
@@ -169,7 +169,7 @@ TEST_CASE("chunks are written in their order, at every number of threads") {
   }
 }
 
-TEST_CASE("a slow reader holds the workers back: one chunk each, however many there are") {
+TEST_CASE("a slow writer limits each worker to one chunk") {
   constexpr std::size_t threads = 4;
   constexpr std::size_t chunks = 64;
   Pool pool(threads);
@@ -188,7 +188,7 @@ TEST_CASE("a slow reader holds the workers back: one chunk each, however many th
   CHECK(most == threads);
 }
 
-TEST_CASE("a reader that goes away ends the work of all") {
+TEST_CASE("an exception of the writer ends the work of all workers") {
   struct Gone {};
   Pool pool(4);
   std::atomic<std::size_t> formatted = 0;

@@ -121,7 +121,7 @@ TEST_CASE("digits, empty and nested shapes in JSON") {
   CHECK(json_of({}) == "{}\n");
 }
 
-TEST_CASE("large arrays and tables are cut, and come out whole, whatever the threads") {
+TEST_CASE("large tensors and tables have the same text for any number of threads") {
   Pool pool(3);
   for (const bool lines : {false, true}) {
     const Document document = large_document(300, 311);
@@ -159,7 +159,7 @@ TEST_CASE("a rank-3 array across pieces parses to its shape") {
   }
 }
 
-TEST_CASE("JSON strings are valid UTF-8 and cannot steer a terminal") {
+TEST_CASE("JSON strings are valid UTF-8 without control characters") {
   struct Row {
     std::string_view text;
     std::string_view want;
@@ -180,7 +180,7 @@ TEST_CASE("JSON strings are valid UTF-8 and cannot steer a terminal") {
   }
 }
 
-TEST_CASE("a failing row generator ends the writing and is reported") {
+TEST_CASE("an exception of a row generator reaches the caller") {
   Pool pool(3);
   Document document;
   document.sections.push_back(
@@ -202,7 +202,7 @@ std::string whole(const Document& document, JsonStream::Style style) {
   return slurp(folder.path() / "whole");
 }
 
-TEST_CASE("a document that is written bit by bit has the bytes of one that is written whole") {
+TEST_CASE("a streamed document has the same bytes as one that is written at once") {
   Record head;
   head.set("schema", "x/1").set("tool", Record().set("threads", 2));
   Record warning;

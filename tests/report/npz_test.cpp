@@ -17,7 +17,7 @@
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "formats/zip/zip_records.hpp"
+#include "formats/zip.hpp"
 #include "support/temp_dir.hpp"
 #include "support/zip_reader.hpp"
 
@@ -81,7 +81,7 @@ void check_sample(std::string_view file, bool deflated) {
 
 }  // namespace
 
-TEST_CASE("an NPZ holds its arrays, stored or deflated, in a file or a pipe, with the same bytes") {
+TEST_CASE("an NPZ has the same arrays if stored or deflated, in a file or a pipe") {
   const test::TempDir folder;
   for (const bool compress : {false, true}) {
     std::string first;
@@ -148,7 +148,7 @@ TEST_CASE("more members than a plain zip can count") {
   CHECK(entries.back().name == "65535.npy");
 }
 
-TEST_CASE("arrays that are not complete, written twice or twice named are refused") {
+TEST_CASE("an incomplete array, a part written twice and a repeated name throw") {
   const test::TempDir folder;
   OutputFile out(folder.path() / "a.npz");
   NpzWriter writer(out);
@@ -166,7 +166,7 @@ TEST_CASE("arrays that are not complete, written twice or twice named are refuse
   CHECK_THROWS_AS(writer.add_streamed("b", {std::size_t{1} << 40U, std::size_t{1} << 40U}), Error);
 }
 
-TEST_CASE("the checksum of pieces in any order is that of the whole") {
+TEST_CASE("the checksum of pieces in any order equals that of the whole") {
   std::string text(5000, '\0');
   std::mt19937 random(5);
   for (char& c : text) c = static_cast<char>(random());
@@ -188,7 +188,7 @@ TEST_CASE("the checksum of pieces in any order is that of the whole") {
 
 using namespace attnctl;
 
-TEST_CASE("what the NPZ writer writes, the reader of checkpoints reads") {
+TEST_CASE("the checkpoint reader reads the output of the NPZ writer") {
   const test::TempDir folder;
   std::vector<float> values(std::size_t{2} * 3 * 50);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * 0.5F;

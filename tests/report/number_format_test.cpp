@@ -90,7 +90,7 @@ TEST_CASE("the shortest text reads back to the same bits") {
   }
 }
 
-TEST_CASE("fixed decimals are those of printf") {
+TEST_CASE("fixed decimals equal those of printf") {
   for (int digits = 0; digits <= NumberFormat::most_digits; ++digits) {
     std::size_t step = 0;
     for (const float value : floats_of_every_kind()) {

@@ -93,7 +93,7 @@ bool texts_are_whole(const std::string& svg) {
 }
 
 /// Checks the colour of every cell of a heatmap that is drawn as rectangles, near the corner of the cell,
-/// where there is no text. Also checks that the text of a cell does not leave it.
+/// which has no text. Also checks that the text stays inside its cell.
 void check_cells(const std::string& svg, const HeatmapPage& page) {
   const auto picture = test::rasterised(svg, kZoom);
   const auto texts = test::rasterised(texts_alone(svg), kZoom);

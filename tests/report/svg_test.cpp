@@ -85,7 +85,7 @@ HeatmapPage square(std::size_t side, std::size_t panels) {
 
 }  // namespace
 
-TEST_CASE("a similarity heatmap has the textbook's look") {
+TEST_CASE("a similarity heatmap has labels, cell values and a colour bar") {
   const std::string svg = svg_of(similarity());
   CHECK(is_well_formed(svg));
   for (const char* text :
@@ -132,7 +132,7 @@ TEST_CASE("the colours of a scale") {
   }
 }
 
-TEST_CASE("labels cannot break out of the markup, and are cut") {
+TEST_CASE("labels are escaped and shortened") {
   HeatmapPage page = similarity();
   const std::string long_label(60, 'w');
   page.heatmaps[0].title = "a & b";
@@ -190,7 +190,7 @@ TEST_CASE("a grid shares its colour bar and the labels at its edge") {
   CHECK(count(svg_of(unlike), ">3<") == 7 + 8 + 1);
 }
 
-TEST_CASE("runs of equal colour are one path, whatever the panel") {
+TEST_CASE("runs of equal colour are one path in each panel") {
   HeatmapPage page = similarity();
   page.scale.diverging = false;
   page.scale.low = 0;
@@ -204,7 +204,7 @@ TEST_CASE("runs of equal colour are one path, whatever the panel") {
   CHECK(svg.find("<path fill=\"#08306b\" d=\"M0 0H2v1H0z\"/>") != std::string::npos);
 }
 
-TEST_CASE("labels that do not fit the matrix are a mistake of the caller") {
+TEST_CASE("labels that do not fit the matrix throw") {
   HeatmapPage page = similarity();
   page.heatmaps[0].x_labels = heads(3);
   CHECK_THROWS_AS(svg_of(page), std::invalid_argument);

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "report/colour_map.hpp"
 #include "report/text_width.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 using namespace attnctl;
 
@@ -59,7 +59,7 @@ TEST_CASE("wide characters take two columns of the alignment") {
         "k     v\n\xe6\x97\xa5\xe6\x9c\xac  1\ne\xcc\x81     2\n");
 }
 
-TEST_CASE("rows are sorted by a column, the largest first, and cut") {
+TEST_CASE("rows are sorted by a column, the largest first, and limited") {
   using Words = std::vector<std::string>;
   CHECK(first_column(select_rows(heads(), {})) == Words{"0.0", "0.10", "1.0"});
   CHECK(first_column(select_rows(heads(), {{}, false, 1})) == Words{"0.0"});
@@ -189,7 +189,7 @@ TEST_CASE("a heatmap in 256 colours") {
   CHECK(text.find("1 \x1b[48;5;247m  \x1b[48;5;231m  \x1b[0m\n") != std::string::npos);
 }
 
-TEST_CASE("what does not fit a heatmap is left out, and said") {
+TEST_CASE("a heatmap omits rows and columns that do not fit, and reports them") {
   std::string text;
   TextMatrix large = matrix(std::vector<float>(200, 0.5F), 20);
   large.most_rows = 3;

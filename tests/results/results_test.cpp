@@ -1,3 +1,5 @@
+#include "results/results.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -11,7 +13,6 @@
 #include "report/csv.hpp"
 #include "report/npz.hpp"
 #include "report/text.hpp"
-#include "results/result.hpp"
 #include "support/temp_dir.hpp"
 
 using namespace attnctl;
@@ -30,7 +31,7 @@ Table table() {
 
 }  // namespace
 
-TEST_CASE("non-finite numbers are counted wherever they are in a value, and undefined ones are not") {
+TEST_CASE("non-finite numbers are counted in every part of a value; undefined numbers are not") {
   const Tensor floats = make_tensor({2, 2}, std::vector<float>{1, kNaN, kUndefinedFloat, 2});
   const Tensor doubles = make_tensor({3}, std::vector<double>{kInfinity, -kInfinity, kUndefined});
   const Tensor integers = make_tensor({2}, std::vector<std::int64_t>{1, 2});
@@ -43,14 +44,14 @@ TEST_CASE("non-finite numbers are counted wherever they are in a value, and unde
   CHECK(count_non_finite(Value(List{Value(record), Value(doubles), Value(table())})) == 2 + 2 + 2);
 }
 
-TEST_CASE("-inf of hidden keys is not counted, NaN and +inf of the same array are") {
+TEST_CASE("-inf of hidden keys is not counted; NaN and +inf of the same tensor are") {
   const auto infinity = static_cast<float>(kInfinity);
   const std::vector<float> scores{1, -infinity, infinity, kNaN};
   CHECK(count_non_finite(scores, false) == 3);
   CHECK(count_non_finite(scores, true) == 2);
 }
 
-TEST_CASE("writers count what they cannot write") {
+TEST_CASE("writers count the numbers that they cannot write") {
   const test::TempDir folder;
   std::atomic<std::uint64_t> count = 0;
   OutputFile csv(folder.path() / "t.csv");
@@ -81,7 +82,7 @@ TEST_CASE("writers count what they cannot write") {
 
 using namespace attnctl;
 
-TEST_CASE("a table hands out its rows") {
+TEST_CASE("a table returns its rows") {
   const Table table = make_table("t", {"a", "b"}, {{std::int64_t{1}, std::string("x")}, {2.5F, Cell{}}});
   REQUIRE(table.rows == 2);
   std::vector<Cell> cells(2);
@@ -93,7 +94,7 @@ TEST_CASE("a table hands out its rows") {
   CHECK_THROWS_AS((void)make_table("t", {"a", "b"}, {{true}}), std::invalid_argument);
 }
 
-TEST_CASE("an array shares what it holds") {
+TEST_CASE("a tensor shares its values") {
   Tensor copy;
   {
     const Tensor array = make_tensor({2, 2}, std::vector<float>{1, 2, 3, 4});

@@ -58,7 +58,7 @@ Held held(const std::string& name, const std::string& prefix, const std::vector<
   return {json::parse(result.out), json::parse(slurp(kFolder + prefix + name + ".json"))};
 }
 
-TEST_CASE("a study of 200 sentences gives what NumPy finds by the definitions") {
+TEST_CASE("a study of 200 sentences agrees with NumPy") {
   for (const std::string name : {"tiny-bert", "tiny-llama"}) {
     CAPTURE(name);
     const auto [found, wanted] = held(name, "", {"--batch-tokens", "300"});
@@ -71,7 +71,7 @@ TEST_CASE("a study of 200 sentences gives what NumPy finds by the definitions") 
   }
 }
 
-TEST_CASE("pairs of heads and rollout are what NumPy finds without any shortcut") {
+TEST_CASE("pairs and rollout agree with direct NumPy computations") {
   for (const std::string name : {"tiny-bert", "tiny-llama"}) {
     CAPTURE(name);
     const auto [found, wanted] =
@@ -82,7 +82,7 @@ TEST_CASE("pairs of heads and rollout are what NumPy finds without any shortcut"
   }
 }
 
-TEST_CASE("syntax and coreference are what an independent program counts") {
+TEST_CASE("syntax and coreference agree with an independent program") {
   struct Row {
     const char* model;
     std::vector<std::string> more;
@@ -107,7 +107,7 @@ TEST_CASE("syntax and coreference are what an independent program counts") {
   }
 }
 
-TEST_CASE("the rarest tokens, and what shuffled ones give, are what NumPy finds by the definitions") {
+TEST_CASE("rare and shuffled tokens agree with NumPy") {
   for (const std::string name : {"tiny-bert", "tiny-llama"}) {
     CAPTURE(name);
     auto [found, wanted] =
@@ -124,7 +124,7 @@ TEST_CASE("the rarest tokens, and what shuffled ones give, are what NumPy finds 
   }
 }
 
-TEST_CASE("the probe and the roles over 200 sentences are what NumPy finds by the definitions") {
+TEST_CASE("the probe and the roles over 200 sentences agree with NumPy") {
   for (const std::string name : {"tiny-bert", "tiny-llama"}) {
     CAPTURE(name);
     auto [found, wanted] = held(name, "roles-", {"--measures", "probe,roles", "--batch-tokens", "500"});
@@ -139,7 +139,7 @@ TEST_CASE("the probe and the roles over 200 sentences are what NumPy finds by th
   }
 }
 
-TEST_CASE("quantiles of a study lie between its extremes and in order") {
+TEST_CASE("quantiles are ascending and between the extremes") {
   const json found = held("tiny-llama", "", {"--measures", "metrics"}).found;
   for (const json& row : found.at("distributions")) {
     CAPTURE(row.dump());

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <numbers>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "study/measure.hpp"
-#include "study/measures/row_sample.hpp"
+#include "study/measures/row_samples.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 
@@ -54,7 +56,7 @@ double entropy_term(double p) {
   return p > 0 ? -p * std::log(p) : 0;
 }
 
-TEST_CASE("divergences and products of patterns are those of naive sums") {
+TEST_CASE("pattern_pairs agrees with naive sums") {
   const std::size_t heads = 5;
   const std::size_t weights = 130 * 17;  // more than one chunk of the summation
   const std::vector<float> patterns = random_patterns(heads, 130, 17);
@@ -75,7 +77,7 @@ TEST_CASE("divergences and products of patterns are those of naive sums") {
   }
 }
 
-TEST_CASE("the divergence of equal heads is 0, of heads without a common key ln 2 a row") {
+TEST_CASE("the divergence is 0 for equal heads and ln 2 per row for heads without a common key") {
   const std::size_t rows = 300;
   const std::size_t keys = 8;
   std::vector<float> one = random_patterns(1, rows, keys);
@@ -91,7 +93,7 @@ TEST_CASE("the divergence of equal heads is 0, of heads without a common key ln 
   CHECK(apart.product[pair_index(2, 0, 1)] == 0);
 }
 
-TEST_CASE("pairs follow their heads to other places") {
+TEST_CASE("permuted heads have permuted pairs") {
   const std::size_t heads = 4;
   const std::size_t weights = 40 * 9;
   const std::array<std::size_t, heads> order = {2, 0, 3, 1};
@@ -157,7 +159,7 @@ double naive_hsic(const HeadOutputs& outputs, std::size_t a, std::size_t b) {
          (m * (m - 3));
 }
 
-TEST_CASE("HSIC of outputs is that of whole matrices, whatever is added or turned") {
+TEST_CASE("output_pairs agrees with HSIC of full kernel matrices, also for shifted and rotated outputs") {
   for (const std::size_t rows : {kLeastOutputs, std::size_t{60}}) {
     CAPTURE(rows);
     const std::vector<std::vector<float>> values = some_outputs(rows);
@@ -174,7 +176,7 @@ TEST_CASE("HSIC of outputs is that of whole matrices, whatever is added or turne
   }
 }
 
-TEST_CASE("rows that are kept are evenly spaced and fit") {
+TEST_CASE("RowSample keeps evenly spaced rows that fit") {
   struct Row {
     std::vector<std::size_t> widths;
     std::size_t most;
@@ -203,12 +205,12 @@ TEST_CASE("rows that are kept are evenly spaced and fit") {
     }
     CHECK(kept == row.kept);
     CHECK(sample.rows() == kept.size());
-    CHECK(sample.room() == room);
+    CHECK(sample.size() == room);
     CHECK(room <= row.most);
   }
 }
 
-TEST_CASE("pairs of some heads are those among all") {
+TEST_CASE("pairs of selected heads equal those of a study of all heads") {
   const json all = study(kCorpus, {"--measures", "pairs"})["pairs"];
   const json some = study(kCorpus, {"--measures", "pairs", "--heads", "0.1,2.3,3.0"})["pairs"];
   const std::array<std::size_t, 3> heads = {1, 11, 12};
@@ -227,7 +229,7 @@ TEST_CASE("pairs of some heads are those among all") {
   }
 }
 
-TEST_CASE("the table of pairs has the upper halves of the matrices") {
+TEST_CASE("the table of pairs has the upper triangles of the matrices") {
   const json pairs = study(kCorpus, {"--measures", "pairs", "--heads", "0.1,0.3,2.3,3.0,3.2"})["pairs"];
   const RunResult csv = run_attnctl({"study", kLlama, "--input", kCorpus, "--measures", "pairs", "--heads",
                                      "0.1,0.3,2.3,3.0,3.2", "--format", "csv", "--table", "pairs"});
@@ -245,7 +247,7 @@ TEST_CASE("the table of pairs has the upper halves of the matrices") {
   CHECK(csv.out == wanted);
 }
 
-TEST_CASE("long blocks are compared by evenly spaced rows, to about the same values") {
+TEST_CASE("long blocks are compared by evenly spaced rows with similar results") {
   const TempDir folder;
   std::string text;
   for (std::size_t i = 0; i < 40 * 250; ++i) {
@@ -271,7 +273,7 @@ TEST_CASE("long blocks are compared by evenly spaced rows, to about the same val
   }
 }
 
-TEST_CASE("a model of too many heads has no pairs by default, and is refused where they are asked for") {
+TEST_CASE("pairs is left out by default for too many heads and refused if it is named") {
   const auto rows = parse_measures("");
   Warnings warnings;
   CHECK(within_limit(rows, 1024, warnings) == rows);
@@ -293,7 +295,7 @@ TEST_CASE("a model of too many heads has no pairs by default, and is refused whe
   }
 }
 
-TEST_CASE("rollout of the last layer is what analyze finds, and ends where heads are missing") {
+TEST_CASE("rollout of the last layer agrees with analyze and ends at a layer with missing heads") {
   const std::string text = "the cat sat on the mat because it was tired";
   const TempDir folder;
   const std::string input = folder.write("one.txt", text + "\n").string();
@@ -312,6 +314,107 @@ TEST_CASE("rollout of the last layer is what analyze finds, and ends where heads
         json(std::vector<json>(all.begin(), all.begin() + 4)));
   CHECK(study(input, {"--measures", "rollout", "--layers", "1-3"})["rollout"].empty());
   CHECK(study(input, {"--measures", "rollout", "--heads", "0.0,0.1,0.2,1.0"})["rollout"].empty());
+}
+
+/// Whether a block knows the rows drawn so far, and the number of rows that all blocks kept.
+struct Looks {
+  bool ahead = false;
+  std::size_t kept = 0;
+};
+
+/// Returns the sample of a study with these blocks, 50 rows per block.
+DrawnRows drawn_from(const std::vector<std::uint64_t>& blocks, std::size_t capacity, Looks* looks = nullptr) {
+  DrawnRows all;
+  all.set_capacity(capacity);
+  for (const std::uint64_t block : blocks) {
+    DrawnRows own;
+    own.set_capacity(capacity);
+    const auto keys =
+        draw_rows(7, block, 50, capacity, looks != nullptr && looks->ahead ? all.end() : std::nullopt);
+    for (std::size_t row = 0; row < 50; ++row) {
+      const auto& key = keys[row];
+      if (!key) continue;
+      own.add(*key, {static_cast<float>(block), static_cast<float>(row)});
+      if (looks != nullptr) ++looks->kept;
+    }
+    all.merge(own);
+  }
+  return all;
+}
+
+std::string bytes_of(const DrawnRows& rows) {
+  StateWriter out;
+  rows.save(out);
+  return out.bytes();
+}
+
+TEST_CASE("the sample of rows does not depend on the order of blocks") {
+  const DrawnRows forwards = drawn_from({0, 1, 2, 3, 4, 5, 6, 7}, 40);
+  DrawnRows shards = drawn_from({6, 1, 4}, 40);
+  shards.merge(drawn_from({7, 3}, 40));
+  shards.merge(drawn_from({5, 0, 2}, 40));
+  CHECK(forwards.rows().size() == 40);
+  CHECK(bytes_of(forwards) == bytes_of(shards));
+  for (const auto& [key, row] : forwards.rows()) {
+    CHECK(row == std::vector<float>{static_cast<float>(key.block), static_cast<float>(key.row)});
+  }
+  CHECK(drawn_from({0, 1}, 1000).rows().size() == 100);
+  CHECK(drawn_from({0}, 0).rows().empty());
+}
+
+TEST_CASE("a block that knows the sample so far keeps fewer rows without changing the sample") {
+  std::vector<std::uint64_t> blocks;
+  for (std::uint64_t block = 0; block < 40; ++block) blocks.push_back(block);
+  Looks blind;
+  Looks knowing{.ahead = true};
+  const DrawnRows all = drawn_from(blocks, 60, &blind);
+  CHECK(bytes_of(drawn_from(blocks, 60, &knowing)) == bytes_of(all));
+  CHECK(blind.kept == 2000);
+  CHECK(knowing.kept < 500);
+  CHECK(knowing.kept >= 60);
+  CHECK_FALSE(drawn_from({0}, 51).end().has_value());
+}
+
+TEST_CASE("all rows are drawn equally often") {
+  std::vector<std::uint64_t> blocks;
+  for (std::uint64_t block = 0; block < 400; ++block) blocks.push_back(block);
+  std::vector<std::size_t> of_place(50), of_part(4);
+  const DrawnRows drawn = drawn_from(blocks, 4000);  // of 20000 rows: 80 per row index, 1000 per part
+  for (const auto& [key, row] : drawn.rows()) {
+    ++of_place[key.row];
+    ++of_part[key.block / 100];
+  }
+  for (const std::size_t count : of_place) {
+    CHECK(count > 40);  // within 5 standard deviations
+    CHECK(count < 120);
+  }
+  for (const std::size_t count : of_part) {
+    CHECK(count > 860);
+    CHECK(count < 1140);
+  }
+}
+
+TEST_CASE("drawn rows are restored from a state, and damaged states are refused") {
+  const DrawnRows rows = drawn_from({0, 1, 2}, 20);
+  const std::string bytes = bytes_of(rows);
+  DrawnRows again;
+  StateReader in(bytes, "a.state");
+  again.load(in, 2);
+  CHECK(in.at_end());
+  CHECK(bytes_of(again) == bytes);
+  for (const std::size_t size : {std::size_t{1}, bytes.size() / 2, bytes.size() - 1}) {
+    StateReader cut(std::string_view(bytes).substr(0, size), "a.state");
+    CHECK_THROWS_AS(again.load(cut, 2), Error);
+  }
+  StateWriter unordered;
+  unordered.number(2);
+  unordered.number(2);
+  for (const std::uint64_t drawn : {9U, 3U}) {
+    for (const std::uint64_t part : {drawn, std::uint64_t{0}, std::uint64_t{0}}) unordered.number(part);
+    unordered.floats(std::vector<float>{1});
+  }
+  StateReader reader(unordered.bytes(), "a.state");
+  CHECK_THROWS_AS(again.load(reader, 1), Error);
 }
 
 }  // namespace

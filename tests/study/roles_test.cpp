@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/warnings.hpp"
+#include "study/measure.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
 #include "support/planted_model.hpp"
@@ -73,7 +74,7 @@ std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked)
   return found;
 }
 
-TEST_CASE("planted heads have the roles that they were built for, and no others") {
+TEST_CASE("constructed heads have exactly the roles that they were built for") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     const PlantedModel planted = PlantedModel::make(seed);
@@ -84,7 +85,7 @@ TEST_CASE("planted heads have the roles that they were built for, and no others"
   }
 }
 
-TEST_CASE("a head that stands where rare tokens stand is no rare-token head beside shuffled tokens") {
+TEST_CASE("a head that attends to the position of rare tokens is not a rare-token head with --null-shuffle") {
   const PlantedModel planted = PlantedModel::make(0);
   // The rarest token is the first token of each sentence. Head 0.2 attends to the first position.
   std::string text;
@@ -102,7 +103,7 @@ TEST_CASE("a head that stands where rare tokens stand is no rare-token head besi
   CHECK(rare(3) == Words{"0.4 rare-token"});
 }
 
-TEST_CASE("heads of random weights have no role but broad or local") {
+TEST_CASE("heads of random weights have no roles except broad and local") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     for (const std::string& found : roles_of(PlantedModel::random(seed), {seed})) {
@@ -112,7 +113,7 @@ TEST_CASE("heads of random weights have no role but broad or local") {
   }
 }
 
-TEST_CASE("the heads of tiny-llama are found to be what data/README.md says") {
+TEST_CASE("the heads of tiny-llama have the roles in data/README.md") {
   const std::string model = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
   const RunResult result = run_attnctl({"study", model, "--input", model + "/sentences.jsonl", "--measures",
                                         "probe,roles", "--format", "json"});
@@ -135,7 +136,7 @@ TEST_CASE("the heads of tiny-llama are found to be what data/README.md says") {
   CHECK(all.size() == 16);  // including heads without a role
 }
 
-TEST_CASE("the picture of roles has the letters of their grid") {
+TEST_CASE("the picture of roles shows the letters of the grid") {
   const std::string model = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
   const Words study = {"study", model, "--input", model + "/sentences.jsonl", "--format", "svg"};
   const RunResult result = run_attnctl(study);
@@ -154,12 +155,18 @@ TEST_CASE("the picture of roles has the letters of their grid") {
 /// Returns a rule as a table row of docs/roles.md.
 std::string documented(const RoleRow& row) {
   std::ostringstream line;
-  line << "| `" << row.name << "` | " << row.letter << " | `" << row.measure << "` | " << row.score << " | "
-       << row.null << " | " << rule_of(row) << " | " << row.source << " |";
+  for (const MeasureRow& measure : measure_catalogue()) {
+    for (const Metric& metric : measure.metrics) {
+      if (metric.name != row.metric) continue;
+      line << "| `" << row.name << "` | " << row.letter << " | `" << measure.name << "` | "
+           << metric.definition << " | " << metric.null << " | " << rule_of(row) << " | " << metric.source
+           << " |";
+    }
+  }
   return line.str();
 }
 
-TEST_CASE("docs/roles.md shows the rules, row by row") {
+TEST_CASE("docs/roles.md lists all rules") {
   std::istringstream page(slurp(ATTNCTL_SOURCE_DIR "/docs/roles.md"));
   std::vector<std::string> shown;
   for (std::string line; std::getline(page, line);) {
@@ -201,7 +208,7 @@ TEST_CASE("a rule needs its score, its margin and an interval above the null") {
   }
 }
 
-TEST_CASE("evidence must exceed that of the best random head, above its own null") {
+TEST_CASE("evidence must exceed the null by more than the best random head does") {
   const ConfidenceInterval sure{0.6, 0.8};
   std::vector<RoleEvidence> evidence = {{0, "sink", "", 0.7, 0.2, sure, 9, {}},
                                         {0, "induction", "", 0.7, 0.1, sure, 9, {}},
@@ -220,7 +227,9 @@ TEST_CASE("evidence must exceed that of the best random head, above its own null
   CHECK(roles[1].row->name == "broad");  // needs to exceed neither its null nor random heads
 }
 
-TEST_CASE("random models change no byte with threads, or shards, and have no induction heads") {
+TEST_CASE(
+    "results with --null-model do not depend on threads or shards, and random models have no induction "
+    "heads") {
   const TempDir folder;
   const std::string model = ATTNCTL_SOURCE_DIR "/data/tiny-llama";
   const auto run = [&](const Words& more) {
@@ -252,7 +261,7 @@ TEST_CASE("random models change no byte with threads, or shards, and have no ind
   CHECK(induction == 5);
 }
 
-TEST_CASE("a local head that is positional is called positional alone") {
+TEST_CASE("a head that is local and positional is only called positional") {
   const ConfidenceInterval sure{0.95, 1};
   const std::vector<Role> roles = decide_roles({{1, "local", "", 0.97, 0.2, sure, 9, {}},
                                                 {1, "positional", "-1", 0.97, 0.2, sure, 9, {}},

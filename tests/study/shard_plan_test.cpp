@@ -14,7 +14,7 @@ BlockSize block(std::uint64_t number, std::uint64_t tokens, std::uint64_t pairs)
   return {.number = number, .sentences = 1, .tokens = tokens, .pairs = pairs};
 }
 
-TEST_CASE("the law of cost finds the terms that trials were made with") {
+TEST_CASE("fit_cost_law finds the terms from which the trials were computed") {
   struct Case {
     std::string name;
     double token = 0, pair = 0;
@@ -49,7 +49,7 @@ TEST_CASE("the law of cost finds the terms that trials were made with") {
   }
 }
 
-TEST_CASE("blocks of the probe have a cost of their own, and a law needs others") {
+TEST_CASE("probe blocks have their own rate, and a cost law needs a corpus block") {
   BlockSize probe = block(7, 50, 2500);
   probe.probe = true;
   const std::vector<BlockTrial> trials = {{block(0, 100, 1000), 1.0}, {probe, 5.0}};
@@ -69,7 +69,7 @@ struct Even {
   }
 };
 
-TEST_CASE("shards take the blocks of their number, in turn by free workers") {
+TEST_CASE("a shard takes every Nth block, and its free workers take them in turn") {
   const Even even(7);
   const ShardPlanner planner(even.blocks, even.cost, 2);
   const std::vector<ShardPlan> shards = planner.shards(3);
@@ -89,7 +89,7 @@ TEST_CASE("shards take the blocks of their number, in turn by free workers") {
   CHECK(planner.nodes(1).efficiency == doctest::Approx(1));
 }
 
-TEST_CASE("every shard starts and reads the whole corpus, one worker at a time") {
+TEST_CASE("every shard starts and reads the whole corpus with one worker at a time") {
   Even even(4);
   even.cost.start = 5;
   even.cost.read = 2;  // 0.5 seconds per block
@@ -101,7 +101,7 @@ TEST_CASE("every shard starts and reads the whole corpus, one worker at a time")
   CHECK(many.shards(1)[0].seconds == doctest::Approx(5 + 2 + 1));  // the last block is read at second 2
 }
 
-TEST_CASE("shards that take the same time are in balance, to the last bit") {
+TEST_CASE("shards with equal times have an imbalance of exactly 0") {
   for (std::uint64_t nodes = 1; nodes <= 64; ++nodes) {
     CAPTURE(nodes);
     Even even(nodes);
@@ -110,7 +110,7 @@ TEST_CASE("shards that take the same time are in balance, to the last bit") {
   }
 }
 
-TEST_CASE("nodes are suggested as long as they are of use") {
+TEST_CASE("suggested_nodes stops where efficiency drops") {
   const Even even(100);
   CHECK(ShardPlanner(even.blocks, even.cost, 1).suggested_nodes() == 100);
   CHECK(ShardPlanner(even.blocks, even.cost, 100).suggested_nodes() == 1);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/checked.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 
 namespace attnctl::test {
 namespace {

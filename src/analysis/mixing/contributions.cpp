@@ -1,11 +1,14 @@
 #include "analysis/mixing/contributions.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
-#include "analysis/head_index.hpp"
+#include "analysis/head_axes.hpp"
 #include "analysis/mixing/layer_writes.hpp"
+#include "linalg/decompositions.hpp"
 #include "linalg/gemm.hpp"
 
 namespace attnctl {
@@ -29,22 +32,6 @@ struct WholeSums {
   double squares = 0;  // |t|^2
   double stream = 0;   // sum of |x_i|
 };
-
-/// Output matrices of one layer.
-struct LayerMatrices {
-  std::size_t layer = 0;
-  OwnedMatrix<double> output;              // W_O
-  std::vector<OwnedMatrix<double>> grams;  // W_O^h W_O^h^T per head
-};
-
-LayerMatrices matrices_of(const Model& model, std::size_t layer) {
-  const AttentionConfig& attention = model.config().layers[layer].attention;
-  LayerMatrices made{layer, output_matrix(model, layer), {}};
-  for (std::size_t head = 0; head < attention.heads; ++head) {
-    made.grams.push_back(gram(head_rows(made.output, head, attention.d_value)));
-  }
-  return made;
-}
 
 WholeSums whole_sums(const OwnedMatrix<double>& whole, double stream) {
   WholeSums sums{whole.rows(), 0, 0, stream};
@@ -88,94 +75,168 @@ HeadContribution contribution(std::size_t input, HeadId head, const HeadSums& of
   return made;
 }
 
-}  // namespace
-
-struct Contributions::State {
-  std::vector<HeadId> heads;
-  std::vector<std::size_t> layers;
-  const Model* model = nullptr;
-  HeadsSideBySide z;
-  std::vector<std::map<HeadId, std::uint64_t>> seen;  // [sequences]: positions that see a key, per head
-  std::vector<double> stream;                         // [sequences]: sum of |x_i| in the current layer
-  std::optional<LayerMatrices> matrices;
-  std::map<std::pair<std::size_t, HeadId>, HeadContribution> found;
-
-  void add_layer(std::size_t sequence, std::size_t layer);
-};
-
-Contributions::Contributions(const Selection& selection) : state_(std::make_unique<State>()) {
-  state_->heads = selection.heads;
-  state_->layers = selection.layers();
+std::optional<double> relative(double squared_change, double squared_whole) {
+  if (squared_whole == 0) return std::nullopt;
+  return std::sqrt(squared_change) / std::sqrt(squared_whole);
 }
 
-Contributions::~Contributions() = default;
+/// Returns the SVD of W_O = U S V^T. Then y = z U S V^T and |y|^2 is the sum of (s_i |z u_i|)^2; reducing
+/// the rank removes terms of this sum.
+ProductSvd decompose(const Linear& weights) {
+  const OwnedMatrix<double> output = weights.in_out_double();
+  const std::size_t rank = std::min(output.rows(), output.cols());
+  if (!std::ranges::all_of(output.values(), [](double value) { return std::isfinite(value); })) {
+    ProductSvd undefined;  // all changes computed from it are NaN
+    undefined.values.assign(rank, std::numeric_limits<double>::quiet_NaN());
+    undefined.left = OwnedMatrix<double>(rank, output.rows());
+    return undefined;
+  }
+  OwnedMatrix<double> columns(output.cols(), output.rows());
+  for (std::size_t i = 0; i < output.rows(); ++i) {
+    for (std::size_t j = 0; j < output.cols(); ++j) columns(j, i) = output(i, j);
+  }
+  OwnedMatrix<double> identity(output.cols(), output.cols());
+  for (std::size_t i = 0; i < identity.rows(); ++i) identity(i, i) = 1;
+  return svd_of_product(columns.view(), identity.view(), rank);
+}
+
+/// Returns (s_i |z u_i|)^2 of each singular direction, largest singular value first.
+std::vector<double> energies(const OwnedMatrix<double>& z, const ProductSvd& svd) {
+  OwnedMatrix<double> along(z.rows(), svd.left.rows());
+  gemm_nt(z.view(), svd.left.view(), along.view());
+  std::vector<double> energy(svd.left.rows(), 0.0);
+  for (std::size_t r = 0; r < along.rows(); ++r) {
+    for (std::size_t i = 0; i < energy.size(); ++i) {
+      const double part = svd.values[i] * along(r, i);
+      energy[i] += part * part;
+    }
+  }
+  return energy;
+}
+
+/// Returns 1, 2, 4, ... below the full rank.
+std::vector<std::size_t> default_ranks(std::size_t full) {
+  std::vector<std::size_t> ranks;
+  for (std::size_t rank = 1; rank < full; rank *= 2) ranks.push_back(rank);
+  return ranks;
+}
+
+}  // namespace
 
 std::uint64_t Contributions::memory(const Model& model, const Batch& batch) const {
-  const std::uint64_t found = batch.sequences.size() * state_->heads.size() * 2 * sizeof(HeadContribution);
-  return found + writes_bytes(model, batch, state_->layers, {.of_heads = 2, .of_stream = 2, .of_output = 2});
+  const std::uint64_t found = batch.sequences.size() * heads_.size() * 2 * sizeof(HeadContribution);
+  return found + writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 2, .of_output = 2});
 }
 
 void Contributions::begin(const Model& model, const Batch& batch) {
-  state_->model = &model;
-  state_->z.begin(batch.sequences.size());
-  state_->seen.assign(batch.sequences.size(), {});
-  state_->stream.assign(batch.sequences.size(), 0);
+  LayerWritesObserver::begin(model, batch);
+  seen_.assign(batch.sequences.size(), {});
+  stream_.assign(batch.sequences.size(), 0);
 }
 
 void Contributions::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  const AttentionConfig& attention = state_->model->config().layers[layer].attention;
-  if (!is_one_of(state_->layers, layer)) return;
-  state_->z.open(sequence, values.rows, attention.heads * attention.d_value);
+  if (!is_one_of(layers_, layer)) return;
+  LayerWritesObserver::stream(sequence, layer, values);
   const OwnedMatrix<double> wide = widened(values);
   double sum = 0;
   for (std::size_t r = 0; r < wide.rows(); ++r) sum += norm(wide.view().row(r));
-  state_->stream[sequence] = sum;
-  for (std::size_t head = 0; head < attention.heads; ++head) state_->seen[sequence][{layer, head}] = 0;
+  stream_[sequence] = sum;
+  for (std::size_t head = 0; head < attention(layer).heads; ++head) seen_[sequence][{layer, head}] = 0;
 }
 
 void Contributions::panel(const AttentionPanel& panel) {
-  if (!is_one_of(state_->layers, panel.layer) || panel.z.data == nullptr) return;
-  copy_rows(panel.z, state_->z.part(panel, panel.z.cols));
-  std::uint64_t& seen = state_->seen[panel.sequence].at({panel.layer, panel.head});
+  if (!is_one_of(layers_, panel.layer) || panel.z.data == nullptr) return;
+  LayerWritesObserver::panel(panel);
+  std::uint64_t& seen = seen_[panel.sequence].at({panel.layer, panel.head});
   for (std::size_t r = 0; r < panel.z.rows; ++r) {
     if (panel.fully_masked.empty() || panel.fully_masked[r] == 0) ++seen;
   }
 }
 
-void Contributions::output(std::size_t sequence, std::size_t layer, MatrixView<const float> /*values*/) {
-  if (is_one_of(state_->layers, layer)) state_->add_layer(sequence, layer);
-}
-
-void Contributions::State::add_layer(std::size_t sequence, std::size_t layer) {
-  const AttentionConfig& attention = model->config().layers[layer].attention;
-  if (!matrices || matrices->layer != layer) matrices = matrices_of(*model, layer);
-  const OwnedMatrix<double> rows = z.take(sequence);
-  OwnedMatrix<double> whole(rows.rows(), matrices->output.cols());
-  gemm_nn(rows.view(), matrices->output.view(), whole.view());
-  OwnedMatrix<double> back(rows.rows(), rows.cols());
-  gemm_nt(std::as_const(whole).view(), matrices->output.view(), back.view());
+void Contributions::add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+                              MatrixView<const float> /*output*/) {
+  const auto [heads, width] = std::pair(attention(layer).heads, attention(layer).d_value);
+  if (layer_ != layer) {
+    layer_ = layer;
+    output_ = output_matrix(*model_, layer);
+    grams_.clear();
+    for (std::size_t head = 0; head < heads; ++head) grams_.push_back(gram(head_rows(output_, head, width)));
+  }
+  OwnedMatrix<double> whole(z.rows(), output_.cols());
+  gemm_nn(z.view(), std::as_const(output_).view(), whole.view());
+  OwnedMatrix<double> back(z.rows(), z.cols());
+  gemm_nt(std::as_const(whole).view(), std::as_const(output_).view(), back.view());
 
   std::vector<HeadSums> sums;
   double all_norms = 0;
-  for (std::size_t head = 0; head < attention.heads; ++head) {
-    const std::size_t first = head * attention.d_value;
-    sums.push_back(head_sums(rows.view().col_range(first, attention.d_value),
-                             std::as_const(back).view().col_range(first, attention.d_value),
-                             matrices->grams[head], seen[sequence].at({layer, head})));
+  for (std::size_t head = 0; head < heads; ++head) {
+    sums.push_back(head_sums(z.view().col_range(head * width, width),
+                             std::as_const(back).view().col_range(head * width, width), grams_[head],
+                             seen_[sequence].at({layer, head})));
     all_norms += sums.back().norms;
   }
-  const WholeSums of_whole = whole_sums(whole, stream[sequence]);
-  for (std::size_t head = 0; head < attention.heads; ++head) {
+  const WholeSums of_whole = whole_sums(whole, stream_[sequence]);
+  for (std::size_t head = 0; head < heads; ++head) {
     const HeadId id{layer, head};
-    if (!head_index(heads, id)) continue;
-    found[{sequence, id}] = contribution(sequence, id, sums[head], all_norms, of_whole);
+    if (head_index(heads_, id))
+      found_[{sequence, id}] = contribution(sequence, id, sums[head], all_norms, of_whole);
   }
 }
 
 std::vector<HeadContribution> Contributions::finish() {
   std::vector<HeadContribution> result;
-  for (auto& [key, contribution] : state_->found) result.push_back(contribution);
-  state_->found.clear();
+  for (auto& [key, contribution] : found_) result.push_back(contribution);
+  found_.clear();
+  return result;
+}
+
+std::uint64_t OutputRank::memory(const Model& model, const Batch& batch) const {
+  return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 0, .of_output = 6});
+}
+
+void OutputRank::begin(const Model& model, const Batch& batch) {
+  LayerWritesObserver::begin(model, batch);
+  std::vector<Lease<AttentionWeights>> leases;
+  std::vector<std::pair<Linear, ProductSvd*>> tasks;
+  for (const std::size_t layer : layers_) {
+    leases.push_back(model.attention(layer));
+    const Linear& weights = leases.back()->output;
+    const auto [place, is_new] = decomposed_.try_emplace(model.shared_with(layer));
+    if (is_new && weights.present()) tasks.emplace_back(weights, &place->second);
+  }
+  pool_.run(tasks.size(),
+            [&](std::size_t task, std::size_t) { *tasks[task].second = decompose(tasks[task].first); });
+}
+
+void OutputRank::add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+                           MatrixView<const float> output) {
+  const Lease<AttentionWeights> weights = model_->attention(layer);
+  if (!weights->output.present()) return;
+  const std::vector<double> energy = energies(z, decomposed_.at(model_->shared_with(layer)));
+  std::vector<double> left_out(energy.size() + 1, 0.0);  // [rank]: energy that a cut to this rank removes
+  for (std::size_t i = energy.size(); i-- > 0;) left_out[i] = left_out[i + 1] + energy[i];
+
+  LayerOutputRank& found = found_[{sequence, layer}];
+  found = {sequence, layer, energy.size(), {}, std::nullopt};
+  for (const std::size_t rank : ranks_.empty() ? default_ranks(energy.size()) : ranks_) {
+    found.cuts.push_back({rank, relative(left_out[std::min(rank, energy.size())], left_out[0])});
+  }
+  if (output.cols != z.cols()) return;
+  const std::span<const float> bias = weights->output.bias;
+  double change = 0;
+  for (std::size_t r = 0; r < z.rows(); ++r) {
+    for (std::size_t c = 0; c < z.cols(); ++c) {
+      const double y = double{output(r, c)} - (bias.empty() ? 0.0 : double{bias[c]});
+      change += (z(r, c) - y) * (z(r, c) - y);
+    }
+  }
+  found.removed = relative(change, left_out[0]);
+}
+
+std::vector<LayerOutputRank> OutputRank::finish() {
+  std::vector<LayerOutputRank> result;
+  for (auto& [key, found] : found_) result.push_back(std::move(found));
+  found_.clear();
   return result;
 }
 

@@ -2,13 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "analysis/mixing/layer_writes.hpp"
 #include "base/matrix_view.hpp"
-#include "forward/observer.hpp"
+#include "base/pool.hpp"
 #include "forward/run.hpp"
+#include "linalg/decompositions.hpp"
 
 namespace attnctl {
 
@@ -29,28 +32,75 @@ struct HeadContribution {
   std::optional<double> stream_norm;  // mean |x_i| of the residual stream before the output is added
 };
 
-/// Computes the contributions of the selected heads. The pass must show every head of the selected layers.
-/// Layers without W_V have no contributions. Sums of the float32 z are in float64.
-class Contributions final : public Observer {
+/// Computes the contributions of the selected heads. Layers without W_V have no contributions. Sums of the
+/// float32 z are in float64.
+class Contributions final : public LayerWritesObserver {
  public:
-  explicit Contributions(const Selection& selection);
-  ~Contributions() override;
+  explicit Contributions(const Selection& selection)
+      : LayerWritesObserver(selection), heads_(selection.heads) {}
 
-  [[nodiscard]] Needs needs() const override {
-    return {.patterns = false, .z = true, .output = true, .stream = true};
-  }
   [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   void begin(const Model& model, const Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const AttentionPanel& panel) override;
-  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
 
   /// Returns the contributions sorted by input, then in selection order. Call once, after the pass.
   [[nodiscard]] std::vector<HeadContribution> finish();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+                 MatrixView<const float> output) override;
+
+  std::vector<HeadId> heads_;
+  std::vector<std::map<HeadId, std::uint64_t>> seen_;  // [sequences]: positions that see a key, per head
+  std::vector<double> stream_;                         // [sequences]: sum of |x_i| in the current layer
+  std::optional<std::size_t> layer_;                   // whose matrices are kept
+  OwnedMatrix<double> output_;                         // W_O
+  std::vector<OwnedMatrix<double>> grams_;             // [heads of the layer]: W_O^h W_O^h^T
+  std::map<std::pair<std::size_t, HeadId>, HeadContribution> found_;
+};
+
+/// Relative change |y_r - y|_F / |y|_F of the output y = z W_O (without b_O) of a layer for one input, if
+/// W_O is reduced to rank r by its SVD. nullopt if y is zero or not finite.
+struct OutputRankChange {
+  std::size_t rank = 0;
+  std::optional<double> change;
+};
+
+struct LayerOutputRank {
+  std::size_t input = 0;  // index in the batch
+  std::size_t layer = 0;
+  std::size_t full_rank = 0;  // the smaller dimension of W_O
+  std::vector<OutputRankChange> cuts;
+  /// |z - y|_F / |y|_F: the change if W_O is removed, so that the output is the concatenation of the heads.
+  /// nullopt if the widths differ.
+  std::optional<double> removed;
+};
+
+/// Computes the changes for the selected layers. Layers without W_V or W_O have no record. If W_O is not
+/// finite, its changes are undefined. The work is O(d^3) per layer.
+class OutputRank final : public LayerWritesObserver {
+ public:
+  /// Decomposes the layers on the pool when the pass begins.
+  ///
+  /// @param ranks  ranks to reduce W_O to; empty: 1, 2, 4, ... below the full rank of each layer
+  OutputRank(const Selection& selection, std::vector<std::size_t> ranks, Pool& pool)
+      : LayerWritesObserver(selection), ranks_(std::move(ranks)), pool_(pool) {}
+
+  [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  void begin(const Model& model, const Batch& batch) override;
+
+  /// Returns the changes sorted by input, then layer. Call once, after the pass.
+  [[nodiscard]] std::vector<LayerOutputRank> finish();
+
+ private:
+  void add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+                 MatrixView<const float> output) override;
+
+  std::vector<std::size_t> ranks_;
+  Pool& pool_;
+  std::map<std::size_t, ProductSvd> decomposed_;  // by layer; shared weights: by the first layer
+  std::map<std::pair<std::size_t, std::size_t>, LayerOutputRank> found_;
 };
 
 }  // namespace attnctl

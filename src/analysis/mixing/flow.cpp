@@ -1,19 +1,283 @@
 #include "analysis/mixing/flow.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
-#include "analysis/mixing/layered_network.hpp"
-#include "analysis/weights/layer_fusion.hpp"
+#include "analysis/mixing/rollout.hpp"
 #include "base/error.hpp"
+#include "base/matrix_view.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {
 namespace {
+
+/// A set of nodes for each level of a layered graph with n nodes per level, stored as bits.
+class NodeSets {
+ public:
+  NodeSets() = default;
+  NodeSets(std::size_t levels, std::size_t n) : words_((n + 63) / 64), bits_(levels * words_) {}
+
+  [[nodiscard]] std::size_t words() const { return words_; }
+  [[nodiscard]] std::span<std::uint64_t> of(std::size_t level) { return {&bits_[level * words_], words_}; }
+  [[nodiscard]] std::span<const std::uint64_t> of(std::size_t level) const {
+    return {&bits_[level * words_], words_};
+  }
+  void clear();
+  void fill(std::size_t level);
+
+ private:
+  std::size_t words_ = 0;
+  std::vector<std::uint64_t> bits_;
+};
+
+/// The residual graph of one flow through layers of arcs, with Dinic's algorithm. Level 0 is below the first
+/// layer. Arcs go from level l + 1 to level l. Bit sets mark the arcs with residual capacity, so a search
+/// checks 64 arcs at a time.
+class LayeredNetwork {
+ public:
+  /// @param layers  capacities [n above, n below], at least 0, lowest layer first
+  explicit LayeredNetwork(std::span<const OwnedMatrix<std::int64_t>> layers);
+
+  /// Returns the maximum flow from node `from` of the last level to node `to` of level 0, and restores the
+  /// graph to its state before the call.
+  [[nodiscard]] std::int64_t max_flow(std::size_t from, std::size_t to);
+
+ private:
+  struct Node {
+    std::size_t level = 0, index = 0;
+  };
+  /// An arc of the current search path.
+  struct Step {
+    Node node;          // start node
+    bool down = false;  // true: along the arc; false: against its flow
+    std::size_t next = 0;
+  };
+
+  bool label(std::size_t from, std::size_t to);
+  std::int64_t block(std::size_t from);
+  bool step_on(std::vector<Step>& path, Node& at);
+  std::int64_t augment(std::vector<Step>& path, Node& at);
+  void change(std::size_t layer, std::size_t above, std::size_t below, std::int64_t flow);
+  void restore();
+
+  [[nodiscard]] NodeSets& sets_at(std::size_t distance);
+
+  std::size_t n_;
+  std::span<const OwnedMatrix<std::int64_t>> capacity_;
+  std::vector<OwnedMatrix<std::int64_t>> room_;  // capacity - flow
+  /// Arc bit sets, one NodeSets per layer. Its "level" index is a node on one side of the layer; the set
+  /// holds nodes on the other side.
+  std::vector<NodeSets> room_below_;  // [layer], by node above: nodes below with residual capacity
+  std::vector<NodeSets> room_above_;  // [layer], by node below: nodes above with residual capacity towards it
+  std::vector<NodeSets> flow_above_;  // [layer], by node below: nodes above with flow towards it
+  std::vector<NodeSets> flow_below_;  // [layer], by node above: nodes below with flow from it
+
+  std::vector<NodeSets> by_distance_;  // [distance to the sink]: nodes of the current search
+  std::size_t source_distance_ = 0;
+  NodeSets seen_;
+  struct Touched {
+    std::size_t layer, above, below;
+  };
+  std::vector<Touched> touched_;
+};
+
+void set(std::span<std::uint64_t> bits, std::size_t index, bool value) {
+  const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+  if (value) {
+    bits[index / 64] |= bit;
+  } else {
+    bits[index / 64] &= ~bit;
+  }
+}
+
+bool has(std::span<const std::uint64_t> bits, std::size_t index) {
+  return (bits[index / 64] >> (index % 64) & 1U) != 0;
+}
+
+/// Returns the lowest node that is in both sets, or nullopt if there is none.
+std::optional<std::size_t> first_of_both(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
+  for (std::size_t w = 0; w < a.size(); ++w) {
+    const std::uint64_t both = a[w] & b[w];
+    if (both != 0) return w * 64 + static_cast<std::size_t>(std::countr_zero(both));
+  }
+  return std::nullopt;
+}
+
+template <typename Visit>
+void for_each(std::span<const std::uint64_t> bits, Visit&& visit) {
+  for (std::size_t w = 0; w < bits.size(); ++w) {
+    for (std::uint64_t rest = bits[w]; rest != 0; rest &= rest - 1) {
+      visit(w * 64 + static_cast<std::size_t>(std::countr_zero(rest)));
+    }
+  }
+}
+
+/// Adds the unseen nodes of `from` to `to` and marks them as seen. Returns true if it added any.
+bool add_unseen(std::span<const std::uint64_t> from, std::span<std::uint64_t> seen,
+                std::span<std::uint64_t> to) {
+  std::uint64_t any = 0;
+  for (std::size_t w = 0; w < from.size(); ++w) {
+    const std::uint64_t fresh = from[w] & ~seen[w];
+    seen[w] |= fresh;
+    to[w] |= fresh;
+    any |= fresh;
+  }
+  return any != 0;
+}
+
+void NodeSets::clear() {
+  std::fill(bits_.begin(), bits_.end(), 0);
+}
+
+void NodeSets::fill(std::size_t level) {
+  std::ranges::fill(of(level), ~std::uint64_t{0});
+}
+
+LayeredNetwork::LayeredNetwork(std::span<const OwnedMatrix<std::int64_t>> layers)
+    : n_(layers.front().rows()), capacity_(layers), seen_(layers.size() + 1, n_) {
+  for (const OwnedMatrix<std::int64_t>& capacity : layers) {
+    room_.push_back(capacity);
+    NodeSets& below = room_below_.emplace_back(n_, n_);
+    NodeSets& above = room_above_.emplace_back(n_, n_);
+    flow_above_.emplace_back(n_, n_);
+    flow_below_.emplace_back(n_, n_);
+    for (std::size_t u = 0; u < n_; ++u) {
+      for (std::size_t v = 0; v < n_; ++v) {
+        if (capacity(u, v) == 0) continue;
+        set(below.of(u), v, true);
+        set(above.of(v), u, true);
+      }
+    }
+  }
+}
+
+NodeSets& LayeredNetwork::sets_at(std::size_t distance) {
+  if (distance == by_distance_.size()) by_distance_.emplace_back(capacity_.size() + 1, n_);
+  by_distance_[distance].clear();
+  return by_distance_[distance];
+}
+
+/// Groups nodes by their distance to the sink. Returns false if the source does not reach the sink.
+bool LayeredNetwork::label(std::size_t from, std::size_t to) {
+  const std::size_t top = capacity_.size();
+  seen_.clear();
+  seen_.fill(top);  // only the source matters in the last level
+  set(seen_.of(top), from, false);
+  set(seen_.of(0), to, true);
+  set(sets_at(0).of(0), to, true);
+  for (std::size_t distance = 1;; ++distance) {
+    NodeSets& next = sets_at(distance);
+    bool any = false;
+    const NodeSets& reached = by_distance_[distance - 1];
+    for (std::size_t level = 0; level <= top; ++level) {
+      for_each(reached.of(level), [&](std::size_t node) {
+        if (level < top)
+          any |= add_unseen(room_above_[level].of(node), seen_.of(level + 1), next.of(level + 1));
+        if (level > 0)
+          any |= add_unseen(flow_below_[level - 1].of(node), seen_.of(level - 1), next.of(level - 1));
+      });
+    }
+    if (has(next.of(top), from)) {
+      source_distance_ = distance;
+      return true;
+    }
+    if (!any) return false;
+  }
+}
+
+/// Takes one step from `at` towards the sink. Returns false if there is none.
+bool LayeredNetwork::step_on(std::vector<Step>& path, Node& at) {
+  const NodeSets& nearer = by_distance_[source_distance_ - path.size() - 1];
+  const auto [level, index] = at;
+  if (level > 0) {
+    if (const auto next = first_of_both(room_below_[level - 1].of(index), nearer.of(level - 1))) {
+      path.push_back({at, true, *next});
+      at = {level - 1, *next};
+      return true;
+    }
+  }
+  if (level < capacity_.size()) {
+    if (const auto next = first_of_both(flow_above_[level].of(index), nearer.of(level + 1))) {
+      path.push_back({at, false, *next});
+      at = {level + 1, *next};
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Sends as much flow as the path can take, then shortens the path to end before its first full arc.
+std::int64_t LayeredNetwork::augment(std::vector<Step>& path, Node& at) {
+  const auto room_of = [&](const Step& step) {
+    const auto [level, index] = step.node;
+    if (step.down) return room_[level - 1](index, step.next);
+    return capacity_[level](step.next, index) - room_[level](step.next, index);
+  };
+  std::int64_t amount = std::numeric_limits<std::int64_t>::max();
+  for (const Step& step : path) amount = std::min(amount, room_of(step));
+  std::size_t first_full = path.size();
+  for (std::size_t i = path.size(); i-- > 0;) {
+    const Step& step = path[i];
+    if (room_of(step) == amount) first_full = i;
+    if (step.down) {
+      change(step.node.level - 1, step.node.index, step.next, amount);
+    } else {
+      change(step.node.level, step.next, step.node.index, -amount);
+    }
+  }
+  at = path[first_full].node;
+  path.resize(first_full);
+  return amount;
+}
+
+/// Returns the value of a blocking flow along shortest paths.
+std::int64_t LayeredNetwork::block(std::size_t from) {
+  std::int64_t total = 0;
+  std::vector<Step> path;
+  Node at{capacity_.size(), from};
+  while (true) {
+    if (path.size() == source_distance_) total += augment(path, at);
+    if (step_on(path, at)) continue;
+    if (path.empty()) return total;
+    set(by_distance_[source_distance_ - path.size()].of(at.level), at.index, false);  // remove a dead end
+    at = path.back().node;
+    path.pop_back();
+  }
+}
+
+void LayeredNetwork::change(std::size_t layer, std::size_t above, std::size_t below, std::int64_t flow) {
+  std::int64_t& room = room_[layer](above, below);
+  const std::int64_t capacity = capacity_[layer](above, below);
+  if (room == capacity) touched_.push_back({layer, above, below});
+  room -= flow;
+  set(room_below_[layer].of(above), below, room > 0);
+  set(room_above_[layer].of(below), above, room > 0);
+  set(flow_above_[layer].of(below), above, room < capacity);
+  set(flow_below_[layer].of(above), below, room < capacity);
+}
+
+void LayeredNetwork::restore() {
+  for (const auto& [layer, above, below] : touched_) {
+    const std::int64_t flow = capacity_[layer](above, below) - room_[layer](above, below);
+    if (flow != 0) change(layer, above, below, -flow);
+  }
+  touched_.clear();
+}
+
+std::int64_t LayeredNetwork::max_flow(std::size_t from, std::size_t to) {
+  std::int64_t flow = 0;
+  while (label(from, to)) flow += block(from);
+  restore();
+  return flow;
+}
 
 constexpr double unit = 0x1.0p-50;
 
@@ -57,21 +321,6 @@ OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
   return flows;
 }
 
-/// The state of one sequence.
-struct AttentionFlow::State {
-  State(std::size_t n, const ModelConfig& config, const RolloutOptions& options)
-      : fusion(n, config, options.fusion, [this, residual = options.residual](OwnedMatrix<double>& fused) {
-          add_residual(fused, residual);
-          layers.push_back(fused);
-        }) {}
-
-  LayerFusion fusion;
-  std::vector<OwnedMatrix<double>> layers;  // A', lowest first
-};
-
-AttentionFlow::AttentionFlow(RolloutOptions options) : options_(options) {}
-AttentionFlow::~AttentionFlow() = default;
-
 std::uint64_t AttentionFlow::memory(const Model& model, const Batch& batch) const {
   const std::uint64_t matrices = 3 * model.config().layers.size() + 4;  // patterns, capacities, residuals
   std::uint64_t bytes = 0;
@@ -81,25 +330,23 @@ std::uint64_t AttentionFlow::memory(const Model& model, const Batch& batch) cons
 }
 
 void AttentionFlow::begin(const Model& model, const Batch& batch) {
-  require_own_keys(batch, "flow");
-  states_.clear();
-  for (const Sequence& sequence : batch.sequences) {
-    require_flow_length(sequence);
-    states_.push_back(std::make_unique<State>(sequence.queries(), model.config(), options_));
-  }
+  FusedLayers::begin(model, batch);
+  for (const Sequence& sequence : batch.sequences) require_flow_length(sequence);
+  layers_.assign(batch.sequences.size(), {});
 }
 
-void AttentionFlow::panel(const AttentionPanel& panel) {
-  states_[panel.sequence]->fusion.add(panel);
+void AttentionFlow::add_layer(std::size_t sequence, OwnedMatrix<double>& fused) {
+  add_residual(fused, options_.residual);
+  layers_[sequence].push_back(fused);
 }
 
 std::vector<OwnedMatrix<double>> AttentionFlow::finish(std::span<const std::vector<std::size_t>> from,
                                                        Pool& pool) {
+  finish_layers();
   std::vector<OwnedMatrix<double>> result;
-  for (std::size_t s = 0; s < states_.size(); ++s) {
-    states_[s]->fusion.finish();
-    result.push_back(layered_flows(states_[s]->layers, from[s], pool));
-    states_[s]->layers.clear();
+  for (std::size_t s = 0; s < layers_.size(); ++s) {
+    result.push_back(layered_flows(layers_[s], from[s], pool));
+    layers_[s].clear();
   }
   return result;
 }

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -32,16 +31,14 @@ void require_flow_length(const Sequence& sequence);
 /// normalised over tokens.
 ///
 /// The pass must show every head of every layer. Keeps one [n, n] matrix per layer and sequence.
-class AttentionFlow final : public Observer {
+class AttentionFlow final : public FusedLayers {
  public:
-  explicit AttentionFlow(RolloutOptions options = {});
-  ~AttentionFlow() override;
+  explicit AttentionFlow(const RolloutOptions& options = {}) : FusedLayers(options, "flow") {}
 
   [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
   /// Throws Error(limit) if a sequence is longer than largest_flow, and Error(bad_input) if queries and keys
   /// are different tokens.
   void begin(const Model& model, const Batch& batch) override;
-  void panel(const AttentionPanel& panel) override;
 
   /// Returns the flows [from, n] of each sequence. Call once, after the pass.
   ///
@@ -50,9 +47,9 @@ class AttentionFlow final : public Observer {
                                                         Pool& pool);
 
  private:
-  struct State;
-  RolloutOptions options_;
-  std::vector<std::unique_ptr<State>> states_;  // [sequences]
+  void add_layer(std::size_t sequence, OwnedMatrix<double>& fused) override;
+
+  std::vector<std::vector<OwnedMatrix<double>>> layers_;  // [sequences]: A', lowest layer first
 };
 
 }  // namespace attnctl

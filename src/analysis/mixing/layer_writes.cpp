@@ -45,6 +45,24 @@ double norm(std::span<const double> a) {
   return std::sqrt(dot(a, a));
 }
 
+ValueNorms::ValueNorms(const Model& model, HeadId head) : lease_(model.attention(head.layer)) {
+  const std::size_t width = model.config().layers[head.layer].attention.d_value;
+  if (lease_->output.present()) output_ = lease_->output.inputs(head.head * width, width);
+}
+
+std::vector<double> ValueNorms::of(MatrixView<const float> values) {
+  const OwnedMatrix<double> wide = widened(values);
+  std::vector<double> norms(wide.rows());
+  if (!output_.present()) {
+    for (std::size_t j = 0; j < norms.size(); ++j) norms[j] = norm(wide.view().row(j));
+    return norms;
+  }
+  if (gram_.rows() == 0) gram_ = gram(output_.in_out_double().view());
+  norms = squared_norms(wide.view(), gram_);
+  for (double& value : norms) value = std::sqrt(value);
+  return norms;
+}
+
 void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
   for (std::size_t r = 0; r < from.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
 }
@@ -57,6 +75,25 @@ OwnedMatrix<double> widened(MatrixView<const float> values) {
 
 OwnedMatrix<double> HeadsSideBySide::take(std::size_t sequence) {
   return std::exchange(rows_[sequence], {});
+}
+
+void LayerWritesObserver::begin(const Model& model, const Batch& batch) {
+  model_ = &model;
+  z_.begin(batch.sequences.size());
+}
+
+void LayerWritesObserver::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  if (is_one_of(layers_, layer))
+    z_.open(sequence, values.rows, attention(layer).heads * attention(layer).d_value);
+}
+
+void LayerWritesObserver::panel(const AttentionPanel& panel) {
+  if (is_one_of(layers_, panel.layer) && panel.z.data != nullptr)
+    copy_rows(panel.z, z_.part(panel, panel.z.cols));
+}
+
+void LayerWritesObserver::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  if (is_one_of(layers_, layer)) add_layer(sequence, layer, z_.take(sequence), values);
 }
 
 std::uint64_t writes_bytes(const Model& model, const Batch& batch, std::span<const std::size_t> layers,

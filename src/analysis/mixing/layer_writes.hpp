@@ -7,6 +7,7 @@
 
 #include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
+#include "forward/run.hpp"
 #include "model/model.hpp"
 
 namespace attnctl {
@@ -32,6 +33,22 @@ namespace attnctl {
 
 [[nodiscard]] OwnedMatrix<double> widened(MatrixView<const float> values);
 
+/// Norms |f(x_j)| of what one head writes of each value, with f(x) = (x W_V^h + b_V^h) W_O^h, without b_O.
+/// Without W_O, f(x) is the value.
+class ValueNorms {
+ public:
+  ValueNorms() = default;
+  ValueNorms(const Model& model, HeadId head);
+
+  /// Returns the norms of the rows of values [m, v].
+  [[nodiscard]] std::vector<double> of(MatrixView<const float> values);
+
+ private:
+  Lease<AttentionWeights> lease_;  // keeps output_ valid
+  Linear output_;                  // W_O^h [v, d_out]; not present: the identity
+  OwnedMatrix<double> gram_;       // W_O^h W_O^h^T, computed at the first use
+};
+
 /// The concatenated heads of a layer [n, heads v], for each sequence of the current layer. One thread calls
 /// begin(), the heads fill their columns in parallel, and one thread takes the result.
 class HeadsSideBySide {
@@ -51,6 +68,36 @@ class HeadsSideBySide {
 
  private:
   std::vector<OwnedMatrix<double>> rows_;  // [sequences]
+};
+
+/// Base of observers of what the heads of the selected layers write. The pass must show every head of these
+/// layers.
+class LayerWritesObserver : public Observer {
+ public:
+  explicit LayerWritesObserver(const Selection& selection) : layers_(selection.layers()) {}
+
+  [[nodiscard]] Needs needs() const override {
+    return {.patterns = false, .z = true, .output = true, .stream = true};
+  }
+  void begin(const Model& model, const Batch& batch) override;
+  void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+  void panel(const AttentionPanel& panel) override;
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
+
+ protected:
+  /// Receives the concatenated heads z [n, heads v] of a layer, and its output [n, d_out] with b_O. Called
+  /// from one thread.
+  virtual void add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
+                         MatrixView<const float> output) = 0;
+  [[nodiscard]] const AttentionConfig& attention(std::size_t layer) const {
+    return model_->config().layers[layer].attention;
+  }
+
+  std::vector<std::size_t> layers_;
+  const Model* model_ = nullptr;
+
+ private:
+  HeadsSideBySide z_;
 };
 
 /// Copies `from` to `to`, converting float to double.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "analysis/mixing/layer_writes.hpp"
-#include "analysis/weights/layer_fusion.hpp"
+#include "analysis/mixing/rollout.hpp"
 #include "base/error.hpp"
 #include "linalg/gemm.hpp"
 
@@ -49,25 +49,8 @@ std::optional<double> PositionMixing::ratio() const {
   return mix + keep == 0 ? std::nullopt : std::optional(mix / (mix + keep));
 }
 
-struct Mixing::State {
-  std::vector<std::size_t> layers;
-  const Model* model = nullptr;
-  HeadsSideBySide others;                   // sum over j != i of alpha_ij v_j
-  HeadsSideBySide own;                      // alpha_ii v_i
-  std::vector<OwnedMatrix<double>> stream;  // [sequences], of the current layer
-  std::size_t output_layer = 0;
-  OwnedMatrix<double> output;  // W_O of the current layer
-  std::map<std::pair<std::size_t, std::size_t>, LayerMixing> found;
-};
-
-Mixing::Mixing(const Selection& selection) : state_(std::make_unique<State>()) {
-  state_->layers = selection.layers();
-}
-
-Mixing::~Mixing() = default;
-
 std::uint64_t Mixing::memory(const Model& model, const Batch& batch) const {
-  return writes_bytes(model, batch, state_->layers, {.of_heads = 2, .of_stream = 3, .of_output = 1});
+  return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 3, .of_output = 1});
 }
 
 void Mixing::begin(const Model& model, const Batch& batch) {
@@ -75,8 +58,7 @@ void Mixing::begin(const Model& model, const Batch& batch) {
   const ModelConfig& config = model.config();
   if (config.d_output != 0 && config.d_output != config.d_model) {
     fail(Status::bad_input,
-         "{}: the attention output has width {}, the stream it would be added to {}: there is no mixing "
-         "ratio; "
+         "{}: the attention output has width {} and the stream has width {}, so they have no mixing ratio; "
          "leave mixing out of --include",
          escaped(model.name()), config.d_output, config.d_model);
   }
@@ -89,25 +71,25 @@ void Mixing::begin(const Model& model, const Batch& batch) {
         "added to the stream; leave mixing out of --include",
         escaped(model.name()));
   }
-  state_->model = &model;
-  state_->others.begin(batch.sequences.size());
-  state_->own.begin(batch.sequences.size());
-  state_->stream.assign(batch.sequences.size(), {});
+  model_ = &model;
+  others_.begin(batch.sequences.size());
+  own_.begin(batch.sequences.size());
+  stream_.assign(batch.sequences.size(), {});
 }
 
 void Mixing::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  if (!is_one_of(state_->layers, layer)) return;
-  const AttentionConfig& attention = state_->model->config().layers[layer].attention;
+  if (!is_one_of(layers_, layer)) return;
+  const AttentionConfig& attention = model_->config().layers[layer].attention;
   const std::size_t width = attention.heads * attention.d_value;
-  state_->others.open(sequence, values.rows, width);
-  state_->own.open(sequence, values.rows, width);
-  state_->stream[sequence] = widened(values);
+  others_.open(sequence, values.rows, width);
+  own_.open(sequence, values.rows, width);
+  stream_[sequence] = widened(values);
 }
 
 void Mixing::panel(const AttentionPanel& panel) {
-  if (!is_one_of(state_->layers, panel.layer) || panel.z.data == nullptr) return;
-  const MatrixView<double> others = state_->others.part(panel, panel.z.cols);
-  const MatrixView<double> own = state_->own.part(panel, panel.z.cols);
+  if (!is_one_of(layers_, panel.layer) || panel.z.data == nullptr) return;
+  const MatrixView<double> others = others_.part(panel, panel.z.cols);
+  const MatrixView<double> own = own_.part(panel, panel.z.cols);
   for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
     const std::size_t i = panel.first_query + r;
     const double weight = panel.pattern(r, i);
@@ -119,22 +101,23 @@ void Mixing::panel(const AttentionPanel& panel) {
 }
 
 void Mixing::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  if (!is_one_of(state_->layers, layer)) return;
-  if (state_->output.rows() == 0 || state_->output_layer != layer) {
-    state_->output = output_matrix(*state_->model, layer);
-    state_->output_layer = layer;
+  if (!is_one_of(layers_, layer)) return;
+  if (output_layer_ != layer) {
+    output_ = output_matrix(*model_, layer);
+    output_layer_ = layer;
   }
-  const LayerConfig& config = state_->model->config().layers[layer];
-  const OwnedMatrix<double> stream = std::exchange(state_->stream[sequence], {});
+  const LayerConfig& config = model_->config().layers[layer];
+  const OwnedMatrix<double> stream = std::exchange(stream_[sequence], {});
   OwnedMatrix<double> keep = stream;
   OwnedMatrix<double> mix(stream.rows(), stream.cols());
-  const OwnedMatrix<double> own = state_->own.take(sequence);
-  const OwnedMatrix<double> others = state_->others.take(sequence);
-  gemm_nn(own.view(), state_->output.view(), keep.view(), 1, 1);
-  gemm_nn(others.view(), state_->output.view(), mix.view());
+  const OwnedMatrix<double> own = own_.take(sequence);
+  const OwnedMatrix<double> others = others_.take(sequence);
+  gemm_nn(own.view(), output_.view(), keep.view(), 1, 1);
+  gemm_nn(others.view(), output_.view(), mix.view());
 
-  FrozenNorm after(config.norm, state_->model->layer(layer)->attention_norm);
-  LayerMixing& found = state_->found[{sequence, layer}];
+  const Lease<LayerWeights> weights = model_->layer(layer);
+  FrozenNorm after(config.norm, weights->attention_norm);
+  LayerMixing& found = found_[{sequence, layer}];
   found = {sequence, layer, {}};
   std::vector<double> sum(stream.cols());
   for (std::size_t r = 0; r < stream.rows(); ++r) {
@@ -150,8 +133,8 @@ void Mixing::output(std::size_t sequence, std::size_t layer, MatrixView<const fl
 
 std::vector<LayerMixing> Mixing::finish() {
   std::vector<LayerMixing> result;
-  for (auto& [key, found] : state_->found) result.push_back(std::move(found));
-  state_->found.clear();
+  for (auto& [key, found] : found_) result.push_back(std::move(found));
+  found_.clear();
   return result;
 }
 

@@ -2,10 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "analysis/mixing/layer_writes.hpp"
+#include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 
@@ -36,8 +39,7 @@ struct LayerMixing {
 /// The pass must show every head of the selected layers. Layers without W_V have no record.
 class Mixing final : public Observer {
  public:
-  explicit Mixing(const Selection& selection);
-  ~Mixing() override;
+  explicit Mixing(const Selection& selection) : layers_(selection.layers()) {}
 
   [[nodiscard]] Needs needs() const override {
     return {.values = true, .z = true, .output = true, .stream = true};
@@ -54,8 +56,14 @@ class Mixing final : public Observer {
   [[nodiscard]] std::vector<LayerMixing> finish();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::vector<std::size_t> layers_;
+  const Model* model_ = nullptr;
+  HeadsSideBySide others_;                   // sum over j != i of alpha_ij v_j
+  HeadsSideBySide own_;                      // alpha_ii v_i
+  std::vector<OwnedMatrix<double>> stream_;  // [sequences], of the current layer
+  std::optional<std::size_t> output_layer_;  // whose W_O is kept
+  OwnedMatrix<double> output_;
+  std::map<std::pair<std::size_t, std::size_t>, LayerMixing> found_;
 };
 
 }  // namespace attnctl

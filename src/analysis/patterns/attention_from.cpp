@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "analysis/head_index.hpp"
+#include "analysis/head_axes.hpp"
 #include "forward/block.hpp"
 
 namespace attnctl {

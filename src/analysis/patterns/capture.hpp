@@ -11,7 +11,7 @@
 #include "analysis/head_axes.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

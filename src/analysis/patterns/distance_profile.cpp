@@ -5,29 +5,15 @@
 #include <cmath>
 #include <limits>
 #include <span>
-#include <utility>
 
-#include "analysis/head_index.hpp"
+#include "analysis/head_axes.hpp"
 #include "base/error.hpp"
-#include "linalg/gemm.hpp"
 
 namespace attnctl {
 namespace {
 
 std::size_t bin_index(std::size_t distance) {
   return distance == 0 ? 0 : 1 + static_cast<std::size_t>(std::bit_width(distance - 1));
-}
-
-/// Returns W_O^h W_O^h^T, used for the norms of f(x_j). Empty if the layer has no W_O.
-OwnedMatrix<double> output_gram(const Model& model, HeadId head) {
-  const Lease<AttentionWeights> lease = model.attention(head.layer);
-  const Linear& output = lease->output;
-  if (!output.present()) return {};
-  const std::size_t width = model.config().layers[head.layer].attention.d_value;
-  const OwnedMatrix<double> slice = output.inputs(head.head * width, width).in_out_double();
-  OwnedMatrix<double> gram(width, width);
-  gemm_nt(slice.view(), slice.view(), gram.view());
-  return gram;
 }
 
 }  // namespace
@@ -79,24 +65,7 @@ void DistanceProfile::begin(const Model& model, const Batch& batch) {
     State& state = states_.emplace_back();
     state.sums.head = head;
     state.sums.bins.resize(bins_.size());
-    state.output_gram = output_gram(model, head);
-  }
-}
-
-void DistanceProfile::begin_sequence(State& state, MatrixView<const float> values) const {
-  state.value_norms.clear();
-  state.sums.has_values = !values.empty();
-  if (!state.sums.has_values) return;
-  OwnedMatrix<double> wide(values.rows, values.cols);
-  for (std::size_t j = 0; j < values.rows; ++j)
-    std::copy_n(values.row(j).begin(), values.cols, wide.view().row(j).begin());
-  OwnedMatrix<double> product = wide;
-  if (state.output_gram.rows() > 0)
-    gemm_nn(std::as_const(wide).view(), std::as_const(state.output_gram).view(), product.view());
-  for (std::size_t j = 0; j < wide.rows(); ++j) {
-    double squares = 0;
-    for (std::size_t c = 0; c < wide.cols(); ++c) squares += wide(j, c) * product(j, c);
-    state.value_norms.push_back(std::sqrt(std::max(0.0, squares)));
+    state.norms = ValueNorms(model, head);
   }
 }
 
@@ -104,7 +73,12 @@ void DistanceProfile::panel(const AttentionPanel& panel) {
   const auto head = head_index(heads_, {panel.layer, panel.head});
   if (!head) return;
   State& state = states_[*head];
-  if (panel.first_query == 0) begin_sequence(state, panel.v);
+  if (panel.first_query == 0) {
+    state.sums.has_values = !panel.v.empty();
+    state.value_norms.clear();
+    if (state.sums.has_values) state.value_norms = state.norms.of(panel.v);
+    for (double& value : state.value_norms) value = std::max(0.0, value);  // 0 for NaN
+  }
   for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
     if (!panel.fully_masked.empty() && panel.fully_masked[r] != 0) continue;
     add_row(state, panel.pattern.row(r), panel.scores.row(r), panel.first_query + r);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "analysis/mixing/layer_writes.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
@@ -59,10 +60,9 @@ class DistanceProfile final : public Observer {
  private:
   struct State {
     HeadDistances sums;
-    OwnedMatrix<double> output_gram;  // W_O^h W_O^h^T [v, v]; empty without W_O
+    ValueNorms norms;
     std::vector<double> value_norms;  // |f(x_j)| of the current sequence
   };
-  void begin_sequence(State& state, MatrixView<const float> values) const;
   void add_row(State& state, std::span<const float> pattern, std::span<const float> scores,
                std::size_t query) const;
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "analysis/head_index.hpp"
+#include "analysis/head_axes.hpp"
 
 namespace attnctl {
 

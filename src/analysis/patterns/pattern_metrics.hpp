@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/patterns/offset_peaks.hpp"
 #include "analysis/patterns/pattern_row.hpp"
 #include "base/exact_sum.hpp"
 #include "forward/observer.hpp"

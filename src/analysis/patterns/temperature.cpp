@@ -2,14 +2,164 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <numbers>
 #include <span>
+#include <vector>
 
-#include "analysis/head_index.hpp"
-#include "analysis/weights/normal_scores.hpp"
+#include "analysis/head_axes.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl {
+namespace {
+
+// The trapezoidal rule has an error of about exp(-pi^2 / step) for analytic functions that decay at both
+// ends of the range.
+constexpr double kStep = 0.25;
+constexpr double kDeviations = 9;  // range of a normal variable
+constexpr int kSteps = static_cast<int>(2 * kDeviations / kStep);
+constexpr double kSmallestExp = -37;  // 1 - exp(-exp(y)) rounds to 0 below
+constexpr double kLargestExp = 5;     // exp(-exp(y)) rounds to 0 above
+
+double normal_density(double x) {
+  return std::exp(-x * x / 2) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+}
+
+double normal_share_below(double x) {
+  return std::erfc(-x / std::numbers::sqrt2) / 2;
+}
+
+/// phi(u) = E exp(-exp(u + tau g)) and its derivative with respect to tau, at u = first + i step.
+struct LaplaceTransform {
+  double first = 0;
+  double step = kStep;
+  std::vector<double> value;
+  std::vector<double> slope;
+};
+
+/// Returns the grid of u, with steps that resolve phi^m. The step is a multiple of kStep.
+LaplaceTransform grid_for(double tau) {
+  LaplaceTransform grid;
+  const double multiple = std::max(1.0, std::floor(tau / 8));
+  grid.step = kStep * multiple;
+  grid.first = -grid.step * std::ceil((kDeviations * tau - kSmallestExp) / grid.step);
+  const double last = kDeviations * tau + kLargestExp + 1;
+  const auto points = static_cast<std::size_t>(std::ceil((last - grid.first) / grid.step)) + 1;
+  grid.value.resize(points);
+  grid.slope.resize(points);
+  return grid;
+}
+
+/// Computes phi for tau < 1 with the trapezoidal rule over g.
+void integrate_over_scores(double tau, LaplaceTransform& grid) {
+  for (std::size_t i = 0; i < grid.value.size(); ++i) {
+    const double u = grid.first + grid.step * static_cast<double>(i);
+    for (int step = 0; step <= kSteps; ++step) {
+      const double g = -kDeviations + step * kStep;
+      const double y = u + tau * g;
+      if (y > 6) break;
+      const double term = kStep * normal_density(g) * std::exp(-std::exp(y));
+      grid.value[i] += term;
+      grid.slope[i] -= g * std::exp(y) * term;
+    }
+  }
+}
+
+/// Computes phi for tau >= 1 from phi(u) = int e^y exp(-e^y) Phi((y - u) / tau) dy. u and y are multiples of
+/// kStep, so Phi is evaluated at few points.
+void integrate_over_exponents(double tau, LaplaceTransform& grid) {
+  const auto stride = static_cast<std::size_t>(std::lround(grid.step / kStep));
+  const auto terms = static_cast<std::size_t>((kLargestExp - kSmallestExp) / kStep);
+  std::vector<double> gumbel(terms);
+  for (std::size_t t = 0; t < terms; ++t) {
+    const double y = kSmallestExp + kStep * static_cast<double>(t);
+    gumbel[t] = kStep * std::exp(y - std::exp(y));
+  }
+  // The points (y - u) / tau in ascending order, starting at the last u and the first y.
+  const std::size_t back = (grid.value.size() - 1) * stride;
+  const double last = grid.first + kStep * static_cast<double>(back);
+  std::vector<double> share(back + terms);
+  std::vector<double> slope(back + terms);
+  for (std::size_t p = 0; p < share.size(); ++p) {
+    const double x = (kSmallestExp - last + kStep * static_cast<double>(p)) / tau;
+    share[p] = normal_share_below(x);
+    slope[p] = -x / tau * normal_density(x);
+  }
+  for (std::size_t i = 0; i < grid.value.size(); ++i) {
+    const std::size_t at = back - i * stride;
+    for (std::size_t t = 0; t < terms; ++t) {
+      grid.value[i] += gumbel[t] * share[at + t];
+      grid.slope[i] += gumbel[t] * slope[at + t];
+    }
+  }
+}
+
+/// sum of c_m x^m and its derivative.
+struct Polynomial {
+  double value = 0;
+  double slope = 0;
+};
+Polynomial evaluate(RowsByKeys coefficients, double x) {
+  Polynomial p;
+  for (std::size_t m = coefficients.size(); m-- > 0;) {
+    p.slope = p.slope * x + p.value;
+    p.value = p.value * x + static_cast<double>(coefficients[m]);
+  }
+  return p;
+}
+
+}  // namespace
+
+double normal_score_entropy(double tau, RowsByKeys rows_by_keys) {
+  LaplaceTransform phi = grid_for(tau);
+  tau < 1 ? integrate_over_scores(tau, phi) : integrate_over_exponents(tau, phi);
+  double rows = 0;
+  for (const std::uint64_t count : rows_by_keys) rows += static_cast<double>(count);
+  const double width = std::max(1.0, tau);
+  double mean_log = 0;  // E ln Z + gamma
+  double slope = 0;     // d E ln Z / d tau
+  for (std::size_t i = 0; i < phi.value.size(); ++i) {
+    const Polynomial power = evaluate(rows_by_keys, phi.value[i]);
+    // A smooth step function with the same integral as 1[u < 0].
+    const double u = phi.first + phi.step * static_cast<double>(i);
+    mean_log += phi.step * (normal_share_below(-u / width) - power.value / rows);
+    slope -= phi.step * power.slope / rows * phi.slope[i];
+  }
+  return mean_log - std::numbers::egamma - tau * slope;
+}
+
+std::optional<double> temperature_of_entropy(double mean_entropy, RowsByKeys rows_by_keys) {
+  constexpr double bound = 1000;
+  double low = -std::log(bound);  // ln tau; entropy decreases with tau
+  double high = std::log(bound);
+  const auto excess = [&](double log_tau) {
+    return normal_score_entropy(std::exp(log_tau), rows_by_keys) - mean_entropy;
+  };
+  double at_low = excess(low);
+  double at_high = excess(high);
+  if (!(at_low >= 0 && at_high <= 0)) return std::nullopt;
+  // Regula falsi, Illinois variant: halves the value at an end that was kept twice.
+  int kept = 0;
+  while (high - low > 1e-8) {
+    double middle = (low * at_high - high * at_low) / (at_high - at_low);
+    if (!(middle > low && middle < high)) middle = (low + high) / 2;
+    const double at_middle = excess(middle);
+    if (std::abs(at_middle) < 1e-10) return std::exp(-middle);
+    if (at_middle > 0) {
+      low = middle;
+      at_low = at_middle;
+      at_high *= kept == 1 ? 0.5 : 1;
+      kept = 1;
+    } else {
+      high = middle;
+      at_high = at_middle;
+      at_low *= kept == -1 ? 0.5 : 1;
+      kept = -1;
+    }
+  }
+  return std::exp(-(low + high) / 2);
+}
 
 Temperatures::Temperatures(const Selection& selection, double saturation)
     : heads_(selection.heads), saturation_(saturation) {}

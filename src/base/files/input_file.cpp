@@ -86,48 +86,27 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
   return text;
 }
 
-struct InputStream::State {
-  Descriptor own;  // empty for standard input, which stays open
-  int number = STDIN_FILENO;
-  std::string name = "standard input";  // escaped
-  std::optional<std::uint64_t> length;
-  std::uint64_t read = 0;
-};
-
-InputStream::InputStream(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
+InputStream::InputStream(const std::filesystem::path& path) : number_(STDIN_FILENO) {
   if (path == "-") return;
   RegularFile file = open_regular_file(path, Status::environment);
-  state_->number = file.descriptor.number();
-  state_->own = std::move(file.descriptor);
-  state_->name = escaped(path.string());
-  state_->length = file.length;
+  own_ = std::move(file.descriptor);
+  number_ = own_.number();
+  name_ = escaped(path.string());
+  length_ = file.length;
 }
-
-InputStream::~InputStream() = default;
-InputStream::InputStream(InputStream&&) noexcept = default;
-InputStream& InputStream::operator=(InputStream&&) noexcept = default;
 
 std::size_t InputStream::read(std::span<char> buffer) {
   std::size_t filled = 0;
   while (filled < buffer.size()) {
-    const std::size_t count = read_some(state_->number, state_->name, buffer.subspan(filled));
+    const std::size_t count = read_some(number_, name_, buffer.subspan(filled));
     if (count == 0) break;
     filled += count;
   }
-  state_->read += filled;
-  if (filled < buffer.size() && state_->length && state_->read < *state_->length) {
-    fail(Status::bad_input, "{}: was cut to {} of {} bytes while it was read", state_->name, state_->read,
-         *state_->length);
+  read_ += filled;
+  if (filled < buffer.size() && length_ && read_ < *length_) {
+    fail(Status::bad_input, "{}: was cut to {} of {} bytes while it was read", name_, read_, *length_);
   }
   return filled;
-}
-
-std::optional<std::uint64_t> InputStream::length() const {
-  return state_->length;
-}
-
-const std::string& InputStream::name() const {
-  return state_->name;
 }
 
 }  // namespace attnctl

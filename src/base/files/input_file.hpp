@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,29 +20,6 @@ namespace attnctl {
 
 /// Reads an open descriptor, such as standard input, to its end. `name` is for errors.
 [[nodiscard]] std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
-
-/// A regular file, or standard input, that is read once from front to back.
-class InputStream {
- public:
-  /// Opens a path; "-" is standard input. Throws Error(environment) if the path cannot be opened or is not a
-  /// regular file.
-  explicit InputStream(const std::filesystem::path& path);
-  ~InputStream();
-  InputStream(InputStream&&) noexcept;
-  InputStream& operator=(InputStream&&) noexcept;
-
-  /// Fills the buffer, or a part of it at the end of the file, and returns the number of bytes. Throws Error:
-  /// environment if reading fails, bad_input if a regular file was truncated since it was opened.
-  [[nodiscard]] std::size_t read(std::span<char> buffer);
-  /// Returns the length of a regular file in bytes; nullopt for standard input.
-  [[nodiscard]] std::optional<std::uint64_t> length() const;
-  /// Returns the escaped path, or "standard input", for messages.
-  [[nodiscard]] const std::string& name() const;
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
 
 /// An open file descriptor that closes itself.
 class Descriptor {
@@ -63,6 +39,29 @@ class Descriptor {
 
  private:
   int number_ = -1;
+};
+
+/// A regular file, or standard input, that is read once from front to back.
+class InputStream {
+ public:
+  /// Opens a path; "-" is standard input. Throws Error(environment) if the path cannot be opened or is not a
+  /// regular file.
+  explicit InputStream(const std::filesystem::path& path);
+
+  /// Fills the buffer, or a part of it at the end of the file, and returns the number of bytes. Throws Error:
+  /// environment if reading fails, bad_input if a regular file was truncated since it was opened.
+  [[nodiscard]] std::size_t read(std::span<char> buffer);
+  /// Returns the length of a regular file in bytes; nullopt for standard input.
+  [[nodiscard]] std::optional<std::uint64_t> length() const { return length_; }
+  /// Returns the escaped path, or "standard input", for messages.
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  Descriptor own_;  // empty for standard input, which stays open
+  int number_;
+  std::string name_ = "standard input";
+  std::optional<std::uint64_t> length_;
+  std::uint64_t read_ = 0;
 };
 
 struct RegularFile {

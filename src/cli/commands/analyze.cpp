@@ -20,7 +20,7 @@ void parse_output_ranks(const std::string& list, AnalysisRequest& request) {
   for (const std::string_view word : split(list, ',')) {
     const auto rank = parse_number(word);
     if (!rank || *rank == 0) {
-      fail(Status::usage, "--output-rank: \"{}\" is not a list of ranks from 1 on, nor \"none\"",
+      fail(Status::usage, "--output-rank: got \"{}\", need ranks from 1 such as 1,2,4, or none",
            escaped(list));
     }
     request.output_ranks.push_back(*rank);
@@ -35,44 +35,46 @@ void add_mixing_options(Command& command, AnalysisRequest& request) {
         .target = choice<Weighting>(
             request.weighting,
             {{"weights", Weighting::weights}, {"norm", Weighting::norm}, {"norm-row", Weighting::norm_row}}),
-        .help = "patterns that are shown: weights, norms |weight f(x)|, or those with rows made to sum to 1",
+        .help = "Patterns to show: weights, norms |weight f(x)|, or norms with rows that sum to 1",
         .type = "weights|norm|norm-row"},
        {.names = "--rollout-fusion",
         .target = choice<HeadFusion>(
             request.rollout.fusion,
             {{"mean", HeadFusion::mean}, {"max", HeadFusion::max}, {"min", HeadFusion::min}}),
-        .help = "how rollout and flow join the heads of a layer",
+        .help = "How rollout and flow combine the heads of a layer",
         .type = "mean|max|min"},
        {.names = "--rollout-residual",
         .target = &request.rollout.residual,
-        .help = "weight of the residual in rollout and flow, 0 to 1 (default 0.5)",
+        .help = "Weight of the residual in rollout and flow, 0 to 1 (default: 0.5)",
         .type = "W",
         .range = Range{0.0, 1.0}},
        {"--rollout-from", &request.rollout_from,
-        "rollout and flow from this token of the last layer alone: a word, word#2, or a position", "TOKEN"},
+        "Compute rollout and flow only from this token of the last layer: a word, word#2, or a position",
+        "TOKEN"},
        {.names = "--output-rank",
         .target = [&request](const std::string& list) { parse_output_ranks(list, request); },
-        .help = "ranks that contributions cut W_O to (default 1,2,4,...), or none",
+        .help = "Ranks to which contributions truncate W_O (default: 1,2,4,...), or none",
         .type = "RANKS|none"}});
 }
 
 void add_token_options(Command& command, AnalysisRequest& request) {
   command.add(
       "Selection",
-      {{"--per-input", &request.selection.per_input, "metrics of each input, not of all together"},
-       {"--from", &request.from, "what this token looks at in every head: a word, word#2, or a position",
-        "TOKEN"},
+      {{"--per-input", &request.selection.per_input, "Compute metrics per input instead of over all inputs"},
+       {"--from", &request.from,
+        "Show what this token attends to in every head: a word, word#2, or a position", "TOKEN"},
        {.names = "--to",
         .target = &request.to,
-        .help = "with --from: the weight on these",
+        .help = "With --from: show the weight on these tokens",
         .type = "TOKENS",
         .split = true},
        {"--show", &request.show,
-        "draw the pattern of a head (3.1), or of all heads of a layer (3), their mean first", "HEAD"},
-       {"--by-word", &request.by_word, "words in the place of tokens, in every result of patterns"},
+        "Draw the pattern of a head (3.1), or of all heads of a layer (3), after their mean", "HEAD"},
+       {"--by-word", &request.by_word, "Merge word pieces into words in all pattern output"},
        {.names = "--pool-from",
         .target = choice<PoolFrom>(request.pool_from, {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
-        .help = "with --by-word: attention from a word is the mean of its pieces', or the first one's",
+        .help =
+            "With --by-word: attention from a word is the mean over its pieces, or that of the first piece",
         .type = "mean|first"}});
 }
 
@@ -85,7 +87,8 @@ void add_selection(Command& command, AnalysisRequest& request, const std::string
 }  // namespace
 
 Command analyze_command() {
-  Command command{.name = "analyze", .about = "Patterns, metrics of every head, and weights analyses"};
+  Command command{.name = "analyze",
+                  .about = "Compute patterns, metrics of every head, and weights analyses"};
   auto request = std::make_shared<AnalysisRequest>();
   add_model_options(command, request->model);
   add_input_options(command, request->inputs);
@@ -116,7 +119,7 @@ Command analyze_command() {
 
 Command weights_command() {
   Command command{.name = "weights",
-                  .about = "The weights-only analyses: similarity of heads, ranks, directions"};
+                  .about = "Analyze the weights only: similarity of heads, ranks, directions"};
   auto request = std::make_shared<AnalysisRequest>();
   request->with_inputs = false;
   add_model_options(command, request->model);

@@ -24,7 +24,7 @@
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
 #include "model/config/config.hpp"
@@ -36,16 +36,6 @@ struct BenchInputOptions {
   std::vector<std::size_t> lengths;  // empty: 16, 128 and 512, up to the model's positions
   std::optional<std::size_t> batch;  // number of inputs per run; default 1
   InputOptions given;                // used instead of seeded inputs, all in one run
-};
-
-/// Inputs that are measured together.
-struct BenchInputs {
-  Batch batch;
-
-  [[nodiscard]] std::vector<std::size_t> lengths() const;
-  [[nodiscard]] std::size_t tokens() const;
-  /// Returns the number of tokens per input; nullopt if the inputs differ in length.
-  [[nodiscard]] std::optional<std::size_t> length() const;
 };
 
 constexpr std::size_t kLengths[] = {16, 128, 512};
@@ -74,47 +64,40 @@ std::vector<std::size_t> choose_lengths(const BenchInputOptions& options, const 
   return options.lengths;
 }
 
-BenchInputs seeded(std::size_t length, std::size_t count, const OpenModel& open) {
+Batch seeded(std::size_t length, std::size_t count, const OpenModel& open) {
   SeededInputs seeds(open.model.config());
-  BenchInputs inputs;
-  for (std::size_t i = 0; i < count; ++i) inputs.batch.sequences.push_back(seeds.next(length, length));
-  finish_batch(inputs.batch, open.vocabulary);
-  return inputs;
+  Batch batch;
+  for (std::size_t i = 0; i < count; ++i) batch.sequences.push_back(seeds.next(length, length));
+  finish_batch(batch, open.vocabulary);
+  return batch;
 }
 
-std::vector<std::size_t> BenchInputs::lengths() const {
+std::vector<std::size_t> lengths_of(const Batch& batch) {
   std::vector<std::size_t> lengths;
   std::ranges::transform(batch.sequences, std::back_inserter(lengths), &Sequence::queries);
   return lengths;
 }
 
-std::size_t BenchInputs::tokens() const {
-  const std::vector<std::size_t> each = lengths();
-  return std::reduce(each.begin(), each.end());
+/// Returns the number of tokens per input; nullopt if the inputs differ in length.
+std::optional<std::size_t> common_length(const Batch& batch) {
+  const std::vector<std::size_t> lengths = lengths_of(batch);
+  const bool equal = std::ranges::count(lengths, lengths.front()) == std::ssize(lengths);
+  return equal ? std::optional(lengths.front()) : std::nullopt;
 }
 
-std::optional<std::size_t> BenchInputs::length() const {
-  const std::size_t first = batch.sequences.front().queries();
-  const bool alike = std::ranges::all_of(
-      batch.sequences, [&](const Sequence& sequence) { return sequence.queries() == first; });
-  return alike ? std::optional(first) : std::nullopt;
-}
-
-/// Returns the complete inputs of each row, such as the model accepts. Throws Error(usage) for a length that
-/// the model does not support, and if --lengths or --batch is given together with inputs. Also throws the
-/// errors of read_inputs().
-std::vector<BenchInputs> bench_inputs(const BenchInputOptions& options, OpenModel& open, Warnings& warnings) {
-  std::vector<BenchInputs> all;
+/// Returns one batch per row of the output. Throws Error(usage) for a length that the model does not support,
+/// and if --lengths or --batch is given together with inputs. Also throws the errors of read_inputs().
+std::vector<Batch> bench_inputs(const BenchInputOptions& options, OpenModel& open, Warnings& warnings) {
+  std::vector<Batch> all;
   if (!options.given.items.empty()) {
     if (!options.lengths.empty() || options.batch)
-      fail(Status::usage,
-           "--lengths and --batch are of seeded inputs; leave them out where inputs are given");
-    all.push_back({read_inputs(options.given, open, warnings)});
+      fail(Status::usage, "--lengths and --batch are for seeded inputs; remove them, or remove the inputs");
+    all.push_back(read_inputs(options.given, open, warnings));
   } else {
     for (const std::size_t length : choose_lengths(options, open.model.config()))
       all.push_back(seeded(length, options.batch.value_or(1), open));
   }
-  for (const BenchInputs& inputs : all) check_batch(open.model, inputs.batch);
+  for (const Batch& batch : all) check_batch(open.model, batch);
   return all;
 }
 
@@ -132,8 +115,8 @@ constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // larger than the c
 
 struct Measurement {
   StageRow row;
-  const BenchInputs* inputs = nullptr;  // null: the stage has no inputs
-  std::vector<double> ms;               // in ascending order
+  const Batch* inputs = nullptr;  // null: the stage has no inputs
+  std::vector<double> ms;         // in ascending order
   std::optional<std::uint64_t> flops;
   std::optional<double> peak_mib;
 
@@ -165,10 +148,10 @@ class BenchRun {
 
  private:
   void measure_machine(std::size_t repeat);
-  void measure(const StageRow& row, const BenchInputs* inputs, Warnings& warnings);
-  void measure_all(bool (*chosen)(const StageRow&), const BenchInputs* inputs);
-  void measure_inputs(const BenchInputs& inputs);
-  void check_size(const BenchInputs& inputs) const;
+  void measure(const StageRow& row, const Batch* inputs, Warnings& warnings);
+  void measure_all(bool (*chosen)(const StageRow&), const Batch* inputs);
+  void measure_inputs(const Batch& inputs);
+  void check_size(const Batch& inputs) const;
   [[nodiscard]] Table table() const;
   [[nodiscard]] Results results() const;
 
@@ -176,7 +159,7 @@ class BenchRun {
   Target target_;
   Session session_;
   OpenModel open_;
-  std::vector<BenchInputs> inputs_;
+  std::vector<Batch> inputs_;
   std::vector<StageRow> chosen_;
   BenchStages stages_;
   std::vector<Measurement> measurements_;
@@ -200,9 +183,10 @@ void BenchRun::measure_machine(std::size_t repeat) {
 
 /// Runs a stage once without measuring it, then --repeat times. `warnings` receives the warnings of the first
 /// run. The other runs repeat them.
-void BenchRun::measure(const StageRow& row, const BenchInputs* inputs, Warnings& warnings) {
+void BenchRun::measure(const StageRow& row, const Batch* inputs, Warnings& warnings) {
   Measurement measurement{row, inputs, {}, {}, {}};
-  if (inputs != nullptr) measurement.flops = stage_flops(row.stage, open_.model.config(), inputs->lengths());
+  if (inputs != nullptr)
+    measurement.flops = stage_flops(row.stage, open_.model.config(), lengths_of(*inputs));
   Warnings repeated;
   reset_peak_memory();
   stages_.run(row.stage, warnings);
@@ -221,7 +205,7 @@ void BenchRun::measure(const StageRow& row, const BenchInputs* inputs, Warnings&
 
 /// Measures the chosen stages on the same inputs. Keeps the warnings of the first stage only, because the
 /// others repeat them.
-void BenchRun::measure_all(bool (*chosen)(const StageRow&), const BenchInputs* inputs) {
+void BenchRun::measure_all(bool (*chosen)(const StageRow&), const Batch* inputs) {
   Warnings repeated;
   bool first = true;
   for (const StageRow& row : chosen_) {
@@ -232,33 +216,34 @@ void BenchRun::measure_all(bool (*chosen)(const StageRow&), const BenchInputs* i
 }
 
 /// Throws Error(limit) before any work if these inputs are too long for the chosen stages.
-void BenchRun::check_size(const BenchInputs& inputs) const {
+void BenchRun::check_size(const Batch& inputs) const {
   const auto any = [&](bool StageRow::*property) {
     return std::ranges::any_of(chosen_, [&](const StageRow& row) { return row.*property; });
   };
   if (!any(&StageRow::captured)) return;
-  const std::string patterns =
-      fmt::format("{}: patterns of {} tokens", options_.inputs.given.items.empty() ? "--lengths" : "inputs",
-                  inputs.length().value_or(inputs.tokens()));
+  const std::vector<std::size_t> lengths = lengths_of(inputs);
+  const std::size_t tokens = common_length(inputs).value_or(std::reduce(lengths.begin(), lengths.end()));
+  const std::string patterns = fmt::format(
+      "{}: patterns of {} tokens", options_.inputs.given.items.empty() ? "--lengths" : "inputs", tokens);
   const std::uint64_t values = stages_.pattern_values();
   const std::uint64_t limit = options_.run.limit;
   if (any(&StageRow::text) && values > limit) {
-    fail(
-        Status::limit,
-        "{} are {} values as text, over --limit {}; leave write_json and write_csv out of --stages, or raise "
-        "--limit",
-        patterns, values, limit);
+    fail(Status::limit,
+         "{} are {} values as text, over --limit {}; remove write_json and write_csv from --stages, or raise "
+         "--limit",
+         patterns, values, limit);
   }
   const std::uint64_t memory = options_.run.memory;
   if (memory != 0 && values > memory / sizeof(float)) {
-    fail(Status::limit,
-         "{} are {} values of {} bytes, over --memory {}; leave capture and what writes out of --stages",
-         patterns, values, sizeof(float), memory);
+    fail(
+        Status::limit,
+        "{} are {} values of {} bytes, over --memory {}; remove capture and the write_* stages from --stages",
+        patterns, values, sizeof(float), memory);
   }
 }
 
-void BenchRun::measure_inputs(const BenchInputs& inputs) {
-  stages_.set_inputs(inputs.batch);
+void BenchRun::measure_inputs(const Batch& inputs) {
+  stages_.set_inputs(inputs);
   check_size(inputs);
   measure_all([](const StageRow& row) { return row.of_inputs; }, &inputs);
   stages_.set_inputs({});
@@ -278,8 +263,8 @@ Table BenchRun::table() const {
            Cell(),
            Cell()};
     if (each.inputs != nullptr) {
-      if (const auto length = each.inputs->length()) row[1] = static_cast<std::int64_t>(*length);
-      row[2] = static_cast<std::int64_t>(each.inputs->batch.sequences.size());
+      if (const auto length = common_length(*each.inputs)) row[1] = static_cast<std::int64_t>(*length);
+      row[2] = static_cast<std::int64_t>(each.inputs->sequences.size());
     }
     if (each.peak_mib) row[8] = rounded(*each.peak_mib);
     if (!each.flops) continue;
@@ -318,7 +303,7 @@ void BenchRun::run() {
   session_.progress.begin("bench", stages * options_.repeat);
   measure_machine(3);
   measure_all([](const StageRow& row) { return row.stage == Stage::load; }, nullptr);
-  for (const BenchInputs& inputs : inputs_) {
+  for (const Batch& inputs : inputs_) {
     measure_inputs(inputs);
     measure_machine(1);
   }
@@ -345,34 +330,36 @@ std::vector<std::string> stage_names() {
 }  // namespace
 
 Command bench_command() {
-  Command command{.name = "bench", .about = "Where the time goes, against this machine's GEMM peak"};
+  Command command{.name = "bench",
+                  .about = "Measure the time of each stage, compared with the GEMM peak of this machine"};
   auto options = std::make_shared<BenchOptions>();
   add_model_options(command, options->model);
   command.add(
       {{.names = "--lengths",
         .target = &options->inputs.lengths,
-        .help = "tokens of an input (default 16,128,512, as far as the model has positions)",
+        .help = "Tokens per input (default: 16,128,512, up to the model's number of positions)",
         .type = "LIST",
         .split = true,
         .range = positive()},
-       number("--batch", &options->inputs.batch, "inputs of a run (default 1)", Range{1, 1'000'000})});
+       number("--batch", &options->inputs.batch, "Inputs per run (default: 1)", Range{1, 1'000'000})});
   add_sequence_options(command, options->inputs.given);
-  command.add({number("--repeat", &options->repeat, "measured runs of a stage, behind one that warms up",
+  command.add({number("--repeat", &options->repeat, "Timed runs per stage, after one warm-up run",
                       Range{1, 1'000'000}),
                {.names = "--stages",
                 .target = &options->stages,
-                .help = "what is measured (default: all)",
+                .help = "Stages to measure (default: all)",
                 .split = true,
                 .allowed = stage_names()}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
   add_run_options(command, options->run);
   command.footer =
-      "A multiply-add is 2 FLOPs; peak_share is of a 2048-cubed sgemm on the same threads in the same run.\n"
+      "A multiply-add counts as 2 FLOPs. peak_share is relative to an sgemm of 2048 x 2048 x 2048 in the "
+      "same run, with\n"
+      "the same threads.\n"
       "Examples:\n"
       "  attnctl bench data/tiny-bert --lengths 16,64 --repeat 3 --format text\n"
       "  attnctl bench data/tiny-llama --stages forward,patterns --lengths 32 --batch 8 --threads 1\n"
-      "  attnctl bench data/tiny-bert --lengths 16 --repeat 1 | jq '.rows[] | select(.stage == "
-      "\"forward\")'";
+      "  attnctl bench data/tiny-bert --lengths 16 --repeat 1 | jq '.rows[] | select(.stage == \"forward\")'";
   command.action = [options] { bench(*options); };
   return command;
 }

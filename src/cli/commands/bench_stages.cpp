@@ -95,7 +95,7 @@ ModelConfig counted_config(const ModelConfig& config, std::size_t length, bool t
 OutputFile scratch_file(const char* extension) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  if (error) fail(Status::environment, "$TMPDIR: is no directory that can be written to");
+  if (error) fail(Status::environment, "$TMPDIR: cannot write to this directory");
   return OutputFile(folder / fmt::format("attnctl-bench-{}.{}", getpid(), extension));
 }
 
@@ -117,7 +117,7 @@ std::optional<std::uint64_t> stage_flops(Stage stage, const ModelConfig& config,
     const auto flops = checked_mul<std::uint64_t>(count_flops(counted, length).all, count);
     const auto next = flops ? checked_add<std::uint64_t>(sum, *flops) : std::nullopt;
     if (!next)
-      fail(Status::limit, "{} inputs: their FLOPs are counts over 64 bits; need fewer", lengths.size());
+      fail(Status::limit, "{} inputs: the number of FLOPs exceeds 64 bits; use fewer inputs", lengths.size());
     sum = *next;
   }
   return sum;
@@ -143,7 +143,8 @@ std::uint64_t BenchStages::pattern_values() const {
       const auto count = checked_product(layout.shape(Captured::pattern, sequence));
       const auto sum = count ? checked_add<std::uint64_t>(values, *count) : std::nullopt;
       if (!sum)
-        fail(Status::limit, "--lengths: {} tokens have too many weights to count", sequence.queries());
+        fail(Status::limit, "--lengths: {} tokens: the number of weights exceeds 64 bits",
+             sequence.queries());
       values = *sum;
     }
   }

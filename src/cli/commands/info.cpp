@@ -46,9 +46,8 @@ bool check_subject(const InfoOptions& options) {
     fail(Status::usage, "info: sizes without a model need both --d and --heads");
   const bool no_file = options.model.model.empty();
   if (no_file && options.asked.tensors) fail(Status::usage, "--tensors: only a MODEL has tensors");
-  if (no_file && options.model.config) fail(Status::usage, "--config: goes with a MODEL");
-  if (given == 0 && options.asked.shapes)
-    fail(Status::usage, "--shapes: of what? Give a MODEL, --preset or --d");
+  if (no_file && options.model.config) fail(Status::usage, "--config: needs a MODEL");
+  if (given == 0 && options.asked.shapes) fail(Status::usage, "--shapes: needs a MODEL, --preset or --d");
   return given == 1;
 }
 
@@ -93,32 +92,34 @@ void add_size_options(Command& command, SizeOptions& sizes) {
   const auto add = [&](const char* name, std::optional<std::size_t>& size, const char* help) {
     command.add({number(name, &size, help, positive())});
   };
-  add("--d", sizes.d, "width of attention without a model; with --heads");
-  add("--heads", sizes.heads, "its heads");
-  add("--kv-heads", sizes.kv_heads, "its key/value heads (default: --heads)");
-  add("--layers", sizes.layers, "its layers (default: 1)");
-  add("--d-head", sizes.d_head, "width of its queries and keys (default: d / heads)");
-  add("--d-value", sizes.d_value, "width of its values (default: as queries)");
+  add("--d", sizes.d, "Width of an attention layer without a model; needs --heads");
+  add("--heads", sizes.heads, "Number of heads");
+  add("--kv-heads", sizes.kv_heads, "Number of key/value heads (default: --heads)");
+  add("--layers", sizes.layers, "Number of layers (default: 1)");
+  add("--d-head", sizes.d_head, "Width of queries and keys (default: d / heads)");
+  add("--d-value", sizes.d_value, "Width of values (default: that of queries)");
 }
 
 }  // namespace
 
 Command info_command() {
-  Command command{.name = "info", .about = "Architecture, parameters, FLOPs and memory of a model"};
+  Command command{.name = "info", .about = "Show the architecture, parameters, FLOPs and memory of a model"};
   auto options = std::make_shared<InfoOptions>();
   add_model_options(command, options->model);
   command.options.front().required = false;
-  command.add(
-      {{"--preset", &options->preset, "a published architecture without weights: " + preset_names()}});
+  command.add({{"--preset", &options->preset,
+                "Describe a published architecture, without weights: " + preset_names()}});
   add_size_options(command, options->sizes);
-  command.add({number("--length", &options->asked.length,
-                      "tokens (default: 512, or what the model has positions for)", positive()),
-               number("--batch", &options->asked.batch, "sequences, for --shapes", positive()),
-               {"--shapes", &options->asked.shapes, "the walk of shapes through the attention of a layer"},
-               {"--tensors", &options->asked.tensors, "every tensor of the checkpoint"},
-               {"--families", &options->asked.families, "the families that attnctl knows"}});
+  command.add(
+      {number("--length", &options->asked.length,
+              "Number of tokens (default: 512, or the model's number of positions if it is smaller)",
+              positive()),
+       number("--batch", &options->asked.batch, "Number of sequences, for --shapes", positive()),
+       {"--shapes", &options->asked.shapes, "Show the shape of each array in the attention of a layer"},
+       {"--tensors", &options->asked.tensors, "List all tensors of the checkpoint"},
+       {"--families", &options->asked.families, "List the supported model families"}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
-  add_table_option(command, options->output, "with csv: the one table that is written");
+  add_table_option(command, options->output, "With csv: write this table");
   add_run_options(command, options->run);
   command.footer =
       "Examples:\n"

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "study/plan.hpp"
 #include <chrono>
 #include <memory>
 #include <string>
@@ -8,8 +11,9 @@
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
+#include "linalg/blas.hpp"
 #include "results/results.hpp"
-#include "study/plan_results.hpp"
+#include "study/corpus/shuffled.hpp"
 #include "study/plan_study.hpp"
 
 namespace attnctl::cli {
@@ -44,22 +48,24 @@ void plan(const PlanOptions& options) {
 }  // namespace
 
 Command plan_command() {
-  Command command{.name = "plan", .about = "Time and memory of a study on so many nodes"};
+  Command command{.name = "plan", .about = "Predict the time and memory of a study on several nodes"};
   auto options = std::make_shared<PlanOptions>();
   add_study_scope(command, options->scope);
-  command.add("Nodes", {{.names = "--nodes",
-                         .target = &options->request.nodes,
-                         .help = "shards, one a node",
-                         .type = "N",
-                         .show_default = true,
-                         .range = Range{1, 1'000'000}},
-                        number("--seconds", &options->request.seconds,
-                               "to measure for, about, after the corpus was read", positive())});
+  command.add("Nodes",
+              {{.names = "--nodes",
+                .target = &options->request.nodes,
+                .help = "Number of nodes, with one shard each",
+                .type = "N",
+                .show_default = true,
+                .range = Range{1, 1'000'000}},
+               number("--seconds", &options->request.seconds,
+                      "Approximate measuring time after the corpus is read, in seconds", positive())});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
-  add_table_option(command, options->output, "with csv: shards (the default), choices or trials");
+  add_table_option(command, options->output,
+                   "With csv: write this table: shards (default), choices or trials");
   add_worker_options(command, options->run);
   command.footer =
-      "--threads are those of a node; measured are as many as this machine has cores for.\n"
+      "--threads is the number of threads per node. The measurement uses at most the cores of this machine.\n"
       "Examples:\n"
       "  attnctl plan data/tiny-bert --input data/sentences.txt --batch-tokens 16 --nodes 2 --seconds 1 "
       "--format text\n"

@@ -16,12 +16,11 @@
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "linalg/blas/blas.hpp"
+#include "linalg/blas.hpp"
 #include "results/results.hpp"
-#include "study/corpus/random_twin.hpp"
+#include "study/corpus/shuffled.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
-#include "study/study_results.hpp"
 #include "study/study_settings.hpp"
 
 namespace attnctl::cli {
@@ -50,7 +49,7 @@ Results finished_study(const StudyState& state, Session& session) {
 /// Adds the options for the results of `study` and `merge`, and for their workers.
 void add_result_options(Command& command, OutputOptions& output, RunOptions& run) {
   add_document_options(command, output, kFormats);
-  add_table_option(command, output, "with csv: this table alone, as one file");
+  add_table_option(command, output, "With csv: write only this table, as one file");
   add_worker_options(command, run);
 }
 
@@ -95,9 +94,9 @@ void check_options(const StudyOptions& options, const Shard& shard) {
   if (reads_standard_input(options.scope) && (shard.count > 1 || options.state || options.checkpoint))
     fail(Status::usage, "--input -: --shard, --state and --checkpoint need files, which can be read again");
   if (shard.count > 1 && !options.state && !options.checkpoint)
-    fail(Status::usage, "--shard: need --state FILE to write to, which attnctl merge then joins");
+    fail(Status::usage, "--shard: needs --state FILE, the input of attnctl merge");
   if (shard.count > 1 && (!options.output.path.empty() || !options.output.format.empty()))
-    fail(Status::usage, "--shard writes a state and no results: leave -o and --format to attnctl merge");
+    fail(Status::usage, "--shard writes a state and no results; give -o and --format to attnctl merge");
 }
 
 StudyCommand::StudyCommand(const StudyOptions& options)
@@ -167,13 +166,13 @@ void StudyCommand::run() {
 void add_state_options(Command& command, StudyOptions& options) {
   command.add("Shards and restarts",
               {{"--shard", &options.shard,
-                "I/N: blocks I, I + N, I + 2 N, ... counted from 1; writes --state and no results", "I/N"},
-               {"--state", &options.state, "FILE for attnctl merge", "FILE"},
+                "Compute only blocks I, I + N, I + 2 N, ... (from 1); writes --state and no results", "I/N"},
+               {"--state", &options.state, "Write the state of the study to FILE, for attnctl merge", "FILE"},
                {"--checkpoint", &options.checkpoint,
-                "FILE that the run is saved to, and goes on from where it is there", "FILE"},
+                "Save progress to FILE; if FILE exists, continue from it", "FILE"},
                {.names = "--checkpoint-every",
                 .target = &options.checkpoint_every,
-                .help = "seconds between two checkpoints; 0: after every block",
+                .help = "Seconds between two checkpoints; 0: after every block",
                 .type = "SECONDS",
                 .show_default = true,
                 .range = non_negative()}});
@@ -191,7 +190,7 @@ void check_complete(const StudyState& state, bool partial) {
   if (state.complete() || partial) return;
   if (!state.blocks()) {
     fail(Status::bad_input,
-         "no state has read the corpus to its end: {} blocks are in; finish a shard, or give --partial",
+         "no state has read the whole corpus: {} blocks are done; finish a shard, or give --partial",
          state.blocks_done());
   }
   std::string missing;
@@ -220,10 +219,10 @@ void merge(const MergeOptions& options) {
   if (state_file) state.write(*state_file);
   output.write(finished_study(state, session));
   if (state.kernels().size() > 1) {
-    session.warnings.add(
-        "unlike_kernels",
-        "the states were computed by unlike BLAS kernels: another split may round differently",
-        state.kernels().size());
+    session.warnings.add("unlike_kernels",
+                         "the states were computed with different BLAS kernels; another division into shards "
+                         "may round differently",
+                         state.kernels().size());
   }
   print_warnings(session);
 }
@@ -231,7 +230,7 @@ void merge(const MergeOptions& options) {
 }  // namespace
 
 Command study_command() {
-  Command command{.name = "study", .about = "What every head does, over a corpus"};
+  Command command{.name = "study", .about = "Measure what every head does, over a corpus"};
   auto options = std::make_shared<StudyOptions>();
   add_study_scope(command, options->scope);
   add_state_options(command, *options);
@@ -252,15 +251,15 @@ Command study_command() {
 }
 
 Command merge_command() {
-  Command command{.name = "merge", .about = "Join the shards of a study"};
+  Command command{.name = "merge", .about = "Merge the shards of a study"};
   auto options = std::make_shared<MergeOptions>();
   command.add({{.names = "STATE",
                 .target = &options->states,
-                .help = "files that study --state or --checkpoint wrote",
+                .help = "Files written by study --state or --checkpoint",
                 .type = "FILE",
                 .required = true},
-               {"--state", &options->state, "FILE for what they come to, to be merged again", "FILE"},
-               {"--partial", &options->partial, "results though blocks of the corpus are missing"}});
+               {"--state", &options->state, "Write the merged state to FILE, to merge it again", "FILE"},
+               {"--partial", &options->partial, "Write results even if blocks of the corpus are missing"}});
   add_result_options(command, options->output, options->run);
   command.footer =
       "Examples:\n"

@@ -19,7 +19,7 @@
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/session.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "input/sequences.hpp"
 #include "input/text_input.hpp"
 #include "report/csv.hpp"
@@ -395,9 +395,9 @@ void TokenizeRun::run_blocks(const std::string& path, InputFormat format) {
     }
   }
   session_.progress.end();
-  if (inputs == 0) fail(Status::bad_input, "{}: holds no input", blocks.stream().name());
+  if (inputs == 0) fail(Status::bad_input, "{}: contains no inputs", blocks.stream().name());
   if (blank > 0) {
-    session_.warnings.add("blank_lines", fmt::format("{}: blank lines are no inputs", blocks.stream().name()),
+    session_.warnings.add("blank_lines", fmt::format("{}: skipped a blank line", blocks.stream().name()),
                           blank);
   }
 }
@@ -408,7 +408,7 @@ void TokenizeRun::run_document(const std::string& path) {
       path == "-" ? read_descriptor(STDIN_FILENO, name, kDocumentLimit) : read_file(path, kDocumentLimit);
   std::vector<TextInput> inputs;
   read_text_inputs(text, InputFormat::json, {escaped(name), 0, 1}, inputs);
-  if (inputs.empty()) fail(Status::bad_input, "{}: holds no input", escaped(name));
+  if (inputs.empty()) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
   for (std::size_t first = 0; first < inputs.size();) {
     std::vector<Batch> batches;
     while (first < inputs.size() && batches.size() < kBlocksAWorker * session_.pool.size()) {
@@ -446,26 +446,25 @@ void check_options(const TokenizeOptions& options) {
 }  // namespace
 
 Command tokenize_command() {
-  Command command{.name = "tokenize", .about = "Ids, tokens, offsets and words of texts"};
+  Command command{.name = "tokenize", .about = "Show the ids, tokens, offsets and words of texts"};
   auto options = std::make_shared<TokenizeOptions>();
-  command.add(
-      {{.names = "MODEL",
-        .target = &options->model.model,
-        .help = "a directory with tokenizer.json or what stands for it, a GGUF file, or a name in the "
-                "local Hugging Face cache; no weights are needed",
-        .required = true}});
+  command.add({{.names = "MODEL",
+                .target = &options->model.model,
+                .help = "Directory with tokenizer files, GGUF file, or name in the local Hugging Face cache; "
+                        "no weights are needed",
+                .required = true}});
   add_text_options(command, options->inputs);
   add_target_options(command, options->output, {"json", "jsonl", "csv", "text"});
-  add_table_option(command, options->output, "with csv: tokens, as one file and not in a folder");
+  add_table_option(command, options->output,
+                   "With csv: write the table tokens as one file instead of a folder");
   add_worker_options(command, options->run);
   command.footer =
-      "Offsets count code points of the text; words are as the tokenizer's file cuts them.\n"
+      "Offsets count code points of the text. Words are those of the tokenizer's file.\n"
       "Examples:\n"
       "  attnctl tokenize data/tiny-bert --text \"The animal didn't cross the street.\" --format text\n"
       "  attnctl tokenize data/tiny-llama --text Once --text-pair again | jq '.inputs[0].ids'\n"
       "  printf 'a line\\nanother\\n' | attnctl tokenize data/tiny-bert --input - --input-format txt "
-      "--format "
-      "jsonl";
+      "--format jsonl";
   command.action = [options] {
     check_options(*options);
     TokenizeRun(*options).run();

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -25,12 +23,13 @@
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "report/npz.hpp"
 #include "textbook/averaging.hpp"
 #include "textbook/diversity.hpp"
 #include "textbook/heads.hpp"
 #include "textbook/hull.hpp"
+#include "textbook/hull_keys.hpp"
 #include "textbook/positions.hpp"
 
 namespace attnctl::cli {
@@ -39,21 +38,23 @@ namespace {
 /// The table of experiments. A new experiment is a row here and a function in this folder that adds its
 /// options.
 constexpr std::array kExperiments = {
-    ExperimentRow{"averaging", "one head returns an average: several values at once want several heads",
+    ExperimentRow{"averaging", "One head returns an average; several values at once need several heads",
                   add_averaging},
-    ExperimentRow{"diversity", "random, specialised and trained heads: effective ranks and similarity",
+    ExperimentRow{"diversity", "Random, specialised and trained heads: effective ranks and similarity",
                   add_diversity},
-    ExperimentRow{"hull", "which keys a head can point at: the vertices of their convex hull", add_hull},
-    ExperimentRow{"heads", "what splitting a width among heads costs and gives", add_heads},
-    ExperimentRow{"positions", "positions: unique, relative, of any length; and what there is without them",
+    ExperimentRow{"hull", "Keys that a head can select: the vertices of their convex hull", add_hull},
+    ExperimentRow{"heads", "Costs and benefits of splitting a width among heads", add_heads},
+    ExperimentRow{"positions",
+                  "Position encodings: unique, relative, of any length; and attention without them",
                   add_positions},
-    ExperimentRow{"scaling", "why scores are divided by sqrt(d_k): variance, saturation, gradients",
+    ExperimentRow{"scaling", "Why scores are divided by sqrt(d_k): variance, saturation, gradients",
                   add_scaling},
-    ExperimentRow{"kinds", "window, block, strided, linear and axial attention: cost, and distance to full",
-                  add_kinds},
-    ExperimentRow{"gradients", "what the gradient of a layer is made of: a path for each head",
-                  add_gradients},
-    ExperimentRow{"distance", "what reaches a token from far away, in how many steps", add_distance},
+    ExperimentRow{
+        "kinds",
+        "Window, block, strided, linear and axial attention: costs and difference from full attention",
+        add_kinds},
+    ExperimentRow{"gradients", "The gradient of a layer as a sum of one path per head", add_gradients},
+    ExperimentRow{"distance", "How distant tokens reach a token, and in how many steps", add_distance},
 };
 
 struct ExperimentRequest {
@@ -162,65 +163,10 @@ OwnedMatrix<double> read_npy_keys(const std::string& path) {
   return keys;
 }
 
-OwnedMatrix<double> matrix_of(const std::vector<std::vector<double>>& rows, Status status,
-                              const std::string& source) {
-  OwnedMatrix<double> keys(rows.size(), rows.empty() ? 0 : rows.front().size());
-  for (std::size_t j = 0; j < rows.size(); ++j) {
-    if (rows[j].size() != keys.cols()) {
-      fail(status, "{}: key {} has {} components, key 0 has {}; need as many", source, j, rows[j].size(),
-           keys.cols());
-    }
-    std::copy(rows[j].begin(), rows[j].end(), keys.view().row(j).begin());
-  }
-  return keys;
-}
-
-/// Reads keys from a JSON file, for example [[10, 0], [0, 10]].
-OwnedMatrix<double> read_json_keys(const std::string& path) {
-  const nlohmann::ordered_json document = parse_json(escaped(path), read_file(path, kKeysLimit));
-  std::vector<std::vector<double>> rows;
-  const auto refuse = [&](const std::string& place) {
-    fail(Status::bad_input, "{}: {}: need an array of arrays of numbers", escaped(path), place);
-  };
-  if (!document.is_array()) refuse("/");
-  for (const auto& row : document) {
-    if (!row.is_array()) refuse(fmt::format("/{}", rows.size()));
-    std::vector<double>& key = rows.emplace_back();
-    for (const auto& value : row) {
-      if (!value.is_number()) refuse(fmt::format("/{}/{}", rows.size() - 1, key.size()));
-      key.push_back(value.get<double>());
-    }
-  }
-  return matrix_of(rows, Status::bad_input, escaped(path));
-}
-
-double parse_component(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  double value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size()) {
-    fail(Status::usage, "--keys: got '{}', need numbers as \"10,0;0,10\", or a file .npy or .json",
-         escaped(text));
-  }
-  return value;
-}
-
-/// Parses keys of the form "10,0;0,10".
-OwnedMatrix<double> parse_keys(std::string_view text) {
-  std::vector<std::vector<double>> rows;
-  for (const std::string_view row : split(text, ';')) {
-    rows.emplace_back();
-    for (const std::string_view component : split(row, ','))
-      rows.back().push_back(parse_component(component));
-  }
-  return matrix_of(rows, Status::usage, "--keys");
-}
-
 OwnedMatrix<double> read_keys(const std::string& given) {
   if (given.ends_with(".npy")) return read_npy_keys(given);
-  if (given.ends_with(".json")) return read_json_keys(given);
-  return parse_keys(given);
+  if (given.ends_with(".json")) return parse_json_keys(read_file(given, kKeysLimit), escaped(given));
+  return parse_keys(given, "--keys");
 }
 
 constexpr std::size_t kMostOfAModel = 512;  // default limit of positions with --model
@@ -249,7 +195,7 @@ ExperimentResult run_positions(PositionsRequest request, Session& session) {
 }  // namespace
 
 void add_seed(Command& command, std::uint64_t& seed) {
-  command.add({number("--seed", &seed, "of the random numbers")});
+  command.add({number("--seed", &seed, "Seed of the random numbers")});
 }
 
 std::vector<Option> without_model(std::vector<Option> options) {
@@ -259,112 +205,114 @@ std::vector<Option> without_model(std::vector<Option> options) {
 
 Experiment add_averaging(Command& command) {
   auto options = std::make_shared<AveragingOptions>();
-  command.add(
-      {number("--targets", &options->targets, "tokens to return at once, and heads, at most", Range{1, 64}),
-       number("--others", &options->others, "further tokens", Range{0, 1024}),
-       number("--d-value", &options->d_value, "size of the values", Range{1, 4096}),
-       number("--sharpness", &options->sharpness, "score of what a query looks for, others have 0",
-              Range{0.0, 700.0}),
-       number("--steps", &options->steps, "of the descent that looks for a smaller error",
-              Range{0, 1 << 20})});
+  command.add({number("--targets", &options->targets,
+                      "Largest number of tokens to return at once, and of heads", Range{1, 64}),
+               number("--others", &options->others, "Number of other tokens", Range{0, 1024}),
+               number("--d-value", &options->d_value, "Size of the values", Range{1, 4096}),
+               number("--sharpness", &options->sharpness,
+                      "Score of the keys that a query matches; other scores are 0", Range{0.0, 700.0}),
+               number("--steps", &options->steps, "Number of descent steps to find a smaller error",
+                      Range{0, 1 << 20})});
   add_seed(command, options->seed);
   command.footer =
       "Examples:\n  attnctl experiment averaging --targets 3 --format text\n"
       "  attnctl experiment averaging -o averaging.svg";
-  return [options](Session& session) { return averaging_experiment(*options, session.pool); };
+  return {.run = [options](Session& session) { return averaging_experiment(*options, session.pool); }};
 }
 
 Experiment add_diversity(Command& command) {
   auto request = std::make_shared<DiversityRequest>();
   DiversityOptions& options = request->options;
   command.add(without_model(
-      {number("--d", &options.d, "size of what heads read", Range{1, 1 << 15}),
+      {number("--d", &options.d, "Width of the input of the heads", Range{1, 1 << 15}),
        number("--heads", &options.heads, "", Range{1, 1024}),
-       number("--d-head", &request->d_head, "size of a head (default: d / heads)", Range{1, 1 << 15}),
-       number("--gain", &options.gain, "of a specialised head's own dimensions", Range{1e-6, 1e6})}));
-  command.add({number("--draws", &options.draws, "how often random weights are drawn", Range{1, 10000})});
-  command.add(
-      without_model({{"--save", &request->save,
-                      "a folder for the first draw: random.npz and specialised.npz, with config.json"}}));
-  command.add(
-      {{"--model", &request->model, "a trained model: its layers beside random heads of the same shapes"},
-       {.names = "--circuit",
-        .target = &request->circuit,
-        .help = "of the model: qk or ov",
-        .show_default = true,
-        .allowed = {"qk", "ov"},
-        .needs = "--model"}});
+       number("--d-head", &request->d_head, "Width of a head (default: d / heads)", Range{1, 1 << 15}),
+       number("--gain", &options.gain, "Gain of the dimensions of a specialised head", Range{1e-6, 1e6})}));
+  command.add({number("--draws", &options.draws, "Number of draws of random weights", Range{1, 10000})});
+  command.add(without_model(
+      {{"--save", &request->save,
+        "Write the weights of the first draw to this folder: random.npz, specialised.npz and config.json"}}));
+  command.add({{"--model", &request->model,
+                "Trained model; compares its layers with random heads of the same shapes"},
+               {.names = "--circuit",
+                .target = &request->circuit,
+                .help = "Circuit of the model: qk or ov",
+                .show_default = true,
+                .allowed = {"qk", "ov"},
+                .needs = "--model"}});
   add_seed(command, options.seed);
   command.footer =
       "Examples:\n  attnctl experiment diversity --format text\n"
       "  attnctl experiment diversity --model data/tiny-llama --format text\n"
       "  attnctl experiment diversity --picture similarity -o diversity.svg\n"
       "  attnctl experiment diversity --save weights -o diversity.json";
-  Experiment experiment([request](Session& session) { return run_diversity(*request, session); });
-  experiment.inputs = [request] { return files_read(ModelOptions{.model = request->model, .config = {}}); };
-  experiment.outputs = [request] {
-    std::vector<OutputPath> outputs;
-    if (request->save.empty()) return outputs;
-    for (const char* name : kSaved)
-      outputs.push_back({"--save", std::filesystem::path(request->save) / name});
-    return outputs;
-  };
-  return experiment;
+  return {.run = [request](Session& session) { return run_diversity(*request, session); },
+          .inputs = [request] { return files_read(ModelOptions{.model = request->model, .config = {}}); },
+          .outputs =
+              [request] {
+                std::vector<OutputPath> outputs;
+                if (request->save.empty()) return outputs;
+                for (const char* name : kSaved)
+                  outputs.push_back({"--save", std::filesystem::path(request->save) / name});
+                return outputs;
+              }};
 }
 
 Experiment add_hull(Command& command) {
   auto keys = std::make_shared<std::string>(kTextbookKeys);
-  command.add({{.names = "--keys",
-                .target = keys.get(),
-                .help = "the set: a .npy [keys, d], a .json of arrays, or \"10,0;0,10\"",
-                .show_default = true}});
+  command.add(
+      {{.names = "--keys",
+        .target = keys.get(),
+        .help = "Keys: a .npy file [keys, d], a .json file of arrays, or numbers such as \"10,0;0,10\"",
+        .show_default = true}});
   command.footer =
       "Examples:\n  attnctl experiment hull --format text\n"
       "  attnctl experiment hull --keys \"0,0;4,0;0,4;1,1;4,0\" --format text\n"
       "  attnctl experiment hull | jq -c '.summary.keys[2].combination'";
-  Experiment experiment([keys](Session& session) {
-    const OwnedMatrix<double> set = read_keys(*keys);
-    return hull_experiment(set.view(), session.pool);
-  });
-  experiment.inputs = [keys] { return std::vector<std::filesystem::path>{*keys}; };
-  return experiment;
+  return {.run =
+              [keys](Session& session) {
+                const OwnedMatrix<double> set = read_keys(*keys);
+                return hull_experiment(set.view(), session.pool);
+              },
+          .inputs = [keys] { return std::vector<std::filesystem::path>{*keys}; }};
 }
 
 Experiment add_heads(Command& command) {
   auto options = std::make_shared<HeadsOptions>();
-  command.add({number("--d", &options->d, "width that the heads share", Range{1, 4096}),
-               number("--heads", &options->heads, "numbers of heads; each divides d", Range{1, 1024}),
-               number("--length", &options->length, "tokens", Range{1, 1024})});
+  command.add({number("--d", &options->d, "Width that the heads share", Range{1, 4096}),
+               number("--heads", &options->heads, "Numbers of heads; each must divide d", Range{1, 1024}),
+               number("--length", &options->length, "Number of tokens", Range{1, 1024})});
   add_seed(command, options->seed);
   command.footer =
       "Examples:\n  attnctl experiment heads --format text\n"
       "  attnctl experiment heads --d 256 --heads 1,8,32 -o heads.svg";
-  return [options](Session& session) { return heads_experiment(*options, session.pool); };
+  return {.run = [options](Session& session) { return heads_experiment(*options, session.pool); }};
 }
 
 Experiment add_positions(Command& command) {
   auto request = std::make_shared<PositionsRequest>();
-  command.add(
-      {number("--positions", &request->positions, "how many (default: 64, or what --model has up to 512)",
-              Range{2, 4096}),
-       number("--d", &request->d, "width of the sinusoidal ones, even (default: 64, or --model's)",
-              Range{2, 16384}),
-       number("--far", &request->options.far, "a position that no table reaches",
-              Range<std::size_t>{0, 1'000'000'000'000}),
-       number("--heads", &request->options.heads, "of the layer that is permuted; they divide d", positive()),
-       {"--model", &request->model.model, "a model whose own positions to put beside them"}});
+  command.add({number("--positions", &request->positions,
+                      "Number of positions (default: 64; with --model: its number of positions, up to 512)",
+                      Range{2, 4096}),
+               number("--d", &request->d,
+                      "Width of sinusoidal positions, an even number (default: 64; with --model: its width)",
+                      Range{2, 16384}),
+               number("--far", &request->options.far, "Position beyond the end of every table",
+                      Range<std::size_t>{0, 1'000'000'000'000}),
+               number("--heads", &request->options.heads,
+                      "Number of heads of the permuted layer; must divide d", positive()),
+               {"--model", &request->model.model, "Compare with the positions of this model"}});
   add_seed(command, request->options.seed);
   command.footer =
       "Examples:\n  attnctl experiment positions --positions 8 --format text\n"
       "  attnctl experiment positions --d 512 --picture matrix -o positions.svg\n"
       "  attnctl experiment positions --model data/tiny-bert --positions 8 --format text";
-  Experiment experiment = [request](Session& session) { return run_positions(*request, session); };
-  experiment.inputs = [request] { return files_read(request->model); };
-  return experiment;
+  return {.run = [request](Session& session) { return run_positions(*request, session); },
+          .inputs = [request] { return files_read(request->model); }};
 }
 
 Command experiment_command() {
-  Command parent{.name = "experiment", .about = "The experiments of the textbook: tables and pictures"};
+  Command parent{.name = "experiment", .about = "Run an experiment of the textbook: tables and pictures"};
   parent.needs_subcommand = true;
   parent.footer = "Examples:\n  attnctl experiment scaling --format text";
   for (const ExperimentRow& row : kExperiments) {
@@ -374,9 +322,9 @@ Command experiment_command() {
     auto request = std::make_shared<ExperimentRequest>();
     request->experiment = row.add(command);
     add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "text"});
-    command.add(
-        {{"--picture", &request->output.picture, "Picture for SVG: charts (default), or heatmaps by name"},
-         {"--show", &request->show, "Draw the charts in the text too"}});
+    command.add({{"--picture", &request->output.picture,
+                  "Picture for SVG: charts (default), or a heatmap by its name"},
+                 {"--show", &request->show, "Also draw the charts in text output"}});
     add_run_options(command, request->run);
     command.action = [request] { run_experiment(*request); };
   }

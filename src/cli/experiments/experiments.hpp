@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "cli/options/command.hpp"
@@ -16,17 +14,11 @@ namespace attnctl::cli {
 
 /// The functions of one experiment, with its parsed options.
 struct Experiment {
-  template <typename Run>
-  requires(std::is_invocable_r_v<ExperimentResult, Run&, Session&>)
-      Experiment(Run what)  // NOLINT(google-explicit-constructor): lambdas convert implicitly
-      : run(std::move(what)) {}
-  Experiment() = default;
-
   std::function<ExperimentResult(Session& session)> run;
   /// Returns the files that the experiment reads, for check_outputs(). Empty if it reads none.
-  std::function<std::vector<std::filesystem::path>()> inputs;
+  std::function<std::vector<std::filesystem::path>()> inputs = {};
   /// Returns the files that the experiment writes in addition to -o. Empty if it writes none.
-  std::function<std::vector<OutputPath>()> outputs;
+  std::function<std::vector<OutputPath>()> outputs = {};
 };
 
 /// A row of the table in experiments.cpp: the name and description of an experiment. `add` adds its options

@@ -27,7 +27,7 @@
 #include "textbook/kinds.hpp"
 #include "textbook/scaling.hpp"
 
-// The experiments that run a trained model on inputs, or numbers of their own.
+// The experiments that run a trained model on inputs, or generated numbers.
 namespace attnctl::cli {
 namespace {
 
@@ -106,9 +106,9 @@ void require_model(Command& command, std::size_t first) {
 
 /// Adds --model, and the options that require it: --config and the inputs.
 void add_model_experiment(Command& command, ModelExperimentOptions& options) {
-  command.add({{"--model", &options.model.model, "a trained model, as `analyze` takes it", "MODEL"}});
+  command.add({{"--model", &options.model.model, "Trained model, as for `analyze`", "MODEL"}});
   const std::size_t first = command.options.size();
-  command.add({{"--config", &options.model.config, "FILE with the model's configuration", "FILE"}});
+  command.add({{"--config", &options.model.config, "Configuration file of the model", "FILE"}});
   add_sequence_options(command, options.inputs);
   require_model(command, first);
 }
@@ -184,7 +184,7 @@ std::size_t target_id(const std::string& target, const OpenModel& open) {
       if (!id) id = vocabulary.id(mark + target);
     }
   }
-  if (!id) fail(Status::usage, "--target: \"{}\" is no token of the vocabulary", escaped(target));
+  if (!id) fail(Status::usage, "--target: \"{}\" is not a token of the vocabulary", escaped(target));
   const std::size_t size = open.model.config().embedding.vocabulary;
   if (static_cast<std::size_t>(*id) >= size)
     fail(Status::usage, "--target: the model has ids 0 to {}, got {}", size - 1, *id);
@@ -261,7 +261,8 @@ KindsOptions kinds_options(const KindsRequest& request, const Session& session) 
   options.grid = parse_grid(request.grid);
   for (const std::string& text : request.kinds) {
     const AttentionChoice choice = parse_attention_choice("--kinds", text);
-    if (choice.axial) fail(Status::usage, "--kinds: axial needs a grid: give --grid 16x16 for its row");
+    if (choice.axial)
+      fail(Status::usage, "--kinds: axial attention needs a grid; give --grid 16x16 to add its row");
     options.kinds.push_back(choice.kind);
   }
   return options;
@@ -292,7 +293,7 @@ void check_layer_and_grid(const KindsOptions& options, const Model& model, const
 ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
   const KindsOptions options = kinds_options(request, session);
   const bool drawn = request.model.model.empty();
-  if (drawn && !request.inputs.items.empty()) fail(Status::usage, "inputs go with --model");
+  if (drawn && !request.inputs.items.empty()) fail(Status::usage, "inputs need --model");
   if (drawn && request.random.d_model % request.random.heads != 0) {
     fail(Status::usage, "--heads: got {}, need a divisor of --d {}", request.random.heads,
          request.random.d_model);
@@ -341,23 +342,23 @@ Experiment add_scaling(Command& command) {
   add_model_heads(command, request->trained);
   command.add({{.names = "--saturation",
                 .target = &request->saturation,
-                .help = "with --model: a row is saturated where its largest weight is over this",
+                .help = "With --model: a row is saturated if its largest weight is over this value",
                 .show_default = true,
                 .range = Range{0.0, 1.0},
                 .needs = "--model"}});
-  command.add(without_model(
-      {number("--d-k", &made.d_k, "sizes of queries and keys", Range{1, 1 << 16}),
-       number("--keys", &made.keys, "keys of a query", Range{1, 1 << 16}),
-       number("--components", &made.components,
-              "components of queries drawn for each d_k; at least 2048 queries", Range{1, 1 << 26})}));
+  command.add(
+      without_model({number("--d-k", &made.d_k, "Sizes of queries and keys", Range{1, 1 << 16}),
+                     number("--keys", &made.keys, "Number of keys per query", Range{1, 1 << 16}),
+                     number("--components", &made.components,
+                            "Components of queries to draw for each d_k; at least 2048 queries are drawn",
+                            Range{1, 1 << 26})}));
   add_seed(command, made.seed);
   command.footer =
       "Examples:\n  attnctl experiment scaling --format text\n"
       "  attnctl experiment scaling --d-k 16,64,256 -o scaling.svg\n"
       "  attnctl experiment scaling --model data/tiny-bert --text \"The cat sat on the mat.\" --format text";
-  Experiment experiment([request](Session& session) { return run_scaling(*request, session); });
-  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
-  return experiment;
+  return {.run = [request](Session& session) { return run_scaling(*request, session); },
+          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
 }
 
 Experiment add_kinds(Command& command) {
@@ -365,69 +366,68 @@ Experiment add_kinds(Command& command) {
   command.add(
       {{.names = "--kinds",
         .target = &request->kinds,
-        .help = "kinds of attention: " + std::string(attention_kinds),
+        .help = "Kinds of attention: " + std::string(attention_kinds),
         .show_default = true,
         .split = true},
-       {"--grid", &request->grid, "a row for axial attention over so many rows and columns", "16x16"},
-       {"--causal", &request->causal, "no token attends to later ones"},
-       {"--model", &request->model.model, "a layer of this model, on inputs; default: a random layer"},
-       {"--config", &request->model.config, "FILE with the configuration of --model", "FILE"},
-       number("--layer", &request->layer, "of --model"),
-       number("--n", &request->n, "tokens of the random layer's input", Range{1, 1 << 20}),
-       number("--d", &request->random.d_model, "width of the random layer", Range{1, 1 << 14}),
-       number("--heads", &request->random.heads, "of the random layer", Range{1, 1 << 14})});
+       {"--grid", &request->grid, "Add a row for axial attention over a grid of this size (rows x columns)",
+        "16x16"},
+       {"--causal", &request->causal, "Hide later tokens from each token"},
+       {"--model", &request->model.model, "Use a layer of this model, with inputs (default: a random layer)"},
+       {"--config", &request->model.config, "Configuration file of --model", "FILE"},
+       number("--layer", &request->layer, "Layer of --model"),
+       number("--n", &request->n, "Number of tokens for the random layer", Range{1, 1 << 20}),
+       number("--d", &request->random.d_model, "Width of the random layer", Range{1, 1 << 14}),
+       number("--heads", &request->random.heads, "Number of heads of the random layer", Range{1, 1 << 14})});
   add_seed(command, request->random.seed);
   add_input_options(command, request->inputs);
   command.footer =
       "Examples:\n  attnctl experiment kinds --grid 16x16 --format text\n"
       "  attnctl experiment kinds --model data/tiny-llama --ids 5,6,7,8,9,10,11,12 --kinds "
       "window:2,strided:3";
-  Experiment experiment([request](Session& session) { return run_kinds(*request, session); });
-  experiment.inputs = [request] { return files_read(request->model, request->inputs); };
-  return experiment;
+  return {.run = [request](Session& session) { return run_kinds(*request, session); },
+          .inputs = [request] { return files_read(request->model, request->inputs); }};
 }
 
 Experiment add_gradients(Command& command) {
   auto request = std::make_shared<GradientsRequest>();
   GradientsOptions& made = request->made;
   add_model_experiment(command, request->trained);
-  command.add(
-      {{.names = "--layers",
-        .target = &request->trained.selection.layers,
-        .help = "with --model: layers, such as 0,3-5",
-        .type = "LIST",
-        .needs = "--model"},
-       {"--heads", &request->heads,
-        "how many, they divide --d (default: 4); with --model: which, such as 0.1,2.3", "NUMBER|LIST"},
-       {.names = "--target",
-        .target = &request->target,
-        .help = "with --model: the token (or id) whose logit is traced back (default: the largest "
-                "logit)",
-        .type = "TOKEN",
-        .needs = "--model"},
-       {.names = "--position",
-        .target = &request->position,
-        .help = "with --model: of that logit (default: the last position)",
-        .range = non_negative(),
-        .needs = "--model"}});
+  command.add({{.names = "--layers",
+                .target = &request->trained.selection.layers,
+                .help = "With --model: layers, such as 0,3-5",
+                .type = "LIST",
+                .needs = "--model"},
+               {"--heads", &request->heads,
+                "Number of heads, which must divide --d (default: 4); with --model: heads, such as 0.1,2.3",
+                "NUMBER|LIST"},
+               {.names = "--target",
+                .target = &request->target,
+                .help = "With --model: token (or id) whose logit is attributed (default: the token with the "
+                        "largest logit)",
+                .type = "TOKEN",
+                .needs = "--model"},
+               {.names = "--position",
+                .target = &request->position,
+                .help = "With --model: position of that logit (default: the last one)",
+                .range = non_negative(),
+                .needs = "--model"}});
   command.add(without_model(
-      {number("--n", &made.n, "tokens", Range{1, 1024}),
-       number("--d", &made.d, "size of the model", Range{1, 4096}),
+      {number("--n", &made.n, "Number of tokens", Range{1, 1024}),
+       number("--d", &made.d, "Width of the model", Range{1, 4096}),
        {.names = "--d-k",
         .target = &made.d_k,
-        .help = "sizes of queries and keys (default: d / heads)",
+        .help = "Sizes of queries and keys (default: d / heads)",
         .split = true,
         .range = Range{1, 4096}},
-       number("--checks", &made.checks, "entries of each path that are checked against central differences",
+       number("--checks", &made.checks, "Number of entries of each path to check against central differences",
               Range{1, 1 << 20})}));
   add_seed(command, made.seed);
   command.footer =
       "Examples:\n  attnctl experiment gradients --format text\n"
       "  attnctl experiment gradients --d-k 1,4,16,64,256 -o gradients.svg\n"
       "  attnctl experiment gradients --model data/tiny-llama --text \"The cat sat\" --format text";
-  Experiment experiment([request](Session& session) { return run_gradients(*request, session); });
-  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
-  return experiment;
+  return {.run = [request](Session& session) { return run_gradients(*request, session); },
+          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
 }
 
 Experiment add_distance(Command& command) {
@@ -437,27 +437,27 @@ Experiment add_distance(Command& command) {
   add_model_heads(command, request->trained);
   command.add({{.names = "--by",
                 .target = &request->by,
-                .help = "with --model: a row for each layer, or for each head",
+                .help = "With --model: one row per layer, or per head",
                 .show_default = true,
                 .allowed = {"layer", "head"},
                 .needs = "--model"}});
-  command.add(
-      without_model({number("--n", &built.n, "position of the query; the event is at 1", Range{2, 1 << 14}),
-                     number("--d", &built.d, "size of a token", Range{2, 4096}),
-                     number("--d-k", &built.d_k, "size of queries and keys", Range{1, 4096}),
-                     number("--strength", &built.strength, "score of the event, beside 0 of the other tokens",
-                            Range{0.0, 1000.0}),
-                     number("--noise", &built.noise, "norm of each token's own part", Range{0.0, 1000.0}),
-                     number("--window", &built.window, "tokens that a local layer sees", Range{2, 1024}),
-                     number("--decay", &built.decay, "what a recurrence keeps in a step", Range{0.0, 1.0})}));
+  command.add(without_model(
+      {number("--n", &built.n, "Position of the query; the event is at position 1", Range{2, 1 << 14}),
+       number("--d", &built.d, "Size of a token", Range{2, 4096}),
+       number("--d-k", &built.d_k, "Size of queries and keys", Range{1, 4096}),
+       number("--strength", &built.strength, "Score of the event; the other tokens have 0",
+              Range{0.0, 1000.0}),
+       number("--noise", &built.noise, "Norm of the noise of each token", Range{0.0, 1000.0}),
+       number("--window", &built.window, "Number of tokens that a local layer sees", Range{2, 1024}),
+       number("--decay", &built.decay, "Share of the state that the recurrence keeps per step",
+              Range{0.0, 1.0})}));
   add_seed(command, built.seed);
   command.footer =
       "Examples:\n  attnctl experiment distance --format text\n"
       "  attnctl experiment distance --model data/tiny-llama --input data/tiny-llama/sentences.jsonl -o "
       "distance.svg";
-  Experiment experiment([request](Session& session) { return run_distance(*request, session); });
-  experiment.inputs = [request] { return files_read(request->trained.model, request->trained.inputs); };
-  return experiment;
+  return {.run = [request](Session& session) { return run_distance(*request, session); },
+          .inputs = [request] { return files_read(request->trained.model, request->trained.inputs); }};
 }
 
 }  // namespace attnctl::cli

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "analysis/mixing/rollout.hpp"
-#include "analysis/patterns/norm_weighting.hpp"
-#include "analysis/patterns/word_pooling.hpp"
+#include "analysis/patterns/adapters.hpp"
 #include "cli/options/options.hpp"
 
 namespace attnctl::cli {

@@ -17,13 +17,13 @@ namespace attnctl::cli {
 template <typename Number>
 struct Range {
   Number first, last;
-  std::string name = {};  // in --help; default: the type and both limits
+  std::string name = {};  // "positive"; default: the type and both limits
 };
 [[nodiscard]] Range<double> positive();
 [[nodiscard]] Range<double> non_negative();
 using Limits = std::variant<std::monostate, Range<int>, Range<std::size_t>, Range<double>>;
 
-/// Words of which one is given. `set` receives its index.
+/// Words to choose from. `set` receives its index.
 struct Choice {
   std::vector<std::string> words;
   std::function<void(std::size_t)> set;
@@ -69,7 +69,7 @@ struct Option {
   [[nodiscard]] bool takes_value() const { return !std::holds_alternative<bool*>(target); }
   /// Returns all names: {"-o", "--output"}.
   [[nodiscard]] std::vector<std::string> all_names() const;
-  /// Returns the description of the value: "TEXT:{json,csv}", "UINT:POSITIVE". Empty for a flag.
+  /// Returns the description of the value: "TEXT:{json,csv}", "UINT:INT in [1 - 9]". Empty for a flag.
   [[nodiscard]] std::string value_text() const;
 };
 

@@ -194,8 +194,9 @@ void read_file_item(const InputItem& item, const InputOptions& options, OpenMode
       standard_input ? read_descriptor(STDIN_FILENO, name, kInputLimit) : read_file(item.value, kInputLimit);
   const std::size_t before = batch.sequences.size();
   const std::uint64_t blank = read_sequences(text, format, name, {open.vocabulary, open.encoder}, batch);
-  if (batch.sequences.size() == before) fail(Status::bad_input, "{}: holds no input", escaped(item.value));
-  if (blank > 0) warnings.add("blank_lines", fmt::format("{}: blank lines are no inputs", name), blank);
+  if (batch.sequences.size() == before)
+    fail(Status::bad_input, "{}: contains no inputs", escaped(item.value));
+  if (blank > 0) warnings.add("blank_lines", fmt::format("{}: skipped a blank line", name), blank);
 }
 
 Sequence text_sequence(const InputItem& item, OpenModel& open) {
@@ -224,7 +225,7 @@ void read_embeddings_item(const std::string& path, const std::optional<std::stri
     if (!other) return items;
     items = read_embeddings(*other);
     if (items.size() != queries.size()) {
-      fail(Status::bad_input, "{}: a batch of {}, need {} as in {}", escaped(*other), items.size(),
+      fail(Status::bad_input, "{}: got a batch of {}, need {} as in {}", escaped(*other), items.size(),
            queries.size(), escaped(path));
     }
     return items;
@@ -238,7 +239,7 @@ void read_embeddings_item(const std::string& path, const std::optional<std::stri
     if (!value_items.empty()) sequence.value_embeddings = std::move(value_items[i]);
     const std::size_t value_rows = sequence.value_embeddings.rows();
     if (value_rows > 0 && value_rows != sequence.keys()) {
-      fail(Status::bad_input, "{}: {} values, need {}, one for each key", escaped(*values), value_rows,
+      fail(Status::bad_input, "{}: got {} values, need {}, one per key", escaped(*values), value_rows,
            sequence.keys());
     }
     batch.sequences.push_back(std::move(sequence));
@@ -252,7 +253,7 @@ void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
   if (!decoder)
     fail(Status::usage, "--target-ids and --target-text: the model has no decoder that reads an encoder");
   if (options.targets.size() != batch.sequences.size()) {
-    fail(Status::usage, "{} targets for {} inputs: give one --target-ids or --target-text for each",
+    fail(Status::usage, "got {} targets for {} inputs; give one --target-ids or --target-text per input",
          options.targets.size(), batch.sequences.size());
   }
   for (std::size_t i = 0; i < options.targets.size(); ++i) {
@@ -265,7 +266,7 @@ void add_targets(const InputOptions& options, OpenModel& open, Batch& batch) {
       *target = open.encoder.encode({{}, item.value, std::nullopt, std::nullopt});
       if (!decoder->start_token)
         fail(Status::bad_input,
-             "{}: names no /decoder_start_token_id to begin a text with; give --target-ids",
+             "{}: /decoder_start_token_id is missing, and target texts need it; give --target-ids",
              escaped(open.model.source().config_path.string()));
       put_first(*decoder->start_token, *target);
     }
@@ -285,7 +286,7 @@ void drop_token_types(const ModelConfig& config, Batch& batch) {
 void read_pixels_item(const std::string& path, const ModelConfig& config, Batch& batch) {
   const PatchGrid& grid = config.embedding.pixels;
   if (!grid.present()) {
-    fail(Status::bad_input, "--pixels {}: a model of the type {} reads no images; give --text or --ids",
+    fail(Status::bad_input, "--pixels {}: a model of type {} does not read images; give --text or --ids",
          escaped(path), config.family);
   }
   for (Sequence& sequence : read_images(path, grid)) batch.sequences.push_back(std::move(sequence));
@@ -353,7 +354,7 @@ Batch read_inputs(const InputOptions& options, OpenModel& open, Warnings& warnin
                     [](const InputItem& item) { return item.kind == InputItem::Kind::embeddings; });
   if (options.keys.size() > static_cast<std::size_t>(embeddings) ||
       options.values.size() > options.keys.size()) {
-    fail(Status::usage, "--keys and --values go with --embeddings, one for each, and --values with --keys");
+    fail(Status::usage, "--keys needs one --embeddings per file, and --values needs one --keys per file");
   }
   const std::optional<std::size_t>& most = open.model.config().max_positions;
   if (options.truncate && most) open.encoder.truncate_to(*most);

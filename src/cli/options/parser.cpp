@@ -64,7 +64,11 @@ std::string range_text(std::monostate) {
 }
 template <typename Number>
 std::string range_text(const Range<Number>& range) {
-  if (!range.name.empty()) return range.name;
+  if (!range.name.empty()) {
+    std::string name = range.name;
+    std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
+    return name;
+  }
   return fmt::format("{} in [{} - {}]", number_name<Number>(), number_text(range.first),
                      number_text(range.last));
 }
@@ -108,6 +112,7 @@ std::string usage_text(const Option& option, const Command& command) {
   if (!option.needs.empty()) text += " Needs: " + option.needs;
   std::string excluded;
   for (const Option& other : command.options) {
+    if (option.excludes.empty() && other.excludes.empty()) continue;
     const std::string name = other.all_names().back();
     if (name == option.excludes || other.excludes == option.all_names().back()) excluded += " " + name;
   }
@@ -168,17 +173,18 @@ std::string range_error(const std::string& word, const Range<Number>& range) {
   Number value{};
   const bool converted = CLI::detail::lexical_cast(word, value);
   if (converted && !(value < range.first || value > range.last)) return {};
-  return fmt::format("Value {} not in range {} to {}", word, std::to_string(range.first),
-                     std::to_string(range.last));
+  if (!range.name.empty()) return fmt::format("got {}, need a {} number", escaped(word), range.name);
+  return fmt::format("got {}, need a number from {} to {}", escaped(word), number_text(range.first),
+                     number_text(range.last));
 }
 
 /// Returns the fault of a word, or an empty text.
 std::string value_error(const Option& option, const std::string& word) {
   const auto has = [&](const Words& words) { return std::ranges::find(words, word) != words.end(); };
-  if (!option.allowed.empty() && !has(option.allowed)) return word + " not in " + braced(option.allowed);
   const Choice* const choice = std::get_if<Choice>(&option.target);
-  if (choice != nullptr && !has(choice->words))
-    return fmt::format("got {}, need one of {}", escaped(word), fmt::join(choice->words, ", "));
+  const Words& allowed = choice != nullptr ? choice->words : option.allowed;
+  if (!allowed.empty() && !has(allowed))
+    return fmt::format("got {}, need one of {}", escaped(word), fmt::join(allowed, ", "));
   return std::visit([&](const auto& range) { return range_error(word, range); }, option.range);
 }
 
@@ -253,11 +259,11 @@ const Command& chosen(const CLI::App& app, const Command& command) {
 }  // namespace
 
 Range<double> positive() {
-  return {std::numeric_limits<double>::min(), std::numeric_limits<double>::max(), "POSITIVE"};
+  return {std::numeric_limits<double>::min(), std::numeric_limits<double>::max(), "positive"};
 }
 
 Range<double> non_negative() {
-  return {0, std::numeric_limits<double>::max(), "NONNEGATIVE"};
+  return {0, std::numeric_limits<double>::max(), "nonnegative"};
 }
 
 Option number(std::string names, OptionTarget target, std::string help, Limits range) {

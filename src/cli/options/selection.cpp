@@ -10,8 +10,8 @@ namespace attnctl::cli {
 void add_attention_option(Command& command, SelectionOptions& options) {
   command.add("Selection",
               {{"--attention", &options.attention,
-                "what if the layers of --layers (default: all) attended so: " + std::string(attention_kinds) +
-                    ", or axial over a grid of --embeddings [N, L, d]",
+                "Replace the attention of the layers of --layers (default: all): " +
+                    std::string(attention_kinds) + ", or axial over a grid of --embeddings [N, L, d]",
                 "KIND"}});
 }
 

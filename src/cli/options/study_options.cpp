@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kProbeSequences = 32;
 
 std::string measures_help() {
-  std::string text = "what to measure (default: all):";
+  std::string text = "Measures (default: all):";
   for (const MeasureRow& row : measure_catalogue()) text += fmt::format(" {},", row.name);
   text.pop_back();
   return text;
@@ -27,13 +27,13 @@ std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings&
   std::vector<const MeasureRow*> measures = parse_measures(scope.measures);
   const bool needed = std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
   if (scope.settings.frequencies && !needed)
-    fail(Status::usage, "--frequencies: is for the measure rare, which --measures leaves out");
+    fail(Status::usage, "--frequencies: only the measure rare uses it; add rare to --measures");
   if (scope.settings.frequencies || !needed || !reads_standard_input(scope)) return measures;
   const char* const why =
-      "needs the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
+      "reads the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
   if (!scope.measures.empty()) fail(Status::usage, "--input -: the measure rare {}", why);
   std::erase_if(measures, [](const MeasureRow* row) { return row->needs_frequencies; });
-  warnings.add("no_frequencies", fmt::format("the measure rare is left out: it {}", why), 1);
+  warnings.add("no_frequencies", fmt::format("skipped the measure rare: it {}", why), 1);
   return measures;
 }
 
@@ -45,38 +45,36 @@ void add_study_scope(Command& command, StudyScope& scope) {
   command.add(
       "Corpus",
       {number("--max-length", &scope.settings.corpus.max_length,
-              "tokens of a sentence, at most (default: the model's positions)", positive()),
+              "Largest number of tokens per sentence (default: the model's number of positions)", positive()),
        number("--stride", &scope.settings.corpus.stride,
-              "cut longer sentences into windows that begin so many tokens apart, not refuse them",
+              "Split longer sentences into windows that start this many tokens apart, instead of failing",
               positive()),
        number("--batch-tokens", &scope.settings.corpus.batch_tokens,
-              "tokens of a block, the sentences that one worker computes at a time", positive()),
+              "Largest number of tokens per block; a worker computes one block at a time", positive()),
        {.names = "--skip-bad",
         .target = &scope.settings.corpus.skip_bad,
-        .help =
-            "leave out sentences that are damaged or too long, and list them; else the first one stops the "
-            "run"}});
+        .help = "Skip and list sentences that are damaged or too long (default: stop at the first one)"}});
   add_head_options(command, scope.selection);
-  command.add(
-      "Selection",
-      {{"--measures", &scope.measures, measures_help(), "LIST"},
-       number("--seed", &scope.settings.seed, "of measures that draw at random"),
-       {"--fold-subtypes", &scope.settings.fold_subtypes,
-        "of syntax: relations without their subtypes, nsubj:pass as nsubj"},
-       {.names = "--null-model",
-        .target = &scope.settings.null_models,
-        .help = "roles must also exceed those of N models of the same shape with shuffled weights",
-        .type = "N",
-        .range = Range{0, 1000}},
-       {.names = "--null-shuffle",
-        .target = &scope.settings.null_shuffles,
-        .help = "roles that depend on which token stands where must also exceed what the same head does over "
-                "every sentence N times more, its tokens in random order",
-        .type = "N",
-        .range = Range{0, 1000}},
-       {"--frequencies", &scope.settings.frequencies,
-        "of rare: FILE of lines TOKEN<TAB>COUNT (default: the tokens of the corpus, counted first)",
-        "FILE"}});
+  command.add("Selection",
+              {{"--measures", &scope.measures, measures_help(), "LIST"},
+               number("--seed", &scope.settings.seed, "Seed of measures that draw at random"),
+               {"--fold-subtypes", &scope.settings.fold_subtypes,
+                "For the measure syntax: remove subtypes of relations, such as pass from nsubj:pass"},
+               {.names = "--null-model",
+                .target = &scope.settings.null_models,
+                .help = "Roles must also exceed those of N models of the same shape with shuffled weights",
+                .type = "N",
+                .range = Range{0, 1000}},
+               {.names = "--null-shuffle",
+                .target = &scope.settings.null_shuffles,
+                .help = "Roles that depend on the order of tokens must also exceed the values of the same "
+                        "head on N copies of every sentence with shuffled tokens",
+                .type = "N",
+                .range = Range{0, 1000}},
+               {"--frequencies", &scope.settings.frequencies,
+                "For the measure rare: file with lines TOKEN<TAB>COUNT (default: count the tokens of the "
+                "corpus first)",
+                "FILE"}});
 }
 
 bool reads_standard_input(const StudyScope& scope) {
@@ -96,7 +94,7 @@ OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
   OpenStudy study{scope.settings, open_model(scope.model, warnings)};
   StudySettings& settings = study.settings;
   settings.selection = select_heads(scope.selection, study.open.model.config(), false);
-  if (std::ranges::any_of(measures, &MeasureRow::of_probe))
+  if (std::ranges::any_of(measures, &MeasureRow::probe_only))
     settings.corpus.probe = {.sequences = kProbeSequences, .seed = settings.seed};
   for (const InputItem& item : scope.inputs.items)
     settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});

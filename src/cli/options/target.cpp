@@ -148,7 +148,7 @@ Target resolve_target(const OutputOptions& options, std::initializer_list<Format
          names);
   }
   if (!target.table.empty() && target.format != Format::csv)
-    fail(Status::usage, "--table goes with --format csv");
+    fail(Status::usage, "--table needs --format csv");
   const bool one_file = to_stdout || format_of_extension(target.path) == Format::csv;
   if (target.format == Format::csv && one_file && target.table.empty()) {
     fail(Status::usage, "csv needs -o DIRECTORY, or --table NAME for one table");

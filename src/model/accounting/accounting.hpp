@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/config/config.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "input/batch.hpp"
@@ -13,8 +14,8 @@
 #include "input/text_encoder.hpp"
 #include "input/text_input.hpp"
 #include "model/model.hpp"
+#include "study/corpus/probe.hpp"
 #include "study/corpus/token_frequencies.hpp"
-#include "study/probe.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
@@ -41,7 +42,7 @@ struct CorpusCounts {
   std::uint64_t tokens = 0;
   std::uint64_t skipped = 0;  // bad sentences
 
-  CorpusCounts& operator+=(const CorpusCounts& other);
+  auto parts() { return std::tie(sentences, words, tokens, skipped); }
 };
 
 /// A block of consecutive sentences. One worker computes the whole block.
@@ -69,17 +70,22 @@ class CorpusBlocks {
   /// Error(bad_input) for a bad sentence (unless `skip_bad` is set) or a corpus without sentences.
   [[nodiscard]] std::optional<CorpusBlock> next();
 
-  /// Returns the number of bytes read so far, from all files.
-  [[nodiscard]] std::uint64_t position() const;
+  /// Returns the number of bytes that were read from files since the last call.
+  [[nodiscard]] std::uint64_t new_bytes();
   /// Returns a hash of all tokens so far. At the end, this identifies the corpus as the tokenizer sees it.
   [[nodiscard]] std::uint64_t tokens_hash() const { return tokens_hash_; }
   /// Returns the token frequencies of the sentences so far. Tokens in several windows count once.
   [[nodiscard]] const TokenFrequencies& frequencies() const { return frequencies_; }
 
  private:
-  [[nodiscard]] std::optional<CorpusSentence> next_sentence();
-  void check(const CorpusSentence& sentence) const;
-  void add(CorpusSentence sentence, CorpusBlock& block);
+  /// A sentence that the model can take, as one sequence or as windows.
+  struct Checked {
+    CorpusSentence sentence;
+    std::vector<Sequence> windows;
+  };
+  [[nodiscard]] std::optional<Checked> next_sentence();
+  [[nodiscard]] std::vector<Sequence> checked_windows(const CorpusSentence& sentence) const;
+  void add(Checked checked, CorpusBlock& block);
   [[nodiscard]] std::optional<CorpusBlock> next_of_corpus();
   [[nodiscard]] std::optional<CorpusBlock> next_of_probe();
 
@@ -91,20 +97,21 @@ class CorpusBlocks {
   std::optional<SentenceStream> stream_;
   std::size_t next_file_ = 0;
   std::uint64_t finished_bytes_ = 0;  // bytes of the files before the open one
-  std::optional<CorpusSentence> pending_;
+  std::uint64_t reported_bytes_ = 0;  // sum of new_bytes()
+  std::optional<Checked> pending_;    // the first sentence of the next block
   std::uint64_t number_ = 0;
   std::uint64_t tokens_hash_ = 0;
   TokenFrequencies frequencies_;
-  bool any_ = false;
+  bool any_ = false;                                 // true after the first good sentence
   std::vector<std::int64_t> prefix_;                 // special tokens at the start of the first sentence
   std::optional<std::vector<ProbeSequence>> probe_;  // created at the end of the corpus
   std::size_t next_probe_ = 0;
 };
 
-/// Cuts a sequence into windows of at most `most` tokens. Their starts are `stride` tokens of the text apart.
-/// Each window contains the special tokens that the tokenizer added at both ends. Throws Error(bad_input) if
-/// a window has no room for text, and for a pair of texts.
-[[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t most,
+/// Cuts a sequence into windows of at most `length` tokens. Each starts `stride` text tokens after the one
+/// before it. Each window contains the special tokens that the tokenizer added at both ends. Throws
+/// Error(bad_input) if a window has no space for text, and for a pair of texts.
+[[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length,
                                                std::size_t stride);
 
 }  // namespace attnctl

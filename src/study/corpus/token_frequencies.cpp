@@ -45,11 +45,12 @@ class FrequencyLines {
     }
     const std::size_t tab = line.rfind('\t');
     const auto count = tab == std::string_view::npos ? std::nullopt : parse_number(line.substr(tab + 1));
-    if (!count) bad(line, "need TOKEN<TAB>COUNT, the count a whole number from 0");
+    if (!count) bad(line, "need TOKEN<TAB>COUNT with a whole number from 0");
     const std::string_view token = line.substr(0, tab);
     const std::int64_t id = id_of(token);
-    const auto [place, fresh] = lines_.try_emplace(id, line_);
-    if (!fresh) bad(token, fmt::format("line {} has it too, need one count a token", place->second));
+    const auto [first, inserted] = lines_.try_emplace(id, line_);
+    if (!inserted)
+      bad(token, fmt::format("need one count per token; line {} has the same token", first->second));
     frequencies_.set(id, *count);
   }
 
@@ -61,7 +62,7 @@ class FrequencyLines {
     }
     const auto id = vocabulary_.id(token);
     if (!id || *id < 0 || static_cast<std::size_t>(*id) >= ids_)
-      bad(token, "need a token of the model as attnctl tokenize writes it, or a first line id<TAB>count");
+      bad(token, "need a token of the model, written as by attnctl tokenize, or the first line id<TAB>count");
     return *id;
   }
 
@@ -74,7 +75,7 @@ class FrequencyLines {
   std::size_t ids_;
   bool by_id_ = false;
   std::size_t line_ = 0;
-  std::map<std::int64_t, std::size_t> lines_;  // line of each id
+  std::map<std::int64_t, std::size_t> lines_;  // first line of each id
   TokenFrequencies frequencies_;
 };
 

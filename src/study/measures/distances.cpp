@@ -1,26 +1,169 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "analysis/patterns/distance_profile.hpp"
-#include "study/measures/measures.hpp"
-#include "study/measures/per_panel.hpp"
-#include "study/state/moments.hpp"
+#include "analysis/patterns/pattern_row.hpp"
+#include "study/measure.hpp"
+#include "study/state/sums.hpp"
 
+// The measures `positional` and `distance`: attention weight by the offset and by the distance of the key.
 namespace attnctl {
 namespace {
 
-constexpr std::array kMetrics = {
-    Metric{"distance.weight", "", "[0, 1]", "uniform: the same of even weights over the visible keys",
-           "mean over rows of the weight on keys whose distance |i - j| lies in the bin",
+constexpr std::array kPositionalMetrics = {
+    Metric{"positional.weight", "", "[0, 1]", "uniform: the mean of 1 / visible keys over the same rows",
+           "for each offset o from query to key, -8 to 8: mean of a_i,i+o over the rows that may attend to "
+           "key i+o",
+           "Voita et al. 2019"},
+    Metric{"positional.peaks", "", "[0, 1]", "1 / visible keys if the largest weight is on a random key",
+           "share of all rows whose largest weight is at offset o (the first of equal weights)",
+           "Voita et al. 2019: 0.9 at one offset makes a positional head"},
+};
+constexpr std::array kDistanceMetrics = {
+    Metric{"distance.weight", "", "[0, 1]", "uniform: the same for uniform attention over the visible keys",
+           "mean over rows of the weight on the keys whose distance |i - j| is in the bin",
            "Vig and Belinkov 2019"},
 };
 
-constexpr std::size_t kLongest = std::size_t{1} << 40;  // upper bound of the length of a sequence
+/// Rows with the same columns for each head, such as one row per offset.
+struct HeadSeries {
+  std::uint64_t rows = 0;                // number of query rows of the head
+  std::vector<std::vector<Cell>> cells;  // [rows of the table, columns]
+};
+
+/// Adds a CSV table with one row per head and key, and a JSON section with one record per head that has a
+/// list per column. The first columns are the keys of a row. In JSON they are the list `keys`, of pairs if
+/// there are two.
+void add_series(StudyResults& results, const StudyShape& shape, const std::string& name,
+                const std::vector<std::string>& columns, std::size_t key_columns, const std::string& keys,
+                const std::vector<HeadSeries>& heads) {
+  std::vector<std::string> all_columns = StudyShape::head_columns();
+  all_columns.insert(all_columns.end(), columns.begin(), columns.end());
+  std::vector<std::vector<Cell>> rows;
+  List items;
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    List key_list;
+    std::vector<List> lists(columns.size());
+    for (const std::vector<Cell>& cells : heads[h].cells) {
+      std::vector<Cell>& row = rows.emplace_back(shape.head_cells(h));
+      row.insert(row.end(), cells.begin(), cells.end());
+      key_list.push_back(key_columns == 1 ? Value(cells[0]) : Value(List{cells[0], cells[1]}));
+      for (std::size_t c = key_columns; c < cells.size(); ++c) lists[c].emplace_back(cells[c]);
+    }
+    Record record;
+    record.set("head", shape.heads[h].name).set("rows", heads[h].rows).set(keys, std::move(key_list));
+    for (std::size_t c = key_columns; c < columns.size(); ++c) record.set(columns[c], std::move(lists[c]));
+    items.emplace_back(std::move(record));
+  }
+  results.document.sections.push_back({name, name, std::move(items)});
+  results.tables.push_back(make_table(name, std::move(all_columns), std::move(rows)));
+}
+
+constexpr std::size_t kFarthest = largest_offset;  // largest offset in each direction
+
+/// Sums for one offset from query to key.
+struct OffsetSums {
+  std::uint64_t peaks = 0;  // rows whose largest weight is at this offset
+  std::uint64_t rows = 0;   // rows for which the key at this offset is visible
+  BlockSum weight, uniform;
+
+  auto parts() { return std::tie(peaks, rows, weight, uniform); }
+};
+
+struct HeadOffsets {
+  std::uint64_t rows = 0;
+  std::array<OffsetSums, offset_count> offsets;
+
+  auto parts() { return std::tie(rows, offsets); }
+  [[nodiscard]] Cell peak_share(std::size_t offset) const {
+    return mean_cell(static_cast<double>(offsets[offset].peaks), rows);
+  }
+};
+
+/// Number of rows and uniform baseline of each offset, for the rows of a panel.
+struct OffsetNulls {
+  std::array<std::uint64_t, offset_count> rows{};
+  std::array<double, offset_count> uniform{};
+};
+
+OffsetNulls offset_nulls(const StudyPanel& panel) {
+  OffsetNulls nulls;
+  for (const PatternRow& row : panel.rows) {
+    const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
+    for_each_visible_offset(row, panel.visible, [&](std::size_t i) {
+      ++nulls.rows[i];
+      nulls.uniform[i] += uniform;
+    });
+  }
+  return nulls;
+}
+
+class PositionalMeasure final : public PerHead<HeadOffsets> {
+ public:
+  explicit PositionalMeasure(const StudyShape& shape) : PerHead(shape) {}
+
+  void begin(const StudyBlock& /*block*/) override { nulls_.clear(); }
+  void panel(const StudyPanel& panel) override;
+  void finish(StudyResults& results) const override;
+
+ private:
+  PerPanel<OffsetNulls> nulls_;
+};
+
+void PositionalMeasure::panel(const StudyPanel& panel) {
+  HeadOffsets& state = states_[panel.head];
+  state.rows += panel.rows.size();
+  OffsetPeaks peaks;
+  std::array<double, offset_count> weights{};
+  for (const PatternRow& row : panel.rows) {
+    peaks.add(row);
+    const KeyRange keys = keys_near(row, kFarthest);
+    double* const at = weights.data() + (keys.first + kFarthest - row.query);
+    for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
+  }
+  const OffsetNulls& nulls = nulls_.of(panel, [&] { return offset_nulls(panel); });
+  for (std::size_t i = 0; i < offset_count; ++i) {
+    state.offsets[i].peaks += peaks.counts[i];
+    state.offsets[i].rows += nulls.rows[i];
+    state.offsets[i].weight.add(weights[i]);
+    state.offsets[i].uniform.add(nulls.uniform[i]);
+  }
+}
+
+void PositionalMeasure::finish(StudyResults& results) const {
+  std::vector<HeadSeries> series;
+  std::vector<Cell> best, best_shares;
+  for (const HeadOffsets& state : states_) {
+    HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
+    OffsetPeaks peaks;
+    for (std::size_t i = 0; i < offset_count; ++i) {
+      const OffsetSums& sums = state.offsets[i];
+      peaks.counts[i] = sums.peaks;
+      of_head.cells.push_back({static_cast<std::int64_t>(i) - largest_offset, count_cell(sums.rows),
+                               mean_cell(sums.weight.value(), sums.rows),
+                               mean_cell(sums.uniform.value(), sums.rows), state.peak_share(i)});
+    }
+    const auto offset = peaks.best();
+    best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
+    best_shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + largest_offset))
+                                 : mean_cell(0, state.rows));
+  }
+  for (std::size_t h = 0; h < best.size(); ++h)
+    results.head_fields.push_back({{"best_offset", best[h]}, {"best_offset_share", best_shares[h]}});
+  results.text.push_back(head_grid(shape_, "Most frequent offset of the largest weight", best));
+  results.text.push_back(head_grid(
+      shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",
+      best_shares));
+  add_series(results, shape_, "positional", {"offset", "count", "weight", "uniform", "peaks"}, 1, "offsets",
+             series);
+}
 
 const std::vector<DistanceBin>& all_bins() {
-  static const std::vector<DistanceBin> bins = distance_bins(kLongest);
+  constexpr std::size_t longest = std::size_t{1} << 40;  // upper bound of the length of a sequence
+  static const std::vector<DistanceBin> bins = distance_bins(longest);
   return bins;
 }
 
@@ -28,6 +171,8 @@ const std::vector<DistanceBin>& all_bins() {
 struct BinSums {
   std::uint64_t pairs = 0;  // pairs of a query and a visible key
   BlockSum weight, uniform;
+
+  auto parts() { return std::tie(pairs, weight, uniform); }
 };
 
 struct HeadDistanceSums {
@@ -37,30 +182,16 @@ struct HeadDistanceSums {
   void merge(const HeadDistanceSums& other) {
     rows += other.rows;
     bins.resize(std::max(bins.size(), other.bins.size()));
-    for (std::size_t b = 0; b < other.bins.size(); ++b) {
-      bins[b].pairs += other.bins[b].pairs;
-      bins[b].weight.merge(other.bins[b].weight);
-      bins[b].uniform.merge(other.bins[b].uniform);
-    }
+    for (std::size_t b = 0; b < other.bins.size(); ++b) merge_state(bins[b], other.bins[b]);
   }
   void save(StateWriter& out) const {
     out.number(rows);
-    out.number(bins.size());
-    for (const BinSums& bin : bins) {
-      out.number(bin.pairs);
-      bin.weight.save(out);
-      bin.uniform.save(out);
-    }
+    save_list(out, bins);
   }
   void load(StateReader& in) {
     rows = in.number();
-    bins.assign(in.count(), {});
-    if (bins.size() > all_bins().size()) in.damaged("more bins of distances than there are");
-    for (BinSums& bin : bins) {
-      bin.pairs = in.number();
-      bin.weight.load(in);
-      bin.uniform.load(in);
-    }
+    load_list(in, bins);
+    if (bins.size() > all_bins().size()) in.damaged("there are too many bins of distances");
   }
 };
 
@@ -77,7 +208,7 @@ std::vector<BinNull> bin_nulls(const StudyPanel& panel) {
   for (const PatternRow& row : panel.rows) {
     const std::size_t n = row.weights.size();
     const std::size_t query = row.query;
-    const auto shown = static_cast<double>(panel.visible.count(query));
+    const auto visible = static_cast<double>(panel.visible.count(query));
     for (std::size_t b = 0; b < bins.size(); ++b) {
       const DistanceBin bin = bins[b];
       if (bin.first > query && query + bin.first >= n) break;
@@ -89,7 +220,7 @@ std::vector<BinNull> bin_nulls(const StudyPanel& panel) {
       if (pairs == 0) continue;
       if (nulls.size() <= b) nulls.resize(b + 1);
       nulls[b].pairs += pairs;
-      nulls[b].uniform += static_cast<double>(pairs) / shown;
+      nulls[b].uniform += static_cast<double>(pairs) / visible;
     }
   }
   return nulls;
@@ -97,7 +228,7 @@ std::vector<BinNull> bin_nulls(const StudyPanel& panel) {
 
 class DistanceMeasure final : public PerHead<HeadDistanceSums> {
  public:
-  explicit DistanceMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
+  explicit DistanceMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& /*block*/) override { nulls_.clear(); }
   void panel(const StudyPanel& panel) override;
@@ -114,9 +245,9 @@ void DistanceMeasure::panel(const StudyPanel& panel) {
   state.rows += panel.rows.size();
   const std::size_t n = std::max(panel.panel.pattern.cols, panel.rows.back().query + 1);
   diagonals_.assign(2 * n - 1, 0);
-  double* const same_place = diagonals_.data() + (n - 1);
+  double* const main_diagonal = diagonals_.data() + (n - 1);
   for (const PatternRow& row : panel.rows) {
-    double* const to = same_place + row.visible.first - row.query;
+    double* const to = main_diagonal + row.visible.first - row.query;
     const float* const from = row.weights.data() + row.visible.first;
     for (std::size_t j = 0; j < row.visible.size(); ++j) to[j] += static_cast<double>(from[j]);
   }
@@ -126,8 +257,8 @@ void DistanceMeasure::panel(const StudyPanel& panel) {
     const DistanceBin bin = all_bins()[b];
     double weight = 0;
     for (std::size_t distance = bin.first; distance <= std::min(bin.last, n - 1); ++distance) {
-      weight += *(same_place + distance);
-      if (distance > 0) weight += *(same_place - distance);
+      weight += *(main_diagonal + distance);
+      if (distance > 0) weight += *(main_diagonal - distance);
     }
     state.bins[b].pairs += nulls[b].pairs;
     state.bins[b].weight.add(weight);
@@ -136,49 +267,34 @@ void DistanceMeasure::panel(const StudyPanel& panel) {
 }
 
 void DistanceMeasure::finish(StudyResults& results) const {
-  std::vector<std::string> columns = StudyShape::head_columns();
-  columns.insert(columns.end(), {"first", "last", "pairs", "weight", "uniform"});
-  std::vector<std::vector<Cell>> rows;
-  List items;
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    const HeadDistanceSums& state = states_[h];
-    List bins, pairs, weights, uniforms;
+  std::vector<HeadSeries> series;
+  for (const HeadDistanceSums& state : states_) {
+    HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
     for (std::size_t b = 0; b < state.bins.size(); ++b) {
       const DistanceBin bin = all_bins()[b];
-      const auto mean = [&](const BlockSum& sum) {
-        return real_cell(sum.value() / static_cast<double>(state.rows));
-      };
-      const Cell weight = mean(state.bins[b].weight);
-      const Cell uniform = mean(state.bins[b].uniform);
-      bins.emplace_back(List{Value(bin.first), Value(bin.last)});
-      pairs.emplace_back(state.bins[b].pairs);
-      weights.emplace_back(weight);
-      uniforms.emplace_back(uniform);
-      std::vector<Cell>& row = rows.emplace_back(shape_.head_cells(h));
-      row.insert(row.end(), {count_cell(bin.first), count_cell(bin.last), count_cell(state.bins[b].pairs),
-                             weight, uniform});
+      const BinSums& sums = state.bins[b];
+      of_head.cells.push_back({count_cell(bin.first), count_cell(bin.last), count_cell(sums.pairs),
+                               mean_cell(sums.weight.value(), state.rows),
+                               mean_cell(sums.uniform.value(), state.rows)});
     }
-    Record record;
-    record.set("head", shape_.heads[h].name)
-        .set("rows", state.rows)
-        .set("bins", std::move(bins))
-        .set("pairs", std::move(pairs))
-        .set("weight", std::move(weights))
-        .set("uniform", std::move(uniforms));
-    items.emplace_back(std::move(record));
   }
-  results.document.sections.push_back({"distance", "distance", std::move(items)});
-  results.tables.push_back(make_table("distance", std::move(columns), std::move(rows)));
+  add_series(results, shape_, "distance", {"first", "last", "pairs", "weight", "uniform"}, 2, "bins", series);
 }
 
 }  // namespace
 
-std::span<const Metric> distance_metrics() {
-  return kMetrics;
+MeasureRow positional_measure() {
+  return {.name = "positional",
+          .description = "weight and share of largest weights at each offset from query to key, -8 to 8",
+          .make = make_measure<PositionalMeasure>,
+          .metrics = kPositionalMetrics};
 }
 
-std::unique_ptr<Measure> make_distance_measure(const StudyShape& shape) {
-  return std::make_unique<DistanceMeasure>(shape);
+MeasureRow distance_measure() {
+  return {.name = "distance",
+          .description = "weight by distance between query and key, in bins 0, 1, 2, 3-4, 5-8, ...",
+          .make = make_measure<DistanceMeasure>,
+          .metrics = kDistanceMetrics};
 }
 
 }  // namespace attnctl

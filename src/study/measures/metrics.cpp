@@ -1,14 +1,15 @@
 #include <array>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "analysis/patterns/pattern_row.hpp"
-#include "study/measures/measures.hpp"
-#include "study/measures/result_rows.hpp"
-#include "study/state/moments.hpp"
+#include "study/measure.hpp"
+#include "study/state/sums.hpp"
 
+// The measure `metrics`: the row metrics of `analyze`.
 namespace attnctl {
 namespace {
 
@@ -24,18 +25,7 @@ struct HeadMetrics {
   std::uint64_t rows = 0;
   std::vector<Moments> metrics;  // [row_metrics()]
 
-  void merge(const HeadMetrics& other) {
-    rows += other.rows;
-    for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i].merge(other.metrics.at(i));
-  }
-  void save(StateWriter& out) const {
-    out.number(rows);
-    for (const Moments& metric : metrics) metric.save(out);
-  }
-  void load(StateReader& in) {
-    rows = in.number();
-    for (Moments& metric : metrics) metric.load(in);
-  }
+  auto parts() { return std::tie(rows, metrics); }
 };
 
 HeadMetrics empty_metrics() {
@@ -44,8 +34,8 @@ HeadMetrics empty_metrics() {
   return empty;
 }
 
-constexpr std::array kShares = {std::pair{"q05", 0.05}, std::pair{"q25", 0.25}, std::pair{"median", 0.5},
-                                std::pair{"q75", 0.75}, std::pair{"q95", 0.95}};
+constexpr std::array kQuantiles = {std::pair{"q05", 0.05}, std::pair{"q25", 0.25}, std::pair{"median", 0.5},
+                                   std::pair{"q75", 0.75}, std::pair{"q95", 0.95}};
 
 class MetricsMeasure final : public PerHead<HeadMetrics> {
  public:
@@ -67,63 +57,53 @@ class MetricsMeasure final : public PerHead<HeadMetrics> {
   void finish(StudyResults& results) const override;
 
  private:
-  /// Returns the extremes and quantiles, one row per head and metric.
-  [[nodiscard]] std::vector<ResultRow> distributions() const;
-
   std::vector<double> values_;  // values of one metric in one panel
 };
 
-std::vector<ResultRow> MetricsMeasure::distributions() const {
-  std::vector<ResultRow> rows;
+void MetricsMeasure::finish(StudyResults& results) const {
+  const auto metrics = row_metrics();
+  std::vector<ResultRow> distributions;
+  std::vector<std::vector<Cell>> means(metrics.size());  // [metrics, heads]
   for (std::size_t h = 0; h < states_.size(); ++h) {
-    for (std::size_t i = 0; i < row_metrics().size(); ++i) {
+    ResultRow& fields = results.head_fields.emplace_back();
+    fields.emplace_back("rows", count_cell(states_[h].rows));
+    for (std::size_t i = 0; i < metrics.size(); ++i) {
       const Moments& moments = states_[h].metrics[i];
       const MomentsSummary summary = moments.summary();
-      ResultRow& row = rows.emplace_back();
+      const std::string name(metrics[i].about.name);
+      fields.emplace_back(name, RowMoments{summary});
+      means[i].push_back(real_cell(summary.mean));
+      ResultRow& row = distributions.emplace_back();
       row = {{"head", RowHead{h}},
-             {"metric", Cell(std::string(row_metrics()[i].about.name))},
+             {"metric", Cell(name)},
              {"count", count_cell(summary.count)},
              {"minimum", real_cell(summary.minimum)}};
-      for (const auto& [name, share] : kShares) row.emplace_back(name, real_cell(moments.quantile(share)));
+      for (const auto& [quantile, q] : kQuantiles) row.emplace_back(quantile, real_cell(moments.quantile(q)));
       row.emplace_back("maximum", real_cell(summary.maximum));
     }
   }
-  return rows;
-}
-
-void MetricsMeasure::finish(StudyResults& results) const {
-  std::vector<Cell> rows;
-  for (const HeadMetrics& head : states_) rows.push_back(count_cell(head.rows));
-  results.head_fields.push_back(cell_field("rows", rows));
-  for (std::size_t i = 0; i < row_metrics().size(); ++i) {
-    std::vector<MomentsSummary> summaries;
-    for (const HeadMetrics& head : states_) summaries.push_back(head.metrics[i].summary());
-    const std::string name(row_metrics()[i].about.name);
-    if (name == "entropy" || name == "distance") {
-      std::vector<Cell> means;
-      means.reserve(summaries.size());
-      for (const MomentsSummary& summary : summaries) means.push_back(real_cell(summary.mean));
-      results.text.push_back(
-          shape_.grid(fmt::format("Mean {} ({})", name, row_metrics()[i].about.unit), means));
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const Metric& metric = metrics[i].about;
+    if (metric.name == "entropy" || metric.name == "distance") {
+      results.text.emplace_back(
+          head_grid(shape_, fmt::format("Mean {} ({})", metric.name, metric.unit), means[i]));
     }
-    results.head_fields.push_back(moments_field(name, summaries));
   }
-  add_rows(results, shape_, "distributions", "distribution", distributions());
+  add_rows(results, shape_, "distributions", "distribution", std::move(distributions));
 }
 
 }  // namespace
 
-std::span<const Metric> metrics_metrics() {
+MeasureRow metrics_measure() {
   static const std::vector<Metric> metrics = [] {
     std::vector<Metric> all;
     for (const RowMetric& row : row_metrics()) all.push_back(row.about);
     return all;
   }();
-  return metrics;
-}
-
-std::unique_ptr<Measure> make_metrics_measure(const StudyShape& shape) {
-  return std::make_unique<MetricsMeasure>(shape);
+  return {.name = "metrics",
+          .description = "the row metrics of analyze: entropy, confidence, distance, previous token, ...",
+          .make = make_measure<MetricsMeasure>,
+          .metrics = metrics};
 }
 
 }  // namespace attnctl

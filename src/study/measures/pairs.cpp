@@ -7,17 +7,18 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "analysis/similarity/head_pairs.hpp"
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "base/undefined.hpp"
-#include "study/measures/drawn_rows.hpp"
-#include "study/measures/measures.hpp"
-#include "study/measures/pair_matrices.hpp"
-#include "study/measures/row_sample.hpp"
-#include "study/state/moments.hpp"
+#include "study/measure.hpp"
+#include "study/measures/row_samples.hpp"
+#include "study/state/sums.hpp"
+
+// The measure `pairs`: the similarity of all pairs of heads.
 
 namespace attnctl {
 namespace {
@@ -27,21 +28,25 @@ constexpr std::array kMetrics = {
            "mean over rows of the Jensen-Shannon divergence of the two heads' rows, "
            "H((p + q) / 2) - (H(p) + H(q)) / 2",
            "Clark et al. 2019, section 6; Lin 1991"},
+    Metric{"pairs.frobenius_cosine", "", "[0, 1]", "",
+           "cosine of the two heads' patterns: the sum of the products of their weights, divided by the root "
+           "of the product of their sums of squares",
+           "cosine of the patterns, all rows of the corpus as one matrix"},
     Metric{
-        "pairs.frobenius_cosine", "", "[0, 1]", "",
-        "sum of the products of the two heads' weights over the root of the product of their sums of squares",
-        "cosine of the patterns, all rows of the corpus as one matrix"},
-    Metric{"pairs.cka", "", "[-1, 1], below 0 by chance alone", "0: independent outputs",
-           "linear CKA of the outputs z, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)), by unbiased estimates of "
-           "HSIC from rows drawn at random from the whole corpus",
-           "Kornblith et al. 2019; Song et al. 2012"},
+        "pairs.cka", "", "[-1, 1]; below 0 only by chance", "0 for independent outputs",
+        "linear CKA of the outputs z, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)), with unbiased estimates of "
+        "HSIC from a random sample of rows of the whole corpus",
+        "Kornblith et al. 2019; Song et al. 2012"},
 };
 
+constexpr std::size_t kMaxHeads = 1024;                       // half a million pairs, a state of 25 MB
 constexpr std::size_t kPatternBytes = std::size_t{48} << 20;  // largest size of the patterns of a block
 constexpr std::size_t kOutputBytes = std::size_t{16} << 20;   // largest size of the drawn output rows
 
 struct PairSums {
   BlockSum divergence, product;
+
+  auto parts() { return std::tie(divergence, product); }
 };
 
 /// Data of a block that is kept until all heads have been processed.
@@ -50,9 +55,9 @@ struct OpenBlock {
   std::vector<std::uint8_t> absent;    // [rows], 1: at least one head does not have the row
   RowSample pattern_rows;
   std::vector<std::size_t> widths;  // [rows], elements per pattern row
-  std::shared_ptr<float> patterns;  // [heads, pattern_rows.room()]; fully written before it is read
-  BlockDraw drawn;
-  std::vector<std::vector<float>> outputs;  // [rows]; empty if the row is not drawn
+  std::shared_ptr<float> patterns;  // [heads, pattern_rows.size()]; fully written before it is read
+  std::vector<std::optional<DrawnKey>> drawn;  // [rows]; nullopt: the output is not drawn
+  std::vector<std::vector<float>> outputs;     // [rows]; empty if the row is not drawn
 };
 
 std::vector<std::size_t> output_columns(const StudyBlock& block) {
@@ -75,20 +80,20 @@ OpenBlock open_block(const StudyBlock& block) {
   }
   open.absent.assign(open.widths.size(), 0);
   open.pattern_rows = RowSample(open.widths, kPatternBytes / sizeof(float) / heads.size());
-  open.patterns = fresh_floats(heads.size() * open.pattern_rows.room());
+  open.patterns = fresh_floats(heads.size() * open.pattern_rows.size());
   return open;
 }
 
 /// Sets a row to zero in all heads if any head lacks it. Returns the number of rows left.
 std::size_t drop_absent_patterns(OpenBlock& open, std::size_t heads) {
   std::size_t rows = open.pattern_rows.rows();
-  const std::size_t room = open.pattern_rows.room();
+  const std::size_t stride = open.pattern_rows.size();
   for (std::size_t row = 0; row < open.absent.size(); ++row) {
     const std::size_t offset = open.pattern_rows.offset(row);
     if (open.absent[row] == 0 || offset == RowSample::kNone) continue;
     --rows;
     for (std::size_t h = 0; h < heads; ++h)
-      std::fill_n(open.patterns.get() + h * room + offset, open.widths[row], 0.0F);
+      std::fill_n(open.patterns.get() + h * stride + offset, open.widths[row], 0.0F);
   }
   return rows;
 }
@@ -102,7 +107,7 @@ class PairsMeasure final : public Measure {
     needs.z = true;
     return needs;
   }
-  void look_at(const Measure& so_far) override {
+  void set_context(const Measure& so_far) override {
     outputs_end_ = dynamic_cast<const PairsMeasure&>(so_far).outputs_.end();
   }
   void begin(const StudyBlock& block) override {
@@ -142,13 +147,13 @@ void PairsMeasure::draw_outputs(const StudyBlock& block) {
     columns_.clear();
     return;
   }
-  const std::size_t most = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
-  outputs_.set_most(most);
+  const std::size_t capacity = std::max(kOutputBytes / sizeof(float) / columns_.back(), kLeastOutputs);
+  outputs_.set_capacity(capacity);
   const std::size_t rows = open_->widths.size();
-  open_->drawn = BlockDraw(shape_.seed, block.corpus.number, rows, most, outputs_end_);
+  open_->drawn = draw_rows(shape_.seed, block.corpus.number, rows, capacity, outputs_end_);
   open_->outputs.resize(rows);
   for (std::size_t row = 0; row < rows; ++row) {
-    if (open_->drawn.keys()[row]) open_->outputs[row].resize(columns_.back());
+    if (open_->drawn[row]) open_->outputs[row].resize(columns_.back());
   }
 }
 
@@ -177,14 +182,14 @@ bool PairsMeasure::copy_whole(const StudyPanel& panel) {
     return false;
   if (open.widths[first] != pattern.cols || open.widths[last] != pattern.cols) return false;
   std::copy_n(pattern.data, pattern.rows * pattern.cols,
-              open.patterns.get() + panel.head * open.pattern_rows.room() + offset);
+              open.patterns.get() + panel.head * open.pattern_rows.size() + offset);
   return true;
 }
 
 void PairsMeasure::copy_rows(const StudyPanel& panel) {
   OpenBlock& open = *open_;
   const std::size_t first = open.first_row[panel.panel.sequence];
-  float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.room();
+  float* const patterns = open.patterns.get() + panel.head * open.pattern_rows.size();
   std::size_t expected = panel.panel.first_query;
   for (const PatternRow& row : panel.rows) {
     for (; expected < row.query; ++expected) open.absent[first + expected] = 1;
@@ -207,7 +212,7 @@ void PairsMeasure::add_patterns() {
   const std::size_t rows = drop_absent_patterns(*open_, heads());
   if (rows == 0) return;
   pattern_rows_ += rows;
-  const std::span patterns(open_->patterns.get(), heads() * open_->pattern_rows.room());
+  const std::span patterns(open_->patterns.get(), heads() * open_->pattern_rows.size());
   const PatternPairs pairs = pattern_pairs(patterns, heads());
   for (std::size_t p = 0; p < sums_.size(); ++p) {
     sums_[p].divergence.add(pairs.divergence[p]);
@@ -220,7 +225,7 @@ void PairsMeasure::add_outputs() {
   for (std::size_t row = 0; row < open_->outputs.size(); ++row) {
     std::vector<float>& output = open_->outputs[row];
     if (output.empty() || open_->absent[row] != 0 || !std::ranges::all_of(output, finite)) continue;
-    outputs_.add(*open_->drawn.keys()[row], std::move(output));
+    outputs_.add(*open_->drawn[row], std::move(output));
   }
 }
 
@@ -229,35 +234,110 @@ void PairsMeasure::merge(const Measure& other) {
   pattern_rows_ += of.pattern_rows_;
   if (columns_.empty()) columns_ = of.columns_;
   outputs_.merge(of.outputs_);
-  for (std::size_t p = 0; p < sums_.size(); ++p) {
-    sums_[p].divergence.merge(of.sums_[p].divergence);
-    sums_[p].product.merge(of.sums_[p].product);
-  }
+  merge_state(sums_, of.sums_);
 }
 
 void PairsMeasure::save(StateWriter& out) const {
   out.number(pattern_rows_);
-  for (const PairSums& pair : sums_) {
-    pair.divergence.save(out);
-    pair.product.save(out);
-  }
-  out.number(columns_.size());
-  for (const std::size_t column : columns_) out.number(column);
+  save_state(out, sums_);
+  save_list(out, columns_);
   outputs_.save(out);
 }
 
 void PairsMeasure::load(StateReader& in) {
   pattern_rows_ = in.number();
-  for (PairSums& pair : sums_) {
-    pair.divergence.load(in);
-    pair.product.load(in);
-  }
-  columns_.resize(in.count());
-  for (std::size_t& column : columns_) column = in.number();
+  load_state(in, sums_);
+  load_list(in, columns_);
   const bool ascending = std::ranges::adjacent_find(columns_, std::ranges::greater_equal()) == columns_.end();
   if (!columns_.empty() && (columns_.size() != heads() + 1 || columns_.front() != 0 || !ascending))
-    in.damaged("columns of outputs that cannot be");
+    in.damaged("the columns of outputs are wrong");
   outputs_.load(in, columns_.empty() ? 0 : columns_.back());
+}
+
+/// The values of one measure for all pairs of heads.
+struct PairMatrix {
+  const char* name;
+  bool low_is_alike;
+  std::uint64_t rows;
+  std::vector<float> values;  // [heads, heads]; NaN: undefined
+};
+
+/// Pairs of distinct heads, in the order (0, 1), (0, 2), ..., (1, 2), ...
+using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+
+Pairs distinct_pairs(std::size_t heads) {
+  Pairs pairs;
+  pairs.reserve(heads * (heads - 1) / 2);
+  for (std::size_t a = 0; a < heads; ++a) {
+    for (std::size_t b = a + 1; b < heads; ++b) pairs.emplace_back(a, b);
+  }
+  return pairs;
+}
+
+/// Returns a table with one row per measure and pair. The rows are generated when they are written, because a
+/// large model has millions.
+Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
+  std::vector<std::string> columns = {"measure"};
+  for (const char* const side : {"_a", "_b"}) {
+    for (const std::string& column : StudyShape::head_columns()) columns.push_back(column + side);
+  }
+  columns.emplace_back("value");
+  const auto pairs = std::make_shared<const Pairs>(distinct_pairs(shape.heads.size()));
+  const std::size_t rows = matrices.size() * pairs->size();
+  const auto shared = std::make_shared<const std::vector<PairMatrix>>(std::move(matrices));
+  const auto fill = [&shape, pairs, shared](std::size_t index, std::span<Cell> cells) {
+    const PairMatrix& matrix = shared->at(index / pairs->size());
+    const auto [a, b] = (*pairs)[index % pairs->size()];
+    auto cell = cells.begin();
+    *cell++ = std::string(matrix.name);
+    for (const std::size_t head : {a, b}) cell = std::ranges::move(shape.head_cells(head), cell).out;
+    *cell = real_cell(matrix.values[a * shape.heads.size() + b]);
+  };
+  return {"pairs", std::move(columns), rows, fill};
+}
+
+/// Returns the most similar and the least similar pairs of each measure.
+Table extremes_table(const StudyShape& shape, const std::vector<PairMatrix>& matrices) {
+  constexpr std::size_t most = 3;
+  std::vector<std::vector<Cell>> rows;
+  for (const PairMatrix& matrix : matrices) {
+    const auto value = [&](const Pairs::value_type& pair) {
+      return matrix.values[pair.first * shape.heads.size() + pair.second];
+    };
+    Pairs pairs = distinct_pairs(shape.heads.size());
+    std::erase_if(pairs, [&](const Pairs::value_type& pair) { return !std::isfinite(value(pair)); });
+    const auto add = [&](const char* which, bool low) {
+      std::ranges::stable_sort(pairs, [&](const Pairs::value_type& x, const Pairs::value_type& y) {
+        return low ? value(x) < value(y) : value(x) > value(y);
+      });
+      for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i) {
+        rows.push_back({std::string(matrix.name), which, shape.heads[pairs[i].first].name,
+                        shape.heads[pairs[i].second].name, value(pairs[i])});
+      }
+    };
+    add("most alike", matrix.low_is_alike);
+    add("least alike", !matrix.low_is_alike);
+  }
+  return make_table("pairs", {"measure", "which", "head", "and", "value"}, std::move(rows));
+}
+
+/// Adds the section and table of all pairs, and the most and least similar pairs to the text.
+void add_pair_matrices(StudyResults& results, const StudyShape& shape, std::vector<PairMatrix> matrices) {
+  const std::size_t count = shape.heads.size();
+  List names;
+  for (const StudyHead& head : shape.heads) names.emplace_back(head.name);
+  List items;
+  for (const PairMatrix& matrix : matrices) {
+    Record record;
+    record.set("measure", matrix.name)
+        .set("heads", names)
+        .set("rows", matrix.rows)
+        .set("values", make_array({count, count}, matrix.values));
+    items.emplace_back(std::move(record));
+  }
+  results.document.sections.push_back({"pairs", "pairs", std::move(items)});
+  if (count > 1) results.text.emplace_back(TextTable{"Pairs of heads", extremes_table(shape, matrices)});
+  results.tables.push_back(pair_table(shape, std::move(matrices)));
 }
 
 using PairValue = std::function<std::optional<double>(std::size_t a, std::size_t b)>;
@@ -309,18 +389,23 @@ void PairsMeasure::finish(StudyResults& results) const {
   add_pair_matrices(results, shape_, std::move(matrices));
 }
 
-}  // namespace
-
-std::span<const Metric> pairs_metrics() {
-  return kMetrics;
+std::unique_ptr<Measure> make_pairs(const StudyShape& shape) {
+  if (shape.heads.size() > kMaxHeads)
+    fail(Status::limit,
+         "--measures pairs: got {} heads, the limit is {}; select fewer with --heads or --layers",
+         shape.heads.size(), kMaxHeads);
+  return std::make_unique<PairsMeasure>(shape);
 }
 
-std::unique_ptr<Measure> make_pairs_measure(const StudyShape& shape) {
-  if (shape.heads.size() > kMostPairedHeads)
-    fail(Status::limit,
-         "--measures pairs: got {} heads, the limit is {}: choose some with --heads or --layers",
-         shape.heads.size(), kMostPairedHeads);
-  return std::make_unique<PairsMeasure>(shape);
+}  // namespace
+
+MeasureRow pairs_measure() {
+  return {
+      .name = "pairs",
+      .description = "similarity of each pair of heads: Jensen-Shannon divergence, cosine, CKA of outputs",
+      .make = make_pairs,
+      .metrics = kMetrics,
+      .max_heads = kMaxHeads};
 }
 
 }  // namespace attnctl

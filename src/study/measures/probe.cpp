@@ -1,33 +1,40 @@
-#include "study/probe.hpp"
+#include "study/corpus/probe.hpp"
 
 #include <array>
-#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "study/measures/measures.hpp"
-#include "study/measures/result_rows.hpp"
-#include "study/state/ratio_sums.hpp"
+#include "study/measure.hpp"
+#include "study/state/sums.hpp"
 
+// The measure `probe`: attention in random sequences that are repeated once.
 namespace attnctl {
 namespace {
 
+constexpr std::string_view kControl = "control: the same weight if the first copy has other tokens";
+
 constexpr std::array kMetrics = {
-    Metric{"probe.induction", "", "[0, 1]", "control: the same where the first copy is of other tokens",
-           "mean weight of the queries of the second copy on the token behind their first occurrence",
+    Metric{"probe.induction", "", "[0, 1]", kControl,
+           "random sequence, repeated once: mean weight from each token of the second copy on the token "
+           "after its first occurrence",
            "Olsson et al. 2022, prefix matching"},
-    Metric{"probe.duplicate", "", "[0, 1]", "control: the same where the first copy is of other tokens",
-           "mean weight of the queries of the second copy on their first occurrence", "Wang et al. 2022"},
+    Metric{"probe.duplicate", "", "[0, 1]", kControl,
+           "random sequence, repeated once: mean weight from each token of the second copy on its first "
+           "occurrence",
+           "Wang et al. 2022"},
     Metric{"probe.previous", "", "[0, 1]", "uniform: the mean of 1 / visible keys",
-           "mean weight of the queries of the second copy on the token before them",
+           "random sequence, repeated once: mean weight from each token of the second copy on the previous "
+           "token",
            "Olsson et al. 2022; TransformerLens"},
 };
 
 /// A target of the queries of the second copy.
 struct Kind {
-  const char* name;
+  std::string_view name;
   std::ptrdiff_t (*offset)(std::size_t length);
-  const char* role;  // role for which it is evidence, with the control as null; empty: none
+  std::string_view role;  // role for which it is evidence, with the control as null; empty: none
 };
 constexpr std::array kKinds = {
     Kind{"induction", [](std::size_t length) { return 1 - static_cast<std::ptrdiff_t>(length); },
@@ -37,37 +44,20 @@ constexpr std::array kKinds = {
     Kind{"previous", [](std::size_t) { return std::ptrdiff_t{-1}; }, ""},
 };
 
-struct HeadProbe {
-  std::array<RatioSums, kKinds.size()> repeated, control;
+/// Sums of one target.
+struct KindSums {
+  RatioSums repeated, control;
 
-  void merge(const HeadProbe& other) {
-    for (std::size_t i = 0; i < kKinds.size(); ++i) {
-      repeated[i].merge(other.repeated[i]);
-      control[i].merge(other.control[i]);
-    }
-  }
-  void save(StateWriter& out) const {
-    for (std::size_t i = 0; i < kKinds.size(); ++i) {
-      repeated[i].save(out);
-      control[i].save(out);
-    }
-  }
-  void load(StateReader& in) {
-    for (std::size_t i = 0; i < kKinds.size(); ++i) {
-      repeated[i].load(in);
-      control[i].load(in);
-    }
-  }
+  auto parts() { return std::tie(repeated, control); }
 };
 
-class ProbeMeasure final : public PerHead<HeadProbe> {
+class ProbeMeasure final : public PerHead<std::array<KindSums, kKinds.size()>> {
  public:
-  explicit ProbeMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
+  explicit ProbeMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
     marks_ = block.corpus.probes;
-    const std::vector<Terms> none(marks_.size());
-    terms_.assign(states_.size(), none);
+    terms_.assign(states_.size(), std::vector<Terms>(marks_.size()));
   }
   void panel(const StudyPanel& panel) override;
   void end() override;
@@ -75,8 +65,6 @@ class ProbeMeasure final : public PerHead<HeadProbe> {
 
  private:
   using Terms = std::array<SentenceTerm, kKinds.size()>;
-
-  [[nodiscard]] std::vector<ResultRow> rows() const;
 
   std::vector<ProbeMarks> marks_;          // [sequences] of the block
   std::vector<std::vector<Terms>> terms_;  // [heads, sequences]
@@ -99,57 +87,48 @@ void ProbeMeasure::panel(const StudyPanel& panel) {
 void ProbeMeasure::end() {
   for (std::size_t h = 0; h < states_.size(); ++h) {
     for (std::size_t s = 0; s < marks_.size(); ++s) {
-      auto& sums = marks_[s].repeated ? states_[h].repeated : states_[h].control;
-      for (std::size_t i = 0; i < kKinds.size(); ++i) sums[i].add(terms_[h][s][i]);
+      for (std::size_t i = 0; i < kKinds.size(); ++i) {
+        KindSums& sums = states_[h][i];
+        (marks_[s].repeated ? sums.repeated : sums.control).add(terms_[h][s][i]);
+      }
     }
   }
-}
-
-std::vector<ResultRow> ProbeMeasure::rows() const {
-  std::vector<ResultRow> rows;
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    for (std::size_t i = 0; i < kKinds.size(); ++i) {
-      const RatioSums& sums = states_[h].repeated[i];
-      const auto interval = sums.interval();
-      rows.push_back({{"head", RowHead{h}},
-                      {"kind", Cell(std::string(kKinds[i].name))},
-                      {"score", real_cell(sums.mean())},
-                      {"low", interval ? real_cell(interval->low) : Cell()},
-                      {"high", interval ? real_cell(interval->high) : Cell()},
-                      {"control", real_cell(states_[h].control[i].mean())},
-                      {"uniform", real_cell(sums.null())},
-                      {"sequences", count_cell(sums.sentences())},
-                      {"rows", count_cell(sums.rows())}});
-    }
-  }
-  return rows;
 }
 
 void ProbeMeasure::finish(StudyResults& results) const {
+  std::vector<ResultRow> rows;
   for (std::size_t h = 0; h < states_.size(); ++h) {
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
-      const RatioSums& sums = states_[h].repeated[i];
-      if (*kKinds[i].role == '\0' || sums.rows() == 0) continue;
-      results.evidence.push_back({.head = h,
-                                  .role = kKinds[i].role,
-                                  .detail = "",
-                                  .score = sums.mean(),
-                                  .null = states_[h].control[i].mean(),
-                                  .interval = sums.interval(),
-                                  .count = sums.rows()});
+      const RatioSums& sums = states_[h][i].repeated;
+      const auto control = states_[h][i].control.mean();
+      const auto [low, high] = interval_cells(sums.interval());
+      rows.push_back({{"head", RowHead{h}},
+                      {"kind", text_cell(kKinds[i].name)},
+                      {"score", real_cell(sums.mean())},
+                      {"low", low},
+                      {"high", high},
+                      {"control", real_cell(control)},
+                      {"uniform", real_cell(sums.null())},
+                      {"sequences", count_cell(sums.sentences())},
+                      {"rows", count_cell(sums.rows())}});
+      if (kKinds[i].role.empty() || sums.rows() == 0) continue;
+      results.evidence.push_back(evidence_of(h, kKinds[i].role, "", sums));
+      results.evidence.back().null = control;
     }
   }
-  add_rows(results, shape_, "probe", "probe", rows());
+  add_rows(results, shape_, "probe", "probe", std::move(rows));
 }
 
 }  // namespace
 
-std::span<const Metric> probe_metrics() {
-  return kMetrics;
-}
-
-std::unique_ptr<Measure> make_probe_measure(const StudyShape& shape) {
-  return std::make_unique<ProbeMeasure>(shape);
+MeasureRow probe_measure() {
+  return {
+      .name = "probe",
+      .description = "random tokens, repeated once: induction, duplicate and previous token, with a control",
+      .make = make_measure<ProbeMeasure>,
+      .metrics = kMetrics,
+      .probe_only = true,
+      .gives_evidence = true};
 }
 
 }  // namespace attnctl

@@ -1,25 +1,26 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "study/corpus/token_frequencies.hpp"
-#include "study/measures/measures.hpp"
-#include "study/measures/result_rows.hpp"
-#include "study/state/ratio_sums.hpp"
+#include "study/measure.hpp"
+#include "study/state/sums.hpp"
 
+// The measure `rare`: attention to the rarest token of the sentence.
 namespace attnctl {
 namespace {
 
 constexpr std::array kMetrics = {
-    Metric{
-        "rare.weight", "", "[0, 1]", "uniform: the mean of such keys / visible keys",
-        "mean weight on the rarest token of the sentence by its frequency in the corpus, all places of those "
-        "that are equally rare together, over the rows that may attend to it and to others too",
-        "Voita et al. 2019, section 5.3"},
-    Metric{"rare.peaks", "", "[0, 1]", "uniform",
-           "the share of these rows whose largest weight is on the rarest token",
+    Metric{"rare.weight", "", "[0, 1]", "uniform: the mean of rarest keys / visible keys over the same rows",
+           "mean weight on the token of the sentence that is rarest in the corpus (all occurrences, and all "
+           "equally rare tokens), over the rows that may attend to it and also to other tokens",
+           "Voita et al. 2019, section 5.3"},
+    Metric{"rare.peaks", "", "[0, 1]", "uniform, as for rare.weight",
+           "share of rows whose largest weight is on the rarest token, over the rows of rare.weight",
            "Voita et al. 2019, section 5.3"},
 };
 
@@ -28,30 +29,12 @@ struct HeadRare {
   std::uint64_t peaks = 0;    // rows whose largest weight is on the rarest token
   std::uint64_t without = 0;  // rows that cannot attend to the rarest token, or only to it
 
-  void merge(const HeadRare& other) {
-    weight.merge(other.weight);
-    peaks += other.peaks;
-    without += other.without;
-  }
-  void save(StateWriter& out) const {
-    weight.save(out);
-    out.number(peaks);
-    out.number(without);
-  }
-  void load(StateReader& in) {
-    weight.load(in);
-    peaks = in.number();
-    without = in.number();
-  }
-  [[nodiscard]] Cell peak_share() const {
-    if (weight.rows() == 0) return {};
-    return real_cell(static_cast<double>(peaks) / static_cast<double>(weight.rows()));
-  }
+  auto parts() { return std::tie(weight, peaks, without); }
 };
 
 class RareMeasure final : public PerHead<HeadRare> {
  public:
-  explicit RareMeasure(const StudyShape& shape) : PerHead(shape, {}) {}
+  explicit RareMeasure(const StudyShape& shape) : PerHead(shape) {}
 
   void begin(const StudyBlock& block) override {
     const TokenFrequencies unknown;  // without frequencies, all tokens are equally rare
@@ -70,9 +53,6 @@ class RareMeasure final : public PerHead<HeadRare> {
   void finish(StudyResults& results) const override;
 
  private:
-  [[nodiscard]] std::optional<double> shuffled(std::size_t head) const;
-  [[nodiscard]] std::vector<ResultRow> rows() const;
-
   std::vector<std::vector<std::size_t>> rarest_;  // [sequences] of the block: positions of the rarest tokens
   std::vector<std::vector<SentenceTerm>> terms_;  // [heads, sequences]
 };
@@ -83,76 +63,62 @@ void RareMeasure::panel(const StudyPanel& panel) {
   const std::vector<std::size_t>& rarest = rarest_[panel.panel.sequence];
   for (const PatternRow& row : panel.rows) {
     double weight = 0;
-    std::size_t shown = 0;
+    std::size_t targets = 0;
     bool peak = false;
     for (const std::size_t key : rarest) {
       if (!panel.visible.shows(row.query, key)) continue;
-      ++shown;
+      ++targets;
       weight += static_cast<double>(row.weights[key]);
       peak = peak || key == row.argmax;
     }
     const std::size_t visible = panel.visible.count(row.query);
-    if (shown == 0 || shown == visible) {
+    if (targets == 0 || targets == visible) {
       ++state.without;
       continue;
     }
-    term.add(weight, static_cast<double>(shown) / static_cast<double>(visible));
+    term.add(weight, static_cast<double>(targets) / static_cast<double>(visible));
     if (peak) ++state.peaks;
   }
 }
 
-/// Returns the score of the same head on shuffled tokens, at the same positions.
-std::optional<double> RareMeasure::shuffled(std::size_t head) const {
-  const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin());
-  return twin == nullptr ? std::nullopt : twin->states_[head].weight.mean();
-}
-
-std::vector<ResultRow> RareMeasure::rows() const {
-  std::vector<ResultRow> rows;
-  for (std::size_t h = 0; h < states_.size(); ++h) {
-    const HeadRare& state = states_[h];
-    const auto interval = state.weight.interval();
-    rows.push_back({{"head", RowHead{h}},
-                    {"weight", real_cell(state.weight.mean())},
-                    {"low", interval ? real_cell(interval->low) : Cell()},
-                    {"high", interval ? real_cell(interval->high) : Cell()},
-                    {"uniform", real_cell(state.weight.null())},
-                    {"shuffled", real_cell(shuffled(h))},
-                    {"peaks", state.peak_share()},
-                    {"rows", count_cell(state.weight.rows())},
-                    {"rows_without", count_cell(state.without)}});
-  }
-  return rows;
-}
-
 void RareMeasure::finish(StudyResults& results) const {
+  const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin());
+  std::vector<ResultRow> rows;
   std::vector<StrongHead> heads;
   for (std::size_t h = 0; h < states_.size(); ++h) {
-    const RatioSums& sums = states_[h].weight;
+    const HeadRare& state = states_[h];
+    const RatioSums& sums = state.weight;
+    const auto shuffled = twin == nullptr ? std::nullopt : twin->states_[h].weight.mean();
+    const auto [low, high] = interval_cells(sums.interval());
+    rows.push_back({{"head", RowHead{h}},
+                    {"weight", real_cell(sums.mean())},
+                    {"low", low},
+                    {"high", high},
+                    {"uniform", real_cell(sums.null())},
+                    {"shuffled", real_cell(shuffled)},
+                    {"peaks", mean_cell(static_cast<double>(state.peaks), sums.rows())},
+                    {"rows", count_cell(sums.rows())},
+                    {"rows_without", count_cell(state.without)}});
     if (sums.rows() == 0) continue;
     heads.push_back(
         {"rarest token", shape_.heads[h].name, *sums.mean(), real_cell(sums.null()), sums.rows()});
-    results.evidence.push_back({.head = h,
-                                .role = "rare-token",
-                                .detail = "",
-                                .score = sums.mean(),
-                                .null = sums.null(),
-                                .interval = sums.interval(),
-                                .count = sums.rows(),
-                                .shuffled = shuffled(h)});
+    results.evidence.push_back(evidence_of(h, "rare-token", "", sums));
+    results.evidence.back().shuffled = shuffled;
   }
-  add_strongest(results, std::move(heads));
-  add_rows(results, shape_, "rare", "rare", rows());
+  results.add_strongest(std::move(heads));
+  add_rows(results, shape_, "rare", "rare", std::move(rows));
 }
 
 }  // namespace
 
-std::span<const Metric> rare_metrics() {
-  return kMetrics;
-}
-
-std::unique_ptr<Measure> make_rare_measure(const StudyShape& shape) {
-  return std::make_unique<RareMeasure>(shape);
+MeasureRow rare_measure() {
+  return {.name = "rare",
+          .description = "weight on the token of the sentence that is rarest in the corpus",
+          .make = make_measure<RareMeasure>,
+          .metrics = kMetrics,
+          .gives_evidence = true,
+          .depends_on_order = true,
+          .needs_frequencies = true};
 }
 
 }  // namespace attnctl

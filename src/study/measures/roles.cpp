@@ -2,18 +2,20 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "analysis/patterns/offset_peaks.hpp"
-#include "study/measures/measures.hpp"
-#include "study/measures/per_panel.hpp"
-#include "study/measures/token_names.hpp"
-#include "study/state/ratio_sums.hpp"
+#include "analysis/patterns/pattern_row.hpp"
+#include "study/measure.hpp"
+#include "study/measures/target_shares.hpp"
+#include "study/state/sums.hpp"
 
-// Evidence for the roles that are visible in the patterns of the corpus, as sums over sentences.
-// study/roles.cpp has the rules of the roles and their sources.
+// The measure `roles`: evidence for the roles that are visible in the patterns of the corpus, as sums over
+// sentences. study/roles.cpp has the rules of the roles and their sources.
 namespace attnctl {
 namespace {
 
@@ -21,94 +23,65 @@ constexpr std::size_t kFarthest = largest_offset;  // largest offset in each dir
 constexpr std::size_t kNear = 2;                   // largest distance of a local key, in tokens
 
 constexpr std::array kMetrics = {
-    Metric{"roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: peaks that fall anywhere",
-           "share of the rows with a key at that offset that have their largest weight there",
-           "Voita et al. 2019, section 5.1"},
-    Metric{"roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: even weights",
-           "mean weight on position 0, over the other queries", "Xiao et al. 2023"},
-    Metric{"roles.separator", "", "[0, 1]", "the mean of such keys / visible keys: even weights",
+    Metric{
+        "roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: a largest weight on a random key",
+        "share of rows whose largest weight is at the best offset, over the rows with a key at that offset",
+        "Voita et al. 2019, section 5.1"},
+    Metric{"roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: uniform attention",
+           "mean weight on position 0, over all other queries", "Xiao et al. 2023"},
+    Metric{"roles.separator", "", "[0, 1]", "the mean of target keys / visible keys: uniform attention",
            "mean weight on a special token that is not at position 0, over the rows that may attend to it",
            "Clark et al. 2019, section 3.2"},
-    Metric{"roles.local", "", "[0, 1]", "the mean of near keys / visible keys: even weights",
-           "mean weight on keys at most 2 tokens away, over the rows that may attend to others too",
+    Metric{"roles.local", "", "[0, 1]", "the mean of near keys / visible keys: uniform attention",
+           "mean weight on keys at most 2 tokens away, over the rows that may also attend to other keys",
            "Clark et al. 2019, section 3.1; Raganato and Tiedemann 2018"},
-    Metric{"roles.broad", "", "[0, 1]", "1: even weights",
-           "mean of entropy / ln(visible keys), over the rows that may attend to two keys or more",
+    Metric{"roles.broad", "", "[0, 1]", "1: uniform attention",
+           "mean of entropy / ln(visible keys), over the rows that may attend to two or more keys",
            "Clark et al. 2019, section 3.3"},
 };
 
 /// Sums for the roles, of one sentence (SentenceTerm) or of all sentences (RatioSums).
 template <typename Sums>
-struct Habits {
+struct RoleSums {
   std::array<Sums, offset_count> offsets;  // -8 to 8
   Sums first, near, entropy;
   std::map<std::int64_t, Sums> specials;  // by id
-};
 
-struct HeadHabits : Habits<RatioSums> {
-  void merge(const HeadHabits& other) {
-    for (std::size_t i = 0; i < offset_count; ++i) offsets[i].merge(other.offsets[i]);
-    first.merge(other.first);
-    near.merge(other.near);
-    entropy.merge(other.entropy);
-    for (const auto& [id, sums] : other.specials) specials[id].merge(sums);
-  }
-  void add(const Habits<SentenceTerm>& sentence) {
-    for (std::size_t i = 0; i < offset_count; ++i) offsets[i].add(sentence.offsets[i]);
-    first.add(sentence.first);
-    near.add(sentence.near);
-    entropy.add(sentence.entropy);
-    for (const auto& [id, term] : sentence.specials) specials[id].add(term);
-  }
-  void save(StateWriter& out) const {
-    for (const RatioSums& sums : offsets) sums.save(out);
-    for (const RatioSums* const sums : {&first, &near, &entropy}) sums->save(out);
-    out.number(specials.size());
-    for (const auto& [id, sums] : specials) {
-      out.signed_number(id);
-      sums.save(out);
-    }
-  }
-  void load(StateReader& in) {
-    for (RatioSums& sums : offsets) sums.load(in);
-    for (RatioSums* const sums : {&first, &near, &entropy}) sums->load(in);
-    specials.clear();
-    for (std::size_t left = in.count(); left > 0; --left) {
-      const std::int64_t id = in.signed_number();
-      specials[id].load(in);
-    }
+  auto parts() { return std::tie(offsets, first, near, entropy, specials); }
+  /// Calls add(sums, term) for each member and its term in `other`.
+  template <typename Add>
+  void fold(const RoleSums<SentenceTerm>& other, const Add& add) {
+    for (std::size_t i = 0; i < offset_count; ++i) add(offsets[i], other.offsets[i]);
+    add(first, other.first);
+    add(near, other.near);
+    add(entropy, other.entropy);
+    for (const auto& [id, term] : other.specials) add(specials[id], term);
   }
 };
+using SentenceSums = RoleSums<SentenceTerm>;
 
 /// Row counts and nulls for the rows of a panel that see more than one key. The sums of the terms are 0.
-struct HabitNulls {
-  Habits<SentenceTerm> terms;
+struct RoleNulls {
+  SentenceSums terms;
   std::vector<double> log_keys;  // [rows of the panel], ln(visible keys); 0 if one key is visible
-
-  void add_to(Habits<SentenceTerm>& sentence) const {
-    const auto add = [](const SentenceTerm& from, SentenceTerm& to) {
-      to.null += from.null;
-      to.rows += from.rows;
-    };
-    for (std::size_t i = 0; i < offset_count; ++i) add(terms.offsets[i], sentence.offsets[i]);
-    add(terms.first, sentence.first);
-    add(terms.near, sentence.near);
-    add(terms.entropy, sentence.entropy);
-    for (const auto& [id, term] : terms.specials) add(term, sentence.specials[id]);
-  }
 };
 
 /// Checks whether the query sees at least one key that is not near.
-bool has_near(const PatternRow& row, const VisibleKeys& visible) {
+bool sees_far_keys(const PatternRow& row, const VisibleKeys& visible) {
   const KeyRange near = keys_near(row, kNear);
   return visible.count(row.query, near.first, near.last) < visible.count(row.query);
 }
 
-class RolesMeasure final : public PerHeadOfTokens<HeadHabits> {
+class RolesMeasure final : public PerHeadOfTokens<RoleSums<RatioSums>> {
  public:
-  explicit RolesMeasure(const StudyShape& shape) : PerHeadOfTokens(shape, {}) {}
+  explicit RolesMeasure(const StudyShape& shape) : PerHeadOfTokens(shape) {}
 
-  void begin(const StudyBlock& block) override;
+  void begin(const StudyBlock& block) override {
+    specials_.clear();
+    for (const Sequence& sequence : block.corpus.batch.sequences)
+      specials_.push_back(special_positions(sequence, 1, names_));
+    open_.assign(states_.size(), {});
+  }
   void panel(const StudyPanel& panel) override;
   void end() override {
     for (std::size_t h = 0; h < states_.size(); ++h) close(h);
@@ -117,39 +90,22 @@ class RolesMeasure final : public PerHeadOfTokens<HeadHabits> {
   void finish(StudyResults& results) const override;
 
  private:
-  using Places = std::map<std::int64_t, std::vector<std::size_t>>;  // positions by id
-
   /// The sentence that a head is processing. It ends when a panel of another sequence comes.
   struct Open {
     std::size_t sequence = 0;
-    Habits<SentenceTerm> terms;
+    SentenceSums terms;
   };
 
   void close(std::size_t head) {
-    states_[head].add(open_[head].terms);
+    states_[head].fold(open_[head].terms, [](RatioSums& to, const SentenceTerm& term) { to.add(term); });
     open_[head].terms = {};
   }
-  [[nodiscard]] HabitNulls nulls(const StudyPanel& panel) const;
-  [[nodiscard]] std::optional<std::size_t> best_offset(const HeadHabits& head) const;
+  [[nodiscard]] RoleNulls nulls(const StudyPanel& panel) const;
 
-  std::vector<Places> specials_;  // [sequences] of the block
-  std::vector<Open> open_;        // [heads]
-  PerPanel<HabitNulls> nulls_;
+  std::vector<PositionsOf> specials_;  // [sequences] of the block
+  std::vector<Open> open_;             // [heads]
+  PerPanel<RoleNulls> nulls_;
 };
-
-void RolesMeasure::begin(const StudyBlock& block) {
-  specials_.clear();
-  for (const Sequence& sequence : block.corpus.batch.sequences) {
-    Places& places = specials_.emplace_back();
-    for (std::size_t i = 1; i < sequence.ids.size(); ++i) {
-      if (sequence.special[i] == 0) continue;
-      const std::int64_t id = sequence.ids[i];
-      places[id].push_back(i);
-      names_.add(sequence, i);
-    }
-  }
-  open_.assign(states_.size(), {});
-}
 
 void RolesMeasure::panel(const StudyPanel& panel) {
   Open& open = open_[panel.head];
@@ -157,59 +113,59 @@ void RolesMeasure::panel(const StudyPanel& panel) {
     close(panel.head);
     open.sequence = panel.panel.sequence;
   }
-  const HabitNulls& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
-  Habits<SentenceTerm>& terms = open.terms;
-  nulls.add_to(terms);
+  const RoleNulls& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
+  SentenceSums& terms = open.terms;
+  terms.fold(nulls.terms, [](SentenceTerm& to, const SentenceTerm& from) {
+    to.null += from.null;
+    to.rows += from.rows;
+  });
   for (std::size_t r = 0; r < panel.rows.size(); ++r) {
     const PatternRow& row = panel.rows[r];
     if (nulls.log_keys[r] == 0) continue;
     const std::size_t peak = row.argmax + kFarthest - row.query;  // wraps around for a far earlier key
     if (peak < offset_count && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
     if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
-    if (has_near(row, panel.visible)) {
+    if (sees_far_keys(row, panel.visible)) {
       const KeyRange near = keys_near(row, kNear);
       for (std::size_t key = near.first; key < near.last; ++key)
         terms.near.sum += static_cast<double>(row.weights[key]);
     }
     terms.entropy.sum += row.entropy / nulls.log_keys[r];
   }
-  for (const auto& [id, places] : specials_[panel.panel.sequence]) {
+  for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
     double sum = 0;
     for (std::size_t r = 0; r < panel.rows.size(); ++r) {
       if (nulls.log_keys[r] == 0) continue;
-      for (const std::size_t key : places) sum += static_cast<double>(panel.rows[r].weights[key]);
+      for (const std::size_t key : positions) sum += static_cast<double>(panel.rows[r].weights[key]);
     }
     if (const auto term = terms.specials.find(id); term != terms.specials.end()) term->second.sum += sum;
   }
 }
 
-HabitNulls RolesMeasure::nulls(const StudyPanel& panel) const {
-  HabitNulls result;
-  Habits<SentenceTerm>& terms = result.terms;
+RoleNulls RolesMeasure::nulls(const StudyPanel& panel) const {
+  RoleNulls result;
+  SentenceSums& terms = result.terms;
   for (const PatternRow& row : panel.rows) {
     const auto visible = static_cast<double>(panel.visible.count(row.query));
     result.log_keys.push_back(std::log(visible));
     if (visible <= 1) continue;
-    const KeyRange keys = keys_near(row, kFarthest);
-    for (std::size_t key = keys.first; key < keys.last; ++key) {
-      if (panel.visible.shows(row.query, key)) terms.offsets[key + kFarthest - row.query].add(0, 1 / visible);
-    }
+    for_each_visible_offset(row, panel.visible, [&](std::size_t i) { terms.offsets[i].add(0, 1 / visible); });
     if (row.query > 0 && panel.visible.shows(row.query, 0)) terms.first.add(0, 1 / visible);
     const KeyRange near = keys_near(row, kNear);
-    if (has_near(row, panel.visible))
+    if (sees_far_keys(row, panel.visible))
       terms.near.add(0, static_cast<double>(panel.visible.count(row.query, near.first, near.last)) / visible);
     terms.entropy.add(0, 1);
-    for (const auto& [id, places] : specials_[panel.panel.sequence]) {
-      const auto shown = static_cast<double>(std::ranges::count_if(
-          places, [&](std::size_t key) { return panel.visible.shows(row.query, key); }));
-      if (shown > 0) terms.specials[id].add(0, shown / visible);
+    for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
+      const auto targets = static_cast<double>(std::ranges::count_if(
+          positions, [&](std::size_t key) { return panel.visible.shows(row.query, key); }));
+      if (targets > 0) terms.specials[id].add(0, targets / visible);
     }
   }
   return result;
 }
 
 /// Returns the offset with the largest share of rows. Prefers the smaller distance, then the negative offset.
-std::optional<std::size_t> RolesMeasure::best_offset(const HeadHabits& head) const {
+std::optional<std::size_t> best_offset(const RoleSums<RatioSums>& head) {
   std::optional<std::size_t> best;
   for (std::size_t distance = 0; distance <= kFarthest; ++distance) {
     for (const std::size_t i : {kFarthest - distance, kFarthest + distance}) {
@@ -221,18 +177,12 @@ std::optional<std::size_t> RolesMeasure::best_offset(const HeadHabits& head) con
 }
 
 void RolesMeasure::finish(StudyResults& results) const {
-  results.tell_roles = true;
+  results.with_roles = true;
   for (std::size_t h = 0; h < states_.size(); ++h) {
     const auto give = [&](std::string_view role, std::string detail, const RatioSums& sums) {
-      results.evidence.push_back({.head = h,
-                                  .role = role,
-                                  .detail = std::move(detail),
-                                  .score = sums.mean(),
-                                  .null = sums.null(),
-                                  .interval = sums.interval(),
-                                  .count = sums.rows()});
+      results.evidence.push_back(evidence_of(h, role, std::move(detail), sums));
     };
-    const HeadHabits& head = states_[h];
+    const RoleSums<RatioSums>& head = states_[h];
     if (const auto best = best_offset(head)) {
       const std::int64_t offset = static_cast<std::int64_t>(*best) - largest_offset;
       give("positional", (offset > 0 ? "+" : "") + std::to_string(offset), head.offsets[*best]);
@@ -246,12 +196,12 @@ void RolesMeasure::finish(StudyResults& results) const {
 
 }  // namespace
 
-std::span<const Metric> roles_metrics() {
-  return kMetrics;
-}
-
-std::unique_ptr<Measure> make_roles_measure(const StudyShape& shape) {
-  return std::make_unique<RolesMeasure>(shape);
+MeasureRow roles_measure() {
+  return {.name = "roles",
+          .description = "the role of each head, from these measures, with evidence and null",
+          .make = make_measure<RolesMeasure>,
+          .metrics = kMetrics,
+          .gives_evidence = true};
 }
 
 }  // namespace attnctl

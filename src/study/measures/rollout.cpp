@@ -6,19 +6,18 @@
 #include <tuple>
 #include <utility>
 
-#include "study/measures/measures.hpp"
-#include "study/measures/special_targets.hpp"
-#include "study/measures/token_names.hpp"
-#include "study/state/moments.hpp"
+#include "study/measures/target_shares.hpp"
+#include "study/state/sums.hpp"
 
+// The measure `rollout`: attention rollout to special tokens and position 0.
 namespace attnctl {
 namespace {
 
 constexpr std::array kMetrics = {
     Metric{
-        "rollout.mass", "", "[0, 1]", "uniform: the same of even weights over the visible keys",
-        "mean over rows of the attention rollout from the row's query in this layer to the special token, or "
-        "to position 0, of the rows that rollout of even weights leads there from",
+        "rollout.mass", "", "[0, 1]", "uniform: rollout of uniform attention over the visible keys",
+        "mean attention rollout from the queries of this layer to the special token, or to position 0, over "
+        "the rows from which rollout of uniform attention reaches it",
         "Abnar and Zuidema 2020"},
 };
 
@@ -34,19 +33,19 @@ struct SequenceRollout {
   std::vector<double> sums;           // [n, columns], open layer: sums over heads of weights times mass
   std::vector<double> totals;         // [n], open layer: sums of the heads' weights
   std::size_t layer = 0;              // index of the open layer
-  bool whole = true;                  // true if no row was missing
+  bool complete = true;               // true if no row was missing
 
-  SequenceRollout(const std::map<std::int64_t, std::vector<std::size_t>>& keys, std::size_t n) : totals(n) {
-    std::vector<std::vector<std::size_t>> unlike;
-    for (const auto& [id, of_target] : keys) {
-      const auto same = std::ranges::find(unlike, of_target);
-      targets.emplace_back(id, static_cast<std::size_t>(same - unlike.begin()));
-      if (same == unlike.end()) unlike.push_back(of_target);
+  SequenceRollout(const PositionsOf& positions, std::size_t n) : totals(n) {
+    std::vector<std::vector<std::size_t>> distinct;
+    for (const auto& [id, of_target] : positions) {
+      const auto same = std::ranges::find(distinct, of_target);
+      targets.emplace_back(id, static_cast<std::size_t>(same - distinct.begin()));
+      if (same == distinct.end()) distinct.push_back(of_target);
     }
-    columns = unlike.size();
+    columns = distinct.size();
     mass.resize(n * columns);
     for (std::size_t c = 0; c < columns; ++c) {
-      for (const std::size_t key : unlike[c]) mass[key * columns + c] = 1;
+      for (const std::size_t key : distinct[c]) mass[key * columns + c] = 1;
     }
     uniform = mass;
     sums.assign(mass.size(), 0);
@@ -69,7 +68,7 @@ struct SequenceRollout {
       mass[i] = (share * sums[i] + kResidual * mass[i]) / (share * totals[i / columns] + kResidual);
     std::ranges::fill(sums, 0);
     std::ranges::fill(totals, 0);
-    spread_evenly(visible);
+    add_uniform_layer(visible);
     ++layer;
   }
 
@@ -88,11 +87,11 @@ struct SequenceRollout {
     for (std::size_t i = 0; i < together; ++i) to[i] += sum[i];
   }
 
-  void spread_evenly(const VisibleKeys& visible) {
+  void add_uniform_layer(const VisibleKeys& visible) {
     const std::size_t n = totals.size();
     std::vector<double> next = uniform;
     std::vector<double> sum(columns);
-    bool of_all = false;  // `sum` covers all keys; rows that see all keys reuse it
+    bool of_all = false;  // true: `sum` covers all keys; rows that see all keys reuse it
     for (std::size_t i = 0; i < n; ++i) {
       if (visible.count(i) == 0) continue;  // the row keeps its own mass
       if (!of_all || visible.count(i) < n) {
@@ -115,6 +114,10 @@ struct SequenceRollout {
 struct MassSums {
   std::uint64_t rows = 0;
   BlockSum mass, uniform;
+
+  auto parts() { return std::tie(rows, mass, uniform); }
+  [[nodiscard]] Cell mean_mass() const { return mean_cell(mass.value(), rows); }
+  [[nodiscard]] Cell mean_uniform() const { return mean_cell(uniform.value(), rows); }
 };
 
 /// A layer with all its heads selected. Rollout needs all layers up to each layer.
@@ -147,13 +150,22 @@ class RolloutMeasure final : public Measure {
   void panel(const StudyPanel& panel) override;
   void end() override;
 
-  void merge(const Measure& other) override;
-  void save(StateWriter& out) const override;
-  void load(StateReader& in) override;
+  void merge(const Measure& other) override {
+    const auto& of = dynamic_cast<const RolloutMeasure&>(other);
+    names_.merge(of.names_);
+    merge_state(sums_, of.sums_);
+  }
+  void save(StateWriter& out) const override {
+    names_.save(out);
+    save_state(out, sums_);
+  }
+  void load(StateReader& in) override {
+    names_.load(in);
+    load_state(in, sums_);
+  }
   void finish(StudyResults& results) const override;
 
  private:
-  using Key = std::pair<std::size_t, std::int64_t>;  // layer and target
   struct OpenBlock {
     const StudyBlock& block;
     std::vector<WholeLayer> layers;
@@ -164,7 +176,7 @@ class RolloutMeasure final : public Measure {
 
   const StudyShape& shape_;
   TokenNames names_;
-  std::map<Key, MassSums> sums_;
+  std::map<std::pair<std::size_t, std::int64_t>, MassSums> sums_;  // by layer and target
   std::optional<OpenBlock> open_;
 };
 
@@ -181,7 +193,7 @@ void RolloutMeasure::panel(const StudyPanel& panel) {
   SequenceRollout& sequence = open_->sequences[panel.panel.sequence];
   const auto masked = std::ranges::count_if(panel.panel.fully_masked, [](auto each) { return each != 0; });
   if (panel.rows.size() + static_cast<std::size_t>(masked) != panel.panel.pattern.rows)
-    sequence.whole = false;
+    sequence.complete = false;
   for (const PatternRow& row : panel.rows) sequence.add(row);
 }
 
@@ -191,7 +203,7 @@ void RolloutMeasure::close_layers(std::size_t sequence, std::size_t before) {
   while (of.layer < before) {
     const WholeLayer& layer = open_->layers[of.layer];
     of.close_layer(layer.heads, open_->block.visible(sequence, layer.index));
-    if (!of.whole) continue;
+    if (!of.complete) continue;
     for (const auto& [target, column] : of.targets) {
       MassSums& sums = sums_[{layer.number, target}];
       for (std::size_t at = column; at < of.mass.size(); at += of.columns) {
@@ -209,46 +221,6 @@ void RolloutMeasure::end() {
   open_.reset();
 }
 
-void RolloutMeasure::merge(const Measure& other) {
-  const auto& of = dynamic_cast<const RolloutMeasure&>(other);
-  names_.merge(of.names_);
-  for (const auto& [key, sums] : of.sums_) {
-    MassSums& to = sums_[key];
-    to.rows += sums.rows;
-    to.mass.merge(sums.mass);
-    to.uniform.merge(sums.uniform);
-  }
-}
-
-void RolloutMeasure::save(StateWriter& out) const {
-  names_.save(out);
-  out.number(sums_.size());
-  for (const auto& [key, sums] : sums_) {
-    out.number(key.first);
-    out.signed_number(key.second);
-    out.number(sums.rows);
-    sums.mass.save(out);
-    sums.uniform.save(out);
-  }
-}
-
-void RolloutMeasure::load(StateReader& in) {
-  names_.load(in);
-  sums_.clear();
-  for (std::size_t left = in.count(); left > 0; --left) {
-    const std::size_t layer = in.number();
-    const std::int64_t target = in.signed_number();
-    MassSums& sums = sums_[{layer, target}];
-    sums.rows = in.number();
-    sums.mass.load(in);
-    sums.uniform.load(in);
-  }
-}
-
-Cell mean_cell(const BlockSum& sum, std::uint64_t rows) {
-  return rows == 0 ? Cell() : real_cell(sum.value() / static_cast<double>(rows));
-}
-
 /// Returns a table with one row per layer: the mass that reaches each target, next to its uniform baseline.
 TextTable RolloutMeasure::page() const {
   std::vector<std::int64_t> targets;
@@ -264,15 +236,15 @@ TextTable RolloutMeasure::page() const {
   for (const auto& [key, sums] : sums_) {
     std::vector<Cell>& row = rows[key.first];
     row.resize(columns.size());
-    row[0] = static_cast<std::int64_t>(key.first);
-    const auto place = static_cast<std::size_t>(std::ranges::find(targets, key.second) - targets.begin());
-    row[1 + 2 * place] = mean_cell(sums.mass, sums.rows);
-    row[2 + 2 * place] = mean_cell(sums.uniform, sums.rows);
+    row[0] = count_cell(key.first);
+    const auto target = static_cast<std::size_t>(std::ranges::find(targets, key.second) - targets.begin());
+    row[1 + 2 * target] = sums.mean_mass();
+    row[2 + 2 * target] = sums.mean_uniform();
   }
   std::vector<std::vector<Cell>> cells;
   cells.reserve(rows.size());
   for (auto& [layer, row] : rows) cells.push_back(std::move(row));
-  return {"Rollout: what reaches special tokens, by layer (null: of even weights)",
+  return {"Rollout to special tokens, by layer (null: rollout of uniform attention)",
           make_table("rollout", std::move(columns), std::move(cells))};
 }
 
@@ -280,9 +252,8 @@ void RolloutMeasure::finish(StudyResults& results) const {
   std::vector<std::vector<Cell>> rows;
   for (const auto& [key, sums] : sums_) {
     const auto& [layer, target] = key;
-    rows.push_back({shape_.heads.front().component, static_cast<std::int64_t>(layer),
-                    target_token(target, names_), target_position(target), mean_cell(sums.mass, sums.rows),
-                    mean_cell(sums.uniform, sums.rows), count_cell(sums.rows)});
+    rows.push_back({shape_.heads.front().component, count_cell(layer), target_token(target, names_),
+                    target_position(target), sums.mean_mass(), sums.mean_uniform(), count_cell(sums.rows)});
   }
   const Table table = make_table(
       "rollout", {"component", "layer", "token", "position", "mass", "uniform", "rows"}, std::move(rows));
@@ -293,12 +264,11 @@ void RolloutMeasure::finish(StudyResults& results) const {
 
 }  // namespace
 
-std::span<const Metric> rollout_metrics() {
-  return kMetrics;
-}
-
-std::unique_ptr<Measure> make_rollout_measure(const StudyShape& shape) {
-  return std::make_unique<RolloutMeasure>(shape);
+MeasureRow rollout_measure() {
+  return {.name = "rollout",
+          .description = "attention rollout to special tokens through all layers up to each layer",
+          .make = make_measure<RolloutMeasure>,
+          .metrics = kMetrics};
 }
 
 }  // namespace attnctl

@@ -77,16 +77,16 @@ void StateWriter::value(const Value& value) {
       this->value(field);
     }
   } else {
-    throw std::invalid_argument("arrays and tables are no part of a state");
+    throw std::invalid_argument("a study state cannot hold arrays or tables");
   }
 }
 
 void StateReader::damaged(std::string_view what) const {
-  fail(Status::bad_input, "{}: damaged state: {}; write it anew", name_, what);
+  fail(Status::bad_input, "{}: damaged state: {}; run the study again", name_, what);
 }
 
 std::string_view StateReader::take(std::size_t size) {
-  if (size > rest_.size()) damaged("it ends early");
+  if (size > rest_.size()) damaged("the file ends too early");
   const std::string_view taken = rest_.substr(0, size);
   rest_.remove_prefix(size);
   return taken;
@@ -99,12 +99,12 @@ std::uint64_t StateReader::number() {
     value |= std::uint64_t{byte & 0x7FU} << shift;
     if (byte < 0x80) return value;
   }
-  damaged("a number of more than 64 bits");
+  damaged("a number has more than 64 bits");
 }
 
 std::size_t StateReader::count() {
   const std::uint64_t value = number();
-  if (value > rest_.size()) damaged("it counts more than it holds");
+  if (value > rest_.size()) damaged("a count is larger than the rest of the file");
   return value;
 }
 
@@ -131,7 +131,7 @@ double StateReader::real() {
 
 std::vector<float> StateReader::floats(std::size_t count) {
   const auto size = checked_mul(count, sizeof(float));
-  if (!size) damaged("more numbers than can be");
+  if (!size) damaged("a row has too many numbers");
   const std::string_view bytes = take(*size);
   std::vector<float> values(count);
   if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
@@ -176,8 +176,14 @@ Value StateReader::value(int depth) {
       return record;
     }
     default:
-      damaged("a value of no known kind");
+      damaged("a value has an unknown type");
   }
+}
+
+Cell StateReader::cell() {
+  Value read = value();
+  if (!std::holds_alternative<Cell>(read.data)) damaged("a value is a list or a record");
+  return std::get<Cell>(std::move(read.data));
 }
 
 }  // namespace attnctl

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/exact_sum.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 
 namespace attnctl {
 
@@ -52,6 +55,7 @@ class StateReader {
   [[nodiscard]] ExactSum sum();
   [[nodiscard]] std::string text();
   [[nodiscard]] Value value(int depth = 0);
+  [[nodiscard]] Cell cell();
 
   [[nodiscard]] bool at_end() const { return rest_.empty(); }
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -63,5 +67,115 @@ class StateReader {
   std::string_view rest_;
   std::string name_;
 };
+
+// The functions below save, load and merge the state of a measure member by member. They support:
+// - unsigned integers (merged by addition), signed integers, std::string and Cell
+// - pairs of these
+// - maps, whose entries are merged by key
+// - arrays and vectors whose size both sides know
+// - structs that list their members: auto parts() { return std::tie(rows, weight); }
+// - classes with members save(), load() and merge()
+
+template <typename T>
+concept HasParts = requires(T& value) {
+  value.parts();
+};
+template <typename T>
+concept StateMap = requires {
+  typename T::mapped_type;
+};
+template <typename T>
+concept StateList = requires(T& value) {
+  value.begin();
+};
+
+template <typename T>
+void save_state(StateWriter& out, const T& value) {
+  if constexpr (std::unsigned_integral<T>) {
+    out.number(value);
+  } else if constexpr (std::signed_integral<T>) {
+    out.signed_number(value);
+  } else if constexpr (std::same_as<T, std::string>) {
+    out.text(value);
+  } else if constexpr (std::same_as<T, Cell>) {
+    out.value(value);
+  } else if constexpr (HasParts<T>) {
+    // parts() is not const, so that load_state() can use it; nothing is changed here.
+    std::apply([&](const auto&... parts) { (save_state(out, parts), ...); }, const_cast<T&>(value).parts());
+  } else if constexpr (StateMap<T>) {
+    out.number(value.size());
+    for (const auto& [key, item] : value) {
+      save_state(out, key);
+      save_state(out, item);
+    }
+  } else if constexpr (StateList<T>) {
+    for (const auto& item : value) save_state(out, item);
+  } else if constexpr (requires { value.first; }) {
+    save_state(out, value.first);
+    save_state(out, value.second);
+  } else {
+    value.save(out);
+  }
+}
+
+template <typename T>
+void load_state(StateReader& in, T& value) {
+  if constexpr (std::unsigned_integral<T>) {
+    value = in.number();
+  } else if constexpr (std::signed_integral<T>) {
+    value = in.signed_number();
+  } else if constexpr (std::same_as<T, std::string>) {
+    value = in.text();
+  } else if constexpr (std::same_as<T, Cell>) {
+    value = in.cell();
+  } else if constexpr (HasParts<T>) {
+    std::apply([&](auto&... parts) { (load_state(in, parts), ...); }, value.parts());
+  } else if constexpr (StateMap<T>) {
+    value.clear();
+    for (std::size_t left = in.count(); left > 0; --left) {
+      typename T::key_type key{};
+      load_state(in, key);
+      load_state(in, value[key]);
+    }
+  } else if constexpr (StateList<T>) {
+    for (auto& item : value) load_state(in, item);
+  } else if constexpr (requires { value.first; }) {
+    load_state(in, value.first);
+    load_state(in, value.second);
+  } else {
+    value.load(in);
+  }
+}
+
+template <typename T>
+void merge_state(T& to, const T& from) {
+  if constexpr (std::unsigned_integral<T>) {
+    to += from;
+  } else if constexpr (HasParts<T>) {
+    const auto merge_parts = [&](auto&... parts) {
+      std::apply([&](const auto&... others) { (merge_state(parts, others), ...); },
+                 const_cast<T&>(from).parts());
+    };
+    std::apply(merge_parts, to.parts());
+  } else if constexpr (StateMap<T>) {
+    for (const auto& [key, item] : from) merge_state(to[key], item);
+  } else if constexpr (StateList<T>) {
+    for (std::size_t i = 0; i < to.size(); ++i) merge_state(to[i], from.at(i));
+  } else {
+    to.merge(from);
+  }
+}
+
+/// Saves and loads a list with its size.
+template <typename T>
+void save_list(StateWriter& out, const std::vector<T>& list) {
+  out.number(list.size());
+  save_state(out, list);
+}
+template <typename T>
+void load_list(StateReader& in, std::vector<T>& list) {
+  list.clear();
+  for (std::size_t left = in.count(); left > 0; --left) load_state(in, list.emplace_back());
+}
 
 }  // namespace attnctl

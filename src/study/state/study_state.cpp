@@ -7,22 +7,96 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "study/roles.hpp"
 
 namespace attnctl {
 namespace {
 
-using Measures = std::vector<std::unique_ptr<Measure>>;
+constexpr std::string_view kMagic = "attnctl study\n";
+constexpr std::uint64_t kVersion = 2;
+constexpr std::size_t kMaxFileSize = std::size_t{1} << 31;
+constexpr std::uint64_t kMaxNulls = 1000;
 
-Measures make_all(const std::vector<const MeasureRow*>& rows, const StudyShape& shape) {
-  Measures measures;
-  for (const MeasureRow* const row : rows) measures.push_back(row->make(shape));
-  return measures;
+void save_header(StateWriter& out, const StudyHeader& header) {
+  save_list(out, header.identity);
+  out.number(header.shape.seed);
+  out.flag(header.shape.fold_subtypes);
+  save_list(out, header.shape.heads);
+  out.number(header.measures.size());
+  for (const MeasureRow* const row : header.measures) {
+    out.text(row->name);
+    out.number(row->version);
+  }
+  out.number(header.null_models);
+  out.number(header.null_shuffles);
+  out.value(header.model);
+  out.text(header.model_path);
+  save_list(out, header.files);
 }
 
-void merge_measures(Measures& measures, const Measures& others) {
-  for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
+const MeasureRow* load_measure(StateReader& in) {
+  const std::string name = in.text();
+  const std::uint64_t version = in.number();
+  const auto rows = measure_catalogue();
+  const auto row = std::ranges::find(rows, name, &MeasureRow::name);
+  if (row == rows.end() || row->version != version) {
+    fail(Status::bad_input,
+         "{}: unsupported measure {} version {}; run the study again with this version of attnctl", in.name(),
+         in_quotes(name), version);
+  }
+  return &*row;
+}
+
+StudyHeader load_header(StateReader& in) {
+  StudyHeader header;
+  load_list(in, header.identity);
+  header.shape.seed = in.number();
+  header.shape.fold_subtypes = in.flag();
+  load_list(in, header.shape.heads);
+  if (header.shape.heads.empty()) in.damaged("the list of heads is empty");
+  for (std::size_t left = in.count(); left > 0; --left) header.measures.push_back(load_measure(in));
+  for (std::size_t* const nulls : {&header.null_models, &header.null_shuffles}) {
+    *nulls = in.number();
+    if (*nulls > kMaxNulls) in.damaged("there are too many random models or shuffles");
+  }
+  header.model = in.value();
+  header.model_path = in.text();
+  load_list(in, header.files);
+  return header;
+}
+
+/// Writes runs of consecutive blocks: the gap before each run and its length.
+void save_blocks(StateWriter& out, const std::set<std::uint64_t>& blocks) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;  // first block, and the one after the last
+  for (const std::uint64_t block : blocks) {
+    if (runs.empty() || runs.back().second != block) runs.emplace_back(block, block);
+    runs.back().second = block + 1;
+  }
+  out.number(runs.size());
+  std::uint64_t end = 0;
+  for (const auto& [first, last] : runs) {
+    out.number(first - end);
+    out.number(last - first);
+    end = last;
+  }
+}
+
+std::set<std::uint64_t> load_blocks(StateReader& in) {
+  constexpr std::uint64_t max_blocks = 100'000'000;
+  std::set<std::uint64_t> blocks;
+  std::uint64_t end = 0;
+  for (std::size_t left = in.count(); left > 0; --left) {
+    const std::uint64_t gap = in.number();
+    const std::uint64_t length = in.number();
+    if (gap > max_blocks || length > max_blocks || end + gap + length > max_blocks)
+      in.damaged("there are too many blocks");
+    for (std::uint64_t block = end + gap; block < end + gap + length; ++block)
+      blocks.insert(blocks.end(), block);
+    end += gap + length;
+  }
+  return blocks;
 }
 
 /// Finishes each measure on one thread. Returns their results in the order of the measures.
@@ -45,16 +119,9 @@ void require_same_study(const StudyIdentity& identity, const std::string& name, 
     const auto [what, found] = field(identity);
     const auto [wanted_what, need] = field(wanted);
     if (what == wanted_what && found == need) continue;
-    fail(Status::bad_input, "{}: of another study: {}: got {}, need {} as in {}", name, what,
+    fail(Status::bad_input, "{}: belongs to another study: {}: got {}, need {} as in {}", name, what,
          in_quotes(found), in_quotes(need), wanted_name);
   }
-}
-
-StudyState::StudyState(StudyHeader header)
-    : header_(std::make_unique<StudyHeader>(std::move(header))),
-      measures_(make_measures()),
-      shuffled_(make_shuffled_measures()) {
-  for (std::size_t i = 0; i < header_->null_models; ++i) nulls_.push_back(make_null_measures());
 }
 
 std::vector<const MeasureRow*> StudyHeader::null_measures() const {
@@ -66,31 +133,43 @@ std::vector<const MeasureRow*> StudyHeader::null_measures() const {
 std::vector<const MeasureRow*> StudyHeader::shuffled_measures() const {
   if (null_shuffles == 0) return {};
   std::vector<const MeasureRow*> rows = measures;
-  std::erase_if(rows, [](const MeasureRow* row) { return !row->of_order; });
+  std::erase_if(rows, [](const MeasureRow* row) { return !row->depends_on_order; });
   return rows;
 }
 
-Measures StudyState::make_measures() const {
-  return make_all(header_->measures, header_->shape);
+StudyMeasures::StudyMeasures(const StudyHeader& header)
+    : own(make_measures(header.measures, header.shape)),
+      shuffled(make_measures(header.shuffled_measures(), header.shape)) {
+  for (std::size_t i = 0; i < header.null_models; ++i)
+    nulls.push_back(make_measures(header.null_measures(), header.shape));
 }
 
-Measures StudyState::make_block_measures() const {
-  Measures measures = make_measures();
-  for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->look_at(*measures_[i]);
+std::vector<Measure*> StudyMeasures::all() const {
+  std::vector<Measure*> list;
+  const auto add = [&list](const Measures& measures) {
+    for (const auto& measure : measures) list.push_back(measure.get());
+  };
+  add(own);
+  add(shuffled);
+  for (const Measures& measures : nulls) add(measures);
+  return list;
+}
+
+void StudyMeasures::merge(const StudyMeasures& other) {
+  const std::vector<Measure*> measures = all();
+  const std::vector<Measure*> others = other.all();
+  for (std::size_t i = 0; i < measures.size(); ++i) measures[i]->merge(*others.at(i));
+}
+
+StudyMeasures StudyState::make_block_measures() const {
+  StudyMeasures measures(*header_);
+  for (std::size_t i = 0; i < measures.own.size(); ++i) measures.own[i]->set_context(*measures_.own[i]);
   return measures;
 }
 
-Measures StudyState::make_null_measures() const {
-  return make_all(header_->null_measures(), header_->shape);
-}
-
-Measures StudyState::make_shuffled_measures() const {
-  return make_all(header_->shuffled_measures(), header_->shape);
-}
-
-std::vector<std::uint64_t> StudyState::missing(std::size_t most) const {
+std::vector<std::uint64_t> StudyState::missing(std::size_t count) const {
   std::vector<std::uint64_t> blocks;
-  for (std::uint64_t block = 0; block < blocks_.value_or(0) && blocks.size() < most; ++block) {
+  for (std::uint64_t block = 0; block < blocks_.value_or(0) && blocks.size() < count; ++block) {
     if (!has(block)) blocks.push_back(block);
   }
   return blocks;
@@ -98,40 +177,34 @@ std::vector<std::uint64_t> StudyState::missing(std::size_t most) const {
 
 std::vector<Warning> StudyState::warnings() const {
   std::vector<Warning> list;
-  for (const auto& [code, told] : warnings_) list.push_back({code, told.message, told.count});
+  for (const auto& [code, warning] : warnings_) list.push_back({code, warning.message, warning.count});
   return list;
 }
 
-void StudyState::add_null(std::size_t model, const std::vector<std::unique_ptr<Measure>>& measures) {
-  merge_measures(nulls_.at(model), measures);
-}
-
-void StudyState::add_shuffled(const std::vector<std::unique_ptr<Measure>>& measures) {
-  merge_measures(shuffled_, measures);
-}
-
-void StudyState::tell(const std::string& code, const Told& told) {
-  const auto [place, fresh] = warnings_.try_emplace(code, told);
-  if (fresh) return;
-  place->second.count += told.count;
-  if (told.block >= place->second.block) return;
-  place->second.block = told.block;
-  place->second.message = told.message;
+void StudyState::add_warning(const std::string& code, const BlockWarning& warning) {
+  const auto [entry, inserted] = warnings_.try_emplace(code, warning);
+  if (inserted) return;
+  BlockWarning& known = entry->second;
+  known.count += warning.count;
+  if (warning.block >= known.block) return;
+  known.block = warning.block;
+  known.message = warning.message;
 }
 
 void StudyState::trim_skipped() {
   while (skipped_.size() > kListed) skipped_.erase(std::prev(skipped_.end()));
 }
 
-void StudyState::add(const CorpusBlock& block, const std::vector<std::unique_ptr<Measure>>& measures,
+void StudyState::add(const CorpusBlock& block, const StudyMeasures& measures,
                      const std::vector<Warning>& warnings, const std::string& kernel) {
-  if (!done_.insert(block.number).second) throw std::logic_error("a block of a study came twice");
-  merge_measures(measures_, measures);
-  counts_ += block.counts;
+  if (!done_.insert(block.number).second) throw std::logic_error("a block of a study was added twice");
+  measures_.merge(measures);
+  merge_state(counts_, block.counts);
   for (std::size_t i = 0; i < block.skipped.size(); ++i)
     skipped_.emplace(SkippedKey{block.number, i}, block.skipped[i]);
   trim_skipped();
-  for (const Warning& warning : warnings) tell(warning.code, {block.number, warning.message, warning.count});
+  for (const Warning& warning : warnings)
+    add_warning(warning.code, {block.number, warning.message, warning.count});
   kernels_.insert(kernel);
 }
 
@@ -145,51 +218,114 @@ void StudyState::merge(const StudyState& other, const std::string& name, const s
   if (blocks_ && other.blocks_ &&
       std::tie(*blocks_, tokens_hash_) != std::tie(*other.blocks_, other.tokens_hash_)) {
     fail(Status::bad_input,
-         "{}: of another study: the tokens of the corpus are not those of {}: need the same tokenizer",
+         "{}: belongs to another study: the corpus has other tokens than in {}; use the same tokenizer",
          other_name, name);
   }
-  constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
-  const auto lowest = [](const StudyState& state) {
-    return state.done_.empty() ? none : *state.done_.begin();
+  // The paths come from the state with the lowest block, in any order of merging.
+  const auto rank = [](const StudyState& state) {
+    const std::uint64_t lowest =
+        state.done_.empty() ? std::numeric_limits<std::uint64_t>::max() : *state.done_.begin();
+    return std::tuple(lowest, state.header().model_path, state.header().files);
   };
-  const auto place = [&](const StudyState& state) {
-    return std::tuple(lowest(state), state.header().model_path, state.header().files);
-  };
-  if (place(other) < place(*this)) {
+  if (rank(other) < rank(*this)) {
     header_->model_path = other.header().model_path;
     header_->files = other.header().files;
   }
   for (const std::uint64_t block : other.done_) {
     if (!done_.insert(block).second)
-      fail(Status::bad_input, "{}: block {} is in {} too; need shards that have none in common", other_name,
-           block, name);
+      fail(Status::bad_input, "{}: block {} is also in {}; merge only states that have no block in common",
+           other_name, block, name);
   }
   if (other.blocks_) end_corpus(*other.blocks_, other.tokens_hash_);
-  merge_measures(measures_, other.measures_);
-  merge_measures(shuffled_, other.shuffled_);
-  for (std::size_t i = 0; i < nulls_.size(); ++i) merge_measures(nulls_[i], other.nulls_.at(i));
-  counts_ += other.counts_;
+  measures_.merge(other.measures_);
+  merge_state(counts_, other.counts_);
   skipped_.insert(other.skipped_.begin(), other.skipped_.end());
   trim_skipped();
-  for (const auto& [code, told] : other.warnings_) tell(code, told);
+  for (const auto& [code, warning] : other.warnings_) add_warning(code, warning);
   kernels_.insert(other.kernels_.begin(), other.kernels_.end());
 }
 
 StudyResults StudyState::finish(Pool& pool) const {
   const std::vector<const MeasureRow*> twins = header_->shuffled_measures();
-  for (std::size_t i = 0; i < measures_.size(); ++i) {
+  for (std::size_t i = 0; i < measures_.own.size(); ++i) {
     const auto twin = std::ranges::find(twins, header_->measures[i]);
-    const auto place = static_cast<std::size_t>(twin - twins.begin());
-    measures_[i]->compare_with(twin == twins.end() ? nullptr : shuffled_[place].get());
+    const auto index = static_cast<std::size_t>(twin - twins.begin());
+    measures_.own[i]->compare_with(twin == twins.end() ? nullptr : measures_.shuffled[index].get());
   }
-  StudyResults results = finish_all(measures_, pool);
-  for (const auto& measures : nulls_) {
-    const StudyResults of_null = finish_all(measures, pool);
-    results.null_evidence.insert(results.null_evidence.end(), of_null.evidence.begin(),
-                                 of_null.evidence.end());
-  }
+  StudyResults results = finish_all(measures_.own, pool);
+  for (const Measures& measures : measures_.nulls)
+    std::ranges::move(finish_all(measures, pool).evidence, std::back_inserter(results.null_evidence));
   add_roles(results, header_->shape);
   return results;
+}
+
+void StudyState::save(StateWriter& out) const {
+  save_header(out, *header_);
+  save_blocks(out, done_);
+  out.flag(blocks_.has_value());
+  out.number(blocks_.value_or(0));
+  out.number(tokens_hash_);
+  save_state(out, counts_);
+  save_state(out, skipped_);
+  save_state(out, warnings_);
+  out.number(kernels_.size());
+  for (const std::string& kernel : kernels_) out.text(kernel);
+  for (const Measure* const measure : measures_.all()) measure->save(out);
+}
+
+void StudyState::load(StateReader& in) {
+  done_ = load_blocks(in);
+  const bool known = in.flag();
+  const std::uint64_t blocks = in.number();
+  if (known) blocks_ = blocks;
+  if (known && !done_.empty() && *done_.rbegin() >= blocks)
+    in.damaged("a block is after the end of the corpus");
+  tokens_hash_ = in.number();
+  load_state(in, counts_);
+  load_state(in, skipped_);
+  load_state(in, warnings_);
+  for (std::size_t left = in.count(); left > 0; --left) kernels_.insert(in.text());
+  for (Measure* const measure : measures_.all()) measure->load(in);
+  if (!in.at_end()) in.damaged("there are bytes after the end");
+}
+
+void StudyState::write(const std::filesystem::path& path) const {
+  OutputFile out(path);
+  write(out);
+}
+
+void StudyState::write(OutputFile& out) const {
+  StateWriter content;
+  save(content);
+  StateWriter head;
+  head.number(kVersion);
+  head.number(content.bytes().size());
+  StateWriter tail;
+  tail.number(content_hash(content.bytes()));
+  out.write(kMagic);
+  out.write(head.bytes());
+  out.write(content.bytes());
+  out.write(tail.bytes());
+  out.commit();
+}
+
+StudyState StudyState::read(const std::filesystem::path& path) {
+  const std::string file = read_file(path, kMaxFileSize);
+  const std::string name = escaped(path.string());
+  if (!file.starts_with(kMagic)) fail(Status::bad_input, "{}: is not a study state file", name);
+  StateReader outer(std::string_view(file).substr(kMagic.size()), name);
+  const std::uint64_t version = outer.number();
+  if (version != kVersion) {
+    fail(Status::bad_input, "{}: unsupported version {} of the state file, need {}; run the study again",
+         name, version, kVersion);
+  }
+  const std::string content = outer.text();
+  outer.expect(content_hash(content), "checksum");
+  if (!outer.at_end()) outer.damaged("there are bytes after the end");
+  StateReader in(content, name);
+  StudyState state(load_header(in));
+  state.load(in);
+  return state;
 }
 
 }  // namespace attnctl

@@ -8,15 +8,17 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/files/output_file.hpp"
 #include "base/pool.hpp"
 #include "base/warnings.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 #include "study/measure.hpp"
+#include "study/results.hpp"
+#include "study/state/state_io.hpp"
 
 namespace attnctl {
 
@@ -37,8 +39,21 @@ struct StudyHeader {
 
   /// Returns the measures that also run on random models.
   [[nodiscard]] std::vector<const MeasureRow*> null_measures() const;
-  /// Returns the measures that also run on shuffled sentences; empty if there are no shuffles.
+  /// Returns the measures that also run on shuffled sentences; empty without shuffles.
   [[nodiscard]] std::vector<const MeasureRow*> shuffled_measures() const;
+};
+
+/// The measures of one block or of a whole study, also for the nulls.
+struct StudyMeasures {
+  Measures own;                 // [StudyHeader::measures]
+  Measures shuffled;            // on shuffled sentences, [shuffled_measures()]; merged over all repetitions
+  std::vector<Measures> nulls;  // on random models, [null_models, null_measures()]
+
+  /// Creates empty measures. `header` must outlive them.
+  explicit StudyMeasures(const StudyHeader& header);
+  /// Returns all measures, in the order of the state file.
+  [[nodiscard]] std::vector<Measure*> all() const;
+  void merge(const StudyMeasures& other);
 };
 
 /// Key of a bad sentence that was skipped: the block and the index within the block.
@@ -50,7 +65,8 @@ class StudyState {
  public:
   static constexpr std::size_t kListed = 100;  // largest number of listed bad sentences; all are counted
 
-  explicit StudyState(StudyHeader header);
+  explicit StudyState(StudyHeader header)
+      : header_(std::make_unique<StudyHeader>(std::move(header))), measures_(*header_) {}
 
   [[nodiscard]] const StudyHeader& header() const { return *header_; }
   [[nodiscard]] bool has(std::uint64_t block) const { return done_.contains(block); }
@@ -58,26 +74,18 @@ class StudyState {
   /// Returns the number of blocks of the corpus, or nullopt if no worker has read the corpus to its end.
   [[nodiscard]] std::optional<std::uint64_t> blocks() const { return blocks_; }
   [[nodiscard]] bool complete() const { return blocks_ && done_.size() == *blocks_; }
-  /// Returns the lowest missing blocks, at most `most`.
-  [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t most) const;
+  /// Returns the lowest missing blocks, at most `count`.
+  [[nodiscard]] std::vector<std::uint64_t> missing(std::size_t count) const;
   [[nodiscard]] const CorpusCounts& counts() const { return counts_; }
   [[nodiscard]] const std::map<SkippedKey, std::string>& skipped() const { return skipped_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
   [[nodiscard]] std::vector<Warning> warnings() const;
 
-  /// Returns new, empty measures for one block.
-  [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_measures() const;
-  /// Returns measures for the next block, after look_at() with the current state.
-  [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_block_measures() const;
-  [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_null_measures() const;
-  [[nodiscard]] std::vector<std::unique_ptr<Measure>> make_shuffled_measures() const;
-  /// Adds the results of a random model for the block that is added next.
-  void add_null(std::size_t model, const std::vector<std::unique_ptr<Measure>>& measures);
-  /// Adds the results on shuffled sentences for the block that is added next, merged over all repetitions.
-  void add_shuffled(const std::vector<std::unique_ptr<Measure>>& measures);
+  /// Returns empty measures for one block, after set_context() with the current state.
+  [[nodiscard]] StudyMeasures make_block_measures() const;
   /// Adds the results of a block. Throws std::logic_error if the block was already added.
-  void add(const CorpusBlock& block, const std::vector<std::unique_ptr<Measure>>& measures,
-           const std::vector<Warning>& warnings, const std::string& kernel);
+  void add(const CorpusBlock& block, const StudyMeasures& measures, const std::vector<Warning>& warnings,
+           const std::string& kernel);
   /// Sets the number of blocks and the hash of the tokens at the end of the corpus.
   void end_corpus(std::uint64_t blocks, std::uint64_t tokens_hash);
 
@@ -97,31 +105,40 @@ class StudyState {
 
  private:
   /// A warning of the forward pass: its count, and the message of the lowest block that has it.
-  struct Told {
+  struct BlockWarning {
     std::uint64_t block = 0;
     std::string message;
     std::uint64_t count = 0;
+
+    auto parts() { return std::tie(block, message, count); }
   };
-  void tell(const std::string& code, const Told& told);
+  void add_warning(const std::string& code, const BlockWarning& warning);
   void trim_skipped();
   void save(StateWriter& out) const;
   void load(StateReader& in);
 
   std::unique_ptr<StudyHeader> header_;  // measures refer to its shape
-  std::vector<std::unique_ptr<Measure>> measures_;
-  std::vector<std::vector<std::unique_ptr<Measure>>> nulls_;  // [null_models, null_measures()]
-  std::vector<std::unique_ptr<Measure>> shuffled_;            // [shuffled_measures()]
+  StudyMeasures measures_;
   std::set<std::uint64_t> done_;
   std::optional<std::uint64_t> blocks_;
   std::uint64_t tokens_hash_ = 0;  // valid if blocks_ is known
   CorpusCounts counts_;
   std::map<SkippedKey, std::string> skipped_;
-  std::map<std::string, Told> warnings_;
+  std::map<std::string, BlockWarning> warnings_;
   std::set<std::string> kernels_;
 };
 
-/// Throws Error(bad_input) if a field differs: "FILE: weights: got A, need B as in OTHER".
+/// Throws Error(bad_input) if a field differs: "FILE: belongs to another study: weights: got A, need B as in
+/// OTHER".
 void require_same_study(const StudyIdentity& identity, const std::string& name, const StudyIdentity& wanted,
                         const std::string& wanted_name);
+
+/// Returns the names of the BLAS kernels that computed the blocks: "SkylakeX", or "Haswell+SkylakeX" if
+/// shards ran on different machines.
+[[nodiscard]] std::string kernel_names(const StudyState& state);
+
+/// Finishes the measures of a study, each on one thread of the pool. The results do not depend on threads,
+/// shards or restarts.
+[[nodiscard]] Results study_results(const StudyState& state, Pool& pool);
 
 }  // namespace attnctl

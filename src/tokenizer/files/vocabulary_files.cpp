@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
-#include "formats/json/json_tree.hpp"
+#include "formats/json.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 

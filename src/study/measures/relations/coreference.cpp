@@ -1,13 +1,20 @@
-#include "study/measures/relations/coreference.hpp"
-
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "study/measures/measures.hpp"
+#include "study/measure.hpp"
+#include "study/measures/relations/group_scores.hpp"
+#include "study/measures/relations/word_patterns.hpp"
 
+// The measure `coreference`: how often a head attends from an anaphoric mention to an antecedent. A mention
+// is anaphoric if the head word of another mention of the same entity comes before its own head word. The
+// candidates are the head words of all earlier mentions; any antecedent counts as correct.
 namespace attnctl {
 namespace {
 
@@ -16,10 +23,10 @@ constexpr std::array kTypes = {"all", "pronoun", "proper", "nominal"};
 constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
 
 constexpr std::array kMetrics = {
-    Metric{"coreference_accuracy", "share", "[0, 1]", "nearest, same_string, random",
-           "anaphoric mentions whose head word weighs the head of an antecedent most among the heads of "
-           "mentions before it, over all anaphoric mentions",
-           "Clark et al. 2019"},
+    Metric{"coreference_accuracy", "share", "[0, 1]", "the largest of nearest, same_string and random",
+           "share of anaphoric mentions whose head word gives its largest weight, among the head words of "
+           "earlier mentions, to an antecedent",
+           "Clark et al. 2019, section 4.3"},
 };
 
 /// Returns the word forms of a mention, with ASCII letters in lower case.
@@ -32,44 +39,90 @@ std::string string_of(const Mention& mention, const ConlluSentence& sentence) {
   return text;
 }
 
-}  // namespace
-
-CoreferenceMeasure::CoreferenceMeasure(const StudyShape& shape)
-    : shape_(shape), scores_(kTypes.size(), GroupScores(shape.heads.size() + kBaselines)) {}
-
-void CoreferenceMeasure::begin(const StudyBlock& block) {
-  const CorpusBlock& corpus = block.corpus;
-  patterns_.begin(block, [&](std::size_t i) { return !corpus.annotations[i]->mentions.empty(); });
-  std::set<std::size_t> asked;  // mentions with a question in at least one window of the sentence
-  for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
-    plans_.emplace_back();
-    const auto& annotation = corpus.annotations[i];
-    if (patterns_.pieces(i).place_of.empty()) continue;
-    for (std::size_t m = 0; m < annotation->mentions.size(); ++m) {
-      if (ask(*annotation, m, patterns_.pieces(i), group_of(corpus.number, i), plans_.back()))
-        asked.insert(m);
-    }
-    const bool ends = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
-    if (!ends) continue;
-    mentions_ += annotation->mentions.size();
-    for (std::size_t m = 0; m < annotation->mentions.size(); ++m) {
-      if (!asked.contains(m) && is_anaphoric(*annotation, m)) ++left_out_;
-    }
-    asked.clear();
-  }
-}
-
-bool CoreferenceMeasure::is_anaphoric(const ConlluSentence& sentence, std::size_t number) {
-  const Mention& mention = sentence.mentions[number];
+bool is_anaphoric(const ConlluSentence& sentence, const Mention& mention) {
   return std::ranges::any_of(sentence.mentions, [&](const Mention& other) {
     return other.entity == mention.entity && other.head < mention.head;
   });
 }
 
+class CoreferenceMeasure final : public Measure {
+ public:
+  explicit CoreferenceMeasure(const StudyShape& shape)
+      : shape_(shape), scores_(kTypes.size(), GroupScores(shape.heads.size() + kBaselines)) {}
+
+  void begin(const StudyBlock& block) override;
+  void panel(const StudyPanel& panel) override;
+  void merge(const Measure& other) override {
+    const auto& from = dynamic_cast<const CoreferenceMeasure&>(other);
+    merge_state(mentions_, from.mentions_);
+    merge_state(left_out_, from.left_out_);
+    merge_state(scores_, from.scores_);
+  }
+  void save(StateWriter& out) const override {
+    out.number(mentions_);
+    out.number(left_out_);
+    save_state(out, scores_);
+  }
+  void load(StateReader& in) override {
+    mentions_ = in.number();
+    left_out_ = in.number();
+    load_state(in, scores_);
+  }
+  void finish(StudyResults& results) const override;
+
+ private:
+  /// Baselines: the answers after those of the heads.
+  enum Baseline : std::size_t { kNearest, kSameString, kRandom, kBaselines };
+  /// One anaphoric mention, its candidates, and the counts to which its answers are added.
+  struct Question {
+    std::size_t place = 0;
+    std::vector<std::pair<std::size_t, bool>> candidates = {};  // position; true for an antecedent
+    std::vector<std::vector<std::uint64_t>*> counts = {};
+  };
+  using Plan = std::vector<Question>;
+
+  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
+  [[nodiscard]] bool ask(const ConlluSentence& sentence, const Mention& mention, const WordPieces& pieces,
+                         std::size_t group, Plan& plan);
+  [[nodiscard]] std::optional<double> baseline(std::size_t type, Baseline which, Half half) const;
+  [[nodiscard]] std::optional<double> shuffled(std::size_t type, std::size_t head) const;
+  [[nodiscard]] ResultRow row(std::size_t type, std::size_t head,
+                              const std::optional<ConfidenceInterval>& interval) const;
+  void add_best(StudyResults& results, const Bootstrap& bootstrap) const;
+
+  const StudyShape& shape_;
+  std::vector<GroupScores> scores_;  // [kTypes]
+  std::uint64_t mentions_ = 0;
+  std::uint64_t left_out_ = 0;  // anaphoric mentions left out because a head word has no token
+  WordPatterns patterns_;
+  std::vector<Plan> plans_;  // [sequences]
+};
+
+void CoreferenceMeasure::begin(const StudyBlock& block) {
+  const CorpusBlock& corpus = block.corpus;
+  patterns_.begin(block, [&](std::size_t i) { return !corpus.annotations[i]->mentions.empty(); });
+  std::set<const Mention*> asked;  // mentions with a question in at least one window of the sentence
+  for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
+    plans_.emplace_back();
+    const auto& annotation = corpus.annotations[i];
+    if (patterns_.pieces(i).place_of.empty()) continue;
+    for (const Mention& mention : annotation->mentions) {
+      if (ask(*annotation, mention, patterns_.pieces(i), group_of(corpus.number, i), plans_.back()))
+        asked.insert(&mention);
+    }
+    const bool last_window = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
+    if (!last_window) continue;
+    mentions_ += annotation->mentions.size();
+    for (const Mention& mention : annotation->mentions) {
+      if (!asked.contains(&mention) && is_anaphoric(*annotation, mention)) ++left_out_;
+    }
+    asked.clear();
+  }
+}
+
 /// Adds the question of a mention. Returns false if the mention has no antecedent or no token.
-bool CoreferenceMeasure::ask(const ConlluSentence& sentence, std::size_t number, const WordPieces& pieces,
+bool CoreferenceMeasure::ask(const ConlluSentence& sentence, const Mention& mention, const WordPieces& pieces,
                              std::size_t group, Plan& plan) {
-  const Mention& mention = sentence.mentions[number];
   const std::size_t place = pieces.place_of[mention.head];
   if (place == WordPieces::kNone) return false;
   const std::string text = string_of(mention, sentence);
@@ -98,7 +151,7 @@ bool CoreferenceMeasure::ask(const ConlluSentence& sentence, std::size_t number,
     question.counts.push_back(&scores_[1 + static_cast<std::size_t>(*mention.type)].group(group));
   for (std::vector<std::uint64_t>* const counts : question.counts) {
     ++(*counts)[0];
-    std::uint64_t* const baselines = counts->data() + 1 + shape_.heads.size();
+    std::uint64_t* const baselines = counts->data() + 1 + heads();
     if (question.candidates.back().second) ++baselines[kNearest];
     if (same != nullptr && same->antecedent) ++baselines[kSameString];
     baselines[kRandom] += (antecedents * kParts + candidates.size() / 2) / candidates.size();
@@ -126,29 +179,10 @@ void CoreferenceMeasure::panel(const StudyPanel& panel) {
   }
 }
 
-void CoreferenceMeasure::merge(const Measure& other) {
-  const auto& from = dynamic_cast<const CoreferenceMeasure&>(other);
-  mentions_ += from.mentions_;
-  left_out_ += from.left_out_;
-  for (std::size_t i = 0; i < scores_.size(); ++i) scores_[i].merge(from.scores_[i]);
-}
-
-void CoreferenceMeasure::save(StateWriter& out) const {
-  out.number(mentions_);
-  out.number(left_out_);
-  for (const GroupScores& scores : scores_) scores.save(out);
-}
-
-void CoreferenceMeasure::load(StateReader& in) {
-  mentions_ = in.number();
-  left_out_ = in.number();
-  for (GroupScores& scores : scores_) scores.load(in);
-}
-
-Cell CoreferenceMeasure::baseline(const GroupScores& scores, Baseline which, Half half) const {
-  const auto share = scores.accuracy(shape_.heads.size() + which, half);
-  if (!share) return {};
-  return real_cell(which == kRandom ? *share / static_cast<double>(kParts) : *share);
+std::optional<double> CoreferenceMeasure::baseline(std::size_t type, Baseline which, Half half) const {
+  auto share = scores_[type].accuracy(heads() + which, half);
+  if (share && which == kRandom) *share /= static_cast<double>(kParts);
+  return share;
 }
 
 /// Returns the accuracy of the same head on shuffled tokens, in odd blocks.
@@ -160,59 +194,52 @@ std::optional<double> CoreferenceMeasure::shuffled(std::size_t type, std::size_t
 ResultRow CoreferenceMeasure::row(std::size_t type, std::size_t head,
                                   const std::optional<ConfidenceInterval>& interval) const {
   const GroupScores& scores = scores_[type];
-  return {{"mention_type", Cell(std::string(kTypes.at(type)))},
+  return {{"mention_type", text_cell(kTypes.at(type))},
           {"head", RowHead{head}},
           {"hits", count_cell(scores.right(head))},
           {"count", count_cell(scores.asked())},
           {"accuracy", real_cell(scores.accuracy(head))},
-          {"interval", interval},
-          {"nearest", baseline(scores, kNearest)},
-          {"same_string", baseline(scores, kSameString)},
-          {"random", baseline(scores, kRandom)},
-          {"best", Cell(scores.best(0, shape_.heads.size()) == head)},
+          {"interval", RowInterval{interval, "interval_"}},
+          {"nearest", real_cell(baseline(type, kNearest, kAllBlocks))},
+          {"same_string", real_cell(baseline(type, kSameString, kAllBlocks))},
+          {"random", real_cell(baseline(type, kRandom, kAllBlocks))},
+          {"best", Cell(scores.best(0, heads()) == head)},
           {"count_held_out", count_cell(scores.asked(kOddBlocks))},
           {"accuracy_held_out", real_cell(scores.accuracy(head, kOddBlocks))},
           {"shuffled_held_out", real_cell(shuffled(type, head))}};
 }
 
-/// Returns the best head per type of mention (chosen on even blocks, scored on odd ones).
-TextTable CoreferenceMeasure::text(const Bootstrap& bootstrap) const {
+/// Adds the best head per type of mention to the text and to the evidence. It is chosen on even blocks and
+/// scored on odd ones.
+void CoreferenceMeasure::add_best(StudyResults& results, const Bootstrap& bootstrap) const {
   std::vector<std::vector<Cell>> rows;
   for (std::size_t type = 0; type < kTypes.size(); ++type) {
     const GroupScores& scores = scores_[type];
-    const auto best = scores.best(0, shape_.heads.size());
+    const auto best = scores.best(0, heads());
     if (!best) continue;
-    rows.push_back(
-        {std::string(kTypes.at(type)), count_cell(scores.asked(kOddBlocks)), shape_.heads[*best].name,
-         score_text(scores.accuracy(*best, kOddBlocks), bootstrap.interval(scores, *best, kOddBlocks)),
-         baseline(scores, kNearest, kOddBlocks), baseline(scores, kSameString, kOddBlocks),
-         baseline(scores, kRandom, kOddBlocks)});
+    const auto accuracy = scores.accuracy(*best, kOddBlocks);
+    const auto interval = bootstrap.interval(scores, *best, kOddBlocks);
+    const std::array baselines = {baseline(type, kNearest, kOddBlocks),
+                                  baseline(type, kSameString, kOddBlocks),
+                                  baseline(type, kRandom, kOddBlocks)};
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {text_cell(kTypes.at(type)), count_cell(scores.asked(kOddBlocks)), shape_.heads[*best].name,
+           score_text(accuracy, interval)};
+    for (const auto& each : baselines) row.push_back(real_cell(each));
+    if (!accuracy) continue;
+    results.evidence.push_back({.head = *best,
+                                .role = "coreferent",
+                                .detail = kTypes.at(type),
+                                .score = accuracy,
+                                .null = std::ranges::max(baselines),
+                                .interval = interval,
+                                .count = scores.asked(kOddBlocks),
+                                .shuffled = shuffled(type, *best)});
   }
-  return {
-      "Coreference: the best head of even blocks, in odd ones",
+  results.text.emplace_back(TextTable{
+      "Coreference: best head per mention type (chosen on one half of the corpus, scored on the other)",
       make_table("coreference", {"mentions", "count", "head", "accuracy", "nearest", "same string", "random"},
-                 std::move(rows))};
-}
-
-/// Adds evidence for the best head per type of mention (chosen on even blocks, scored on odd ones).
-void CoreferenceMeasure::add_evidence(StudyResults& results, const Bootstrap& bootstrap) const {
-  const std::size_t heads = shape_.heads.size();
-  for (std::size_t type = 0; type < kTypes.size(); ++type) {
-    const GroupScores& scores = scores_[type];
-    const auto best = scores.best(0, heads);
-    if (!best || scores.asked(kOddBlocks) == 0) continue;
-    const double by_chance = *scores.accuracy(heads + kRandom, kOddBlocks) / static_cast<double>(kParts);
-    results.evidence.push_back(
-        {.head = *best,
-         .role = "coreferent",
-         .detail = std::string(kTypes.at(type)),
-         .score = scores.accuracy(*best, kOddBlocks),
-         .null = std::max({*scores.accuracy(heads + kNearest, kOddBlocks),
-                           *scores.accuracy(heads + kSameString, kOddBlocks), by_chance}),
-         .interval = bootstrap.interval(scores, *best, kOddBlocks),
-         .count = scores.asked(kOddBlocks),
-         .shuffled = shuffled(type, *best)});
-  }
+                 std::move(rows))});
 }
 
 void CoreferenceMeasure::finish(StudyResults& results) const {
@@ -222,24 +249,25 @@ void CoreferenceMeasure::finish(StudyResults& results) const {
   const Bootstrap bootstrap(shape_.seed, occupied);
   std::vector<ResultRow> rows;
   for (std::size_t type = 0; type < kTypes.size(); ++type) {
-    const auto intervals = bootstrap.intervals(scores_[type], 0, shape_.heads.size());
-    for (std::size_t head = 0; head < shape_.heads.size(); ++head)
-      rows.push_back(row(type, head, intervals[head]));
+    const auto intervals = bootstrap.intervals(scores_[type], 0, heads());
+    for (std::size_t head = 0; head < heads(); ++head) rows.push_back(row(type, head, intervals[head]));
   }
   add_rows(results, shape_, "coreference", "coreference", std::move(rows));
-  results.text.push_back(text(bootstrap));
-  add_evidence(results, bootstrap);
+  add_best(results, bootstrap);
   Record summary;
   summary.set("mentions", mentions_).set("anaphoric", scores_[0].asked()).set("left_out", left_out_);
   results.summary.set("coreference", std::move(summary));
 }
 
-std::span<const Metric> coreference_metrics() {
-  return kMetrics;
-}
+}  // namespace
 
-std::unique_ptr<Measure> make_coreference_measure(const StudyShape& shape) {
-  return std::make_unique<CoreferenceMeasure>(shape);
+MeasureRow coreference_measure() {
+  return {.name = "coreference",
+          .description = "for a corpus with mentions: heads that attend to the antecedent",
+          .make = make_measure<CoreferenceMeasure>,
+          .metrics = kMetrics,
+          .gives_evidence = true,
+          .depends_on_order = true};
 }
 
 }  // namespace attnctl

@@ -108,19 +108,11 @@ void GroupScores::merge(const GroupScores& other) {
   }
 }
 
-void GroupScores::save(StateWriter& out) const {
-  out.number(groups_.size());
-  for (const auto& [number, counts] : groups_) {
-    out.number(number);
-    for (const std::uint64_t count : counts) out.number(count);
-  }
-}
-
 void GroupScores::load(StateReader& in) {
   groups_.clear();
   for (std::size_t left = in.count(); left > 0; --left) {
     const std::uint64_t number = in.number();
-    if (number >= kGroups || groups_.contains(number)) in.damaged("groups of sentences that cannot be");
+    if (number >= kGroups || groups_.contains(number)) in.damaged("the groups of sentences are wrong");
     for (std::uint64_t& count : group(number)) count = in.number();
   }
 }

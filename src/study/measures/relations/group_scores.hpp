@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "base/matrix_view.hpp"
-#include "study/state/ratio_sums.hpp"
 #include "study/state/state_io.hpp"
+#include "study/state/sums.hpp"
 
 namespace attnctl {
 
-/// Sentences are divided into 64 groups: runs of eight consecutive sequences of a block are assigned at
-/// random. Groups below 32 belong to even blocks, the others to odd blocks. A confidence interval needs only
-/// the sums of each group, so the state does not grow with the corpus.
+/// Sentences are divided into 64 groups: each run of eight consecutive sequences of a block is assigned to a
+/// random group. Groups below 32 belong to even blocks, the others to odd blocks. A confidence interval needs
+/// only the sums of each group, so the state does not grow with the corpus.
 constexpr std::size_t kGroups = 64;
 [[nodiscard]] std::size_t group_of(std::uint64_t block, std::size_t sequence);
 
@@ -50,7 +50,7 @@ class GroupScores {
   void add_occupied(std::set<std::size_t>& groups) const;
 
   void merge(const GroupScores& other);
-  void save(StateWriter& out) const;
+  void save(StateWriter& out) const { save_state(out, groups_); }
   void load(StateReader& in);
 
  private:

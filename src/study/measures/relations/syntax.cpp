@@ -1,73 +1,180 @@
-#include "study/measures/relations/syntax.hpp"
-
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
-#include "study/measures/measures.hpp"
+#include "study/measure.hpp"
+#include "study/measures/relations/group_scores.hpp"
+#include "study/measures/relations/word_patterns.hpp"
 
+// The measure `syntax`: how well the heads' patterns over words match the dependencies of a treebank.
 namespace attnctl {
 namespace {
+
+constexpr std::array kMetrics = {
+    Metric{
+        "relation_accuracy", "share", "[0, 1]", "baseline: the best fixed offset, -5 to 5 words",
+        "share of the word pairs of a relation in which one word gives its largest weight, among all other "
+        "words, to the other word of the pair",
+        "Clark et al. 2019, section 4.2; Voita et al. 2019, section 5.2"},
+    Metric{"tree_accuracy", "share", "[0, 1]", "adjacent: each word is joined to the next word",
+           "share of annotated edges that are in the maximum spanning tree of A + A^T over words, ignoring "
+           "direction and punctuation (UUAS)",
+           "Hewitt and Manning 2019; Htut et al. 2019"},
+};
+
+constexpr std::int64_t kFarthest = 5;  // largest fixed offset in words
+constexpr std::size_t kOffsets = 2 * kFarthest;
+/// Baselines of the trees: the answers after those of the heads.
+enum TreeBaseline : std::size_t { kCombined, kAdjacent, kTreeBaselines };
+
+/// Returns the index of an offset among the offset answers, or nullopt for other offsets.
+std::optional<std::size_t> offset_answer(std::int64_t offset) {
+  if (offset == 0 || offset < -kFarthest || offset > kFarthest) return std::nullopt;
+  return static_cast<std::size_t>(offset + kFarthest - (offset > 0 ? 1 : 0));
+}
 
 std::string_view without_subtype(std::string_view relation) {
   return relation.substr(0, relation.find(':'));
 }
 
-/// Words and pairs of a sentence that at least one of its windows contains.
-struct Found {
-  std::vector<std::uint8_t> words, pairs;  // [words]; `pairs` is indexed by the dependent
+struct SyntaxCounts {
+  std::uint64_t sentences = 0;
+  std::uint64_t words = 0;
+  std::uint64_t words_without_piece = 0;  // the tokenizer dropped all of their characters
+  std::uint64_t pairs_left_out = 0;       // a word and its head that no window contains together
+
+  auto parts() { return std::tie(sentences, words, words_without_piece, pairs_left_out); }
 };
 
-constexpr std::array kMetrics = {
-    Metric{"relation_accuracy", "share", "[0, 1]", "baseline: the best fixed offset of -5 to 5",
-           "pairs of a relation in which the word that a word's row weighs most among the other words is the "
-           "other one of the pair, over all pairs",
-           "Clark et al. 2019; Voita et al. 2019"},
-    Metric{"tree_accuracy", "share", "[0, 1]", "adjacent: every word joined to the next",
-           "edges of the annotation that are in the maximum spanning tree of A + A^T over words, without "
-           "direction and punctuation (UUAS)",
-           "Hewitt and Manning 2019; Htut et al. 2019"},
+/// One relation in one direction.
+struct Question {
+  const std::string* relation = nullptr;
+  const GroupScores* scores = nullptr;
+  bool to_head = true;
+  std::size_t first = 0;             // answer of head 0
+  std::optional<std::size_t> best;   // best head, as an answer
+  std::size_t baseline = 0;          // best offset, as an answer
+  std::int64_t baseline_offset = 0;  // from the word of the row to the target word
+
+  Question(const std::string& name, const GroupScores& answers, std::size_t heads, bool from_dependent);
 };
 
-}  // namespace
+class SyntaxMeasure final : public Measure {
+ public:
+  explicit SyntaxMeasure(const StudyShape& shape)
+      : shape_(shape), trees_(shape.heads.size() + kTreeBaselines) {}
 
-SyntaxMeasure::SyntaxMeasure(const StudyShape& shape)
-    : shape_(shape), trees_(shape.heads.size() + SyntaxResults::kTreeBaselines) {}
+  void begin(const StudyBlock& block) override;
+  void panel(const StudyPanel& panel) override;
+  void end() override;
+  void merge(const Measure& other) override {
+    const auto& from = dynamic_cast<const SyntaxMeasure&>(other);
+    merge_state(counts_, from.counts_);
+    for (const auto& [name, scores] : from.relations_) relation(name).merge(scores);
+    trees_.merge(from.trees_);
+  }
+  void save(StateWriter& out) const override {
+    save_state(out, counts_);
+    save_state(out, relations_);
+    trees_.save(out);
+  }
+  void load(StateReader& in) override {
+    load_state(in, counts_);
+    relations_.clear();
+    for (std::size_t left = in.count(); left > 0; --left) {
+      const std::string name = in.text();
+      relation(name).load(in);
+    }
+    trees_.load(in);
+  }
+  void finish(StudyResults& results) const override;
+
+ private:
+  /// Positions of a word and its head word, and the counts of their relation.
+  struct Pair {
+    std::size_t dependent = 0, head = 0;
+    std::vector<std::uint64_t>* counts = nullptr;
+  };
+  /// The questions of one sequence.
+  struct Plan {
+    std::vector<Pair> pairs;
+    std::vector<std::size_t> nodes;               // nodes of the tree: word positions
+    std::vector<std::size_t> gold;                // [nodes], node of the head word; kNone: no head word
+    std::vector<std::uint64_t>* trees = nullptr;  // null without an edge
+    std::vector<double> combined;                 // [nodes, nodes], edge weights summed over all heads
+  };
+
+  [[nodiscard]] std::size_t heads() const { return shape_.heads.size(); }
+  [[nodiscard]] GroupScores& relation(std::string_view name);
+  void plan(const ConlluSentence& sentence, const WordPieces& pieces, std::size_t group, Plan& plan);
+  [[nodiscard]] std::uint64_t hits(const Plan& plan, std::span<const double> weights);
+
+  [[nodiscard]] std::optional<double> shuffled(const Question& question, std::size_t answer) const;
+  [[nodiscard]] ResultRow row(const Question& question, std::size_t head, const Bootstrap& bootstrap,
+                              const std::optional<ConfidenceInterval>& interval) const;
+  [[nodiscard]] std::vector<ResultRow> tree_rows(const Bootstrap& bootstrap) const;
+  [[nodiscard]] TextTable relations_text(const std::vector<Question>& questions,
+                                         const Bootstrap& bootstrap) const;
+  [[nodiscard]] TextTable trees_text(const Bootstrap& bootstrap) const;
+
+  const StudyShape& shape_;
+  SyntaxCounts counts_;
+  /// Scores by relation. The answers are: each head, from the dependent to the head word; each head, from the
+  /// head word to the dependent; then the offsets -5..-1, 1..5 from the dependent to the head word.
+  std::map<std::string, GroupScores> relations_;
+  GroupScores trees_;
+  WordPatterns patterns_;
+  std::vector<Plan> plans_;  // [sequences]
+  std::vector<std::size_t> largest_;
+  std::vector<double> edges_;
+  MaximumSpanningTree tree_;
+};
 
 void SyntaxMeasure::begin(const StudyBlock& block) {
   const CorpusBlock& corpus = block.corpus;
-  const auto has_heads = [&](std::size_t sequence) {
+  patterns_.begin(block, [&](std::size_t sequence) {
     return std::ranges::any_of(corpus.annotations[sequence]->words,
                                [](const ConlluWord& word) { return word.head.has_value(); });
-  };
-  patterns_.begin(block, has_heads);
-  Found found;
+  });
+  // The words of a sentence, and the pairs (by dependent), that at least one of its windows contains.
+  std::vector<std::uint8_t> found_words, found_pairs;
   for (std::size_t i = 0; i < corpus.annotations.size(); ++i) {
-    plans_.emplace_back();
+    Plan& plan_of = plans_.emplace_back();
     const auto& annotation = corpus.annotations[i];
-    if (patterns_.pieces(i).place_of.empty()) continue;
-    const bool again = i > 0 && corpus.annotations[i - 1] == annotation;  // a further window
-    if (!again) found = {std::vector<std::uint8_t>(annotation->words.size()), {}};
-    if (!again) found.pairs = found.words;
-    plan(*annotation, patterns_.pieces(i), group_of(corpus.number, i), plans_.back());
-    for (const std::size_t word : patterns_.pieces(i).words) found.words[word] = 1;
-    for (const Pair& pair : plans_.back().pairs) found.pairs[patterns_.pieces(i).words[pair.dependent]] = 1;
-    const bool ends = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
-    if (!ends) continue;
+    const WordPieces& pieces = patterns_.pieces(i);
+    if (pieces.place_of.empty()) continue;
+    const bool first_window = i == 0 || corpus.annotations[i - 1] != annotation;
+    if (first_window) {
+      found_words.assign(annotation->words.size(), 0);
+      found_pairs.assign(annotation->words.size(), 0);
+    }
+    plan(*annotation, pieces, group_of(corpus.number, i), plan_of);
+    for (const std::size_t word : pieces.words) found_words[word] = 1;
+    for (const Pair& pair : plan_of.pairs) found_pairs[pieces.words[pair.dependent]] = 1;
+    const bool last_window = i + 1 == corpus.annotations.size() || corpus.annotations[i + 1] != annotation;
+    if (!last_window) continue;
     ++counts_.sentences;
     for (std::size_t word = 0; word < annotation->words.size(); ++word) {
       ++counts_.words;
-      if (found.words[word] == 0) ++counts_.words_without_piece;
-      if (annotation->words[word].head.value_or(0) > 0 && found.pairs[word] == 0) ++counts_.pairs_left_out;
+      if (found_words[word] == 0) ++counts_.words_without_piece;
+      if (annotation->words[word].head.value_or(0) > 0 && found_pairs[word] == 0) ++counts_.pairs_left_out;
     }
   }
 }
 
 GroupScores& SyntaxMeasure::relation(std::string_view name) {
   if (shape_.fold_subtypes) name = without_subtype(name);
-  const auto [place, fresh] = relations_.try_emplace(
-      std::string(name), GroupScores(2 * shape_.heads.size() + SyntaxResults::kOffsets));
-  return place->second;
+  return relations_.try_emplace(std::string(name), GroupScores(2 * heads() + kOffsets)).first->second;
 }
 
 void SyntaxMeasure::plan(const ConlluSentence& sentence, const WordPieces& pieces, std::size_t group,
@@ -90,19 +197,19 @@ void SyntaxMeasure::plan(const ConlluSentence& sentence, const WordPieces& piece
     plan.pairs.push_back({place, head_place, &counts});
     ++counts[0];
     const auto offset = static_cast<std::int64_t>(head - 1) - static_cast<std::int64_t>(word);
-    if (const auto answer = SyntaxResults::offset_answer(offset))
-      ++counts[1 + 2 * shape_.heads.size() + *answer];
-    if (node_of[place] == WordPieces::kNone || node_of[head_place] == WordPieces::kNone) continue;
-    plan.gold[node_of[place]] = node_of[head_place];
-    ++edges;
+    if (const auto answer = offset_answer(offset)) ++counts[1 + 2 * heads() + *answer];
     const std::size_t node = node_of[place];
-    if (node_of[head_place] + 1 == node || node + 1 == node_of[head_place]) ++adjacent;
+    const std::size_t head_node = node_of[head_place];
+    if (node == WordPieces::kNone || head_node == WordPieces::kNone) continue;
+    plan.gold[node] = head_node;
+    ++edges;
+    if (head_node + 1 == node || node + 1 == head_node) ++adjacent;
   }
   if (edges == 0) return;
   plan.trees = &trees_.group(group);
   (*plan.trees)[0] += edges;
-  (*plan.trees)[1 + shape_.heads.size() + SyntaxResults::kAdjacent] += adjacent;
-  plan.together.assign(plan.nodes.size() * plan.nodes.size(), 0.0);
+  (*plan.trees)[1 + heads() + kAdjacent] += adjacent;
+  plan.combined.assign(plan.nodes.size() * plan.nodes.size(), 0.0);
 }
 
 void SyntaxMeasure::panel(const StudyPanel& panel) {
@@ -113,7 +220,7 @@ void SyntaxMeasure::panel(const StudyPanel& panel) {
   for (std::size_t place = 0; place < matrix->places; ++place)
     largest_.push_back(largest_other(matrix->row(place), place));
   const std::size_t to_head = 1 + panel.head;
-  const std::size_t to_dependent = to_head + shape_.heads.size();
+  const std::size_t to_dependent = to_head + heads();
   for (const Pair& pair : plan.pairs) {
     if (largest_[pair.dependent] == pair.head) ++(*pair.counts)[to_head];
     if (largest_[pair.head] == pair.dependent) ++(*pair.counts)[to_dependent];
@@ -126,7 +233,7 @@ void SyntaxMeasure::panel(const StudyPanel& panel) {
       const double weight =
           matrix->row(plan.nodes[a])[plan.nodes[b]] + matrix->row(plan.nodes[b])[plan.nodes[a]];
       edges_[a * n + b] = edges_[b * n + a] = weight;
-      plan.together[a * n + b] += weight;
+      plan.combined[a * n + b] += weight;
     }
   }
   (*plan.trees)[1 + panel.head] += hits(plan, edges_);
@@ -143,65 +250,185 @@ std::uint64_t SyntaxMeasure::hits(const Plan& plan, std::span<const double> weig
 }
 
 void SyntaxMeasure::end() {
-  const std::size_t answer = 1 + shape_.heads.size() + SyntaxResults::kCombined;
   for (Plan& plan : plans_) {
     if (plan.trees == nullptr) continue;
     const std::size_t n = plan.nodes.size();
     for (std::size_t a = 0; a < n; ++a) {
-      for (std::size_t b = 0; b < a; ++b) plan.together[b * n + a] = plan.together[a * n + b];
+      for (std::size_t b = 0; b < a; ++b) plan.combined[b * n + a] = plan.combined[a * n + b];
     }
-    (*plan.trees)[answer] += hits(plan, plan.together);
+    (*plan.trees)[1 + heads() + kCombined] += hits(plan, plan.combined);
   }
 }
 
-void SyntaxMeasure::merge(const Measure& other) {
-  const auto& from = dynamic_cast<const SyntaxMeasure&>(other);
-  counts_.sentences += from.counts_.sentences;
-  counts_.words += from.counts_.words;
-  counts_.words_without_piece += from.counts_.words_without_piece;
-  counts_.pairs_left_out += from.counts_.pairs_left_out;
-  for (const auto& [name, scores] : from.relations_) relation(name).merge(scores);
-  trees_.merge(from.trees_);
+Question::Question(const std::string& name, const GroupScores& answers, std::size_t heads,
+                   bool from_dependent)
+    : relation(&name),
+      scores(&answers),
+      to_head(from_dependent),
+      first(from_dependent ? 0 : heads),
+      best(answers.best(first, heads)) {
+  std::optional<std::uint64_t> most;
+  // Ties go to the smaller distance, then to the negative offset.
+  for (std::int64_t distance = 1; distance <= kFarthest; ++distance) {
+    for (const std::int64_t offset : {-distance, distance}) {
+      const std::size_t answer = 2 * heads + *offset_answer(to_head ? offset : -offset);
+      const std::uint64_t right = answers.right(answer);
+      if (most && right <= *most) continue;
+      most = right;
+      baseline = answer;
+      baseline_offset = offset;
+    }
+  }
 }
 
-void SyntaxMeasure::save(StateWriter& out) const {
-  for (const std::uint64_t count :
-       {counts_.sentences, counts_.words, counts_.words_without_piece, counts_.pairs_left_out})
-    out.number(count);
-  out.number(relations_.size());
-  for (const auto& [name, scores] : relations_) {
-    out.text(name);
-    scores.save(out);
-  }
-  trees_.save(out);
+/// Returns the accuracy on shuffled tokens, in odd blocks.
+std::optional<double> SyntaxMeasure::shuffled(const Question& question, std::size_t answer) const {
+  const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
+  if (twin == nullptr) return std::nullopt;
+  const auto found = twin->relations_.find(*question.relation);
+  return found == twin->relations_.end() ? std::nullopt : found->second.accuracy(answer, kOddBlocks);
 }
 
-void SyntaxMeasure::load(StateReader& in) {
-  for (std::uint64_t* const count :
-       {&counts_.sentences, &counts_.words, &counts_.words_without_piece, &counts_.pairs_left_out})
-    *count = in.number();
-  relations_.clear();
-  for (std::size_t left = in.count(); left > 0; --left) {
-    const std::string name = in.text();
-    relation(name).load(in);
+ResultRow SyntaxMeasure::row(const Question& question, std::size_t head, const Bootstrap& bootstrap,
+                             const std::optional<ConfidenceInterval>& interval) const {
+  const GroupScores& scores = *question.scores;
+  const std::size_t answer = question.first + head;
+  const bool best = question.best == answer;
+  std::optional<ConfidenceInterval> gain;
+  if (best) gain = bootstrap.interval(scores, answer, kOddBlocks, question.baseline);
+  return {{"relation", Cell(*question.relation)},
+          {"direction", text_cell(question.to_head ? "to_head" : "to_dependent")},
+          {"head", RowHead{head}},
+          {"hits", count_cell(scores.right(answer))},
+          {"count", count_cell(scores.asked())},
+          {"accuracy", real_cell(scores.accuracy(answer))},
+          {"interval", RowInterval{interval, "interval_"}},
+          {"baseline", real_cell(scores.accuracy(question.baseline))},
+          {"baseline_offset", Cell(question.baseline_offset)},
+          {"best", Cell(best)},
+          {"count_held_out", count_cell(scores.asked(kOddBlocks))},
+          {"accuracy_held_out", real_cell(scores.accuracy(answer, kOddBlocks))},
+          {"baseline_held_out", real_cell(scores.accuracy(question.baseline, kOddBlocks))},
+          {"shuffled_held_out", real_cell(shuffled(question, answer))},
+          {"gain_interval", RowInterval{gain, "gain_interval_"}}};
+}
+
+std::vector<ResultRow> SyntaxMeasure::tree_rows(const Bootstrap& bootstrap) const {
+  const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin());
+  std::vector<ResultRow> rows;
+  const auto best = trees_.best(0, heads());
+  const auto intervals = bootstrap.intervals(trees_, 0, heads() + kTreeBaselines);
+  for (std::size_t answer = 0; answer < heads() + kTreeBaselines; ++answer) {
+    const bool head = answer < heads();
+    const char* const kind = head ? "head" : answer == heads() + kCombined ? "combined" : "adjacent";
+    const auto shuffled = twin == nullptr ? std::nullopt : twin->trees_.accuracy(answer, kOddBlocks);
+    rows.push_back({{"kind", text_cell(kind)},
+                    {"head", RowHead{head ? std::optional(answer) : std::nullopt}},
+                    {"hits", count_cell(trees_.right(answer))},
+                    {"count", count_cell(trees_.asked())},
+                    {"accuracy", real_cell(trees_.accuracy(answer))},
+                    {"interval", RowInterval{intervals[answer], "interval_"}},
+                    {"best", Cell(head && best == answer)},
+                    {"count_held_out", count_cell(trees_.asked(kOddBlocks))},
+                    {"accuracy_held_out", real_cell(trees_.accuracy(answer, kOddBlocks))},
+                    {"shuffled_held_out", real_cell(shuffled)}});
   }
-  trees_.load(in);
+  return rows;
+}
+
+/// Returns a table of the relations, most frequent first. Each row has the direction with the larger gain
+/// over its baseline. `questions` has both directions of each relation in turn.
+TextTable SyntaxMeasure::relations_text(const std::vector<Question>& questions,
+                                        const Bootstrap& bootstrap) const {
+  constexpr std::size_t most = 20;
+  const auto gain = [](const Question& question) {
+    return question.scores->accuracy(*question.best, kOddBlocks).value_or(0) -
+           question.scores->accuracy(question.baseline, kOddBlocks).value_or(0);
+  };
+  std::vector<const Question*> shown;
+  for (std::size_t i = 0; i < questions.size(); i += 2) {
+    const Question& to_head = questions[i];
+    if (!to_head.best) continue;
+    shown.push_back(gain(questions[i + 1]) > gain(to_head) ? &questions[i + 1] : &to_head);
+  }
+  std::ranges::stable_sort(shown, std::ranges::greater(),
+                           [](const Question* question) { return question->scores->asked(); });
+  shown.resize(std::min(shown.size(), most));
+  std::vector<std::vector<Cell>> rows;
+  for (const Question* const each : shown) {
+    const GroupScores& scores = *each->scores;
+    rows.push_back({*each->relation, text_cell(each->to_head ? "to head" : "to dependent"),
+                    count_cell(scores.asked(kOddBlocks)), shape_.heads[*each->best - each->first].name,
+                    score_text(scores.accuracy(*each->best, kOddBlocks),
+                               bootstrap.interval(scores, *each->best, kOddBlocks)),
+                    score_text(scores.accuracy(each->baseline, kOddBlocks)), each->baseline_offset});
+  }
+  return {
+      "Relations: best head per relation (chosen on one half of the corpus, scored on the other)",
+      make_table("relations", {"relation", "direction", "count", "head", "accuracy", "baseline", "offset"},
+                 std::move(rows))};
+}
+
+TextTable SyntaxMeasure::trees_text(const Bootstrap& bootstrap) const {
+  std::vector<std::vector<Cell>> rows;
+  const auto add = [&](const std::string& name, std::size_t answer) {
+    rows.push_back(
+        {name, count_cell(trees_.asked(kOddBlocks)),
+         score_text(trees_.accuracy(answer, kOddBlocks), bootstrap.interval(trees_, answer, kOddBlocks))});
+  };
+  if (const auto best = trees_.best(0, heads())) add("head " + shape_.heads[*best].name, *best);
+  add("all heads", heads() + kCombined);
+  add("adjacent words", heads() + kAdjacent);
+  return {"Trees: share of annotated edges (odd blocks)",
+          make_table("trees", {"tree of", "edges", "accuracy"}, std::move(rows))};
 }
 
 void SyntaxMeasure::finish(StudyResults& results) const {
   if (counts_.sentences == 0) return;
-  SyntaxResults found(shape_, relations_, trees_, counts_);
-  if (const auto* const twin = dynamic_cast<const SyntaxMeasure*>(shuffled_twin()))
-    found.compare_with(twin->relations_, twin->trees_);
-  found.add_to(results);
+  std::set<std::size_t> occupied;
+  for (const auto& [name, scores] : relations_) scores.add_occupied(occupied);
+  const Bootstrap bootstrap(shape_.seed, occupied);
+  std::vector<Question> questions;
+  for (const auto& [name, scores] : relations_) {
+    for (const bool to_head : {true, false}) questions.emplace_back(name, scores, heads(), to_head);
+  }
+  std::vector<ResultRow> rows;
+  for (const Question& each : questions) {
+    const auto intervals = bootstrap.intervals(*each.scores, each.first, heads());
+    for (std::size_t head = 0; head < heads(); ++head)
+      rows.push_back(row(each, head, bootstrap, intervals[head]));
+    if (!each.best) continue;
+    const GroupScores& scores = *each.scores;
+    results.evidence.push_back({.head = *each.best - each.first,
+                                .role = "syntactic",
+                                .detail = *each.relation + (each.to_head ? " to_head" : " to_dependent"),
+                                .score = scores.accuracy(*each.best, kOddBlocks),
+                                .null = scores.accuracy(each.baseline, kOddBlocks),
+                                .interval = bootstrap.interval(scores, *each.best, kOddBlocks),
+                                .count = scores.asked(kOddBlocks),
+                                .shuffled = shuffled(each, *each.best)});
+  }
+  add_rows(results, shape_, "relations", "relation", std::move(rows));
+  add_rows(results, shape_, "trees", "tree", tree_rows(bootstrap));
+  results.text.emplace_back(relations_text(questions, bootstrap));
+  results.text.emplace_back(trees_text(bootstrap));
+  Record summary;
+  summary.set("sentences", counts_.sentences)
+      .set("words", counts_.words)
+      .set("words_without_piece", counts_.words_without_piece)
+      .set("pairs_left_out", counts_.pairs_left_out);
+  results.summary.set("syntax", std::move(summary));
 }
 
-std::span<const Metric> syntax_metrics() {
-  return kMetrics;
-}
+}  // namespace
 
-std::unique_ptr<Measure> make_syntax_measure(const StudyShape& shape) {
-  return std::make_unique<SyntaxMeasure>(shape);
+MeasureRow syntax_measure() {
+  return {.name = "syntax",
+          .description = "for a treebank: dependency relations that heads follow, trees",
+          .make = make_measure<SyntaxMeasure>,
+          .metrics = kMetrics,
+          .gives_evidence = true,
+          .depends_on_order = true};
 }
 
 }  // namespace attnctl

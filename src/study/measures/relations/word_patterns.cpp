@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 namespace attnctl {
@@ -95,6 +97,34 @@ std::size_t largest_other(std::span<const double> row, std::size_t self) {
   std::size_t best = 0;
   while (row[best] != largest || best == self) ++best;
   return best;
+}
+
+std::span<const std::size_t> MaximumSpanningTree::find(std::span<const double> weights, std::size_t n) {
+  constexpr double lowest = -std::numeric_limits<double>::infinity();
+  parent_.assign(n, 0);
+  reach_.assign(n, lowest);
+  left_.resize(n);
+  std::iota(left_.begin(), left_.end(), std::size_t{0});
+  std::size_t* const left = left_.data();
+  double* const reach = reach_.data();
+  for (std::size_t next = 0, count = n; count > 1;) {
+    const std::size_t gone = next;
+    const std::size_t joined = left[gone];
+    const double* const edges = weights.data() + joined * n;
+    --count;
+    next = 0;
+    double most = lowest;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t node = left[i] = left[i + (i >= gone ? 1 : 0)];
+      const bool better = edges[node] > reach[node];
+      const double best = better ? edges[node] : reach[node];
+      parent_[node] = better ? joined : parent_[node];
+      reach[node] = best;
+      next = best > most ? i : next;
+      most = best > most ? best : most;
+    }
+  }
+  return parent_;
 }
 
 }  // namespace attnctl

@@ -1,0 +1,173 @@
+#include "analysis/patterns/adapters.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "analysis/head_axes.hpp"
+#include "base/error.hpp"
+
+namespace attnctl {
+
+struct WordPooling::Done {
+  std::size_t words = 0;  // row width
+  std::vector<float> rows;
+  std::vector<std::uint8_t> masked;
+};
+
+WordPooling::WordPooling(const Selection& selection, std::span<const WordUnits> units, const Batch& words,
+                         PoolFrom from, std::vector<Observer*> observers)
+    : heads_(selection.heads), units_(units), words_(words), from_(from), observers_(std::move(observers)) {}
+
+std::uint64_t WordPooling::memory(const Model& model, const Batch& /*batch*/) const {
+  std::uint64_t bytes = 0;
+  for (const WordUnits& units : units_)
+    bytes = std::max<std::uint64_t>(bytes, heads_.size() * units.count * sizeof(double));
+  for (const Observer* const observer : observers_) bytes += observer->memory(model, words_);
+  return bytes;
+}
+
+void WordPooling::begin(const Model& model, const Batch& /*batch*/) {
+  open_.assign(heads_.size(), {});
+  for (Observer* observer : observers_) observer->begin(model, words_);
+}
+
+void WordPooling::close(Open& open, Done& done) const {
+  if (!open.begun) return;
+  const double count = open.rows > 0 ? static_cast<double>(open.rows) : 1.0;
+  for (const double sum : open.sum) done.rows.push_back(static_cast<float>(sum / count));
+  done.masked.push_back(open.rows == 0 ? 1 : 0);
+  open.begun = false;
+}
+
+void WordPooling::panel(const AttentionPanel& panel) {
+  const auto head = head_index(heads_, {panel.layer, panel.head});
+  if (!head) return;
+  const WordUnits& units = units_[panel.sequence];
+  const std::vector<std::size_t>& unit_of = units.unit_of_token;
+  Open& open = open_[*head];
+  Done done;
+  done.words = units.count;
+  const std::size_t last = panel.first_query + panel.pattern.rows;
+  std::size_t first_word = unit_of[panel.first_query];
+  for (std::size_t query = panel.first_query; query < last; ++query) {
+    const std::size_t r = query - panel.first_query;
+    if (query == 0 || unit_of[query] != unit_of[query - 1]) {
+      open.sum.assign(units.count, 0.0);
+      open.rows = 0;
+      open.begun = true;
+    }
+    const bool masked = !panel.fully_masked.empty() && panel.fully_masked[r] != 0;
+    if (!masked && (from_ == PoolFrom::mean || open.rows == 0)) {
+      const auto row = panel.pattern.row(r);
+      for (std::size_t key = panel.keys().first; key < panel.keys().last; ++key)
+        open.sum[unit_of[key]] += static_cast<double>(row[key]);
+      ++open.rows;
+    }
+    if (query + 1 == unit_of.size() || unit_of[query + 1] != unit_of[query]) close(open, done);
+  }
+  if (done.masked.empty()) return;
+  AttentionPanel pooled;
+  pooled.sequence = panel.sequence;
+  pooled.layer = panel.layer;
+  pooled.head = panel.head;
+  pooled.kv_head = panel.kv_head;
+  pooled.first_query = first_word;
+  pooled.pattern = {done.rows.data(), done.masked.size(), done.words};
+  if (std::find(done.masked.begin(), done.masked.end(), 1) != done.masked.end())
+    pooled.fully_masked = done.masked;
+  for (Observer* observer : observers_) observer->panel(pooled);
+}
+
+OwnedMatrix<double> pool_matrix(MatrixView<const double> tokens, const WordUnits& units, PoolFrom from) {
+  OwnedMatrix<double> words(units.count, units.count);
+  std::vector<double> rows(units.count, 0.0);
+  for (std::size_t i = 0; i < tokens.rows; ++i) {
+    const std::size_t unit = units.unit_of_token[i];
+    if (from == PoolFrom::first && rows[unit] > 0) continue;
+    for (std::size_t j = 0; j < tokens.cols; ++j) words(unit, units.unit_of_token[j]) += tokens(i, j);
+    rows[unit] += 1;
+  }
+  for (std::size_t u = 0; u < units.count; ++u) {
+    for (double& value : words.view().row(u)) value /= rows[u];
+  }
+  return words;
+}
+
+NormWeighting::NormWeighting(const Selection& selection, Weighting weighting,
+                             std::vector<Observer*> observers)
+    : ids_(selection.heads), weighting_(weighting), observers_(std::move(observers)) {}
+
+Needs NormWeighting::needs() const {
+  Needs needs{.patterns = false, .values = true};
+  for (const Observer* const observer : observers_) needs |= observer->needs();
+  return needs;
+}
+
+std::uint64_t NormWeighting::memory(const Model& model, const Batch& batch) const {
+  std::uint64_t keys = 0;
+  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < ids_.size(); ++i) {
+    const std::uint64_t width = model.config().layers[ids_[i].layer].attention.d_value;
+    bytes += (keys + width * width) * sizeof(double);
+    if (i == 0 || ids_[i].layer != ids_[i - 1].layer) bytes += model.attention_bytes(ids_[i].layer);
+  }
+  for (const Observer* const observer : observers_) bytes += observer->memory(model, batch);
+  return bytes;
+}
+
+void NormWeighting::begin(const Model& model, const Batch& batch) {
+  heads_.assign(ids_.size(), {});
+  for (std::size_t i = 0; i < ids_.size(); ++i) {
+    if (!model.config().layers[ids_[i].layer].attention.value.weight) {
+      fail(Status::bad_input, "{}: layer {} has no values (W_v), so there are no norm-based weights",
+           escaped(model.name()), ids_[i].layer);
+    }
+    heads_[i].norms = ValueNorms(model, ids_[i]);
+  }
+  for (Observer* const observer : observers_) observer->begin(model, batch);
+}
+
+void NormWeighting::panel(const AttentionPanel& panel) {
+  const auto place = head_index(ids_, {panel.layer, panel.head});
+  if (!place) return;
+  Head& head = heads_[*place];
+  if (panel.first_query == 0) head.values = head.norms.of(panel.v);
+  OwnedMatrix<float> norms(panel.pattern.rows, panel.pattern.cols);
+  std::vector<double> row(panel.pattern.cols);
+  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+    double total = 0;
+    for (std::size_t j = 0; j < row.size(); ++j) {
+      const double weight = panel.pattern(r, j);
+      row[j] = weight == 0 ? 0 : weight * head.values[j];  // the value of a hidden key can be NaN
+      total += row[j];
+    }
+    const double by = weighting_ == Weighting::norm_row && total != 0 ? total : 1;
+    for (std::size_t j = 0; j < row.size(); ++j) norms(r, j) = static_cast<float>(row[j] / by);
+  }
+  AttentionPanel shown = panel;
+  shown.pattern = std::as_const(norms).view();
+  for (Observer* const observer : observers_) observer->panel(shown);
+}
+
+void NormWeighting::stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  for (Observer* const observer : observers_) {
+    if (observer->needs().stream) observer->stream(sequence, layer, values);
+  }
+}
+
+void NormWeighting::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+  for (Observer* const observer : observers_) {
+    if (observer->needs().output) observer->output(sequence, layer, values);
+  }
+}
+
+void NormWeighting::logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) {
+  for (Observer* const observer : observers_) {
+    if (observer->needs().logits) observer->logits(sequence, first_query, values);
+  }
+}
+
+}  // namespace attnctl

@@ -1,0 +1,237 @@
+#include "formats/json.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace attnctl {
+namespace {
+
+/// An iterator over the text that counts the bytes read in a variable that all its copies share.
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, std::size_t* count) : at_(at), count_(count) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    ++at_;
+    ++*count_;
+    return *this;
+  }
+  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
+  bool operator!=(const CountingIterator& other) const { return at_ != other.at_; }
+
+ private:
+  const char* at_;
+  std::size_t* count_;
+};
+
+/// Returns the message of the parser without its prefix ("[json.exception...] parse error at line 1, column
+/// 2: ") and without the last token, which may be as long as the file.
+std::string reason(std::string_view what) {
+  const std::size_t prefix = what.find("] ");
+  if (prefix != std::string_view::npos) what.remove_prefix(prefix + 2);
+  const std::size_t place = what.find(": ");
+  if (what.starts_with("parse error at ") && place != std::string_view::npos) what.remove_prefix(place + 2);
+  std::string_view wanted;
+  const std::size_t read = what.find("; last read: ");
+  if (read != std::string_view::npos) {
+    const std::size_t expected = what.rfind("; expected ");
+    if (expected != std::string_view::npos && expected > read) wanted = what.substr(expected);
+    what = what.substr(0, read);
+  }
+  return shown(what) + shown(wanted);
+}
+
+/// Escapes a key for a JSON pointer (RFC 6901).
+std::string pointer_part(std::string_view key) {
+  std::string part;
+  for (const char c : shown(key)) {
+    if (c == '~') {
+      part += "~0";
+    } else if (c == '/') {
+      part += "~1";
+    } else {
+      part += c;
+    }
+  }
+  return part;
+}
+
+}  // namespace
+
+struct JsonEvents::Adapter {
+  using Json = nlohmann::ordered_json;
+  JsonEvents& events;
+
+  bool null() { return scalar(nullptr); }
+  bool boolean(bool value) { return scalar(value); }
+  bool number_integer(Json::number_integer_t value) { return scalar(std::int64_t{value}); }
+  bool number_unsigned(Json::number_unsigned_t value) { return scalar(std::uint64_t{value}); }
+  bool number_float(Json::number_float_t value, const std::string& digits) {
+    events.digits_ = digits;
+    return scalar(value);
+  }
+  bool string(std::string& value) { return scalar(&value); }
+  bool binary(Json::binary_t& /*value*/) { return false; }  // never called for JSON text
+  bool start_object(std::size_t /*count*/) { return begin(Container::object); }
+  bool start_array(std::size_t /*count*/) { return begin(Container::array); }
+  bool end_object() { return end(Container::object); }
+  bool end_array() { return end(Container::array); }
+  bool key(std::string& value) {
+    events.levels_.back().key = value;
+    ++events.levels_.back().count;
+    events.on_key(value);
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string& /*last_token*/, const Json::exception& error) {
+    events.refuse_at(position == 0 ? 0 : position - 1, reason(error.what()));
+  }
+
+ private:
+  bool scalar(const JsonScalar& value) {
+    count_element();
+    events.on_scalar(value);
+    return true;
+  }
+  bool begin(Container container) {
+    count_element();
+    if (events.levels_.size() >= events.text_->max_depth) {
+      events.refuse(fmt::format("got deeper nesting, need at most {} levels", events.text_->max_depth));
+    }
+    events.on_begin(container);
+    events.levels_.push_back({container, 0, {}});
+    return true;
+  }
+  bool end(Container container) {
+    events.levels_.pop_back();
+    events.on_end(container);
+    return true;
+  }
+  void count_element() {
+    if (!events.levels_.empty() && events.levels_.back().container == Container::array)
+      ++events.levels_.back().count;
+  }
+};
+
+void JsonEvents::parse(const JsonText& text) {
+  text_ = &text;
+  position_ = 0;
+  levels_.clear();
+  if (text.text.starts_with("\xEF\xBB\xBF")) refuse_at(0, "got a byte order mark, need plain UTF-8");
+  // The parser would treat a NUL byte as the end of the text.
+  const std::size_t nul = text.text.find('\0');
+  if (nul != std::string_view::npos) refuse_at(nul, "got a NUL byte, need JSON");
+  const char* const begin = text.text.data();
+  Adapter adapter{*this};
+  nlohmann::ordered_json::sax_parse(CountingIterator(begin, &position_),
+                                    CountingIterator(begin + text.text.size(), &position_), &adapter);
+}
+
+std::string JsonEvents::pointer() const {
+  std::string path = text_->pointer;
+  for (const Level& level : levels_) {
+    if (level.count == 0) break;  // an empty container
+    path += '/';
+    path += level.container == Container::array ? fmt::format_int(level.count - 1).str()
+                                                : pointer_part(level.key);
+  }
+  return path.empty() ? "top level" : path;
+}
+
+void JsonEvents::refuse(std::string_view what) const {
+  refuse_at(position_ == 0 ? 0 : position_ - 1, what);
+}
+
+void JsonEvents::refuse_at(std::size_t byte, std::string_view what) const {
+  fail(Status::bad_input, "{}: {} @byte {}: {}", text_->file, pointer(), text_->byte + byte, what);
+}
+
+std::string describe(const JsonScalar& scalar) {
+  struct Describe {
+    std::string operator()(std::nullptr_t) const { return "null"; }
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(std::int64_t value) const { return fmt::to_string(value); }
+    std::string operator()(std::uint64_t value) const { return fmt::to_string(value); }
+    std::string operator()(double value) const { return fmt::to_string(value); }
+    std::string operator()(const std::string* value) const { return in_quotes(*value); }
+  };
+  return std::visit(Describe{}, scalar);
+}
+
+using nlohmann::ordered_json;
+
+ordered_json parse_json_part(const JsonText& text) {
+  JsonTree tree;
+  tree.parse(text);
+  return tree.take();
+}
+
+ordered_json parse_json(const std::string& file, std::string_view text, std::size_t max_depth) {
+  const std::string name = escaped(file);
+  return parse_json_part({.file = name, .text = text, .max_depth = max_depth});
+}
+
+void JsonTree::on_begin(Container container) {
+  open_.push_back({container == Container::object ? ordered_json::object() : ordered_json::array(), {}});
+}
+
+void JsonTree::on_end(Container container) {
+  Open done = std::move(open_.back());
+  open_.pop_back();
+  if (container == Container::object) refuse_duplicates(done.value);
+  put(std::move(done.value));
+}
+
+void JsonTree::on_key(std::string& key) {
+  open_.back().key = std::move(key);
+}
+
+void JsonTree::on_scalar(const JsonScalar& scalar) {
+  put(std::visit(
+      [](auto value) -> ordered_json {
+        if constexpr (std::is_same_v<decltype(value), std::string*>) {
+          return std::move(*value);
+        } else {
+          return value;
+        }
+      },
+      scalar));
+}
+
+void JsonTree::put(ordered_json value) {
+  if (open_.empty()) {
+    root_ = std::move(value);
+  } else if (open_.back().value.is_array()) {
+    open_.back().value.push_back(std::move(value));
+  } else {
+    // Appends to the underlying vector: push_back of an ordered_json searches for the key, which makes large
+    // objects quadratic.
+    auto& members = open_.back().value.get_ref<ordered_json::object_t&>();
+    static_cast<ordered_json::object_t::Container&>(members).emplace_back(std::move(open_.back().key),
+                                                                          std::move(value));
+  }
+}
+
+void JsonTree::refuse_duplicates(const ordered_json& object) const {
+  std::vector<const std::string*> keys;
+  for (const auto& member : object.get_ref<const ordered_json::object_t&>()) keys.push_back(&member.first);
+  const auto less = [](const std::string* a, const std::string* b) { return *a < *b; };
+  std::sort(keys.begin(), keys.end(), less);
+  const auto equal = [](const std::string* a, const std::string* b) { return *a == *b; };
+  const auto twice = std::adjacent_find(keys.begin(), keys.end(), equal);
+  if (twice != keys.end()) {
+    refuse("got the key " + in_quotes(**twice) + " twice, need different keys");
+  }
+}
+
+}  // namespace attnctl

@@ -1,0 +1,469 @@
+#include "formats/zip.hpp"
+
+#include <algorithm>
+#include <concepts>
+#include <initializer_list>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace attnctl {
+namespace {
+
+constexpr std::uint32_t kZipLocalSignature = 0x04034B50;
+constexpr std::uint32_t kZipCentralSignature = 0x02014B50;
+constexpr std::uint32_t kZipEndSignature = 0x06054B50;
+constexpr std::uint32_t kZip64EndSignature = 0x06064B50;
+constexpr std::uint32_t kZip64LocatorSignature = 0x07064B50;
+constexpr std::uint32_t kIn64 = 0xFFFFFFFF;  // the ZIP64 extra field holds the value
+constexpr std::uint16_t kZip64ExtraId = 1;
+
+constexpr std::uint64_t kMax16 = 0xFFFF;
+constexpr std::uint16_t kVersionDeflate = 20;
+constexpr std::uint16_t kVersionZip64 = 45;
+constexpr std::uint16_t kUnixHost = 3U << 8U;
+constexpr std::uint32_t kUnixMode = 0100644U << 16U;
+constexpr std::uint16_t kTime = 0;
+constexpr std::uint16_t kDate = 1U << 5U | 1U;  // 1980-01-01
+
+template <std::unsigned_integral T>
+void put(std::string& bytes, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFFU);
+}
+
+void put16(std::string& bytes, std::uint64_t value) {
+  put(bytes, static_cast<std::uint16_t>(std::min(value, kMax16)));
+}
+
+void put32(std::string& bytes, std::uint64_t value) {
+  put(bytes, static_cast<std::uint32_t>(std::min(value, std::uint64_t{kIn64})));
+}
+
+/// Returns true if the sizes need 64 bits: from slightly below 4 GiB on, because deflate may add bytes.
+bool has_long_sizes(const ZipMember& member) {
+  return member.size + member.size / 1000 + 65536 >= kIn64;
+}
+
+/// Appends the fields from the version to the CRC, which both headers share.
+void put_common(std::string& bytes, const ZipMember& member, bool zip64) {
+  put(bytes, zip64 ? kVersionZip64 : kVersionDeflate);
+  put16(bytes, 0);  // flags: names are ASCII
+  put16(bytes, member.deflated ? 8 : 0);
+  put(bytes, kTime);
+  put(bytes, kDate);
+  put(bytes, member.crc);
+}
+
+std::string directory_entry(const ZipMember& member) {
+  const bool long_sizes = has_long_sizes(member);
+  const bool long_offset = member.offset >= kIn64;
+  std::string extra;
+  if (long_sizes || long_offset) {
+    put(extra, kZip64ExtraId);
+    put16(extra, (long_sizes ? 16U : 0U) + (long_offset ? 8U : 0U));
+    if (long_sizes) put(extra, member.size);
+    if (long_sizes) put(extra, member.stored_size);
+    if (long_offset) put(extra, member.offset);
+  }
+  std::string bytes;
+  put(bytes, kZipCentralSignature);
+  put(bytes, static_cast<std::uint16_t>(kUnixHost | (extra.empty() ? kVersionDeflate : kVersionZip64)));
+  put_common(bytes, member, !extra.empty());
+  put32(bytes, long_sizes ? kIn64 : member.stored_size);
+  put32(bytes, long_sizes ? kIn64 : member.size);
+  put16(bytes, member.name.size());
+  put16(bytes, extra.size());
+  put16(bytes, 0);  // comment
+  put16(bytes, 0);  // disk
+  put16(bytes, 0);  // internal attributes
+  put32(bytes, kUnixMode);
+  put32(bytes, member.offset);
+  return bytes + member.name + extra;
+}
+
+std::string zip64_end(std::uint64_t members, std::uint64_t size, std::uint64_t offset) {
+  std::string bytes;
+  put(bytes, kZip64EndSignature);
+  put(bytes, std::uint64_t{44});  // bytes of this record that follow
+  put(bytes, static_cast<std::uint16_t>(kUnixHost | kVersionZip64));
+  put(bytes, kVersionZip64);
+  put32(bytes, 0);  // this disk
+  put32(bytes, 0);  // the directory's disk
+  put(bytes, members);
+  put(bytes, members);
+  put(bytes, size);
+  put(bytes, offset);
+  put(bytes, kZip64LocatorSignature);
+  put32(bytes, 0);  // the disk of the record above
+  put(bytes, offset + size);
+  put32(bytes, 1);  // disks
+  return bytes;
+}
+
+}  // namespace
+
+std::string local_header(const ZipMember& member) {
+  const bool long_sizes = has_long_sizes(member);
+  std::string bytes;
+  put(bytes, kZipLocalSignature);
+  put_common(bytes, member, long_sizes);
+  put32(bytes, long_sizes ? kIn64 : member.stored_size);
+  put32(bytes, long_sizes ? kIn64 : member.size);
+  put16(bytes, member.name.size());
+  put16(bytes, long_sizes ? 20 : 0);
+  bytes += member.name;
+  if (long_sizes) {
+    put(bytes, kZip64ExtraId);
+    put16(bytes, 16);
+    put(bytes, member.size);
+    put(bytes, member.stored_size);
+  }
+  return bytes;
+}
+
+std::string central_directory(const std::vector<ZipMember>& members, std::uint64_t offset) {
+  std::string bytes;
+  for (const ZipMember& member : members) bytes += directory_entry(member);
+  const std::uint64_t size = bytes.size();
+  const std::uint64_t count = members.size();
+  if (count >= kMax16 || size >= kIn64 || offset >= kIn64) bytes += zip64_end(count, size, offset);
+  put(bytes, kZipEndSignature);
+  put16(bytes, 0);  // this disk
+  put16(bytes, 0);  // the directory's disk
+  put16(bytes, count);
+  put16(bytes, count);
+  put32(bytes, size);
+  put32(bytes, offset);
+  put16(bytes, 0);  // comment
+  return bytes;
+}
+
+std::uint32_t crc32_of(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+namespace {
+
+constexpr std::size_t kEndSize = 22;
+constexpr std::size_t kLocatorSize = 20;
+constexpr std::size_t kEnd64Size = 56;
+constexpr std::size_t kCentralSize = 46;
+constexpr std::size_t kLocalSize = 30;
+constexpr unsigned kEncrypted = 1U << 0 | 1U << 6 | 1U << 13;
+constexpr unsigned kSizesFollow = 1U << 3;
+// An archive may unpack to kFreeBytes + kMaxRatio times its size. Weights compress to about half of their
+// size, pruned weights to a tenth or more. A zip bomb compresses to a thousandth.
+constexpr std::size_t kFreeBytes = std::size_t{32} << 20;
+constexpr std::size_t kMaxRatio = 32;
+
+/// Reads little-endian numbers of a file and checks every offset against its size.
+class Bytes {
+ public:
+  explicit Bytes(const FileBytes& file) : file_(file) {}
+
+  [[nodiscard]] std::uint64_t number(std::uint64_t offset, std::size_t size) const {
+    const std::string_view bytes = text(offset, size);
+    std::uint64_t value = 0;
+    for (std::size_t i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+    return value;
+  }
+  [[nodiscard]] unsigned u16(std::uint64_t offset) const { return static_cast<unsigned>(number(offset, 2)); }
+  [[nodiscard]] std::uint32_t u32(std::uint64_t offset) const {
+    return static_cast<std::uint32_t>(number(offset, 4));
+  }
+  [[nodiscard]] std::uint64_t u64(std::uint64_t offset) const { return number(offset, 8); }
+
+  [[nodiscard]] std::string_view text(std::uint64_t offset, std::size_t size) const {
+    const auto end = checked_add<std::uint64_t>(offset, size);
+    if (!end || *end > file_.bytes().size())
+      refuse("a directory that points beyond the end of the file", offset);
+    return file_.text().substr(static_cast<std::size_t>(offset), size);
+  }
+  [[nodiscard]] std::uint64_t size() const { return file_.bytes().size(); }
+
+  [[noreturn]] void refuse(std::string_view got, std::uint64_t offset) const {
+    fail(Status::bad_input, "{}: got {} @byte {}, need a whole ZIP archive", file_.name(), got, offset);
+  }
+
+ private:
+  const FileBytes& file_;
+};
+
+struct Directory {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t count = 0;
+};
+
+std::uint64_t find_end_record(const Bytes& bytes) {
+  constexpr std::uint64_t kMaxCommentSize = 0xFFFF;
+  if (bytes.size() < kEndSize) bytes.refuse("too few bytes", 0);
+  const std::uint64_t last = bytes.size() - kEndSize;
+  const std::uint64_t first = last > kMaxCommentSize ? last - kMaxCommentSize : 0;
+  for (std::uint64_t at = last + 1; at-- > first;) {
+    if (bytes.u32(at) == kZipEndSignature && at + kEndSize + bytes.u16(at + 20) == bytes.size()) return at;
+  }
+  bytes.refuse("no end of the directory; was it downloaded whole?", last);
+}
+
+Directory find_directory(const Bytes& bytes) {
+  const std::uint64_t end_record = find_end_record(bytes);
+  Directory directory;
+  std::uint64_t size = bytes.u32(end_record + 12);
+  directory.count = bytes.u16(end_record + 10);
+  directory.begin = bytes.u32(end_record + 16);
+  directory.end = end_record;
+  if (end_record >= kLocatorSize && bytes.u32(end_record - kLocatorSize) == kZip64LocatorSignature) {
+    const std::uint64_t record = bytes.u64(end_record - kLocatorSize + 8);
+    if (bytes.text(record, kEnd64Size).empty() || bytes.u32(record) != kZip64EndSignature) {
+      bytes.refuse("no ZIP64 end record", record);
+    }
+    directory.count = bytes.u64(record + 32);
+    size = bytes.u64(record + 40);
+    directory.begin = bytes.u64(record + 48);
+    directory.end = record;
+  }
+  const auto end = checked_add(directory.begin, size);
+  if (!end || *end != directory.end)
+    bytes.refuse("a directory whose size is not the stated one", directory.begin);
+  if (directory.count > size / kCentralSize)
+    bytes.refuse("more members than the directory can hold", directory.begin);
+  return directory;
+}
+
+/// The fields of a local header or a directory entry.
+struct Entry : ZipMember {
+  unsigned flags = 0;
+  unsigned method = 0;
+};
+
+/// Replaces each value that equals kIn64 by the next value of the ZIP64 extra field.
+void read_extra(const Bytes& bytes, std::uint64_t begin, std::uint64_t end,
+                std::initializer_list<std::uint64_t*> values) {
+  const bool wanted =
+      std::any_of(values.begin(), values.end(), [](const std::uint64_t* v) { return *v == kIn64; });
+  for (std::uint64_t at = begin; wanted && at + 4 <= end;) {
+    const std::uint64_t size = bytes.u16(at + 2);
+    const std::uint64_t next = at + 4 + size;
+    if (next > end) bytes.refuse("an extra field that is cut", at);
+    if (bytes.u16(at) == kZip64ExtraId) {
+      std::uint64_t from = at + 4;
+      for (std::uint64_t* value : values) {
+        if (*value != kIn64) continue;
+        if (from + 8 > next) bytes.refuse("a ZIP64 field that is cut", at);
+        *value = bytes.u64(from);
+        from += 8;
+      }
+      return;
+    }
+    at = next;
+  }
+}
+
+/// Reads the directory entry at `at` and moves `at` to the next one.
+Entry read_central(const Bytes& bytes, std::uint64_t& at) {
+  if (bytes.u32(at) != kZipCentralSignature) bytes.refuse("no directory entry", at);
+  Entry entry;
+  entry.flags = bytes.u16(at + 8);
+  entry.method = bytes.u16(at + 10);
+  entry.crc = bytes.u32(at + 16);
+  entry.stored_size = bytes.u32(at + 20);
+  entry.size = bytes.u32(at + 24);
+  entry.offset = bytes.u32(at + 42);
+  const std::size_t name_size = bytes.u16(at + 28);
+  const std::uint64_t extra = at + kCentralSize + name_size;
+  const std::uint64_t comment = extra + bytes.u16(at + 30);
+  entry.name = bytes.text(at + kCentralSize, name_size);
+  entry.deflated = entry.method == 8;
+  read_extra(bytes, extra, comment, {&entry.size, &entry.stored_size, &entry.offset});
+  at = comment + bytes.u16(at + 32);
+  return entry;
+}
+
+/// Checks the local header against the directory entry and returns the offset of the data.
+std::uint64_t check_local(const FileBytes& file, const Bytes& bytes, const Entry& entry) {
+  const std::uint64_t at = entry.offset;
+  if (bytes.u32(at) != kZipLocalSignature) bytes.refuse("no local header of " + in_quotes(entry.name), at);
+  Entry local;
+  local.flags = bytes.u16(at + 6);
+  local.method = bytes.u16(at + 8);
+  local.crc = bytes.u32(at + 14);
+  local.stored_size = bytes.u32(at + 18);
+  local.size = bytes.u32(at + 22);
+  const std::size_t name_size = bytes.u16(at + 26);
+  const std::uint64_t extra = at + kLocalSize + name_size;
+  const std::uint64_t data = extra + bytes.u16(at + 28);
+  local.name = bytes.text(at + kLocalSize, name_size);
+  read_extra(bytes, extra, data, {&local.size, &local.stored_size});
+  if ((local.flags & kSizesFollow) != 0 && local.crc == 0 && local.stored_size == 0 && local.size == 0) {
+    local.crc = entry.crc;
+    local.stored_size = entry.stored_size;
+    local.size = entry.size;
+  }
+  const auto same = [](const Entry& a, const Entry& b) {
+    return a.name == b.name && a.flags == b.flags && a.method == b.method && a.crc == b.crc &&
+           a.stored_size == b.stored_size && a.size == b.size;
+  };
+  if (!same(local, entry)) {
+    fail(Status::bad_input, "{}: its local header @byte {} differs from the directory",
+         at_member(file, entry), at);
+  }
+  return data;
+}
+
+void check_entry(const FileBytes& file, const Entry& entry) {
+  const std::string place = at_member(file, entry);
+  if (const auto fault = path_fault(entry.name)) fail(Status::bad_input, "{}: got a name {}", place, *fault);
+  if ((entry.flags & kEncrypted) != 0 || entry.method == 99)
+    fail(Status::bad_input, "{}: unsupported: encrypted", place);
+  if (entry.method != 0 && entry.method != 8) {
+    fail(Status::bad_input, "{}: unsupported compression method {}, need stored or deflated", place,
+         entry.method);
+  }
+  if (entry.method == 0 && entry.stored_size != entry.size) {
+    fail(Status::bad_input, "{}: stored, but got {} bytes that unpack to {}", place, entry.stored_size,
+         entry.size);
+  }
+}
+
+struct Extent {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+void check_overlaps(const FileBytes& file, std::vector<Extent>& extents) {
+  std::ranges::sort(extents, {}, &Extent::begin);
+  for (std::size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i].begin < extents[i - 1].end) {
+      fail(Status::bad_input, "{}: the members @byte {} and @byte {} overlap", file.name(),
+           extents[i - 1].begin, extents[i].begin);
+    }
+  }
+}
+
+void check_total(const FileBytes& file, const std::vector<StoredMember>& members) {
+  const std::size_t allowed =
+      checked_add(kFreeBytes, checked_mul(kMaxRatio, file.bytes().size()).value_or(SIZE_MAX - kFreeBytes))
+          .value();
+  std::size_t total = 0;
+  for (const StoredMember& member : members) {
+    if (!member.deflated) continue;
+    const auto sum = checked_add(total, member.size);
+    if (!sum || *sum > allowed) {
+      fail(Status::limit,
+           "{}: its members unpack to more than {} bytes, over {} times the file; store them unpacked",
+           file.name(), allowed, kMaxRatio);
+    }
+    total = *sum;
+  }
+}
+
+}  // namespace
+
+std::string at_member(const FileBytes& file, const ZipMember& member) {
+  return fmt::format("{}: member {}", file.name(), in_quotes(member.name));
+}
+
+std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
+  const Bytes bytes(file);
+  const Directory directory = find_directory(bytes);
+  std::vector<StoredMember> members;
+  std::vector<Extent> extents;
+  std::uint64_t at = directory.begin;
+  for (std::uint64_t i = 0; i < directory.count; ++i) {
+    const Entry entry = read_central(bytes, at);
+    check_entry(file, entry);
+    const std::uint64_t data = check_local(file, bytes, entry);
+    const auto end = checked_add(data, entry.stored_size);
+    if (!end || *end > directory.begin) {
+      fail(Status::bad_input, "{}: got {} bytes @byte {}, need them before the directory @byte {}",
+           at_member(file, entry), entry.stored_size, data, directory.begin);
+    }
+    extents.push_back({entry.offset, *end});
+    members.push_back({entry, file.bytes().subspan(static_cast<std::size_t>(data),
+                                                   static_cast<std::size_t>(entry.stored_size))});
+  }
+  if (at != directory.end) bytes.refuse("extra bytes in the directory", at);
+  check_overlaps(file, extents);
+  std::ranges::sort(members, {}, &StoredMember::name);
+  const auto twice = std::ranges::adjacent_find(members, {}, &StoredMember::name);
+  if (twice != members.end())
+    fail(Status::bad_input, "{}: got it twice, need different names", at_member(file, *twice));
+  check_total(file, members);
+  return members;
+}
+
+struct Inflater::State {
+  z_stream stream = {};
+  std::span<const std::byte> rest;  // not yet passed to zlib
+  bool ended = false;
+};
+
+Inflater::Inflater(std::string where, std::span<const std::byte> packed)
+    : where_(std::move(where)), state_(std::make_unique<State>()) {
+  state_->rest = packed;
+  if (inflateInit2(&state_->stream, -MAX_WBITS) != Z_OK) fail(Status::limit, "{}: out of memory", where_);
+}
+
+Inflater::~Inflater() {
+  inflateEnd(&state_->stream);
+}
+
+std::size_t Inflater::read(std::span<std::byte> out) {
+  constexpr std::size_t kMaxCount = std::numeric_limits<uInt>::max();
+  z_stream& stream = state_->stream;
+  std::size_t filled = 0;
+  while (filled < out.size() && !state_->ended) {
+    if (stream.avail_in == 0) {
+      const std::size_t count = std::min(kMaxCount, state_->rest.size());
+      stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(state_->rest.data()));
+      stream.avail_in = static_cast<uInt>(count);
+      state_->rest = state_->rest.subspan(count);
+    }
+    const std::size_t space = std::min(kMaxCount, out.size() - filled);
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
+    stream.avail_out = static_cast<uInt>(space);
+    const int result = inflate(&stream, Z_NO_FLUSH);
+    filled += space - stream.avail_out;
+    if (result == Z_STREAM_END) {
+      state_->ended = true;
+    } else if (result == Z_MEM_ERROR) {
+      fail(Status::limit, "{}: out of memory", where_);
+    } else if (result != Z_OK) {
+      fail(Status::bad_input, "{}: damaged: got {}, need a deflate stream", where_,
+           stream.msg != nullptr ? stream.msg : "its end too early");
+    }
+  }
+  return filled;
+}
+
+std::span<const std::byte> unpack(const FileBytes& file, const StoredMember& member,
+                                  std::vector<std::byte>& buffer) {
+  std::span<const std::byte> bytes = member.data;
+  if (member.deflated) {
+    buffer.resize(member.size);
+    Inflater inflater(at_member(file, member), member.data);
+    std::byte more = {};
+    const std::size_t got = inflater.read(buffer);
+    if (got != member.size || inflater.read({&more, 1}) != 0) {
+      fail(Status::bad_input, "{}: damaged: unpacks to {} than the {} bytes that the directory states",
+           at_member(file, member), got < member.size ? "less" : "more", member.size);
+    }
+    bytes = buffer;
+  }
+  const std::uint32_t crc = crc32_of(bytes);
+  if (crc != member.crc) {
+    fail(Status::bad_input, "{}: damaged: got CRC {:08x}, need {:08x}", at_member(file, member), crc,
+         member.crc);
+  }
+  return bytes;
+}
+
+}  // namespace attnctl

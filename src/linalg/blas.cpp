@@ -1,0 +1,411 @@
+#include "linalg/blas.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cctype>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <string_view>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <system_error>
+#include <type_traits>
+#include <vector>
+
+#include <cblas.h>
+
+#include "base/error.hpp"
+#include "linalg/kernels/gemm_kernels.hpp"
+#include "linalg/kernels/kernels.hpp"
+
+namespace attnctl::linalg {
+namespace {
+
+enum class Vectors { sse, avx, avx2_fma, avx512 };
+
+struct BlasKernel {
+  std::string_view name;
+  Vectors vectors;
+  bool CpuFeatures::*needs = nullptr;
+};
+
+// The names of dynamic.c in OpenBLAS. widest_kernel never returns one of the SSE kernels except Prescott, so
+// the table does not say which SSE version they need.
+constexpr std::array kBlasKernels{
+    BlasKernel{"Prescott", Vectors::sse},
+    BlasKernel{"Core2", Vectors::sse},
+    BlasKernel{"Penryn", Vectors::sse},
+    BlasKernel{"Dunnington", Vectors::sse},
+    BlasKernel{"Nehalem", Vectors::sse},
+    BlasKernel{"Athlon", Vectors::sse},
+    BlasKernel{"Opteron", Vectors::sse},
+    BlasKernel{"Opteron_SSE3", Vectors::sse},
+    BlasKernel{"Barcelona", Vectors::sse},
+    BlasKernel{"Bobcat", Vectors::sse},
+    BlasKernel{"Atom", Vectors::sse},
+    BlasKernel{"Nano", Vectors::sse},
+    BlasKernel{"Sandybridge", Vectors::avx, &CpuFeatures::avx},
+    BlasKernel{"Bulldozer", Vectors::avx, &CpuFeatures::fma4},
+    BlasKernel{"Piledriver", Vectors::avx, &CpuFeatures::fma4},
+    BlasKernel{"Steamroller", Vectors::avx, &CpuFeatures::fma4},
+    BlasKernel{"Excavator", Vectors::avx, &CpuFeatures::fma4},
+    BlasKernel{"Haswell", Vectors::avx2_fma, &CpuFeatures::avx2_fma},
+    BlasKernel{"Zen", Vectors::avx2_fma, &CpuFeatures::avx2_fma},
+    BlasKernel{"SkylakeX", Vectors::avx512, &CpuFeatures::avx512},
+    BlasKernel{"Cooperlake", Vectors::avx512, &CpuFeatures::avx512_bf16},
+    BlasKernel{"SapphireRapids", Vectors::avx512, &CpuFeatures::avx512_bf16},
+};
+
+const BlasKernel* known_kernel(std::string_view name) {
+  const auto* const found = std::ranges::find_if(
+      kBlasKernels, [&](const BlasKernel& kernel) { return same_kernel(kernel.name, name); });
+  return found == kBlasKernels.end() ? nullptr : found;
+}
+
+/// Returns the best of our own kernel sets that this CPU runs, or the set with the given name. A null
+/// argument is a set that the build lacks. Returns null if no set fits.
+template <typename Set>
+const Set* supported_set(std::string_view name, const Set* avx512, const Set* avx2, const Set* baseline) {
+  const CpuFeatures cpu = CpuFeatures::of_this_cpu();
+  for (const Set* const set : {cpu.avx512 ? avx512 : nullptr, cpu.avx2_fma ? avx2 : nullptr, baseline}) {
+    if (set != nullptr && (name.empty() || set->name == name)) return set;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+CpuFeatures CpuFeatures::of_this_cpu() {
+  CpuFeatures has;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  has.avx = __builtin_cpu_supports("avx") != 0;
+  has.fma4 = has.avx && __builtin_cpu_supports("fma4") != 0;
+  has.avx2_fma = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  has.avx512 = has.avx2_fma && __builtin_cpu_supports("avx512f") != 0 &&
+               __builtin_cpu_supports("avx512cd") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+               __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+  has.avx512_bf16 = has.avx512 && __builtin_cpu_supports("avx512bf16") != 0;
+#endif
+  return has;
+}
+
+bool same_kernel(std::string_view a, std::string_view b) {
+  return std::ranges::equal(
+      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+std::string widest_kernel(const CpuFeatures& cpu) {
+  if (cpu.avx512) return "SkylakeX";
+  if (cpu.avx2_fma) return "Haswell";
+  return cpu.avx ? "Sandybridge" : "Prescott";
+}
+
+bool runs_on(std::string_view kernel, const CpuFeatures& cpu) {
+  const BlasKernel* const known = known_kernel(kernel);
+  return known == nullptr || known->needs == nullptr || cpu.*known->needs;
+}
+
+bool is_narrow(std::string_view kernel, const CpuFeatures& cpu) {
+  const BlasKernel* const known = known_kernel(kernel);
+  return known != nullptr && known->vectors < known_kernel(widest_kernel(cpu))->vectors;
+}
+
+const GemmKernels* gemm_kernels_named(std::string_view name) {
+  return supported_set(name, avx512_gemm_kernels(), avx2_gemm_kernels(), baseline_gemm_kernels());
+}
+
+const GemmKernels& gemm_kernels() {
+  static const GemmKernels& best = *gemm_kernels_named("");
+  return best;
+}
+
+}  // namespace attnctl::linalg
+
+namespace attnctl {
+
+const Kernels* kernels_named(std::string_view name) {
+  return linalg::supported_set(name, linalg::avx512_kernels(), linalg::avx2_kernels(),
+                               linalg::baseline_kernels());
+}
+
+const Kernels& kernels() {
+  static const Kernels& best = *kernels_named("");
+  return best;
+}
+
+}  // namespace attnctl
+
+// The library is loaded with dlopen at the first use. It is not linked, because OpenBLAS makes its decisions
+// in its constructor, and the constructor of a linked library runs before main:
+// - OpenBLAS 0.3.21 falls back to SSE3 kernels on CPUs that it does not know, which are four to five times
+//   slower. attnctl then sets OPENBLAS_CORETYPE and loads it again.
+// - OpenBLAS maps 128 MiB for each thread that it may start, and its threads would compete with ours.
+//   attnctl sets the *_NUM_THREADS variables to 1 first.
+// - If a limit of the process refuses that memory, OpenBLAS repeats the request for ever. attnctl checks
+//   first that the memory is available.
+// A command without matrix products also saves the 4 ms and 3 MiB that loading takes. The functions at the
+// end of this file have the names of cblas and LAPACK, so gemm.cpp and xtensor-blas call them as usual.
+
+namespace attnctl {
+namespace {
+
+constexpr const char* kKernelVariable = "OPENBLAS_CORETYPE";
+
+// The memory that OpenBLAS maps: its file with the Fortran libraries, and a work buffer of 128 MiB per
+// thread.
+constexpr std::size_t kLibraryBytes = std::size_t{48} << 20U;
+constexpr std::size_t kBufferBytes = std::size_t{136} << 20U;
+
+std::atomic<std::size_t> expected_callers = 1;
+std::atomic<bool> is_loaded = false;
+
+bool can_map(std::size_t bytes, int protection) {
+  void* const place = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return false;
+  munmap(place, bytes);
+  return true;
+}
+
+bool is_limited(decltype(RLIMIT_AS) resource) {
+  rlimit limit{};
+  return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+class Library {
+ public:
+  Library();
+
+  /// Returns the address of a function, or null if the library does not have it.
+  template <typename Function>
+  [[nodiscard]] Function* find(const char* name) const {
+    for (void* const handle : handles_) {
+      if (void* const function = dlsym(handle, name)) return reinterpret_cast<Function*>(function);
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] std::string kernel() const;
+  void reserve_buffers(std::size_t threads) const;
+  [[nodiscard]] const std::optional<std::string>& warning() const { return warning_; }
+
+ private:
+  void open();
+  void close();
+  void choose_kernel(const std::string& setting);
+
+  std::vector<void*> handles_;
+  std::optional<std::string> warning_;
+};
+
+Library::Library() {
+  for (const char* const variable :
+       {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"})
+    setenv(variable, "1", 1);
+  const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
+  const char* const variable = std::getenv(kKernelVariable);
+  std::string setting = variable == nullptr ? "" : variable;
+  if (!linalg::runs_on(setting, cpu)) {
+    warning_ = fmt::format("OPENBLAS_CORETYPE={} needs instructions that this CPU lacks; it is ignored",
+                           escaped(setting));
+    setting.clear();
+    unsetenv(kKernelVariable);
+  }
+  open();
+  if (find<char*()>("openblas_get_config") != nullptr) choose_kernel(setting);
+  is_loaded = true;
+}
+
+void Library::open() {
+  // The library's code counts towards ulimit -v, the buffer also towards ulimit -d.
+  if (!can_map(kLibraryBytes + kBufferBytes, PROT_NONE) || !can_map(kBufferBytes, PROT_READ | PROT_WRITE))
+    fail(Status::limit,
+         "no memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit -d",
+         (kLibraryBytes + kBufferBytes) >> 20U);
+  for (const char* const name : {ATTNCTL_BLAS_LIBRARIES}) {
+    handles_.push_back(dlopen(name, RTLD_LAZY | RTLD_LOCAL));
+    if (handles_.back() == nullptr)
+      fail(Status::environment, "cannot load the BLAS library: {}; install it or set LD_LIBRARY_PATH",
+           dlerror());
+  }
+}
+
+void Library::close() {
+  for (void* const handle : handles_) dlclose(handle);
+  handles_.clear();
+}
+
+/// Keeps the kernel that the user set. Otherwise loads the library again if it chose a narrow kernel.
+void Library::choose_kernel(const std::string& setting) {
+  const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
+  if (!setting.empty()) {
+    if (!linalg::same_kernel(setting, kernel()))
+      warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which runs {}",
+                             escaped(setting), kernel());
+  } else if (linalg::is_narrow(kernel(), cpu)) {
+    close();
+    setenv(kKernelVariable, linalg::widest_kernel(cpu).c_str(), 1);
+    open();
+    if (linalg::is_narrow(kernel(), cpu))
+      warning_ = fmt::format("OpenBLAS runs its {} kernels, slower than this CPU allows", kernel());
+  }
+}
+
+/// Makes OpenBLAS map one work buffer per thread, and checks before each that the memory is available.
+/// Otherwise OpenBLAS would map a buffer whenever a call finds none free. No header of OpenBLAS declares
+/// these functions.
+void Library::reserve_buffers(std::size_t threads) const {
+  auto* const take = find<void*(int)>("blas_memory_alloc");
+  auto* const give = find<void(void*)>("blas_memory_free");
+  const bool limited = is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA);
+  if (!limited || take == nullptr || give == nullptr) return;
+  std::vector<void*> taken;
+  while (taken.size() < threads && can_map(kBufferBytes, PROT_READ | PROT_WRITE)) taken.push_back(take(0));
+  for (void* const buffer : taken) give(buffer);
+  if (taken.size() == threads) return;
+  fail(Status::limit,
+       "no memory for the work buffers of BLAS ({} MiB for each of {} threads); raise ulimit -v and "
+       "ulimit -d, or use fewer --threads",
+       kBufferBytes >> 20U, threads);
+}
+
+std::string Library::kernel() const {
+  if (auto* const name = find<char*()>("openblas_get_corename")) return name();
+  auto* const id = find<int()>("bli_arch_query_id");
+  auto* const name = find<const char*(int)>("bli_arch_string");
+  return id != nullptr && name != nullptr ? name(id()) : "unknown";
+}
+
+const Library& library() {
+  static const Library loaded;
+  return loaded;
+}
+
+/// Prepares the calling thread for its first product and returns the library. OMP_NUM_THREADS is not enough:
+/// a program that uses attnctl as a library may have loaded libgomp before it was set.
+const Library& library_for_products() {
+  static const bool reserved = (library().reserve_buffers(expected_callers), true);
+  thread_local const bool single_threaded = [] {
+    if (auto* const set_threads = library().find<void(int)>("omp_set_num_threads")) set_threads(1);
+    return reserved;
+  }();
+  (void)single_threaded;
+  return library();
+}
+
+/// Returns the library's version of one of the functions at the end of this file.
+template <auto& function>
+auto* loaded(const char* name) {
+  const Library& blas = library_for_products();
+  static auto* const found = blas.find<std::remove_reference_t<decltype(function)>>(name);
+  if (found == nullptr)
+    fail(Status::environment, "the BLAS library {} has no function {}", blas_name(), name);
+  return found;
+}
+
+/// Returns the first two words of the text: "NAME VERSION".
+std::string first_two_words(std::string_view text) {
+  const std::size_t after_first = text.find(' ');
+  return std::string(text.substr(0, text.find(' ', after_first + 1)));
+}
+
+/// Reads the version from "Intel(R) oneAPI Math Kernel Library Version 2024.1-Product Build ...".
+std::string mkl_name(void (*write_version)(char*, int)) {
+  std::array<char, 200> text{};
+  write_version(text.data(), static_cast<int>(text.size()) - 1);
+  const std::string_view all = text.data();
+  constexpr std::string_view mark = "Version ";
+  const std::size_t at = all.find(mark);
+  if (at == std::string_view::npos) return "oneMKL";
+  const std::string_view version = all.substr(at + mark.size());
+  return "oneMKL " + std::string(version.substr(0, version.find_first_of(" -")));
+}
+
+/// Returns the file that holds cblas_sgemm, links followed, with its folder, because different libraries have
+/// the same file name: "blas/libblas.so.3.11.0", "blis-openmp/libblas.so.3".
+std::string file_name() {
+  Dl_info info{};
+  auto* const product = library().find<void()>("cblas_sgemm");
+  if (product == nullptr || dladdr(reinterpret_cast<void*>(product), &info) == 0 || info.dli_fname == nullptr)
+    return "BLAS";
+  std::error_code error;
+  std::filesystem::path file = std::filesystem::canonical(info.dli_fname, error);
+  if (error) file = info.dli_fname;
+  return (file.parent_path().filename() / file.filename()).string();
+}
+
+}  // namespace
+
+std::string blas_name() {
+  const Library& blas = library();
+  if (auto* const config = blas.find<char*()>("openblas_get_config"))
+    return first_two_words(config());  // "OpenBLAS 0.3.21 DYNAMIC_ARCH ..."
+  if (auto* const version = blas.find<const char*()>("bli_info_get_version_str"))
+    return std::string("BLIS ") + version();
+  if (auto* const version = blas.find<void(char*, int)>("MKL_Get_Version_String")) return mkl_name(version);
+  return file_name();
+}
+
+std::string blas_kernel() {
+  return library().kernel();
+}
+
+std::optional<std::string> blas_warning() {
+  return is_loaded ? library().warning() : std::nullopt;
+}
+
+void set_blas_callers(std::size_t threads) {
+  expected_callers = threads;
+}
+
+}  // namespace attnctl
+
+// Fortran passes all arguments by address and adds the lengths of strings after the other arguments.
+// xtensor-blas does not pass the lengths, so its functions are declared without them.
+extern "C" {
+
+void cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k,
+                 float alpha, const float* a, int lda, const float* b, int ldb, float beta, float* c,
+                 int ldc) {
+  attnctl::loaded<cblas_sgemm>("cblas_sgemm")(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta,
+                                              c, ldc);
+}
+
+void cblas_dgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b, int m, int n, int k,
+                 double alpha, const double* a, int lda, const double* b, int ldb, double beta, double* c,
+                 int ldc) {
+  attnctl::loaded<cblas_dgemm>("cblas_dgemm")(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta,
+                                              c, ldc);
+}
+
+void dgeqrt_(const int* m, const int* n, const int* nb, double* a, const int* lda, double* t, const int* ldt,
+             double* work, int* info) {
+  attnctl::loaded<dgeqrt_>("dgeqrt_")(m, n, nb, a, lda, t, ldt, work, info);
+}
+
+void dgemqrt_(const char* side, const char* trans, const int* m, const int* n, const int* k, const int* nb,
+              const double* v, const int* ldv, const double* t, const int* ldt, double* c, const int* ldc,
+              double* work, int* info, std::size_t side_length, std::size_t trans_length) {
+  attnctl::loaded<dgemqrt_>("dgemqrt_")(side, trans, m, n, k, nb, v, ldv, t, ldt, c, ldc, work, info,
+                                        side_length, trans_length);
+}
+
+void dgesdd_(const char* jobz, const int* m, const int* n, double* a, const int* lda, double* s, double* u,
+             const int* ldu, double* vt, const int* ldvt, double* work, const int* lwork, int* iwork,
+             int* info) {
+  attnctl::loaded<dgesdd_>("dgesdd_")(jobz, m, n, a, lda, s, u, ldu, vt, ldvt, work, lwork, iwork, info);
+}
+
+void dgeev_(const char* jobvl, const char* jobvr, const int* n, double* a, const int* lda, double* wr,
+            double* wi, double* vl, const int* ldvl, double* vr, const int* ldvr, double* work,
+            const int* lwork, int* info) {
+  attnctl::loaded<dgeev_>("dgeev_")(jobvl, jobvr, n, a, lda, wr, wi, vl, ldvl, vr, ldvr, work, lwork, info);
+}
+
+void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,
+             double* work, const int* lwork, int* iwork, const int* liwork, int* info) {
+  attnctl::loaded<dsyevd_>("dsyevd_")(jobz, uplo, n, a, lda, w, work, lwork, iwork, liwork, info);
+}
+}

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "study/state/state_io.hpp"
+
+namespace attnctl {
+
+/// The key of a corpus row: the random number that decides whether the row is drawn, then its position.
+struct DrawnKey {
+  std::uint64_t drawn = 0, block = 0, row = 0;
+
+  [[nodiscard]] auto operator<=>(const DrawnKey&) const = default;
+  auto parts() { return std::tie(drawn, block, row); }
+};
+
+/// A uniform random sample of rows from the whole corpus. It keeps the rows with the smallest random numbers,
+/// which depend only on the seed, the block and the row. Shards and the order of merging therefore do not
+/// change the sample (bottom-k sampling: Cohen and Kaplan 2007).
+class DrawnRows {
+ public:
+  using Rows = std::map<DrawnKey, std::vector<float>>;
+
+  void set_capacity(std::size_t rows) { capacity_ = rows; }
+  [[nodiscard]] const Rows& rows() const { return rows_; }
+  /// Returns the first key that can no longer be drawn, or nullopt if any row can still be drawn.
+  [[nodiscard]] std::optional<DrawnKey> end() const;
+  void add(const DrawnKey& key, std::vector<float> row);
+  void merge(const DrawnRows& other);
+
+  void save(StateWriter& out) const;
+  /// Reads a state. `width` is the number of floats per row.
+  void load(StateReader& in, std::size_t width);
+
+ private:
+  [[nodiscard]] bool takes(const DrawnKey& key) const;
+
+  std::size_t capacity_ = 0;
+  Rows rows_;
+};
+
+/// Returns the keys of the rows of a block that may enter the sample, [rows]; nullopt: the row is not drawn.
+/// The values of the rows need not be known. `capacity` is the size of the sample. `end` is DrawnRows::end()
+/// of the sample into which the block will be merged.
+[[nodiscard]] std::vector<std::optional<DrawnKey>> draw_rows(std::uint64_t seed, std::uint64_t block,
+                                                             std::size_t rows, std::size_t capacity,
+                                                             const std::optional<DrawnKey>& end);
+
+/// Evenly spaced rows of a block that are kept until its end. Keeps as many as fit into the workspace. They
+/// depend only on the block.
+class RowSample {
+ public:
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+  RowSample() = default;
+  /// `widths` is the number of elements of each row; `capacity` is the number of elements of the workspace.
+  RowSample(std::span<const std::size_t> widths, std::size_t capacity);
+
+  /// Returns the first element of a row in the workspace, or kNone if the row is not kept.
+  [[nodiscard]] std::size_t offset(std::size_t row) const { return offsets_[row]; }
+  [[nodiscard]] std::size_t size() const { return size_; }  // elements of all kept rows
+  [[nodiscard]] std::size_t rows() const { return rows_; }  // number of kept rows
+
+ private:
+  std::vector<std::size_t> offsets_;  // [rows]
+  std::size_t size_ = 0;
+  std::size_t rows_ = 0;
+};
+
+}  // namespace attnctl

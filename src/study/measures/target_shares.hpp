@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "study/measure.hpp"
+#include "study/state/state_io.hpp"
+
+namespace attnctl {
+
+/// Names of the token ids that a measure uses. They are part of its state, because results are written
+/// without the model.
+class TokenNames {
+ public:
+  /// Adds the token at a position of a sequence. The name is "#id" if the input has only ids.
+  void add(const Sequence& sequence, std::size_t position);
+  [[nodiscard]] std::string of(std::int64_t id) const;
+
+  void merge(const TokenNames& other) { names_.insert(other.names_.begin(), other.names_.end()); }
+  void save(StateWriter& out) const { save_state(out, names_); }
+  void load(StateReader& in) { load_state(in, names_); }
+
+ private:
+  std::map<std::int64_t, std::string> names_;
+};
+
+/// PerHead with the names of the tokens in its states.
+template <typename State>
+class PerHeadOfTokens : public PerHead<State> {
+ public:
+  using PerHead<State>::PerHead;
+
+  void merge(const Measure& other) override {
+    PerHead<State>::merge(other);
+    names_.merge(dynamic_cast<const PerHeadOfTokens&>(other).names_);
+  }
+  void save(StateWriter& out) const override {
+    PerHead<State>::save(out);
+    names_.save(out);
+  }
+  void load(StateReader& in) override {
+    PerHead<State>::load(in);
+    names_.load(in);
+  }
+
+ protected:
+  TokenNames names_;
+};
+
+/// The id of the target "position 0". The other targets are special tokens, by token id.
+constexpr std::int64_t kFirstPosition = -1;
+/// Positions in a sequence, by the id of a token or target.
+using PositionsOf = std::map<std::int64_t, std::vector<std::size_t>>;
+
+/// Returns the positions of the special tokens of a sequence from position `first` on. Adds their names to
+/// `names`.
+[[nodiscard]] PositionsOf special_positions(const Sequence& sequence, std::size_t first, TokenNames& names);
+/// Returns the positions of each target in a sequence: position 0 and all special tokens.
+[[nodiscard]] PositionsOf special_targets(const Sequence& sequence, TokenNames& names);
+
+/// Returns the name of a target: "[SEP]" or "position 0".
+[[nodiscard]] std::string target_name(std::int64_t target, const TokenNames& names);
+/// Return the columns token and position of a target. One of the two is undefined.
+[[nodiscard]] Cell target_token(std::int64_t target, const TokenNames& names);
+[[nodiscard]] Cell target_position(std::int64_t target);
+
+}  // namespace attnctl

@@ -1,0 +1,261 @@
+#include "study/state/sums.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <functional>
+
+namespace attnctl {
+namespace {
+
+// Bins of Kind::octaves: the exponent and the first three bits of the mantissa give the bin of a magnitude.
+constexpr unsigned kStepBits = 3;
+constexpr unsigned kShift = 52 - kStepBits;
+constexpr double kSmallest = 0x1p-6;
+constexpr double kLargest = 0x1p26;
+constexpr std::uint64_t kFirst = std::bit_cast<std::uint64_t>(kSmallest) >> kShift;
+constexpr std::size_t kMagnitudes = (std::bit_cast<std::uint64_t>(kLargest) >> kShift) - kFirst;
+
+std::size_t magnitude_bin(double magnitude) {
+  const std::uint64_t bin = (std::bit_cast<std::uint64_t>(magnitude) >> kShift) - kFirst;
+  return std::min<std::size_t>(bin, kMagnitudes - 1);
+}
+
+double magnitude_edge(std::size_t bin) {
+  return std::bit_cast<double>((kFirst + bin) << kShift);
+}
+
+std::size_t linear_bin(const Bins& bins, double value) {
+  if (!(value > 0)) return 0;
+  const double place = value / bins.highest * static_cast<double>(bins.count);
+  return place < static_cast<double>(bins.count) ? static_cast<std::size_t>(place) : bins.count - 1;
+}
+
+std::size_t octave_bin(double value) {
+  const double magnitude = std::abs(value);
+  if (!(magnitude >= kSmallest)) return kMagnitudes;
+  const std::size_t bin = magnitude_bin(magnitude);
+  return value < 0 ? kMagnitudes - 1 - bin : kMagnitudes + 1 + bin;
+}
+
+/// Writes a sum. Sums of integers, such as counts, take fewer bytes.
+void save_sum(StateWriter& out, const BlockSum& sum) {
+  const auto [fraction, whole] = sum.total().words();
+  out.flag(fraction == 0);
+  if (fraction == 0) {
+    out.number(whole);
+  } else {
+    sum.save(out);
+  }
+}
+
+BlockSum load_sum(StateReader& in) {
+  return BlockSum(in.flag() ? ExactSum::from_words({0, in.number()}) : in.sum());
+}
+
+}  // namespace
+
+ExactSum BlockSum::total() const {
+  ExactSum sum = merged_;
+  sum.add(open_);
+  return sum;
+}
+
+void BlockSum::merge(const BlockSum& other) {
+  merged_.merge(other.total());
+}
+
+void BlockSum::save(StateWriter& out) const {
+  out.sum(total());
+}
+
+void BlockSum::load(StateReader& in) {
+  open_ = 0;
+  merged_ = in.sum();
+}
+
+std::size_t Bins::size() const {
+  return kind == Kind::linear ? count : 2 * kMagnitudes + 1;
+}
+
+std::size_t Bins::index(double value) const {
+  return kind == Kind::linear ? linear_bin(*this, value) : octave_bin(value);
+}
+
+void Bins::fill(std::span<const double> values, std::span<std::uint64_t> counts) const {
+  if (kind == Kind::linear) {
+    for (const double value : values) ++counts[linear_bin(*this, value)];
+  } else {
+    for (const double value : values) ++counts[octave_bin(value)];
+  }
+}
+
+double Bins::edge(std::size_t index) const {
+  if (kind == Kind::linear) return highest * static_cast<double>(index) / static_cast<double>(count);
+  if (index <= kMagnitudes) return -magnitude_edge(kMagnitudes - index);
+  return magnitude_edge(index - kMagnitudes - 1);
+}
+
+void Moments::add(std::span<const double> values) {
+  count_ += values.size();
+  BlockSum sum = sum_;  // local copies, so that the compiler keeps them in registers
+  BlockSum squares = squares_;
+  double minimum = minimum_;
+  double maximum = maximum_;
+  for (const double value : values) {
+    sum.add(value);
+    squares.add(value * value);
+    minimum = value < minimum ? value : minimum;
+    maximum = value > maximum ? value : maximum;
+  }
+  sum_ = sum;
+  squares_ = squares;
+  minimum_ = minimum;
+  maximum_ = maximum;
+  bins_.fill(values, histogram_);
+}
+
+void Moments::merge(const Moments& other) {
+  count_ += other.count_;
+  sum_.merge(other.sum_);
+  squares_.merge(other.squares_);
+  minimum_ = std::min(minimum_, other.minimum_);
+  maximum_ = std::max(maximum_, other.maximum_);
+  std::ranges::transform(histogram_, other.histogram_, histogram_.begin(), std::plus());
+}
+
+MomentsSummary Moments::summary() const {
+  MomentsSummary result{.count = count_, .mean = {}, .variance = {}, .minimum = {}, .maximum = {}};
+  if (count_ == 0) return result;
+  const auto n = static_cast<double>(count_);
+  result.mean = sum_.value() / n;
+  result.variance = std::max(0.0, squares_.value() / n - *result.mean * *result.mean);
+  result.minimum = minimum_;
+  result.maximum = maximum_;
+  return result;
+}
+
+std::optional<double> Moments::quantile(double q) const {
+  if (count_ == 0) return std::nullopt;
+  const double wanted = q * static_cast<double>(count_);
+  double before = 0;
+  for (std::size_t i = 0; i < histogram_.size(); ++i) {
+    const auto here = static_cast<double>(histogram_[i]);
+    if (here == 0 || before + here < wanted) {
+      before += here;
+      continue;
+    }
+    const double within = bins_.edge(i) + (bins_.edge(i + 1) - bins_.edge(i)) * ((wanted - before) / here);
+    return std::clamp(within, minimum_, maximum_);
+  }
+  return maximum_;
+}
+
+void Moments::save(StateWriter& out) const {
+  out.number(count_);
+  sum_.save(out);
+  squares_.save(out);
+  out.real(minimum_);
+  out.real(maximum_);
+  out.number(histogram_.size());
+  // Writes runs of bins: the number of empty bins, the number of non-empty bins after them, and their counts.
+  for (std::size_t i = 0; i < histogram_.size();) {
+    const auto first = std::find_if(histogram_.begin() + static_cast<std::ptrdiff_t>(i), histogram_.end(),
+                                    [](std::uint64_t n) { return n != 0; });
+    const auto last = std::find(first, histogram_.end(), std::uint64_t{0});
+    out.number(static_cast<std::uint64_t>(first - histogram_.begin()) - i);
+    out.number(static_cast<std::uint64_t>(last - first));
+    for (auto bin = first; bin != last; ++bin) out.number(*bin);
+    i = static_cast<std::size_t>(last - histogram_.begin());
+  }
+}
+
+void Moments::load(StateReader& in) {
+  count_ = in.number();
+  sum_.load(in);
+  squares_.load(in);
+  minimum_ = in.real();
+  maximum_ = in.real();
+  in.expect(bins_.size(), "histogram bins");
+  histogram_.assign(bins_.size(), 0);
+  for (std::size_t i = 0; i < histogram_.size();) {
+    const std::uint64_t empty = in.number();
+    const std::uint64_t full = in.number();
+    const std::size_t left = histogram_.size() - i;
+    if (empty > left || full > left - empty || empty + full == 0) in.damaged("a histogram has too many bins");
+    i += empty;
+    for (const std::size_t end = i + full; i < end; ++i) histogram_[i] = in.number();
+  }
+}
+
+void RatioSums::add(const SentenceTerm& term) {
+  if (term.rows == 0) return;
+  const auto rows = static_cast<double>(term.rows);
+  ++sentences_;
+  rows_ += term.rows;
+  rows_squared_ += term.rows * term.rows;
+  sum_.add(term.sum);
+  null_.add(term.null);
+  sum_squared_.add(term.sum * term.sum);
+  sum_rows_.add(term.sum * rows);
+}
+
+void RatioSums::merge(const RatioSums& other) {
+  sentences_ += other.sentences_;
+  rows_ += other.rows_;
+  rows_squared_ += other.rows_squared_;
+  sum_.merge(other.sum_);
+  null_.merge(other.null_);
+  sum_squared_.merge(other.sum_squared_);
+  sum_rows_.merge(other.sum_rows_);
+}
+
+std::optional<double> RatioSums::mean() const {
+  if (rows_ == 0) return std::nullopt;
+  return sum_.value() / static_cast<double>(rows_);
+}
+
+std::optional<double> RatioSums::null() const {
+  if (rows_ == 0) return std::nullopt;
+  return null_.value() / static_cast<double>(rows_);
+}
+
+std::optional<ConfidenceInterval> RatioSums::interval() const {
+  if (sentences_ < 2) return std::nullopt;
+  const auto n = static_cast<double>(sentences_);
+  const double ratio = *mean();
+  // Sum of (sum - ratio * rows)^2 over sentences.
+  const double residual = sum_squared_.value() - 2 * ratio * sum_rows_.value() +
+                          ratio * ratio * static_cast<double>(rows_squared_);
+  const double error = std::sqrt(std::max(0.0, residual) * n / (n - 1)) / static_cast<double>(rows_);
+  const double half = student_quantile(sentences_ - 1) * error;
+  return ConfidenceInterval{std::max(0.0, ratio - half), std::min(1.0, ratio + half)};
+}
+
+void RatioSums::save(StateWriter& out) const {
+  for (const std::uint64_t number : {sentences_, rows_, rows_squared_}) out.number(number);
+  for (const BlockSum* const sum : {&sum_, &null_, &sum_squared_, &sum_rows_}) save_sum(out, *sum);
+}
+
+void RatioSums::load(StateReader& in) {
+  for (std::uint64_t* const number : {&sentences_, &rows_, &rows_squared_}) *number = in.number();
+  for (BlockSum* const sum : {&sum_, &null_, &sum_squared_, &sum_rows_}) *sum = load_sum(in);
+}
+
+double student_quantile(std::uint64_t degrees) {
+  // Fisher and Yates 1963, table III.
+  constexpr std::array table = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060,
+                                2.2622,  2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199,
+                                2.1098,  2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639,
+                                2.0595,  2.0555, 2.0518, 2.0484, 2.0452, 2.0423};
+  if (degrees <= table.size()) return table[degrees - 1];
+  // Abramowitz and Stegun 1964, 26.7.5; accurate to 1e-4 for these degrees of freedom.
+  constexpr double x = 1.959964;
+  const auto v = static_cast<double>(degrees);
+  const double first = (x * x * x + x) / 4;
+  const double second = (5 * std::pow(x, 5) + 16 * x * x * x + 3 * x) / 96;
+  return x + first / v + second / (v * v);
+}
+
+}  // namespace attnctl

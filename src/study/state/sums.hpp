@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/exact_sum.hpp"
+#include "study/state/state_io.hpp"
+
+namespace attnctl {
+
+/// A sum over the rows of a corpus. Within one block, whose rows come in a fixed order, it is a double.
+/// Across blocks it is exact, so that the order of merging does not change a bit. Terms must be finite.
+class BlockSum {
+ public:
+  BlockSum() = default;
+  explicit BlockSum(const ExactSum& merged) : merged_(merged) {}
+
+  void add(double term) { open_ += term; }
+  void merge(const BlockSum& other);
+  [[nodiscard]] ExactSum total() const;
+  [[nodiscard]] double value() const { return total().value(); }
+
+  void save(StateWriter& out) const;
+  void load(StateReader& in);
+
+ private:
+  double open_ = 0;  // sum of the block that this instance processes
+  ExactSum merged_;
+};
+
+/// Fixed bins, the same for every instance. `linear`: equal widths over [0, highest). `octaves`: eight bins
+/// per octave of the magnitude from 2^-6 up, separate for each sign; smaller magnitudes share the bin of 0.
+struct Bins {
+  enum class Kind { linear, octaves };
+  Kind kind = Kind::linear;
+  double highest = 1;       // for linear
+  std::size_t count = 128;  // for linear
+
+  [[nodiscard]] std::size_t size() const;
+  /// Returns the bin of a value. Values outside the range belong to the first or last bin.
+  [[nodiscard]] std::size_t index(double value) const;
+  /// Adds 1 to the count of each value's bin. counts: [size()].
+  void fill(std::span<const double> values, std::span<std::uint64_t> counts) const;
+  /// Returns the lower edge of a bin. edge(size()) is the upper edge of the last bin.
+  [[nodiscard]] double edge(std::size_t index) const;
+};
+
+/// Summary of a quantity over all observations. The values are undefined if there are none.
+struct MomentsSummary {
+  std::uint64_t count = 0;
+  std::optional<double> mean;
+  std::optional<double> variance;  // mean squared difference from the mean
+  std::optional<double> minimum, maximum;
+};
+
+/// Count, mean, variance, extremes and a histogram of one quantity. Merging in any order gives the same
+/// bytes.
+class Moments {
+ public:
+  explicit Moments(const Bins& bins) : bins_(bins), histogram_(bins.size()) {}
+
+  void add(double value) { add(std::span(&value, 1)); }
+  /// Adds the values one after another, in order.
+  void add(std::span<const double> values);
+  void merge(const Moments& other);
+
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] MomentsSummary summary() const;
+  /// Returns the quantile `q`, exact to one bin: observations are taken as evenly spread within a bin. The
+  /// result is always between minimum and maximum. Returns nullopt without observations.
+  [[nodiscard]] std::optional<double> quantile(double q) const;
+  [[nodiscard]] const std::vector<std::uint64_t>& histogram() const { return histogram_; }
+
+  void save(StateWriter& out) const;
+  void load(StateReader& in);
+
+ private:
+  Bins bins_;
+  std::uint64_t count_ = 0;
+  BlockSum sum_, squares_;
+  double minimum_ = std::numeric_limits<double>::infinity();
+  double maximum_ = -std::numeric_limits<double>::infinity();
+  std::vector<std::uint64_t> histogram_;
+};
+
+struct ConfidenceInterval {
+  double low = 0, high = 0;
+
+  [[nodiscard]] bool operator==(const ConfidenceInterval&) const = default;
+};
+
+/// The contribution of one sentence to a mean over rows.
+struct SentenceTerm {
+  double sum = 0;
+  double null = 0;  // expected sum if nothing was learned
+  std::uint64_t rows = 0;
+
+  void add(double value, double null_value) {
+    sum += value;
+    null += null_value;
+    ++rows;
+  }
+};
+
+/// The mean of a share (0 to 1) over the rows of all sentences, with a confidence interval. Rows of one
+/// sentence are not independent, so the sentence is the sampling unit (ratio estimator for clusters, Cochran
+/// 1977, section 6.4). One instance adds the sentences of one block; instances can be merged in any order.
+class RatioSums {
+ public:
+  /// Adds a sentence. A sentence without rows changes nothing.
+  void add(const SentenceTerm& term);
+  void merge(const RatioSums& other);
+
+  [[nodiscard]] std::uint64_t rows() const { return rows_; }
+  [[nodiscard]] std::uint64_t sentences() const { return sentences_; }
+  [[nodiscard]] std::optional<double> mean() const;
+  [[nodiscard]] std::optional<double> null() const;
+  /// Returns the 95 % confidence interval, clipped to [0, 1]. It uses Student's t with sentences() - 1
+  /// degrees of freedom. Returns nullopt if there are fewer than two sentences.
+  [[nodiscard]] std::optional<ConfidenceInterval> interval() const;
+
+  void save(StateWriter& out) const;
+  void load(StateReader& in);
+
+ private:
+  std::uint64_t sentences_ = 0, rows_ = 0, rows_squared_ = 0;
+  BlockSum sum_, null_, sum_squared_, sum_rows_;  // over sentences; sum_rows_: of sum * rows
+};
+
+/// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.
+[[nodiscard]] double student_quantile(std::uint64_t degrees);
+
+}  // namespace attnctl

@@ -1,0 +1,150 @@
+#include "analysis/heads_table.hpp"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "support/panels.hpp"
+
+namespace attnctl {
+namespace {
+
+const std::vector<std::string> metric_columns{"qk_effective_rank", "ov_effective_rank", "qk_stable_rank",
+                                              "ov_stable_rank",    "qk_numerical_rank", "ov_numerical_rank",
+                                              "entropy",           "entropy_bits",      "confidence",
+                                              "distance",          "signed_distance",   "self",
+                                              "previous_token",    "next_token",        "first_token",
+                                              "special_token",     "best_offset",       "best_offset_share"};
+
+std::vector<std::string> with(std::vector<std::string> first) {
+  first.insert(first.end(), metric_columns.begin(), metric_columns.end());
+  return first;
+}
+
+std::vector<Cell> row_of(const Table& table, std::size_t index) {
+  std::vector<Cell> cells(table.columns.size());
+  table.row(index, cells);
+  return cells;
+}
+
+/// Returns metrics in which all rows of a head have the same value, the head's number.
+std::vector<HeadPatternMetrics> made_metrics(const Selection& selection, std::size_t inputs, bool per_input) {
+  std::vector<HeadPatternMetrics> all;
+  for (std::size_t input = 0; input < inputs; ++input) {
+    for (const HeadId head : selection.heads) {
+      HeadPatternMetrics metrics;
+      metrics.head = head;
+      if (per_input) metrics.input = input;
+      metrics.rows = 10 + input;
+      metrics.means.assign(row_metrics().size(), 0.25);
+      metrics.means[1] = std::nullopt;
+      metrics.best_offset = -1;
+      metrics.best_offset_share = 0.5;
+      all.push_back(std::move(metrics));
+    }
+  }
+  return all;
+}
+
+TEST_CASE("the heads table has the promised columns in their order") {
+  const Model model = test::open_golden("llama");  // 6 heads on 2 key/value heads
+  const Selection selection{{{0, 1}, {1, 4}}};
+  const auto metrics = made_metrics(selection, 1, false);
+  const HeadsTableParts parts{model.config(), selection, nullptr, metrics, nullptr};
+
+  const Table named = with_head_names(heads_table(parts));
+  CHECK(column_names(named) == with({"head", "component", "layer", "index", "kv_head", "rows"}));
+  REQUIRE(named.rows == 2);
+  const auto cells = row_of(named, 1);
+  CHECK(cells[0] == Cell("1.4"));
+  CHECK(cells[1] == Cell());
+  CHECK(cells[2] == Cell(std::int64_t{1}));
+  CHECK(cells[3] == Cell(std::int64_t{4}));
+  CHECK(cells[4] == Cell(std::int64_t{1}));
+  CHECK(cells[5] == Cell(std::int64_t{10}));
+  for (std::size_t i = 6; i < 12; ++i) CHECK(cells[i] == Cell());  // no weight analysis
+  CHECK(cells[12] == Cell(0.25F));
+  CHECK(cells[13] == Cell());  // undefined
+  CHECK(cells[22] == Cell(std::int64_t{-1}));
+  CHECK(cells[23] == Cell(0.5F));
+
+  const Table integers = heads_table(parts);
+  CHECK(column_names(integers) == with({"component", "layer", "head", "kv_head", "rows"}));
+  CHECK(row_of(integers, 0)[2] == Cell(std::int64_t{1}));
+}
+
+TEST_CASE("the heads table names the input if it has a row per input") {
+  const Model model = test::open_golden("llama");
+  const Selection selection{{{0, 0}, {1, 5}}};
+  Batch batch;
+  batch.sequences.resize(2);
+  batch.sequences[0].id = "first";
+  batch.sequences[1].id = "second";
+  const auto metrics = made_metrics(selection, 2, true);
+  const Table table = heads_table({model.config(), selection, nullptr, metrics, &batch});
+  CHECK(column_names(table) == with({"input", "component", "layer", "head", "kv_head", "rows"}));
+  REQUIRE(table.rows == 4);
+  CHECK(row_of(table, 1)[0] == Cell("first"));
+  CHECK(row_of(table, 2)[0] == Cell("second"));
+  CHECK(row_of(table, 3)[3] == Cell(std::int64_t{5}));
+  CHECK(row_of(table, 3)[5] == Cell(std::int64_t{11}));
+}
+
+TEST_CASE("without inputs the heads table has only the metrics of weights") {
+  const Model model = test::open_golden("attention-qk-only");
+  const Selection selection = Selection::all(model.config());
+  Pool pool(1);
+  Warnings warnings;
+  const WeightsAnalysis weights = analyze_weights(model, selection, {}, pool, warnings);
+  const Table table = with_head_names(heads_table({model.config(), selection, &weights, {}, nullptr}));
+  REQUIRE(table.rows == selection.heads.size());
+  const auto cells = row_of(table, 0);
+  CHECK(cells[5] == Cell());  // number of rows
+  CHECK(cells[6] == Cell(static_cast<float>(weights.qk.heads[0].effective_rank.value())));
+  CHECK(cells[7] == Cell());  // no OV without W_V
+  CHECK(cells[10] == Cell(static_cast<std::int64_t>(weights.qk.heads[0].numerical_rank.value())));
+  CHECK(cells[12] == Cell());
+}
+
+/// Returns the table row of a metric in docs/metrics.md: `name`, unit, range, null, definition, source.
+std::string documented(const Metric& metric) {
+  std::ostringstream line;
+  line << "| `" << metric.name << "` | " << metric.unit << " | " << metric.range << " | " << metric.null
+       << " | " << metric.definition << " | " << metric.source << " |";
+  return line.str();
+}
+
+TEST_CASE("docs/metrics.md shows the catalogue, row by row") {
+  std::ifstream page(ATTNCTL_SOURCE_DIR "/docs/metrics.md");
+  REQUIRE(page);
+  std::vector<std::string> shown;
+  for (std::string line; std::getline(page, line) && line != "## Other results";) {
+    if (line.starts_with("| `")) shown.push_back(line);
+  }
+  const auto catalogue = metric_catalogue();
+  REQUIRE(shown.size() == catalogue.size());
+  for (std::size_t i = 0; i < shown.size(); ++i) CHECK(shown[i] == documented(catalogue[i].about));
+}
+
+TEST_CASE("every metric has a description") {
+  for (const CatalogueRow& row : metric_catalogue()) {
+    CAPTURE(row.about.name);
+    CHECK_FALSE(row.about.range.empty());
+    CHECK_FALSE(row.about.definition.empty());
+    CHECK_FALSE(row.about.source.empty());
+    CHECK(row.value({}) == Cell());
+  }
+  const Table table = metrics_table();
+  CHECK(column_names(table) == std::vector<std::string>{"name", "unit", "range", "null", "source"});
+  REQUIRE(table.rows == metric_columns.size());
+  for (std::size_t i = 0; i < metric_columns.size(); ++i)
+    CHECK(row_of(table, i)[0] == Cell(metric_columns[i]));
+}
+
+}  // namespace
+}  // namespace attnctl

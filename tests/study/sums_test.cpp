@@ -1,0 +1,219 @@
+#include "study/state/sums.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "study/state/state_io.hpp"
+
+namespace attnctl::test {
+namespace {
+
+struct Case {
+  const char* name;
+  Bins bins;
+  double centre, spread;
+};
+const std::vector<Case> kCases = {
+    {"shares", {.kind = Bins::Kind::linear, .highest = 1, .count = 128}, 0.5, 0.2},
+    {"nats", {.kind = Bins::Kind::linear, .highest = 12.8, .count = 256}, 3, 1},
+    {"signed tokens", {.kind = Bins::Kind::octaves, .highest = 0, .count = 0}, -3, 40},
+};
+
+std::vector<double> draws(const Case& of, std::size_t count) {
+  Random random(11);
+  std::vector<double> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(of.centre + of.spread * random.normal());
+  return values;
+}
+
+std::string saved(const Moments& moments) {
+  StateWriter out;
+  moments.save(out);
+  return out.bytes();
+}
+
+TEST_CASE("moments agree with naive sums") {
+  for (const Case& each : kCases) {
+    CAPTURE(each.name);
+    const std::vector<double> values = draws(each, 1000);
+    Moments moments(each.bins);
+    long double sum = 0;
+    for (const double value : values) {
+      moments.add(value);
+      sum += value;
+    }
+    const long double mean = sum / 1000;
+    long double squares = 0;
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    const MomentsSummary summary = moments.summary();
+    CHECK(summary.count == 1000);
+    CHECK(std::abs(*summary.mean - static_cast<double>(mean)) < 1e-12 * each.spread);
+    CHECK(std::abs(*summary.variance - static_cast<double>(squares / 1000)) <
+          1e-10 * each.spread * each.spread);
+    CHECK(*summary.minimum == *std::ranges::min_element(values));
+    CHECK(*summary.maximum == *std::ranges::max_element(values));
+  }
+}
+
+TEST_CASE("bins count the values between their edges") {
+  for (const Case& each : kCases) {
+    CAPTURE(each.name);
+    const std::vector<double> values = draws(each, 1000);
+    Moments moments(each.bins);
+    std::vector<std::uint64_t> naive(each.bins.size());
+    for (const double value : values) {
+      moments.add(value);
+      for (std::size_t bin = 0; bin < naive.size(); ++bin) {
+        // Octaves: a negative bin includes its upper edge; the other bins include their lower edge.
+        const bool negative = each.bins.edge(bin) < 0 && each.bins.kind == Bins::Kind::octaves;
+        const bool zero = negative && each.bins.edge(bin + 1) > 0;
+        const bool above = negative && !zero ? value > each.bins.edge(bin) : value >= each.bins.edge(bin);
+        const bool below =
+            negative && !zero ? value <= each.bins.edge(bin + 1) : value < each.bins.edge(bin + 1);
+        const bool outside = (bin == 0 && value < each.bins.edge(0)) ||
+                             (bin + 1 == naive.size() && value >= each.bins.edge(bin + 1));
+        if ((above && below && !(zero && value == each.bins.edge(bin))) || outside) ++naive[bin];
+      }
+    }
+    CHECK(moments.histogram() == naive);
+  }
+}
+
+TEST_CASE("quantiles agree with sorted values to one bin") {
+  for (const Case& each : kCases) {
+    CAPTURE(each.name);
+    std::vector<double> values = draws(each, 1000);
+    Moments moments(each.bins);
+    for (const double value : values) moments.add(value);
+    std::ranges::sort(values);
+    for (const double q : {0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0}) {
+      CAPTURE(q);
+      const double want = values[std::min<std::size_t>(999, static_cast<std::size_t>(q * 1000))];
+      const std::size_t bin = each.bins.index(want);
+      const std::size_t found = each.bins.index(*moments.quantile(q));
+      CHECK(std::max(bin, found) - std::min(bin, found) <= 1);
+    }
+  }
+  CHECK_FALSE(Moments(kCases[0].bins).quantile(0.5).has_value());
+}
+
+TEST_CASE("moments merge in any order, also through files, to the same bytes") {
+  for (const Case& each : kCases) {
+    CAPTURE(each.name);
+    const std::vector<double> values = draws(each, 700);
+    std::vector<Moments> blocks(7, Moments(each.bins));
+    for (std::size_t i = 0; i < values.size(); ++i) blocks[i / 100].add(values[i]);
+    const auto joined = [&](const std::vector<std::size_t>& order) {
+      Moments all(each.bins);
+      for (const std::size_t block : order) {
+        Moments read(each.bins);
+        const std::string bytes = saved(blocks[block]);
+        StateReader in(bytes, "block");
+        read.load(in);
+        CHECK(in.at_end());
+        all.merge(block % 2 == 0 ? read : blocks[block]);
+      }
+      return saved(all);
+    };
+    const std::string once = joined({0, 1, 2, 3, 4, 5, 6});
+    CHECK(joined({6, 3, 0, 5, 1, 4, 2}) == once);
+    CHECK(joined({2, 1, 0, 6, 5, 4, 3}) == once);
+  }
+}
+
+TEST_CASE("truncated and damaged states are refused") {
+  Moments moments(kCases[0].bins);
+  for (const double value : draws(kCases[0], 50)) moments.add(value);
+  const std::string bytes = saved(moments);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    CAPTURE(size);
+    Moments read(kCases[0].bins);
+    StateReader in(std::string_view(bytes).substr(0, size), "cut");
+    CHECK_THROWS_AS(read.load(in), Error);
+  }
+  Moments other(kCases[1].bins);
+  StateReader in(bytes, "other");
+  CHECK_THROWS_WITH_AS(other.load(in), doctest::Contains("bins of a histogram"), Error);
+}
+
+TEST_CASE("values are restored from a state") {
+  Record inner;
+  inner.set("a", std::int64_t{-3}).set("b", 0.5).set("c", Value()).set("d", true);
+  Record record;
+  record.set("list", List{Value("text"), Value(1.5F), Value(std::move(inner))}).set("empty", List{});
+  StateWriter out;
+  out.value(record);
+  out.signed_number(std::numeric_limits<std::int64_t>::min());
+  out.number(std::numeric_limits<std::uint64_t>::max());
+  StateReader in(out.bytes(), "values");
+  StateWriter again;
+  again.value(in.value());
+  CHECK(in.signed_number() == std::numeric_limits<std::int64_t>::min());
+  CHECK(in.number() == std::numeric_limits<std::uint64_t>::max());
+  CHECK(in.at_end());
+  CHECK(out.bytes().starts_with(again.bytes()));
+}
+
+/// Values from the xxHash specification and its sanity checks.
+TEST_CASE("the content hash is XXH64") {
+  CHECK(hash_text(content_hash(std::string_view())) == "ef46db3751d8e999");
+  CHECK(hash_text(content_hash(std::string_view("a"))) == "d24ec4f1a98c6e5b");
+  CHECK(hash_text(content_hash(std::string_view("abc"))) == "44bc2cf5ad770999");
+  CHECK(hash_text(content_hash(std::string_view("Nobody inspects the spammish repetition"))) ==
+        "fbcea83c8a378bf1");
+}
+
+/// Reference: NumPy and SciPy, with r = sum a / sum b over four sentences and scipy.stats.t.ppf(0.975, 3).
+TEST_CASE("RatioSums::interval agrees with SciPy") {
+  RatioSums sums;
+  CHECK_FALSE(sums.mean().has_value());
+  const std::vector<SentenceTerm> terms = {{3, 1, 5}, {4, 2, 9}, {0, 0, 0}, {2.5, 0.5, 7}, {3, 1, 6}};
+  RatioSums half, rest;
+  for (std::size_t i = 0; i < terms.size(); ++i) (i % 2 == 0 ? half : rest).add(terms[i]);
+  rest.merge(half);
+  CHECK(rest.sentences() == 4);
+  CHECK(rest.rows() == 27);
+  CHECK(*rest.mean() == doctest::Approx(12.5 / 27));
+  CHECK(*rest.null() == doctest::Approx(4.5 / 27));
+  CHECK(rest.interval()->low == doctest::Approx(0.3205202).epsilon(1e-4));
+  CHECK(rest.interval()->high == doctest::Approx(0.6054057).epsilon(1e-4));
+  StateWriter out;
+  rest.save(out);
+  StateReader in(out.bytes(), "state");
+  RatioSums read;
+  read.load(in);
+  CHECK(in.at_end());
+  CHECK(read.interval()->low == rest.interval()->low);
+  CHECK_FALSE(sums.interval().has_value());
+  sums.add({5, 1, 5});
+  CHECK_FALSE(sums.interval().has_value());  // only one sentence
+  sums.add({1, 1, 5});
+  CHECK(sums.interval()->low == 0);  // clipped to 0
+  CHECK(sums.interval()->high == 1);
+}
+
+TEST_CASE("student_quantile agrees with SciPy") {
+  for (const auto& row : std::vector<std::pair<std::uint64_t, double>>{{1, 12.706205},
+                                                                       {2, 4.302653},
+                                                                       {5, 2.570582},
+                                                                       {30, 2.042272},
+                                                                       {31, 2.039513},
+                                                                       {40, 2.021075},
+                                                                       {100, 1.983972},
+                                                                       {1000, 1.962339}}) {
+    CAPTURE(row.first);
+    CHECK(student_quantile(row.first) == doctest::Approx(row.second).epsilon(3e-5));
+  }
+}
+
+}  // namespace
+}  // namespace attnctl::test
