@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>

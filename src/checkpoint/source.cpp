@@ -5,7 +5,6 @@
 #include <initializer_list>
 #include <string_view>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "forward/run.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/progress.hpp"

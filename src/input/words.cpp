@@ -1,7 +1,6 @@
 #include "input/words.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,6 @@
 #include "formats/json.hpp"
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <string>
 #include <sys/stat.h>
 #include <vector>

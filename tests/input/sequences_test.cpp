@@ -1,7 +1,6 @@
 #include "input/sequences.hpp"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,6 @@
 #include "input/text_input.hpp"
 
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 

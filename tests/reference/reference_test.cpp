@@ -1,6 +1,5 @@
 #include "reference/reference.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -1,10 +1,8 @@
 #include "checkpoint/gguf/gguf.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <utility>
 

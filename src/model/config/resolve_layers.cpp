@@ -2,7 +2,6 @@
 #include <cctype>
 #include <cmath>
 #include <memory>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 

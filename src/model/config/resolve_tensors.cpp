@@ -2,7 +2,6 @@
 #include <cmath>
 #include <span>
 #include <string_view>
-#include <utility>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
