@@ -10,7 +10,8 @@
 
 namespace attnctl {
 
-// The cost of a model, computed from its configuration. Functions throw Error(limit) for counts above 64 bits.
+// The cost of a model, computed from its configuration. Functions throw Error(limit) for counts above 64
+// bits.
 
 /// Numbers of parameters. Weights that layers share count once in the totals.
 struct ParameterCount {
