@@ -87,7 +87,7 @@ void Planner::hash_all() {
 
 void Planner::survey(const StudyState& state) {
   Needs needs;
-  for (const auto& measure : state.make_measures()) needs |= measure->needs();
+  for (const auto& measure : state.make_block_measures().own) needs |= measure->needs();
   progress_.begin("plan", corpus_bytes(settings_.corpus));
   CorpusBlocks blocks(settings_.corpus, input_.model, input_.vocabulary, input_.encoder);
   plan_.survey = survey_corpus(blocks, {input_.model, settings_.selection, needs},

@@ -66,11 +66,8 @@ TokenFrequencies study_frequencies(const StudyInput& input, Progress& progress) 
                             input.model.config().embedding.vocabulary);
   }
   progress.begin("frequencies", corpus_bytes(settings.corpus));
-  TokenFrequencies counted = count_tokens({.model = input.model,
-                                           .vocabulary = input.vocabulary,
-                                           .encoder = input.encoder,
-                                           .corpus = settings.corpus,
-                                           .progress = progress});
+  CorpusBlocks blocks(settings.corpus, input.model, input.vocabulary, input.encoder);
+  TokenFrequencies counted = count_tokens(blocks, progress);
   progress.end();
   return counted;
 }
