@@ -1,9 +1,9 @@
 #include "checkpoint/checkpoint.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
@@ -62,35 +62,30 @@ bool begins_like_gguf(std::string_view content) {
   return content.starts_with("GGUF");
 }
 
-constexpr std::array kFormats = {
-    FileFormat{".safetensors.index.json", "an index of safetensors shards", begins_like_json,
-               [](FileBytes file, const OpenContext& context) {
-                 return open_shard_index(std::move(file), context.path.parent_path(), ".safetensors",
-                                         context.warnings);
-               }},
-    FileFormat{".bin.index.json", "an index of PyTorch shards", begins_like_json,
-               [](FileBytes file, const OpenContext& context) {
-                 return open_shard_index(std::move(file), context.path.parent_path(), ".bin",
-                                         context.warnings);
-               }},
-    FileFormat{".safetensors", "safetensors", begins_like_safetensors,
-               [](FileBytes file, const OpenContext&) { return open_safetensors(std::move(file)); }},
-    FileFormat{".npz", "an NPZ archive", begins_like_zip,
-               [](FileBytes file, const OpenContext& context) {
-                 return open_npz(std::move(file), context.warnings);
-               }},
-    FileFormat{".npy", "an NPY array", begins_like_npy,
-               [](FileBytes file, const OpenContext& context) {
-                 return open_npy(std::move(file), context.path.stem().string());
-               }},
-    FileFormat{".bin", "a PyTorch checkpoint", begins_like_torch, open_torch},
-    FileFormat{".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
-    FileFormat{".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
-    FileFormat{".gguf", "GGUF", begins_like_gguf,
-               [](FileBytes file, const OpenContext&) { return open_gguf(std::move(file)); },
-               read_gguf_tokenizer},
-    FileFormat{".json", "JSON weights", begins_like_json,
-               [](FileBytes file, const OpenContext&) { return open_json_weights(std::move(file)); }},
+constexpr FileFormat kFormats[] = {
+    {".safetensors.index.json", "an index of safetensors shards", begins_like_json,
+     [](FileBytes file, const OpenContext& context) {
+       return open_shard_index(std::move(file), context.path.parent_path(), ".safetensors", context.warnings);
+     }},
+    {".bin.index.json", "an index of PyTorch shards", begins_like_json,
+     [](FileBytes file, const OpenContext& context) {
+       return open_shard_index(std::move(file), context.path.parent_path(), ".bin", context.warnings);
+     }},
+    {".safetensors", "safetensors", begins_like_safetensors,
+     [](FileBytes file, const OpenContext&) { return open_safetensors(std::move(file)); }},
+    {".npz", "an NPZ archive", begins_like_zip,
+     [](FileBytes file, const OpenContext& context) { return open_npz(std::move(file), context.warnings); }},
+    {".npy", "an NPY array", begins_like_npy,
+     [](FileBytes file, const OpenContext& context) {
+       return open_npy(std::move(file), context.path.stem().string());
+     }},
+    {".bin", "a PyTorch checkpoint", begins_like_torch, open_torch},
+    {".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
+    {".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
+    {".gguf", "GGUF", begins_like_gguf,
+     [](FileBytes file, const OpenContext&) { return open_gguf(std::move(file)); }, read_gguf_tokenizer},
+    {".json", "JSON weights", begins_like_json,
+     [](FileBytes file, const OpenContext&) { return open_json_weights(std::move(file)); }},
 };
 
 /// Extensions of weights that must be converted.
@@ -109,7 +104,7 @@ const FileFormat* find_format(const std::filesystem::path& path) {
   const std::string name = lower_case(path.filename().string());
   const auto* const format =
       std::ranges::find_if(kFormats, [&](const FileFormat& f) { return name.ends_with(f.extension); });
-  return format != kFormats.end() ? format : nullptr;
+  return format != std::end(kFormats) ? format : nullptr;
 }
 
 const FileFormat& format_of(const std::filesystem::path& path) {
@@ -141,24 +136,23 @@ constexpr std::string_view kConvertWeights = "convert it to safetensors";
 constexpr std::string_view kRename = "give it the extension of its type";
 constexpr std::string_view kNameWeights = "name a weights file";
 
-constexpr std::array kSignatures = {
-    ContentSignature{"version https://git-lfs"sv,
-                     {"a Git LFS pointer, not the file itself", "fetch it with git lfs pull"}},
-    ContentSignature{"\x89PNG\r\n\x1a\n"sv, {"a PNG image", kNameWeights}},
-    ContentSignature{"\xFF\xD8\xFF"sv, {"a JPEG image", kNameWeights}},
-    ContentSignature{"GIF8"sv, {"a GIF image", kNameWeights}},
-    ContentSignature{"%PDF-"sv, {"a PDF document", kNameWeights}},
-    ContentSignature{"GGUF"sv, {"a GGUF model", kRename}},
-    ContentSignature{"\x89HDF\r\n\x1a\n"sv, {"an HDF5 file", kConvertWeights}},
-    ContentSignature{"\x93NUMPY"sv, {"an NPY array", kRename}},
-    ContentSignature{"PK\x03\x04"sv, {"a ZIP archive (NPZ, or a PyTorch checkpoint)", kRename}},
-    ContentSignature{"\x1F\x8B"sv, {"a gzip archive", "unpack it"}},
-    ContentSignature{"(\xB5/\xFD"sv, {"a zstd archive", "unpack it"}},
-    ContentSignature{"\xFD"
-                     "7zXZ\0"sv,
-                     {"an xz archive", "unpack it"}},
-    ContentSignature{"\x80\x02"sv, {"a Python pickle, which is never executed", kConvertWeights}},
-    ContentSignature{"\x80\x04"sv, {"a Python pickle, which is never executed", kConvertWeights}},
+constexpr ContentSignature kSignatures[] = {
+    {"version https://git-lfs"sv, {"a Git LFS pointer, not the file itself", "fetch it with git lfs pull"}},
+    {"\x89PNG\r\n\x1a\n"sv, {"a PNG image", kNameWeights}},
+    {"\xFF\xD8\xFF"sv, {"a JPEG image", kNameWeights}},
+    {"GIF8"sv, {"a GIF image", kNameWeights}},
+    {"%PDF-"sv, {"a PDF document", kNameWeights}},
+    {"GGUF"sv, {"a GGUF model", kRename}},
+    {"\x89HDF\r\n\x1a\n"sv, {"an HDF5 file", kConvertWeights}},
+    {"\x93NUMPY"sv, {"an NPY array", kRename}},
+    {"PK\x03\x04"sv, {"a ZIP archive (NPZ, or a PyTorch checkpoint)", kRename}},
+    {"\x1F\x8B"sv, {"a gzip archive", "unpack it"}},
+    {"(\xB5/\xFD"sv, {"a zstd archive", "unpack it"}},
+    {"\xFD"
+     "7zXZ\0"sv,
+     {"an xz archive", "unpack it"}},
+    {"\x80\x02"sv, {"a Python pickle, which is never executed", kConvertWeights}},
+    {"\x80\x04"sv, {"a Python pickle, which is never executed", kConvertWeights}},
 };
 
 std::string_view without_leading_space(std::string_view text) {
@@ -179,9 +173,8 @@ std::optional<ContentType> identify_content(std::string_view content) {
     if (content.starts_with(signature.bytes)) return signature.type;
   }
   const std::string_view text = without_leading_space(content.substr(0, 512));
-  if (starts_with_word(text, "<!doctype html") || starts_with_word(text, "<html")) {
+  if (starts_with_word(text, "<!doctype html") || starts_with_word(text, "<html"))
     return ContentType{"an HTML page", "download the file itself, not the page that shows it"};
-  }
   if (starts_with_word(text, "<?xml") || starts_with_word(text, "<svg"))
     return ContentType{"an XML document", kNameWeights};
   if (text.starts_with('{') || text.starts_with('[')) return ContentType{"JSON text", kRename};
@@ -191,9 +184,8 @@ std::optional<ContentType> identify_content(std::string_view content) {
 /// Throws Error(bad_input) if the content is identified as another type.
 void check_plausible(const FileFormat& format, const FileBytes& file) {
   if (format.plausible(file.text())) return;
-  if (const auto found = identify_content(file.text())) {
+  if (const auto found = identify_content(file.text()))
     fail(Status::bad_input, "{}: got {}, need {}; {}", file.name(), found->name, format.name, found->advice);
-  }
 }
 
 }  // namespace

@@ -69,9 +69,8 @@ class HeaderEvents final : public JsonEvents {
   void on_end(Container container) override {
     if (container == Container::array) {
       in_list_ = false;
-      if (place_ == Place::offsets && offsets_ != 2) {
+      if (place_ == Place::offsets && offsets_ != 2)
         refuse(fmt::format("got {} offsets, need [begin, end]", offsets_));
-      }
       place_ = Place::tensor;
     } else if (place_ == Place::tensor) {
       if (fields_ != kAllFields) refuse("a field is missing, need dtype, shape and data_offsets");
@@ -104,9 +103,8 @@ class HeaderEvents final : public JsonEvents {
       entries.back().dtype = dtype_named(**text);
       place_ = Place::tensor;
     } else if (place_ == Place::shape && in_list_ && number != nullptr) {
-      if (entries.back().shape.size() == kMaxSafetensorsDimensions) {
+      if (entries.back().shape.size() == kMaxSafetensorsDimensions)
         refuse(fmt::format("got more dimensions, need at most {}", kMaxSafetensorsDimensions));
-      }
       entries.back().shape.push_back(static_cast<std::size_t>(*number));
     } else if (place_ == Place::offsets && in_list_ && number != nullptr) {
       if (++offsets_ > 2) refuse("got more than two offsets, need [begin, end]");

@@ -44,9 +44,8 @@ class ShardIndexEvents final : public JsonEvents {
   }
 
   void on_scalar(const JsonScalar& scalar) override {
-    if (depth() < 2 && (depth() == 0 || section_ == "weight_map")) {
+    if (depth() < 2 && (depth() == 0 || section_ == "weight_map"))
       refuse(fmt::format("got {}, need an object", describe(scalar)));
-    }
     if (depth() == 2 && section_ == "weight_map") {
       const auto* const shard = std::get_if<std::string*>(&scalar);
       if (shard == nullptr) refuse(fmt::format("got {}, need the name of a shard", describe(scalar)));
@@ -64,9 +63,8 @@ class ShardIndexEvents final : public JsonEvents {
     if (added) {
       if (const auto fault = path_fault(shard))
         refuse(fmt::format("got shard {}, {}", in_quotes(shard), *fault));
-      if (!shard.ends_with(extension_)) {
+      if (!shard.ends_with(extension_))
         refuse(fmt::format("got shard {}, need the name of a {} file", in_quotes(shard), extension_));
-      }
       shards.push_back(shard);
     }
     return known->second;
@@ -133,9 +131,8 @@ void check_weight_map(const FileBytes& file, const ShardIndexEvents& index,
 void warn_of_differences(const FileBytes& file, const ShardIndexEvents& index, const Checkpoint& all,
                          Warnings& warnings) {
   double stored = 0;
-  for (const TensorInfo& info : all.tensors()) {
+  for (const TensorInfo& info : all.tensors())
     stored += static_cast<double>(checked_product(info.shape).value_or(0) * size_of(info.dtype));
-  }
   if (index.total_size && *index.total_size != stored) {
     warnings.add("total_size",
                  fmt::format("{}: /metadata/total_size: got {:.0f}, the tensors hold {:.0f} bytes",
@@ -162,9 +159,8 @@ std::unique_ptr<Checkpoint> open_shard_index(FileBytes file, const std::filesyst
          in_quotes(twice->first));
   }
   std::vector<std::unique_ptr<Checkpoint>> shards;
-  for (const std::string& shard : index.shards) {
+  for (const std::string& shard : index.shards)
     shards.push_back(open_checkpoint(directory / shard, warnings, Status::bad_input));
-  }
   check_weight_map(file, index, shards);
   auto all = std::make_unique<ShardedCheckpoint>(std::move(shards));
   warn_of_differences(file, index, *all, warnings);

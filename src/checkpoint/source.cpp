@@ -47,9 +47,8 @@ void read_config(const fs::path& path, Status absent, ModelSource& source) {
 std::vector<std::string> file_names(const fs::path& directory) {
   std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
     names.push_back(entry->path().filename().string());
-  }
   if (error) fail(Status::environment, "{}: cannot list: {}", escaped_path(directory), error.message());
   std::sort(names.begin(), names.end());
   return names;
@@ -190,9 +189,8 @@ std::optional<fs::path> find_in_hub_cache(const fs::path& cache, std::string_vie
 
 /// Returns the directory of a hub name in the local cache.
 fs::path cached_model(const std::string& model) {
-  if (!is_hub_name(model)) {
+  if (!is_hub_name(model))
     fail(Status::environment, "{}: cannot open: No such file or directory", escaped(model));
-  }
   const fs::path cache = hub_cache();
   if (const auto directory = find_in_hub_cache(cache, model)) return *directory;
   fail(Status::environment,

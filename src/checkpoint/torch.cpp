@@ -127,9 +127,8 @@ class TorchArchive {
     if (find("byteorder") == members_.end()) return false;
     const StoredMember& record = member("byteorder");
     const std::string_view order = text_of(record.data);
-    if (order != "little" && order != "big") {
+    if (order != "little" && order != "big")
       fail(Status::bad_input, "{}: got {}, need little or big", at_member(file_, record), in_quotes(order));
-    }
     return order == "big";
   }
 

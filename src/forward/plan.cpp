@@ -39,12 +39,18 @@ class SequenceCheck {
   }
 
  private:
+  /// Throws Error(bad_input) with the input's name before the text.
+  template <typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    fail(Status::bad_input, "{}{}", name_, fmt::format(format, std::forward<Args>(args)...));
+  }
+
   void check_length() const {
     const std::size_t n = sequence_.queries();
-    if (n == 0) fail(Status::bad_input, "{} is empty; it needs at least one token", name_);
+    if (n == 0) refuse(" is empty; it needs at least one token");
     if (config_.max_positions && n > *config_.max_positions) {
-      fail(Status::bad_input, "{} has {} tokens; the model takes at most {} positions{}", name_, n,
-           *config_.max_positions, sequence_.ids.empty() ? "" : "; --truncate cuts longer inputs");
+      refuse(" has {} tokens; the model takes at most {} positions{}", n, *config_.max_positions,
+             sequence_.ids.empty() ? "" : "; --truncate cuts longer inputs");
     }
   }
 
@@ -52,41 +58,31 @@ class SequenceCheck {
   void check_plain() const {
     const bool keys = sequence_.key_embeddings.rows() > 0 || sequence_.value_embeddings.rows() > 0;
     if (!keys && !sequence_.mask && !sequence_.causal) return;
-    fail(
-        Status::bad_input,
-        "{}: {} are unsupported by a model of an encoder and a decoder; a key mask hides tokens of the input",
-        name_, keys ? "separate keys and values" : "score masks");
+    refuse(
+        ": {} are unsupported by a model of an encoder and a decoder; a key mask hides tokens of the input",
+        keys ? "separate keys and values" : "score masks");
   }
 
   void check_patches() const {
     const PatchGrid& grid = config_.embedding.pixels;
-    if (!grid.present()) fail(Status::bad_input, "{} is an image, but the model reads no images", name_);
+    if (!grid.present()) refuse(" is an image, but the model reads no images");
     check_width("patches", sequence_.patches, grid.patch_size());
     if (sequence_.patches.rows() == grid.patches()) return;
-    fail(Status::bad_input, "{}: got {} patches; the model needs {}", name_, sequence_.patches.rows(),
-         grid.patches());
+    refuse(": got {} patches; the model needs {}", sequence_.patches.rows(), grid.patches());
   }
 
   void check_ids() const {
-    if (config_.embedding.pixels.present()) {
-      fail(Status::bad_input, "{}: the model reads images, not tokens; use --pixels", name_);
-    }
+    if (config_.embedding.pixels.present()) refuse(": the model reads images, not tokens; use --pixels");
     const std::size_t vocabulary = embedding_.vocabulary;
-    if (vocabulary == 0) {
-      fail(Status::bad_input, "{}: the model has no token embedding; use --embeddings", name_);
-    }
-    for (std::size_t p = 0; p < sequence_.ids.size(); ++p) {
-      check_row("id", p, sequence_.ids[p], vocabulary);
-    }
+    if (vocabulary == 0) refuse(": the model has no token embedding; use --embeddings");
+    for (std::size_t p = 0; p < sequence_.ids.size(); ++p) check_row("id", p, sequence_.ids[p], vocabulary);
   }
 
   void check_token_types() const {
     const auto& types = sequence_.token_type_ids;
     if (types.empty()) return;
-    if (types.size() != sequence_.queries()) {
-      fail(Status::bad_input, "{} has {} token types for {} tokens", name_, types.size(),
-           sequence_.queries());
-    }
+    if (types.size() != sequence_.queries())
+      refuse(" has {} token types for {} tokens", types.size(), sequence_.queries());
     const std::size_t known = std::max<std::size_t>(embedding_.token_types, 1);
     for (std::size_t p = 0; p < types.size(); ++p) check_row("token type", p, types[p], known);
   }
@@ -94,13 +90,12 @@ class SequenceCheck {
   void check_row(const char* what, std::size_t position, std::int64_t value, std::size_t count) const {
     const auto index = checked_narrow<std::size_t>(value);
     if (index && *index < count) return;
-    fail(Status::bad_input, "{}: {} {} at position {} is out of range; the model has 0 to {}", name_, what,
-         value, position, count - 1);
+    refuse(": {} {} at position {} is out of range; the model has 0 to {}", what, value, position, count - 1);
   }
 
   void check_width(const char* what, const OwnedMatrix<float>& given, std::size_t width) const {
     if (given.cols() == width) return;
-    fail(Status::bad_input, "{}: {} of width {}; the model needs {}", name_, what, given.cols(), width);
+    refuse(": {} of width {}; the model needs {}", what, given.cols(), width);
   }
 
   /// Checks separate keys and values. By default keys are the queries, and values are the keys.
@@ -110,19 +105,16 @@ class SequenceCheck {
     if (!own_keys) {
       check_width("keys", sequence_.key_embeddings, config_.d_key_input);
     } else if (config_.d_key_input != config_.d_model) {
-      fail(Status::bad_input, "{}: the model's keys have width {} and its queries {}; give keys with --keys",
-           name_, config_.d_key_input, config_.d_model);
+      refuse(": the model's keys have width {} and its queries {}; give keys with --keys",
+             config_.d_key_input, config_.d_model);
     }
     if (!own_values) {
       check_width("values", sequence_.value_embeddings, config_.d_value_input);
-      if (sequence_.value_embeddings.rows() != sequence_.keys()) {
-        fail(Status::bad_input, "{} has {} values for {} keys", name_, sequence_.value_embeddings.rows(),
-             sequence_.keys());
-      }
+      if (sequence_.value_embeddings.rows() != sequence_.keys())
+        refuse(" has {} values for {} keys", sequence_.value_embeddings.rows(), sequence_.keys());
     } else if (has_values() && config_.d_value_input != config_.d_key_input) {
-      fail(Status::bad_input,
-           "{}: the model's values have width {} and its keys {}; give values with --values", name_,
-           config_.d_value_input, config_.d_key_input);
+      refuse(": the model's values have width {} and its keys {}; give values with --values",
+             config_.d_value_input, config_.d_key_input);
     }
   }
 
@@ -134,31 +126,28 @@ class SequenceCheck {
   void check_key_mask() const {
     const std::size_t given = sequence_.key_visible.size();
     if (given == 0 || given == sequence_.keys()) return;
-    fail(Status::bad_input, "{}: a key mask of {} entries for {} keys", name_, given, sequence_.keys());
+    refuse(": a key mask of {} entries for {} keys", given, sequence_.keys());
   }
 
   void check_score_mask() const {
     if (!sequence_.mask) return;
     const ScoreMask& mask = *sequence_.mask;
     if (mask.queries != sequence_.queries() || mask.keys != sequence_.keys()) {
-      fail(Status::bad_input, "{}: a mask of shape [{}, {}] for {} queries and {} keys", name_, mask.queries,
-           mask.keys, sequence_.queries(), sequence_.keys());
+      refuse(": a mask of shape [{}, {}] for {} queries and {} keys", mask.queries, mask.keys,
+             sequence_.queries(), sequence_.keys());
     }
     for (const LayerConfig& layer : config_.layers) {
       if (layer.attention.kind.rule == AttentionKind::Rule::linear) {
-        fail(Status::bad_input,
-             "{}: a mask over scores is unsupported by linear attention, which has none; it takes --mask "
-             "causal or none, and --key-mask",
-             name_);
+        refuse(
+            ": a mask over scores is unsupported by linear attention, which has none; it takes --mask "
+            "causal or none, and --key-mask");
       }
-      if (mask.heads != 1 && mask.heads != layer.attention.heads) {
-        fail(Status::bad_input, "{}: a mask for {} heads; the model has {}", name_, mask.heads,
-             layer.attention.heads);
-      }
+      if (mask.heads != 1 && mask.heads != layer.attention.heads)
+        refuse(": a mask for {} heads; the model has {}", mask.heads, layer.attention.heads);
     }
     if (mask.added.size() != mask.heads * mask.queries * mask.keys) {
-      fail(Status::bad_input, "{}: a mask of {} values for the shape [{}, {}, {}]", name_, mask.added.size(),
-           mask.heads, mask.queries, mask.keys);
+      refuse(": a mask of {} values for the shape [{}, {}, {}]", mask.added.size(), mask.heads, mask.queries,
+             mask.keys);
     }
   }
 
@@ -197,9 +186,8 @@ Needs& Needs::operator|=(const Needs& other) {
 Selection Selection::all(const ModelConfig& config) {
   Selection selection;
   for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
-    for (std::size_t head = 0; head < config.layers[layer].attention.heads; ++head) {
+    for (std::size_t head = 0; head < config.layers[layer].attention.heads; ++head)
       selection.heads.push_back({layer, head});
-    }
   }
   return selection;
 }

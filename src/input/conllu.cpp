@@ -227,9 +227,8 @@ void place_words(const std::optional<std::string>& text, std::span<const Surface
            surface.line, in_quotes(surface.form), in_quotes(cursor.rest()));
     }
     share(surface, *range, sentence);
-    if (multiword < sentence.multiword.size() && sentence.multiword[multiword].first == surface.first) {
+    if (multiword < sentence.multiword.size() && sentence.multiword[multiword].first == surface.first)
       sentence.multiword[multiword++].token.range = *range;
-    }
     if (surface.space_after && !cursor.skip_white_space() && !cursor.at_end()) {
       fail(Status::bad_input, "{}: line {}: no space follows {} in the text, need SpaceAfter=No", file,
            surface.line, in_quotes(surface.form));
@@ -274,9 +273,8 @@ class ConlluReader {
   }
 
   void read_comment(std::string_view line) {
-    if (!sentence_.words.empty() || range_end_ > 0) {
+    if (!sentence_.words.empty() || range_end_ > 0)
       refuse("a comment after the words of a sentence; put a blank line between sentences");
-    }
     line.remove_prefix(1);
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos) return;
@@ -359,9 +357,8 @@ class ConlluReader {
         id.substr(0, dot) == "0" ? std::optional<std::size_t>(0) : parse_id(id.substr(0, dot));
     const auto number = parse_id(id.substr(dot + 1));
     if (!before || !number) refuse("ID: got {}, need an empty node such as 8.1", in_quotes(id));
-    if (*before != sentence_.words.size()) {
+    if (*before != sentence_.words.size())
       refuse("ID: got the empty node {} after word {}", in_quotes(id), sentence_.words.size());
-    }
   }
 
   /// Reads the mentions that open or close at this node; new ones begin at word `next`.
@@ -380,9 +377,8 @@ class ConlluReader {
 
   void finish() {
     if (!sentence_.words.empty() || range_end_ > 0) {
-      if (range_end_ > sentence_.words.size()) {
+      if (range_end_ > sentence_.words.size())
         refuse("the sentence ends at word {}, within a range to {}", sentence_.words.size(), range_end_);
-      }
       check_heads();
       place_words(text_, surfaces_, file_, sentence_);
       std::string wrong;
@@ -414,9 +410,8 @@ class ConlluReader {
       while (walk[at] == 0) {
         walk[at] = start + 1;
         const std::uint32_t head = words[at].head.value_or(0);
-        if (head > words.size()) {
+        if (head > words.size())
           refuse_at(at, fmt::format("got {}, the sentence has {} words", head, words.size()));
-        }
         if (head == 0) break;
         if (walk[head - 1] == start + 1) refuse_at(at, fmt::format("got {}, which closes a cycle", head));
         at = head - 1;

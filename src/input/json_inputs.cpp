@@ -194,9 +194,8 @@ std::vector<std::int64_t> JsonInput::integers(std::string_view field, std::int64
 std::vector<std::int64_t> JsonInput::ids_of_tokens(const Vocabulary& vocabulary) const {
   const ordered_json& list = object_.at("tokens");
   if (!list.is_array()) refuse("tokens", "need an array of strings");
-  if (vocabulary.empty()) {
+  if (vocabulary.empty())
     refuse("tokens", "the model has no vocabulary (tokenizer.json, vocab.txt or vocab.json); give ids");
-  }
   std::vector<std::int64_t> ids;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string field = fmt::format("tokens/{}", i);
@@ -226,9 +225,8 @@ Sequence JsonInput::sequence(const Vocabulary& vocabulary) const {
   if (object_.contains("token_type_ids"))
     sequence.token_type_ids = parallel_list("token_type_ids", kLargestInteger);
   if (object_.contains("mask")) {
-    for (const std::int64_t visible : parallel_list("mask", 1)) {
+    for (const std::int64_t visible : parallel_list("mask", 1))
       sequence.key_visible.push_back(static_cast<std::uint8_t>(visible));
-    }
   }
   if (object_.contains("id")) sequence.id = id();
   return sequence;

@@ -9,20 +9,10 @@
 #include "base/random.hpp"
 #include "checkpoint/source.hpp"
 #include "model/binding/tensor_names.hpp"
-#include "model/binding/weight_store.hpp"
 #include "model/families/family.hpp"
+#include "model/shared.hpp"
 
 namespace attnctl {
-
-struct Model::Shared {
-  ModelSource source;
-  std::vector<TensorUse> uses;  // [tensors]
-  WeightStore store;
-
-  [[nodiscard]] const BoundLayer& bound(const LayerConfig& layer) const {
-    return store.binding().layers.at(layer.stored());
-  }
-};
 
 namespace {
 
@@ -147,10 +137,8 @@ Model Model::bind(ModelSource source, const FamilySpec& row, ModelConfig config,
   Binding binding = bind_tensors(row, config, weights, source.config_path.string());
   std::vector<TensorUse> uses = find_tensor_uses(binding, weights);
   warn_of_tied_head(source, config, binding, uses, warnings);
-  // Aggregate initialization in place: the store is not movable.
   return {std::make_shared<const ModelConfig>(std::move(config)),
-          std::shared_ptr<Shared>(new Shared{std::move(source), std::move(uses),
-                                             WeightStore(weights, std::move(binding), warnings)})};
+          std::make_shared<Shared>(std::move(source), std::move(binding), std::move(uses), warnings)};
 }
 
 const ModelSource& Model::source() const {
@@ -165,72 +153,6 @@ Model Model::with_attention(AttentionKind kind, std::span<const std::size_t> lay
   ModelConfig config = *config_;
   for (const std::size_t layer : layers) config.layers.at(layer).attention.kind = kind;
   return {std::make_shared<const ModelConfig>(std::move(config)), shared_};
-}
-
-Lease<LayerWeights> Model::layer(std::size_t index, Pool* pool) const {
-  return shared_->store.layer(*config_, index, pool);
-}
-Lease<AttentionWeights> Model::attention(std::size_t index, Pool* pool) const {
-  return shared_->store.attention(*config_, index, pool);
-}
-Lease<EmbeddingWeights> Model::embedding() const {
-  return shared_->store.embedding();
-}
-Lease<EmbeddingWeights> Model::target_embedding() const {
-  return shared_->store.target_embedding();
-}
-Lease<HeadWeights> Model::head(Pool* pool) const {
-  return shared_->store.head(pool);
-}
-NormWeights Model::encoder_norm() const {
-  return *shared_->store.encoder_norm();
-}
-NormWeights Model::final_norm() const {
-  return *shared_->store.final_norm();
-}
-
-void Model::evict_layer(std::size_t index) const {
-  shared_->store.evict_layer(config_->layers.at(index).stored());
-}
-void Model::evict_attention(std::size_t index) const {
-  shared_->store.evict_attention(config_->layers.at(index).stored());
-}
-void Model::evict_embedding() const {
-  shared_->store.evict_embedding();
-}
-
-std::uint64_t Model::layer_bytes(std::size_t index) const {
-  return WeightBytes(*source().weights).add_layer(shared_->bound(config_->layers.at(index))).total();
-}
-
-std::uint64_t Model::attention_bytes(std::size_t index) const {
-  return WeightBytes(*source().weights).add_attention(shared_->bound(config_->layers.at(index))).total();
-}
-
-std::uint64_t Model::embedding_bytes(std::size_t rows) const {
-  const Binding& binding = shared_->store.binding();
-  WeightBytes bytes(*source().weights);
-  for (const BoundEmbedding* bound : {&binding.embedding, &binding.target_embedding}) {
-    for (const std::size_t table : {bound->token, bound->position, bound->token_type, bound->class_token})
-      bytes.add_table(table, rows);
-    bytes.add(bound->norm).add(bound->projection).add(bound->patches);
-  }
-  return bytes.total();
-}
-
-std::uint64_t Model::head_bytes() const {
-  const Binding& bound = shared_->store.binding();
-  WeightBytes bytes(*source().weights);
-  bytes.add(bound.head_projection).add(bound.head_transform).add(bound.head_norm).add(bound.head_decoder);
-  return bytes.add(bound.final_norm).add(bound.encoder_norm).total();
-}
-
-bool Model::key_is_query(std::size_t index) const {
-  const LayerConfig& layer = config_->layers.at(index);
-  if (!layer.attention.key.weight) return true;
-  const BoundLayer& bound = shared_->bound(layer);
-  return shared_->store.same_bytes(bound.query.weight, bound.key.weight) &&
-         shared_->store.same_bytes(bound.query.first, bound.key.first);
 }
 
 std::size_t Model::shared_with(std::size_t index) const {

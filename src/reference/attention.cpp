@@ -1,5 +1,3 @@
-#include "reference/attention.hpp"
-
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

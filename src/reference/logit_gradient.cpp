@@ -1,12 +1,9 @@
-#include "reference/logit_gradient.hpp"
-
 #include <algorithm>
 #include <numbers>
 #include <string_view>
 #include <utility>
 
 #include "base/error.hpp"
-#include "reference/attention.hpp"
 #include "reference/layers.hpp"
 #include "reference/reference.hpp"
 

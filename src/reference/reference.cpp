@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "forward/block.hpp"
-#include "reference/attention.hpp"
 #include "reference/layers.hpp"
 
 namespace attnctl {

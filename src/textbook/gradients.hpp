@@ -10,7 +10,7 @@
 #include "base/matrix_view.hpp"
 #include "base/pool.hpp"
 #include "model/model.hpp"
-#include "reference/logit_gradient.hpp"
+#include "reference/reference.hpp"
 #include "textbook/experiment.hpp"
 
 namespace attnctl {

@@ -1,5 +1,3 @@
-#include "reference/logit_gradient.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -12,7 +12,7 @@
 namespace attnctl {
 
 /// A question about the attention from one word. A word is the list of its token positions
-/// (input/token_query.hpp).
+/// (input/words.hpp).
 struct AttentionQuestion {
   std::size_t sequence = 0;                  // index in the batch
   std::vector<std::size_t> from;             // the query word; rows of its pieces are averaged

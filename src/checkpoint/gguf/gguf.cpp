@@ -217,9 +217,8 @@ std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& f
     const std::string key = fmt::format("tokenizer.ggml.{}_token_id", role.key);
     const auto id = metadata.integer(key);
     if (!id) continue;
-    if (*id >= section->tokens.size()) {
+    if (*id >= section->tokens.size())
       metadata.reject(*metadata.find(key), fmt::format("an id below {}", section->tokens.size()));
-    }
     section->roles.emplace_back(role.role, *id);
   }
   section->add_bos = metadata.flag("tokenizer.ggml.add_bos_token");

@@ -107,9 +107,8 @@ class LinearHead {
     query_features_.clear();
     for (std::size_t r = 0; r < sums.size(); ++r) {
       // Dividing before rounding to float32 keeps large and small queries in range.
-      for (const float x : q_.row(first + r)) {
+      for (const float x : q_.row(first + r))
         query_features_.push_back(static_cast<float>(linear_feature(x) / sums[r]));
-      }
     }
     const MatrixView<const float> queries(query_features_.data(), sums.size(), q_.cols);
     const MatrixView<const float> keys(key_features_.data(), k_.rows, k_.cols);
@@ -375,9 +374,8 @@ class HeadPass {
       }
       if (!layer_.scores) continue;
       const std::span<float> scores = panel.scores.row(r).subspan(own.first, own.size());
-      for (std::size_t j = 0; j < weights.size(); ++j) {
+      for (std::size_t j = 0; j < weights.size(); ++j)
         scores[j] = static_cast<float>(std::log(static_cast<double>(weights[j])) + std::log(sums[r]));
-      }
     }
   }
 

@@ -146,9 +146,8 @@ MatrixView<float> Buffer::take(std::size_t rows, std::size_t cols) {
 
 void run_dense(Pool& pool, std::span<const Dense> products) {
   std::vector<Slab> slabs;
-  for (std::size_t i = 0; i < products.size(); ++i) {
+  for (std::size_t i = 0; i < products.size(); ++i)
     cut(i, products[i].out.rows, products[i].out.cols, pool.size(), slabs);
-  }
   pool.run(slabs.size(),
            [&](std::size_t task, std::size_t) { compute(products[slabs[task].product], slabs[task]); });
 }

@@ -126,9 +126,8 @@ void embed(Pool& pool, const Model& model, const Batch& batch, const Block& bloc
   for (const BlockSequence& place : block.sequences) {
     const Sequence& sequence = sides_of(block.component, batch.sequences[place.index]).queries_of;
     const MatrixView<float> rows = sum.row_range(place.first_query, place.queries);
-    if (sequence.patches.rows() > 0) {
+    if (sequence.patches.rows() > 0)
       run_dense(pool, Dense{sequence.patches.view(), weights.patches, rows.row_range(1, rows.rows - 1)});
-    }
     embed_tokens(config, weights, sequence, rows);
   }
   if (!config.positions_last) add_all_positions(sum);
@@ -136,9 +135,8 @@ void embed(Pool& pool, const Model& model, const Batch& batch, const Block& bloc
   if (projected) run_dense(pool, Dense{sum, weights.projection, x});
   if (config.projected_first) apply_norm(pool, config.norm, weights.norm, x, x);
   if (config.positions_last) add_all_positions(x);
-  for (const BlockSequence& place : block.sequences) {
+  for (const BlockSequence& place : block.sequences)
     zero_hidden(config, batch.sequences[place.index], x.row_range(place.first_query, place.queries));
-  }
 }
 
 std::size_t logits_rows(std::size_t vocabulary) {

@@ -307,9 +307,8 @@ std::vector<HeadLayout> layouts_of(const AttentionConfig& attention) {
   layouts.push_back({"multi-head", h, h});
   if (!attention.key.weight) return layouts;
   const bool grouped = attention.kv_heads > 1 && attention.kv_heads < h;
-  if (const auto groups = grouped ? attention.kv_heads : usual_groups(h)) {
+  if (const auto groups = grouped ? attention.kv_heads : usual_groups(h))
     layouts.push_back({"grouped-query", h, *groups});
-  }
   layouts.push_back({"multi-query", h, 1});
   return layouts;
 }
@@ -381,9 +380,8 @@ Table shape_walk(const ModelConfig& config, std::size_t batch, std::size_t lengt
     step("pattern v", "z", {B, h, n, v});
     step("concatenate", "z", {B, n, product({h, v})});
     if (attention.output.rank > 0) step("z W_O_a", "z W_O_a", {B, n, attention.output.rank});
-    if (attention.output.weight) {
+    if (attention.output.weight)
       step(attention.output.rank > 0 ? "z W_O_a W_O_b" : "z W_O", "output", {B, n, config.d_output});
-    }
   }
   return make_table("shapes", {"step", "tensor", "shape", "values"}, std::move(rows));
 }

@@ -75,9 +75,8 @@ RotaryConfig llama3_rotary(const RotaryRequest& request) {
   RotaryConfig rotary = plain_rotary(request);
   const double low_frequency = required_parameter(request, "low_freq_factor");
   const double high_frequency = required_parameter(request, "high_freq_factor");
-  if (high_frequency <= low_frequency) {
+  if (high_frequency <= low_frequency)
     request.scaling.reject(*request.scaling.find("high_freq_factor"), "a number above low_freq_factor");
-  }
   const auto factor = static_cast<float>(required_parameter(request, "factor"));
   const auto original = static_cast<double>(original_positions(request));
   const auto longest = static_cast<float>(original / low_frequency);
@@ -150,9 +149,8 @@ std::vector<float> scaled_by_list(const RotaryRequest& request, const std::strin
                            fmt::format("a list of {} numbers", request.dims / 2));
   }
   std::vector<float> inverse = frequency_powers(request);
-  for (std::size_t j = 0; j < inverse.size(); ++j) {
+  for (std::size_t j = 0; j < inverse.size(); ++j)
     inverse[j] = 1.0F / (static_cast<float>((*factors)[j]) * inverse[j]);
-  }
   return inverse;
 }
 
