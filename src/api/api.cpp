@@ -30,7 +30,7 @@
 #include "inspect/inspection.hpp"
 #include "linalg/blas.hpp"
 #include "model/model.hpp"
-#include "results/result.hpp"
+#include "results/results.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"
 

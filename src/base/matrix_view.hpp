@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -31,5 +32,10 @@ class OwnedMatrix {
   std::size_t cols_ = 0;
   std::vector<T> values_;
 };
+
+/// Returns the dot product, summed from the first element to the last.
+[[nodiscard]] inline double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
 
 }  // namespace attnctl

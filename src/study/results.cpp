@@ -78,7 +78,7 @@ Table table_of(std::string name, const StudyShape& shape, std::vector<ResultRow>
     for (const ResultField& field : shared->at(index))
       for_each_column(field, shape, [&](const std::string&, const Cell& cell) { *to++ = cell; });
   };
-  return {std::move(name), std::move(columns), shared->size(), fill};
+  return {std::move(name), {columns.begin(), columns.end()}, shared->size(), fill};
 }
 
 }  // namespace

@@ -231,6 +231,7 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   const std::vector<HeadRoles> heads = by_head(roles, shape.heads.size());
   add_rows(results, shape, "roles", "role", role_result_rows(heads, none_of(results.evidence)));
   std::vector<Cell> letters;
+  letters.reserve(heads.size());
   for (const HeadRoles& of_head : heads) letters.emplace_back(letters_of(of_head));
   const std::string legend = legend_of(roles);
   std::vector<PageBlock> text = {head_grid(shape, "Roles (" + legend + ")", letters)};

@@ -68,37 +68,6 @@ class MeasureObserver final : public Observer {
   std::vector<PatternRow> rows_;
 };
 
-/// Runs the forward pass of one block and gives its patterns to measures.
-class BlockPass {
- public:
-  BlockPass(const StudyRun& run, const StudyShape& shape, const CorpusBlock& corpus)
-      : run_(run), shape_(shape), corpus_(corpus) {}
-
-  /// Runs `batch` through a model. The measures score the positions that the block defines. Skips measures
-  /// that do not process blocks of this kind (corpus or probe).
-  void show(const Model& model, const Batch& batch, const std::vector<const MeasureRow*>& rows,
-            const Measures& measures, Warnings& warnings) const {
-    std::vector<Measure*> wanted;
-    for (std::size_t i = 0; i < measures.size(); ++i) {
-      if (rows[i]->probe_only != corpus_.probes.empty()) wanted.push_back(measures[i].get());
-    }
-    if (batch.sequences.empty() || wanted.empty()) return;
-    Pool alone(1);
-    StudyBlock block(model, corpus_, shape_);
-    block.frequencies = run_.frequencies;
-    MeasureObserver observer(block, std::move(wanted));
-    Observer* const observers[] = {&observer};
-    RunContext context{.pool = alone, .warnings = warnings};
-    run_forward(model, batch, run_.selection, observers, context);
-    observer.end();
-  }
-
- private:
-  const StudyRun& run_;
-  const StudyShape& shape_;
-  const CorpusBlock& corpus_;
-};
-
 /// State that all workers share. One worker at a time reads the corpus or changes the study state.
 class Runner {
  public:
@@ -207,23 +176,40 @@ void load_weights(const StudyRun& run) {
 
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {
   const StudyHeader& header = state.header();
-  const BlockPass pass(run, header.shape, corpus);
   const StudyMeasures measures = [&] {
     const std::lock_guard lock(adding);
     return state.make_block_measures();
   }();
+  // Runs `batch` through a model. The measures score the positions that the block defines. Skips measures
+  // that do not process blocks of this kind (corpus or probe).
+  const auto show = [&](const Model& model, const Batch& batch, const std::vector<const MeasureRow*>& rows,
+                        const Measures& all, Warnings& raised) {
+    std::vector<Measure*> wanted;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (rows[i]->probe_only != corpus.probes.empty()) wanted.push_back(all[i].get());
+    }
+    if (batch.sequences.empty() || wanted.empty()) return;
+    Pool alone(1);
+    StudyBlock block(model, corpus, header.shape);
+    block.frequencies = run.frequencies;
+    MeasureObserver observer(block, std::move(wanted));
+    Observer* const observers[] = {&observer};
+    RunContext context{.pool = alone, .warnings = raised};
+    run_forward(model, batch, run.selection, observers, context);
+    observer.end();
+  };
   Warnings warnings;
-  pass.show(run.model, corpus.batch, header.measures, measures.own, warnings);
+  show(run.model, corpus.batch, header.measures, measures.own, warnings);
   Warnings ignored;  // shuffled text and random weights are expected to be unusual
   const auto shuffled_rows = header.shuffled_measures();
   for (std::size_t i = 0; i < header.null_shuffles && corpus.probes.empty(); ++i) {
     const Measures once = make_measures(shuffled_rows, header.shape);
-    pass.show(run.model, shuffled_tokens(corpus, header.shape.seed, i), shuffled_rows, once, ignored);
+    show(run.model, shuffled_tokens(corpus, header.shape.seed, i), shuffled_rows, once, ignored);
     for (std::size_t m = 0; m < once.size(); ++m) measures.shuffled[m]->merge(*once[m]);
   }
   const auto null_rows = header.null_measures();
   for (std::size_t i = 0; i < measures.nulls.size(); ++i)
-    pass.show(run.null_models[i], corpus.batch, null_rows, measures.nulls[i], ignored);
+    show(run.null_models[i], corpus.batch, null_rows, measures.nulls[i], ignored);
   const std::lock_guard lock(adding);
   state.add(corpus, measures, warnings.list(), run.kernel);
 }

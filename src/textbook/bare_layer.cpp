@@ -41,10 +41,6 @@ OwnedMatrix<double> product_tn(MatrixView<const double> a, MatrixView<const doub
   return c;
 }
 
-double dot(std::span<const double> a, std::span<const double> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
 void softmax(std::span<double> row) {
   const double largest = *std::ranges::max_element(row);
   double sum = 0;

@@ -20,9 +20,6 @@ namespace attnctl {
 [[nodiscard]] OwnedMatrix<double> product_tn(MatrixView<const double> a, MatrixView<const double> b,
                                              double scale = 1);
 
-/// Returns the dot product, summed from the first element to the last.
-[[nodiscard]] double dot(std::span<const double> a, std::span<const double> b);
-
 /// Replace a row, or each row of a matrix, by its softmax. Rows are not empty.
 void softmax(std::span<double> row);
 void softmax_rows(MatrixView<double> scores);

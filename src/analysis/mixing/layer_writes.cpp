@@ -37,10 +37,6 @@ std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<
   return norms;
 }
 
-double dot(std::span<const double> a, std::span<const double> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
 double norm(std::span<const double> a) {
   return std::sqrt(dot(a, a));
 }

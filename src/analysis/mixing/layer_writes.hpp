@@ -28,7 +28,6 @@ namespace attnctl {
 /// Returns x G x^T of each row x, at least 0.
 [[nodiscard]] std::vector<double> squared_norms(MatrixView<const double> x, const OwnedMatrix<double>& gram);
 
-[[nodiscard]] double dot(std::span<const double> a, std::span<const double> b);
 [[nodiscard]] double norm(std::span<const double> a);
 
 [[nodiscard]] OwnedMatrix<double> widened(MatrixView<const float> values);

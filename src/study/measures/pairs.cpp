@@ -293,7 +293,7 @@ Table pair_table(const StudyShape& shape, std::vector<PairMatrix> matrices) {
     for (const std::size_t head : {a, b}) cell = std::ranges::move(shape.head_cells(head), cell).out;
     *cell = real_cell(matrix.values[a * shape.heads.size() + b]);
   };
-  return {"pairs", std::move(columns), rows, fill};
+  return {"pairs", {columns.begin(), columns.end()}, rows, fill};
 }
 
 /// Returns the most similar and the least similar pairs of each measure.

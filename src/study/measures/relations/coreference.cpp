@@ -231,7 +231,7 @@ void CoreferenceMeasure::add_best(StudyResults& results, const Bootstrap& bootst
                                 .role = "coreferent",
                                 .detail = kTypes.at(type),
                                 .score = accuracy,
-                                .null = std::ranges::max(baselines),
+                                .null = std::max({baselines[0], baselines[1], baselines[2]}),
                                 .interval = interval,
                                 .count = scores.asked(kOddBlocks),
                                 .shuffled = shuffled(type, *best)});
