@@ -128,14 +128,6 @@ struct Tensor {
 [[nodiscard]] Tensor make_tensor(Shape shape, std::vector<double> values);
 [[nodiscard]] Tensor make_tensor(Shape shape, std::vector<std::int64_t> values);
 
-// Former names.
-using Array = Tensor;
-using NamedArray = Tensor;
-template <typename T>
-[[nodiscard]] Tensor make_array(Shape shape, std::vector<T> values) {
-  return make_tensor(std::move(shape), std::move(values));
-}
-
 struct Record;
 struct Value;
 using List = std::vector<Value>;
@@ -301,7 +293,6 @@ struct View {
   std::string name;
   std::variant<HeatmapPage, ChartPage> page;
 };
-using Picture = View;  // the former name
 
 /// The results of an analysis, a study or an experiment. Writers know only this type. Each writer uses the
 /// members that its format can hold.
