@@ -17,6 +17,7 @@
 #include <cblas.h>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "linalg/kernels/gemm_kernels.hpp"
 #include "linalg/kernels/kernels.hpp"
 
@@ -25,43 +26,33 @@ namespace {
 
 enum class Vectors { sse, avx, avx2_fma, avx512 };
 
-struct BlasKernel {
-  std::string_view name;
+/// Kernels of OpenBLAS that need the same instructions, with the names of its dynamic.c.
+struct BlasKernels {
   Vectors vectors;
-  bool CpuFeatures::*needs = nullptr;
+  bool CpuFeatures::*needs;
+  std::string_view names;
 };
 
-// The names of dynamic.c in OpenBLAS. widest_kernel never returns one of the SSE kernels except Prescott, so
-// the table does not say which SSE version they need.
+// widest_kernel never returns one of the SSE kernels except Prescott, so the table does not say which SSE
+// version they need.
 constexpr std::array kBlasKernels{
-    BlasKernel{"Prescott", Vectors::sse},
-    BlasKernel{"Core2", Vectors::sse},
-    BlasKernel{"Penryn", Vectors::sse},
-    BlasKernel{"Dunnington", Vectors::sse},
-    BlasKernel{"Nehalem", Vectors::sse},
-    BlasKernel{"Athlon", Vectors::sse},
-    BlasKernel{"Opteron", Vectors::sse},
-    BlasKernel{"Opteron_SSE3", Vectors::sse},
-    BlasKernel{"Barcelona", Vectors::sse},
-    BlasKernel{"Bobcat", Vectors::sse},
-    BlasKernel{"Atom", Vectors::sse},
-    BlasKernel{"Nano", Vectors::sse},
-    BlasKernel{"Sandybridge", Vectors::avx, &CpuFeatures::avx},
-    BlasKernel{"Bulldozer", Vectors::avx, &CpuFeatures::fma4},
-    BlasKernel{"Piledriver", Vectors::avx, &CpuFeatures::fma4},
-    BlasKernel{"Steamroller", Vectors::avx, &CpuFeatures::fma4},
-    BlasKernel{"Excavator", Vectors::avx, &CpuFeatures::fma4},
-    BlasKernel{"Haswell", Vectors::avx2_fma, &CpuFeatures::avx2_fma},
-    BlasKernel{"Zen", Vectors::avx2_fma, &CpuFeatures::avx2_fma},
-    BlasKernel{"SkylakeX", Vectors::avx512, &CpuFeatures::avx512},
-    BlasKernel{"Cooperlake", Vectors::avx512, &CpuFeatures::avx512_bf16},
-    BlasKernel{"SapphireRapids", Vectors::avx512, &CpuFeatures::avx512_bf16},
+    BlasKernels{Vectors::sse, nullptr,
+                "Prescott Core2 Penryn Dunnington Nehalem Athlon Opteron Opteron_SSE3 Barcelona Bobcat Atom "
+                "Nano"},
+    BlasKernels{Vectors::avx, &CpuFeatures::avx, "Sandybridge"},
+    BlasKernels{Vectors::avx, &CpuFeatures::fma4, "Bulldozer Piledriver Steamroller Excavator"},
+    BlasKernels{Vectors::avx2_fma, &CpuFeatures::avx2_fma, "Haswell Zen"},
+    BlasKernels{Vectors::avx512, &CpuFeatures::avx512, "SkylakeX"},
+    BlasKernels{Vectors::avx512, &CpuFeatures::avx512_bf16, "Cooperlake SapphireRapids"},
 };
 
-const BlasKernel* known_kernel(std::string_view name) {
-  const auto* const found = std::ranges::find_if(
-      kBlasKernels, [&](const BlasKernel& kernel) { return same_kernel(kernel.name, name); });
-  return found == kBlasKernels.end() ? nullptr : found;
+const BlasKernels* known_kernel(std::string_view name) {
+  for (const BlasKernels& kernels : kBlasKernels) {
+    for (const std::string_view each : split(kernels.names, ' ')) {
+      if (same_kernel(each, name)) return &kernels;
+    }
+  }
+  return nullptr;
 }
 
 /// Returns the best of our own kernel sets that this CPU runs, or the set with the given name. A null
@@ -104,12 +95,12 @@ std::string widest_kernel(const CpuFeatures& cpu) {
 }
 
 bool runs_on(std::string_view kernel, const CpuFeatures& cpu) {
-  const BlasKernel* const known = known_kernel(kernel);
+  const BlasKernels* const known = known_kernel(kernel);
   return known == nullptr || known->needs == nullptr || cpu.*known->needs;
 }
 
 bool is_narrow(std::string_view kernel, const CpuFeatures& cpu) {
-  const BlasKernel* const known = known_kernel(kernel);
+  const BlasKernels* const known = known_kernel(kernel);
   return known != nullptr && known->vectors < known_kernel(widest_kernel(cpu))->vectors;
 }
 

@@ -63,16 +63,6 @@ std::vector<std::size_t> sorted_rows(const Table& table, std::size_t column, boo
 }
 
 template <typename T>
-Tensor own(Shape shape, std::vector<T> values) {
-  if (checked_product(shape) != values.size()) {
-    throw std::invalid_argument(
-        fmt::format("a tensor with {} values and the shape {}", values.size(), to_string(shape)));
-  }
-  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
-  return {std::move(shape), std::span<const T>(*owner), owner};
-}
-
-template <typename T>
 std::uint64_t count_in(std::span<const T> values, bool hidden_is_minus_infinity) {
   bool finite = true;  // no early exit, so that the loop is vectorised
   for (const T value : values) finite &= std::abs(value) <= std::numeric_limits<T>::max();
@@ -175,17 +165,18 @@ Tensor& Tensor::describe(std::vector<Dimension> dimensions, Meaning meaning) {
   return *this;
 }
 
-Tensor make_tensor(Shape shape, std::vector<float> values) {
-  return own(std::move(shape), std::move(values));
+template <typename T>
+Tensor make_tensor(Shape shape, std::vector<T> values) {
+  if (checked_product(shape) != values.size()) {
+    throw std::invalid_argument(
+        fmt::format("a tensor with {} values and the shape {}", values.size(), to_string(shape)));
+  }
+  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+  return {std::move(shape), std::span<const T>(*owner), owner};
 }
-
-Tensor make_tensor(Shape shape, std::vector<double> values) {
-  return own(std::move(shape), std::move(values));
-}
-
-Tensor make_tensor(Shape shape, std::vector<std::int64_t> values) {
-  return own(std::move(shape), std::move(values));
-}
+template Tensor make_tensor(Shape, std::vector<float>);
+template Tensor make_tensor(Shape, std::vector<double>);
+template Tensor make_tensor(Shape, std::vector<std::int64_t>);
 
 Value::Value(Record record) : data(std::make_shared<const Record>(std::move(record))) {}
 

@@ -123,10 +123,10 @@ struct Tensor {
   Tensor& describe(std::vector<Dimension> dimensions, Meaning meaning = {});
 };
 
-/// Return a tensor that holds its values. Throw std::invalid_argument if their number does not fit the shape.
-[[nodiscard]] Tensor make_tensor(Shape shape, std::vector<float> values);
-[[nodiscard]] Tensor make_tensor(Shape shape, std::vector<double> values);
-[[nodiscard]] Tensor make_tensor(Shape shape, std::vector<std::int64_t> values);
+/// Returns a tensor that holds its values: float, double or std::int64_t. Throws std::invalid_argument if
+/// their number does not fit the shape.
+template <typename T>
+[[nodiscard]] Tensor make_tensor(Shape shape, std::vector<T> values);
 
 struct Record;
 struct Value;
