@@ -167,7 +167,23 @@ bool is_limited(decltype(RLIMIT_AS) resource) {
 
 class Library {
  public:
-  Library();
+  Library() {
+    for (const char* const variable :
+         {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"})
+      setenv(variable, "1", 1);
+    const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
+    const char* const variable = std::getenv(kKernelVariable);
+    std::string setting = variable == nullptr ? "" : variable;
+    if (!linalg::runs_on(setting, cpu)) {
+      warning_ = fmt::format("OPENBLAS_CORETYPE={} needs instructions that this CPU lacks; it is ignored",
+                             escaped(setting));
+      setting.clear();
+      unsetenv(kKernelVariable);
+    }
+    open();
+    if (find<char*()>("openblas_get_config") != nullptr) choose_kernel(setting);
+    is_loaded = true;
+  }
 
   /// Returns the address of a function, or null if the library does not have it.
   template <typename Function>
@@ -178,96 +194,72 @@ class Library {
     return nullptr;
   }
 
-  [[nodiscard]] std::string kernel() const;
-  void reserve_buffers(std::size_t threads) const;
+  [[nodiscard]] std::string kernel() const {
+    if (auto* const name = find<char*()>("openblas_get_corename")) return name();
+    auto* const id = find<int()>("bli_arch_query_id");
+    auto* const name = find<const char*(int)>("bli_arch_string");
+    return id != nullptr && name != nullptr ? name(id()) : "unknown";
+  }
+
+  /// Makes OpenBLAS map one work buffer per thread, and checks before each that the memory is available.
+  /// Otherwise OpenBLAS would map a buffer whenever a call finds none free. No header of OpenBLAS declares
+  /// these functions.
+  void reserve_buffers(std::size_t threads) const {
+    auto* const take = find<void*(int)>("blas_memory_alloc");
+    auto* const give = find<void(void*)>("blas_memory_free");
+    const bool limited = is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA);
+    if (!limited || take == nullptr || give == nullptr) return;
+    std::vector<void*> taken;
+    while (taken.size() < threads && can_map(kBufferBytes, PROT_READ | PROT_WRITE)) taken.push_back(take(0));
+    for (void* const buffer : taken) give(buffer);
+    if (taken.size() == threads) return;
+    fail(Status::limit,
+         "no memory for the work buffers of BLAS ({} MiB for each of {} threads); raise ulimit -v and "
+         "ulimit -d, or use fewer --threads",
+         kBufferBytes >> 20U, threads);
+  }
+
   [[nodiscard]] const std::optional<std::string>& warning() const { return warning_; }
 
  private:
-  void open();
-  void close();
-  void choose_kernel(const std::string& setting);
+  void open() {
+    // The library's code counts towards ulimit -v, the buffer also towards ulimit -d.
+    if (!can_map(kLibraryBytes + kBufferBytes, PROT_NONE) || !can_map(kBufferBytes, PROT_READ | PROT_WRITE))
+      fail(Status::limit,
+           "no memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit -d",
+           (kLibraryBytes + kBufferBytes) >> 20U);
+    for (const char* const name : {ATTNCTL_BLAS_LIBRARIES}) {
+      handles_.push_back(dlopen(name, RTLD_LAZY | RTLD_LOCAL));
+      if (handles_.back() == nullptr)
+        fail(Status::environment, "cannot load the BLAS library: {}; install it or set LD_LIBRARY_PATH",
+             dlerror());
+    }
+  }
+
+  void close() {
+    for (void* const handle : handles_) dlclose(handle);
+    handles_.clear();
+  }
+
+  /// Keeps the kernel that the user set. Otherwise loads the library again if it chose a narrow kernel.
+  void choose_kernel(const std::string& setting) {
+    const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
+    if (!setting.empty()) {
+      if (!linalg::same_kernel(setting, kernel()))
+        warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which runs {}",
+                               escaped(setting), kernel());
+    } else if (linalg::is_narrow(kernel(), cpu)) {
+      close();
+      setenv(kKernelVariable, linalg::widest_kernel(cpu).c_str(), 1);
+      open();
+      if (linalg::is_narrow(kernel(), cpu))
+        warning_ = fmt::format("OpenBLAS runs its {} kernels, slower than this CPU allows", kernel());
+    }
+  }
 
   std::vector<void*> handles_;
   std::optional<std::string> warning_;
 };
-
-Library::Library() {
-  for (const char* const variable :
-       {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"})
-    setenv(variable, "1", 1);
-  const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
-  const char* const variable = std::getenv(kKernelVariable);
-  std::string setting = variable == nullptr ? "" : variable;
-  if (!linalg::runs_on(setting, cpu)) {
-    warning_ = fmt::format("OPENBLAS_CORETYPE={} needs instructions that this CPU lacks; it is ignored",
-                           escaped(setting));
-    setting.clear();
-    unsetenv(kKernelVariable);
-  }
-  open();
-  if (find<char*()>("openblas_get_config") != nullptr) choose_kernel(setting);
-  is_loaded = true;
-}
-
-void Library::open() {
-  // The library's code counts towards ulimit -v, the buffer also towards ulimit -d.
-  if (!can_map(kLibraryBytes + kBufferBytes, PROT_NONE) || !can_map(kBufferBytes, PROT_READ | PROT_WRITE))
-    fail(Status::limit,
-         "no memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit -d",
-         (kLibraryBytes + kBufferBytes) >> 20U);
-  for (const char* const name : {ATTNCTL_BLAS_LIBRARIES}) {
-    handles_.push_back(dlopen(name, RTLD_LAZY | RTLD_LOCAL));
-    if (handles_.back() == nullptr)
-      fail(Status::environment, "cannot load the BLAS library: {}; install it or set LD_LIBRARY_PATH",
-           dlerror());
-  }
-}
-
-void Library::close() {
-  for (void* const handle : handles_) dlclose(handle);
-  handles_.clear();
-}
-
-/// Keeps the kernel that the user set. Otherwise loads the library again if it chose a narrow kernel.
-void Library::choose_kernel(const std::string& setting) {
-  const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
-  if (!setting.empty()) {
-    if (!linalg::same_kernel(setting, kernel()))
-      warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which runs {}",
-                             escaped(setting), kernel());
-  } else if (linalg::is_narrow(kernel(), cpu)) {
-    close();
-    setenv(kKernelVariable, linalg::widest_kernel(cpu).c_str(), 1);
-    open();
-    if (linalg::is_narrow(kernel(), cpu))
-      warning_ = fmt::format("OpenBLAS runs its {} kernels, slower than this CPU allows", kernel());
-  }
-}
-
-/// Makes OpenBLAS map one work buffer per thread, and checks before each that the memory is available.
-/// Otherwise OpenBLAS would map a buffer whenever a call finds none free. No header of OpenBLAS declares
-/// these functions.
-void Library::reserve_buffers(std::size_t threads) const {
-  auto* const take = find<void*(int)>("blas_memory_alloc");
-  auto* const give = find<void(void*)>("blas_memory_free");
-  const bool limited = is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA);
-  if (!limited || take == nullptr || give == nullptr) return;
-  std::vector<void*> taken;
-  while (taken.size() < threads && can_map(kBufferBytes, PROT_READ | PROT_WRITE)) taken.push_back(take(0));
-  for (void* const buffer : taken) give(buffer);
-  if (taken.size() == threads) return;
-  fail(Status::limit,
-       "no memory for the work buffers of BLAS ({} MiB for each of {} threads); raise ulimit -v and "
-       "ulimit -d, or use fewer --threads",
-       kBufferBytes >> 20U, threads);
-}
-
-std::string Library::kernel() const {
-  if (auto* const name = find<char*()>("openblas_get_corename")) return name();
-  auto* const id = find<int()>("bli_arch_query_id");
-  auto* const name = find<const char*(int)>("bli_arch_string");
-  return id != nullptr && name != nullptr ? name(id()) : "unknown";
-}
 
 const Library& library() {
   static const Library loaded;

@@ -116,17 +116,8 @@ static_assert(std::endian::native == std::endian::little, "arrays are written as
 
 constexpr std::size_t kCopySize = std::size_t{1} << 20U;
 
-template <typename T>
-constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, float>) {
-    return DType::f32;
-  } else if constexpr (std::is_same_v<T, double>) {
-    return DType::f64;
-  } else {
-    static_assert(std::is_same_v<T, std::int64_t>);
-    return DType::i64;
-  }
-}
+// Indexed by the alternative of Tensor::Values.
+constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::i64};
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -300,18 +291,11 @@ struct NpzWriter::State {
 NpzWriter::NpzWriter(OutputFile& out, NpzOptions options) : state_(std::make_unique<State>(out, options)) {}
 
 NpzWriter::~NpzWriter() = default;
-NpzWriter::NpzWriter(NpzWriter&&) noexcept = default;
-NpzWriter& NpzWriter::operator=(NpzWriter&&) noexcept = default;
 
 void NpzWriter::add(const std::string& name, const Tensor& tensor) {
-  std::visit(
-      [&](const auto& values) {
-        using T = std::remove_cvref_t<decltype(values[0])>;
-        State::Member& member = state_->declare(name, dtype_of<T>(), tensor.shape);
-        state_->fill(member, std::as_bytes(values));
-        state_->non_finite += count_non_finite(tensor);
-      },
-      tensor.values);
+  State::Member& member = state_->declare(name, kDTypes[tensor.values.index()], tensor.shape);
+  std::visit([&](const auto& values) { state_->fill(member, std::as_bytes(values)); }, tensor.values);
+  state_->non_finite += count_non_finite(tensor);
 }
 
 ArraySink& NpzWriter::add_streamed(const std::string& name, const Shape& shape,
