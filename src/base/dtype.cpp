@@ -84,44 +84,39 @@ void convert_plain(std::span<const std::byte> bytes, std::span<Out> out) {
   }
 }
 
-template <typename Out, typename Function>
-void convert_half(std::span<const std::byte> bytes, std::span<Out> out, Function bits_of) {
-  convert_each<std::uint16_t>(bytes, out, [bits_of](std::uint16_t stored) {
+template <std::uint32_t (*bits_of)(std::uint16_t), typename Out>
+void convert_half(std::span<const std::byte> bytes, std::span<Out> out) {
+  convert_each<std::uint16_t>(bytes, out, [](std::uint16_t stored) {
     return static_cast<Out>(std::bit_cast<float>(bits_of(stored)));
   });
 }
 
 template <typename Out>
+void convert_boolean(std::span<const std::byte> bytes, std::span<Out> out) {
+  convert_each<std::uint8_t>(bytes, out, [](std::uint8_t b) { return b == 0 ? Out{0} : Out{1}; });
+}
+
+// Indexed by DType.
+template <typename Out>
+constexpr std::array<void (*)(std::span<const std::byte>, std::span<Out>), kRows.size()> kConverters = {
+    convert_plain<double, Out>,
+    convert_plain<float, Out>,
+    convert_half<f32_bits_from_f16, Out>,
+    convert_half<f32_bits_from_bf16, Out>,
+    convert_plain<std::int64_t, Out>,
+    convert_plain<std::int32_t, Out>,
+    convert_plain<std::int16_t, Out>,
+    convert_plain<std::int8_t, Out>,
+    convert_plain<std::uint64_t, Out>,
+    convert_plain<std::uint32_t, Out>,
+    convert_plain<std::uint16_t, Out>,
+    convert_plain<std::uint8_t, Out>,
+    convert_boolean<Out>};
+
+template <typename Out>
 void convert_any(DType dtype, std::span<const std::byte> bytes, std::span<Out> out) {
   if (bytes.size() / size_of(dtype) < out.size()) throw std::length_error("convert: too few bytes");
-  switch (dtype) {
-    case DType::f64:
-      return convert_plain<double>(bytes, out);
-    case DType::f32:
-      return convert_plain<float>(bytes, out);
-    case DType::f16:
-      return convert_half(bytes, out, f32_bits_from_f16);
-    case DType::bf16:
-      return convert_half(bytes, out, f32_bits_from_bf16);
-    case DType::i64:
-      return convert_plain<std::int64_t>(bytes, out);
-    case DType::i32:
-      return convert_plain<std::int32_t>(bytes, out);
-    case DType::i16:
-      return convert_plain<std::int16_t>(bytes, out);
-    case DType::i8:
-      return convert_plain<std::int8_t>(bytes, out);
-    case DType::u64:
-      return convert_plain<std::uint64_t>(bytes, out);
-    case DType::u32:
-      return convert_plain<std::uint32_t>(bytes, out);
-    case DType::u16:
-      return convert_plain<std::uint16_t>(bytes, out);
-    case DType::u8:
-      return convert_plain<std::uint8_t>(bytes, out);
-    case DType::boolean:
-      return convert_each<std::uint8_t>(bytes, out, [](std::uint8_t b) { return b == 0 ? Out{0} : Out{1}; });
-  }
+  kConverters<Out>[static_cast<std::size_t>(dtype)](bytes, out);
 }
 
 }  // namespace

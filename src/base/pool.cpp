@@ -60,12 +60,6 @@ struct Job {
   }
 };
 
-void pause_briefly() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 /// Spins until `done` returns true, for at most 40 us. The time between two jobs of a pass is shorter, and
 /// waking a blocked thread takes longer.
 template <typename F>
@@ -76,7 +70,9 @@ void wait_briefly(const F& done) {
   while (std::chrono::steady_clock::now() < end) {
     for (int i = 0; i < kTriesPerClockRead; ++i) {
       if (done()) return;
-      pause_briefly();
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
     }
   }
 }

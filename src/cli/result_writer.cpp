@@ -56,7 +56,7 @@ void ResultWriter::write_table(OutputFile& out, const Table& table) {
 
 void ResultWriter::write_tables(const Results& results) {
   if (out_) return write_table(*out_, table_named(results, target_.table));
-  for (const Table& table : results.tables) write_table(folder_->open(table.name), table);
+  for (const Table& table : results.tables) write_table(folder_->open(table.name + ".csv"), table);
 }
 
 void ResultWriter::write_document(Document document) {

@@ -39,7 +39,7 @@ class ResultWriter {
   const OutputOptions& options_;
   Session& session_;
   std::optional<OutputFile> out_;
-  std::optional<CsvFolder> folder_;
+  std::optional<OutputFolder> folder_;
 };
 
 }  // namespace attnctl::cli

@@ -143,7 +143,7 @@ Heatmap heatmap_of(const ModelConfig& config, const Composition& composition) {
   for (const HeadId head : heads) {
     if (!cut || head.layer != heads.front().layer) heatmap.x_labels.push_back(head_name(config, head));
   }
-  heatmap.values = make_array({heatmap.y_labels.size(), heatmap.x_labels.size()}, std::move(values));
+  heatmap.values = make_tensor({heatmap.y_labels.size(), heatmap.x_labels.size()}, std::move(values));
   return heatmap;
 }
 

@@ -120,13 +120,13 @@ void ContributionsAnalysis::add_arrays(Results& results, const std::vector<Layer
     }
     const std::size_t count = removed.size();
     results.arrays.push_back({fmt::format("output_rank_change_{}", first->input),
-                              make_array({count, ranks.size()}, std::move(changes))});
+                              make_tensor({count, ranks.size()}, std::move(changes))});
     results.arrays.push_back(
-        {fmt::format("output_removed_{}", first->input), make_array({count}, std::move(removed))});
+        {fmt::format("output_removed_{}", first->input), make_tensor({count}, std::move(removed))});
     first = last;
   }
   Shape shape{ranks.size()};
-  results.arrays.push_back({"output_ranks", make_array(std::move(shape), std::move(ranks))});
+  results.arrays.push_back({"output_ranks", make_tensor(std::move(shape), std::move(ranks))});
 }
 
 /// Returns bar charts of the heads. The heads of several inputs are listed input by input.

@@ -14,8 +14,8 @@
 
 namespace attnctl::inspect {
 
-Array item_of(const Array& array, std::size_t index, std::size_t axes) {
-  Array item;
+Tensor item_of(const Tensor& array, std::size_t index, std::size_t axes) {
+  Tensor item;
   item.shape.assign(array.shape.end() - static_cast<std::ptrdiff_t>(axes), array.shape.end());
   item.owner = array.owner;
   const std::size_t size = checked_product(item.shape).value();
@@ -23,18 +23,18 @@ Array item_of(const Array& array, std::size_t index, std::size_t axes) {
   return item;
 }
 
-Array float_array(Shape shape, std::span<const double> values) {
+Tensor float_array(Shape shape, std::span<const double> values) {
   std::vector<float> narrow;
   narrow.reserve(values.size());
   for (const double value : values) narrow.push_back(static_cast<float>(value));
-  return make_array(std::move(shape), std::move(narrow));
+  return make_tensor(std::move(shape), std::move(narrow));
 }
 
-Array float_array(const OwnedMatrix<double>& matrix) {
+Tensor float_array(const OwnedMatrix<double>& matrix) {
   return float_array({matrix.rows(), matrix.cols()}, matrix.values());
 }
 
-Array column_array(const Table& table, std::string_view column, Shape shape, std::size_t first_row) {
+Tensor column_array(const Table& table, std::string_view column, Shape shape, std::size_t first_row) {
   const auto place =
       static_cast<std::size_t>(std::ranges::find(table.columns, column) - table.columns.begin());
   std::vector<Cell> cells(table.columns.size());
@@ -44,7 +44,7 @@ Array column_array(const Table& table, std::string_view column, Shape shape, std
     const float* const value = std::get_if<float>(&cells.at(place));
     values[i] = value == nullptr ? static_cast<float>(kUndefined) : *value;
   }
-  return make_array(std::move(shape), std::move(values));
+  return make_tensor(std::move(shape), std::move(values));
 }
 
 List names_of(const ModelConfig& config, std::span<const HeadId> heads) {
@@ -128,7 +128,7 @@ Results results_of_heads(const ModelConfig& config, const Selection& selection, 
   return results;
 }
 
-Array pairs_array(const Selection& selection, std::span<const HeadPairs> pairs, bool deep) {
+Tensor pairs_array(const Selection& selection, std::span<const HeadPairs> pairs, bool deep) {
   const HeadAxes axes(selection.heads);
   const std::size_t all = selection.heads.size();
   const bool stacked = axes.regular() && !pairs.empty() && pairs.front().layer.has_value();
@@ -182,8 +182,8 @@ Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const 
           "Head",
           labels,
           labels,
-          make_array({matrix.heads.size(), matrix.heads.size()},
-                     std::vector<double>(values.begin(), values.end()))};
+          make_tensor({matrix.heads.size(), matrix.heads.size()},
+                      std::vector<double>(values.begin(), values.end()))};
 }
 
 std::string symbol_of(std::string_view name) {

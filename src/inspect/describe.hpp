@@ -19,16 +19,16 @@ namespace attnctl::inspect {
 
 /// Returns item `index` of an array. An item consists of the last `axes` axes; the other axes are flattened
 /// into `index`. The item shares the values of the array.
-[[nodiscard]] Array item_of(const Array& array, std::size_t index, std::size_t axes);
+[[nodiscard]] Tensor item_of(const Tensor& array, std::size_t index, std::size_t axes);
 
 /// Return an array in float32, the type that all formats support. kUndefined is preserved.
-[[nodiscard]] Array float_array(Shape shape, std::span<const double> values);
-[[nodiscard]] Array float_array(const OwnedMatrix<double>& matrix);
+[[nodiscard]] Tensor float_array(Shape shape, std::span<const double> values);
+[[nodiscard]] Tensor float_array(const OwnedMatrix<double>& matrix);
 
 /// Returns an array of the floats in a column of a table, from `first_row` on. Undefined cells become
 /// kUndefined.
-[[nodiscard]] Array column_array(const Table& table, std::string_view column, Shape shape,
-                                 std::size_t first_row = 0);
+[[nodiscard]] Tensor column_array(const Table& table, std::string_view column, Shape shape,
+                                  std::size_t first_row = 0);
 
 /// Returns the names of heads: ["0.0", "0.1", ...], or ["enc.0.0", ...] for a model with components.
 [[nodiscard]] List names_of(const ModelConfig& config, std::span<const HeadId> heads);
@@ -89,7 +89,7 @@ struct HeadPairs {
 /// Returns [layers, h, h, depth] if heads are compared within layers and all layers have the same heads.
 /// Otherwise returns [selected, selected, depth] with NaN for pairs that were not compared. The last axis has
 /// the largest depth of all pairs; without `deep`, it is left out.
-[[nodiscard]] Array pairs_array(const Selection& selection, std::span<const HeadPairs> pairs, bool deep);
+[[nodiscard]] Tensor pairs_array(const Selection& selection, std::span<const HeadPairs> pairs, bool deep);
 
 /// Returns the matrix with its heads in another order.
 [[nodiscard]] HeadMatrix reordered(const HeadMatrix& matrix, std::vector<HeadId> order);

@@ -121,13 +121,13 @@ void HeadMapAnalysis::collect() {
 }
 
 /// Returns SciPy's linkage matrix.
-Array linkage_array(const std::vector<Merge>& merges) {
+Tensor linkage_array(const std::vector<Merge>& merges) {
   std::vector<double> rows;
   for (const Merge& merge : merges) {
     rows.insert(rows.end(), {static_cast<double>(merge.first), static_cast<double>(merge.second),
                              merge.distance, static_cast<double>(merge.size)});
   }
-  return make_array({merges.size(), 4}, std::move(rows));
+  return make_tensor({merges.size(), 4}, std::move(rows));
 }
 
 Section HeadMapAnalysis::section() const {
@@ -215,7 +215,7 @@ void HeadMapAnalysis::add_arrays(Results& results, std::string_view similarity) 
   if (quality.empty()) return;
   const std::array<std::size_t, 1> plane = {2};
   results.arrays.push_back({fmt::format("{}_map", similarity), float_array(axes.shape(plane), points)});
-  results.arrays.push_back({fmt::format("{}_cluster_order", similarity), make_array(axes.shape({}), order)});
+  results.arrays.push_back({fmt::format("{}_cluster_order", similarity), make_tensor(axes.shape({}), order)});
   results.arrays.push_back(
       {fmt::format("{}_map_quality", similarity), float_array({quality.size() / 2, 2}, quality)});
 }

@@ -38,7 +38,7 @@ void add_alignment(Record& record, const Sequence& sequence) {
 void add_target(Record& record, const Sequence& target) {
   if (target.text) record.set("target_text", *target.text);
   if (!target.tokens.empty()) record.set("target_tokens", List(target.tokens.begin(), target.tokens.end()));
-  record.set("target_ids", make_array({target.ids.size()}, target.ids))
+  record.set("target_ids", make_tensor({target.ids.size()}, target.ids))
       .set("target_length", target.queries());
 }
 
@@ -51,7 +51,7 @@ Section inputs_section(const Batch& batch) {
     if (sequence.text_pair) record.set("text_pair", *sequence.text_pair);
     if (sequence.units > 0) record.set("unit", "word");
     if (!sequence.tokens.empty()) record.set("tokens", List(sequence.tokens.begin(), sequence.tokens.end()));
-    if (!sequence.ids.empty()) record.set("ids", make_array({sequence.ids.size()}, sequence.ids));
+    if (!sequence.ids.empty()) record.set("ids", make_tensor({sequence.ids.size()}, sequence.ids));
     add_alignment(record, sequence);
     record.set("length", sequence.queries());
     if (sequence.target) add_target(record, *sequence.target);
@@ -130,16 +130,16 @@ void add_axes(ArrayOutput& out, const ComponentHeads& component, const ModelConf
   const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
   std::vector<std::int64_t> layers;
   for (const std::size_t layer : axes.layers()) layers.push_back(number(config.layers[layer].number));
-  out.add(prefix + "layers", make_array({layers.size()}, layers));
+  out.add(prefix + "layers", make_tensor({layers.size()}, layers));
   std::vector<std::int64_t> heads;
   if (axes.regular()) {
     for (std::size_t i = 0; i < selected.size() / layers.size(); ++i)
       heads.push_back(number(selected[i].head));
-    out.add(prefix + "heads", make_array({heads.size()}, heads));
+    out.add(prefix + "heads", make_tensor({heads.size()}, heads));
   } else {
     for (const HeadId head : selected)
       heads.insert(heads.end(), {number(config.layers[head.layer].number), number(head.head)});
-    out.add(prefix + "heads", make_array({selected.size(), 2}, heads));
+    out.add(prefix + "heads", make_tensor({selected.size(), 2}, heads));
   }
 }
 
@@ -166,7 +166,7 @@ TextTable heads_text(const Table& all, const RunResults& run) {
 
 void add_selection_arrays(ArrayOutput& out, const RunResults& run) {
   const auto add_ids = [&](const char* name, std::size_t s, const std::vector<std::int64_t>& ids) {
-    if (!ids.empty()) out.add(fmt::format("{}_{}", name, s), make_array({ids.size()}, ids));
+    if (!ids.empty()) out.add(fmt::format("{}_{}", name, s), make_tensor({ids.size()}, ids));
   };
   const std::vector<Sequence>& sequences = run.batch.sequences;
   for (std::size_t s = 0; s < sequences.size(); ++s) {

@@ -334,7 +334,7 @@ void Inspection::run(ArrayOutput& out) {
   compute(targets);
   for (const Results& analysis : found_.analyses) {
     const std::string prefix = prefix_of(found_.components.front().component);  // only one is allowed
-    for (const NamedArray& each : analysis.arrays) out.add(prefix + each.name, each);
+    for (const Tensor& each : analysis.arrays) out.add(prefix + each.name, each);
   }
   add_weights_arrays(out, found_);
 }

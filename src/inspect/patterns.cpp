@@ -86,11 +86,11 @@ struct DrawnPattern {
   std::string title;  // "3.1", "3 mean"
   std::size_t sequence = 0;
   Component component = Component::none;
-  Array values;  // [n, m]
+  Tensor values;  // [n, m]
 };
 
 /// Returns the mean of matrices [n, m].
-Array mean_of(std::span<const DrawnPattern> patterns) {
+Tensor mean_of(std::span<const DrawnPattern> patterns) {
   std::vector<double> sum;
   for (const DrawnPattern& pattern : patterns) {
     std::visit(
@@ -101,7 +101,7 @@ Array mean_of(std::span<const DrawnPattern> patterns) {
         pattern.values.values);
   }
   for (double& value : sum) value /= static_cast<double>(patterns.size());
-  return make_array(patterns.front().values.shape, std::move(sum));
+  return make_tensor(patterns.front().values.shape, std::move(sum));
 }
 
 /// Returns the patterns ordered by input. If --show names a layer, their mean is the first of each input.
@@ -300,7 +300,7 @@ Section arrays_section(const RunResults& run) {
   const ModelConfig& config = run.config();
   List items;
   const auto add = [&](const InputArray& array, std::optional<std::size_t> layer, Value head,
-                       const Array& values) {
+                       const Tensor& values) {
     Record record;
     record.set("name", array.name)
         .set("input", run.batch.sequences[array.sequence].id)

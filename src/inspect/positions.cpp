@@ -49,7 +49,7 @@ class MixingAnalysis final : public Analysis {
  private:
   [[nodiscard]] Table table(const std::vector<LayerMixing>& layers) const;
   [[nodiscard]] TextTable summary(const std::vector<LayerMixing>& layers) const;
-  [[nodiscard]] Heatmap heatmap(std::span<const LayerMixing> layers, const Array& ratios) const;
+  [[nodiscard]] Heatmap heatmap(std::span<const LayerMixing> layers, const Tensor& ratios) const;
 
   Mixing mixing_;
 };
@@ -98,7 +98,7 @@ TextTable MixingAnalysis::summary(const std::vector<LayerMixing>& layers) const 
 }
 
 /// Returns a heatmap of one input with layers as rows and tokens as columns.
-Heatmap MixingAnalysis::heatmap(std::span<const LayerMixing> layers, const Array& ratios) const {
+Heatmap MixingAnalysis::heatmap(std::span<const LayerMixing> layers, const Tensor& ratios) const {
   const Sequence& sequence = input_.shown.sequences[layers.front().input];
   Heatmap heatmap;
   heatmap.title = input_.shown.sequences.size() == 1 ? "Mixing Ratio" : sequence.id;
@@ -124,7 +124,7 @@ Results MixingAnalysis::finish() {
         ratios.push_back(static_cast<float>(at.ratio().value_or(kUndefined)));
     }
     const LayerMixing& first = of_input.front();
-    const Array array = make_array({of_input.size(), first.positions.size()}, std::move(ratios));
+    const Tensor array = make_tensor({of_input.size(), first.positions.size()}, std::move(ratios));
     results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
     page.heatmaps.push_back(heatmap(of_input, array));
   });
@@ -251,8 +251,8 @@ void add_routing_arrays(std::span<const LayerRouting> of_input, Results& results
   }
   const Shape shape = {of_input.size(), count, per_token};
   const std::size_t input = of_input.front().input;
-  results.arrays.push_back({fmt::format("routing_{}", input), make_array(shape, std::move(experts))});
-  results.arrays.push_back({fmt::format("routing_weight_{}", input), make_array(shape, std::move(weights))});
+  results.arrays.push_back({fmt::format("routing_{}", input), make_tensor(shape, std::move(experts))});
+  results.arrays.push_back({fmt::format("routing_weight_{}", input), make_tensor(shape, std::move(weights))});
 }
 
 Results RoutingAnalysis::finish() {
@@ -269,7 +269,7 @@ Results RoutingAnalysis::finish() {
     add_routing_arrays(of_input, results);
   });
   const Shape shape = {with_experts.size()};
-  results.arrays.push_back({"routing_layers", make_array(shape, std::move(with_experts))});
+  results.arrays.push_back({"routing_layers", make_tensor(shape, std::move(with_experts))});
   return results;
 }
 

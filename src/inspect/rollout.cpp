@@ -37,12 +37,12 @@ class FromPositions : public Analysis {
     return token_labels(input_.vocabulary, sequence(s));
   }
   /// Adds the record {"input", "from", "values"} for each row of an array [positions, n].
-  void add_records(List& items, std::size_t s, const Array& rows) const;
+  void add_records(List& items, std::size_t s, const Tensor& rows) const;
   /// Adds NAME_I, and NAME_from_I if --rollout-from is given.
-  void add_arrays(Results& results, const std::string& name, std::size_t s, const Array& rows) const;
+  void add_arrays(Results& results, const std::string& name, std::size_t s, const Tensor& rows) const;
   /// Adds a heatmap to the first picture, and creates the picture for the first input.
   void add_heatmap(Results& results, const std::string& name, const std::string& title, std::size_t s,
-                   const Array& rows) const;
+                   const Tensor& rows) const;
 
   std::vector<Positions> positions_;  // [sequences]
 
@@ -73,7 +73,7 @@ std::vector<Positions> FromPositions::find_positions() const {
   return positions;
 }
 
-void FromPositions::add_records(List& items, std::size_t s, const Array& rows) const {
+void FromPositions::add_records(List& items, std::size_t s, const Tensor& rows) const {
   for (std::size_t r = 0; r < positions_[s].size(); ++r) {
     Record record;
     record.set("input", sequence(s).id).set("from", positions_[s][r]).set("values", item_of(rows, r, 1));
@@ -82,17 +82,17 @@ void FromPositions::add_records(List& items, std::size_t s, const Array& rows) c
 }
 
 void FromPositions::add_arrays(Results& results, const std::string& name, std::size_t s,
-                               const Array& rows) const {
+                               const Tensor& rows) const {
   results.arrays.push_back({fmt::format("{}_{}", name, s), rows});
   if (input_.request.rollout_from.empty()) return;
   const Positions& positions = positions_[s];
   results.arrays.push_back(
       {fmt::format("{}_from_{}", name, s),
-       make_array({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
+       make_tensor({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
 }
 
 void FromPositions::add_heatmap(Results& results, const std::string& name, const std::string& title,
-                                std::size_t s, const Array& rows) const {
+                                std::size_t s, const Tensor& rows) const {
   if (results.pictures.empty()) {
     HeatmapPage page;
     page.scale = {.diverging = false, .low = 0, .high = 1, .label = title};
@@ -108,7 +108,7 @@ void FromPositions::add_heatmap(Results& results, const std::string& name, const
 }
 
 /// Returns "position:token value" for the five largest values of a row.
-std::string strongest(const Array& rows, std::size_t row, const std::vector<std::string>& labels) {
+std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std::string>& labels) {
   constexpr std::size_t kMost = 5;
   const std::size_t n = rows.shape[1];
   const std::span<const float> values = std::get<std::span<const float>>(rows.values).subspan(row * n, n);
@@ -138,14 +138,14 @@ class RolloutAnalysis final : public FromPositions {
   Results finish() override;
 
  private:
-  [[nodiscard]] Array asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const;
-  [[nodiscard]] TextTable text(std::size_t s, const Array& rolled, const Array& raw) const;
+  [[nodiscard]] Tensor asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const;
+  [[nodiscard]] TextTable text(std::size_t s, const Tensor& rolled, const Tensor& raw) const;
 
   Rollout rollout_;
 };
 
 /// Returns the rows of the requested positions in float32, pooled over words under --by-word.
-Array RolloutAnalysis::asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const {
+Tensor RolloutAnalysis::asked_rows(const OwnedMatrix<double>& tokens, std::size_t s) const {
   std::optional<OwnedMatrix<double>> words;
   if (input_.request.by_word) words = pool_matrix(tokens.view(), input_.units[s], input_.request.pool_from);
   const OwnedMatrix<double>& values = words ? *words : tokens;
@@ -154,12 +154,12 @@ Array RolloutAnalysis::asked_rows(const OwnedMatrix<double>& tokens, std::size_t
   for (const std::size_t position : positions_[s]) {
     for (const double value : values.view().row(position)) rows.push_back(static_cast<float>(value));
   }
-  return make_array({positions_[s].size(), values.cols()}, std::move(rows));
+  return make_tensor({positions_[s].size(), values.cols()}, std::move(rows));
 }
 
 /// Returns one row per key if one position is requested. Otherwise returns one row per position with its
 /// strongest keys.
-TextTable RolloutAnalysis::text(std::size_t s, const Array& rolled, const Array& raw) const {
+TextTable RolloutAnalysis::text(std::size_t s, const Tensor& rolled, const Tensor& raw) const {
   const std::vector<std::string> tokens = labels(s);
   const Positions& positions = positions_[s];
   const std::string input = escaped(sequence(s).id);
@@ -188,8 +188,8 @@ Results RolloutAnalysis::finish() {
   const std::vector<OwnedMatrix<double>> raw = rollout_.take_last_layer();
   for (std::size_t s = 0; s < rolled.size(); ++s) {
     if (positions_[s].empty()) continue;
-    const Array rows = asked_rows(rolled[s], s);
-    const Array raw_rows = asked_rows(raw[s], s);
+    const Tensor rows = asked_rows(rolled[s], s);
+    const Tensor raw_rows = asked_rows(raw[s], s);
     add_records(items, s, rows);
     add_records(raw_items, s, raw_rows);
     results.text.emplace_back(text(s, rows, raw_rows));
@@ -209,12 +209,12 @@ class FlowAnalysis final : public FromPositions {
   Results finish() override;
 
  private:
-  [[nodiscard]] TextTable text(std::size_t s, const Array& flows) const;
+  [[nodiscard]] TextTable text(std::size_t s, const Tensor& flows) const;
 
   AttentionFlow flow_;
 };
 
-TextTable FlowAnalysis::text(std::size_t s, const Array& flows) const {
+TextTable FlowAnalysis::text(std::size_t s, const Tensor& flows) const {
   const std::vector<std::string> tokens = labels(s);
   std::vector<std::vector<Cell>> rows;
   for (std::size_t r = 0; r < positions_[s].size(); ++r) {
@@ -232,7 +232,7 @@ Results FlowAnalysis::finish() {
   const std::vector<OwnedMatrix<double>> flows = flow_.finish(positions_, input_.context.pool);
   for (std::size_t s = 0; s < flows.size(); ++s) {
     if (positions_[s].empty()) continue;
-    const Array rows = float_array(flows[s]);
+    const Tensor rows = float_array(flows[s]);
     add_records(items, s, rows);
     results.text.emplace_back(text(s, rows));
     add_heatmap(results, "flow", "Attention flow", s, rows);

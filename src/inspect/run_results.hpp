@@ -25,7 +25,7 @@ struct InputArray {
   std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits"
   std::size_t sequence = 0;
   std::size_t component = 0;  // index into RunResults::components; the array has the heads of this component
-  Array array;
+  Tensor array;
 };
 
 /// The positions of --from and --to in one input, for the selected component.

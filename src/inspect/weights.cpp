@@ -76,9 +76,9 @@ Section effective_ranks_section(const WeightsAnalysis& weights, const ModelConfi
   return {"effective_ranks", "effective_ranks", std::move(items)};
 }
 
-Array array_of(const OwnedMatrix<float>& matrix) {
+Tensor array_of(const OwnedMatrix<float>& matrix) {
   const auto values = matrix.values();
-  return make_array({matrix.rows(), matrix.cols()}, std::vector<float>(values.begin(), values.end()));
+  return make_tensor({matrix.rows(), matrix.cols()}, std::vector<float>(values.begin(), values.end()));
 }
 
 Section directions_section(const WeightsAnalysis& weights, const ModelConfig& config) {
@@ -228,7 +228,7 @@ Shape shape_of(const Selection& selection, std::initializer_list<std::size_t> re
   return HeadAxes(selection.heads).shape(std::span(rest.begin(), rest.size()));
 }
 
-Array similarity_array(const CircuitAnalysis& circuit, const Selection& selection) {
+Tensor similarity_array(const CircuitAnalysis& circuit, const Selection& selection) {
   std::vector<HeadPairs> pairs;
   for (const SubspaceSimilarity& each : circuit.similarity)
     pairs.push_back({each.layer, each.heads, each.values.values()});
@@ -262,8 +262,8 @@ CircuitAnalysis of_component(const CircuitAnalysis& circuit, Component component
 
 /// Returns the largest singular values of each head. Pads with 0 if a circuit has fewer values. Returns NaN
 /// for undefined circuits.
-Array singular_values_array(const CircuitAnalysis& circuit, const Selection& selection,
-                            const std::string& name, const RunResults& run) {
+Tensor singular_values_array(const CircuitAnalysis& circuit, const Selection& selection,
+                             const std::string& name, const RunResults& run) {
   const std::size_t width = spectrum_width(circuit.circuit, run.config(), selection);
   std::vector<double> values;
   std::size_t most = 0;

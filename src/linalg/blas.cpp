@@ -17,6 +17,7 @@
 #include <cblas.h>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "linalg/kernels/gemm_kernels.hpp"
 #include "linalg/kernels/kernels.hpp"
 
@@ -25,43 +26,33 @@ namespace {
 
 enum class Vectors { sse, avx, avx2_fma, avx512 };
 
-struct BlasKernel {
-  std::string_view name;
+/// Kernels of OpenBLAS that need the same instructions, with the names of its dynamic.c.
+struct BlasKernels {
   Vectors vectors;
-  bool CpuFeatures::*needs = nullptr;
+  bool CpuFeatures::*needs;
+  std::string_view names;
 };
 
-// The names of dynamic.c in OpenBLAS. widest_kernel never returns one of the SSE kernels except Prescott, so
-// the table does not say which SSE version they need.
+// widest_kernel never returns one of the SSE kernels except Prescott, so the table does not say which SSE
+// version they need.
 constexpr std::array kBlasKernels{
-    BlasKernel{"Prescott", Vectors::sse},
-    BlasKernel{"Core2", Vectors::sse},
-    BlasKernel{"Penryn", Vectors::sse},
-    BlasKernel{"Dunnington", Vectors::sse},
-    BlasKernel{"Nehalem", Vectors::sse},
-    BlasKernel{"Athlon", Vectors::sse},
-    BlasKernel{"Opteron", Vectors::sse},
-    BlasKernel{"Opteron_SSE3", Vectors::sse},
-    BlasKernel{"Barcelona", Vectors::sse},
-    BlasKernel{"Bobcat", Vectors::sse},
-    BlasKernel{"Atom", Vectors::sse},
-    BlasKernel{"Nano", Vectors::sse},
-    BlasKernel{"Sandybridge", Vectors::avx, &CpuFeatures::avx},
-    BlasKernel{"Bulldozer", Vectors::avx, &CpuFeatures::fma4},
-    BlasKernel{"Piledriver", Vectors::avx, &CpuFeatures::fma4},
-    BlasKernel{"Steamroller", Vectors::avx, &CpuFeatures::fma4},
-    BlasKernel{"Excavator", Vectors::avx, &CpuFeatures::fma4},
-    BlasKernel{"Haswell", Vectors::avx2_fma, &CpuFeatures::avx2_fma},
-    BlasKernel{"Zen", Vectors::avx2_fma, &CpuFeatures::avx2_fma},
-    BlasKernel{"SkylakeX", Vectors::avx512, &CpuFeatures::avx512},
-    BlasKernel{"Cooperlake", Vectors::avx512, &CpuFeatures::avx512_bf16},
-    BlasKernel{"SapphireRapids", Vectors::avx512, &CpuFeatures::avx512_bf16},
+    BlasKernels{Vectors::sse, nullptr,
+                "Prescott Core2 Penryn Dunnington Nehalem Athlon Opteron Opteron_SSE3 Barcelona Bobcat Atom "
+                "Nano"},
+    BlasKernels{Vectors::avx, &CpuFeatures::avx, "Sandybridge"},
+    BlasKernels{Vectors::avx, &CpuFeatures::fma4, "Bulldozer Piledriver Steamroller Excavator"},
+    BlasKernels{Vectors::avx2_fma, &CpuFeatures::avx2_fma, "Haswell Zen"},
+    BlasKernels{Vectors::avx512, &CpuFeatures::avx512, "SkylakeX"},
+    BlasKernels{Vectors::avx512, &CpuFeatures::avx512_bf16, "Cooperlake SapphireRapids"},
 };
 
-const BlasKernel* known_kernel(std::string_view name) {
-  const auto* const found = std::ranges::find_if(
-      kBlasKernels, [&](const BlasKernel& kernel) { return same_kernel(kernel.name, name); });
-  return found == kBlasKernels.end() ? nullptr : found;
+const BlasKernels* known_kernel(std::string_view name) {
+  for (const BlasKernels& kernels : kBlasKernels) {
+    for (const std::string_view each : split(kernels.names, ' ')) {
+      if (same_kernel(each, name)) return &kernels;
+    }
+  }
+  return nullptr;
 }
 
 /// Returns the best of our own kernel sets that this CPU runs, or the set with the given name. A null
@@ -104,12 +95,12 @@ std::string widest_kernel(const CpuFeatures& cpu) {
 }
 
 bool runs_on(std::string_view kernel, const CpuFeatures& cpu) {
-  const BlasKernel* const known = known_kernel(kernel);
+  const BlasKernels* const known = known_kernel(kernel);
   return known == nullptr || known->needs == nullptr || cpu.*known->needs;
 }
 
 bool is_narrow(std::string_view kernel, const CpuFeatures& cpu) {
-  const BlasKernel* const known = known_kernel(kernel);
+  const BlasKernels* const known = known_kernel(kernel);
   return known != nullptr && known->vectors < known_kernel(widest_kernel(cpu))->vectors;
 }
 
@@ -176,7 +167,23 @@ bool is_limited(decltype(RLIMIT_AS) resource) {
 
 class Library {
  public:
-  Library();
+  Library() {
+    for (const char* const variable :
+         {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"})
+      setenv(variable, "1", 1);
+    const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
+    const char* const variable = std::getenv(kKernelVariable);
+    std::string setting = variable == nullptr ? "" : variable;
+    if (!linalg::runs_on(setting, cpu)) {
+      warning_ = fmt::format("OPENBLAS_CORETYPE={} needs instructions that this CPU lacks; it is ignored",
+                             escaped(setting));
+      setting.clear();
+      unsetenv(kKernelVariable);
+    }
+    open();
+    if (find<char*()>("openblas_get_config") != nullptr) choose_kernel(setting);
+    is_loaded = true;
+  }
 
   /// Returns the address of a function, or null if the library does not have it.
   template <typename Function>
@@ -187,96 +194,72 @@ class Library {
     return nullptr;
   }
 
-  [[nodiscard]] std::string kernel() const;
-  void reserve_buffers(std::size_t threads) const;
+  [[nodiscard]] std::string kernel() const {
+    if (auto* const name = find<char*()>("openblas_get_corename")) return name();
+    auto* const id = find<int()>("bli_arch_query_id");
+    auto* const name = find<const char*(int)>("bli_arch_string");
+    return id != nullptr && name != nullptr ? name(id()) : "unknown";
+  }
+
+  /// Makes OpenBLAS map one work buffer per thread, and checks before each that the memory is available.
+  /// Otherwise OpenBLAS would map a buffer whenever a call finds none free. No header of OpenBLAS declares
+  /// these functions.
+  void reserve_buffers(std::size_t threads) const {
+    auto* const take = find<void*(int)>("blas_memory_alloc");
+    auto* const give = find<void(void*)>("blas_memory_free");
+    const bool limited = is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA);
+    if (!limited || take == nullptr || give == nullptr) return;
+    std::vector<void*> taken;
+    while (taken.size() < threads && can_map(kBufferBytes, PROT_READ | PROT_WRITE)) taken.push_back(take(0));
+    for (void* const buffer : taken) give(buffer);
+    if (taken.size() == threads) return;
+    fail(Status::limit,
+         "no memory for the work buffers of BLAS ({} MiB for each of {} threads); raise ulimit -v and "
+         "ulimit -d, or use fewer --threads",
+         kBufferBytes >> 20U, threads);
+  }
+
   [[nodiscard]] const std::optional<std::string>& warning() const { return warning_; }
 
  private:
-  void open();
-  void close();
-  void choose_kernel(const std::string& setting);
+  void open() {
+    // The library's code counts towards ulimit -v, the buffer also towards ulimit -d.
+    if (!can_map(kLibraryBytes + kBufferBytes, PROT_NONE) || !can_map(kBufferBytes, PROT_READ | PROT_WRITE))
+      fail(Status::limit,
+           "no memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit -d",
+           (kLibraryBytes + kBufferBytes) >> 20U);
+    for (const char* const name : {ATTNCTL_BLAS_LIBRARIES}) {
+      handles_.push_back(dlopen(name, RTLD_LAZY | RTLD_LOCAL));
+      if (handles_.back() == nullptr)
+        fail(Status::environment, "cannot load the BLAS library: {}; install it or set LD_LIBRARY_PATH",
+             dlerror());
+    }
+  }
+
+  void close() {
+    for (void* const handle : handles_) dlclose(handle);
+    handles_.clear();
+  }
+
+  /// Keeps the kernel that the user set. Otherwise loads the library again if it chose a narrow kernel.
+  void choose_kernel(const std::string& setting) {
+    const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
+    if (!setting.empty()) {
+      if (!linalg::same_kernel(setting, kernel()))
+        warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which runs {}",
+                               escaped(setting), kernel());
+    } else if (linalg::is_narrow(kernel(), cpu)) {
+      close();
+      setenv(kKernelVariable, linalg::widest_kernel(cpu).c_str(), 1);
+      open();
+      if (linalg::is_narrow(kernel(), cpu))
+        warning_ = fmt::format("OpenBLAS runs its {} kernels, slower than this CPU allows", kernel());
+    }
+  }
 
   std::vector<void*> handles_;
   std::optional<std::string> warning_;
 };
-
-Library::Library() {
-  for (const char* const variable :
-       {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"})
-    setenv(variable, "1", 1);
-  const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
-  const char* const variable = std::getenv(kKernelVariable);
-  std::string setting = variable == nullptr ? "" : variable;
-  if (!linalg::runs_on(setting, cpu)) {
-    warning_ = fmt::format("OPENBLAS_CORETYPE={} needs instructions that this CPU lacks; it is ignored",
-                           escaped(setting));
-    setting.clear();
-    unsetenv(kKernelVariable);
-  }
-  open();
-  if (find<char*()>("openblas_get_config") != nullptr) choose_kernel(setting);
-  is_loaded = true;
-}
-
-void Library::open() {
-  // The library's code counts towards ulimit -v, the buffer also towards ulimit -d.
-  if (!can_map(kLibraryBytes + kBufferBytes, PROT_NONE) || !can_map(kBufferBytes, PROT_READ | PROT_WRITE))
-    fail(Status::limit,
-         "no memory for the BLAS library and its work buffer ({} MiB); raise ulimit -v and ulimit -d",
-         (kLibraryBytes + kBufferBytes) >> 20U);
-  for (const char* const name : {ATTNCTL_BLAS_LIBRARIES}) {
-    handles_.push_back(dlopen(name, RTLD_LAZY | RTLD_LOCAL));
-    if (handles_.back() == nullptr)
-      fail(Status::environment, "cannot load the BLAS library: {}; install it or set LD_LIBRARY_PATH",
-           dlerror());
-  }
-}
-
-void Library::close() {
-  for (void* const handle : handles_) dlclose(handle);
-  handles_.clear();
-}
-
-/// Keeps the kernel that the user set. Otherwise loads the library again if it chose a narrow kernel.
-void Library::choose_kernel(const std::string& setting) {
-  const linalg::CpuFeatures cpu = linalg::CpuFeatures::of_this_cpu();
-  if (!setting.empty()) {
-    if (!linalg::same_kernel(setting, kernel()))
-      warning_ = fmt::format("OPENBLAS_CORETYPE={} is not a kernel of this OpenBLAS, which runs {}",
-                             escaped(setting), kernel());
-  } else if (linalg::is_narrow(kernel(), cpu)) {
-    close();
-    setenv(kKernelVariable, linalg::widest_kernel(cpu).c_str(), 1);
-    open();
-    if (linalg::is_narrow(kernel(), cpu))
-      warning_ = fmt::format("OpenBLAS runs its {} kernels, slower than this CPU allows", kernel());
-  }
-}
-
-/// Makes OpenBLAS map one work buffer per thread, and checks before each that the memory is available.
-/// Otherwise OpenBLAS would map a buffer whenever a call finds none free. No header of OpenBLAS declares
-/// these functions.
-void Library::reserve_buffers(std::size_t threads) const {
-  auto* const take = find<void*(int)>("blas_memory_alloc");
-  auto* const give = find<void(void*)>("blas_memory_free");
-  const bool limited = is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA);
-  if (!limited || take == nullptr || give == nullptr) return;
-  std::vector<void*> taken;
-  while (taken.size() < threads && can_map(kBufferBytes, PROT_READ | PROT_WRITE)) taken.push_back(take(0));
-  for (void* const buffer : taken) give(buffer);
-  if (taken.size() == threads) return;
-  fail(Status::limit,
-       "no memory for the work buffers of BLAS ({} MiB for each of {} threads); raise ulimit -v and "
-       "ulimit -d, or use fewer --threads",
-       kBufferBytes >> 20U, threads);
-}
-
-std::string Library::kernel() const {
-  if (auto* const name = find<char*()>("openblas_get_corename")) return name();
-  auto* const id = find<int()>("bli_arch_query_id");
-  auto* const name = find<const char*(int)>("bli_arch_string");
-  return id != nullptr && name != nullptr ? name(id()) : "unknown";
-}
 
 const Library& library() {
   static const Library loaded;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include <cblas.h>
@@ -21,18 +22,6 @@ int extent(std::size_t value) {
   return *narrow;
 }
 
-void multiply(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, MatrixView<const float> a, MatrixView<const float> b,
-              MatrixView<float> c, int inner, float alpha, float beta) {
-  cblas_sgemm(CblasRowMajor, ta, tb, extent(c.rows), extent(c.cols), inner, alpha, a.data, extent(a.stride),
-              b.data, extent(b.stride), beta, c.data, extent(c.stride));
-}
-
-void multiply(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, MatrixView<const double> a, MatrixView<const double> b,
-              MatrixView<double> c, int inner, double alpha, double beta) {
-  cblas_dgemm(CblasRowMajor, ta, tb, extent(c.rows), extent(c.cols), inner, alpha, a.data, extent(a.stride),
-              b.data, extent(b.stride), beta, c.data, extent(c.stride));
-}
-
 /// Computes c = beta c, for an inner extent of 0. As in BLAS, beta = 0 overwrites NaN.
 template <typename T>
 void scale(MatrixView<T> c, T beta) {
@@ -44,36 +33,25 @@ void scale(MatrixView<T> c, T beta) {
 /// Multiplies with our own kernels and returns true if they are faster than the BLAS and beta is 0 or 1.
 /// Clears `bias` if the kernel added it.
 bool multiply_with_kernels(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
-                           MatrixView<float> c, float alpha, float beta, std::span<const float>& bias) {
+                           MatrixView<float> c, float alpha, float beta, std::span<const float>* bias) {
   const linalg::GemmKernels& set = linalg::gemm_kernels();
   const bool few = c.rows < (transpose_b ? set.nt_rows : set.nn_rows);
   const auto multiply = transpose_b ? (few ? set.nt : set.nt_many) : (few ? set.nn : set.nn_many);
   if (multiply == nullptr || (beta != 0 && beta != 1)) return false;
   linalg::Product product{c.rows,   c.cols, a.cols,   a.data, a.stride, b.data,
                           b.stride, c.data, c.stride, alpha,  beta == 1};
-  if (!few && !bias.empty()) product.bias = std::exchange(bias, {}).data();
+  if (!few && bias != nullptr) product.bias = std::exchange(*bias, {}).data();
   thread_local AlignedWorkspace workspace;
   multiply(product, workspace.take(linalg::kGemmWorkspace));
   return true;
 }
 
-bool multiply_with_kernels(bool /*transpose_b*/, MatrixView<const double> /*a*/,
-                           MatrixView<const double> /*b*/, MatrixView<double> /*c*/, double /*alpha*/,
-                           double /*beta*/, std::span<const double>& /*bias*/) {
-  return false;
-}
-
-template <typename T>
-struct Factors {
-  T alpha, beta;
-};
-
 enum class Backend { fastest, blas };
 
-/// Clears `bias` if it was added.
+/// Clears `bias`, which may be null, if it was added.
 template <typename T>
 void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
-          Factors<T> factors, Backend backend, std::span<const T>& bias) {
+          T alpha, T beta, Backend backend = Backend::fastest, std::span<const T>* bias = nullptr) {
   const std::size_t m = transpose_a ? a.cols : a.rows;
   const std::size_t inner = transpose_a ? a.rows : a.cols;
   const std::size_t inner_b = transpose_b ? b.cols : b.rows;
@@ -82,26 +60,27 @@ void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<
     throw std::logic_error("the shapes of a matrix product do not match");
   }
   if (c.empty()) return;
-  if (inner == 0) return scale(c, factors.beta);
+  if (inner == 0) return scale(c, beta);
   for (const std::size_t each : {m, n, inner, a.stride, b.stride, c.stride}) (void)extent(each);
-  const bool may_use_kernels = backend == Backend::fastest && !transpose_a;
-  if (may_use_kernels && multiply_with_kernels(transpose_b, a, b, c, factors.alpha, factors.beta, bias))
-    return;
-  multiply(transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, a, b, c,
-           extent(inner), factors.alpha, factors.beta);
-}
-
-template <typename T>
-void gemm(bool transpose_a, bool transpose_b, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
-          Factors<T> factors, Backend backend = Backend::fastest) {
-  std::span<const T> none;
-  gemm<T>(transpose_a, transpose_b, a, b, c, factors, backend, none);
+  if constexpr (std::is_same_v<T, float>) {
+    const bool may_use_kernels = backend == Backend::fastest && !transpose_a;
+    if (may_use_kernels && multiply_with_kernels(transpose_b, a, b, c, alpha, beta, bias)) return;
+  }
+  const auto product = [] {
+    if constexpr (std::is_same_v<T, float>)
+      return cblas_sgemm;
+    else
+      return cblas_dgemm;
+  }();
+  product(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
+          extent(m), extent(n), extent(inner), alpha, a.data, extent(a.stride), b.data, extent(b.stride),
+          beta, c.data, extent(c.stride));
 }
 
 void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                  std::span<const float> bias, MatrixView<float> c, float beta) {
   if (!bias.empty() && bias.size() != c.cols) throw std::logic_error("the extent of a bias does not match");
-  gemm<float>(false, transpose_b, a, b, c, {1, beta}, Backend::fastest, bias);
+  gemm<float>(false, transpose_b, a, b, c, 1, beta, Backend::fastest, &bias);
   if (bias.empty()) return;
   for (std::size_t r = 0; r < c.rows; ++r) kernels().add(bias, c.row(r));
 }
@@ -109,26 +88,26 @@ void gemm_biased(bool transpose_b, MatrixView<const float> a, MatrixView<const f
 }  // namespace
 
 void blas_gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
-  gemm<float>(false, false, a, b, c, {1, 0}, Backend::blas);
+  gemm<float>(false, false, a, b, c, 1, 0, Backend::blas);
 }
 
 void blas_gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c) {
-  gemm<float>(false, true, a, b, c, {1, 0}, Backend::blas);
+  gemm<float>(false, true, a, b, c, 1, 0, Backend::blas);
 }
 
 void gemm_nn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
              float beta) {
-  gemm<float>(false, false, a, b, c, {alpha, beta});
+  gemm<float>(false, false, a, b, c, alpha, beta);
 }
 
 void gemm_nn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
              double beta) {
-  gemm<double>(false, false, a, b, c, {alpha, beta});
+  gemm<double>(false, false, a, b, c, alpha, beta);
 }
 
 void gemm_nt(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
              float beta) {
-  gemm<float>(false, true, a, b, c, {alpha, beta});
+  gemm<float>(false, true, a, b, c, alpha, beta);
 }
 
 void gemm_nn_biased(MatrixView<const float> a, MatrixView<const float> b, std::span<const float> bias,
@@ -143,17 +122,17 @@ void gemm_nt_biased(MatrixView<const float> a, MatrixView<const float> b, std::s
 
 void gemm_nt(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
              double beta) {
-  gemm<double>(false, true, a, b, c, {alpha, beta});
+  gemm<double>(false, true, a, b, c, alpha, beta);
 }
 
 void gemm_tn(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c, float alpha,
              float beta) {
-  gemm<float>(true, false, a, b, c, {alpha, beta});
+  gemm<float>(true, false, a, b, c, alpha, beta);
 }
 
 void gemm_tn(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c, double alpha,
              double beta) {
-  gemm<double>(true, false, a, b, c, {alpha, beta});
+  gemm<double>(true, false, a, b, c, alpha, beta);
 }
 
 float* PackedMatrix::resize(std::size_t rows, std::size_t cols) {

@@ -10,28 +10,18 @@
 namespace attnctl {
 namespace {
 
-constexpr std::array<Colour, 11> kBlueWhiteRed{{{0x05, 0x30, 0x61},
-                                                {0x21, 0x66, 0xac},
-                                                {0x43, 0x93, 0xc3},
-                                                {0x92, 0xc5, 0xde},
-                                                {0xd1, 0xe5, 0xf0},
-                                                {0xff, 0xff, 0xff},
-                                                {0xfd, 0xdb, 0xc7},
-                                                {0xf4, 0xa5, 0x82},
-                                                {0xd6, 0x60, 0x4d},
-                                                {0xb2, 0x18, 0x2b},
-                                                {0x67, 0x00, 0x1f}}};
+constexpr Colour rgb(std::uint32_t code) {
+  return {static_cast<std::uint8_t>(code >> 16U), static_cast<std::uint8_t>(code >> 8U & 0xFFU),
+          static_cast<std::uint8_t>(code & 0xFFU)};
+}
+
+constexpr std::array kBlueWhiteRed{rgb(0x053061), rgb(0x2166ac), rgb(0x4393c3), rgb(0x92c5de),
+                                   rgb(0xd1e5f0), rgb(0xffffff), rgb(0xfddbc7), rgb(0xf4a582),
+                                   rgb(0xd6604d), rgb(0xb2182b), rgb(0x67001f)};
 /// Nine colours with equal steps of lightness (CIELAB L* from 100 to 21), so that equal differences look
 /// equal.
-constexpr std::array<Colour, 9> kWhiteBlue{{{0xff, 0xff, 0xff},
-                                            {0xd3, 0xe5, 0xf3},
-                                            {0xa4, 0xcd, 0xe3},
-                                            {0x79, 0xb3, 0xd6},
-                                            {0x4e, 0x99, 0xc9},
-                                            {0x2d, 0x7d, 0xbb},
-                                            {0x15, 0x62, 0xa9},
-                                            {0x08, 0x48, 0x8e},
-                                            {0x08, 0x30, 0x6b}}};
+constexpr std::array kWhiteBlue{rgb(0xffffff), rgb(0xd3e5f3), rgb(0xa4cde3), rgb(0x79b3d6), rgb(0x4e99c9),
+                                rgb(0x2d7dbb), rgb(0x1562a9), rgb(0x08488e), rgb(0x08306b)};
 
 std::uint8_t mixed(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));

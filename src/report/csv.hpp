@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -23,18 +22,5 @@ void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& op
 
 /// Appends one text cell in the same format.
 void append_csv_text(std::string& line, std::string_view text);
-
-/// A folder of CSV files that appear together at commit() (see OutputFolder).
-class CsvFolder {
- public:
-  explicit CsvFolder(const std::filesystem::path& path) : folder_(path) {}
-
-  /// Opens NAME.csv for the caller to write.
-  [[nodiscard]] OutputFile& open(const std::string& name) { return folder_.open(name + ".csv"); }
-  void commit() { folder_.commit(); }
-
- private:
-  OutputFolder folder_;
-};
 
 }  // namespace attnctl

@@ -144,195 +144,169 @@ class JsonPlan {
   explicit JsonPlan(const NumberFormat& format) : format_(format) {}
 
   /// Adds the document as one JSON object over several lines.
-  void add_document(const Document& document);
+  void add_document(const Document& document) {
+    const char* separator = "{\n  ";
+    for (const auto& [name, value] : document.head.fields) {
+      text_ += std::exchange(separator, ",\n  ");
+      add_key(name);
+      is_list_of_records(value) ? add_items_by_line(value) : add_value(value, 4);
+    }
+    for (const Section& section : document.sections) {
+      text_ += std::exchange(separator, ",\n  ");
+      add_key(section.name);
+      add_items_by_line(section.items);
+    }
+    text_ += separator == std::string_view("{\n  ") ? "{}\n" : "\n}\n";
+  }
+
   /// Adds one line for the head and one line per item of each section.
-  void add_lines(const Document& document);
+  void add_lines(const Document& document) {
+    add_record(document.head, 0);
+    text_ += '\n';
+    for (const Section& section : document.sections) {
+      if (const auto* table = std::get_if<Table>(&section.items.data)) {
+        if (table->rows == 0) continue;
+        std::string begin = "{\"record\": ";
+        append_json_string(begin, section.record);
+        if (!table->columns.empty()) begin += ", ";
+        add_table(*table, begin, "\n");
+        text_ += '\n';
+      } else if (const auto* list = std::get_if<List>(&section.items.data)) {
+        for (const Value& item : *list) add_item_line(item, section.record);
+      } else {
+        add_item_line(section.items, section.record);
+      }
+    }
+  }
+
   /// Closes the last piece and returns all pieces. Call it only once.
-  [[nodiscard]] std::vector<JsonPiece> finish();
+  [[nodiscard]] std::vector<JsonPiece> finish() {
+    if (!text_.empty()) pieces_.push_back({.text = std::move(text_)});
+    return std::move(pieces_);
+  }
 
  private:
-  // `indent` is the indentation of the rows of a matrix; 0 writes them on one line.
-  void add_value(const Value& value, std::size_t indent);
-  void add_tensor(const Tensor& tensor, std::size_t indent);
-  void add_table(const Table& table, const std::string& row_begin, const std::string& row_separator);
-  void add_list(const List& list, std::size_t indent);
-  void add_record(const Record& record, std::size_t indent);
-  void add_fields(const Record& record, std::size_t indent);
-  void add_key(std::string_view key);
-  void add_items_by_line(const Value& value);
-  void add_item_line(const Value& item, std::string_view record);
+  void add_key(std::string_view key) {
+    append_json_string(text_, key);
+    text_ += ": ";
+  }
+
+  void add_items_by_line(const Value& value) {
+    if (const auto* table = std::get_if<Table>(&value.data)) {
+      text_ += table->rows == 0 ? "[" : "[\n    ";
+      add_table(*table, "{", ",\n    ");
+      text_ += table->rows == 0 ? "]" : "\n  ]";
+    } else if (const auto* list = std::get_if<List>(&value.data)) {
+      text_ += list->empty() ? "[" : "[\n    ";
+      add_list(*list, ",\n    ", 6);
+      text_ += list->empty() ? "]" : "\n  ]";
+    } else {
+      add_value(value, 4);
+    }
+  }
+
+  void add_item_line(const Value& item, std::string_view record) {
+    text_ += '{';
+    add_key("record");
+    append_json_string(text_, record);
+    if (const auto* fields = std::get_if<std::shared_ptr<const Record>>(&item.data)) {
+      if (!(*fields)->fields.empty()) text_ += ", ";
+      add_fields(**fields, 0);
+    } else {
+      text_ += ", ";
+      add_key("value");
+      add_value(item, 0);
+    }
+    text_ += "}\n";
+  }
+
+  /// `indent` is the indentation of the rows of a matrix; 0 writes them on one line.
+  void add_value(const Value& value, std::size_t indent) {
+    std::visit(
+        [&](const auto& data) {
+          using T = std::decay_t<decltype(data)>;
+          if constexpr (std::is_same_v<T, Cell>) {
+            append_cell(text_, format_, data);
+          } else if constexpr (std::is_same_v<T, Tensor>) {
+            add_tensor(data, indent);
+          } else if constexpr (std::is_same_v<T, std::shared_ptr<const Record>>) {
+            add_record(*data, indent);
+          } else {
+            text_ += '[';
+            if constexpr (std::is_same_v<T, Table>) {
+              add_table(data, "{", ", ");
+            } else {
+              add_list(data, ", ", indent);
+            }
+            text_ += ']';
+          }
+        },
+        value.data);
+  }
+
+  void add_list(const List& list, const char* separator, std::size_t indent) {
+    for (const Value& item : list) {
+      if (&item != list.data()) text_ += separator;
+      add_value(item, indent);
+    }
+  }
+
+  void add_record(const Record& record, std::size_t indent) {
+    text_ += '{';
+    add_fields(record, indent);
+    text_ += '}';
+  }
+
+  void add_fields(const Record& record, std::size_t indent) {
+    const char* separator = "";
+    for (const auto& [name, value] : record.fields) {
+      text_ += std::exchange(separator, ", ");
+      add_key(name);
+      add_value(value, indent);
+    }
+  }
+
+  void add_tensor(const Tensor& tensor, std::size_t indent) {
+    const std::size_t size = tensor.size();
+    if (size == 0) return append_empty_array(text_, tensor.shape);
+    if (tensor.shape.empty()) {
+      std::visit([&](const auto& values) { append_cell(text_, format_, Cell(values.front())); },
+                 tensor.values);
+      return;
+    }
+    if (tensor.shape.size() == 1) indent = 0;
+    text_ += '[';
+    for (std::size_t first = 0; first < size; first += kElementsPerPiece) {
+      pieces_.push_back({.text = std::exchange(text_, {}),
+                         .tensor = &tensor,
+                         .first = first,
+                         .last = std::min(size, first + kElementsPerPiece),
+                         .indent = indent});
+    }
+    if (indent > 0) {
+      text_ += '\n';
+      text_.append(indent - 2, ' ');
+    }
+    text_ += ']';
+  }
+
+  void add_table(const Table& table, const std::string& row_begin, const std::string& row_separator) {
+    const std::size_t columns = std::max<std::size_t>(table.columns.size(), 1);
+    const std::size_t rows_per_piece = std::max<std::size_t>(kElementsPerPiece / columns, 1);
+    for (std::size_t first = 0; first < table.rows; first += rows_per_piece) {
+      pieces_.push_back({.text = std::exchange(text_, {}),
+                         .table = &table,
+                         .first = first,
+                         .last = std::min(table.rows, first + rows_per_piece),
+                         .row_begin = row_begin,
+                         .row_separator = row_separator});
+    }
+  }
 
   NumberFormat format_;
   std::string text_;  // literal text for the next piece
   std::vector<JsonPiece> pieces_;
 };
-
-void JsonPlan::add_key(std::string_view key) {
-  append_json_string(text_, key);
-  text_ += ": ";
-}
-
-void JsonPlan::add_document(const Document& document) {
-  const char* separator = "{\n  ";
-  for (const auto& [name, value] : document.head.fields) {
-    text_ += std::exchange(separator, ",\n  ");
-    add_key(name);
-    if (is_list_of_records(value)) {
-      add_items_by_line(value);
-    } else {
-      add_value(value, 4);
-    }
-  }
-  for (const Section& section : document.sections) {
-    text_ += std::exchange(separator, ",\n  ");
-    add_key(section.name);
-    add_items_by_line(section.items);
-  }
-  text_ += separator == std::string_view("{\n  ") ? "{}\n" : "\n}\n";
-}
-
-void JsonPlan::add_items_by_line(const Value& value) {
-  if (const auto* table = std::get_if<Table>(&value.data)) {
-    text_ += '[';
-    if (table->rows > 0) {
-      text_ += "\n    ";
-      add_table(*table, "{", ",\n    ");
-      text_ += "\n  ";
-    }
-    text_ += ']';
-    return;
-  }
-  const auto* list = std::get_if<List>(&value.data);
-  if (list == nullptr) return add_value(value, 4);
-  text_ += '[';
-  const char* separator = "\n    ";
-  for (const Value& item : *list) {
-    text_ += std::exchange(separator, ",\n    ");
-    add_value(item, 6);
-  }
-  text_ += list->empty() ? "]" : "\n  ]";
-}
-
-void JsonPlan::add_lines(const Document& document) {
-  add_record(document.head, 0);
-  text_ += '\n';
-  for (const Section& section : document.sections) {
-    if (const auto* table = std::get_if<Table>(&section.items.data)) {
-      if (table->rows == 0) continue;
-      std::string begin = "{\"record\": ";
-      append_json_string(begin, section.record);
-      if (!table->columns.empty()) begin += ", ";
-      add_table(*table, begin, "\n");
-      text_ += '\n';
-    } else if (const auto* list = std::get_if<List>(&section.items.data)) {
-      for (const Value& item : *list) add_item_line(item, section.record);
-    } else {
-      add_item_line(section.items, section.record);
-    }
-  }
-}
-
-void JsonPlan::add_item_line(const Value& item, std::string_view record) {
-  text_ += '{';
-  add_key("record");
-  append_json_string(text_, record);
-  if (const auto* fields = std::get_if<std::shared_ptr<const Record>>(&item.data)) {
-    if (!(*fields)->fields.empty()) text_ += ", ";
-    add_fields(**fields, 0);
-  } else {
-    text_ += ", ";
-    add_key("value");
-    add_value(item, 0);
-  }
-  text_ += "}\n";
-}
-
-void JsonPlan::add_value(const Value& value, std::size_t indent) {
-  std::visit(
-      [&](const auto& data) {
-        using T = std::decay_t<decltype(data)>;
-        if constexpr (std::is_same_v<T, Cell>) {
-          append_cell(text_, format_, data);
-        } else if constexpr (std::is_same_v<T, Tensor>) {
-          add_tensor(data, indent);
-        } else if constexpr (std::is_same_v<T, Table>) {
-          text_ += '[';
-          add_table(data, "{", ", ");
-          text_ += ']';
-        } else if constexpr (std::is_same_v<T, List>) {
-          add_list(data, indent);
-        } else {
-          add_record(*data, indent);
-        }
-      },
-      value.data);
-}
-
-void JsonPlan::add_list(const List& list, std::size_t indent) {
-  const char* separator = "";
-  text_ += '[';
-  for (const Value& item : list) {
-    text_ += std::exchange(separator, ", ");
-    add_value(item, indent);
-  }
-  text_ += ']';
-}
-
-void JsonPlan::add_record(const Record& record, std::size_t indent) {
-  text_ += '{';
-  add_fields(record, indent);
-  text_ += '}';
-}
-
-void JsonPlan::add_fields(const Record& record, std::size_t indent) {
-  const char* separator = "";
-  for (const auto& [name, value] : record.fields) {
-    text_ += std::exchange(separator, ", ");
-    add_key(name);
-    add_value(value, indent);
-  }
-}
-
-void JsonPlan::add_tensor(const Tensor& tensor, std::size_t indent) {
-  const std::size_t size = tensor.size();
-  if (size == 0) return append_empty_array(text_, tensor.shape);
-  if (tensor.shape.empty()) {
-    std::visit([&](const auto& values) { append_cell(text_, format_, Cell(values.front())); }, tensor.values);
-    return;
-  }
-  if (tensor.shape.size() == 1) indent = 0;
-  text_ += '[';
-  for (std::size_t first = 0; first < size; first += kElementsPerPiece) {
-    pieces_.push_back({.text = std::exchange(text_, {}),
-                       .tensor = &tensor,
-                       .first = first,
-                       .last = std::min(size, first + kElementsPerPiece),
-                       .indent = indent});
-  }
-  if (indent > 0) {
-    text_ += '\n';
-    text_.append(indent - 2, ' ');
-  }
-  text_ += ']';
-}
-
-void JsonPlan::add_table(const Table& table, const std::string& row_begin, const std::string& row_separator) {
-  const std::size_t columns = std::max<std::size_t>(table.columns.size(), 1);
-  const std::size_t rows_per_piece = std::max<std::size_t>(kElementsPerPiece / columns, 1);
-  for (std::size_t first = 0; first < table.rows; first += rows_per_piece) {
-    pieces_.push_back({.text = std::exchange(text_, {}),
-                       .table = &table,
-                       .first = first,
-                       .last = std::min(table.rows, first + rows_per_piece),
-                       .row_begin = row_begin,
-                       .row_separator = row_separator});
-  }
-}
-
-std::vector<JsonPiece> JsonPlan::finish() {
-  if (!text_.empty()) pieces_.push_back({.text = std::move(text_)});
-  return std::move(pieces_);
-}
 
 void append_rows(std::string& text, const NumberFormat& format, const JsonPiece& piece) {
   const Table& table = *piece.table;

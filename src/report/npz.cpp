@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
-#include <functional>
 #include <iterator>
 #include <new>
 #include <stdexcept>
@@ -113,37 +112,12 @@ void deflate_block(std::span<std::byte> input, bool last, std::string& output) {
   output.resize(stream.total_out);
 }
 
-/// Deflates the `size` bytes that `read(offset, bytes)` provides and passes the result to `write` in order.
-/// `read` is called from several threads. The input is cut into blocks of a fixed size that are deflated
-/// independently and end at a byte boundary, so the output does not depend on the number of threads.
-void deflate_blocks(std::uint64_t size, Pool* pool,
-                    const std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>& read,
-                    const std::function<void(const std::string& bytes)>& write) {
-  const std::uint64_t blocks = std::max<std::uint64_t>((size + kBlockSize - 1) / kBlockSize, 1);
-  const auto format = [&](std::size_t block, std::string& output) {
-    const std::uint64_t offset = block * kBlockSize;
-    std::vector<std::byte> input(std::min(kBlockSize, size - offset));
-    read(offset, input);
-    deflate_block(input, block + 1 == blocks, output);
-  };
-  write_in_order(pool, blocks, format, write);
-}
-
 static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");
 
 constexpr std::size_t kCopySize = std::size_t{1} << 20U;
 
-template <typename T>
-constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, float>) {
-    return DType::f32;
-  } else if constexpr (std::is_same_v<T, double>) {
-    return DType::f64;
-  } else {
-    static_assert(std::is_same_v<T, std::int64_t>);
-    return DType::i64;
-  }
-}
+// Indexed by the alternative of Tensor::Values.
+constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::i64};
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -235,101 +209,93 @@ struct NpzWriter::State {
     contents ? contents->write_at(offset, bytes) : put_zip(offset, bytes);
   }
 
-  Member& declare(const std::string& name, DType dtype, const Shape& shape);
-  void fill(Member& member, std::span<const std::byte> elements);
-  void store(Member& member);
-  void deflate(Member& member);
-  void copy_to_output(std::uint64_t size);
-};
-
-NpzWriter::State::Member& NpzWriter::State::declare(const std::string& name, DType dtype,
-                                                    const Shape& shape) {
-  if (!names.insert(name).second) throw std::logic_error("an NPZ with two arrays named " + name);
-  const auto elements = checked_product(shape);
-  const auto bytes = elements ? checked_mul(*elements, size_of(dtype)) : std::nullopt;
-  if (!bytes || *bytes > std::uint64_t{1} << 62U) {
-    fail(Status::limit, "{}: the array {} would take more than 4 EiB", out.name(), name);
+  Member& declare(const std::string& name, DType dtype, const Shape& shape) {
+    if (!names.insert(name).second) throw std::logic_error("an NPZ with two arrays named " + name);
+    const auto elements = checked_product(shape);
+    const auto bytes = elements ? checked_mul(*elements, size_of(dtype)) : std::nullopt;
+    if (!bytes || *bytes > std::uint64_t{1} << 62U) {
+      fail(Status::limit, "{}: the array {} would take more than 4 EiB", out.name(), name);
+    }
+    const std::string header = npy_header(dtype, shape);
+    Member& member = *members.emplace_back(std::make_unique<Member>(*this));
+    member.zip.name = name + ".npy";
+    member.zip.deflated = options.compress;
+    member.zip.size = header.size() + *bytes;
+    member.header_size = header.size();
+    if (contents) {
+      member.place = contents_end;
+      contents_end += member.zip.size;
+    } else {
+      member.zip.stored_size = member.zip.size;
+      member.zip.offset = zip_end;
+      member.place = zip_end + local_header(member.zip).size();
+      zip_end = member.place + member.zip.size;
+    }
+    member.write_content(0, bytes_of(header));
+    return member;
   }
-  const std::string header = npy_header(dtype, shape);
-  Member& member = *members.emplace_back(std::make_unique<Member>(*this));
-  member.zip.name = name + ".npy";
-  member.zip.deflated = options.compress;
-  member.zip.size = header.size() + *bytes;
-  member.header_size = header.size();
-  if (contents) {
-    member.place = contents_end;
-    contents_end += member.zip.size;
-  } else {
-    member.zip.stored_size = member.zip.size;
+
+  /// Writes all elements at once. With a pool, workers copy parts and compute their checksums in parallel.
+  void fill(Member& member, std::span<const std::byte> elements) const {
+    const std::size_t parts = (elements.size() + kCopySize - 1) / kCopySize;
+    const auto write_part = [&](std::size_t part, std::size_t /*worker*/) {
+      const std::size_t offset = part * kCopySize;
+      const std::size_t size = std::min(kCopySize, elements.size() - offset);
+      member.write_content(member.header_size + offset, elements.subspan(offset, size));
+    };
+    if (options.pool != nullptr && parts > 1) return options.pool->run(parts, write_part);
+    for (std::size_t part = 0; part < parts; ++part) write_part(part, 0);
+  }
+
+  void store(Member& member) {
+    const auto crc = member.checksum.value(member.zip.size);
+    if (!crc) throw std::logic_error("the array " + member.zip.name + " is not complete");
+    member.zip.crc = *crc;
+    if (contents) deflate(member);
+    put_zip(member.zip.offset, bytes_of(local_header(member.zip)));
+  }
+
+  /// Deflates the content of a member in parallel. The content is cut into blocks of a fixed size that are
+  /// deflated independently and end at a byte boundary, so the output does not depend on the number of
+  /// threads.
+  void deflate(Member& member) {
+    const std::uint64_t size = member.zip.size;
     member.zip.offset = zip_end;
-    member.place = zip_end + local_header(member.zip).size();
-    zip_end = member.place + member.zip.size;
+    const std::uint64_t begin = zip_end + local_header(member.zip).size();
+    zip_end = begin;
+    const std::uint64_t blocks = std::max<std::uint64_t>((size + kBlockSize - 1) / kBlockSize, 1);
+    const auto format = [&](std::size_t block, std::string& output) {
+      const std::uint64_t offset = block * kBlockSize;
+      std::vector<std::byte> input(std::min(kBlockSize, size - offset));
+      contents->read_at(member.place + offset, input);
+      deflate_block(input, block + 1 == blocks, output);
+    };
+    write_in_order(options.pool, blocks, format, [&](const std::string& bytes) {
+      put_zip(zip_end, bytes_of(bytes));
+      zip_end += bytes.size();
+    });
+    member.zip.stored_size = zip_end - begin;
   }
-  member.write_content(0, bytes_of(header));
-  return member;
-}
 
-/// Writes all elements at once. With a pool, workers copy parts and compute their checksums in parallel.
-void NpzWriter::State::fill(Member& member, std::span<const std::byte> elements) {
-  const std::size_t parts = (elements.size() + kCopySize - 1) / kCopySize;
-  const auto write_part = [&](std::size_t part, std::size_t /*worker*/) {
-    const std::size_t offset = part * kCopySize;
-    const std::size_t size = std::min(kCopySize, elements.size() - offset);
-    member.write_content(member.header_size + offset, elements.subspan(offset, size));
-  };
-  if (options.pool != nullptr && parts > 1) return options.pool->run(parts, write_part);
-  for (std::size_t part = 0; part < parts; ++part) write_part(part, 0);
-}
-
-void NpzWriter::State::store(Member& member) {
-  const auto crc = member.checksum.value(member.zip.size);
-  if (!crc) throw std::logic_error("the array " + member.zip.name + " is not complete");
-  member.zip.crc = *crc;
-  if (contents) deflate(member);
-  put_zip(member.zip.offset, bytes_of(local_header(member.zip)));
-}
-
-void NpzWriter::State::deflate(Member& member) {
-  member.zip.offset = zip_end;
-  const std::uint64_t begin = zip_end + local_header(member.zip).size();
-  zip_end = begin;
-  deflate_blocks(
-      member.zip.size, options.pool,
-      [&](std::uint64_t offset, std::span<std::byte> bytes) {
-        contents->read_at(member.place + offset, bytes);
-      },
-      [&](const std::string& bytes) {
-        put_zip(zip_end, bytes_of(bytes));
-        zip_end += bytes.size();
-      });
-  member.zip.stored_size = zip_end - begin;
-}
-
-void NpzWriter::State::copy_to_output(std::uint64_t size) {
-  std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopySize, size));
-  for (std::uint64_t offset = 0; offset < size;) {
-    const std::span<std::byte> part(buffer.data(), std::min<std::uint64_t>(kCopySize, size - offset));
-    zip_spool->read_at(offset, part);
-    out.write(part);
-    offset += part.size();
+  void copy_to_output(std::uint64_t size) {
+    std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopySize, size));
+    for (std::uint64_t offset = 0; offset < size;) {
+      const std::span<std::byte> part(buffer.data(), std::min<std::uint64_t>(kCopySize, size - offset));
+      zip_spool->read_at(offset, part);
+      out.write(part);
+      offset += part.size();
+    }
   }
-}
+};
 
 NpzWriter::NpzWriter(OutputFile& out, NpzOptions options) : state_(std::make_unique<State>(out, options)) {}
 
 NpzWriter::~NpzWriter() = default;
-NpzWriter::NpzWriter(NpzWriter&&) noexcept = default;
-NpzWriter& NpzWriter::operator=(NpzWriter&&) noexcept = default;
 
 void NpzWriter::add(const std::string& name, const Tensor& tensor) {
-  std::visit(
-      [&](const auto& values) {
-        using T = std::remove_cvref_t<decltype(values[0])>;
-        State::Member& member = state_->declare(name, dtype_of<T>(), tensor.shape);
-        state_->fill(member, std::as_bytes(values));
-        state_->non_finite += count_non_finite(tensor);
-      },
-      tensor.values);
+  State::Member& member = state_->declare(name, kDTypes[tensor.values.index()], tensor.shape);
+  std::visit([&](const auto& values) { state_->fill(member, std::as_bytes(values)); }, tensor.values);
+  state_->non_finite += count_non_finite(tensor);
 }
 
 ArraySink& NpzWriter::add_streamed(const std::string& name, const Shape& shape,

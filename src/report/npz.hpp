@@ -31,8 +31,6 @@ class NpzWriter final : public ArrayOutput {
  public:
   explicit NpzWriter(OutputFile& out, NpzOptions options = {});
   ~NpzWriter() override;
-  NpzWriter(NpzWriter&&) noexcept;
-  NpzWriter& operator=(NpzWriter&&) noexcept;
 
   /// Adds a whole tensor under a name ("pattern_0", without .npy). Must not be called from a task of the
   /// pool.

@@ -17,25 +17,10 @@ constexpr std::string_view kInk = "#262626";
 std::string xml_escaped(std::string_view text) {
   std::string out;
   for (const char c : escaped(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
+    constexpr std::string_view kMarkup = "&<>\"'";
+    constexpr std::string_view kEntities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+    const std::size_t index = kMarkup.find(c);
+    index == std::string_view::npos ? out += c : out += kEntities[index];
   }
   for (const std::string_view forbidden : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {  // U+FFFE, U+FFFF
     for (std::size_t at = out.find(forbidden); at != std::string::npos; at = out.find(forbidden, at)) {

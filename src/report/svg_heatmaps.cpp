@@ -23,22 +23,17 @@ namespace {
 constexpr double kBarWidth = 16;
 constexpr double kBarFont = 12;
 
-void check(const Heatmap& heatmap) {
-  const Shape& shape = heatmap.values.shape;
-  if (shape.size() != 2 || std::holds_alternative<std::span<const std::int64_t>>(heatmap.values.values) ||
-      (!heatmap.y_labels.empty() && heatmap.y_labels.size() != shape[0]) ||
-      (!heatmap.x_labels.empty() && heatmap.x_labels.size() != shape[1])) {
-    throw std::invalid_argument("a heatmap whose labels do not fit its matrix");
-  }
-}
-
 void check(const HeatmapPage& page, const std::string& name) {
   if (page.heatmaps.empty()) throw std::invalid_argument("a page without heatmaps");
   if (!(page.scale.low < page.scale.high)) throw std::invalid_argument("a scale without extent");
   std::size_t cells = 0;
-  for (const Heatmap& heatmap : page.heatmaps) {
-    check(heatmap);
-    cells += heatmap.values.size();
+  for (const auto& [title, x_axis, y_axis, x_labels, y_labels, values] : page.heatmaps) {
+    if (values.shape.size() != 2 || std::holds_alternative<std::span<const std::int64_t>>(values.values) ||
+        (!y_labels.empty() && y_labels.size() != values.shape[0]) ||
+        (!x_labels.empty() && x_labels.size() != values.shape[1])) {
+      throw std::invalid_argument("a heatmap whose labels do not fit its matrix");
+    }
+    cells += values.size();
   }
   if (cells > kMaxSvgCells) {
     fail(Status::limit,
@@ -46,14 +41,17 @@ void check(const HeatmapPage& page, const std::string& name) {
          "--format npz",
          name, cells, kMaxSvgCells);
   }
+  const std::vector<std::string>& texts = page.cell_texts;
+  if (!texts.empty() && (page.heatmaps.size() != 1 || texts.size() != page.heatmaps[0].values.size()))
+    throw std::invalid_argument("texts that do not fit the cells of a heatmap");
 }
 
 /// The style of the cells of a heatmap.
 struct CellStyle {
-  double size = 0;         // side of a cell in pixels
-  bool values = false;     // show the value in each cell
-  bool pointable = false;  // draw each cell as an element with a tooltip: its labels and value
-  std::span<const std::string> texts = {};  // [rows * columns], shown instead of the values; may be empty
+  double size = 0;                     // side of a cell in pixels
+  bool values = false;                 // show the value in each cell
+  bool pointable = false;              // draw each cell as an element with a tooltip: its labels and value
+  std::span<const std::string> texts;  // [rows * columns], shown instead of the values; may be empty
 };
 
 /// The tick labels of one axis: every step-th label, turned and shortened so that labels do not overlap.
@@ -85,9 +83,13 @@ struct PageLayout {
   double height = 0;
 };
 
-/// Returns label i as drawn: shortened, or the number i if there are no labels.
+std::string label_or_index(const std::vector<std::string>& labels, std::size_t i) {
+  return labels.empty() ? std::to_string(i) : labels[i];
+}
+
+/// Returns a label as drawn: escaped and shortened.
 std::string tick_label(const std::vector<std::string>& labels, std::size_t i) {
-  return labels.empty() ? std::to_string(i) : shortened(escaped(labels[i]), kMaxLabel);
+  return shortened(escaped(label_or_index(labels, i)), kMaxLabel);
 }
 
 constexpr double margin = 16;
@@ -118,7 +120,7 @@ CellStyle cell_style(const HeatmapPage& page, std::size_t columns) {
   for (const Heatmap& heatmap : page.heatmaps) cells += heatmap.values.size();
   const double size = cell_size(page, columns);
   return {size, longest_side(page) <= kMaxCellsWithValues && size >= kMinSizeWithValues,
-          cells <= kMaxPointable};
+          cells <= kMaxPointable, page.cell_texts};
 }
 
 /// Returns the smallest step of 1, 2, 5, 10, 20, ... at which labels of height `font` do not overlap.
@@ -132,14 +134,6 @@ std::size_t tick_step(double cell, double font) {
   }
 }
 
-double widest(const std::vector<std::string>& labels, std::size_t count, const Ticks& ticks) {
-  double width = 0;
-  for (std::size_t i = 0; i < count; i += ticks.step) {
-    width = std::max(width, text_width(tick_label(labels, i), ticks.font));
-  }
-  return width;
-}
-
 /// Computes the ticks of one axis, shared by all heatmaps.
 Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, bool horizontal) {
   Ticks ticks;
@@ -147,8 +141,9 @@ Ticks lay_out_ticks(const HeatmapPage& page, double cell, std::size_t columns, b
   ticks.step = tick_step(cell, ticks.font);
   double width = 0;
   for (const Heatmap& heatmap : page.heatmaps) {
-    width = std::max(width, widest(horizontal ? heatmap.x_labels : heatmap.y_labels,
-                                   heatmap.values.shape[horizontal ? 1 : 0], ticks));
+    const std::vector<std::string>& labels = horizontal ? heatmap.x_labels : heatmap.y_labels;
+    for (std::size_t i = 0; i < heatmap.values.shape[horizontal ? 1 : 0]; i += ticks.step)
+      width = std::max(width, text_width(tick_label(labels, i), ticks.font));
   }
   const double space = static_cast<double>(ticks.step) * cell;
   if (!horizontal || width + 6 <= space) {
@@ -271,10 +266,6 @@ std::string colour_of_level(const HeatmapScale& scale, std::size_t level) {
   return hex(colour_at(scale.diverging, static_cast<double>(level) / static_cast<double>(kLevels - 1)));
 }
 
-std::string label_or_index(const std::vector<std::string>& labels, std::size_t i) {
-  return labels.empty() ? std::to_string(i) : labels[i];
-}
-
 /// Draws one rectangle per cell with a tooltip: its labels and value.
 void draw_pointable(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, double size) {
   const std::size_t columns = heatmap.values.shape[1];
@@ -344,21 +335,6 @@ void draw_values(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& 
   }
 }
 
-/// Draws the cells of a heatmap. The upper left corner of the first cell is at (x, y).
-void draw_cells(SvgCanvas& canvas, const Heatmap& heatmap, const HeatmapScale& scale, const CellStyle& style,
-                double x, double y) {
-  canvas.add("<g transform=\"translate({} {})\">\n<g shape-rendering=\"crispEdges\">\n", coordinate(x),
-             coordinate(y));
-  if (style.pointable) {
-    draw_pointable(canvas, heatmap, scale, style.size);
-  } else {
-    draw_compact(canvas, heatmap, scale, style.size);
-  }
-  canvas.raw("</g>\n");
-  if (style.values) draw_values(canvas, heatmap, scale, style);
-  canvas.raw("</g>\n");
-}
-
 void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& heatmap, SvgPoint at) {
   const Ticks& ticks = layout.x_ticks;
   const double top = at.y + static_cast<double>(heatmap.values.shape[0]) * layout.cells.size;
@@ -366,14 +342,9 @@ void draw_x_ticks(SvgCanvas& canvas, const PageLayout& layout, const Heatmap& he
     const double x = at.x + (static_cast<double>(i) + 0.5) * layout.cells.size;
     canvas.line(x, top, x, top + kTickLength);
     TextPosition place{x, top + kTickLength + 3 + ticks.font * 0.8, ticks.font};
-    if (ticks.turn != 0) {
-      // The end of a turned label is below its tick.
-      place = {x + ticks.font * 0.36,
-               top + kTickLength + 4 + (ticks.turn == -90 ? 0 : ticks.font * 0.3),
-               ticks.font,
-               "end",
-               ticks.turn,
-               false};
+    if (ticks.turn != 0) {  // the end of a turned label is below its tick
+      const double down = ticks.turn == -90 ? 0 : ticks.font * 0.3;
+      place = {x + ticks.font * 0.36, top + kTickLength + 4 + down, ticks.font, "end", ticks.turn};
     }
     canvas.text(place, tick_label(heatmap.x_labels, i));
   }
@@ -396,7 +367,12 @@ void draw_panel(SvgCanvas& canvas, const PageLayout& layout, const HeatmapPage& 
   const SvgPoint at{layout.left + layout.column_x[column], layout.top + layout.row_y[row]};
   const double width = static_cast<double>(heatmap.values.shape[1]) * layout.cells.size;
   const double height = static_cast<double>(heatmap.values.shape[0]) * layout.cells.size;
-  draw_cells(canvas, heatmap, page.scale, layout.cells, at.x, at.y);
+  canvas.add("<g transform=\"translate({} {})\">\n<g shape-rendering=\"crispEdges\">\n", coordinate(at.x),
+             coordinate(at.y));
+  (layout.cells.pointable ? draw_pointable : draw_compact)(canvas, heatmap, page.scale, layout.cells.size);
+  canvas.raw("</g>\n");
+  if (layout.cells.values) draw_values(canvas, heatmap, page.scale, layout.cells);
+  canvas.raw("</g>\n");
   canvas.frame(at.x, at.y, width, height);
   const bool lowest = index + layout.columns >= page.heatmaps.size();
   if (!layout.edge_labels || lowest) draw_x_ticks(canvas, layout, heatmap, at);
@@ -447,12 +423,8 @@ void draw_colour_bar(SvgCanvas& canvas, const PageLayout& layout, const HeatmapS
 }  // namespace
 
 void write_svg(OutputFile& out, const HeatmapPage& page) {
-  const std::span<const std::string> texts = page.cell_texts;
   check(page, out.name());
-  if (!texts.empty() && (page.heatmaps.size() != 1 || texts.size() != page.heatmaps[0].values.size()))
-    throw std::invalid_argument("texts that do not fit the cells of a heatmap");
-  PageLayout layout = lay_out(page);
-  layout.cells.texts = texts;
+  const PageLayout layout = lay_out(page);
   SvgCanvas canvas;
   for (std::size_t i = 0; i < page.heatmaps.size(); ++i) draw_panel(canvas, layout, page, i);
   draw_titles(canvas, layout, page);

@@ -107,36 +107,30 @@ constexpr std::size_t kPlotLines = 12;
 constexpr std::size_t kMaxCategory = 20;
 constexpr std::string_view kMarks = "*o+x#%@";
 
-/// The characters of a plot. Later marks overwrite earlier ones.
-class Grid {
- public:
-  explicit Grid(std::size_t width) : lines_(kPlotLines, std::string(width, ' ')) {}
+/// The lines of a plot. Later marks overwrite earlier ones.
+using Grid = std::vector<std::string>;
 
-  /// Puts a character at (x, y), both from 0 to 1; y points upwards.
-  void mark(double x, double y, char character) {
-    const auto place = [](double share, std::size_t count) {
-      return static_cast<std::size_t>(
-          std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(count - 1)));
-    };
-    lines_[kPlotLines - 1 - place(y, kPlotLines)][place(x, lines_.front().size())] = character;
-  }
-  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
+/// Puts a character at (x, y), both from 0 to 1; y points upwards.
+void put_mark(Grid& grid, double x, double y, char character) {
+  const auto place = [](double share, std::size_t count) {
+    return static_cast<std::size_t>(
+        std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(count - 1)));
+  };
+  grid[kPlotLines - 1 - place(y, kPlotLines)][place(x, grid.front().size())] = character;
+}
 
- private:
-  std::vector<std::string> lines_;
-};
-
-void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char mark, std::size_t width) {
+void draw_series(Grid& grid, const Plot& plot, const Plot::Series& series, char mark) {
   const std::size_t end = plot.chart->points ? 0 : series.points.size();
   for (std::size_t i = 1; i < end; ++i) {  // draws dots between the points
     const double x0 = plot.x.place(series.points[i - 1].first);
     const double x1 = plot.x.place(series.points[i].first);
     const double y0 = plot.y.place(series.points[i - 1].second);
     const double y1 = plot.y.place(series.points[i].second);
-    const auto steps = static_cast<int>(std::ceil(std::abs(x1 - x0) * static_cast<double>(width)));
-    for (int s = 1; s < steps; ++s) grid.mark(x0 + (x1 - x0) * s / steps, y0 + (y1 - y0) * s / steps, '.');
+    const auto steps = static_cast<int>(std::ceil(std::abs(x1 - x0) * static_cast<double>(grid[0].size())));
+    for (int s = 1; s < steps; ++s)
+      put_mark(grid, x0 + (x1 - x0) * s / steps, y0 + (y1 - y0) * s / steps, '.');
   }
-  for (const auto& [x, y] : series.points) grid.mark(plot.x.place(x), plot.y.place(y), mark);
+  for (const auto& [x, y] : series.points) put_mark(grid, plot.x.place(x), plot.y.place(y), mark);
 }
 
 /// Appends the marks and names of the series, unless there is only one.
@@ -155,12 +149,12 @@ void append_lines(std::string& text, const Plot& plot, const TextOptions& option
   const std::size_t indent = std::max(display_width(high), display_width(low)) + 1;
   const std::size_t space = std::min(options.width, kMaxWidth);
   const std::size_t width = std::max(kMinPlot, space - std::min(space, indent + 1));
-  Grid grid(width);
+  Grid grid(kPlotLines, std::string(width, ' '));
   for (std::size_t i = 0; i < plot.series.size(); ++i)
-    draw_series(grid, plot, plot.series[i], kMarks[i % kMarks.size()], width);
+    draw_series(grid, plot, plot.series[i], kMarks[i % kMarks.size()]);
   for (std::size_t line = 0; line < kPlotLines; ++line) {
     append_aligned(text, line == 0 ? high : line + 1 == kPlotLines ? low : "", indent - 1, true);
-    text += " |" + grid.lines()[line];
+    text += " |" + grid[line];
     trim(text);
     text += '\n';
   }

@@ -17,33 +17,23 @@
 namespace attnctl {
 namespace {
 
-/// The sort key of a cell: numbers and booleans by value, then texts. Undefined cells and NaN sort last.
-struct SortKey {
-  bool undefined = true;
-  bool text = false;
-  double number = 0;
-  std::string word;
-};
+/// The sort key of a cell: numbers and booleans by value, then texts. Undefined cells and NaN have none.
+using SortKey = std::optional<std::variant<double, std::string>>;
 
 SortKey key_of(const Cell& cell) {
   return std::visit(
       [](const auto& value) -> SortKey {
         using T = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<T, std::monostate>) {
-          return {};
+          return std::nullopt;
         } else if constexpr (std::is_same_v<T, std::string>) {
-          return {false, true, 0, value};
+          return value;
         } else {
           const auto number = static_cast<double>(value);
-          return {std::isnan(number), false, number, {}};
+          return std::isnan(number) ? SortKey() : SortKey(number);
         }
       },
       cell);
-}
-
-bool less(const SortKey& a, const SortKey& b) {
-  if (a.text != b.text) return b.text;
-  return a.text ? a.word < b.word : a.number < b.number;
 }
 
 std::vector<std::size_t> sorted_rows(const Table& table, std::size_t column, bool ascending) {
@@ -56,31 +46,25 @@ std::vector<std::size_t> sorted_rows(const Table& table, std::size_t column, boo
   std::vector<std::size_t> rows(table.rows);
   std::iota(rows.begin(), rows.end(), 0);
   std::ranges::stable_sort(rows, [&](std::size_t a, std::size_t b) {
-    if (keys[a].undefined || keys[b].undefined) return !keys[a].undefined && keys[b].undefined;
-    return ascending ? less(keys[a], keys[b]) : less(keys[b], keys[a]);
+    if (!keys[a] || !keys[b]) return keys[a] && !keys[b];
+    return ascending ? *keys[a] < *keys[b] : *keys[b] < *keys[a];
   });
   return rows;
 }
 
 template <typename T>
-Tensor own(Shape shape, std::vector<T> values) {
-  if (checked_product(shape) != values.size()) {
-    throw std::invalid_argument(
-        fmt::format("a tensor with {} values and the shape {}", values.size(), to_string(shape)));
-  }
-  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
-  return {std::move(shape), std::span<const T>(*owner), owner};
-}
-
-template <typename T>
 std::uint64_t count_in(std::span<const T> values, bool hidden_is_minus_infinity) {
-  bool finite = true;  // no early exit, so that the loop is vectorised
-  for (const T value : values) finite &= std::abs(value) <= std::numeric_limits<T>::max();
-  if (finite) return 0;
-  return static_cast<std::uint64_t>(std::ranges::count_if(values, [&](T value) {
-    const bool hidden = hidden_is_minus_infinity && value == -std::numeric_limits<T>::infinity();
-    return is_non_finite(value) && !hidden;
-  }));
+  if constexpr (std::is_integral_v<T>) {
+    return 0;
+  } else {
+    bool finite = true;  // no early exit, so that the loop is vectorised
+    for (const T value : values) finite &= std::abs(value) <= std::numeric_limits<T>::max();
+    if (finite) return 0;
+    return static_cast<std::uint64_t>(std::ranges::count_if(values, [&](T value) {
+      const bool hidden = hidden_is_minus_infinity && value == -std::numeric_limits<T>::infinity();
+      return is_non_finite(value) && !hidden;
+    }));
+  }
 }
 
 template <typename T>
@@ -175,17 +159,18 @@ Tensor& Tensor::describe(std::vector<Dimension> dimensions, Meaning meaning) {
   return *this;
 }
 
-Tensor make_tensor(Shape shape, std::vector<float> values) {
-  return own(std::move(shape), std::move(values));
+template <typename T>
+Tensor make_tensor(Shape shape, std::vector<T> values) {
+  if (checked_product(shape) != values.size()) {
+    throw std::invalid_argument(
+        fmt::format("a tensor with {} values and the shape {}", values.size(), to_string(shape)));
+  }
+  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+  return {std::move(shape), std::span<const T>(*owner), owner};
 }
-
-Tensor make_tensor(Shape shape, std::vector<double> values) {
-  return own(std::move(shape), std::move(values));
-}
-
-Tensor make_tensor(Shape shape, std::vector<std::int64_t> values) {
-  return own(std::move(shape), std::move(values));
-}
+template Tensor make_tensor(Shape, std::vector<float>);
+template Tensor make_tensor(Shape, std::vector<double>);
+template Tensor make_tensor(Shape, std::vector<std::int64_t>);
 
 Value::Value(Record record) : data(std::make_shared<const Record>(std::move(record))) {}
 
@@ -217,15 +202,7 @@ std::uint64_t count_non_finite(const Table& table) {
 }
 
 std::uint64_t count_non_finite(const Tensor& tensor) {
-  return std::visit(
-      [](const auto& values) -> std::uint64_t {
-        if constexpr (std::is_same_v<std::decay_t<decltype(values)>, std::span<const std::int64_t>>) {
-          return 0;
-        } else {
-          return count_in(values, false);
-        }
-      },
-      tensor.values);
+  return std::visit([](const auto& values) { return count_in(values, false); }, tensor.values);
 }
 
 std::uint64_t count_non_finite(const Cell& cell) {

@@ -123,18 +123,10 @@ struct Tensor {
   Tensor& describe(std::vector<Dimension> dimensions, Meaning meaning = {});
 };
 
-/// Return a tensor that holds its values. Throw std::invalid_argument if their number does not fit the shape.
-[[nodiscard]] Tensor make_tensor(Shape shape, std::vector<float> values);
-[[nodiscard]] Tensor make_tensor(Shape shape, std::vector<double> values);
-[[nodiscard]] Tensor make_tensor(Shape shape, std::vector<std::int64_t> values);
-
-// Former names.
-using Array = Tensor;
-using NamedArray = Tensor;
+/// Returns a tensor that holds its values: float, double or std::int64_t. Throws std::invalid_argument if
+/// their number does not fit the shape.
 template <typename T>
-[[nodiscard]] Tensor make_array(Shape shape, std::vector<T> values) {
-  return make_tensor(std::move(shape), std::move(values));
-}
+[[nodiscard]] Tensor make_tensor(Shape shape, std::vector<T> values);
 
 struct Record;
 struct Value;
@@ -301,7 +293,6 @@ struct View {
   std::string name;
   std::variant<HeatmapPage, ChartPage> page;
 };
-using Picture = View;  // the former name
 
 /// The results of an analysis, a study or an experiment. Writers know only this type. Each writer uses the
 /// members that its format can hold.

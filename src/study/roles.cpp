@@ -208,7 +208,7 @@ HeatmapPage role_page(const std::vector<HeadRoles>& heads, const StudyShape& sha
                            .y_axis = "layer",
                            .x_labels = std::move(grid.columns),
                            .y_labels = std::move(grid.layers),
-                           .values = make_array(size, std::move(scores))});
+                           .values = make_tensor(size, std::move(scores))});
   return page;
 }
 

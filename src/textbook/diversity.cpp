@@ -338,10 +338,10 @@ ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& poo
   return result;
 }
 
-std::vector<NamedArray> diversity_weights(const DiversityOptions& options, bool specialised, Pool& pool) {
+std::vector<Tensor> diversity_weights(const DiversityOptions& options, bool specialised, Pool& pool) {
   const DrawnHeads drawn = draw_heads(options, specialised, 0, pool);
   const Shape shape{options.heads, options.d, options.d_head};
-  return {{"W_q", make_array(shape, drawn.left())}, {"W_k", make_array(shape, drawn.right())}};
+  return {{"W_q", make_tensor(shape, drawn.left())}, {"W_k", make_tensor(shape, drawn.right())}};
 }
 
 ExperimentResult model_diversity_experiment(const Model& model, Circuit circuit,

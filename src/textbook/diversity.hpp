@@ -31,8 +31,8 @@ struct DiversityOptions {
 [[nodiscard]] ExperimentResult diversity_experiment(const DiversityOptions& options, Pool& pool);
 
 /// Returns the weights of the experiment's first draw: W_q and W_k [heads, d, k].
-[[nodiscard]] std::vector<NamedArray> diversity_weights(const DiversityOptions& options, bool specialised,
-                                                        Pool& pool);
+[[nodiscard]] std::vector<Tensor> diversity_weights(const DiversityOptions& options, bool specialised,
+                                                    Pool& pool);
 
 /// Compares the heads of each layer of a trained model with random heads of the same shapes (d, width, heads
 /// that share a slice). Each row has a layer's mean effective rank of a circuit and the mean similarities of

@@ -53,12 +53,12 @@ Chart bar_chart(std::string title, std::string x, std::vector<std::string> y, Ax
   return chart;
 }
 
-Array array_of(MatrixView<const double> matrix) {
+Tensor array_of(MatrixView<const double> matrix) {
   std::vector<double> values;
   values.reserve(matrix.rows * matrix.cols);
   for (std::size_t r = 0; r < matrix.rows; ++r)
     values.insert(values.end(), matrix.row(r).begin(), matrix.row(r).end());
-  return make_array({matrix.rows, matrix.cols}, std::move(values));
+  return make_tensor({matrix.rows, matrix.cols}, std::move(values));
 }
 
 std::vector<std::string> number_labels(std::size_t count, const std::string& before) {

@@ -53,7 +53,7 @@ struct Axes {
 [[nodiscard]] Chart bar_chart(std::string title, std::string x, std::vector<std::string> y, Axes axes);
 
 /// Copies the matrix to an array [rows, cols].
-[[nodiscard]] Array array_of(MatrixView<const double> matrix);
+[[nodiscard]] Tensor array_of(MatrixView<const double> matrix);
 
 /// Returns "0", "1", ..., with `before` in front of each number.
 [[nodiscard]] std::vector<std::string> number_labels(std::size_t count, const std::string& before = "");

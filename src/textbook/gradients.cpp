@@ -329,7 +329,7 @@ void draw_heads(std::span<const LogitAttribution> inputs, ExperimentResult& resu
       const auto row = static_cast<std::size_t>(std::distance(layers.begin(), layers.find(head.layer)));
       values[row * heads + head.head] = each.attribution;
     }
-    map.values = make_array({layers.size(), heads}, std::move(values));
+    map.values = make_tensor({layers.size(), heads}, std::move(values));
   }
   result.heatmaps.push_back({"heads", std::move(page)});
 }

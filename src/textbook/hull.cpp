@@ -426,7 +426,7 @@ Cell text_of(const std::vector<std::size_t>& keys) {
 Value record_of(const HullQuery& query) {
   if (query.values.empty()) return {};
   Record record;
-  record.set("values", make_array({query.values.size()}, query.values));
+  record.set("values", make_tensor({query.values.size()}, query.values));
   if (!query.exact.empty()) record.set("exact", List(query.exact.begin(), query.exact.end()));
   return record;
 }

@@ -184,7 +184,7 @@ std::vector<Chart> charts_of(const Positions& positions) {
 }
 
 /// Returns a page with a heatmap whose rows are positions.
-HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Array values) {
+HeatmapPage page_of(const char* title, const char* x_axis, const char* scale, Tensor values) {
   HeatmapPage page;
   page.scale.label = scale;
   page.heatmaps.push_back({title, x_axis, "Position", {}, {}, std::move(values)});
@@ -208,7 +208,7 @@ HeatmapPage similarity_page(const char* title, MatrixView<const double> rows) {
       cosines.push_back(norms > 0 ? dot(rows.row(a), rows.row(b)) / norms : kUndefined);
     }
   }
-  return page_of(title, "Position", "Cosine", make_array({count, count}, std::move(cosines)));
+  return page_of(title, "Position", "Cosine", make_tensor({count, count}, std::move(cosines)));
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ TEST_CASE("an array in memory is taken whole") {
   sink.write(3, std::vector<float>{4, 5, 6});
   sink.write(0, std::vector<float>{1, 2, 3});
   CHECK_THROWS_AS(sink.write(5, std::vector<float>{1, 2}), std::logic_error);
-  const Array array = sink.take();
+  const Tensor array = sink.take();
   CHECK(array.shape == Shape{2, 3});
   const auto values = std::get<std::span<const float>>(array.values);
   CHECK(std::vector<float>(values.begin(), values.end()) == std::vector<float>{1, 2, 3, 4, 5, 6});

@@ -30,8 +30,8 @@ std::string csv_of(const Table& table, const WriteOptions& options = {}) {
 }
 
 void write_folder(const fs::path& path, const std::vector<Table>& tables) {
-  CsvFolder folder(path);
-  for (const Table& table : tables) write_csv_table(folder.open(table.name), table);
+  OutputFolder folder(path);
+  for (const Table& table : tables) write_csv_table(folder.open(table.name + ".csv"), table);
   folder.commit();
 }
 
@@ -114,13 +114,13 @@ TEST_CASE("a folder of tables appears at commit") {
   CHECK(test::slurp(path / "heads.csv") == "a\r\n1\r\n");
   CHECK(test::slurp(path / "inputs.csv") == "a\r\n1\r\n");
   {
-    CsvFolder again(path);
-    write_csv_table(again.open("heads"), make_table("heads", {"b"}, {}));
+    OutputFolder again(path);
+    write_csv_table(again.open("heads.csv"), make_table("heads", {"b"}, {}));
   }
   CHECK(test::slurp(path / "heads.csv") == "a\r\n1\r\n");
   {
-    CsvFolder fresh(folder.path() / "fresh");
-    write_csv_table(fresh.open("x"), one_cell("x"));
+    OutputFolder fresh(folder.path() / "fresh");
+    write_csv_table(fresh.open("x.csv"), one_cell("x"));
     CHECK(fs::exists(folder.path() / "fresh"));
   }
   CHECK_FALSE(fs::exists(folder.path() / "fresh"));

@@ -121,7 +121,7 @@ void MemorySink::write(std::size_t offset, std::span<const float> values) {
                             static_cast<float>(kUndefined));
 }
 
-Array MemorySink::take() {
+Tensor MemorySink::take() {
   const std::span<const float> values(values_.get(), size_);
   return {std::move(shape_), values, std::move(values_)};
 }

@@ -58,7 +58,7 @@ class MemorySink final : public ArraySink {
   explicit MemorySink(Shape shape, bool hidden_is_minus_infinity = false);
   void write(std::size_t offset, std::span<const float> values) override;
   /// Returns the array and leaves the sink empty.
-  [[nodiscard]] Array take();
+  [[nodiscard]] Tensor take();
 
  private:
   Shape shape_;

@@ -104,11 +104,52 @@ class SigbusGuard {
 }  // namespace
 
 struct MappedFile::State {
-  State(const std::filesystem::path& path, Status absent);
-  ~State();
+  State(const std::filesystem::path& path, Status absent)
+      : name(path.string()), file(open_regular_file(path, absent)) {
+    const auto length = checked_narrow<std::size_t>(file.length);
+    if (!length) fail(Status::limit, "{}: {} bytes do not fit the address space", escaped(name), file.length);
+    if (*length > 0) {
+      void* const address = mmap(nullptr, *length, PROT_READ, MAP_PRIVATE, file.descriptor.number(), 0);
+      if (address == MAP_FAILED) {
+        fail(Status::environment, "{}: cannot map {} bytes: {}", escaped(name), *length, error_text(errno));
+      }
+      bytes = {static_cast<const std::byte*>(address), *length};
+      try {
+        guard.emplace(bytes);
+      } catch (...) {
+        munmap(address, *length);
+        throw;
+      }
+    }
+    const std::lock_guard lock(registry().mutex);
+    registry().states.push_back(this);
+  }
+
+  ~State() {
+    {
+      const std::lock_guard lock(registry().mutex);
+      std::erase(registry().states, this);
+    }
+    guard.reset();
+    if (!bytes.empty()) munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
+  }
+
+  void check() const {
+    struct stat status = {};
+    if (fstat(file.descriptor.number(), &status) != 0) {
+      fail(Status::environment, "{}: cannot examine: {}", escaped(name), error_text(errno));
+    }
+    const auto now = static_cast<std::uint64_t>(status.st_size);
+    if (now != file.length) {
+      fail(Status::bad_input,
+           "{}: got {} bytes where there were {} when it was opened, need a file that stays", escaped(name),
+           now, file.length);
+    }
+    if (guard && guard->faulted())
+      fail(Status::environment, "{}: cannot read: Input/output error", escaped(name));
+  }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  void check() const;
 
   std::string name;
   RegularFile file;
@@ -125,50 +166,6 @@ struct MappedFile::State {
     return instance;
   }
 };
-
-MappedFile::State::State(const std::filesystem::path& path, Status absent)
-    : name(path.string()), file(open_regular_file(path, absent)) {
-  const auto length = checked_narrow<std::size_t>(file.length);
-  if (!length) fail(Status::limit, "{}: {} bytes do not fit the address space", escaped(name), file.length);
-  if (*length > 0) {
-    void* const address = mmap(nullptr, *length, PROT_READ, MAP_PRIVATE, file.descriptor.number(), 0);
-    if (address == MAP_FAILED) {
-      fail(Status::environment, "{}: cannot map {} bytes: {}", escaped(name), *length, error_text(errno));
-    }
-    bytes = {static_cast<const std::byte*>(address), *length};
-    try {
-      guard.emplace(bytes);
-    } catch (...) {
-      munmap(address, *length);
-      throw;
-    }
-  }
-  const std::lock_guard lock(registry().mutex);
-  registry().states.push_back(this);
-}
-
-MappedFile::State::~State() {
-  {
-    const std::lock_guard lock(registry().mutex);
-    std::erase(registry().states, this);
-  }
-  guard.reset();
-  if (!bytes.empty()) munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
-}
-
-void MappedFile::State::check() const {
-  struct stat status = {};
-  if (fstat(file.descriptor.number(), &status) != 0) {
-    fail(Status::environment, "{}: cannot examine: {}", escaped(name), error_text(errno));
-  }
-  const auto now = static_cast<std::uint64_t>(status.st_size);
-  if (now != file.length) {
-    fail(Status::bad_input, "{}: got {} bytes where there were {} when it was opened, need a file that stays",
-         escaped(name), now, file.length);
-  }
-  if (guard && guard->faulted())
-    fail(Status::environment, "{}: cannot read: Input/output error", escaped(name));
-}
 
 MappedFile::MappedFile(const std::filesystem::path& path, Status absent)
     : state_(std::make_unique<State>(path, absent)) {}

@@ -221,100 +221,91 @@ struct OutputFile::State {
   State() = default;
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  explicit State(const std::filesystem::path& path);
-  ~State();
 
-  void put(std::uint64_t offset, const char* data, std::size_t size) const;
-  void flush();
-  void flush_lines();
-  void copy_mode() const;
-  void close_checked();
-  void replace();
-};
+  /// Delegates to State(), so that the destructor runs if this body throws.
+  explicit State(const std::filesystem::path& path) : State() {
+    name = path == "-" ? "standard output" : escaped(path.native());
+    buffer.reserve(kBufferSize);
+    target = open_target(path, name);
+    if (!target.in_place) remembered = Temporaries::add(target.temporary);
+  }
 
-// Delegates to State(), so that the destructor runs if this body throws.
-OutputFile::State::State(const std::filesystem::path& path) : State() {
-  name = path == "-" ? "standard output" : escaped(path.native());
-  buffer.reserve(kBufferSize);
-  target = open_target(path, name);
-  if (!target.in_place) remembered = Temporaries::add(target.temporary);
-}
+  ~State() {
+    if (target.descriptor >= 0) ::close(target.descriptor);
+    if (!target.in_place && !committed) ::unlink(target.temporary.c_str());
+    Temporaries::forget(remembered);
+  }
 
-OutputFile::State::~State() {
-  if (target.descriptor >= 0) ::close(target.descriptor);
-  if (!target.in_place && !committed) ::unlink(target.temporary.c_str());
-  Temporaries::forget(remembered);
-}
-
-void OutputFile::State::put(std::uint64_t offset, const char* data, std::size_t size) const {
-  while (size > 0) {
-    throw_if_interrupted();
-    const ssize_t written = target.in_place
-                                ? ::write(target.descriptor, data, size)
-                                : ::pwrite(target.descriptor, data, size, static_cast<off_t>(offset));
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EPIPE) throw BrokenPipe{};
-      if (errno == EAGAIN) {
-        wait_until_writable(target.descriptor);
-        continue;
+  void put(std::uint64_t offset, const char* data, std::size_t size) const {
+    while (size > 0) {
+      throw_if_interrupted();
+      const ssize_t written = target.in_place
+                                  ? ::write(target.descriptor, data, size)
+                                  : ::pwrite(target.descriptor, data, size, static_cast<off_t>(offset));
+      if (written < 0) {
+        if (errno == EINTR) continue;
+        if (errno == EPIPE) throw BrokenPipe{};
+        if (errno == EAGAIN) {
+          wait_until_writable(target.descriptor);
+          continue;
+        }
+        fail_with_errno(name, "write", errno);
       }
-      fail_with_errno(name, "write", errno);
+      const auto count = static_cast<std::size_t>(written);
+      data += count;
+      offset += count;
+      size -= count;
     }
-    const auto count = static_cast<std::size_t>(written);
-    data += count;
-    offset += count;
-    size -= count;
   }
-}
 
-void OutputFile::State::flush() {
-  put(flushed, buffer.data(), buffer.size());
-  flushed += buffer.size();
-  buffer.clear();
-}
-
-/// Writes the buffered text up to the last newline.
-void OutputFile::State::flush_lines() {
-  std::string_view lines(buffer.data(), buffer.size());
-  lines = lines.substr(0, lines.rfind('\n') + 1);
-  const std::size_t whole = lines.size();
-  while (!lines.empty()) {
-    const std::size_t size = lines_at_once(lines);
-    put(flushed, lines.data(), size);
-    flushed += size;
-    lines.remove_prefix(size);
+  void flush() {
+    put(flushed, buffer.data(), buffer.size());
+    flushed += buffer.size();
+    buffer.clear();
   }
-  buffer.erase(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(whole));
-}
 
-void OutputFile::State::copy_mode() const {
-  if (!target.replaces) return;
-  // Only root may change the owner; otherwise the new file belongs to the user.
-  [[maybe_unused]] const int ignored = ::fchown(target.descriptor, target.owner, target.group);
-  if (::fchmod(target.descriptor, target.mode) != 0) fail_with_errno(name, "keep the file's mode", errno);
-}
-
-void OutputFile::State::close_checked() {
-  if (::close(std::exchange(target.descriptor, -1)) != 0 && errno != EINTR) {
-    fail_with_errno(name, "close", errno);
+  /// Writes the buffered text up to the last newline.
+  void flush_lines() {
+    std::string_view lines(buffer.data(), buffer.size());
+    lines = lines.substr(0, lines.rfind('\n') + 1);
+    const std::size_t whole = lines.size();
+    while (!lines.empty()) {
+      const std::size_t size = lines_at_once(lines);
+      put(flushed, lines.data(), size);
+      flushed += size;
+      lines.remove_prefix(size);
+    }
+    buffer.erase(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(whole));
   }
-}
 
-void OutputFile::State::replace() {
-  copy_mode();
-  while (::fsync(target.descriptor) != 0) {
-    if (errno != EINTR) fail_with_errno(name, "write to disk", errno);
+  void copy_mode() const {
+    if (!target.replaces) return;
+    // Only root may change the owner; otherwise the new file belongs to the user.
+    [[maybe_unused]] const int ignored = ::fchown(target.descriptor, target.owner, target.group);
+    if (::fchmod(target.descriptor, target.mode) != 0) fail_with_errno(name, "keep the file's mode", errno);
+  }
+
+  void close_checked() {
+    if (::close(std::exchange(target.descriptor, -1)) != 0 && errno != EINTR) {
+      fail_with_errno(name, "close", errno);
+    }
+  }
+
+  void replace() {
+    copy_mode();
+    while (::fsync(target.descriptor) != 0) {
+      if (errno != EINTR) fail_with_errno(name, "write to disk", errno);
+      throw_if_interrupted();
+    }
+    close_checked();
     throw_if_interrupted();
+    if (std::rename(target.temporary.c_str(), target.path.c_str()) != 0) {
+      fail_with_errno(name, "replace", errno);
+    }
+    committed = true;
+    sync_folder(std::filesystem::path(target.path).parent_path());
   }
-  close_checked();
-  throw_if_interrupted();
-  if (std::rename(target.temporary.c_str(), target.path.c_str()) != 0) {
-    fail_with_errno(name, "replace", errno);
-  }
-  committed = true;
-  sync_folder(std::filesystem::path(target.path).parent_path());
-}
+};
 
 OutputFile::OutputFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
 

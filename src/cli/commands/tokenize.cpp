@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
+#include "base/files/output_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/source.hpp"
 #include "cli/commands.hpp"
@@ -124,7 +125,7 @@ class TokenOutput {
   const Tokenizer& tokenizer_;
   std::string path_;
   Session& session_;
-  std::optional<CsvFolder> folder_;
+  std::optional<OutputFolder> folder_;
   std::optional<OutputFile> file_;
   OutputFile* out_ = nullptr;
   std::optional<JsonStream> json_;
@@ -135,7 +136,7 @@ TokenOutput::TokenOutput(const Target& target, const Tokenizer& tokenizer, const
                          Session& session)
     : target_(target), tokenizer_(tokenizer), path_(path), session_(session) {
   if (target.format == Format::csv && target.table.empty()) {
-    out_ = &folder_.emplace(target.path).open("tokens");
+    out_ = &folder_.emplace(target.path).open("tokens.csv");
   } else {
     out_ = &file_.emplace(target.path);
   }

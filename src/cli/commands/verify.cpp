@@ -359,9 +359,9 @@ Results verify_results(const VerifyOptions& options, const OpenModel& open, cons
   for (const Sequence& sequence : batch.sequences) {
     Record record;
     record.set("id", sequence.id).set("length", sequence.queries());
-    if (!sequence.ids.empty()) record.set("ids", make_array({sequence.ids.size()}, sequence.ids));
+    if (!sequence.ids.empty()) record.set("ids", make_tensor({sequence.ids.size()}, sequence.ids));
     if (sequence.target)
-      record.set("target_ids", make_array({sequence.target->ids.size()}, sequence.target->ids));
+      record.set("target_ids", make_tensor({sequence.target->ids.size()}, sequence.target->ids));
     inputs.emplace_back(std::move(record));
   }
   document.sections.push_back({"inputs", "input", std::move(inputs)});

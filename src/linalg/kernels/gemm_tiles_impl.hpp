@@ -39,6 +39,21 @@ struct Prefetch {
   std::size_t count = 0;
 };
 
+/// The operands of a tile of c. NtKernel pads the rows of a with zeros to whole vectors.
+struct Tile {
+  std::size_t k;
+  const float* a;  // [mr, k]
+  std::size_t a_stride;
+  const float* b;
+  std::size_t b_stride;
+  float* c;
+  std::size_t c_stride;
+  float alpha;
+  bool accumulate;
+  const float* bias = nullptr;  // [nr], added last; only for NnKernel
+  Prefetch ahead = {};          // only for NtKernel
+};
+
 [[gnu::always_inline]] inline void prefetch(const float* at) {
   __builtin_prefetch(at, 0, 2);  // into L2: L1 holds the current tile and has few fill buffers
   asm volatile("");              // GCC drops calls of functions that only prefetch
@@ -145,19 +160,6 @@ struct NtKernel {
 
   static constexpr std::size_t padded(std::size_t extent) { return (extent + kLanes - 1) / kLanes * kLanes; }
 
-  struct Tile {
-    std::size_t k;
-    const float* a;  // [mr, k], rows padded with zeros to whole vectors
-    std::size_t a_stride;
-    const float* b;
-    std::size_t b_stride;
-    float* c;
-    std::size_t c_stride;
-    float alpha;
-    bool accumulate;
-    Prefetch ahead;
-  };
-
   template <std::size_t R, std::size_t C>
   static void sum_tile(const Tile& t) {
     Batch sums[R][C];
@@ -240,8 +242,7 @@ struct NtKernel {
         std::size_t j = 0;
         Tile t{depth,       workspace,  stride,
                p.b + first, p.b_stride, p.c + own.first * p.c_stride,
-               p.c_stride,  p.alpha,    p.accumulate || block_of_k > 0,
-               {}};
+               p.c_stride,  p.alpha,    p.accumulate || block_of_k > 0};
         for (; j + kNr <= p.n; j += kNr) {
           constexpr std::size_t distance = 2 * kNr;
           const float* const next = j + distance + kNr <= p.n ? t.b + distance * p.b_stride : nullptr;
@@ -269,19 +270,6 @@ struct NnKernel {
   static constexpr std::size_t kKc = 128;  // deep enough that tiles of c are loaded rarely
   static constexpr std::size_t kBlocksAhead = 1;
   static constexpr std::size_t kPanelKc = 64;
-
-  struct Tile {
-    std::size_t k;
-    const float* a;
-    std::size_t a_stride;
-    const float* b;
-    std::size_t b_stride;
-    float* c;
-    std::size_t c_stride;
-    float alpha;
-    bool accumulate;
-    const float* bias = nullptr;  // [nr], added last
-  };
 
   /// Computes R rows and V vectors of a tile; the last vector has `part` columns. Calls step(p) in each step
   /// along k, for prefetching or packing.

@@ -257,16 +257,9 @@ struct VectorKernels {
     combine(x.data(), out.data(), x.size(), [](const Batch& a, const Batch& b) { return a * b; });
   }
 
-  static void gelu_erf(std::span<float> x) {
-    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::gelu_erf(v); });
-  }
-
-  static void gelu_tanh(std::span<float> x) {
-    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::gelu_tanh(v); });
-  }
-
-  static void silu(std::span<float> x) {
-    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::silu(v); });
+  template <Batch (*f)(const Batch&)>
+  static void activate(std::span<float> x) {
+    map(x.data(), x.data(), x.size(), [](const Batch& v) { return f(v); });
   }
 
   static void relu(std::span<float> x) {
@@ -277,10 +270,6 @@ struct VectorKernels {
   static void relu_squared(std::span<float> x) {
     const Batch zero(0.0F);
     map(x.data(), x.data(), x.size(), [&](const Batch& v) { return xsimd::select(v < zero, zero, v * v); });
-  }
-
-  static void tanh(std::span<float> x) {
-    map(x.data(), x.data(), x.size(), [](const Batch& v) { return Math::tanh(v); });
   }
 
   static constexpr double kLn2 = 0.69314718055994531;
@@ -335,9 +324,23 @@ struct VectorKernels {
   }
 
   static constexpr Kernels table(std::string_view name) {
-    return {name,  softmax,     layer_norm,         rms_norm,       add,       multiply,
-            scale, gelu_erf,    gelu_tanh,          silu,           relu,      relu_squared,
-            tanh,  sum_x_log_x, sum_x_log_x_of_sum, weight_moments, all_finite};
+    return {name,
+            softmax,
+            layer_norm,
+            rms_norm,
+            add,
+            multiply,
+            scale,
+            activate<Math::gelu_erf>,
+            activate<Math::gelu_tanh>,
+            activate<Math::silu>,
+            relu,
+            relu_squared,
+            activate<Math::tanh>,
+            sum_x_log_x,
+            sum_x_log_x_of_sum,
+            weight_moments,
+            all_finite};
   }
 };
 

@@ -332,7 +332,7 @@ void add_pair_matrices(StudyResults& results, const StudyShape& shape, std::vect
     record.set("measure", matrix.name)
         .set("heads", names)
         .set("rows", matrix.rows)
-        .set("values", make_array({count, count}, matrix.values));
+        .set("values", make_tensor({count, count}, matrix.values));
     items.emplace_back(std::move(record));
   }
   results.document.sections.push_back({"pairs", "pairs", std::move(items)});

@@ -48,7 +48,7 @@ TEST_CASE("diversity: saved weights are those that were measured, whatever the t
   const ExperimentResult result = diversity_experiment(options, three);
   for (const bool specialised : {false, true}) {
     CAPTURE(specialised);
-    const std::vector<NamedArray> saved = diversity_weights(options, specialised, one);
+    const std::vector<Tensor> saved = diversity_weights(options, specialised, one);
     REQUIRE(saved.size() == 2);
     CHECK(saved[0].name == "W_q");
     CHECK(saved[1].name == "W_k");
