@@ -142,7 +142,7 @@ TEST_CASE("truncated and damaged states are refused") {
   }
   Moments other(kCases[1].bins);
   StateReader in(bytes, "other");
-  CHECK_THROWS_WITH_AS(other.load(in), doctest::Contains("bins of a histogram"), Error);
+  CHECK_THROWS_WITH_AS(other.load(in), doctest::Contains("histogram bins"), Error);
 }
 
 TEST_CASE("values are restored from a state") {
