@@ -20,7 +20,7 @@
 #include "base/memory.hpp"
 #include "forward/footprint.hpp"
 #include "forward/observer.hpp"
-#include "study/corpus/shuffled.hpp"
+#include "study/corpus/corpus_blocks.hpp"
 #include "study/results.hpp"
 #include "study/shard_plan.hpp"
 #include "study/state/state_io.hpp"

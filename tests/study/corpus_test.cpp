@@ -9,8 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "study/corpus/probe.hpp"
-#include "study/corpus/shuffled.hpp"
+#include "study/corpus/corpus_blocks.hpp"
 #include "study/corpus/token_frequencies.hpp"
 #include "study/state/sums.hpp"
 #include "support/planted_model.hpp"

@@ -2,15 +2,106 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
+#include "checkpoint/source.hpp"
 #include "forward/run.hpp"
+#include "input/sequences.hpp"
+#include "study/corpus/token_frequencies.hpp"
 
 namespace attnctl {
 namespace {
+
+/// Shuffles `count` elements (Fisher and Yates). Calls swap(i, j) to exchange two of them.
+template <typename Swap>
+void shuffle(std::size_t count, Random& random, const Swap& swap) {
+  for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
+}
+
+/// The tensors of another checkpoint, with the values of each matrix shuffled at its first use.
+class ShuffledCheckpoint final : public Checkpoint {
+ public:
+  ShuffledCheckpoint(Checkpoint& original, std::uint64_t seed) : original_(original), seed_(seed) {}
+
+  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return original_.tensors(); }
+  [[nodiscard]] TensorView tensor(std::size_t index) override {
+    const TensorView view = original_.tensor(index);
+    if (view.shape.size() < 2 || !is_floating(view.dtype)) return view;
+    const auto [entry, inserted] = shuffled_.try_emplace(index);
+    std::vector<std::byte>& bytes = entry->second;
+    if (inserted) {
+      bytes.assign(view.bytes.begin(), view.bytes.end());
+      Random random(seed_, index);
+      const std::size_t size = size_of(view.dtype);
+      shuffle(bytes.size() / size, random, [&](std::size_t i, std::size_t j) {
+        std::byte* const value = bytes.data() + i * size;
+        std::swap_ranges(value, value + size, bytes.data() + j * size);
+      });
+    }
+    return {view.dtype, view.shape, bytes};
+  }
+  void release(std::size_t index) override { shuffled_.erase(index); }
+  [[nodiscard]] const nlohmann::ordered_json* config() const override { return original_.config(); }
+
+ private:
+  Checkpoint& original_;
+  std::uint64_t seed_;
+  std::map<std::size_t, std::vector<std::byte>> shuffled_;
+};
+
+Model random_twin(const Model& model, std::uint64_t seed, Warnings& warnings) {
+  const ModelSource& of = model.source();
+  ModelSource source;
+  source.given = of.given;
+  source.directory = of.directory;
+  source.config_path = of.config_path;
+  source.config_text = of.config_text;
+  source.config = of.config;
+  source.weights = std::make_unique<ShuffledCheckpoint>(*of.weights, seed);
+  return Model::bind(std::move(source), warnings);
+}
+
+/// Returns the ids that a probe sequence may contain: those of tokens that are not special.
+std::vector<std::int64_t> ordinary_ids(const ProbeLimits& limits, const Vocabulary& vocabulary) {
+  std::vector<std::int64_t> ids;
+  const std::set<std::int64_t> begins(limits.prefix.begin(), limits.prefix.end());
+  for (std::int64_t id = 0; id < static_cast<std::int64_t>(limits.ids); ++id) {
+    if (vocabulary.is_special(id) || begins.contains(id)) continue;
+    if (vocabulary.empty() || !vocabulary.token(id).value_or("").empty()) ids.push_back(id);
+  }
+  return ids;
+}
+
+/// Draws `count` distinct ids. `ids` must have at least 2 * count elements.
+std::vector<std::int64_t> draw(std::span<const std::int64_t> ids, std::size_t count, Random& random) {
+  std::vector<std::int64_t> drawn;
+  std::set<std::int64_t> seen;
+  while (drawn.size() < count) {
+    const std::int64_t id = ids[random.next() % ids.size()];
+    if (seen.insert(id).second) drawn.push_back(id);
+  }
+  return drawn;
+}
+
+ProbeSequence make(std::string name, const ProbeLimits& limits, std::span<const std::int64_t> first,
+                   std::span<const std::int64_t> second) {
+  ProbeSequence probe;
+  probe.marks = {.first = limits.prefix.size(), .length = first.size(), .repeated = first[0] == second[0]};
+  probe.sequence.id = std::move(name);
+  std::vector<std::int64_t>& ids = probe.sequence.ids;
+  ids = limits.prefix;
+  ids.insert(ids.end(), first.begin(), first.end());
+  ids.insert(ids.end(), second.begin(), second.end());
+  return probe;
+}
 
 constexpr std::size_t kMaxProbes = 16;        // largest number of sequences of a probe block
 constexpr std::size_t kMinProbeTokens = 256;  // tokens per probe block, if batch_tokens is smaller
@@ -50,6 +141,54 @@ Sequence cut(const Sequence& sequence, const Window& window) {
 }
 
 }  // namespace
+
+Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_t repetition) {
+  Batch batch = block.batch;
+  const std::uint64_t block_seed = Random(Random(seed, repetition).next(), block.number).next();
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+    Sequence& sequence = batch.sequences[s];
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+      if (is_ordinary(sequence, i)) positions.push_back(i);
+    }
+    Random random(block_seed, s);
+    shuffle(positions.size(), random, [&](std::size_t i, std::size_t j) {
+      std::swap(sequence.ids[positions[i]], sequence.ids[positions[j]]);
+    });
+  }
+  return batch;
+}
+
+std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
+                                Warnings& warnings) {
+  std::vector<Model> twins;
+  for (std::size_t i = 0; i < count; ++i) twins.push_back(random_twin(model, seed + i, warnings));
+  return twins;
+}
+
+std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
+                                           const Vocabulary& vocabulary) {
+  constexpr std::size_t shortest = 4;
+  if (plan.sequences == 0 || limits.positions <= limits.prefix.size()) return {};
+  const std::vector<std::int64_t> ids = ordinary_ids(limits, vocabulary);
+  const std::size_t length =
+      std::min({plan.length, ids.size() / 4, (limits.positions - limits.prefix.size()) / 2});
+  if (length < shortest) return {};
+  std::vector<ProbeSequence> probes;
+  for (std::size_t i = 0; i < plan.sequences; ++i) {
+    Random random(plan.seed, i);
+    const std::vector<std::int64_t> drawn = draw(ids, 2 * length, random);
+    const auto copy = std::span(drawn).first(length);
+    const auto other = std::span(drawn).last(length);
+    probes.push_back(make("probe " + std::to_string(i), limits, copy, copy));
+    probes.push_back(make("control " + std::to_string(i), limits, other, copy));
+  }
+  Batch batch;
+  for (ProbeSequence& probe : probes) batch.sequences.push_back(std::move(probe.sequence));
+  finish_batch(batch, vocabulary);
+  for (std::size_t i = 0; i < probes.size(); ++i) probes[i].sequence = std::move(batch.sequences[i]);
+  return probes;
+}
 
 CorpusBlocks::CorpusBlocks(const CorpusOptions& options, const Model& model, const Vocabulary& vocabulary,
                            TextEncoder& encoder)

@@ -9,16 +9,51 @@
 #include <tuple>
 #include <vector>
 
+#include "base/warnings.hpp"
 #include "input/batch.hpp"
 #include "input/sentence_stream.hpp"
 #include "input/text_encoder.hpp"
 #include "input/text_input.hpp"
 #include "model/model.hpp"
-#include "study/corpus/probe.hpp"
 #include "study/corpus/token_frequencies.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
+
+/// Settings of the standard induction probe: random sequences, repeated once (Olsson et al. 2022), and their
+/// controls.
+struct ProbePlan {
+  std::size_t sequences = 0;  // number of repeated sequences, each with one control; 0: no probe
+  std::size_t length = 32;    // tokens of one copy; fewer if the model or its vocabulary is too small
+  std::uint64_t seed = 0;
+};
+
+/// Positions of the copies in a probe sequence. The first copy is tokens [first, first + length); the second
+/// copy follows it and ends the sequence. In a control, the first copy has other tokens, and the second copy
+/// equals that of its repeated sequence.
+struct ProbeMarks {
+  std::size_t first = 0;
+  std::size_t length = 0;
+  bool repeated = false;
+};
+
+struct ProbeSequence {
+  Sequence sequence;
+  ProbeMarks marks;
+};
+
+/// Limits of the model for probe sequences.
+struct ProbeLimits {
+  std::vector<std::int64_t> prefix;  // first tokens of every sequence, for example BOS or [CLS]
+  std::size_t ids = 0;               // size of the model's vocabulary
+  std::size_t positions = 0;         // largest number of tokens of a sequence
+};
+
+/// Returns the sequences of a plan: each repeated sequence, followed by its control. The result depends only
+/// on the arguments. The tokens of a copy are distinct and not special. Returns no sequences if two copies of
+/// four tokens do not fit, or if the vocabulary has too few ordinary tokens.
+[[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
+                                                         const Vocabulary& vocabulary);
 
 /// A file of a corpus; "-" is standard input.
 struct CorpusFile {
@@ -113,5 +148,19 @@ class CorpusBlocks {
 /// Error(bad_input) if a window has no space for text, and for a pair of texts.
 [[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length,
                                                std::size_t stride);
+
+// Null inputs and null models: shuffled tokens and shuffled weights.
+
+/// Returns the batch of a block with the ordinary tokens of each sequence in random order; all other tokens
+/// keep their positions. Only the ids change, because a pass reads only them. The order depends only on the
+/// seed, the repetition, the number of the block and the index of the sequence.
+[[nodiscard]] Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_t repetition);
+
+/// Returns `count` untrained models of the same shape: the values of each matrix are shuffled within the
+/// matrix, which keeps their distribution. Vectors (gains and biases) stay unchanged. The models have the
+/// seeds `seed`, `seed` + 1, and so on; a result depends only on the model and its seed. The matrices are
+/// copies; `model` and `warnings` must outlive the result.
+[[nodiscard]] std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
+                                              Warnings& warnings);
 
 }  // namespace attnctl

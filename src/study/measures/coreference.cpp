@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "study/measure.hpp"
-#include "study/measures/relations/group_scores.hpp"
-#include "study/measures/relations/word_patterns.hpp"
+#include "study/measures/relations.hpp"
 
 // The measure `coreference`: how often a head attends from an anaphoric mention to an antecedent. A mention
 // is anaphoric if the head word of another mention of the same entity comes before its own head word. The
