@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "analysis/patterns/pattern_row.hpp"
@@ -142,18 +143,25 @@ template <typename M>
 [[nodiscard]] std::vector<const MeasureRow*> within_limit(const std::vector<const MeasureRow*>& rows,
                                                           std::size_t heads, Warnings& warnings);
 
-/// A measure whose state is one `State` per head, which save_state(), load_state() and merge_state() support.
+/// A measure that lists the members of its state: auto parts() { return std::tie(rows_, sums_); }
+template <typename M>
+class PartsMeasure : public Measure {
+ public:
+  void merge(const Measure& other) override {
+    merge_state(static_cast<M&>(*this), dynamic_cast<const M&>(other));
+  }
+  void save(StateWriter& out) const override { save_state(out, static_cast<const M&>(*this)); }
+  void load(StateReader& in) override { load_state(in, static_cast<M&>(*this)); }
+};
+
+/// A measure whose state is one `State` per head.
 template <typename State>
-class PerHead : public Measure {
+class PerHead : public PartsMeasure<PerHead<State>> {
  public:
   explicit PerHead(const StudyShape& shape, const State& empty = {})
       : shape_(shape), states_(shape.heads.size(), empty) {}
 
-  void merge(const Measure& other) override {
-    merge_state(states_, dynamic_cast<const PerHead&>(other).states_);
-  }
-  void save(StateWriter& out) const override { save_state(out, states_); }
-  void load(StateReader& in) override { load_state(in, states_); }
+  auto parts() { return std::tie(states_); }
 
  protected:
   const StudyShape& shape_;  // outlives the measure
