@@ -137,79 +137,6 @@ class MeasureObserver final : public Observer {
   std::vector<PatternRow> rows_;
 };
 
-/// State that all workers share. One worker at a time reads the corpus or changes the study state.
-class Runner {
- public:
-  Runner(const StudyRun& run, StudyState& state)
-      : run_(run),
-        state_(state),
-        blocks_(run.input.settings.corpus, run.input.model, run.input.vocabulary, run.input.encoder),
-        next_checkpoint_(Clock::now() + between()) {}
-
-  /// Computes blocks until there are none left. If a worker throws, the others take no more blocks.
-  void work() {
-    try {
-      while (const auto block = take()) compute(*block);
-    } catch (...) {
-      const std::lock_guard lock(reading_);
-      ended_ = true;
-      throw;
-    }
-  }
-  void finish() {
-    state_.end_corpus(read_, blocks_.tokens_hash());
-    write_checkpoint();
-  }
-  void write_checkpoint() {
-    if (!run_.checkpoint) return;
-    const InterruptHold hold;
-    state_.write(*run_.checkpoint);
-  }
-
- private:
-  [[nodiscard]] Clock::duration between() const {
-    return std::chrono::duration_cast<Clock::duration>(
-        std::chrono::duration<double>(run_.checkpoint_seconds));
-  }
-
-  /// Returns the next block of this shard that is not done yet.
-  std::optional<CorpusBlock> take() {
-    const std::lock_guard lock(reading_);
-    while (!ended_) {
-      throw_if_interrupted();
-      ended_ = true;  // stays true after an error, so that the other workers stop reading
-      auto block = blocks_.next();
-      run_.progress.advance(blocks_.new_bytes());
-      if (!block) break;
-      ended_ = false;
-      ++read_;
-      if (run_.shard.has(block->number) && !has(block->number)) return block;
-    }
-    return std::nullopt;
-  }
-  [[nodiscard]] bool has(std::uint64_t block) {
-    const std::lock_guard lock(adding_);
-    return state_.has(block);
-  }
-
-  void compute(const CorpusBlock& corpus) {
-    compute_block(run_, corpus, state_, adding_);
-    const std::lock_guard lock(adding_);
-    if (!run_.checkpoint || Clock::now() < next_checkpoint_) return;
-    write_checkpoint();
-    next_checkpoint_ = Clock::now() + between();
-  }
-
-  const StudyRun& run_;
-  StudyState& state_;
-  std::mutex reading_;  // guards the members up to ended_
-  CorpusBlocks blocks_;
-  std::uint64_t read_ = 0;  // number of blocks read
-  bool ended_ = false;
-  std::mutex adding_;  // guards the state and next_checkpoint_
-  Clock::time_point next_checkpoint_;
-};
-
 }  // namespace
 
 bool StudySettings::needs_frequencies() const {
@@ -331,14 +258,62 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
 
 void run_study(const StudyRun& run, StudyState& state) {
   load_weights(run);
-  Runner runner(run, state);
+  const StudyInput& input = run.input;
+  std::mutex reading;  // guards the next three variables
+  CorpusBlocks blocks(input.settings.corpus, input.model, input.vocabulary, input.encoder);
+  std::uint64_t blocks_read = 0;
+  bool ended = false;
+  std::mutex adding;  // guards the state and next_checkpoint
+  const auto between =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.checkpoint_seconds));
+  Clock::time_point next_checkpoint = Clock::now() + between;
+
+  const auto write_checkpoint = [&] {
+    if (!run.checkpoint) return;
+    const InterruptHold hold;
+    state.write(*run.checkpoint);
+  };
+  // Returns the next block of this shard that is not done yet.
+  const auto take = [&]() -> std::optional<CorpusBlock> {
+    const std::lock_guard lock(reading);
+    while (!ended) {
+      throw_if_interrupted();
+      ended = true;  // stays true after an error, so that the other workers stop reading
+      auto block = blocks.next();
+      run.progress.advance(blocks.new_bytes());
+      if (!block) break;
+      ended = false;
+      ++blocks_read;
+      if (!run.shard.has(block->number)) continue;
+      const std::lock_guard state_lock(adding);
+      if (!state.has(block->number)) return block;
+    }
+    return std::nullopt;
+  };
+  // Computes blocks until there are none left. If a worker throws, the others take no more blocks.
+  const auto work = [&] {
+    try {
+      while (const auto block = take()) {
+        compute_block(run, *block, state, adding);
+        const std::lock_guard lock(adding);
+        if (!run.checkpoint || Clock::now() < next_checkpoint) continue;
+        write_checkpoint();
+        next_checkpoint = Clock::now() + between;
+      }
+    } catch (...) {
+      const std::lock_guard lock(reading);
+      ended = true;
+      throw;
+    }
+  };
   try {
-    run.pool.run(run.pool.size(), [&](std::size_t, std::size_t) { runner.work(); });
+    run.pool.run(run.pool.size(), [&](std::size_t, std::size_t) { work(); });
   } catch (const Error& error) {
-    if (error.status() == Status::interrupted) runner.write_checkpoint();
+    if (error.status() == Status::interrupted) write_checkpoint();
     throw;
   }
-  runner.finish();
+  state.end_corpus(blocks_read, blocks.tokens_hash());
+  write_checkpoint();
 }
 
 }  // namespace attnctl

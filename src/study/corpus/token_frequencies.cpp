@@ -6,81 +6,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/text.hpp"
 
 namespace attnctl {
-namespace {
-
-constexpr std::size_t kLargestFile = std::size_t{1} << 30;
-
-/// Parser of the lines of a frequency file.
-class FrequencyLines {
- public:
-  FrequencyLines(std::string name, const Vocabulary& vocabulary, std::size_t ids)
-      : name_(std::move(name)), vocabulary_(vocabulary), ids_(ids) {}
-
-  [[nodiscard]] TokenFrequencies read(std::string_view text) {
-    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
-    while (!text.empty()) {
-      ++line_;
-      const std::size_t end = std::min(text.find('\n'), text.size());
-      std::string_view line = text.substr(0, end);
-      if (line.ends_with('\r')) line.remove_suffix(1);
-      take(line);
-      text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    if (lines_.empty()) fail(Status::bad_input, "{}: holds no counts; need lines TOKEN<TAB>COUNT", name_);
-    return std::move(frequencies_);
-  }
-
- private:
-  void take(std::string_view line) {
-    if (line_ == 1 && (line == "token\tcount" || line == "id\tcount")) {
-      by_id_ = line == "id\tcount";
-      return;
-    }
-    const std::size_t tab = line.rfind('\t');
-    const auto count = tab == std::string_view::npos ? std::nullopt : parse_number(line.substr(tab + 1));
-    if (!count) bad(line, "need TOKEN<TAB>COUNT with a whole number from 0");
-    const std::string_view token = line.substr(0, tab);
-    const std::int64_t id = id_of(token);
-    const auto [first, inserted] = lines_.try_emplace(id, line_);
-    if (!inserted)
-      bad(token, fmt::format("need one count per token; line {} has the same token", first->second));
-    frequencies_.set(id, *count);
-  }
-
-  [[nodiscard]] std::int64_t id_of(std::string_view token) const {
-    if (by_id_) {
-      const auto id = parse_number(token);
-      if (!id || *id >= ids_) bad(token, fmt::format("need an id of the model, 0 to {}", ids_ - 1));
-      return static_cast<std::int64_t>(*id);
-    }
-    const auto id = vocabulary_.id(token);
-    if (!id || *id < 0 || static_cast<std::size_t>(*id) >= ids_)
-      bad(token, "need a token of the model, written as by attnctl tokenize, or the first line id<TAB>count");
-    return *id;
-  }
-
-  [[noreturn]] void bad(std::string_view found, std::string_view need) const {
-    fail(Status::bad_input, "{}: line {}: got {}, {}", name_, line_, in_quotes(found), need);
-  }
-
-  std::string name_;
-  const Vocabulary& vocabulary_;
-  std::size_t ids_;
-  bool by_id_ = false;
-  std::size_t line_ = 0;
-  std::map<std::int64_t, std::size_t> lines_;  // first line of each id
-  TokenFrequencies frequencies_;
-};
-
-}  // namespace
-
 bool is_ordinary(const Sequence& sequence, std::size_t token) {
   if (!sequence.special.empty() && sequence.special[token] != 0) return false;
   return sequence.key_visible.empty() || sequence.key_visible[token] != 0;
@@ -119,8 +50,47 @@ std::vector<std::size_t> rarest_tokens(const Sequence& sequence, const TokenFreq
 
 TokenFrequencies read_frequencies(const std::filesystem::path& path, const Vocabulary& vocabulary,
                                   std::size_t ids) {
-  const std::string text = read_file(path, kLargestFile);
-  return FrequencyLines(escaped(path.string()), vocabulary, ids).read(text);
+  constexpr std::size_t largest_file = std::size_t{1} << 30;
+  const std::string file = read_file(path, largest_file);
+  const std::string name = escaped(path.string());
+  std::string_view text = file;
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
+  std::vector<std::string_view> lines = split(text, '\n');
+  if (lines.back().empty()) lines.pop_back();
+  TokenFrequencies frequencies;
+  std::map<std::size_t, std::size_t> lines_of_ids;  // first line of each id
+  bool by_id = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    std::string_view line = lines[i];
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (i == 0 && (line == "token\tcount" || line == "id\tcount")) {
+      by_id = line == "id\tcount";
+      continue;
+    }
+    const auto bad = [&](std::string_view found, std::string_view need) {
+      fail(Status::bad_input, "{}: line {}: got {}, {}", name, i + 1, in_quotes(found), need);
+    };
+    const std::size_t tab = line.rfind('\t');
+    const auto count = tab == std::string_view::npos ? std::nullopt : parse_number(line.substr(tab + 1));
+    if (!count) bad(line, "need TOKEN<TAB>COUNT with a whole number from 0");
+    const std::string_view token = line.substr(0, tab);
+    std::size_t id = ids;
+    if (by_id) {
+      id = parse_number(token).value_or(ids);
+      if (id >= ids) bad(token, fmt::format("need an id of the model, 0 to {}", ids - 1));
+    } else {
+      id = static_cast<std::size_t>(vocabulary.id(token).value_or(-1));  // -1 becomes the largest number
+      if (id >= ids)
+        bad(token,
+            "need a token of the model, written as by attnctl tokenize, or the first line id<TAB>count");
+    }
+    const auto [first, inserted] = lines_of_ids.try_emplace(id, i + 1);
+    if (!inserted)
+      bad(token, fmt::format("need one count per token; line {} has the same token", first->second));
+    frequencies.set(static_cast<std::int64_t>(id), *count);
+  }
+  if (lines_of_ids.empty()) fail(Status::bad_input, "{}: holds no counts; need lines TOKEN<TAB>COUNT", name);
+  return frequencies;
 }
 
 }  // namespace attnctl
