@@ -18,7 +18,7 @@
 #include "cli/session.hpp"
 #include "linalg/blas.hpp"
 #include "results/results.hpp"
-#include "study/corpus/corpus_blocks.hpp"
+#include "study/corpus.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
 

@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "study/corpus/corpus_blocks.hpp"
-#include "study/corpus/token_frequencies.hpp"
+#include "study/corpus.hpp"
 #include "study/measure.hpp"
 #include "study/state/sums.hpp"
 
