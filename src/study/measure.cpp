@@ -2,13 +2,197 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <span>
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "analysis/head_axes.hpp"
 #include "base/error.hpp"
 #include "forward/block.hpp"
 
 namespace attnctl {
+namespace {
+
+template <typename T>
+const T* get(const ResultField& field) {
+  return std::get_if<T>(&field.second);
+}
+
+/// Adds the JSON fields of a result field.
+void set_fields(Record& record, const ResultField& field, const StudyShape& shape) {
+  const std::string& name = field.first;
+  if (const auto* cell = get<Cell>(field)) {
+    record.set(name, *cell);
+  } else if (const auto* interval = get<RowInterval>(field)) {
+    const auto& bounds = interval->interval;
+    record.set(name, bounds ? Value(List{real_cell(bounds->low), real_cell(bounds->high)}) : Value());
+  } else if (const auto* moments = get<RowMoments>(field)) {
+    const MomentsSummary& of = moments->summary;
+    Record values;
+    values.set("mean", real_cell(of.mean)).set("variance", real_cell(of.variance)).set("count", of.count);
+    record.set(name, std::move(values));
+  } else {
+    const auto& row = *get<RowHead>(field);
+    record.set(name, row.index ? Value(shape.heads.at(*row.index).name) : Value());
+    if (!row.index || !row.identity) return;
+    const StudyHead& head = shape.heads[*row.index];
+    record.set("component", head.component).set("layer", head.layer).set("index", head.id.head);
+  }
+}
+
+/// Calls add(column, cell) for each CSV column of a result field.
+template <typename Add>
+void for_each_column(const ResultField& field, const StudyShape& shape, const Add& add) {
+  const std::string& name = field.first;
+  if (const auto* cell = get<Cell>(field)) {
+    add(name, *cell);
+  } else if (const auto* interval = get<RowInterval>(field)) {
+    const auto [low, high] = interval_cells(interval->interval);
+    add(interval->prefix + std::string("low"), low);
+    add(interval->prefix + std::string("high"), high);
+  } else if (const auto* moments = get<RowMoments>(field)) {
+    add(name, real_cell(moments->summary.mean));
+    add(name + "_variance", real_cell(moments->summary.variance));
+    add(name + "_count", count_cell(moments->summary.count));
+  } else {
+    const auto& index = get<RowHead>(field)->index;
+    const std::vector<std::string> columns = StudyShape::head_columns();
+    const std::vector<Cell> cells = index ? shape.head_cells(*index) : std::vector<Cell>(columns.size());
+    for (std::size_t i = 0; i < columns.size(); ++i) add(columns[i], cells[i]);
+  }
+}
+
+/// Returns a table whose cells are generated when they are written.
+Table table_of(std::string name, const StudyShape& shape, std::vector<ResultRow> rows) {
+  std::vector<std::string> columns;
+  if (!rows.empty()) {
+    for (const ResultField& field : rows.front())
+      for_each_column(field, shape,
+                      [&](const std::string& column, const Cell&) { columns.push_back(column); });
+  }
+  const auto shared = std::make_shared<const std::vector<ResultRow>>(std::move(rows));
+  const auto fill = [&shape, shared](std::size_t index, std::span<Cell> cells) {
+    auto to = cells.begin();
+    for (const ResultField& field : shared->at(index))
+      for_each_column(field, shape, [&](const std::string&, const Cell& cell) { *to++ = cell; });
+  };
+  return {std::move(name), {columns.begin(), columns.end()}, shared->size(), fill};
+}
+
+}  // namespace
+
+std::vector<Cell> StudyShape::head_cells(std::size_t head) const {
+  const StudyHead& of = heads.at(head);
+  return {of.component, count_cell(of.layer), count_cell(of.id.head)};
+}
+
+StudyShape shape_of(const Selection& selection, const ModelConfig& config, std::uint64_t seed) {
+  StudyShape shape{.heads = {}, .seed = seed};
+  for (const HeadId id : selection.heads) {
+    shape.heads.push_back({id, head_name(config, id), component_cell(config, id.layer),
+                           config.layers.at(id.layer).number, kv_head_of(config, id)});
+  }
+  return shape;
+}
+
+HeadGrid::HeadGrid(const StudyShape& shape) {
+  std::set<std::size_t> indices;
+  for (const StudyHead& head : shape.heads) indices.insert(head.id.head);
+  for (const std::size_t index : indices) columns.push_back(std::to_string(index));
+  for (std::size_t h = 0; h < shape.heads.size(); ++h) {
+    const StudyHead& head = shape.heads[h];
+    if (h == 0 || head.id.layer != shape.heads[h - 1].id.layer)
+      layers.push_back(head.name.substr(0, head.name.rfind('.')));
+    const auto column = static_cast<std::size_t>(std::distance(indices.begin(), indices.find(head.id.head)));
+    cells.push_back((layers.size() - 1) * columns.size() + column);
+  }
+}
+
+TextTable head_grid(const StudyShape& shape, std::string title, const std::vector<Cell>& cells) {
+  const HeadGrid grid(shape);
+  const std::size_t width = grid.columns.size();
+  std::vector<std::string> columns = {"layer"};
+  columns.insert(columns.end(), grid.columns.begin(), grid.columns.end());
+  std::vector<std::vector<Cell>> rows;
+  for (const std::string& layer : grid.layers) rows.emplace_back(1 + width).front() = layer;
+  for (std::size_t h = 0; h < grid.cells.size(); ++h)
+    rows[grid.cells[h] / width][1 + grid.cells[h] % width] = cells.at(h);
+  return {std::move(title), make_table("grid", std::move(columns), std::move(rows))};
+}
+
+Cell real_cell(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Cell(static_cast<float>(*value)) : Cell();
+}
+
+Cell count_cell(std::uint64_t count) {
+  return static_cast<std::int64_t>(count);
+}
+
+Cell text_cell(std::string_view text) {
+  return text.empty() ? Cell() : Cell(std::string(text));
+}
+
+Cell mean_cell(double sum, std::uint64_t count) {
+  return count == 0 ? Cell() : real_cell(sum / static_cast<double>(count));
+}
+
+std::array<Cell, 2> interval_cells(const std::optional<ConfidenceInterval>& interval) {
+  if (!interval) return {};
+  return {real_cell(interval->low), real_cell(interval->high)};
+}
+
+Cell score_text(const std::optional<double>& share, const std::optional<ConfidenceInterval>& interval) {
+  if (!share) return {};
+  if (!interval) return fmt::format("{:.3f}", *share);
+  return fmt::format("{:.3f} ({:.3f} to {:.3f})", *share, interval->low, interval->high);
+}
+
+RoleEvidence evidence_of(std::size_t head, std::string_view role, std::string detail, const RatioSums& sums) {
+  return {.head = head,
+          .role = role,
+          .detail = std::move(detail),
+          .score = sums.mean(),
+          .null = sums.null(),
+          .interval = sums.interval(),
+          .count = sums.rows()};
+}
+
+void StudyResults::append(StudyResults&& other) {
+  const auto move = [](auto& from, auto& to) { std::ranges::move(from, std::back_inserter(to)); };
+  move(other.evidence, evidence);
+  with_roles = with_roles || other.with_roles;
+  move(other.null_evidence, null_evidence);
+  head_fields.resize(std::max(head_fields.size(), other.head_fields.size()));
+  for (std::size_t h = 0; h < other.head_fields.size(); ++h) move(other.head_fields[h], head_fields[h]);
+  move(other.strongest, strongest);
+  move(other.summary.fields, summary.fields);
+  Results::append(std::move(other));
+}
+
+void StudyResults::add_strongest(std::vector<StrongHead> heads) {
+  constexpr std::size_t most = 3;
+  std::ranges::stable_sort(heads, std::ranges::greater(), &StrongHead::value);
+  heads.resize(std::min(heads.size(), most));
+  std::ranges::move(heads, std::back_inserter(strongest));
+}
+
+void add_rows(Results& results, const StudyShape& shape, const std::string& name, std::string record,
+              std::vector<ResultRow> rows) {
+  List items;
+  for (const ResultRow& row : rows) {
+    Record item;
+    for (const ResultField& field : row) set_fields(item, field, shape);
+    items.emplace_back(std::move(item));
+  }
+  results.document.sections.push_back({name, std::move(record), std::move(items)});
+  results.tables.push_back(table_of(name, shape, std::move(rows)));
+}
 
 StudyBlock::StudyBlock(const Model& the_model, const CorpusBlock& the_corpus, const StudyShape& the_shape)
     : model(the_model), corpus(the_corpus), shape(the_shape) {

@@ -4,19 +4,29 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "analysis/model_summary.hpp"
 #include "base/interrupt.hpp"
-#include "base/pool.hpp"
+#include "base/memory.hpp"
 #include "forward/footprint.hpp"
-#include "study/results.hpp"
+#include "forward/observer.hpp"
+#include "study/corpus.hpp"
+#include "study/measure.hpp"
+#include "study/shard_plan.hpp"
 #include "study/state/state_io.hpp"
+#include "study/state/study_state.hpp"
 
+// `attnctl plan`: surveys the corpus, times some blocks, and predicts the time of the shards.
 namespace attnctl {
 namespace {
 
@@ -25,6 +35,45 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
+
+/// The size of a corpus, per block, before any block is computed.
+struct CorpusSurvey {
+  std::vector<BlockSize> blocks;
+  CorpusCounts counts;
+  double read_seconds = 0;         // processor time of reading and tokenizing
+  std::uint64_t pass_bytes = 0;    // of one worker, without weights, in the largest block
+  std::uint64_t weight_bytes = 0;  // all layers of the pass, and the embedding rows that are used
+  TokenFrequencies frequencies;    // of the corpus, also if a file gives others: the cost is the same
+  /// Distinct blocks for trials: the one with the most pairs, the one with the fewest pairs per token, one of
+  /// the probe, the one with the fewest tokens, and the first one. There is at least one. At most these
+  /// five blocks are kept in memory.
+  std::vector<std::shared_ptr<const CorpusBlock>> samples;
+};
+
+/// Memory that one node needs, in bytes.
+struct NodeMemory {
+  std::uint64_t process = 0;  // program, libraries, tokenizer
+  std::uint64_t weights = 0;  // including the resident pages of the weight files
+  std::uint64_t worker = 0;   // per worker: a block and its measures
+  std::size_t workers = 0;
+
+  [[nodiscard]] std::uint64_t node() const { return process + weights + workers * worker; }
+};
+
+/// Measurements of a study and its division among nodes.
+struct StudyPlan {
+  const StudyInput& input;
+  std::size_t nodes = 1;
+  CorpusSurvey survey = {};
+  std::vector<BlockTrial> trials = {};
+  std::size_t trial_workers = 0;  // number of workers that ran the trials
+  StudyCost cost = {};
+  NodeMemory memory = {};
+  NodesPlan chosen = {};
+  std::size_t suggested = 1;
+  std::vector<ShardPlan> shards = {};
+  std::vector<NodesPlan> choices = {};
+};
 
 BlockSize size_of(const CorpusBlock& block) {
   BlockSize size{.number = block.number, .sentences = block.counts.sentences, .probe = !block.probes.empty()};
@@ -89,6 +138,121 @@ class Samples {
       Slot{}};
 };
 
+/// Reads the corpus to its end. Throws the errors of CorpusBlocks::next().
+CorpusSurvey survey_corpus(const StudyInput& input, Needs needs, Progress& progress) {
+  const StudySettings& settings = input.settings;
+  CorpusSurvey survey;
+  Samples samples;
+  progress.begin("plan", corpus_bytes(settings.corpus));
+  CorpusBlocks corpus(settings.corpus, input.model, input.vocabulary, input.encoder);
+  while (true) {
+    throw_if_interrupted();
+    const double begin = thread_seconds();
+    auto block = corpus.next();
+    survey.read_seconds += thread_seconds() - begin;
+    progress.advance(corpus.new_bytes());
+    if (!block) break;
+    survey.blocks.push_back(size_of(*block));
+    merge_state(survey.counts, block->counts);
+    if (block->batch.sequences.empty()) continue;
+    const PassFootprint footprint =
+        pass_footprint(input.model, block->batch, settings.selection, needs, {.threads = 1});
+    const std::uint64_t weights = footprint.resident_weights + footprint.other_weights;
+    survey.weight_bytes = std::max(survey.weight_bytes, weights);
+    survey.pass_bytes = std::max(survey.pass_bytes, footprint.resident() - weights);
+    samples.offer(std::make_shared<const CorpusBlock>(std::move(*block)));
+  }
+  progress.end();
+  survey.samples = samples.list();
+  survey.frequencies = corpus.frequencies();
+  return survey;
+}
+
+/// Times blocks the way a study computes them: after a warm-up, once per block, on all workers at once, so
+/// that the workers slow each other down as in a study. The results are added to `state`, which must not be
+/// used afterwards.
+/// `seconds` is the approximate total time. If the blocks need longer, only the first sequences of each block
+/// (at least one) are computed. Blocks for which no time is left are skipped, except the first.
+/// BlockTrial::seconds is the mean over workers.
+std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
+                                   const std::vector<std::shared_ptr<const CorpusBlock>>& blocks,
+                                   double seconds) {
+  std::mutex adding;
+  std::uint64_t next_number = 0;
+  // Returns the processor time of one worker in seconds, while all workers compute copies of the block.
+  const auto time = [&](const CorpusBlock& block) {
+    const std::size_t workers = run.pool.size();
+    std::vector<CorpusBlock> copies(workers, block);
+    for (CorpusBlock& each : copies) each.number = next_number++;  // add() rejects duplicate numbers
+    std::vector<double> times(workers);
+    run.pool.run(workers, [&](std::size_t task, std::size_t) {
+      const double begin = thread_seconds();
+      compute_block(run, copies[task], state, adding);
+      times[task] = thread_seconds() - begin;
+    });
+    return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(workers);
+  };
+  constexpr std::uint64_t warm_up_tokens = 512;
+  const Clock::time_point begin = Clock::now();
+  const CorpusBlock small = first_of(*blocks.front(), warm_up_tokens);
+  (void)time(small);
+  const Clock::time_point again = Clock::now();
+  (void)time(small);
+  const double tokens_per_second = static_cast<double>(size_of(small).tokens) / since(again);
+  std::vector<BlockTrial> done;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const double left = std::max(seconds - since(begin), 0.0);
+    if (i > 0 && left == 0) break;
+    const double share = left / static_cast<double>(blocks.size() - i);
+    constexpr double max_tokens = 1e15;  // fits in 64 bits
+    const CorpusBlock piece =
+        first_of(*blocks[i], static_cast<std::uint64_t>(std::min(share * tokens_per_second, max_tokens)));
+    done.push_back({size_of(piece), time(piece)});
+  }
+  return done;
+}
+
+/// Times the trials, and measures the memory that they need. Adds the time of loading to the cost.
+void measure(StudyPlan& plan, StudyState& state, double seconds, Pool& pool, Progress& progress) {
+  const StudySettings& settings = plan.input.settings;
+  Warnings ignored;  // random_twins() repeats the warnings of the model
+  const std::vector<Model> null_models =
+      random_twins(plan.input.model, settings.null_models, settings.seed, ignored);
+  Pool trial_pool(std::min(pool.size(), available_threads()));
+  const StudyRun run{.input = plan.input,
+                     .pool = trial_pool,
+                     .progress = progress,
+                     .null_models = null_models,
+                     .frequencies = &plan.survey.frequencies};
+  const Clock::time_point begin = Clock::now();
+  load_weights(run);
+  plan.cost.start += since(begin);
+  const std::uint64_t loaded = memory_use().now;
+  NodeMemory& memory = plan.memory;
+  memory.weights = std::max(plan.survey.weight_bytes * (1 + settings.null_models),
+                            loaded - std::min(loaded, memory.process));
+  reset_peak_memory();
+  plan.trials = try_blocks(run, state, plan.survey.samples, seconds);
+  plan.trial_workers = trial_pool.size();
+  const std::uint64_t grown = memory_use().peak - std::min(memory_use().peak, loaded);
+  memory.worker = std::max(plan.survey.pass_bytes, grown / trial_pool.size());
+  memory.workers = pool.size();
+}
+
+/// Predicts the time of the shards, also for other numbers of nodes.
+void divide(StudyPlan& plan) {
+  plan.cost.law = fit_cost_law(plan.trials);
+  const ShardPlanner planner(plan.survey.blocks, plan.cost, plan.memory.workers);
+  plan.shards = planner.shards(plan.nodes);
+  plan.chosen = planner.nodes(plan.nodes);
+  plan.suggested = planner.suggested_nodes();
+  std::vector<std::size_t> counts = {plan.nodes, plan.suggested};
+  for (std::size_t n = 1; n <= 2 * plan.suggested; n *= 2) counts.push_back(n);
+  std::ranges::sort(counts);
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  for (const std::size_t count : counts) plan.choices.push_back(planner.nodes(count));
+}
+
 double rounded(double value) {
   if (value == 0) return 0;
   constexpr double digits = 4;
@@ -136,46 +300,56 @@ Table trials_table(const StudyPlan& plan) {
                     std::move(rows));
 }
 
-Record corpus_record(const StudyPlan& plan) {
+/// Returns the head of the document.
+Record document_head(const StudyPlan& plan) {
+  const StudySettings& settings = plan.input.settings;
   const CorpusCounts& counts = plan.survey.counts;
+  const StudyCost& cost = plan.cost;
+  const NodeMemory& memory = plan.memory;
+  const auto or_null = [](const std::optional<std::size_t>& number) {
+    return number ? Value(*number) : Value();
+  };
+  List files, measures;
+  for (const CorpusFile& file : settings.corpus.files) files.emplace_back(file.path.string());
+  for (const MeasureRow* const row : settings.measures) measures.emplace_back(std::string(row->name));
   std::uint64_t pairs = 0;
   for (const BlockSize& block : plan.survey.blocks) pairs += block.probe ? 0 : block.pairs;
-  return {{{"files", plan.files},
-           {"sentences", counts.sentences},
-           {"words", counts.words},
-           {"tokens", counts.tokens},
-           {"pairs", pairs},
-           {"skipped", counts.skipped},
-           {"blocks", plan.survey.blocks.size()}}};
-}
-
-Record cost_record(const StudyPlan& plan) {
-  const StudyCost& cost = plan.cost;
-  return {{{"token", rounded(cost.law.token)},
-           {"pair", rounded(cost.law.pair)},
-           {"probe_token", rounded(cost.law.probe_token)},
-           {"deviation", rounded(cost.law.deviation)},
-           {"read", rounded(cost.read)},
-           {"start", rounded(cost.start)},
-           {"workers", plan.trial_workers}}};
-}
-
-Record memory_record(const NodeMemory& memory) {
-  return {{{"process", memory.process},
-           {"weights", memory.weights},
-           {"worker", memory.worker},
-           {"workers", memory.workers},
-           {"node", memory.node()}}};
-}
-
-Record summary_record(const StudyPlan& plan) {
-  return {{{"nodes", plan.nodes},
-           {"seconds", rounded(plan.chosen.seconds)},
-           {"cpu_seconds", rounded(plan.chosen.cpu_seconds)},
-           {"imbalance", rounded(plan.chosen.imbalance)},
-           {"efficiency", rounded(plan.chosen.efficiency)},
-           {"blocks_per_worker", rounded(blocks_per_worker(plan, plan.nodes))},
-           {"suggested_nodes", plan.suggested}}};
+  return {{{"model", model_record(plan.input.model)},
+           {"corpus", Record{{{"files", std::move(files)},
+                              {"sentences", counts.sentences},
+                              {"words", counts.words},
+                              {"tokens", counts.tokens},
+                              {"pairs", pairs},
+                              {"skipped", counts.skipped},
+                              {"blocks", plan.survey.blocks.size()}}}},
+           {"settings", Record{{{"nodes", plan.nodes},
+                                {"threads", memory.workers},
+                                {"heads", settings.selection.heads.size()},
+                                {"measures", std::move(measures)},
+                                {"batch_tokens", settings.corpus.batch_tokens},
+                                {"max_length", or_null(settings.corpus.max_length)},
+                                {"stride", or_null(settings.corpus.stride)},
+                                {"null_model", settings.null_models},
+                                {"null_shuffle", settings.null_shuffles}}}},
+           {"summary", Record{{{"nodes", plan.nodes},
+                               {"seconds", rounded(plan.chosen.seconds)},
+                               {"cpu_seconds", rounded(plan.chosen.cpu_seconds)},
+                               {"imbalance", rounded(plan.chosen.imbalance)},
+                               {"efficiency", rounded(plan.chosen.efficiency)},
+                               {"blocks_per_worker", rounded(blocks_per_worker(plan, plan.nodes))},
+                               {"suggested_nodes", plan.suggested}}}},
+           {"memory", Record{{{"process", memory.process},
+                              {"weights", memory.weights},
+                              {"worker", memory.worker},
+                              {"workers", memory.workers},
+                              {"node", memory.node()}}}},
+           {"cost", Record{{{"token", rounded(cost.law.token)},
+                            {"pair", rounded(cost.law.pair)},
+                            {"probe_token", rounded(cost.law.probe_token)},
+                            {"deviation", rounded(cost.law.deviation)},
+                            {"read", rounded(cost.read)},
+                            {"start", rounded(cost.start)},
+                            {"workers", plan.trial_workers}}}}}};
 }
 
 /// "450 ms", "45 s", "12 min", "3.2 h", "5.1 days".
@@ -222,77 +396,24 @@ std::vector<PageBlock> head_lines(const StudyPlan& plan) {
 
 }  // namespace
 
-CorpusSurvey survey_corpus(CorpusBlocks& corpus, const SurveyPass& pass,
-                           const std::function<void(std::uint64_t bytes)>& advance) {
-  CorpusSurvey survey;
-  Samples samples;
-  while (true) {
-    throw_if_interrupted();
-    const double begin = thread_seconds();
-    auto block = corpus.next();
-    survey.read_seconds += thread_seconds() - begin;
-    advance(corpus.new_bytes());
-    if (!block) break;
-    survey.blocks.push_back(size_of(*block));
-    merge_state(survey.counts, block->counts);
-    if (block->batch.sequences.empty()) continue;
-    const PassFootprint footprint =
-        pass_footprint(pass.model, block->batch, pass.selection, pass.needs, {.threads = 1});
-    const std::uint64_t weights = footprint.resident_weights + footprint.other_weights;
-    survey.weight_bytes = std::max(survey.weight_bytes, weights);
-    survey.pass_bytes = std::max(survey.pass_bytes, footprint.resident() - weights);
-    samples.offer(std::make_shared<const CorpusBlock>(std::move(*block)));
-  }
-  survey.samples = samples.list();
-  return survey;
-}
+Results plan_study(const StudyInput& input, const PlanRequest& request, Pool& pool, Progress& progress) {
+  const StudySettings& settings = input.settings;
+  StudyPlan plan{.input = input, .nodes = request.nodes};
+  plan.memory.process = memory_use().now;
+  (void)study_identity(settings, input.model, pool);  // every shard hashes the weights and the corpus
+  plan.cost.start = since(request.begin);
+  StudyState state(plain_header(settings, input.model));
+  Needs needs;
+  for (const auto& measure : state.make_block_measures().own) needs |= measure->needs();
+  plan.survey = survey_corpus(input, needs, progress);
+  plan.cost.read = plan.survey.read_seconds;
+  // Counting tokens reads the corpus once more.
+  if (!settings.frequencies && settings.needs_frequencies()) plan.cost.start += plan.survey.read_seconds;
+  measure(plan, state, request.seconds, pool, progress);
+  divide(plan);
 
-std::vector<BlockTrial> try_blocks(const StudyRun& run, StudyState& state,
-                                   std::span<const std::shared_ptr<const CorpusBlock>> blocks,
-                                   double seconds) {
-  std::mutex adding;
-  std::uint64_t next_number = 0;
-  // Returns the processor time of one worker in seconds, while all workers compute copies of the block.
-  const auto time = [&](const CorpusBlock& block) {
-    const std::size_t workers = run.pool.size();
-    std::vector<CorpusBlock> copies(workers, block);
-    for (CorpusBlock& each : copies) each.number = next_number++;  // add() rejects duplicate numbers
-    std::vector<double> times(workers);
-    run.pool.run(workers, [&](std::size_t task, std::size_t) {
-      const double begin = thread_seconds();
-      compute_block(run, copies[task], state, adding);
-      times[task] = thread_seconds() - begin;
-    });
-    return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(workers);
-  };
-  constexpr std::uint64_t warm_up_tokens = 512;
-  const Clock::time_point begin = Clock::now();
-  const CorpusBlock small = first_of(*blocks.front(), warm_up_tokens);
-  (void)time(small);
-  const Clock::time_point again = Clock::now();
-  (void)time(small);
-  const double tokens_per_second = static_cast<double>(size_of(small).tokens) / since(again);
-  std::vector<BlockTrial> done;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const double left = std::max(seconds - since(begin), 0.0);
-    if (i > 0 && left == 0) break;
-    const double share = left / static_cast<double>(blocks.size() - i);
-    constexpr double max_tokens = 1e15;  // fits in 64 bits
-    const CorpusBlock piece =
-        first_of(*blocks[i], static_cast<std::uint64_t>(std::min(share * tokens_per_second, max_tokens)));
-    done.push_back({size_of(piece), time(piece)});
-  }
-  return done;
-}
-
-Results plan_results(const StudyPlan& plan) {
   Results results;
-  results.document.head.set("model", plan.model)
-      .set("corpus", corpus_record(plan))
-      .set("settings", plan.settings)
-      .set("summary", summary_record(plan))
-      .set("memory", memory_record(plan.memory))
-      .set("cost", cost_record(plan));
+  results.document.head = document_head(plan);
   results.text = head_lines(plan);
   const auto add = [&](std::string record, std::string title, const Table& table) {
     results.document.sections.push_back({table.name, std::move(record), table});

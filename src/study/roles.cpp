@@ -2,15 +2,26 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include <fmt/ranges.h>
 
+#include "analysis/patterns/pattern_row.hpp"
 #include "base/undefined.hpp"
+#include "study/measure.hpp"
+#include "study/measures/target_shares.hpp"
+#include "study/state/sums.hpp"
 
+// The rules of the roles, the measure `roles`, which gives evidence as sums over sentences, and the results.
 namespace attnctl {
 namespace {
 
@@ -39,64 +50,6 @@ const RoleRow& row_of(std::string_view role) {
   if (row == kRows.end()) throw std::logic_error("there is evidence for an unknown role");
   return *row;
 }
-
-}  // namespace
-
-std::span<const RoleRow> role_rows() {
-  return kRows;
-}
-
-std::string rule_of(const RoleRow& row) {
-  std::vector<std::string> parts;
-  if (row.least > 0) parts.push_back(fmt::format("score >= {}", row.least));
-  if (row.margin > 0) parts.push_back(fmt::format("score >= null + {}", row.margin));
-  if (row.above_null) parts.emplace_back("interval above the null");
-  if (!row.unless.empty()) parts.push_back(fmt::format("not {}", row.unless));
-  return fmt::format("{}", fmt::join(parts, "; "));
-}
-
-bool meets(const RoleRow& row, const RoleEvidence& evidence) {
-  if (!evidence.score || !evidence.null || !evidence.interval) return false;
-  if (*evidence.score < row.least) return false;
-  if (row.margin > 0 && *evidence.score < *evidence.null + row.margin) return false;
-  if (row.above_null && evidence.random && *evidence.score <= *evidence.random) return false;
-  if (row.above_null && evidence.shuffled && evidence.interval->low <= *evidence.shuffled + kRounding)
-    return false;
-  return !row.above_null || evidence.interval->low > *evidence.null + kRounding;
-}
-
-void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random) {
-  std::map<std::string_view, double> most;  // largest score minus null, by role
-  for (const RoleEvidence& each : of_random) {
-    if (!each.score || !each.null) continue;
-    const double above = *each.score - *each.null;
-    const auto [place, fresh] = most.try_emplace(each.role, above);
-    if (!fresh) place->second = std::max(place->second, above);
-  }
-  for (RoleEvidence& each : evidence) {
-    const auto found = most.find(each.role);
-    if (found != most.end() && each.null) each.random = *each.null + found->second;
-  }
-}
-
-std::vector<Role> decide_roles(const std::vector<RoleEvidence>& evidence) {
-  std::vector<Role> roles;
-  for (const RoleEvidence& each : evidence) {
-    const RoleRow& row = row_of(each.role);
-    if (meets(row, each)) roles.push_back({&row, each});
-  }
-  std::ranges::stable_sort(roles, {},
-                           [](const Role& role) { return std::pair(role.evidence.head, role.row); });
-  const std::vector<Role> all = roles;
-  std::erase_if(roles, [&all](const Role& role) {
-    return std::ranges::any_of(all, [&role](const Role& other) {
-      return other.evidence.head == role.evidence.head && other.row->name == role.row->unless;
-    });
-  });
-  return roles;
-}
-
-namespace {
 
 constexpr std::size_t kShown = 5;  // number of heads shown per role
 
@@ -222,7 +175,236 @@ std::string legend_of(const std::vector<Role>& roles) {
   return parts.empty() ? "no head has a role" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+constexpr std::size_t kFarthest = largest_offset;  // largest offset in each direction
+constexpr std::size_t kNear = 2;                   // largest distance of a local key, in tokens
+
+constexpr std::array kMetrics = {
+    Metric{
+        "roles.positional", "", "[0, 1]", "the mean of 1 / visible keys: a largest weight on a random key",
+        "share of rows whose largest weight is at the best offset, over the rows with a key at that offset",
+        "Voita et al. 2019, section 5.1"},
+    Metric{"roles.sink", "", "[0, 1]", "the mean of 1 / visible keys: uniform attention",
+           "mean weight on position 0, over all other queries", "Xiao et al. 2023"},
+    Metric{"roles.separator", "", "[0, 1]", "the mean of target keys / visible keys: uniform attention",
+           "mean weight on a special token that is not at position 0, over the rows that may attend to it",
+           "Clark et al. 2019, section 3.2"},
+    Metric{"roles.local", "", "[0, 1]", "the mean of near keys / visible keys: uniform attention",
+           "mean weight on keys at most 2 tokens away, over the rows that may also attend to other keys",
+           "Clark et al. 2019, section 3.1; Raganato and Tiedemann 2018"},
+    Metric{"roles.broad", "", "[0, 1]", "1: uniform attention",
+           "mean of entropy / ln(visible keys), over the rows that may attend to two or more keys",
+           "Clark et al. 2019, section 3.3"},
+};
+
+/// Sums for the roles, of one sentence (SentenceTerm) or of all sentences (RatioSums).
+template <typename Sums>
+struct RoleSums {
+  std::array<Sums, offset_count> offsets;  // -8 to 8
+  Sums first, near, entropy;
+  std::map<std::int64_t, Sums> specials;  // by id
+
+  auto parts() { return std::tie(offsets, first, near, entropy, specials); }
+  /// Calls add(sums, term) for each member and its term in `other`.
+  template <typename Add>
+  void fold(const RoleSums<SentenceTerm>& other, const Add& add) {
+    for (std::size_t i = 0; i < offset_count; ++i) add(offsets[i], other.offsets[i]);
+    add(first, other.first);
+    add(near, other.near);
+    add(entropy, other.entropy);
+    for (const auto& [id, term] : other.specials) add(specials[id], term);
+  }
+};
+using SentenceSums = RoleSums<SentenceTerm>;
+
+/// Row counts and nulls for the rows of a panel that see more than one key. The sums of the terms are 0.
+struct RoleNulls {
+  SentenceSums terms;
+  std::vector<double> log_keys;  // [rows of the panel], ln(visible keys); 0 if one key is visible
+};
+
+/// Checks whether the query sees at least one key that is not near.
+bool sees_far_keys(const PatternRow& row, const VisibleKeys& visible) {
+  const KeyRange near = keys_near(row, kNear);
+  return visible.count(row.query, near.first, near.last) < visible.count(row.query);
+}
+
+class RolesMeasure final : public PerHeadOfTokens<RoleSums<RatioSums>> {
+ public:
+  explicit RolesMeasure(const StudyShape& shape) : PerHeadOfTokens(shape) {}
+
+  void begin(const StudyBlock& block) override {
+    specials_.clear();
+    for (const Sequence& sequence : block.corpus.batch.sequences)
+      specials_.push_back(special_positions(sequence, 1, names_));
+    open_.assign(states_.size(), {});
+  }
+  void panel(const StudyPanel& panel) override;
+  void end() override {
+    for (std::size_t h = 0; h < states_.size(); ++h) close(h);
+    nulls_.clear();
+  }
+  void finish(StudyResults& results) const override;
+
+ private:
+  /// The sentence that a head is processing. It ends when a panel of another sequence comes.
+  struct Open {
+    std::size_t sequence = 0;
+    SentenceSums terms;
+  };
+
+  void close(std::size_t head) {
+    states_[head].fold(open_[head].terms, [](RatioSums& to, const SentenceTerm& term) { to.add(term); });
+    open_[head].terms = {};
+  }
+  [[nodiscard]] RoleNulls nulls(const StudyPanel& panel) const;
+
+  std::vector<PositionsOf> specials_;  // [sequences] of the block
+  std::vector<Open> open_;             // [heads]
+  PerPanel<RoleNulls> nulls_;
+};
+
+void RolesMeasure::panel(const StudyPanel& panel) {
+  Open& open = open_[panel.head];
+  if (open.sequence != panel.panel.sequence) {
+    close(panel.head);
+    open.sequence = panel.panel.sequence;
+  }
+  const RoleNulls& nulls = nulls_.of(panel, [&] { return this->nulls(panel); });
+  SentenceSums& terms = open.terms;
+  terms.fold(nulls.terms, [](SentenceTerm& to, const SentenceTerm& from) {
+    to.null += from.null;
+    to.rows += from.rows;
+  });
+  for (std::size_t r = 0; r < panel.rows.size(); ++r) {
+    const PatternRow& row = panel.rows[r];
+    if (nulls.log_keys[r] == 0) continue;
+    const std::size_t peak = row.argmax + kFarthest - row.query;  // wraps around for a far earlier key
+    if (peak < offset_count && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
+    if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
+    if (sees_far_keys(row, panel.visible)) {
+      const KeyRange near = keys_near(row, kNear);
+      for (std::size_t key = near.first; key < near.last; ++key)
+        terms.near.sum += static_cast<double>(row.weights[key]);
+    }
+    terms.entropy.sum += row.entropy / nulls.log_keys[r];
+  }
+  for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
+    double sum = 0;
+    for (std::size_t r = 0; r < panel.rows.size(); ++r) {
+      if (nulls.log_keys[r] == 0) continue;
+      for (const std::size_t key : positions) sum += static_cast<double>(panel.rows[r].weights[key]);
+    }
+    if (const auto term = terms.specials.find(id); term != terms.specials.end()) term->second.sum += sum;
+  }
+}
+
+RoleNulls RolesMeasure::nulls(const StudyPanel& panel) const {
+  RoleNulls result;
+  SentenceSums& terms = result.terms;
+  for (const PatternRow& row : panel.rows) {
+    const auto visible = static_cast<double>(panel.visible.count(row.query));
+    result.log_keys.push_back(std::log(visible));
+    if (visible <= 1) continue;
+    for_each_visible_offset(row, panel.visible, [&](std::size_t i) { terms.offsets[i].add(0, 1 / visible); });
+    if (row.query > 0 && panel.visible.shows(row.query, 0)) terms.first.add(0, 1 / visible);
+    const KeyRange near = keys_near(row, kNear);
+    if (sees_far_keys(row, panel.visible))
+      terms.near.add(0, static_cast<double>(panel.visible.count(row.query, near.first, near.last)) / visible);
+    terms.entropy.add(0, 1);
+    for (const auto& [id, positions] : specials_[panel.panel.sequence]) {
+      const auto targets = static_cast<double>(std::ranges::count_if(
+          positions, [&](std::size_t key) { return panel.visible.shows(row.query, key); }));
+      if (targets > 0) terms.specials[id].add(0, targets / visible);
+    }
+  }
+  return result;
+}
+
+/// Returns the offset with the largest share of rows. Prefers the smaller distance, then the negative offset.
+std::optional<std::size_t> best_offset(const RoleSums<RatioSums>& head) {
+  std::optional<std::size_t> best;
+  for (std::size_t distance = 0; distance <= kFarthest; ++distance) {
+    for (const std::size_t i : {kFarthest - distance, kFarthest + distance}) {
+      const auto share = head.offsets[i].mean();
+      if (share && (!best || *share > *head.offsets[*best].mean())) best = i;
+    }
+  }
+  return best;
+}
+
+void RolesMeasure::finish(StudyResults& results) const {
+  results.with_roles = true;
+  for (std::size_t h = 0; h < states_.size(); ++h) {
+    const auto give = [&](std::string_view role, std::string detail, const RatioSums& sums) {
+      results.evidence.push_back(evidence_of(h, role, std::move(detail), sums));
+    };
+    const RoleSums<RatioSums>& head = states_[h];
+    if (const auto best = best_offset(head)) {
+      const std::int64_t offset = static_cast<std::int64_t>(*best) - largest_offset;
+      give("positional", (offset > 0 ? "+" : "") + std::to_string(offset), head.offsets[*best]);
+    }
+    give("sink", "position 0", head.first);
+    for (const auto& [id, sums] : head.specials) give("separator", names_.of(id), sums);
+    give("local", "", head.near);
+    give("broad", "", head.entropy);
+  }
+}
+
 }  // namespace
+
+std::span<const RoleRow> role_rows() {
+  return kRows;
+}
+
+std::string rule_of(const RoleRow& row) {
+  std::vector<std::string> parts;
+  if (row.least > 0) parts.push_back(fmt::format("score >= {}", row.least));
+  if (row.margin > 0) parts.push_back(fmt::format("score >= null + {}", row.margin));
+  if (row.above_null) parts.emplace_back("interval above the null");
+  if (!row.unless.empty()) parts.push_back(fmt::format("not {}", row.unless));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+bool meets(const RoleRow& row, const RoleEvidence& evidence) {
+  if (!evidence.score || !evidence.null || !evidence.interval) return false;
+  if (*evidence.score < row.least) return false;
+  if (row.margin > 0 && *evidence.score < *evidence.null + row.margin) return false;
+  if (row.above_null && evidence.random && *evidence.score <= *evidence.random) return false;
+  if (row.above_null && evidence.shuffled && evidence.interval->low <= *evidence.shuffled + kRounding)
+    return false;
+  return !row.above_null || evidence.interval->low > *evidence.null + kRounding;
+}
+
+void set_random(std::vector<RoleEvidence>& evidence, const std::vector<RoleEvidence>& of_random) {
+  std::map<std::string_view, double> most;  // largest score minus null, by role
+  for (const RoleEvidence& each : of_random) {
+    if (!each.score || !each.null) continue;
+    const double above = *each.score - *each.null;
+    const auto [place, fresh] = most.try_emplace(each.role, above);
+    if (!fresh) place->second = std::max(place->second, above);
+  }
+  for (RoleEvidence& each : evidence) {
+    const auto found = most.find(each.role);
+    if (found != most.end() && each.null) each.random = *each.null + found->second;
+  }
+}
+
+std::vector<Role> decide_roles(const std::vector<RoleEvidence>& evidence) {
+  std::vector<Role> roles;
+  for (const RoleEvidence& each : evidence) {
+    const RoleRow& row = row_of(each.role);
+    if (meets(row, each)) roles.push_back({&row, each});
+  }
+  std::ranges::stable_sort(roles, {},
+                           [](const Role& role) { return std::pair(role.evidence.head, role.row); });
+  const std::vector<Role> all = roles;
+  std::erase_if(roles, [&all](const Role& role) {
+    return std::ranges::any_of(all, [&role](const Role& other) {
+      return other.evidence.head == role.evidence.head && other.row->name == role.row->unless;
+    });
+  });
+  return roles;
+}
 
 void add_roles(StudyResults& results, const StudyShape& shape) {
   if (!results.with_roles) return;
@@ -238,6 +420,14 @@ void add_roles(StudyResults& results, const StudyShape& shape) {
   if (!roles.empty()) text.emplace_back(TextTable{"Strongest heads by role", strongest(roles, shape)});
   results.text.insert(results.text.begin(), text.begin(), text.end());
   results.pictures.push_back({"roles", role_page(heads, shape, "Roles of heads: " + legend)});
+}
+
+MeasureRow roles_measure() {
+  return {.name = "roles",
+          .description = "the role of each head, from these measures, with evidence and null",
+          .make = make_measure<RolesMeasure>,
+          .metrics = kMetrics,
+          .gives_evidence = true};
 }
 
 }  // namespace attnctl

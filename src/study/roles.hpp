@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "study/results.hpp"
+#include "study/measure.hpp"
 
 namespace attnctl {
 

@@ -3,24 +3,93 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <mutex>
-#include <span>
 #include <utility>
-#include <vector>
+
+#include <fmt/format.h>
 
 #include "analysis/head_axes.hpp"
+#include "analysis/model_summary.hpp"
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/interrupt.hpp"
 #include "base/text.hpp"
 #include "checkpoint/source.hpp"
-#include "forward/run.hpp"
-#include "study/corpus/shuffled.hpp"
+#include "linalg/blas.hpp"
+#include "study/corpus.hpp"
 
 namespace attnctl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr const char* kStateFormat = "attnctl.study.state/3";
+
+constexpr std::size_t kPiece = std::size_t{4} << 20;
+
+/// Returns the hash of the hashes of all pieces. The pieces are hashed in parallel.
+std::uint64_t pieces_hash(std::span<const std::byte> bytes, Pool& pool) {
+  std::vector<std::uint64_t> hashes((bytes.size() + kPiece - 1) / kPiece);
+  pool.run(hashes.size(), [&](std::size_t piece, std::size_t /*worker*/) {
+    const std::size_t first = piece * kPiece;
+    hashes[piece] = content_hash(bytes.subspan(first, std::min(kPiece, bytes.size() - first)));
+  });
+  return content_hash(std::as_bytes(std::span(hashes)), bytes.size());
+}
+
+std::uint64_t file_hash(const std::filesystem::path& path, Pool& pool) {
+  const MappedFile file(path);
+  return pieces_hash(file.bytes(), pool);
+}
+
+std::uint64_t weights_hash(const Model& model, Pool& pool) {
+  Checkpoint& weights = *model.source().weights;
+  const auto tensors = weights.tensors();
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (model.tensor_uses()[i].role != TensorRole::parameter) continue;
+    const TensorView tensor = weights.tensor(i);
+    hash = content_hash(tensors[i].name, hash);
+    hash = content_hash(name_of(tensor.dtype), hash);
+    hash = content_hash(std::as_bytes(std::span(tensor.shape)), hash);
+    const std::uint64_t values = pieces_hash(tensor.bytes, pool);
+    hash = content_hash(std::as_bytes(std::span(&values, 1)), hash);
+  }
+  return hash;
+}
+
+/// Identifies the corpus by the size and the hash of each file, independent of its path.
+std::string corpus_identity(const CorpusOptions& corpus, Pool& pool) {
+  std::string text;
+  for (const CorpusFile& file : corpus.files) {
+    if (file.path == "-") return "standard input";
+    const std::uint64_t hash = file_hash(file.path, pool);
+    text += fmt::format("{}{} bytes {}", text.empty() ? "" : ", ", std::filesystem::file_size(file.path),
+                        hash_text(hash));
+  }
+  return text;
+}
+
+/// Reads the file of frequencies, or counts the tokens of the corpus.
+TokenFrequencies study_frequencies(const StudyInput& input, Progress& progress) {
+  const StudySettings& settings = input.settings;
+  if (settings.frequencies) {
+    return read_frequencies(*settings.frequencies, input.vocabulary,
+                            input.model.config().embedding.vocabulary);
+  }
+  progress.begin("frequencies", corpus_bytes(settings.corpus));
+  CorpusBlocks blocks(settings.corpus, input.model, input.vocabulary, input.encoder);
+  while (blocks.next()) {
+    throw_if_interrupted();
+    progress.advance(blocks.new_bytes());
+  }
+  progress.end();
+  return blocks.frequencies();
+}
+
+void load_layers(const Model& model, const Selection& selection) {
+  (void)model.embedding();
+  (void)model.final_norm();
+  for (std::size_t i = 0; i <= selection.heads.back().layer; ++i) (void)model.layer(i);
+}
 
 /// Passes the patterns of one block to measures. The rows are computed once for all measures.
 class MeasureObserver final : public Observer {
@@ -68,110 +137,83 @@ class MeasureObserver final : public Observer {
   std::vector<PatternRow> rows_;
 };
 
-/// State that all workers share. One worker at a time reads the corpus or changes the study state.
-class Runner {
- public:
-  Runner(const StudyRun& run, StudyState& state)
-      : run_(run),
-        state_(state),
-        blocks_(run.corpus, run.model, run.vocabulary, run.encoder),
-        next_checkpoint_(Clock::now() + between()) {}
-
-  /// Computes blocks until there are none left. If a worker throws, the others take no more blocks.
-  void work() {
-    try {
-      while (const auto block = take()) compute(*block);
-    } catch (...) {
-      const std::lock_guard lock(reading_);
-      ended_ = true;
-      throw;
-    }
-  }
-  void finish() {
-    state_.end_corpus(read_, blocks_.tokens_hash());
-    write_checkpoint();
-  }
-  void write_checkpoint() {
-    if (!run_.checkpoint.path) return;
-    const InterruptHold hold;
-    state_.write(*run_.checkpoint.path);
-  }
-
- private:
-  [[nodiscard]] Clock::duration between() const {
-    return std::chrono::duration_cast<Clock::duration>(
-        std::chrono::duration<double>(run_.checkpoint.seconds));
-  }
-
-  /// Returns the next block of this shard that is not done yet.
-  std::optional<CorpusBlock> take() {
-    const std::lock_guard lock(reading_);
-    while (!ended_) {
-      throw_if_interrupted();
-      ended_ = true;  // stays true after an error, so that the other workers stop reading
-      auto block = blocks_.next();
-      run_.progress.advance(blocks_.new_bytes());
-      if (!block) break;
-      ended_ = false;
-      ++read_;
-      if (run_.shard.has(block->number) && !has(block->number)) return block;
-    }
-    return std::nullopt;
-  }
-  [[nodiscard]] bool has(std::uint64_t block) {
-    const std::lock_guard lock(adding_);
-    return state_.has(block);
-  }
-
-  void compute(const CorpusBlock& corpus) {
-    compute_block(run_, corpus, state_, adding_);
-    const std::lock_guard lock(adding_);
-    if (!run_.checkpoint.path || Clock::now() < next_checkpoint_) return;
-    write_checkpoint();
-    next_checkpoint_ = Clock::now() + between();
-  }
-
-  const StudyRun& run_;
-  StudyState& state_;
-  std::mutex reading_;  // guards the members up to ended_
-  CorpusBlocks blocks_;
-  std::uint64_t read_ = 0;  // number of blocks read
-  bool ended_ = false;
-  std::mutex adding_;  // guards the state and next_checkpoint_
-  Clock::time_point next_checkpoint_;
-};
-
-constexpr std::size_t kPiece = std::size_t{4} << 20;
-
-/// Returns the hash of the hashes of all pieces. The pieces are hashed in parallel.
-std::uint64_t pieces_hash(std::span<const std::byte> bytes, Pool& pool) {
-  std::vector<std::uint64_t> hashes((bytes.size() + kPiece - 1) / kPiece);
-  pool.run(hashes.size(), [&](std::size_t piece, std::size_t /*worker*/) {
-    const std::size_t first = piece * kPiece;
-    hashes[piece] = content_hash(bytes.subspan(first, std::min(kPiece, bytes.size() - first)));
-  });
-  return content_hash(std::as_bytes(std::span(hashes)), bytes.size());
-}
-
 }  // namespace
 
-TokenFrequencies count_tokens(CorpusBlocks& corpus, Progress& progress) {
-  while (corpus.next()) {
-    throw_if_interrupted();
-    progress.advance(corpus.new_bytes());
-  }
-  return corpus.frequencies();
+bool StudySettings::needs_frequencies() const {
+  return std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
 }
 
-void load_weights(const Model& model, const Selection& selection) {
-  (void)model.embedding();
-  (void)model.final_norm();
-  for (std::size_t i = 0; i <= selection.heads.back().layer; ++i) (void)model.layer(i);
+std::uint64_t corpus_bytes(const CorpusOptions& corpus) {
+  std::uint64_t bytes = 0;
+  for (const CorpusFile& file : corpus.files)
+    bytes += file.path == "-" ? 0 : std::filesystem::file_size(file.path);
+  return bytes;
+}
+
+StudyIdentity study_identity(const StudySettings& settings, const Model& model, Pool& pool) {
+  const auto or_none = [](const std::optional<std::size_t>& number) {
+    return number ? std::to_string(*number) : std::string("none");
+  };
+  const auto yes_or_no = [](bool value) { return value ? "true" : "false"; };
+  std::string heads;
+  for (const HeadId head : settings.selection.heads)
+    heads += (heads.empty() ? "" : ",") + head_name(model.config(), head);
+  std::string measures;
+  for (const MeasureRow* const row : settings.measures)
+    measures += fmt::format("{}{}/{}", measures.empty() ? "" : ",", row->name, row->version);
+  std::string frequencies = settings.needs_frequencies() ? "of the corpus" : "none";
+  if (settings.frequencies) frequencies = hash_text(file_hash(*settings.frequencies, pool));
+  return {{"state", kStateFormat},
+          {"config", hash_text(content_hash(model.source().config_text))},
+          {"weights", hash_text(weights_hash(model, pool))},
+          {"heads", heads},
+          {"measures", measures},
+          {"corpus", corpus_identity(settings.corpus, pool)},
+          {"batch_tokens", std::to_string(settings.corpus.batch_tokens)},
+          {"max_length", or_none(settings.corpus.max_length)},
+          {"stride", or_none(settings.corpus.stride)},
+          {"seed", std::to_string(settings.seed)},
+          {"skip_bad", yes_or_no(settings.corpus.skip_bad)},
+          {"fold_subtypes", yes_or_no(settings.fold_subtypes)},
+          {"null_model", std::to_string(settings.null_models)},
+          {"null_shuffle", std::to_string(settings.null_shuffles)},
+          {"frequencies", frequencies}};
+}
+
+StudyHeader plain_header(const StudySettings& settings, const Model& model) {
+  StudyHeader header;
+  header.shape = shape_of(settings.selection, model.config(), settings.seed);
+  header.shape.fold_subtypes = settings.fold_subtypes;
+  header.measures = settings.measures;
+  header.null_models = settings.null_models;
+  header.null_shuffles = settings.null_shuffles;
+  return header;
+}
+
+StudyBeginning begin_study(const StudyInput& input, Pool& pool, Progress& progress) {
+  const StudySettings& settings = input.settings;
+  StudyBeginning beginning;
+  pool.run(2, [&](std::size_t task, std::size_t /*worker*/) {
+    if (task == 0) {
+      Pool alone(1);
+      StudyHeader& header = beginning.header;
+      header = plain_header(settings, input.model);
+      header.identity = study_identity(settings, input.model, alone);
+      header.model = model_record(input.model);
+      header.model_path = input.model.name();
+      for (const CorpusFile& file : settings.corpus.files) header.files.push_back(file.path.string());
+      load_layers(input.model, settings.selection);
+    } else if (settings.needs_frequencies()) {
+      beginning.frequencies = study_frequencies(input, progress);
+    }
+  });
+  return beginning;
 }
 
 void load_weights(const StudyRun& run) {
-  load_weights(run.model, run.selection);
-  for (const Model& model : run.null_models) load_weights(model, run.selection);
+  const Selection& selection = run.input.settings.selection;
+  load_layers(run.input.model, selection);
+  for (const Model& model : run.null_models) load_layers(model, selection);
 }
 
 void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& state, std::mutex& adding) {
@@ -195,56 +237,83 @@ void compute_block(const StudyRun& run, const CorpusBlock& corpus, StudyState& s
     MeasureObserver observer(block, std::move(wanted));
     Observer* const observers[] = {&observer};
     RunContext context{.pool = alone, .warnings = raised};
-    run_forward(model, batch, run.selection, observers, context);
+    run_forward(model, batch, run.input.settings.selection, observers, context);
     observer.end();
   };
   Warnings warnings;
-  show(run.model, corpus.batch, header.measures, measures.own, warnings);
+  show(run.input.model, corpus.batch, header.measures, measures.own, warnings);
   Warnings ignored;  // shuffled text and random weights are expected to be unusual
   const auto shuffled_rows = header.shuffled_measures();
   for (std::size_t i = 0; i < header.null_shuffles && corpus.probes.empty(); ++i) {
     const Measures once = make_measures(shuffled_rows, header.shape);
-    show(run.model, shuffled_tokens(corpus, header.shape.seed, i), shuffled_rows, once, ignored);
+    show(run.input.model, shuffled_tokens(corpus, header.shape.seed, i), shuffled_rows, once, ignored);
     for (std::size_t m = 0; m < once.size(); ++m) measures.shuffled[m]->merge(*once[m]);
   }
   const auto null_rows = header.null_measures();
   for (std::size_t i = 0; i < measures.nulls.size(); ++i)
     show(run.null_models[i], corpus.batch, null_rows, measures.nulls[i], ignored);
   const std::lock_guard lock(adding);
-  state.add(corpus, measures, warnings.list(), run.kernel);
+  state.add(corpus, measures, warnings.list(), blas_kernel());
 }
 
 void run_study(const StudyRun& run, StudyState& state) {
   load_weights(run);
-  Runner runner(run, state);
+  const StudyInput& input = run.input;
+  std::mutex reading;  // guards the next three variables
+  CorpusBlocks blocks(input.settings.corpus, input.model, input.vocabulary, input.encoder);
+  std::uint64_t blocks_read = 0;
+  bool ended = false;
+  std::mutex adding;  // guards the state and next_checkpoint
+  const auto between =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(run.checkpoint_seconds));
+  Clock::time_point next_checkpoint = Clock::now() + between;
+
+  const auto write_checkpoint = [&] {
+    if (!run.checkpoint) return;
+    const InterruptHold hold;
+    state.write(*run.checkpoint);
+  };
+  // Returns the next block of this shard that is not done yet.
+  const auto take = [&]() -> std::optional<CorpusBlock> {
+    const std::lock_guard lock(reading);
+    while (!ended) {
+      throw_if_interrupted();
+      ended = true;  // stays true after an error, so that the other workers stop reading
+      auto block = blocks.next();
+      run.progress.advance(blocks.new_bytes());
+      if (!block) break;
+      ended = false;
+      ++blocks_read;
+      if (!run.shard.has(block->number)) continue;
+      const std::lock_guard state_lock(adding);
+      if (!state.has(block->number)) return block;
+    }
+    return std::nullopt;
+  };
+  // Computes blocks until there are none left. If a worker throws, the others take no more blocks.
+  const auto work = [&] {
+    try {
+      while (const auto block = take()) {
+        compute_block(run, *block, state, adding);
+        const std::lock_guard lock(adding);
+        if (!run.checkpoint || Clock::now() < next_checkpoint) continue;
+        write_checkpoint();
+        next_checkpoint = Clock::now() + between;
+      }
+    } catch (...) {
+      const std::lock_guard lock(reading);
+      ended = true;
+      throw;
+    }
+  };
   try {
-    run.pool.run(run.pool.size(), [&](std::size_t, std::size_t) { runner.work(); });
+    run.pool.run(run.pool.size(), [&](std::size_t, std::size_t) { work(); });
   } catch (const Error& error) {
-    if (error.status() == Status::interrupted) runner.write_checkpoint();
+    if (error.status() == Status::interrupted) write_checkpoint();
     throw;
   }
-  runner.finish();
-}
-
-std::uint64_t weights_hash(const Model& model, Pool& pool) {
-  Checkpoint& weights = *model.source().weights;
-  const auto tensors = weights.tensors();
-  std::uint64_t hash = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (model.tensor_uses()[i].role != TensorRole::parameter) continue;
-    const TensorView tensor = weights.tensor(i);
-    hash = content_hash(tensors[i].name, hash);
-    hash = content_hash(name_of(tensor.dtype), hash);
-    hash = content_hash(std::as_bytes(std::span(tensor.shape)), hash);
-    const std::uint64_t values = pieces_hash(tensor.bytes, pool);
-    hash = content_hash(std::as_bytes(std::span(&values, 1)), hash);
-  }
-  return hash;
-}
-
-std::uint64_t file_hash(const std::filesystem::path& path, Pool& pool) {
-  const MappedFile file(path);
-  return pieces_hash(file.bytes(), pool);
+  state.end_corpus(blocks_read, blocks.tokens_hash());
+  write_checkpoint();
 }
 
 }  // namespace attnctl

@@ -5,76 +5,6 @@
 #include <stdexcept>
 
 namespace attnctl {
-namespace {
-
-/// Sums over all trials for the normal equations of the fit. `tokens` and `pairs` are divided by the trial's
-/// seconds.
-struct Normal {
-  double tokens = 0, pairs = 0;  // right-hand side
-  double tokens_tokens = 0, tokens_pairs = 0, pairs_pairs = 0;
-};
-
-Normal normal_of(std::span<const BlockTrial> trials) {
-  Normal sums;
-  for (const BlockTrial& trial : trials) {
-    if (trial.size.probe) continue;
-    const double tokens = static_cast<double>(trial.size.tokens) / trial.seconds;
-    const double pairs = static_cast<double>(trial.size.pairs) / trial.seconds;
-    sums.tokens += tokens;
-    sums.pairs += pairs;
-    sums.tokens_tokens += tokens * tokens;
-    sums.tokens_pairs += tokens * pairs;
-    sums.pairs_pairs += pairs * pairs;
-  }
-  return sums;
-}
-
-void set_terms(const Normal& sums, CostLaw& law) {
-  const double scale = sums.tokens_tokens * sums.pairs_pairs;
-  const double determinant = scale - sums.tokens_pairs * sums.tokens_pairs;
-  constexpr double smallest = 1e-9;  // below this, all trials have sequences of the same length
-  if (determinant > smallest * scale) {
-    law.token = (sums.tokens * sums.pairs_pairs - sums.pairs * sums.tokens_pairs) / determinant;
-    law.pair = (sums.pairs * sums.tokens_tokens - sums.tokens * sums.tokens_pairs) / determinant;
-    if (law.token >= 0 && law.pair >= 0) return;
-  }
-  const bool pairs_alone = law.token < 0;
-  law.token = pairs_alone ? 0 : sums.tokens / sums.tokens_tokens;
-  law.pair = pairs_alone ? sums.pairs / sums.pairs_pairs : 0;
-}
-
-/// Returns the time in seconds at which the reading of each block ends, [blocks]. The time `read` is divided
-/// in proportion to tokens.
-std::vector<double> reading(std::span<const BlockSize> blocks, double read) {
-  std::vector<double> until;
-  double tokens = 0;
-  for (const BlockSize& block : blocks) {
-    if (!block.probe) tokens += static_cast<double>(block.tokens);
-    until.push_back(tokens);
-  }
-  for (double& each : until) each = tokens > 0 ? each * read / tokens : 0;
-  return until;
-}
-
-/// The time at which each worker is free. The first free worker takes the next block; one worker reads at a
-/// time.
-class Workers {
- public:
-  explicit Workers(std::size_t count) : free_at_(count, 0.0) {}
-
-  void take(double reading, double computing) {
-    const auto first = std::ranges::min_element(free_at_);
-    read_until_ = std::max(*first, read_until_) + reading;
-    *first = read_until_ + computing;
-  }
-  [[nodiscard]] double done() const { return std::ranges::max(free_at_); }
-
- private:
-  std::vector<double> free_at_;
-  double read_until_ = 0;
-};
-
-}  // namespace
 
 double CostLaw::seconds(const BlockSize& size) const {
   const auto tokens = static_cast<double>(size.tokens);
@@ -84,8 +14,35 @@ double CostLaw::seconds(const BlockSize& size) const {
 CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
   if (std::ranges::all_of(trials, [](const BlockTrial& trial) { return trial.size.probe; }))
     throw std::logic_error("the cost law needs a trial of the corpus");
+  // The normal equations, with `tokens` and `pairs` divided by the seconds of the trial.
+  double tokens = 0, pairs = 0;  // right-hand side
+  double tokens_tokens = 0, tokens_pairs = 0, pairs_pairs = 0;
+  for (const BlockTrial& trial : trials) {
+    if (trial.size.probe) continue;
+    const double t = static_cast<double>(trial.size.tokens) / trial.seconds;
+    const double p = static_cast<double>(trial.size.pairs) / trial.seconds;
+    tokens += t;
+    pairs += p;
+    tokens_tokens += t * t;
+    tokens_pairs += t * p;
+    pairs_pairs += p * p;
+  }
   CostLaw law;
-  set_terms(normal_of(trials), law);
+  const double scale = tokens_tokens * pairs_pairs;
+  const double determinant = scale - tokens_pairs * tokens_pairs;
+  constexpr double smallest = 1e-9;  // below this, all trials have sequences of the same length
+  const bool separable = determinant > smallest * scale;
+  if (separable) {
+    law.token = (tokens * pairs_pairs - pairs * tokens_pairs) / determinant;
+    law.pair = (pairs * tokens_tokens - tokens * tokens_pairs) / determinant;
+  }
+  if (law.token < 0) {
+    law.token = 0;
+    law.pair = pairs / pairs_pairs;
+  } else if (!separable || law.pair < 0) {
+    law.token = tokens / tokens_tokens;
+    law.pair = 0;
+  }
   law.probe_token = law.token;
   for (const BlockTrial& trial : trials) {
     if (trial.size.probe) {
@@ -98,19 +55,31 @@ CostLaw fit_cost_law(std::span<const BlockTrial> trials) {
 }
 
 ShardPlanner::ShardPlanner(std::span<const BlockSize> blocks, const StudyCost& cost, std::size_t threads)
-    : blocks_(blocks), cost_(cost), threads_(threads), read_until_(reading(blocks, cost.read)) {
+    : blocks_(blocks), cost_(cost), threads_(threads) {
+  double tokens = 0;
+  for (const BlockSize& block : blocks) {
+    if (!block.probe) tokens += static_cast<double>(block.tokens);
+    read_until_.push_back(tokens);
+  }
+  for (double& each : read_until_) each = tokens > 0 ? each * cost.read / tokens : 0;
   alone_ = shard(0, 1).seconds;
 }
 
 ShardPlan ShardPlanner::shard(std::size_t index, std::size_t count) const {
   ShardPlan plan;
-  Workers workers(threads_);
-  double read = 0;
+  std::vector<double> free_at(threads_, 0.0);  // by worker
+  double read = 0;                             // part of the corpus that was read, in seconds
+  double reader_free_at = 0;
+  const auto take = [&](double read_until, double computing) {
+    const auto first = std::ranges::min_element(free_at);
+    reader_free_at = std::max(*first, reader_free_at) + (read_until - read);
+    *first = reader_free_at + computing;
+    read = read_until;
+  };
   for (std::size_t i = index; i < blocks_.size(); i += count) {
     const BlockSize& block = blocks_[i];
     const double computing = cost_.law.seconds(block);
-    workers.take(read_until_[i] - read, computing);
-    read = read_until_[i];
+    take(read_until_[i], computing);
     ++plan.blocks;
     plan.cpu_seconds += computing;
     if (block.probe) continue;
@@ -118,8 +87,8 @@ ShardPlan ShardPlanner::shard(std::size_t index, std::size_t count) const {
     plan.tokens += block.tokens;
     plan.pairs += block.pairs;
   }
-  workers.take((read_until_.empty() ? 0 : read_until_.back()) - read, 0);
-  plan.seconds = cost_.start + workers.done();
+  take(read_until_.empty() ? 0 : read_until_.back(), 0);
+  plan.seconds = cost_.start + std::ranges::max(free_at);
   plan.cpu_seconds += cost_.start + cost_.read;
   return plan;
 }

@@ -1,3 +1,5 @@
+#include "study/corpus.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,9 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "study/corpus/probe.hpp"
-#include "study/corpus/shuffled.hpp"
-#include "study/corpus/token_frequencies.hpp"
 #include "study/state/sums.hpp"
 #include "support/planted_model.hpp"
 #include "support/run.hpp"

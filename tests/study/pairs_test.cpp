@@ -1,3 +1,5 @@
+#include "study/measures/pairs.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +17,6 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "study/measure.hpp"
-#include "study/measures/row_samples.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"
 

@@ -1,3 +1,5 @@
+#include "study/measures/relations.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -16,8 +18,6 @@
 #include "base/random.hpp"
 #include "cli/schemas.hpp"
 #include "study/measure.hpp"
-#include "study/measures/relations/group_scores.hpp"
-#include "study/measures/relations/word_patterns.hpp"
 #include "support/json_schema.hpp"
 #include "support/panels.hpp"
 #include "support/run.hpp"

@@ -38,33 +38,21 @@ std::vector<std::string> roles_of(const MemoryModel& memory, const Asked& asked)
   const TempDir folder;
   const Vocabulary vocabulary = PlantedModel::vocabulary();
   TextEncoder encoder({}, "planted");
-  const Selection selection = Selection::all(model.config());
-  CorpusOptions corpus;
-  corpus.files = {{folder.write("corpus.jsonl", asked.text), InputFormat::jsonl}};
-  corpus.probe.sequences = 8;
-  corpus.probe.seed = asked.seed;
-  StudyState state(StudyHeader{.identity = {},
-                               .shape = shape_of(selection, model.config(), asked.seed),
-                               .measures = parse_measures("probe,rare,roles"),
-                               .null_shuffles = asked.shuffles,
-                               .model = {},
-                               .model_path = "planted",
-                               .files = {}});
+  StudySettings settings{.measures = parse_measures("probe,rare,roles"),
+                         .selection = Selection::all(model.config()),
+                         .corpus = {},
+                         .seed = asked.seed,
+                         .null_shuffles = asked.shuffles,
+                         .frequencies = {}};
+  settings.corpus.files = {{folder.write("corpus.jsonl", asked.text), InputFormat::jsonl}};
+  settings.corpus.probe.sequences = 8;
+  settings.corpus.probe.seed = asked.seed;
+  StudyState state(plain_header(settings, model));
   Pool pool(1);
   Progress progress(ProgressMode::never, true);
   const TokenFrequencies frequencies = PlantedModel::frequencies();
-  run_study({.model = model,
-             .vocabulary = vocabulary,
-             .encoder = encoder,
-             .selection = selection,
-             .corpus = corpus,
-             .shard = {},
-             .checkpoint = {},
-             .kernel = "",
-             .pool = pool,
-             .progress = progress,
-             .frequencies = &frequencies},
-            state);
+  const StudyInput input{settings, model, vocabulary, encoder};
+  run_study({.input = input, .pool = pool, .progress = progress, .frequencies = &frequencies}, state);
   std::vector<std::string> found;
   for (const Role& role : decide_roles(state.finish(pool).evidence)) {
     std::string line = state.header().shape.heads[role.evidence.head].name + " ";

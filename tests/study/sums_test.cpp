@@ -179,7 +179,7 @@ TEST_CASE("RatioSums::interval agrees with SciPy") {
   const std::vector<SentenceTerm> terms = {{3, 1, 5}, {4, 2, 9}, {0, 0, 0}, {2.5, 0.5, 7}, {3, 1, 6}};
   RatioSums half, rest;
   for (std::size_t i = 0; i < terms.size(); ++i) (i % 2 == 0 ? half : rest).add(terms[i]);
-  rest.merge(half);
+  merge_state(rest, half);
   CHECK(rest.sentences() == 4);
   CHECK(rest.rows() == 27);
   CHECK(*rest.mean() == doctest::Approx(12.5 / 27));
@@ -187,10 +187,10 @@ TEST_CASE("RatioSums::interval agrees with SciPy") {
   CHECK(rest.interval()->low == doctest::Approx(0.3205202).epsilon(1e-4));
   CHECK(rest.interval()->high == doctest::Approx(0.6054057).epsilon(1e-4));
   StateWriter out;
-  rest.save(out);
+  save_state(out, rest);
   StateReader in(out.bytes(), "state");
   RatioSums read;
-  read.load(in);
+  load_state(in, read);
   CHECK(in.at_end());
   CHECK(read.interval()->low == rest.interval()->low);
   CHECK_FALSE(sums.interval().has_value());

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "study/corpus/token_frequencies.hpp"
+#include "study/corpus.hpp"
 #include "support/memory_checkpoint.hpp"
 #include "tokenizer/vocabulary.hpp"
 

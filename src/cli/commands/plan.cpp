@@ -1,6 +1,5 @@
-#include <algorithm>
-
 #include "study/plan.hpp"
+
 #include <chrono>
 #include <memory>
 #include <string>
@@ -11,10 +10,7 @@
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
-#include "linalg/blas.hpp"
 #include "results/results.hpp"
-#include "study/corpus/shuffled.hpp"
-#include "study/plan_study.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -40,7 +36,7 @@ void plan(const PlanOptions& options) {
   ResultWriter writer(target, options.output, session);
   Results results;
   results.document.head.set("schema", "attnctl.plan/1").set("attnctl", tool_record(session));
-  results.append(plan_results(plan_study(study.input(), request, session.pool, session.progress)));
+  results.append(plan_study(study.input(), request, session.pool, session.progress));
   writer.write(results);
   print_warnings(session);
 }

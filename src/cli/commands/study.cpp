@@ -18,10 +18,9 @@
 #include "cli/session.hpp"
 #include "linalg/blas.hpp"
 #include "results/results.hpp"
-#include "study/corpus/shuffled.hpp"
+#include "study/corpus.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
-#include "study/study_settings.hpp"
 
 namespace attnctl::cli {
 namespace {
@@ -142,18 +141,14 @@ void StudyCommand::run() {
   const std::vector<Model> null_models =
       random_twins(input.model, settings.null_models, settings.seed, ignored);
   session_.progress.begin("study", corpus_bytes(settings.corpus));
-  run_study({.model = input.model,
-             .vocabulary = input.vocabulary,
-             .encoder = input.encoder,
-             .selection = settings.selection,
-             .corpus = settings.corpus,
-             .shard = shard_,
-             .checkpoint = {.path = options_.checkpoint, .seconds = options_.checkpoint_every},
-             .kernel = blas_kernel(),
+  run_study({.input = input,
              .pool = session_.pool,
              .progress = session_.progress,
              .null_models = null_models,
-             .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr},
+             .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr,
+             .shard = shard_,
+             .checkpoint = options_.checkpoint,
+             .checkpoint_seconds = options_.checkpoint_every},
             state);
   session_.progress.end();
   if (state_file) state.write(*state_file);

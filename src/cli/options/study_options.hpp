@@ -7,7 +7,7 @@
 #include "base/warnings.hpp"
 #include "cli/options/options.hpp"
 #include "cli/session.hpp"
-#include "study/study_settings.hpp"
+#include "study/run_study.hpp"
 
 namespace attnctl::cli {
 

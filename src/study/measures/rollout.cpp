@@ -142,27 +142,14 @@ std::vector<WholeLayer> whole_layers(const StudyShape& shape, const ModelConfig&
   return layers;
 }
 
-class RolloutMeasure final : public Measure {
+class RolloutMeasure final : public PartsMeasure<RolloutMeasure> {
  public:
   explicit RolloutMeasure(const StudyShape& shape) : shape_(shape) {}
 
   void begin(const StudyBlock& block) override;
   void panel(const StudyPanel& panel) override;
   void end() override;
-
-  void merge(const Measure& other) override {
-    const auto& of = dynamic_cast<const RolloutMeasure&>(other);
-    names_.merge(of.names_);
-    merge_state(sums_, of.sums_);
-  }
-  void save(StateWriter& out) const override {
-    names_.save(out);
-    save_state(out, sums_);
-  }
-  void load(StateReader& in) override {
-    names_.load(in);
-    load_state(in, sums_);
-  }
+  auto parts() { return std::tie(names_, sums_); }
   void finish(StudyResults& results) const override;
 
  private:

@@ -4,12 +4,17 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "study/corpus.hpp"
+#include "study/measure.hpp"
 #include "study/state/sums.hpp"
 
-// The measures `special` and `repeats`: the share of attention weight on target keys.
+// The measures `special`, `repeats`, `rare` and `probe`: attention weight on target keys.
 namespace attnctl {
 namespace {
 
@@ -236,6 +241,207 @@ std::string id_name(std::int64_t id) {
   return "#" + std::to_string(id);
 }
 
+constexpr std::array kRareMetrics = {
+    Metric{"rare.weight", "", "[0, 1]", "uniform: the mean of rarest keys / visible keys over the same rows",
+           "mean weight on the token of the sentence that is rarest in the corpus (all occurrences, and all "
+           "equally rare tokens), over the rows that may attend to it and also to other tokens",
+           "Voita et al. 2019, section 5.3"},
+    Metric{"rare.peaks", "", "[0, 1]", "uniform, as for rare.weight",
+           "share of rows whose largest weight is on the rarest token, over the rows of rare.weight",
+           "Voita et al. 2019, section 5.3"},
+};
+
+struct HeadRare {
+  RatioSums weight;
+  std::uint64_t peaks = 0;    // rows whose largest weight is on the rarest token
+  std::uint64_t without = 0;  // rows that cannot attend to the rarest token, or only to it
+
+  auto parts() { return std::tie(weight, peaks, without); }
+};
+
+class RareMeasure final : public PerHead<HeadRare> {
+ public:
+  explicit RareMeasure(const StudyShape& shape) : PerHead(shape) {}
+
+  void begin(const StudyBlock& block) override {
+    const TokenFrequencies unknown;  // without frequencies, all tokens are equally rare
+    const TokenFrequencies& frequencies = block.frequencies == nullptr ? unknown : *block.frequencies;
+    for (const Sequence& sequence : block.corpus.batch.sequences)
+      rarest_.push_back(rarest_tokens(sequence, frequencies));
+    terms_.assign(states_.size(), std::vector<SentenceTerm>(rarest_.size()));
+  }
+  void panel(const StudyPanel& panel) override;
+  void end() override {
+    for (std::size_t h = 0; h < states_.size(); ++h) {
+      for (const SentenceTerm& term : terms_[h]) states_[h].weight.add(term);
+    }
+    terms_.clear();
+  }
+  void finish(StudyResults& results) const override;
+
+ private:
+  std::vector<std::vector<std::size_t>> rarest_;  // [sequences] of the block: positions of the rarest tokens
+  std::vector<std::vector<SentenceTerm>> terms_;  // [heads, sequences]
+};
+
+void RareMeasure::panel(const StudyPanel& panel) {
+  HeadRare& state = states_[panel.head];
+  SentenceTerm& term = terms_[panel.head][panel.panel.sequence];
+  const std::vector<std::size_t>& rarest = rarest_[panel.panel.sequence];
+  for (const PatternRow& row : panel.rows) {
+    double weight = 0;
+    std::size_t targets = 0;
+    bool peak = false;
+    for (const std::size_t key : rarest) {
+      if (!panel.visible.shows(row.query, key)) continue;
+      ++targets;
+      weight += static_cast<double>(row.weights[key]);
+      peak = peak || key == row.argmax;
+    }
+    const std::size_t visible = panel.visible.count(row.query);
+    if (targets == 0 || targets == visible) {
+      ++state.without;
+      continue;
+    }
+    term.add(weight, static_cast<double>(targets) / static_cast<double>(visible));
+    if (peak) ++state.peaks;
+  }
+}
+
+void RareMeasure::finish(StudyResults& results) const {
+  const auto* const twin = dynamic_cast<const RareMeasure*>(shuffled_twin());
+  std::vector<ResultRow> rows;
+  std::vector<StrongHead> heads;
+  for (std::size_t h = 0; h < states_.size(); ++h) {
+    const HeadRare& state = states_[h];
+    const RatioSums& sums = state.weight;
+    const auto shuffled = twin == nullptr ? std::nullopt : twin->states_[h].weight.mean();
+    const auto [low, high] = interval_cells(sums.interval());
+    rows.push_back({{"head", RowHead{h}},
+                    {"weight", real_cell(sums.mean())},
+                    {"low", low},
+                    {"high", high},
+                    {"uniform", real_cell(sums.null())},
+                    {"shuffled", real_cell(shuffled)},
+                    {"peaks", mean_cell(static_cast<double>(state.peaks), sums.rows())},
+                    {"rows", count_cell(sums.rows())},
+                    {"rows_without", count_cell(state.without)}});
+    if (sums.rows() == 0) continue;
+    heads.push_back(
+        {"rarest token", shape_.heads[h].name, *sums.mean(), real_cell(sums.null()), sums.rows()});
+    results.evidence.push_back(evidence_of(h, "rare-token", "", sums));
+    results.evidence.back().shuffled = shuffled;
+  }
+  results.add_strongest(std::move(heads));
+  add_rows(results, shape_, "rare", "rare", std::move(rows));
+}
+
+constexpr std::string_view kControl = "control: the same weight if the first copy has other tokens";
+
+constexpr std::array kProbeMetrics = {
+    Metric{"probe.induction", "", "[0, 1]", kControl,
+           "random sequence, repeated once: mean weight from each token of the second copy on the token "
+           "after its first occurrence",
+           "Olsson et al. 2022, prefix matching"},
+    Metric{"probe.duplicate", "", "[0, 1]", kControl,
+           "random sequence, repeated once: mean weight from each token of the second copy on its first "
+           "occurrence",
+           "Wang et al. 2022"},
+    Metric{"probe.previous", "", "[0, 1]", "uniform: the mean of 1 / visible keys",
+           "random sequence, repeated once: mean weight from each token of the second copy on the previous "
+           "token",
+           "Olsson et al. 2022; TransformerLens"},
+};
+
+/// A target of the queries of the second copy.
+struct ProbeKind {
+  std::string_view name;
+  std::ptrdiff_t (*offset)(std::size_t length);
+  std::string_view role;  // role for which it is evidence, with the control as null; empty: none
+};
+constexpr std::array kProbeKinds = {
+    ProbeKind{"induction", [](std::size_t length) { return 1 - static_cast<std::ptrdiff_t>(length); },
+              "induction"},
+    ProbeKind{"duplicate", [](std::size_t length) { return -static_cast<std::ptrdiff_t>(length); },
+              "duplicate-token"},
+    ProbeKind{"previous", [](std::size_t) { return std::ptrdiff_t{-1}; }, ""},
+};
+
+/// Sums of one target.
+struct ProbeSums {
+  RatioSums repeated, control;
+
+  auto parts() { return std::tie(repeated, control); }
+};
+
+class ProbeMeasure final : public PerHead<std::array<ProbeSums, kProbeKinds.size()>> {
+ public:
+  explicit ProbeMeasure(const StudyShape& shape) : PerHead(shape) {}
+
+  void begin(const StudyBlock& block) override {
+    marks_ = block.corpus.probes;
+    terms_.assign(states_.size(), std::vector<Terms>(marks_.size()));
+  }
+  void panel(const StudyPanel& panel) override;
+  void end() override;
+  void finish(StudyResults& results) const override;
+
+ private:
+  using Terms = std::array<SentenceTerm, kProbeKinds.size()>;
+
+  std::vector<ProbeMarks> marks_;          // [sequences] of the block
+  std::vector<std::vector<Terms>> terms_;  // [heads, sequences]
+};
+
+void ProbeMeasure::panel(const StudyPanel& panel) {
+  const ProbeMarks& marks = marks_[panel.panel.sequence];
+  Terms& terms = terms_[panel.head][panel.panel.sequence];
+  for (const PatternRow& row : panel.rows) {
+    if (row.query < marks.first + marks.length) continue;
+    const double uniform = 1 / static_cast<double>(panel.visible.count(row.query));
+    for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
+      const auto key = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(row.query) +
+                                                kProbeKinds[i].offset(marks.length));
+      if (panel.visible.shows(row.query, key)) terms[i].add(static_cast<double>(row.weights[key]), uniform);
+    }
+  }
+}
+
+void ProbeMeasure::end() {
+  for (std::size_t h = 0; h < states_.size(); ++h) {
+    for (std::size_t s = 0; s < marks_.size(); ++s) {
+      for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
+        ProbeSums& sums = states_[h][i];
+        (marks_[s].repeated ? sums.repeated : sums.control).add(terms_[h][s][i]);
+      }
+    }
+  }
+}
+
+void ProbeMeasure::finish(StudyResults& results) const {
+  std::vector<ResultRow> rows;
+  for (std::size_t h = 0; h < states_.size(); ++h) {
+    for (std::size_t i = 0; i < kProbeKinds.size(); ++i) {
+      const RatioSums& sums = states_[h][i].repeated;
+      const auto control = states_[h][i].control.mean();
+      const auto [low, high] = interval_cells(sums.interval());
+      rows.push_back({{"head", RowHead{h}},
+                      {"kind", text_cell(kProbeKinds[i].name)},
+                      {"score", real_cell(sums.mean())},
+                      {"low", low},
+                      {"high", high},
+                      {"control", real_cell(control)},
+                      {"uniform", real_cell(sums.null())},
+                      {"sequences", count_cell(sums.sentences())},
+                      {"rows", count_cell(sums.rows())}});
+      if (kProbeKinds[i].role.empty() || sums.rows() == 0) continue;
+      results.evidence.push_back(evidence_of(h, kProbeKinds[i].role, "", sums));
+      results.evidence.back().null = control;
+    }
+  }
+  add_rows(results, shape_, "probe", "probe", std::move(rows));
+}
+
 }  // namespace
 
 void TokenNames::add(const Sequence& sequence, std::size_t position) {
@@ -290,6 +496,26 @@ MeasureRow repeats_measure() {
       .make = make_measure<RepeatsMeasure>,
       .metrics = kRepeatsMetrics,
       .depends_on_order = true};
+}
+
+MeasureRow rare_measure() {
+  return {.name = "rare",
+          .description = "weight on the token of the sentence that is rarest in the corpus",
+          .make = make_measure<RareMeasure>,
+          .metrics = kRareMetrics,
+          .gives_evidence = true,
+          .depends_on_order = true,
+          .needs_frequencies = true};
+}
+
+MeasureRow probe_measure() {
+  return {
+      .name = "probe",
+      .description = "random tokens, repeated once: induction, duplicate and previous token, with a control",
+      .make = make_measure<ProbeMeasure>,
+      .metrics = kProbeMetrics,
+      .probe_only = true,
+      .gives_evidence = true};
 }
 
 }  // namespace attnctl

@@ -30,24 +30,15 @@ class TokenNames {
 
 /// PerHead with the names of the tokens in its states.
 template <typename State>
-class PerHeadOfTokens : public PerHead<State> {
+class PerHeadOfTokens : public PartsMeasure<PerHeadOfTokens<State>> {
  public:
-  using PerHead<State>::PerHead;
+  explicit PerHeadOfTokens(const StudyShape& shape) : shape_(shape), states_(shape.heads.size()) {}
 
-  void merge(const Measure& other) override {
-    PerHead<State>::merge(other);
-    names_.merge(dynamic_cast<const PerHeadOfTokens&>(other).names_);
-  }
-  void save(StateWriter& out) const override {
-    PerHead<State>::save(out);
-    names_.save(out);
-  }
-  void load(StateReader& in) override {
-    PerHead<State>::load(in);
-    names_.load(in);
-  }
+  auto parts() { return std::tie(states_, names_); }
 
  protected:
+  const StudyShape& shape_;  // outlives the measure
+  std::vector<State> states_;
   TokenNames names_;
 };
 

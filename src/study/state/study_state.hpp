@@ -17,7 +17,6 @@
 #include "base/warnings.hpp"
 #include "results/results.hpp"
 #include "study/measure.hpp"
-#include "study/results.hpp"
 #include "study/state/state_io.hpp"
 
 namespace attnctl {

@@ -39,21 +39,6 @@ std::size_t octave_bin(double value) {
   return value < 0 ? kMagnitudes - 1 - bin : kMagnitudes + 1 + bin;
 }
 
-/// Writes a sum. Sums of integers, such as counts, take fewer bytes.
-void save_sum(StateWriter& out, const BlockSum& sum) {
-  const auto [fraction, whole] = sum.total().words();
-  out.flag(fraction == 0);
-  if (fraction == 0) {
-    out.number(whole);
-  } else {
-    sum.save(out);
-  }
-}
-
-BlockSum load_sum(StateReader& in) {
-  return BlockSum(in.flag() ? ExactSum::from_words({0, in.number()}) : in.sum());
-}
-
 }  // namespace
 
 ExactSum BlockSum::total() const {
@@ -73,6 +58,20 @@ void BlockSum::save(StateWriter& out) const {
 void BlockSum::load(StateReader& in) {
   open_ = 0;
   merged_ = in.sum();
+}
+
+void CompactSum::save(StateWriter& out) const {
+  const auto [fraction, whole] = total().words();
+  out.flag(fraction == 0);
+  if (fraction == 0) {
+    out.number(whole);
+  } else {
+    BlockSum::save(out);
+  }
+}
+
+void CompactSum::load(StateReader& in) {
+  static_cast<BlockSum&>(*this) = BlockSum(in.flag() ? ExactSum::from_words({0, in.number()}) : in.sum());
 }
 
 std::size_t Bins::size() const {
@@ -201,16 +200,6 @@ void RatioSums::add(const SentenceTerm& term) {
   sum_rows_.add(term.sum * rows);
 }
 
-void RatioSums::merge(const RatioSums& other) {
-  sentences_ += other.sentences_;
-  rows_ += other.rows_;
-  rows_squared_ += other.rows_squared_;
-  sum_.merge(other.sum_);
-  null_.merge(other.null_);
-  sum_squared_.merge(other.sum_squared_);
-  sum_rows_.merge(other.sum_rows_);
-}
-
 std::optional<double> RatioSums::mean() const {
   if (rows_ == 0) return std::nullopt;
   return sum_.value() / static_cast<double>(rows_);
@@ -231,16 +220,6 @@ std::optional<ConfidenceInterval> RatioSums::interval() const {
   const double error = std::sqrt(std::max(0.0, residual) * n / (n - 1)) / static_cast<double>(rows_);
   const double half = student_quantile(sentences_ - 1) * error;
   return ConfidenceInterval{std::max(0.0, ratio - half), std::min(1.0, ratio + half)};
-}
-
-void RatioSums::save(StateWriter& out) const {
-  for (const std::uint64_t number : {sentences_, rows_, rows_squared_}) out.number(number);
-  for (const BlockSum* const sum : {&sum_, &null_, &sum_squared_, &sum_rows_}) save_sum(out, *sum);
-}
-
-void RatioSums::load(StateReader& in) {
-  for (std::uint64_t* const number : {&sentences_, &rows_, &rows_squared_}) *number = in.number();
-  for (BlockSum* const sum : {&sum_, &null_, &sum_squared_, &sum_rows_}) *sum = load_sum(in);
 }
 
 double student_quantile(std::uint64_t degrees) {

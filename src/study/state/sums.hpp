@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "base/exact_sum.hpp"
@@ -30,6 +31,12 @@ class BlockSum {
  private:
   double open_ = 0;  // sum of the block that this instance processes
   ExactSum merged_;
+};
+
+/// A BlockSum whose state takes fewer bytes for sums of integers, such as counts.
+struct CompactSum : BlockSum {
+  void save(StateWriter& out) const;
+  void load(StateReader& in);
 };
 
 /// Fixed bins, the same for every instance. `linear`: equal widths over [0, highest). `octaves`: eight bins
@@ -113,7 +120,7 @@ class RatioSums {
  public:
   /// Adds a sentence. A sentence without rows changes nothing.
   void add(const SentenceTerm& term);
-  void merge(const RatioSums& other);
+  auto parts() { return std::tie(sentences_, rows_, rows_squared_, sum_, null_, sum_squared_, sum_rows_); }
 
   [[nodiscard]] std::uint64_t rows() const { return rows_; }
   [[nodiscard]] std::uint64_t sentences() const { return sentences_; }
@@ -123,12 +130,9 @@ class RatioSums {
   /// degrees of freedom. Returns nullopt if there are fewer than two sentences.
   [[nodiscard]] std::optional<ConfidenceInterval> interval() const;
 
-  void save(StateWriter& out) const;
-  void load(StateReader& in);
-
  private:
   std::uint64_t sentences_ = 0, rows_ = 0, rows_squared_ = 0;
-  BlockSum sum_, null_, sum_squared_, sum_rows_;  // over sentences; sum_rows_: of sum * rows
+  CompactSum sum_, null_, sum_squared_, sum_rows_;  // over sentences; sum_rows_: of sum * rows
 };
 
 /// Returns the 97.5 % quantile of Student's t. `degrees` must be at least 1.

@@ -5,12 +5,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "study/measure.hpp"
-#include "study/measures/relations/group_scores.hpp"
-#include "study/measures/relations/word_patterns.hpp"
+#include "study/measures/relations.hpp"
 
 // The measure `coreference`: how often a head attends from an anaphoric mention to an antecedent. A mention
 // is anaphoric if the head word of another mention of the same entity comes before its own head word. The
@@ -45,29 +45,14 @@ bool is_anaphoric(const ConlluSentence& sentence, const Mention& mention) {
   });
 }
 
-class CoreferenceMeasure final : public Measure {
+class CoreferenceMeasure final : public PartsMeasure<CoreferenceMeasure> {
  public:
   explicit CoreferenceMeasure(const StudyShape& shape)
       : shape_(shape), scores_(kTypes.size(), GroupScores(shape.heads.size() + kBaselines)) {}
 
   void begin(const StudyBlock& block) override;
   void panel(const StudyPanel& panel) override;
-  void merge(const Measure& other) override {
-    const auto& from = dynamic_cast<const CoreferenceMeasure&>(other);
-    merge_state(mentions_, from.mentions_);
-    merge_state(left_out_, from.left_out_);
-    merge_state(scores_, from.scores_);
-  }
-  void save(StateWriter& out) const override {
-    out.number(mentions_);
-    out.number(left_out_);
-    save_state(out, scores_);
-  }
-  void load(StateReader& in) override {
-    mentions_ = in.number();
-    left_out_ = in.number();
-    load_state(in, scores_);
-  }
+  auto parts() { return std::tie(mentions_, left_out_, scores_); }
   void finish(StudyResults& results) const override;
 
  private:

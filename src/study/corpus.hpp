@@ -9,16 +9,79 @@
 #include <tuple>
 #include <vector>
 
+#include "base/warnings.hpp"
 #include "input/batch.hpp"
 #include "input/sentence_stream.hpp"
 #include "input/text_encoder.hpp"
 #include "input/text_input.hpp"
 #include "model/model.hpp"
-#include "study/corpus/probe.hpp"
-#include "study/corpus/token_frequencies.hpp"
 #include "tokenizer/vocabulary.hpp"
 
+// The corpus of a study: token frequencies, blocks, the probe, and shuffled nulls.
 namespace attnctl {
+
+/// Checks whether a token belongs to the text: it is neither special nor hidden from attention.
+[[nodiscard]] bool is_ordinary(const Sequence& sequence, std::size_t token);
+
+/// The number of occurrences of each ordinary token in a corpus, by id.
+class TokenFrequencies {
+ public:
+  /// Counts the ordinary tokens of a sequence. The ids must be valid ids of the model.
+  void add(const Sequence& sequence);
+  void set(std::int64_t id, std::uint64_t count);
+  /// Returns 0 for a token that does not occur.
+  [[nodiscard]] std::uint64_t of(std::int64_t id) const;
+
+ private:
+  std::vector<std::uint64_t> counts_;  // by id
+};
+
+/// Returns the positions of the rarest ordinary tokens of a sequence, ascending. There are several if a token
+/// occurs several times or if tokens are equally rare. The result is empty if no token is ordinary.
+[[nodiscard]] std::vector<std::size_t> rarest_tokens(const Sequence& sequence,
+                                                     const TokenFrequencies& frequencies);
+
+/// Reads lines TOKEN<TAB>COUNT. The first line may be a header, "token<TAB>count" or "id<TAB>count". With the
+/// latter, the lines have ids from 0 to `ids` - 1 instead of tokens. A token without a line has the count 0.
+/// Throws Error(environment) if the file cannot be read, and Error(bad_input) with the line number if a line
+/// is malformed or names an unknown or repeated token.
+[[nodiscard]] TokenFrequencies read_frequencies(const std::filesystem::path& path,
+                                                const Vocabulary& vocabulary, std::size_t ids);
+
+/// Settings of the standard induction probe: random sequences, repeated once (Olsson et al. 2022), and their
+/// controls.
+struct ProbePlan {
+  std::size_t sequences = 0;  // number of repeated sequences, each with one control; 0: no probe
+  std::size_t length = 32;    // tokens of one copy; fewer if the model or its vocabulary is too small
+  std::uint64_t seed = 0;
+};
+
+/// Positions of the copies in a probe sequence. The first copy is tokens [first, first + length); the second
+/// copy follows it and ends the sequence. In a control, the first copy has other tokens, and the second copy
+/// equals that of its repeated sequence.
+struct ProbeMarks {
+  std::size_t first = 0;
+  std::size_t length = 0;
+  bool repeated = false;
+};
+
+struct ProbeSequence {
+  Sequence sequence;
+  ProbeMarks marks;
+};
+
+/// Limits of the model for probe sequences.
+struct ProbeLimits {
+  std::vector<std::int64_t> prefix;  // first tokens of every sequence, for example BOS or [CLS]
+  std::size_t ids = 0;               // size of the model's vocabulary
+  std::size_t positions = 0;         // largest number of tokens of a sequence
+};
+
+/// Returns the sequences of a plan: each repeated sequence, followed by its control. The result depends only
+/// on the arguments. The tokens of a copy are distinct and not special. Returns no sequences if two copies of
+/// four tokens do not fit, or if the vocabulary has too few ordinary tokens.
+[[nodiscard]] std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
+                                                         const Vocabulary& vocabulary);
 
 /// A file of a corpus; "-" is standard input.
 struct CorpusFile {
@@ -113,5 +176,19 @@ class CorpusBlocks {
 /// Error(bad_input) if a window has no space for text, and for a pair of texts.
 [[nodiscard]] std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length,
                                                std::size_t stride);
+
+// Null inputs and null models: shuffled tokens and shuffled weights.
+
+/// Returns the batch of a block with the ordinary tokens of each sequence in random order; all other tokens
+/// keep their positions. Only the ids change, because a pass reads only them. The order depends only on the
+/// seed, the repetition, the number of the block and the index of the sequence.
+[[nodiscard]] Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_t repetition);
+
+/// Returns `count` untrained models of the same shape: the values of each matrix are shuffled within the
+/// matrix, which keeps their distribution. Vectors (gains and biases) stay unchanged. The models have the
+/// seeds `seed`, `seed` + 1, and so on; a result depends only on the model and its seed. The matrices are
+/// copies; `model` and `warnings` must outlive the result.
+[[nodiscard]] std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
+                                              Warnings& warnings);
 
 }  // namespace attnctl

@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "study/measure.hpp"
-#include "study/measures/relations/group_scores.hpp"
-#include "study/measures/relations/word_patterns.hpp"
+#include "study/measures/relations.hpp"
 
 // The measure `syntax`: how well the heads' patterns over words match the dependencies of a treebank.
 namespace attnctl {

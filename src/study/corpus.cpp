@@ -1,0 +1,413 @@
+#include "study/corpus.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/files/input_file.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "checkpoint/source.hpp"
+#include "forward/run.hpp"
+#include "input/sequences.hpp"
+
+namespace attnctl {
+namespace {
+
+/// Shuffles `count` elements (Fisher and Yates). Calls swap(i, j) to exchange two of them.
+template <typename Swap>
+void shuffle(std::size_t count, Random& random, const Swap& swap) {
+  for (std::size_t left = count; left > 1; --left) swap(left - 1, random.next() % left);
+}
+
+/// The tensors of another checkpoint, with the values of each matrix shuffled at its first use.
+class ShuffledCheckpoint final : public Checkpoint {
+ public:
+  ShuffledCheckpoint(Checkpoint& original, std::uint64_t seed) : original_(original), seed_(seed) {}
+
+  [[nodiscard]] std::span<const TensorInfo> tensors() const override { return original_.tensors(); }
+  [[nodiscard]] TensorView tensor(std::size_t index) override {
+    const TensorView view = original_.tensor(index);
+    if (view.shape.size() < 2 || !is_floating(view.dtype)) return view;
+    const auto [entry, inserted] = shuffled_.try_emplace(index);
+    std::vector<std::byte>& bytes = entry->second;
+    if (inserted) {
+      bytes.assign(view.bytes.begin(), view.bytes.end());
+      Random random(seed_, index);
+      const std::size_t size = size_of(view.dtype);
+      shuffle(bytes.size() / size, random, [&](std::size_t i, std::size_t j) {
+        std::byte* const value = bytes.data() + i * size;
+        std::swap_ranges(value, value + size, bytes.data() + j * size);
+      });
+    }
+    return {view.dtype, view.shape, bytes};
+  }
+  void release(std::size_t index) override { shuffled_.erase(index); }
+  [[nodiscard]] const nlohmann::ordered_json* config() const override { return original_.config(); }
+
+ private:
+  Checkpoint& original_;
+  std::uint64_t seed_;
+  std::map<std::size_t, std::vector<std::byte>> shuffled_;
+};
+
+Model random_twin(const Model& model, std::uint64_t seed, Warnings& warnings) {
+  const ModelSource& of = model.source();
+  ModelSource source;
+  source.given = of.given;
+  source.directory = of.directory;
+  source.config_path = of.config_path;
+  source.config_text = of.config_text;
+  source.config = of.config;
+  source.weights = std::make_unique<ShuffledCheckpoint>(*of.weights, seed);
+  return Model::bind(std::move(source), warnings);
+}
+
+/// Returns the ids that a probe sequence may contain: those of tokens that are not special.
+std::vector<std::int64_t> ordinary_ids(const ProbeLimits& limits, const Vocabulary& vocabulary) {
+  std::vector<std::int64_t> ids;
+  const std::set<std::int64_t> begins(limits.prefix.begin(), limits.prefix.end());
+  for (std::int64_t id = 0; id < static_cast<std::int64_t>(limits.ids); ++id) {
+    if (vocabulary.is_special(id) || begins.contains(id)) continue;
+    if (vocabulary.empty() || !vocabulary.token(id).value_or("").empty()) ids.push_back(id);
+  }
+  return ids;
+}
+
+/// Draws `count` distinct ids. `ids` must have at least 2 * count elements.
+std::vector<std::int64_t> draw(std::span<const std::int64_t> ids, std::size_t count, Random& random) {
+  std::vector<std::int64_t> drawn;
+  std::set<std::int64_t> seen;
+  while (drawn.size() < count) {
+    const std::int64_t id = ids[random.next() % ids.size()];
+    if (seen.insert(id).second) drawn.push_back(id);
+  }
+  return drawn;
+}
+
+constexpr std::size_t kMaxProbes = 16;        // largest number of sequences of a probe block
+constexpr std::size_t kMinProbeTokens = 256;  // tokens per probe block, if batch_tokens is smaller
+
+/// A window: the text tokens [first, last), with the special tokens [0, before) and [end, n) at both ends.
+struct Window {
+  std::size_t before = 0, first = 0, last = 0, end = 0, n = 0;
+
+  template <typename T>
+  void cut(std::vector<T>& values) const {
+    if (values.size() != n) return;  // the vector is empty
+    std::vector<T> kept(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(before));
+    const auto at = [&](std::size_t place) { return values.begin() + static_cast<std::ptrdiff_t>(place); };
+    kept.insert(kept.end(), at(first), at(last));
+    kept.insert(kept.end(), at(end), values.end());
+    values = std::move(kept);
+  }
+};
+
+Sequence cut(const Sequence& sequence, const Window& window) {
+  Sequence part = sequence;
+  const auto cut_all = [&window](auto&... values) { (window.cut(values), ...); };
+  cut_all(part.ids, part.tokens, part.token_type_ids, part.special, part.separator, part.offsets, part.words,
+          part.key_visible);
+  part.shared_tokens.clear();
+  for (Sequence::SharedToken shared : sequence.shared_tokens) {
+    if (shared.token < window.first || shared.token >= window.last) continue;
+    shared.token -= window.first - window.before;
+    part.shared_tokens.push_back(shared);
+  }
+  return part;
+}
+
+}  // namespace
+
+bool is_ordinary(const Sequence& sequence, std::size_t token) {
+  if (!sequence.special.empty() && sequence.special[token] != 0) return false;
+  return sequence.key_visible.empty() || sequence.key_visible[token] != 0;
+}
+
+void TokenFrequencies::add(const Sequence& sequence) {
+  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+    if (is_ordinary(sequence, i)) set(sequence.ids[i], of(sequence.ids[i]) + 1);
+  }
+}
+
+void TokenFrequencies::set(std::int64_t id, std::uint64_t count) {
+  const auto place = static_cast<std::size_t>(id);
+  if (place >= counts_.size()) counts_.resize(place + 1);
+  counts_[place] = count;
+}
+
+std::uint64_t TokenFrequencies::of(std::int64_t id) const {
+  const auto place = static_cast<std::size_t>(id);
+  return place < counts_.size() ? counts_[place] : 0;
+}
+
+std::vector<std::size_t> rarest_tokens(const Sequence& sequence, const TokenFrequencies& frequencies) {
+  std::vector<std::size_t> places;
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+    if (!is_ordinary(sequence, i)) continue;
+    const std::uint64_t count = frequencies.of(sequence.ids[i]);
+    if (count > least) continue;
+    if (count < least) places.clear();
+    least = count;
+    places.push_back(i);
+  }
+  return places;
+}
+
+TokenFrequencies read_frequencies(const std::filesystem::path& path, const Vocabulary& vocabulary,
+                                  std::size_t ids) {
+  constexpr std::size_t largest_file = std::size_t{1} << 30;
+  const std::string file = read_file(path, largest_file);
+  const std::string name = escaped(path.string());
+  std::string_view text = file;
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
+  std::vector<std::string_view> lines = split(text, '\n');
+  if (lines.back().empty()) lines.pop_back();
+  TokenFrequencies frequencies;
+  std::map<std::size_t, std::size_t> lines_of_ids;  // first line of each id
+  bool by_id = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    std::string_view line = lines[i];
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (i == 0 && (line == "token\tcount" || line == "id\tcount")) {
+      by_id = line == "id\tcount";
+      continue;
+    }
+    const auto bad = [&](std::string_view found, std::string_view need) {
+      fail(Status::bad_input, "{}: line {}: got {}, {}", name, i + 1, in_quotes(found), need);
+    };
+    const std::size_t tab = line.rfind('\t');
+    const auto count = tab == std::string_view::npos ? std::nullopt : parse_number(line.substr(tab + 1));
+    if (!count) bad(line, "need TOKEN<TAB>COUNT with a whole number from 0");
+    const std::string_view token = line.substr(0, tab);
+    std::size_t id = ids;
+    if (by_id) {
+      id = parse_number(token).value_or(ids);
+      if (id >= ids) bad(token, fmt::format("need an id of the model, 0 to {}", ids - 1));
+    } else {
+      id = static_cast<std::size_t>(vocabulary.id(token).value_or(-1));  // -1 becomes the largest number
+      if (id >= ids)
+        bad(token,
+            "need a token of the model, written as by attnctl tokenize, or the first line id<TAB>count");
+    }
+    const auto [first, inserted] = lines_of_ids.try_emplace(id, i + 1);
+    if (!inserted)
+      bad(token, fmt::format("need one count per token; line {} has the same token", first->second));
+    frequencies.set(static_cast<std::int64_t>(id), *count);
+  }
+  if (lines_of_ids.empty()) fail(Status::bad_input, "{}: holds no counts; need lines TOKEN<TAB>COUNT", name);
+  return frequencies;
+}
+
+Batch shuffled_tokens(const CorpusBlock& block, std::uint64_t seed, std::uint64_t repetition) {
+  Batch batch = block.batch;
+  const std::uint64_t block_seed = Random(Random(seed, repetition).next(), block.number).next();
+  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
+    Sequence& sequence = batch.sequences[s];
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
+      if (is_ordinary(sequence, i)) positions.push_back(i);
+    }
+    Random random(block_seed, s);
+    shuffle(positions.size(), random, [&](std::size_t i, std::size_t j) {
+      std::swap(sequence.ids[positions[i]], sequence.ids[positions[j]]);
+    });
+  }
+  return batch;
+}
+
+std::vector<Model> random_twins(const Model& model, std::size_t count, std::uint64_t seed,
+                                Warnings& warnings) {
+  std::vector<Model> twins;
+  for (std::size_t i = 0; i < count; ++i) twins.push_back(random_twin(model, seed + i, warnings));
+  return twins;
+}
+
+std::vector<ProbeSequence> probe_sequences(const ProbePlan& plan, const ProbeLimits& limits,
+                                           const Vocabulary& vocabulary) {
+  constexpr std::size_t shortest = 4;
+  if (plan.sequences == 0 || limits.positions <= limits.prefix.size()) return {};
+  const std::vector<std::int64_t> ids = ordinary_ids(limits, vocabulary);
+  const std::size_t length =
+      std::min({plan.length, ids.size() / 4, (limits.positions - limits.prefix.size()) / 2});
+  if (length < shortest) return {};
+  std::vector<ProbeSequence> probes;
+  for (std::size_t i = 0; i < plan.sequences; ++i) {
+    Random random(plan.seed, i);
+    const std::vector<std::int64_t> drawn = draw(ids, 2 * length, random);
+    const auto copy = std::span(drawn).first(length);
+    for (const bool repeated : {true, false}) {
+      ProbeSequence& probe = probes.emplace_back();
+      probe.marks = {.first = limits.prefix.size(), .length = length, .repeated = repeated};
+      probe.sequence.id = (repeated ? "probe " : "control ") + std::to_string(i);
+      probe.sequence.ids = limits.prefix;
+      for (const auto& half : {repeated ? copy : std::span(drawn).last(length), copy})
+        probe.sequence.ids.insert(probe.sequence.ids.end(), half.begin(), half.end());
+    }
+  }
+  Batch batch;
+  for (ProbeSequence& probe : probes) batch.sequences.push_back(std::move(probe.sequence));
+  finish_batch(batch, vocabulary);
+  for (std::size_t i = 0; i < probes.size(); ++i) probes[i].sequence = std::move(batch.sequences[i]);
+  return probes;
+}
+
+CorpusBlocks::CorpusBlocks(const CorpusOptions& options, const Model& model, const Vocabulary& vocabulary,
+                           TextEncoder& encoder)
+    : options_(options), model_(model), vocabulary_(vocabulary), encoder_(encoder) {
+  constexpr std::size_t unbounded = std::numeric_limits<std::size_t>::max();
+  limit_ = std::min(options.max_length.value_or(unbounded), model.config().max_positions.value_or(unbounded));
+}
+
+std::uint64_t CorpusBlocks::new_bytes() {
+  const std::uint64_t read = finished_bytes_ + (stream_ ? stream_->position() : 0);
+  return read - std::exchange(reported_bytes_, read);
+}
+
+/// Returns the next sentence of the open file, or of the next file.
+std::optional<CorpusBlocks::Checked> CorpusBlocks::next_sentence() {
+  while (true) {
+    if (!stream_) {
+      if (next_file_ == options_.files.size()) return std::nullopt;
+      const CorpusFile& file = options_.files[next_file_++];
+      stream_.emplace(file.path, file.format, encoder_, vocabulary_);
+    }
+    auto sentence = stream_->next();
+    if (sentence) {
+      const bool untyped = model_.config().embedding.token_types == 0;
+      if (untyped && sentence->sequence.text) sentence->sequence.token_type_ids.clear();
+      std::vector<Sequence> windows = checked_windows(*sentence);
+      return Checked{std::move(*sentence), std::move(windows)};
+    }
+    finished_bytes_ += stream_->position();
+    stream_.reset();
+  }
+}
+
+/// Cuts a sentence into windows if it is too long. Throws Error(bad_input) if the model cannot take them.
+std::vector<Sequence> CorpusBlocks::checked_windows(const CorpusSentence& sentence) const {
+  const std::size_t n = sentence.sequence.queries();
+  if (n > limit_ && !options_.stride) {
+    fail(Status::bad_input,
+         "{}: got {} tokens, the limit is {}; shorten the sentence, or cut it into windows with --stride",
+         sentence.where, n, limit_);
+  }
+  Batch windows;
+  windows.sequences =
+      n > limit_ ? windows_of(sentence.sequence, limit_, *options_.stride) : std::vector{sentence.sequence};
+  for (Sequence& window : windows.sequences) window.id = sentence.where;
+  check_batch(model_, windows);
+  return std::move(windows.sequences);
+}
+
+void CorpusBlocks::add(Checked checked, CorpusBlock& block) {
+  const Sequence& whole = checked.sentence.sequence;
+  for (std::size_t i = 0; !any_ && i < whole.ids.size() && whole.special[i] != 0; ++i)
+    prefix_.push_back(whole.ids[i]);
+  any_ = true;
+  ++block.counts.sentences;
+  block.counts.words += whole.word_texts.size();
+  frequencies_.add(whole);
+  for (std::size_t i = 0; i < checked.windows.size(); ++i) {
+    Sequence& window = checked.windows[i];
+    if (checked.windows.size() > 1) window.id = fmt::format("{} window {}", checked.sentence.where, i);
+    block.counts.tokens += window.queries();
+    tokens_hash_ = content_hash(std::as_bytes(std::span(window.ids)), tokens_hash_);
+    block.batch.sequences.push_back(std::move(window));
+    block.annotations.push_back(checked.sentence.annotation);
+  }
+}
+
+std::optional<CorpusBlock> CorpusBlocks::next() {
+  std::optional<CorpusBlock> block = probe_ ? std::nullopt : next_of_corpus();
+  if (!block) block = next_of_probe();
+  if (block) block->number = number_++;
+  return block;
+}
+
+std::optional<CorpusBlock> CorpusBlocks::next_of_probe() {
+  if (!probe_) {
+    const ProbeLimits limits{prefix_, model_.config().embedding.vocabulary, limit_};
+    probe_ = probe_sequences(options_.probe, limits, vocabulary_);
+  }
+  const std::size_t most_tokens = std::max(options_.batch_tokens, kMinProbeTokens);
+  CorpusBlock block;
+  std::size_t tokens = 0;
+  for (; next_probe_ < probe_->size() && block.probes.size() < kMaxProbes; ++next_probe_) {
+    ProbeSequence& probe = (*probe_)[next_probe_];
+    tokens += probe.sequence.queries();
+    if (!block.probes.empty() && tokens > most_tokens) break;
+    block.probes.push_back(probe.marks);
+    block.batch.sequences.push_back(std::move(probe.sequence));
+  }
+  if (block.probes.empty()) return std::nullopt;
+  block.annotations.resize(block.probes.size());
+  return block;
+}
+
+std::optional<CorpusBlock> CorpusBlocks::next_of_corpus() {
+  CorpusBlock block;
+  while (true) {
+    std::optional<Checked> sentence = std::exchange(pending_, std::nullopt);
+    if (!sentence) {
+      try {
+        sentence = next_sentence();
+      } catch (const Error& error) {
+        if (!options_.skip_bad || error.status() != Status::bad_input || !stream_) throw;
+        ++block.counts.skipped;
+        block.skipped.emplace_back(error.what());
+        continue;
+      }
+    }
+    if (!sentence) break;
+    const std::uint64_t tokens = block.counts.tokens + sentence->sentence.sequence.queries();
+    if (block.counts.sentences > 0 && tokens > options_.batch_tokens) {
+      pending_ = std::move(sentence);
+      break;
+    }
+    add(std::move(*sentence), block);
+  }
+  if (block.counts.sentences == 0) {
+    if (!any_) {
+      const std::string file = escaped(options_.files.front().path.string());
+      if (block.skipped.empty()) fail(Status::bad_input, "{}: holds no input", file);
+      fail(Status::bad_input, "{}: holds no good input; the first bad one: {}", file, block.skipped.front());
+    }
+    if (block.skipped.empty()) return std::nullopt;
+  }
+  return block;
+}
+
+std::vector<Sequence> windows_of(const Sequence& sequence, std::size_t length, std::size_t stride) {
+  const std::size_t n = sequence.ids.size();
+  if (n <= length) return {sequence};
+  if (sequence.text_pair)
+    fail(Status::bad_input, "input {}: --stride does not support pairs of texts", escaped(sequence.id));
+  Window window{.before = 0, .first = 0, .last = 0, .end = n, .n = n};
+  const auto added = [&](std::size_t place) { return sequence.text && sequence.special[place] != 0; };
+  while (window.before < n && added(window.before)) ++window.before;
+  while (window.end > window.before && added(window.end - 1)) --window.end;
+  const std::size_t added_tokens = window.before + (n - window.end);
+  if (added_tokens >= length) {
+    fail(Status::bad_input,
+         "input {}: windows of {} tokens have no space for text next to the {} special tokens",
+         escaped(sequence.id), length, added_tokens);
+  }
+  std::vector<Sequence> parts;
+  for (window.first = window.before;; window.first += stride) {
+    window.last = std::min(window.first + length - added_tokens, window.end);
+    parts.push_back(cut(sequence, window));
+    if (window.last == window.end) return parts;
+  }
+}
+
+}  // namespace attnctl
