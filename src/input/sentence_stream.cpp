@@ -9,7 +9,6 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "input/json_inputs.hpp"
-#include "input/sequences.hpp"
 
 namespace attnctl {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "input/batch.hpp"
 #include "input/conllu.hpp"
-#include "input/text_encoder.hpp"
+#include "input/sequences.hpp"
 #include "input/text_input.hpp"
 #include "tokenizer/vocabulary.hpp"
 

@@ -9,7 +9,7 @@
 #include "base/pool.hpp"
 #include "base/progress.hpp"
 #include "forward/run.hpp"
-#include "input/text_encoder.hpp"
+#include "input/sequences.hpp"
 #include "model/model.hpp"
 #include "study/corpus/corpus_blocks.hpp"
 #include "study/corpus/token_frequencies.hpp"

@@ -2,7 +2,6 @@
 
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"

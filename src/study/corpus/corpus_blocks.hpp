@@ -11,7 +11,7 @@
 
 #include "input/batch.hpp"
 #include "input/sentence_stream.hpp"
-#include "input/text_encoder.hpp"
+#include "input/sequences.hpp"
 #include "input/text_input.hpp"
 #include "model/model.hpp"
 #include "study/corpus/probe.hpp"

@@ -1,11 +1,5 @@
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 

@@ -1,8 +1,6 @@
 #include "tokenizer/parts/part_config.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 
 #include <fmt/format.h>

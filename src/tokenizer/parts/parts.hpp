@@ -19,7 +19,7 @@
 // damaged or not supported.
 namespace attnctl {
 
-// Normalizers (normalizers.cpp, charsmap.cpp).
+// Normalizers (normalizers.cpp).
 [[nodiscard]] TextStep make_normalizer(const PartConfig& config);
 
 /// A precompiled charsmap of SentencePiece: a map from strings to replacements. Layout (little-endian): the
@@ -43,9 +43,6 @@ class Charsmap {
   std::vector<std::uint32_t> units_;
   std::string replacements_;
 };
-
-/// Precompiled: a normalizer with a charsmap.
-[[nodiscard]] TextStep make_precompiled(const PartConfig& config);
 
 // Added tokens (added_tokens.cpp).
 
