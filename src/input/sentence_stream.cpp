@@ -19,13 +19,6 @@ bool is_blank_piece(std::string_view line) {
   return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-/// Returns a treebank sentence as an input with the words of its annotation.
-TextInput text_of(const ConlluSentence& sentence) {
-  TextInput input{sentence.id, sentence.text, std::nullopt, std::vector<TextWord>()};
-  for (const ConlluWord& word : sentence.words) input.words->push_back(word.word);
-  return input;
-}
-
 }  // namespace
 
 struct SentenceStream::State {
