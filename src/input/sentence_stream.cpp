@@ -59,13 +59,21 @@ struct SentenceStream::State {
     }
   }
 
-  void read_piece(const std::string& piece, const TextPlace& place, CorpusSentence& sentence) {
+  /// Reads the next piece; nullopt at the end of the file. The sequence is empty if the piece has no
+  /// sentence.
+  [[nodiscard]] std::optional<CorpusSentence> next_piece() {
+    TextPlace place;
+    const auto taken_piece = take_piece(place);
+    if (!taken_piece) return std::nullopt;
+    const std::string& piece = *taken_piece;
+    CorpusSentence sentence;
+    sentence.where = fmt::format("{}: line {}", place.file, place.line);
     if (format == InputFormat::conllu) {
       require_utf8(piece, place);
       std::vector<ConlluSentence> read;
       const bool marked = place.offset == 0 && piece.starts_with("\xEF\xBB\xBF");
       read_conllu(std::string_view(piece).substr(marked ? 3 : 0), place, read);
-      if (read.empty()) return;
+      if (read.empty()) return sentence;
       sentence.where = fmt::format("{}: line {}", place.file, read.front().line);
       sentence.sequence = encoder.encode(text_of(read.front()));
       sentence.annotation = std::make_shared<const ConlluSentence>(std::move(read.front()));
@@ -78,6 +86,7 @@ struct SentenceStream::State {
       for_each_json_input(piece, format, place,
                           [&](const JsonInput& input) { read_object(input, sentence); });
     }
+    return sentence;
   }
 
   /// Returns the next item of a .json file.
@@ -90,8 +99,6 @@ struct SentenceStream::State {
     sentence.where = one ? block.place.file : fmt::format("{}: /{}", block.place.file, number);
     read_object(JsonInput(one ? *document : (*document)[number], sentence.where + (one ? ": " : "")),
                 sentence);
-    if (sentence.sequence.queries() == 0)
-      fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence.where);
     return sentence;
   }
 
@@ -130,23 +137,14 @@ SentenceStream& SentenceStream::operator=(SentenceStream&&) noexcept = default;
 
 std::optional<CorpusSentence> SentenceStream::next() {
   std::optional<CorpusSentence> sentence;
-  if (state_->document) {
-    sentence = state_->next_item();
+  const bool is_text = state_->format == InputFormat::txt || state_->format == InputFormat::conllu;
+  do {
+    sentence = state_->document ? state_->next_item() : state_->next_piece();
     if (!sentence) return std::nullopt;
-  } else {
-    do {
-      TextPlace place;
-      const auto piece = state_->take_piece(place);
-      if (!piece) return std::nullopt;
-      sentence.emplace();
-      sentence->where = fmt::format("{}: line {}", place.file, place.line);
-      state_->read_piece(*piece, place, *sentence);
-      // Skips pieces of a treebank with only comments, and lines of text with only Unicode spaces.
-    } while (sentence->sequence.ids.empty() && !sentence->sequence.text &&
-             state_->format != InputFormat::jsonl);
-    if (sentence->sequence.queries() == 0)
-      fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence->where);
-  }
+    // Skips pieces of a treebank with only comments, and lines of text with only Unicode spaces.
+  } while (is_text && sentence->sequence.ids.empty() && !sentence->sequence.text);
+  if (sentence->sequence.queries() == 0)
+    fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence->where);
   Batch batch;
   batch.sequences.push_back(std::move(sentence->sequence));
   finish_batch(batch, state_->vocabulary);

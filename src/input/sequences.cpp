@@ -57,15 +57,6 @@ Kept longest_first(const Kept& counts, std::size_t capacity) {
   return kept;
 }
 
-template <typename T>
-void keep(std::vector<T>& values, const std::vector<std::uint8_t>& stays) {
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (stays[i] != 0) values[next++] = values[i];
-  }
-  values.resize(next);
-}
-
 /// Appends the words of one text to those of the sequence.
 void add_words(Sequence& sequence, const Encoding& encoding, std::uint8_t text, std::vector<TextWord> words) {
   const std::size_t before = sequence.word_texts.size();
@@ -214,12 +205,13 @@ std::size_t truncate(Encoding& encoding, std::size_t most) {
     stays[i] = capacity > 0 ? 1 : 0;
     if (capacity > 0) --capacity;
   }
-  keep(encoding.ids, stays);
-  keep(encoding.type_ids, stays);
-  keep(encoding.offsets, stays);
-  keep(encoding.words, stays);
-  keep(encoding.sequence, stays);
-  keep(encoding.special, stays);
+  encoding.for_each_list([&](auto& list) {
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (stays[i] != 0) list[next++] = list[i];
+    }
+    list.resize(next);
+  });
   return n - encoding.size();
 }
 

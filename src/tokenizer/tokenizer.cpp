@@ -34,15 +34,6 @@ void require_text(std::string_view text) {
   }
 }
 
-void clear(Encoding& encoding) {
-  encoding.ids.clear();
-  encoding.type_ids.clear();
-  encoding.offsets.clear();
-  encoding.words.clear();
-  encoding.special.clear();
-  encoding.sequence.clear();
-}
-
 void append(Encoding& all, const Encoding& more) {
   const auto add = [](auto& target, const auto& source) {
     target.insert(target.end(), source.begin(), source.end());
@@ -167,7 +158,7 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
   std::vector<TokenizedText>& texts = state.texts;
   texts.resize(pair ? 2 : 1);
   for (TokenizedText& each : texts) {
-    clear(each.encoding);
+    each.encoding.for_each_list([](auto& list) { list.clear(); });
     each.found.clear();
   }
   state.encode(*parts_, text, 0, texts[0]);
@@ -177,7 +168,7 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
     std::swap(encoding, texts[0].encoding);
     return;
   }
-  clear(encoding);
+  encoding.for_each_list([](auto& list) { list.clear(); });
   for (const TokenizedText& each : texts) append(encoding, each.encoding);
 }
 

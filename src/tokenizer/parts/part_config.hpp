@@ -56,8 +56,8 @@ class PartConfig {
 
  private:
   [[nodiscard]] const Json* find(std::string_view key) const;
-  const Json& require(std::string_view key, bool (*is_valid)(const Json& value),
-                      std::string_view expected) const;
+  template <typename IsValid>
+  const Json& require(std::string_view key, IsValid is_valid, std::string_view expected) const;
 
   std::string file_;
   std::string pointer_;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,21 +56,13 @@ struct AddedToken {
   bool single_word = false;
 };
 
-/// Finds added tokens in a text, before and after its normalization.
-class AddedTokens {
- public:
+/// Steps that cut out added tokens, leftmost-longest.
+struct AddedTokens {
   /// `normalizer` may be empty; it normalizes the content of `normalized` tokens.
-  AddedTokens(std::vector<AddedToken> tokens, const TextStep& normalizer);
+  AddedTokens(const std::vector<AddedToken>& tokens, const TextStep& normalizer);
 
-  [[nodiscard]] const std::vector<AddedToken>& tokens() const;
-  /// Cuts out the tokens that are not normalized, leftmost-longest. For the raw text.
-  void cut_raw(PieceText& text) const;
-  /// Cuts out the normalized tokens. For the normalized text.
-  void cut_normalized(PieceText& text) const;
-
- private:
-  struct Matchers;
-  std::shared_ptr<const Matchers> matchers_;
+  TextStep cut_raw;         // the tokens that are not normalized; for the raw text
+  TextStep cut_normalized;  // the normalized tokens; for the normalized text
 };
 
 /// Reads /added_tokens. Throws Error(bad_input).
