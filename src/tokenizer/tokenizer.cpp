@@ -8,7 +8,6 @@
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/models/token_model.hpp"
 #include "tokenizer/parts/parts.hpp"
-#include "tokenizer/parts/piece_text.hpp"
 
 namespace attnctl {
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "input/batch.hpp"
-#include "input/sentence_stream.hpp"
 #include "input/sequences.hpp"
 #include "input/text_input.hpp"
 #include "model/model.hpp"

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <iterator>
 #include <span>
@@ -144,35 +145,31 @@ using Type = TokenizerSection::Type;
 
 /// A named normalizer and pre-tokenizer of byte-level BPE; tokenizer.json has them in full.
 struct PreTokenizerRow {
-  std::vector<std::string_view> names;  // in tokenizer.ggml.pre
-  std::string_view words = {};          // regular expression; empty: that of GPT-2
-  bool digits = false;                  // isolate each digit first
-  bool nfc = false;                     // normalize to NFC
-  bool ignore_merges = false;           // take a word of the vocabulary whole
-  bool add_bos = false;                 // default of tokenizer.ggml.add_bos_token
+  std::array<std::string_view, 4> names;  // in tokenizer.ggml.pre
+  std::string_view words = {};            // regular expression; empty: that of GPT-2
+  bool digits = false;                    // isolate each digit first
+  bool nfc = false;                       // normalize to NFC
+  bool ignore_merges = false;             // take a word of the vocabulary whole
+  bool add_bos = false;                   // default of tokenizer.ggml.add_bos_token
 };
 
-const std::vector<PreTokenizerRow>& rows() {
-  static const std::vector<PreTokenizerRow> kRows = {
-      {.names = {"", "default", "gpt-2", "phi-2"}},
-      {.names = {"smollm", "starcoder", "refact"}, .digits = true},
-      {.names = {"qwen2", "deepseek-r1-qwen"},
-       .words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-                R"(|\s*[\r\n]+|\s+(?!\S)|\s+)",
-       .nfc = true},
-      {.names = {"llama-bpe", "llama3", "llama-v3"},
-       .words =
-           R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-           R"(|\s*[\r\n]+|\s+(?!\S)|\s+)",
-       .ignore_merges = true,
-       .add_bos = true},
-  };
-  return kRows;
-}
+constexpr PreTokenizerRow kPreTokenizers[] = {
+    {.names = {"", "default", "gpt-2", "phi-2"}},
+    {.names = {"smollm", "starcoder", "refact"}, .digits = true},
+    {.names = {"qwen2", "deepseek-r1-qwen"},
+     .words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+              R"(|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     .nfc = true},
+    {.names = {"llama-bpe", "llama3", "llama-v3"},
+     .words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+              R"(|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     .ignore_merges = true,
+     .add_bos = true},
+};
 
 const PreTokenizerRow& row_of(const TokenizerSection& section) {
   std::vector<std::string_view> known;
-  for (const PreTokenizerRow& row : rows()) {
+  for (const PreTokenizerRow& row : kPreTokenizers) {
     if (std::find(row.names.begin(), row.names.end(), section.pre) != row.names.end()) return row;
     std::copy_if(row.names.begin(), row.names.end(), std::back_inserter(known),
                  [](std::string_view name) { return !name.empty(); });

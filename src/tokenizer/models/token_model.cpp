@@ -210,7 +210,7 @@ void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<P
   for (const char byte : text) tokens.push_back({byte_id(byte), token.begin, token.end});
 }
 
-TokenModelPtr make_unigram(TokenizerFile& file, const PartConfig& model) {
+TokenModelPtr make_unigram(const PartConfig& model, TokenizerFile& file) {
   std::optional<std::int32_t> unk;
   if (model.has("unk_id")) {
     const std::int64_t id = model.integer("unk_id");
@@ -222,11 +222,11 @@ TokenModelPtr make_unigram(TokenizerFile& file, const PartConfig& model) {
   return std::make_unique<Unigram>(file, unk, model.boolean("byte_fallback", false));
 }
 
-TokenModelPtr make_word_level(TokenizerFile& file, const PartConfig& model) {
+TokenModelPtr make_word_level(const PartConfig& model, TokenizerFile& file) {
   return std::make_unique<WordLevel>(file, model.string("unk_token"));
 }
 
-TokenModelPtr make_word_piece(TokenizerFile& file, const PartConfig& model) {
+TokenModelPtr make_word_piece(const PartConfig& model, TokenizerFile& file) {
   const std::int64_t longest = model.integer("max_input_chars_per_word", 100);
   if (longest < 0) model.refuse("max_input_chars_per_word", "need an integer from 0");
   return std::make_unique<WordPiece>(file, model.string("unk_token", "[UNK]"),
@@ -234,12 +234,7 @@ TokenModelPtr make_word_piece(TokenizerFile& file, const PartConfig& model) {
                                      static_cast<std::size_t>(longest));
 }
 
-struct Row {
-  std::string_view type;
-  TokenModelPtr (*make)(TokenizerFile& file, const PartConfig& model);
-};
-
-constexpr Row kModels[] = {
+constexpr PartRow<TokenModelPtr, TokenizerFile&> kModels[] = {
     {"WordPiece", make_word_piece},
     {"BPE", make_bpe},
     {"Unigram", make_unigram},
@@ -254,7 +249,7 @@ constexpr std::size_t kMostWords = kSlots / 2;
 TokenModelPtr make_token_model(TokenizerFile& file) {
   if (!file.table) file.table.emplace(file.vocabulary);
   const PartConfig model = file.document().object("model");
-  return find_part(model, kModels).make(file, model);
+  return find_part(model, kModels).make(model, file);
 }
 
 void UnknownToken::refuse() const {

@@ -68,7 +68,7 @@ class UnknownToken {
   std::int32_t id_;
 };
 
-[[nodiscard]] TokenModelPtr make_bpe(TokenizerFile& file, const PartConfig& model);
+[[nodiscard]] TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file);
 
 /// Returns the ids of the tokens <0x00> to <0xFF>; -1 for those that are missing.
 [[nodiscard]] std::array<std::int32_t, 256> byte_tokens(const TokenTable& vocabulary);

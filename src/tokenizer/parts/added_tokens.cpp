@@ -131,21 +131,15 @@ std::vector<AddedToken> read_added_tokens(const PartConfig& document) {
       part.refuse("id",
                   fmt::format("expected 0 to {}, found {}", std::numeric_limits<std::int32_t>::max(), id));
     }
-    AddedToken token;
-    token.id = static_cast<std::int32_t>(id);
-    token.content = part.string("content");
-    token.special = part.boolean("special");
-    token.normalized = part.boolean("normalized");
-    token.lstrip = part.boolean("lstrip");
-    token.rstrip = part.boolean("rstrip");
-    token.single_word = part.boolean("single_word");
+    AddedToken token = {
+        static_cast<std::int32_t>(id), part.string("content"), part.boolean("special"),
+        part.boolean("normalized"),    part.boolean("lstrip"), part.boolean("rstrip"),
+        part.boolean("single_word"),
+    };
     if (token.content.empty()) continue;
     const auto [place, is_new] = places.try_emplace(token.content, tokens.size());
-    if (is_new) {
-      tokens.push_back(std::move(token));
-    } else {  // the last of equal contents counts
-      tokens[place->second] = std::move(token);
-    }
+    if (is_new) tokens.emplace_back();
+    tokens[place->second] = std::move(token);  // the last of equal contents counts
   }
   return tokens;
 }

@@ -64,11 +64,11 @@ class PartConfig {
   const Json* node_;
 };
 
-/// A row of a table of parts: the "type" and its factory.
-template <typename Part>
+/// A row of a table of parts: the "type" and its factory, which takes `Args` after the configuration.
+template <typename Part, typename... Args>
 struct PartRow {
   std::string_view type;
-  Part (*make)(const PartConfig& config);
+  Part (*make)(const PartConfig& config, Args... args);
 };
 
 /// Returns the row of the type that /type names. Throws Error(bad_input) with the supported types if none has
