@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::size_t kDeepestSequence = 32;
 
+using unicode::ChangedCharacter;
+using unicode::NormalForm;
 using Piece = PieceText::Piece;
 using Output = PieceText::Output;
 

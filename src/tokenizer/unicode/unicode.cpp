@@ -337,9 +337,6 @@ std::size_t cluster_end(std::string_view text, std::size_t begin, std::size_t en
   return at;
 }
 
-}  // namespace attnctl::unicode
-
-namespace attnctl {
 namespace {
 
 // The Unicode version of the reference. By Unicode's stability policy the normal forms of its characters have
@@ -357,7 +354,7 @@ const UNormalizer2* instance(Instance get) {
 }
 
 bool is_known(char32_t c) {
-  return unicode::is_as_old_as(c, kReferenceVersion);
+  return is_as_old_as(c, kReferenceVersion);
 }
 
 std::uint8_t combining_class(char32_t c) {
@@ -418,7 +415,7 @@ NormalForm::NormalForm(Kind kind) : kind_(kind) {
                                  {unorm2_getNFKCInstance, UCHAR_NFKC_QUICK_CHECK},
                                  {unorm2_getNFKDInstance, UCHAR_NFKD_QUICK_CHECK}};
   const UNormalizer2* const normalizer = instance(rows[kind].instance);
-  std::vector<std::uint8_t> all(unicode::kCodePoints, 0);
+  std::vector<std::uint8_t> all(kCodePoints, 0);
   for (char32_t c = 0; c < 0x30000; ++c) {
     if (has_no_mappings(c)) continue;
     const auto point = static_cast<UChar32>(c);
@@ -427,7 +424,7 @@ NormalForm::NormalForm(Kind kind) : kind_(kind) {
     if (unorm2_hasBoundaryBefore(normalizer, point) == 0) bits |= kJoins;
     if (bits != 0 && is_known(c)) all[c] = bits;
   }
-  bits_ = unicode::CodePointTable<std::uint8_t>(all);
+  bits_ = CodePointTable<std::uint8_t>(all);
 }
 
 void NormalForm::apply(std::span<const char32_t> run, std::vector<ChangedCharacter>& out) const {
@@ -446,20 +443,20 @@ void NormalForm::compose(std::vector<ChangedCharacter>& run) const {
   std::size_t starter = kNone;  // index of the last character of class 0
   int last_class = 0;           // class of the last mark kept after the starter; 0: there is none
   for (std::size_t i = 0; i < run.size(); ++i) {
-    const ChangedCharacter mark = run[i];
-    const int mark_class = combining_class(mark.c);
+    const ChangedCharacter current = run[i];
+    const int mark_class = combining_class(current.c);
     // A mark of the same or a higher class in between blocks the composition.
     const bool reaches = starter != kNone && (last_class == 0 || last_class < mark_class);
-    const char32_t pair = reaches ? composed(normalizer, run[starter].c, mark.c) : 0;
+    const char32_t pair = reaches ? composed(normalizer, run[starter].c, current.c) : 0;
     if (pair != 0) {
-      run[starter] = {pair, run[starter].change + mark.change - 1};
+      run[starter] = {pair, run[starter].change + current.change - 1};
       continue;
     }
     if (mark_class == 0) starter = kept;
     last_class = mark_class;
-    run[kept++] = mark;
+    run[kept++] = current;
   }
   run.resize(kept);
 }
 
-}  // namespace attnctl
+}  // namespace attnctl::unicode

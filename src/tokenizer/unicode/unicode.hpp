@@ -73,7 +73,6 @@ inline std::size_t ascii_end(std::string_view text, std::size_t begin, std::size
 /// The UTF-8 of one code point, without an allocation.
 class Utf8 {
  public:
-  constexpr Utf8() = default;
   constexpr explicit Utf8(char32_t c) { U8_APPEND_UNSAFE(bytes_, size_, c); }
   // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr operator std::string_view() const { return {bytes_.data(), size_}; }
@@ -137,10 +136,6 @@ struct LaterRange {
 };
 std::span<const LaterRange> later_ranges();
 
-}  // namespace attnctl::unicode
-
-namespace attnctl {
-
 /// A character of a normalized text. It replaces 1 - change characters of the old text and has the origin of
 /// the first of them; with change 1 it replaces none and has the origin of the character before it.
 struct ChangedCharacter {
@@ -174,7 +169,7 @@ class NormalForm {
   static constexpr std::uint8_t kChanges = 1;
   static constexpr std::uint8_t kJoins = 2;
   Kind kind_;
-  unicode::CodePointTable<std::uint8_t> bits_;
+  CodePointTable<std::uint8_t> bits_;
 };
 
-}  // namespace attnctl
+}  // namespace attnctl::unicode
