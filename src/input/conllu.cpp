@@ -75,34 +75,6 @@ struct OpenMention {
   std::size_t first = 0;
 };
 
-/// A position in a text, in bytes and in code points.
-class TextCursor {
- public:
-  explicit TextCursor(std::string_view text) : rest_(text) {}
-
-  [[nodiscard]] bool at_end() const { return rest_.empty(); }
-  [[nodiscard]] std::string_view rest() const { return rest_; }
-
-  /// Skips `form` and returns its range; nullopt if the text does not continue with it.
-  std::optional<TextRange> take(std::string_view form) {
-    if (!rest_.starts_with(form)) return std::nullopt;
-    const std::uint32_t begin = place_;
-    rest_.remove_prefix(form.size());
-    place_ += static_cast<std::uint32_t>(count_code_points(form));
-    return TextRange{begin, place_};
-  }
-
-  /// Skips white space; returns false if there is none.
-  bool skip_white_space() {
-    const std::string_view space = rest_.substr(0, unicode::white_space_end(rest_, 0));
-    return !space.empty() && take(space).has_value();
-  }
-
- private:
-  std::string_view rest_;
-  std::uint32_t place_ = 0;
-};
-
 std::string joined(std::span<const SurfaceToken> surfaces) {
   std::string text;
   for (std::size_t i = 0; i < surfaces.size(); ++i) {
@@ -142,26 +114,37 @@ std::optional<std::size_t> parse_id_or_0(std::string_view text) {
 void place_words(const std::optional<std::string>& text, std::span<const SurfaceToken> surfaces,
                  const std::string& file, ConlluSentence& sentence) {
   sentence.text = text ? *text : joined(surfaces);
-  TextCursor cursor(sentence.text);
+  std::string_view rest = sentence.text;
+  std::uint32_t place = 0;  // code points before `rest`
+  const auto take = [&](std::size_t bytes) {
+    const std::uint32_t begin = place;
+    place += static_cast<std::uint32_t>(count_code_points(rest.substr(0, bytes)));
+    rest.remove_prefix(bytes);
+    return TextRange{begin, place};
+  };
+  const auto skip_white_space = [&] {
+    const TextRange space = take(unicode::white_space_end(rest, 0));
+    return space.begin < space.end;
+  };
   for (const SurfaceToken& surface : surfaces) {
-    const auto range = cursor.take(surface.form);
-    if (!range) {
+    if (!rest.starts_with(surface.form)) {
       fail(Status::bad_input,
            "{}: line {}: FORM: got {} where the text continues with {}; words and text must agree", file,
-           surface.line, in_quotes(surface.form), in_quotes(cursor.rest()));
+           surface.line, in_quotes(surface.form), in_quotes(rest));
     }
-    share(surface, *range, sentence);
+    const TextRange range = take(surface.form.size());
+    share(surface, range, sentence);
     if (surface.is_multiword)
-      sentence.multiword.push_back({{surface.form, *range}, surface.first, surface.last});
-    if (surface.space_after && !cursor.skip_white_space() && !cursor.at_end()) {
+      sentence.multiword.push_back({{surface.form, range}, surface.first, surface.last});
+    if (surface.space_after && !skip_white_space() && !rest.empty()) {
       fail(Status::bad_input, "{}: line {}: no space follows {} in the text, need SpaceAfter=No", file,
            surface.line, in_quotes(surface.form));
     }
   }
-  cursor.skip_white_space();
-  if (!cursor.at_end()) {
+  skip_white_space();
+  if (!rest.empty()) {
     fail(Status::bad_input, "{}: line {}: the text continues with {} after the last word", file,
-         surfaces.back().line, in_quotes(cursor.rest()));
+         surfaces.back().line, in_quotes(rest));
   }
 }
 

@@ -46,17 +46,9 @@ using Kept = std::array<std::size_t, 2>;
 
 /// Shortens the longer text until both have one length, then both in turn.
 Kept longest_first(const Kept& counts, std::size_t capacity) {
-  const std::size_t shorter = std::min(counts[0], counts[1]);
-  Kept kept = counts;
-  std::size_t& longer_kept = counts[0] > counts[1] ? kept[0] : kept[1];
-  std::size_t& shorter_kept = counts[0] > counts[1] ? kept[1] : kept[0];
-  if (2 * shorter <= capacity) {
-    longer_kept = capacity - shorter;
-  } else {
-    shorter_kept = capacity / 2;
-    longer_kept = capacity - shorter_kept;
-  }
-  return kept;
+  const std::size_t shorter = std::min({counts[0], counts[1], capacity / 2});
+  const std::size_t longer = capacity - shorter;
+  return counts[0] > counts[1] ? Kept{longer, shorter} : Kept{shorter, longer};
 }
 
 /// Appends the words of one text to those of the sequence.

@@ -104,17 +104,12 @@ std::uint64_t read_text_inputs(std::string_view text, InputFormat format, const 
   const bool marked = place.offset == 0 && text.starts_with(kByteOrderMark);
   if (marked && (format == InputFormat::txt || format == InputFormat::conllu))
     text.remove_prefix(kByteOrderMark.size());
-  std::vector<ConlluSentence> sentences;
-  switch (format) {
-    case InputFormat::txt:
-      return read_lines(text, inputs);
-    case InputFormat::conllu:
-      read_conllu(text, place, sentences);
-      for (const ConlluSentence& sentence : sentences) inputs.push_back(text_of(sentence));
-      return 0;
-    case InputFormat::json:
-    case InputFormat::jsonl:
-      break;
+  if (format == InputFormat::txt) return read_lines(text, inputs);
+  if (format == InputFormat::conllu) {
+    std::vector<ConlluSentence> sentences;
+    read_conllu(text, place, sentences);
+    for (const ConlluSentence& sentence : sentences) inputs.push_back(text_of(sentence));
+    return 0;
   }
   for_each_json_input(text, format, place, [&](const JsonInput& input) {
     if (!input.has_text()) input.refuse("text", "is missing; this command needs text, not tokens or ids");
