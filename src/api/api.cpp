@@ -26,7 +26,6 @@
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
-#include "input/text_encoder.hpp"
 #include "inspect/inspection.hpp"
 #include "linalg/blas.hpp"
 #include "model/model.hpp"

@@ -7,7 +7,7 @@
 #include "base/progress.hpp"
 #include "base/warnings.hpp"
 #include "cli/options/options.hpp"
-#include "input/text_encoder.hpp"
+#include "input/sequences.hpp"
 #include "model/model.hpp"
 #include "results/results.hpp"
 #include "tokenizer/vocabulary.hpp"

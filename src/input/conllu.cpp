@@ -1,7 +1,6 @@
 #include "input/conllu.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <limits>
 #include <span>
@@ -9,16 +8,16 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
 
 /// Splits "e1[2/3]" into the entity and 1 for the first part, 2 for later parts, 0 for a whole mention.
-std::pair<std::string, std::size_t> split_label(const std::string& label) {
+std::pair<std::string_view, std::size_t> split_label(std::string_view label) {
   const std::size_t bracket = label.find('[');
-  if (bracket == std::string::npos) return {label, 0};
-  const std::string_view number = std::string_view(label).substr(bracket + 1);
-  return {label.substr(0, bracket), number.starts_with("1/") ? 1 : 2};
+  if (bracket == std::string_view::npos) return {label, 0};
+  return {label.substr(0, bracket), label.substr(bracket + 1).starts_with("1/") ? 1 : 2};
 }
 
 /// Returns the kind of a word with this UPOS tag; nullopt for "" and "_".
@@ -28,81 +27,9 @@ std::optional<MentionType> mention_type(std::string_view upos) {
   return upos == "PROPN" ? MentionType::proper : MentionType::nominal;
 }
 
-/// Parses the brackets of Entity= in MISC, as in CorefUD and GUM: "(e1-..." opens a mention of e1, "e1)"
-/// closes the last open one, "(e1-...)" does both; "(e1[1/2]-..." is the first part of a mention with gaps.
-/// Text after a "-" is ignored.
-class EntityBrackets {
- public:
-  /// Reads the value of one node: new mentions begin at word `next`, closed ones end before word `end` (from
-  /// 0; for an empty node next == end). Ignores a value without brackets. Returns an error text, empty on
-  /// success.
-  [[nodiscard]] std::string read(std::string_view value, std::size_t next, std::size_t end) {
-    if (value.find_first_of("()") == std::string_view::npos) return {};
-    while (!value.empty()) {
-      const bool opens = value.starts_with('(');
-      if (opens) value.remove_prefix(1);
-      const std::size_t stop = std::min(value.find_first_of("()"), value.size());
-      const std::string_view name = value.substr(0, std::min(value.find('-'), stop));
-      const bool closes = stop < value.size() && value[stop] == ')';
-      if (name.empty()) return "a bracket without an entity";
-      if (!opens && !closes) return fmt::format("{} neither opens nor closes", in_quotes(value));
-      value.remove_prefix(closes ? stop + 1 : stop);
-      if (opens) open_.push_back({std::string(name), next});
-      if (!closes) continue;
-      const auto open = std::ranges::find(open_.rbegin(), open_.rend(), name, &Open::label);
-      if (open == open_.rend()) return fmt::format("{} is closed and was not opened", in_quotes(name));
-      const Open closed = *open;
-      open_.erase(std::next(open).base());
-      if (std::string wrong = close(closed, end); !wrong.empty()) return wrong;
-    }
-    return {};
-  }
-
-  /// Ends the sentence and returns its mentions by their first words, longer ones first, without heads and
-  /// types. Sets `wrong` to an error text, or to "".
-  [[nodiscard]] std::vector<Mention> finish(std::string& wrong) {
-    wrong =
-        open_.empty() ? "" : fmt::format("{} is not closed in its sentence", in_quotes(open_.back().label));
-    std::vector<Mention> mentions = std::move(mentions_);
-    open_.clear();
-    mentions_.clear();
-    std::erase_if(mentions, [](const Mention& mention) { return mention.words.empty(); });
-    for (Mention& mention : mentions) std::ranges::sort(mention.words);
-    std::ranges::stable_sort(mentions, [](const Mention& a, const Mention& b) {
-      return a.words.front() != b.words.front() ? a.words.front() < b.words.front()
-                                                : a.words.back() > b.words.back();
-    });
-    return mentions;
-  }
-
- private:
-  struct Open {
-    std::string label;  // "e1[1/2]"
-    std::size_t first = 0;
-  };
-
-  [[nodiscard]] std::string close(const Open& open, std::size_t end) {
-    auto [entity, part] = split_label(open.label);
-    Mention* mention = nullptr;
-    if (part > 1) {
-      const auto before = std::ranges::find(mentions_.rbegin(), mentions_.rend(), entity, &Mention::entity);
-      if (before == mentions_.rend()) return fmt::format("{} has no first part", in_quotes(open.label));
-      mention = &*before;
-    } else {
-      mention = &mentions_.emplace_back();
-      mention->entity = std::move(entity);
-    }
-    for (std::size_t word = open.first; word < end; ++word) mention->words.push_back(word);
-    return {};
-  }
-
-  std::vector<Open> open_;
-  std::vector<Mention> mentions_;
-};
-
 constexpr std::size_t kColumns = 10;
 enum Column : std::size_t { kId, kForm, kUpos = 3, kHead = 6, kDeprel, kMisc = 9 };
-using Fields = std::array<std::string_view, kColumns>;
+using Fields = std::vector<std::string_view>;  // [kColumns]
 
 bool is_blank_row(std::string_view line) {
   return line.find_first_not_of(" \t") == std::string_view::npos;
@@ -116,18 +43,11 @@ std::string_view trimmed(std::string_view text) {
 
 /// Returns the value of NAME= in MISC, or an empty string.
 std::string_view misc_value(std::string_view misc, std::string_view name) {
-  while (!misc.empty()) {
-    const std::size_t end = std::min(misc.find('|'), misc.size());
-    const std::string_view field = misc.substr(0, end);
+  for (const std::string_view field : split(misc, '|')) {
     if (field.starts_with(name) && field.substr(name.size()).starts_with('='))
       return field.substr(name.size() + 1);
-    misc.remove_prefix(std::min(end + 1, misc.size()));
   }
   return {};
-}
-
-bool has_space_after(std::string_view misc) {
-  return misc_value(misc, "SpaceAfter") != "No";
 }
 
 /// Returns the first word of a mention whose head is outside of it.
@@ -144,42 +64,15 @@ struct SurfaceToken {
   std::string form;
   std::size_t first = 0;  // words [first, last]
   std::size_t last = 0;
+  bool is_multiword = false;
   bool space_after = true;
   std::uint64_t line = 0;
 };
 
-/// A position in a text, in bytes and in code points.
-class TextCursor {
- public:
-  explicit TextCursor(std::string_view text) : rest_(text) {}
-
-  [[nodiscard]] bool at_end() const { return rest_.empty(); }
-  [[nodiscard]] std::string_view rest() const { return rest_; }
-
-  /// Skips `form` and returns its range; nullopt if the text does not continue with it.
-  std::optional<TextRange> take(std::string_view form) {
-    if (!rest_.starts_with(form)) return std::nullopt;
-    const std::uint32_t begin = place_;
-    rest_.remove_prefix(form.size());
-    place_ += static_cast<std::uint32_t>(count_code_points(form));
-    return TextRange{begin, place_};
-  }
-
-  /// Skips white space; returns false if there is none.
-  bool skip_white_space() {
-    const std::uint32_t before = place_;
-    while (!rest_.empty()) {
-      const std::string_view character = rest_.substr(0, utf8_sequence_length(rest_));
-      if (!is_white_space(utf8_code_point(character))) break;
-      rest_.remove_prefix(character.size());
-      ++place_;
-    }
-    return place_ > before;
-  }
-
- private:
-  std::string_view rest_;
-  std::uint32_t place_ = 0;
+/// A mention that Entity= in MISC has opened.
+struct OpenMention {
+  std::string label;  // "e1[1/2]"
+  std::size_t first = 0;
 };
 
 std::string joined(std::span<const SurfaceToken> surfaces) {
@@ -212,32 +105,46 @@ std::optional<std::size_t> parse_id(std::string_view text) {
   return number && *number < std::numeric_limits<std::uint32_t>::max() ? number : std::nullopt;
 }
 
+std::optional<std::size_t> parse_id_or_0(std::string_view text) {
+  return text == "0" ? std::optional<std::size_t>(0) : parse_id(text);
+}
+
 /// Sets the text of a sentence (`text`, or the joined forms) and the ranges of its words and multiword
 /// tokens. Throws Error(bad_input) if the forms do not match the text.
 void place_words(const std::optional<std::string>& text, std::span<const SurfaceToken> surfaces,
                  const std::string& file, ConlluSentence& sentence) {
   sentence.text = text ? *text : joined(surfaces);
-  TextCursor cursor(sentence.text);
-  std::size_t multiword = 0;
+  std::string_view rest = sentence.text;
+  std::uint32_t place = 0;  // code points before `rest`
+  const auto take = [&](std::size_t bytes) {
+    const std::uint32_t begin = place;
+    place += static_cast<std::uint32_t>(count_code_points(rest.substr(0, bytes)));
+    rest.remove_prefix(bytes);
+    return TextRange{begin, place};
+  };
+  const auto skip_white_space = [&] {
+    const TextRange space = take(unicode::white_space_end(rest, 0));
+    return space.begin < space.end;
+  };
   for (const SurfaceToken& surface : surfaces) {
-    const auto range = cursor.take(surface.form);
-    if (!range) {
+    if (!rest.starts_with(surface.form)) {
       fail(Status::bad_input,
            "{}: line {}: FORM: got {} where the text continues with {}; words and text must agree", file,
-           surface.line, in_quotes(surface.form), in_quotes(cursor.rest()));
+           surface.line, in_quotes(surface.form), in_quotes(rest));
     }
-    share(surface, *range, sentence);
-    if (multiword < sentence.multiword.size() && sentence.multiword[multiword].first == surface.first)
-      sentence.multiword[multiword++].token.range = *range;
-    if (surface.space_after && !cursor.skip_white_space() && !cursor.at_end()) {
+    const TextRange range = take(surface.form.size());
+    share(surface, range, sentence);
+    if (surface.is_multiword)
+      sentence.multiword.push_back({{surface.form, range}, surface.first, surface.last});
+    if (surface.space_after && !skip_white_space() && !rest.empty()) {
       fail(Status::bad_input, "{}: line {}: no space follows {} in the text, need SpaceAfter=No", file,
            surface.line, in_quotes(surface.form));
     }
   }
-  cursor.skip_white_space();
-  if (!cursor.at_end()) {
+  skip_white_space();
+  if (!rest.empty()) {
     fail(Status::bad_input, "{}: line {}: the text continues with {} after the last word", file,
-         surfaces.back().line, in_quotes(cursor.rest()));
+         surfaces.back().line, in_quotes(rest));
   }
 }
 
@@ -286,16 +193,9 @@ class ConlluReader {
   }
 
   void read_row(std::string_view line) {
-    Fields fields;
-    std::size_t columns = 0;
-    for (std::string_view rest = line;; ++columns) {
-      const std::size_t end = std::min(rest.find('\t'), rest.size());
-      if (columns < kColumns) fields[columns] = rest.substr(0, end);
-      if (end == rest.size()) break;
-      rest.remove_prefix(end + 1);
-    }
-    ++columns;
-    if (columns != kColumns) refuse("got {} columns, need {} with a tab between", columns, kColumns);
+    const Fields fields = split(line, '\t');
+    if (fields.size() != kColumns)
+      refuse("got {} columns, need {} with a tab between", fields.size(), kColumns);
     for (const Column column : {kId, kForm, kHead, kDeprel}) {
       if (fields[column].empty()) refuse("column {} is empty, need a value or _", column + 1);
     }
@@ -323,12 +223,7 @@ class ConlluReader {
     sentence_.words.push_back(std::move(word));
     lines_.push_back(line_);
     read_entities(fields, id - 1);
-    if (id <= range_end_) return;
-    surfaces_.push_back({.form = std::string(fields[kForm]),
-                         .first = id - 1,
-                         .last = id - 1,
-                         .space_after = has_space_after(fields[kMisc]),
-                         .line = line_});
+    if (id > range_end_) add_surface(fields, id, id, false);
   }
 
   void read_range(const Fields& fields, std::string_view id) {
@@ -343,34 +238,78 @@ class ConlluReader {
     if (*first != expected)
       refuse("ID: got the range {}, need one that begins at {}", in_quotes(id), expected);
     range_end_ = *last;
-    sentence_.multiword.push_back({{std::string(fields[kForm]), {}}, *first - 1, *last - 1});
-    surfaces_.push_back({.form = std::string(fields[kForm]),
-                         .first = *first - 1,
-                         .last = *last - 1,
-                         .space_after = has_space_after(fields[kMisc]),
-                         .line = line_});
+    add_surface(fields, *first, *last, true);
+  }
+
+  /// Adds a token of words `first` to `last`, from 1.
+  void add_surface(const Fields& fields, std::size_t first, std::size_t last, bool is_multiword) {
+    const bool space_after = misc_value(fields[kMisc], "SpaceAfter") != "No";
+    surfaces_.push_back({std::string(fields[kForm]), first - 1, last - 1, is_multiword, space_after, line_});
   }
 
   void check_empty_node(std::string_view id) const {
     const std::size_t dot = id.find('.');
-    const auto before =
-        id.substr(0, dot) == "0" ? std::optional<std::size_t>(0) : parse_id(id.substr(0, dot));
+    const auto before = parse_id_or_0(id.substr(0, dot));
     const auto number = parse_id(id.substr(dot + 1));
     if (!before || !number) refuse("ID: got {}, need an empty node such as 8.1", in_quotes(id));
     if (*before != sentence_.words.size())
       refuse("ID: got the empty node {} after word {}", in_quotes(id), sentence_.words.size());
   }
 
-  /// Reads the mentions that open or close at this node; new ones begin at word `next`.
+  /// Reads the brackets of Entity= in MISC, as in CorefUD and GUM: "(e1-..." opens a mention of e1 at word
+  /// `next` (from 0), "e1)" closes the last open one after the last word, "(e1-...)" does both;
+  /// "(e1[1/2]-..." is the first part of a mention with gaps. Ignores text after a "-" and values without
+  /// brackets.
   void read_entities(const Fields& fields, std::size_t next) {
-    const std::string wrong =
-        entities_.read(misc_value(fields[kMisc], "Entity"), next, sentence_.words.size());
-    if (!wrong.empty()) refuse("MISC: Entity: {}", wrong);
+    std::string_view value = misc_value(fields[kMisc], "Entity");
+    if (value.find_first_of("()") == std::string_view::npos) return;
+    while (!value.empty()) {
+      const bool opens = value.starts_with('(');
+      if (opens) value.remove_prefix(1);
+      const std::size_t stop = std::min(value.find_first_of("()"), value.size());
+      const std::string_view label = value.substr(0, std::min(value.find('-'), stop));
+      const bool closes = stop < value.size() && value[stop] == ')';
+      if (label.empty()) refuse("MISC: Entity: a bracket without an entity");
+      if (!opens && !closes) refuse("MISC: Entity: {} neither opens nor closes", in_quotes(value));
+      value.remove_prefix(closes ? stop + 1 : stop);
+      if (opens) open_.push_back({std::string(label), next});
+      if (closes) close_mention(label);
+    }
+  }
+
+  void close_mention(std::string_view label) {
+    const auto open = std::ranges::find(open_.rbegin(), open_.rend(), label, &OpenMention::label);
+    if (open == open_.rend()) refuse("MISC: Entity: {} is closed and was not opened", in_quotes(label));
+    const std::size_t first = open->first;
+    open_.erase(std::next(open).base());
+    const auto [entity, part] = split_label(label);
+    std::vector<Mention>& mentions = sentence_.mentions;
+    if (part < 2) mentions.emplace_back().entity = entity;
+    const auto mention = std::ranges::find(mentions.rbegin(), mentions.rend(), entity, &Mention::entity);
+    if (mention == mentions.rend()) refuse("MISC: Entity: {} has no first part", in_quotes(label));
+    for (std::size_t word = first; word < sentence_.words.size(); ++word) mention->words.push_back(word);
+  }
+
+  /// Sorts the mentions by their first words, longer ones first, and sets their heads and types.
+  void finish_mentions() {
+    if (!open_.empty())
+      refuse("MISC: Entity: {} is not closed in its sentence", in_quotes(open_.back().label));
+    std::vector<Mention>& mentions = sentence_.mentions;
+    std::erase_if(mentions, [](const Mention& mention) { return mention.words.empty(); });
+    for (Mention& mention : mentions) {
+      std::ranges::sort(mention.words);
+      mention.head = head_of(mention, sentence_.words);
+      mention.type = mention_type(sentence_.words[mention.head].upos);
+    }
+    std::ranges::stable_sort(mentions, [](const Mention& a, const Mention& b) {
+      return a.words.front() != b.words.front() ? a.words.front() < b.words.front()
+                                                : a.words.back() > b.words.back();
+    });
   }
 
   [[nodiscard]] std::optional<std::uint32_t> read_head(std::string_view head) const {
     if (head == "_") return std::nullopt;
-    const auto number = head == "0" ? std::optional<std::size_t>(0) : parse_id(head);
+    const auto number = parse_id_or_0(head);
     if (!number) refuse("HEAD: got {}, need a word's number, 0 or _", in_quotes(head));
     return static_cast<std::uint32_t>(*number);
   }
@@ -381,17 +320,11 @@ class ConlluReader {
         refuse("the sentence ends at word {}, within a range to {}", sentence_.words.size(), range_end_);
       check_heads();
       place_words(text_, surfaces_, file_, sentence_);
-      std::string wrong;
-      sentence_.mentions = entities_.finish(wrong);
-      if (!wrong.empty()) refuse("MISC: Entity: {}", wrong);
-      for (Mention& mention : sentence_.mentions) {
-        mention.head = head_of(mention, sentence_.words);
-        mention.type = mention_type(sentence_.words[mention.head].upos);
-      }
+      finish_mentions();
       sentences_.push_back(std::move(sentence_));
     }
     sentence_ = {};
-    entities_ = {};
+    open_.clear();
     text_.reset();
     surfaces_.clear();
     lines_.clear();
@@ -426,11 +359,17 @@ class ConlluReader {
   std::optional<std::string> text_;     // "# text"
   std::vector<SurfaceToken> surfaces_;  // of the current sentence
   std::vector<std::uint64_t> lines_;    // line of each word
-  EntityBrackets entities_;             // of the current sentence
-  std::size_t range_end_ = 0;           // words up to here belong to a multiword token
+  std::vector<OpenMention> open_;
+  std::size_t range_end_ = 0;  // words up to here belong to a multiword token
 };
 
 }  // namespace
+
+TextInput text_of(const ConlluSentence& sentence) {
+  TextInput input{sentence.id, sentence.text, std::nullopt, std::vector<TextWord>()};
+  for (const ConlluWord& word : sentence.words) input.words->push_back(word.word);
+  return input;
+}
 
 void read_conllu(std::string_view block, const TextPlace& place, std::vector<ConlluSentence>& sentences) {
   require_utf8(block, place);

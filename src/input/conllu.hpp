@@ -47,6 +47,9 @@ struct ConlluSentence {
   std::vector<Mention> mentions;  // of Entity= in MISC, by their first words
 };
 
+/// Returns a sentence as an input with the words of its annotation.
+[[nodiscard]] TextInput text_of(const ConlluSentence& sentence);
+
 /// Appends the sentences of a block that ends at a blank line or at the end of the file; lines may end in
 /// CRLF. The words of a multiword token divide its range if their forms add up to it; otherwise each has the
 /// whole range. Empty nodes (8.1) are skipped. The head of a mention is its first word whose HEAD is outside

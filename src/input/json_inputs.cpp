@@ -37,78 +37,53 @@ struct WrittenMention {
   TextRange range, head;
 };
 
-/// Reads the "mentions" of one object.
-class MentionsReader {
- public:
-  MentionsReader(const JsonInput& object, const std::string& text)
-      : object_(object), length_(static_cast<std::uint32_t>(count_code_points(text))) {}
+std::optional<MentionType> mention_type_of(std::string_view name) {
+  if (name == "pronoun") return MentionType::pronoun;
+  if (name == "proper") return MentionType::proper;
+  return name == "nominal" ? std::optional(MentionType::nominal) : std::nullopt;
+}
 
-  [[nodiscard]] std::vector<WrittenMention> read() {
-    const ordered_json& list = object_.object().at("mentions");
-    if (!list.is_array()) object_.refuse("mentions", "need an array of objects");
-    std::vector<WrittenMention> mentions;
-    for (const ordered_json& item : list) {
-      at_ = fmt::format("mentions/{}", mentions.size());
-      mentions.push_back(mention(item));
-    }
-    return mentions;
-  }
-
- private:
-  [[noreturn]] void refuse(std::string_view field, std::string_view what) const {
-    object_.refuse(fmt::format("{}{}", at_, field), what);
-  }
-
-  [[nodiscard]] WrittenMention mention(const ordered_json& item) const {
-    if (!item.is_object()) refuse("", "need an object");
-    for (const auto& [name, value] : item.items()) {
-      if (name != "entity" && name != "range" && name != "head" && name != "type")
-        refuse("/" + escaped(name), "unsupported key; known: entity, range, head, type");
-    }
-    if (!item.contains("entity") || !item.contains("range")) refuse("", "need \"entity\" and \"range\"");
-    WrittenMention written;
-    written.mention.entity = entity(item);
-    written.mention.type = type(item);
-    written.range = range(item, "range");
-    written.head = item.contains("head") ? range(item, "head") : written.range;
-    if (written.head.begin < written.range.begin || written.head.end > written.range.end)
-      refuse("/head", "is not within the range of the mention");
-    return written;
-  }
-
-  [[nodiscard]] TextRange range(const ordered_json& item, const char* name) const {
+/// Reads `item`, which is at the JSON pointer `at` of `object`. The text has `length` characters.
+WrittenMention read_mention(const JsonInput& object, const std::string& at, const ordered_json& item,
+                            std::uint32_t length) {
+  const auto refuse = [&](std::string_view field, std::string_view what) {
+    object.refuse(fmt::format("{}{}", at, field), what);
+  };
+  const auto range_of = [&](const char* name) {
     const ordered_json& pair = item.at(name);
     const bool numbers =
         pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() && pair[1].is_number_unsigned();
     const std::uint64_t begin = numbers ? pair[0].get<std::uint64_t>() : 0;
     const std::uint64_t end = numbers ? pair[1].get<std::uint64_t>() : 0;
-    if (begin >= end || end > length_) {
+    if (begin >= end || end > length) {
       refuse(fmt::format("/{}", name), fmt::format("got {}, need [begin, end) of the text's {} characters",
-                                                   shown(pair.dump()), length_));
+                                                   shown(pair.dump()), length));
     }
-    return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+    return TextRange{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+  };
+  if (!item.is_object()) refuse("", "need an object");
+  for (const auto& [name, value] : item.items()) {
+    if (name != "entity" && name != "range" && name != "head" && name != "type")
+      refuse("/" + escaped(name), "unsupported key; known: entity, range, head, type");
   }
-
-  [[nodiscard]] std::string entity(const ordered_json& item) const {
-    const ordered_json& entity = item.at("entity");
-    if (entity.is_string()) return entity.get<std::string>();
-    if (entity.is_number_integer()) return entity.dump();
+  if (!item.contains("entity") || !item.contains("range")) refuse("", "need \"entity\" and \"range\"");
+  WrittenMention written;
+  const ordered_json& entity = item.at("entity");
+  if (!entity.is_string() && !entity.is_number_integer())
     refuse("/entity", fmt::format("got {}, need a string or an integer", shown(entity.dump())));
-  }
-
-  [[nodiscard]] std::optional<MentionType> type(const ordered_json& item) const {
-    if (!item.contains("type")) return std::nullopt;
+  written.mention.entity = entity.is_string() ? entity.get<std::string>() : entity.dump();
+  if (item.contains("type")) {
     const ordered_json& type = item.at("type");
-    if (type == "pronoun") return MentionType::pronoun;
-    if (type == "proper") return MentionType::proper;
-    if (type == "nominal") return MentionType::nominal;
-    refuse("/type", fmt::format("unsupported {}; known: pronoun, proper, nominal", shown(type.dump())));
+    if (type.is_string()) written.mention.type = mention_type_of(type.get_ref<const std::string&>());
+    if (!written.mention.type)
+      refuse("/type", fmt::format("unsupported {}; known: pronoun, proper, nominal", shown(type.dump())));
   }
-
-  const JsonInput& object_;
-  std::uint32_t length_;  // of the text
-  std::string at_;        // JSON pointer of the current mention
-};
+  written.range = range_of("range");
+  written.head = item.contains("head") ? range_of("head") : written.range;
+  if (written.head.begin < written.range.begin || written.head.end > written.range.end)
+    refuse("/head", "is not within the range of the mention");
+  return written;
+}
 
 /// Appends `word`, split at the cuts.
 void append_cut(const TextWord& word, const std::set<std::uint32_t>& cuts, std::vector<ConlluWord>& words) {
@@ -233,7 +208,12 @@ Sequence JsonInput::sequence(const Vocabulary& vocabulary) const {
 }
 
 ConlluSentence mentions_of(const JsonInput& object, TextInput& input) {
-  std::vector<WrittenMention> mentions = MentionsReader(object, input.text).read();
+  const ordered_json& list = object.object().at("mentions");
+  if (!list.is_array()) object.refuse("mentions", "need an array of objects");
+  const auto length = static_cast<std::uint32_t>(count_code_points(input.text));
+  std::vector<WrittenMention> mentions;
+  for (const ordered_json& item : list)
+    mentions.push_back(read_mention(object, fmt::format("mentions/{}", mentions.size()), item, length));
   std::set<std::uint32_t> cuts;
   for (const WrittenMention& each : mentions)
     cuts.insert({each.range.begin, each.range.end, each.head.begin, each.head.end});

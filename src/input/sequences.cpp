@@ -1,14 +1,18 @@
 #include "input/sequences.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <functional>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/files/input_file.hpp"
 #include "base/text.hpp"
 #include "input/json_inputs.hpp"
+#include "input/words.hpp"
 
 namespace attnctl {
 namespace {
@@ -35,6 +39,38 @@ void cut_patch(std::span<const float> pixels, const PatchGrid& grid, std::size_t
     std::ranges::copy(pixels.subspan(begin, grid.patch_width),
                       out.subspan(line * grid.patch_width, grid.patch_width).begin());
   }
+}
+
+/// The number of tokens that each text keeps.
+using Kept = std::array<std::size_t, 2>;
+
+/// Shortens the longer text until both have one length, then both in turn.
+Kept longest_first(const Kept& counts, std::size_t capacity) {
+  const std::size_t shorter = std::min({counts[0], counts[1], capacity / 2});
+  const std::size_t longer = capacity - shorter;
+  return counts[0] > counts[1] ? Kept{longer, shorter} : Kept{shorter, longer};
+}
+
+/// Appends the words of one text to those of the sequence.
+void add_words(Sequence& sequence, const Encoding& encoding, std::uint8_t text, std::vector<TextWord> words) {
+  const std::size_t before = sequence.word_texts.size();
+  for (std::size_t i = 0; i < encoding.size(); ++i) {
+    if (encoding.special[i] != 0 || encoding.sequence[i] != text) continue;
+    const auto [first, last] = words_in(words, encoding.offsets[i]);
+    if (first < last) sequence.words[i] = before + first;
+    for (std::size_t word = first + 1; word < last; ++word)
+      sequence.shared_tokens.push_back({i, before + word});
+  }
+  for (TextWord& word : words) {
+    sequence.word_texts.push_back(std::move(word.form));
+    sequence.word_ranges.push_back(word.range);
+  }
+}
+
+constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;
+
+bool is_blank_piece(std::string_view line) {
+  return line.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
 }  // namespace
@@ -108,14 +144,6 @@ void finish_batch(Batch& batch, const Vocabulary& vocabulary) {
   }
 }
 
-InputIds::Key InputIds::key_of(std::string_view id) {
-  constexpr std::uint64_t kOffset = 14695981039346656037U;  // FNV-1a
-  constexpr std::uint64_t kPrime = 1099511628211U;
-  Key key{std::hash<std::string_view>()(id), kOffset};
-  for (const char c : id) key.b = (key.b ^ static_cast<unsigned char>(c)) * kPrime;
-  return key;
-}
-
 std::string InputIds::next(std::string_view own) {
   std::string number = std::to_string(count_);
   if (own.empty() && count_ == numbered_) {
@@ -126,7 +154,7 @@ std::string InputIds::next(std::string_view own) {
   std::string id = own.empty() ? std::move(number) : std::string(own);
   const auto as_number = parse_number(id);
   const bool is_earlier_number = as_number && *as_number < numbered_ && std::to_string(*as_number) == id;
-  if (is_earlier_number || !seen_.insert(key_of(id)).second) {
+  if (is_earlier_number || !seen_.insert({content_hash(id), content_hash(id, 1)}).second) {
     fail(Status::bad_input, "input {}: the id {} occurs twice; every input needs a unique id", count_,
          in_quotes(id));
   }
@@ -147,6 +175,216 @@ Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& gri
     sequence.tokens.push_back(fmt::format("patch {},{}", row, column));
   }
   return sequence;
+}
+
+std::size_t truncate(Encoding& encoding, std::size_t most) {
+  const std::size_t n = encoding.size();
+  if (n <= most) return 0;
+  Kept counts = {0, 0};
+  for (std::size_t i = 0; i < n; ++i) {
+    if (encoding.special[i] == 0) ++counts[encoding.sequence[i]];
+  }
+  const std::size_t added = n - counts[0] - counts[1];
+  if (added >= most) {
+    fail(Status::bad_input, "--truncate: {} positions leave no room for text: the tokenizer adds {} tokens",
+         most, added);
+  }
+  Kept left = longest_first(counts, most - added);
+  std::vector<std::uint8_t> stays(n, 1);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (encoding.special[i] != 0) continue;
+    std::size_t& capacity = left[encoding.sequence[i]];
+    stays[i] = capacity > 0 ? 1 : 0;
+    if (capacity > 0) --capacity;
+  }
+  encoding.for_each_list([&](auto& list) {
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (stays[i] != 0) list[next++] = list[i];
+    }
+    list.resize(next);
+  });
+  return n - encoding.size();
+}
+
+Sequence make_text_sequence(TextInput input, const Encoding& encoding) {
+  Sequence sequence;
+  sequence.id = std::move(input.id);
+  sequence.ids = encoding.ids;
+  sequence.token_type_ids = encoding.type_ids;
+  sequence.special = encoding.special;
+  sequence.offsets = encoding.offsets;
+  sequence.words.resize(encoding.size());
+  add_words(sequence, encoding, 0, input.words ? std::move(*input.words) : white_space_words(input.text));
+  if (input.pair) {
+    for (std::size_t i = 0; i < encoding.size(); ++i) {
+      sequence.text_index.push_back(encoding.special[i] != 0 ? std::nullopt
+                                                             : std::optional(encoding.sequence[i]));
+    }
+    add_words(sequence, encoding, 1, white_space_words(*input.pair));
+  }
+  sequence.text = std::move(input.text);
+  sequence.text_pair = std::move(input.pair);
+  return sequence;
+}
+
+TextEncoder::TextEncoder(TokenizerOrigin origin, std::string model)
+    : origin_(std::move(origin)), model_(std::move(model)) {}
+
+void TextEncoder::open() {
+  if (tokenizer_) return;
+  if (origin_.empty()) {
+    fail(Status::bad_input, "{}: has no tokenizer for text; give --ids, or tokens by --input",
+         escaped(model_));
+  }
+  tokenizer_.emplace(Tokenizer::open(origin_));
+  state_ = tokenizer_->make_state();
+}
+
+Sequence TextEncoder::encode(TextInput input) {
+  open();
+  std::optional<std::string_view> pair;
+  if (input.pair) pair = *input.pair;
+  tokenizer_->encode(input.text, pair, *state_, encoding_);
+  const std::size_t truncated = most_ ? truncate(encoding_, *most_) : 0;
+  Sequence sequence = make_text_sequence(std::move(input), encoding_);
+  sequence.truncated = truncated;
+  return sequence;
+}
+
+struct SentenceStream::State {
+  InputFormat format;
+  TextEncoder& encoder;
+  const Vocabulary& vocabulary;
+  std::optional<TextBlocks> blocks;                // nullopt for .json
+  std::optional<nlohmann::ordered_json> document;  // .json
+  TextBlock block;                                 // its unread part
+  std::uint64_t taken = 0;                         // bytes before `block`
+  std::size_t item = 0;                            // of the document
+
+  State(InputFormat file_format, TextEncoder& text_encoder, const Vocabulary& words)
+      : format(file_format), encoder(text_encoder), vocabulary(words) {}
+
+  /// Returns the next line, or for treebanks the lines up to a blank one; nullopt at the end of the file.
+  [[nodiscard]] std::optional<std::string> take_piece(TextPlace& place) {
+    while (true) {
+      if (block.text.empty() && !blocks->next(block)) return std::nullopt;
+      const std::string_view text = block.text;
+      std::size_t end = 0;
+      bool blank = true;
+      while (end < text.size()) {
+        const std::size_t line_end = std::min(text.find('\n', end), text.size() - 1) + 1;
+        const bool line_blank = is_blank_piece(text.substr(end, line_end - end));
+        end = line_end;
+        if (line_blank) break;
+        blank = false;
+        if (format != InputFormat::conllu) break;
+      }
+      place = block.place;
+      std::string piece = block.text.substr(0, end);
+      block.text.erase(0, end);
+      block.place.offset += end;
+      block.place.line += static_cast<std::uint64_t>(std::count(piece.begin(), piece.end(), '\n'));
+      taken += end;
+      if (!blank) return piece;
+    }
+  }
+
+  /// Reads the next piece; nullopt at the end of the file. The sequence is empty if the piece has no
+  /// sentence.
+  [[nodiscard]] std::optional<CorpusSentence> next_piece() {
+    TextPlace place;
+    const auto taken_piece = take_piece(place);
+    if (!taken_piece) return std::nullopt;
+    const std::string& piece = *taken_piece;
+    CorpusSentence sentence;
+    sentence.where = fmt::format("{}: line {}", place.file, place.line);
+    if (format == InputFormat::conllu) {
+      require_utf8(piece, place);
+      std::vector<ConlluSentence> read;
+      const bool marked = place.offset == 0 && piece.starts_with("\xEF\xBB\xBF");
+      read_conllu(std::string_view(piece).substr(marked ? 3 : 0), place, read);
+      if (read.empty()) return sentence;
+      sentence.where = fmt::format("{}: line {}", place.file, read.front().line);
+      sentence.sequence = encoder.encode(text_of(read.front()));
+      sentence.annotation = std::make_shared<const ConlluSentence>(std::move(read.front()));
+    } else if (format == InputFormat::txt) {
+      std::vector<TextInput> read;
+      read_text_inputs(piece, format, place, read);
+      if (!read.empty()) sentence.sequence = encoder.encode(std::move(read.front()));
+    } else {
+      require_utf8(piece, place);
+      for_each_json_input(piece, format, place,
+                          [&](const JsonInput& input) { read_object(input, sentence); });
+    }
+    return sentence;
+  }
+
+  /// Returns the next item of a .json file.
+  [[nodiscard]] std::optional<CorpusSentence> next_item() {
+    const std::size_t count = document->is_array() ? document->size() : 1;
+    if (item >= count) return std::nullopt;
+    CorpusSentence sentence;
+    const std::size_t number = item++;
+    const bool one = !document->is_array();
+    sentence.where = one ? block.place.file : fmt::format("{}: /{}", block.place.file, number);
+    read_object(JsonInput(one ? *document : (*document)[number], sentence.where + (one ? ": " : "")),
+                sentence);
+    return sentence;
+  }
+
+  void read_object(const JsonInput& input, CorpusSentence& sentence) {
+    if (!input.has_text()) {
+      sentence.sequence = input.sequence(vocabulary);
+      return;
+    }
+    TextInput text = input.text();
+    if (input.has_mentions())
+      sentence.annotation = std::make_shared<const ConlluSentence>(mentions_of(input, text));
+    sentence.sequence = encoder.encode(std::move(text));
+  }
+};
+
+SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
+                               const Vocabulary& vocabulary)
+    : state_(std::make_unique<State>(format, encoder, vocabulary)) {
+  if (format != InputFormat::json) {
+    state_->blocks.emplace(path, block_end(format));
+    return;
+  }
+  const bool standard_input = path == "-";
+  const std::string name = standard_input ? "standard input" : path.string();
+  const std::string text =
+      standard_input ? read_descriptor(STDIN_FILENO, name, kDocumentLimit) : read_file(path, kDocumentLimit);
+  state_->block.place.file = escaped(name);
+  require_utf8(text, state_->block.place);
+  state_->document = parse_json(state_->block.place.file, text);
+  state_->taken = text.size();
+}
+
+SentenceStream::~SentenceStream() = default;
+SentenceStream::SentenceStream(SentenceStream&&) noexcept = default;
+SentenceStream& SentenceStream::operator=(SentenceStream&&) noexcept = default;
+
+std::optional<CorpusSentence> SentenceStream::next() {
+  std::optional<CorpusSentence> sentence;
+  const bool is_text = state_->format == InputFormat::txt || state_->format == InputFormat::conllu;
+  do {
+    sentence = state_->document ? state_->next_item() : state_->next_piece();
+    if (!sentence) return std::nullopt;
+    // Skips pieces of a treebank with only comments, and lines of text with only Unicode spaces.
+  } while (is_text && sentence->sequence.ids.empty() && !sentence->sequence.text);
+  if (sentence->sequence.queries() == 0)
+    fail(Status::bad_input, "{}: an empty sequence; need at least one token", sentence->where);
+  Batch batch;
+  batch.sequences.push_back(std::move(sentence->sequence));
+  finish_batch(batch, state_->vocabulary);
+  sentence->sequence = std::move(batch.sequences.front());
+  return sentence;
+}
+
+std::uint64_t SentenceStream::position() const {
+  return state_->taken;
 }
 
 }  // namespace attnctl

@@ -1,19 +1,59 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.hpp"
 #include "input/batch.hpp"
-#include "input/text_encoder.hpp"
+#include "input/conllu.hpp"
 #include "input/text_input.hpp"
+#include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"
 
 namespace attnctl {
+
+/// Cuts an encoding to `most` tokens and returns the number of removed tokens. Keeps the tokens that the
+/// tokenizer added. Of a pair it shortens the longer text first, like "longest_first" of Hugging Face. Throws
+/// Error(bad_input) if `most` leaves no room for text.
+std::size_t truncate(Encoding& encoding, std::size_t most);
+
+/// Returns the sequence of a text with ids, types, offsets and words. finish_batch adds the tokens.
+[[nodiscard]] Sequence make_text_sequence(TextInput input, const Encoding& encoding);
+
+/// Tokenizes texts with a model's tokenizer, which it opens for the first text.
+class TextEncoder {
+ public:
+  /// `origin` is empty if the model has no tokenizer; `model` is its name in errors.
+  TextEncoder(TokenizerOrigin origin, std::string model);
+
+  /// Cuts all later texts to `most` tokens (--truncate).
+  void truncate_to(std::size_t most) { most_ = most; }
+
+  /// Throws Error(bad_input) if the tokenizer is missing or has unsupported parts.
+  [[nodiscard]] Sequence encode(TextInput input);
+
+  /// Returns null before the first text.
+  [[nodiscard]] const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+
+ private:
+  void open();
+
+  TokenizerOrigin origin_;
+  std::string model_;
+  std::optional<std::size_t> most_;
+  std::optional<Tokenizer> tokenizer_;
+  Tokenizer::StatePtr state_;
+  Encoding encoding_;
+};
 
 /// Parses "101,7592,102". Throws Error(bad_input), with the name `option`, for anything but integers from 0.
 [[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view option = "--ids");
@@ -41,8 +81,8 @@ void truncate_ids(Batch& batch, std::size_t most);
 /// repeated id or an empty sequence.
 void finish_batch(Batch& batch, const Vocabulary& vocabulary);
 
-/// Assigns ids to inputs (their numbers by default) and detects repeated ids. Needs 16 bytes per input, and
-/// nothing before the first explicit id.
+/// Assigns ids to inputs (their numbers by default) and detects repeated ids. Stores hashes instead of
+/// ids, and nothing before the first explicit id.
 class InputIds {
  public:
   /// Returns the id of the next input: `own`, or its number if that is empty. Throws Error(bad_input) if the
@@ -50,24 +90,44 @@ class InputIds {
   [[nodiscard]] std::string next(std::string_view own);
 
  private:
-  /// Two 64-bit hashes of an id; equal keys are taken for equal ids.
-  struct Key {
-    std::uint64_t a = 0;
-    std::uint64_t b = 0;
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const { return static_cast<std::size_t>(key.a); }
-  };
-  static Key key_of(std::string_view id);
-
   std::uint64_t count_ = 0;
-  std::uint64_t numbered_ = 0;  // number of inputs before the first explicit id
-  std::unordered_set<Key, KeyHash> seen_;
+  std::uint64_t numbered_ = 0;                              // number of inputs before the first explicit id
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;  // two hashes of each id
 };
 
 /// Returns the sequence of an image: a class token "[CLS]", then the patches "patch R,C" [patches, channels *
 /// height * width of a patch]. `pixels` is [channels, height, width].
 [[nodiscard]] Sequence make_pixel_sequence(std::span<const float> pixels, const PatchGrid& grid);
+
+/// One sentence of a corpus.
+struct CorpusSentence {
+  Sequence sequence;                                 // completed as by finish_batch
+  std::string where;                                 // "FILE: line 12", for error texts
+  std::shared_ptr<const ConlluSentence> annotation;  // null for plain text
+};
+
+/// Reads a corpus sentence by sentence in bounded memory: sentences of a .conllu file, lines of .txt or
+/// .jsonl, items of .json (which is read completely, up to 1 GiB).
+class SentenceStream {
+ public:
+  /// Opens a file; "-" is standard input. `encoder` and `vocabulary` must outlive the stream. Throws as
+  /// TextBlocks.
+  SentenceStream(const std::filesystem::path& path, InputFormat format, TextEncoder& encoder,
+                 const Vocabulary& vocabulary);
+  ~SentenceStream();
+  SentenceStream(SentenceStream&&) noexcept;
+  SentenceStream& operator=(SentenceStream&&) noexcept;
+
+  /// Returns the next sentence; nullopt at the end of the file. Throws Error(bad_input) with the line of an
+  /// invalid sentence; the next call continues after it.
+  [[nodiscard]] std::optional<CorpusSentence> next();
+
+  /// Returns the number of bytes of the file that were read.
+  [[nodiscard]] std::uint64_t position() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace attnctl

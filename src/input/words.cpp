@@ -3,19 +3,34 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
-#include <functional>
 #include <optional>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 
-bool is_white_space(char32_t point) {
-  return (point >= 0x09 && point <= 0x0D) || point == 0x20 || point == 0x85 || point == 0xA0 ||
-         point == 0x1680 || (point >= 0x2000 && point <= 0x200A) || point == 0x2028 || point == 0x2029 ||
-         point == 0x202F || point == 0x205F || point == 0x3000;
+namespace {
+
+/// Returns the runs of characters of well-formed UTF-8 for which `belongs(code point)`.
+template <typename Belongs>
+std::vector<TextWord> runs_of(std::string_view text, Belongs belongs) {
+  std::vector<TextWord> runs;
+  bool inside = false;
+  std::uint32_t place = 0;
+  for (std::size_t i = 0; i < text.size(); ++place) {
+    const std::size_t begin = i;
+    const bool continues = std::exchange(inside, belongs(unicode::next(text, i)));
+    if (!inside) continue;
+    if (!continues) runs.push_back({{}, {place, place}});
+    runs.back().form.append(text, begin, i - begin);
+    runs.back().range.end = place + 1;
+  }
+  return runs;
 }
+
+}  // namespace
 
 std::size_t count_code_points(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(
@@ -23,23 +38,7 @@ std::size_t count_code_points(std::string_view text) {
 }
 
 std::vector<TextWord> white_space_words(std::string_view text) {
-  std::vector<TextWord> words;
-  bool inside = false;
-  std::uint32_t position = 0;
-  for (std::size_t i = 0; i < text.size(); ++position) {
-    const std::size_t length = std::max<std::size_t>(utf8_sequence_length(text.substr(i)), 1);
-    const std::string_view character = text.substr(i, length);
-    i += length;
-    if (is_white_space(utf8_code_point(character))) {
-      inside = false;
-      continue;
-    }
-    if (!inside) words.push_back({{}, {position, position}});
-    inside = true;
-    words.back().form += character;
-    words.back().range.end = position + 1;
-  }
-  return words;
+  return runs_of(text, [](char32_t point) { return !unicode::is_white_space(point); });
 }
 
 std::pair<std::size_t, std::size_t> words_in(std::span<const TextWord> words, TextRange range) {
@@ -103,8 +102,7 @@ namespace {
 
 bool equal_without_case(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
+  return std::ranges::equal(a, b, {}, lower, lower);
 }
 
 /// A candidate for a query: its text and its token positions.
@@ -114,13 +112,6 @@ struct NamedTokens {
   std::string bare;  // without punctuation around it; may be empty
   std::vector<std::size_t> bare_positions;
 };
-
-std::vector<NamedTokens> token_groups(const Sequence& sequence) {
-  std::vector<NamedTokens> groups;
-  for (std::size_t i = 0; i < sequence.tokens.size(); ++i)
-    groups.push_back({sequence.tokens[i], {i}, {}, {}});
-  return groups;
-}
 
 /// Returns the words that the marks of the vocabulary define.
 std::vector<NamedTokens> marked_words(const Sequence& sequence, const Vocabulary& vocabulary) {
@@ -145,94 +136,55 @@ bool is_word_character(char32_t point) {
   return !punctuation;
 }
 
-/// Returns the runs of word characters in a word, with their ranges in its code points.
-std::vector<TextWord> word_parts(std::string_view word) {
-  std::vector<TextWord> parts;
-  bool inside = false;
-  std::uint32_t place = 0;
-  for (; !word.empty(); ++place) {
-    const std::string_view character = word.substr(0, std::max<std::size_t>(utf8_sequence_length(word), 1));
-    word.remove_prefix(character.size());
-    const bool in_word = is_word_character(utf8_code_point(character));
-    if (in_word && !inside) parts.push_back({{}, {place, place}});
-    if (in_word) {
-      parts.back().form += character;
-      parts.back().range.end = place + 1;
-    }
-    inside = in_word;
+/// Returns the tokens of a word that overlap a part of it; all of them if their offsets are unknown or the
+/// text does not contain the form (the "de" of "du").
+std::vector<std::size_t> tokens_in(const Sequence& sequence, const std::vector<std::size_t>& tokens,
+                                   std::size_t word, TextRange part) {
+  if (sequence.offsets.empty() || word >= sequence.word_ranges.size()) return tokens;
+  const TextRange range = sequence.word_ranges[word];
+  if (range.end - range.begin != count_code_points(sequence.word_texts[word])) return tokens;
+  std::vector<std::size_t> inside;
+  for (const std::size_t token : tokens) {
+    const TextRange at = sequence.offsets[token];
+    if (at.begin < range.begin + part.end && at.end > range.begin + part.begin) inside.push_back(token);
   }
-  return parts;
+  return inside;
 }
 
-/// The words of a text and their tokens.
-class TextWords {
- public:
-  explicit TextWords(const Sequence& sequence) : sequence_(sequence), tokens_(sequence.word_texts.size()) {
-    for (std::size_t i = 0; i < sequence.words.size(); ++i) {
-      if (sequence.words[i]) tokens_[*sequence.words[i]].push_back(i);
-    }
-    for (const Sequence::SharedToken& shared : sequence.shared_tokens)
-      tokens_[shared.word].push_back(shared.token);
-    for (std::vector<std::size_t>& tokens : tokens_) std::sort(tokens.begin(), tokens.end());
+/// Returns the tokens of each word of a text, in ascending order.
+std::vector<std::vector<std::size_t>> tokens_of_words(const Sequence& sequence) {
+  std::vector<std::vector<std::size_t>> tokens(sequence.word_texts.size());
+  for (std::size_t i = 0; i < sequence.words.size(); ++i) {
+    if (sequence.words[i]) tokens[*sequence.words[i]].push_back(i);
   }
-
-  [[nodiscard]] std::vector<NamedTokens> words() const {
-    std::vector<NamedTokens> groups;
-    for (std::size_t w = 0; w < tokens_.size(); ++w) {
-      const std::string& form = sequence_.word_texts[w];
-      NamedTokens& group = groups.emplace_back(NamedTokens{form, tokens_[w], {}, {}});
-      const std::vector<TextWord> parts = word_parts(form);
-      if (parts.empty()) continue;
-      const TextRange range = {parts.front().range.begin, parts.back().range.end};
-      group.bare = code_points(form, range);
-      group.bare_positions = tokens_in(w, range);
-    }
-    return groups;
-  }
-
-  [[nodiscard]] std::vector<NamedTokens> parts() const {
-    std::vector<NamedTokens> groups;
-    for (std::size_t w = 0; w < tokens_.size(); ++w) {
-      for (const TextWord& part : word_parts(sequence_.word_texts[w]))
-        groups.push_back({part.form, tokens_in(w, part.range), {}, {}});
-    }
-    return groups;
-  }
-
- private:
-  static std::string code_points(std::string_view text, TextRange range) {
-    std::string part;
-    for (std::uint32_t place = 0; !text.empty() && place < range.end; ++place) {
-      const std::string_view character = text.substr(0, std::max<std::size_t>(utf8_sequence_length(text), 1));
-      if (place >= range.begin) part += character;
-      text.remove_prefix(character.size());
-    }
-    return part;
-  }
-
-  /// Returns the tokens of a word that overlap a part of it; all of them if their offsets are unknown or the
-  /// text does not contain the form (the "de" of "du").
-  [[nodiscard]] std::vector<std::size_t> tokens_in(std::size_t word, TextRange part) const {
-    if (sequence_.offsets.empty() || word >= sequence_.word_ranges.size()) return tokens_[word];
-    const TextRange range = sequence_.word_ranges[word];
-    if (range.end - range.begin != count_code_points(sequence_.word_texts[word])) return tokens_[word];
-    std::vector<std::size_t> inside;
-    for (const std::size_t token : tokens_[word]) {
-      const TextRange at = sequence_.offsets[token];
-      if (at.begin < range.begin + part.end && at.end > range.begin + part.begin) inside.push_back(token);
-    }
-    return inside;
-  }
-
-  const Sequence& sequence_;
-  std::vector<std::vector<std::size_t>> tokens_;  // [words]
-};
+  for (const Sequence::SharedToken& shared : sequence.shared_tokens)
+    tokens[shared.word].push_back(shared.token);
+  for (std::vector<std::size_t>& each : tokens) std::ranges::sort(each);
+  return tokens;
+}
 
 /// Returns the lists of candidates in the order of the search.
 std::vector<std::vector<NamedTokens>> all_groups(const Sequence& sequence, const Vocabulary& vocabulary) {
-  if (sequence.word_texts.empty()) return {marked_words(sequence, vocabulary), token_groups(sequence)};
-  const TextWords words(sequence);
-  return {words.words(), words.parts(), token_groups(sequence)};
+  std::vector<NamedTokens> single;
+  for (std::size_t i = 0; i < sequence.tokens.size(); ++i)
+    single.push_back({sequence.tokens[i], {i}, {}, {}});
+  if (sequence.word_texts.empty()) return {marked_words(sequence, vocabulary), single};
+  const std::vector<std::vector<std::size_t>> tokens = tokens_of_words(sequence);
+  std::vector<NamedTokens> words;
+  std::vector<NamedTokens> parts;  // runs of letters and digits
+  for (std::size_t w = 0; w < tokens.size(); ++w) {
+    const std::string& form = sequence.word_texts[w];
+    NamedTokens& word = words.emplace_back(NamedTokens{form, tokens[w], {}, {}});
+    const std::vector<TextWord> runs = runs_of(form, is_word_character);
+    for (const TextWord& run : runs)
+      parts.push_back({run.form, tokens_in(sequence, tokens[w], w, run.range), {}, {}});
+    if (runs.empty()) continue;
+    const std::size_t begin = form.find(runs.front().form);
+    word.bare = form.substr(begin, form.rfind(runs.back().form) + runs.back().form.size() - begin);
+    word.bare_positions =
+        tokens_in(sequence, tokens[w], w, {runs.front().range.begin, runs.back().range.end});
+  }
+  return {words, parts, single};
 }
 
 }  // namespace
@@ -253,13 +205,15 @@ std::vector<std::size_t> find_word(const Sequence& sequence, const Vocabulary& v
     }
   }
   const std::vector<std::vector<NamedTokens>> lists = all_groups(sequence, vocabulary);
-  using Same = std::function<bool(std::string_view, std::string_view)>;
-  for (const Same& same : {Same(std::equal_to<>()), Same(equal_without_case)}) {
+  for (const bool ignores_case : {false, true}) {
+    const auto same = [&](std::string_view text) {
+      return ignores_case ? equal_without_case(text, word) : text == word;
+    };
     for (const std::vector<NamedTokens>& groups : lists) {
       std::size_t seen = 0;
       for (const NamedTokens& group : groups) {
-        const bool whole = same(group.text, word);
-        const bool bare = !whole && !group.bare.empty() && same(group.bare, word);
+        const bool whole = same(group.text);
+        const bool bare = !whole && !group.bare.empty() && same(group.bare);
         const std::vector<std::size_t>& positions = whole ? group.positions : group.bare_positions;
         // Words without tokens do not count.
         if ((whole || bare) && !positions.empty() && ++seen == occurrence) return positions;

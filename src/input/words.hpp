@@ -21,13 +21,10 @@ struct TextWord {
   friend bool operator==(const TextWord&, const TextWord&) = default;
 };
 
-/// Returns whether a code point has the Unicode property White_Space.
-[[nodiscard]] bool is_white_space(char32_t point);
-
 /// Returns the number of code points of well-formed UTF-8.
 [[nodiscard]] std::size_t count_code_points(std::string_view text);
 
-/// Splits UTF-8 text at white space.
+/// Splits well-formed UTF-8 at white space.
 [[nodiscard]] std::vector<TextWord> white_space_words(std::string_view text);
 
 /// Returns the indices [first, last) of the words that overlap a range. The words must be in ascending order.

@@ -11,8 +11,7 @@
 
 #include "base/warnings.hpp"
 #include "input/batch.hpp"
-#include "input/sentence_stream.hpp"
-#include "input/text_encoder.hpp"
+#include "input/sequences.hpp"
 #include "input/text_input.hpp"
 #include "model/model.hpp"
 #include "tokenizer/vocabulary.hpp"

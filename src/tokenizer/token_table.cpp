@@ -2,13 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <limits>
 #include <span>
-#include <string_view>
-#include <vector>
 
 #include "base/error.hpp"
 

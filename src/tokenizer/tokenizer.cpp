@@ -2,14 +2,12 @@
 
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "tokenizer/files/tokenizer_file.hpp"
 #include "tokenizer/models/token_model.hpp"
 #include "tokenizer/parts/parts.hpp"
-#include "tokenizer/parts/piece_text.hpp"
 
 namespace attnctl {
 namespace {
@@ -35,15 +33,6 @@ void require_text(std::string_view text) {
   }
 }
 
-void clear(Encoding& encoding) {
-  encoding.ids.clear();
-  encoding.type_ids.clear();
-  encoding.offsets.clear();
-  encoding.words.clear();
-  encoding.special.clear();
-  encoding.sequence.clear();
-}
-
 void append(Encoding& all, const Encoding& more) {
   const auto add = [](auto& target, const auto& source) {
     target.insert(target.end(), source.begin(), source.end());
@@ -59,7 +48,18 @@ void append(Encoding& all, const Encoding& more) {
 }  // namespace
 
 struct Tokenizer::Parts {
-  explicit Parts(TokenizerFile& file);
+  explicit Parts(TokenizerFile& file)
+      : vocabulary(make_vocabulary(file)),
+        normalizer(make_optional(file.document(), "normalizer", make_normalizer)),
+        added(read_added_tokens(file.document()), normalizer),
+        pre_tokenizer(make_optional(file.document(), "pre_tokenizer", make_pre_tokenizer)),
+        post_processor(
+            make_optional(file.document(), "post_processor",
+                          [this](const PartConfig& part) { return make_post_processor(part, vocabulary); })),
+        decoder(make_optional(file.document(), "decoder", make_decoder)),
+        truncation(section(file.document(), "truncation")),
+        padding(section(file.document(), "padding")),
+        model(make_token_model(file)) {}
 
   Vocabulary vocabulary;
   TextStep normalizer;
@@ -72,25 +72,47 @@ struct Tokenizer::Parts {
   TokenModelPtr model;
 };
 
-Tokenizer::Parts::Parts(TokenizerFile& file)
-    : vocabulary(make_vocabulary(file)),
-      normalizer(make_optional(file.document(), "normalizer", make_normalizer)),
-      added(read_added_tokens(file.document()), normalizer),
-      pre_tokenizer(make_optional(file.document(), "pre_tokenizer", make_pre_tokenizer)),
-      post_processor(
-          make_optional(file.document(), "post_processor",
-                        [this](const PartConfig& part) { return make_post_processor(part, vocabulary); })),
-      decoder(make_optional(file.document(), "decoder", make_decoder)),
-      truncation(section(file.document(), "truncation")),
-      padding(section(file.document(), "padding")),
-      model(make_token_model(file)) {}
-
 class Tokenizer::State {
  public:
   explicit State(const Parts& parts) : model_(parts.model->make_state()) {}
 
   /// Encodes one text into `tokenized`, which is empty.
-  void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, TokenizedText& tokenized);
+  void encode(const Parts& parts, std::string_view text, std::uint8_t sequence, TokenizedText& tokenized) {
+    Encoding& encoding = tokenized.encoding;
+    pieces_.assign(text);
+    parts.added.cut_raw(pieces_);
+    if (parts.normalizer) parts.normalizer(pieces_);
+    parts.added.cut_normalized(pieces_);
+    if (parts.pre_tokenizer) parts.pre_tokenizer(pieces_);
+    const std::int32_t verbatim = parts.model->verbatim();
+    std::uint32_t word = 0;
+    const auto add = [&](std::int64_t id, TextRange offsets) {
+      encoding.ids.push_back(id);
+      encoding.offsets.push_back(offsets);
+      encoding.words.emplace_back(word);
+    };
+    for (const PieceText::Piece& piece : pieces_.pieces()) {
+      if (piece.is_text()) {
+        tokens_.clear();
+        const std::string_view piece_text = pieces_.text(piece);
+        parts.model->tokenize(piece_text, *model_, tokens_);
+        for (const PieceToken& token : tokens_) {
+          if (token.id == verbatim) {
+            const std::string_view string = piece_text.substr(token.begin, token.end - token.begin);
+            tokenized.found.push_back({encoding.size(), edge_space(string)});
+          }
+          add(token.id, pieces_.origin(piece.begin + token.begin, piece.begin + token.end));
+        }
+      } else {
+        tokenized.found.push_back({encoding.size(), edge_space(pieces_.text(piece))});
+        add(piece.token, pieces_.origin(piece.begin, piece.end));
+      }
+      ++word;
+    }
+    encoding.type_ids.resize(encoding.size(), sequence);
+    encoding.special.resize(encoding.size(), 0);
+    encoding.sequence.resize(encoding.size(), sequence);
+  }
 
   std::vector<TokenizedText> texts;
 
@@ -99,44 +121,6 @@ class Tokenizer::State {
   std::unique_ptr<TokenModel::State> model_;
   std::vector<PieceToken> tokens_;
 };
-
-void Tokenizer::State::encode(const Parts& parts, std::string_view text, std::uint8_t sequence,
-                              TokenizedText& tokenized) {
-  Encoding& encoding = tokenized.encoding;
-  pieces_.assign(text);
-  parts.added.cut_raw(pieces_);
-  if (parts.normalizer) parts.normalizer(pieces_);
-  parts.added.cut_normalized(pieces_);
-  if (parts.pre_tokenizer) parts.pre_tokenizer(pieces_);
-  const std::int32_t verbatim = parts.model->verbatim();
-  std::uint32_t word = 0;
-  const auto add = [&](std::int64_t id, TextRange offsets) {
-    encoding.ids.push_back(id);
-    encoding.offsets.push_back(offsets);
-    encoding.words.emplace_back(word);
-  };
-  for (const PieceText::Piece& piece : pieces_.pieces()) {
-    if (piece.is_text()) {
-      tokens_.clear();
-      const std::string_view piece_text = pieces_.text(piece);
-      parts.model->tokenize(piece_text, *model_, tokens_);
-      for (const PieceToken& token : tokens_) {
-        if (token.id == verbatim) {
-          const std::string_view string = piece_text.substr(token.begin, token.end - token.begin);
-          tokenized.found.push_back({encoding.size(), edge_space(string)});
-        }
-        add(token.id, pieces_.origin(piece.begin + token.begin, piece.begin + token.end));
-      }
-    } else {
-      tokenized.found.push_back({encoding.size(), edge_space(pieces_.text(piece))});
-      add(piece.token, pieces_.origin(piece.begin, piece.end));
-    }
-    ++word;
-  }
-  encoding.type_ids.resize(encoding.size(), sequence);
-  encoding.special.resize(encoding.size(), 0);
-  encoding.sequence.resize(encoding.size(), sequence);
-}
 
 Tokenizer::Tokenizer(TokenizerFile& file) : parts_(std::make_shared<const Parts>(file)) {}
 
@@ -168,7 +152,7 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
   std::vector<TokenizedText>& texts = state.texts;
   texts.resize(pair ? 2 : 1);
   for (TokenizedText& each : texts) {
-    clear(each.encoding);
+    each.encoding.for_each_list([](auto& list) { list.clear(); });
     each.found.clear();
   }
   state.encode(*parts_, text, 0, texts[0]);
@@ -178,7 +162,7 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
     std::swap(encoding, texts[0].encoding);
     return;
   }
-  clear(encoding);
+  encoding.for_each_list([](auto& list) { list.clear(); });
   for (const TokenizedText& each : texts) append(encoding, each.encoding);
 }
 

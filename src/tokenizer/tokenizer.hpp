@@ -35,6 +35,16 @@ struct Encoding {
       sequence;  // 0 first text, 1 second text; added tokens: that of the text before them
 
   [[nodiscard]] std::size_t size() const { return ids.size(); }
+  /// Calls `visit` with each vector.
+  template <typename Visit>
+  void for_each_list(Visit visit) {
+    visit(ids);
+    visit(type_ids);
+    visit(offsets);
+    visit(words);
+    visit(special);
+    visit(sequence);
+  }
 };
 
 /// A model's tokenizer, as described by tokenizer.json or by the files that older models have instead. Safe

@@ -30,7 +30,6 @@ class Vocabulary {
   [[nodiscard]] std::optional<std::int64_t> id(std::string_view token) const;
   [[nodiscard]] std::optional<std::string_view> token(std::int64_t id) const;
   [[nodiscard]] bool is_special(std::int64_t id) const { return special_.contains(id); }
-  [[nodiscard]] const std::set<std::int64_t>& special() const { return special_; }
   void mark_special(std::int64_t id) { special_.insert(id); }
   /// Returns whether a token ends or separates texts: [SEP], </s>, <|endoftext|>, and what the tokenizer's
   /// files call sep_token or eos_token.

@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
-#include "input/text_encoder.hpp"
 #include "input/words.hpp"
 #include "support/refusal.hpp"
 

@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
-#include "tokenizer/models/bpe.hpp"
 #include "tokenizer/models/token_model.hpp"
 #include "tokenizer/token_table.hpp"
 

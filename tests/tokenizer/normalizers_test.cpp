@@ -11,7 +11,6 @@
 #include "support/refusal.hpp"
 #include "tokenizer/parts/part_config.hpp"
 #include "tokenizer/parts/parts.hpp"
-#include "tokenizer/parts/piece_text.hpp"
 #include "tokenizer/parts_golden.hpp"
 #include "tokenizer/unicode/unicode.hpp"
 

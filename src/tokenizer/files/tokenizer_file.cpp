@@ -2,17 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <iterator>
-#include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,13 +2,8 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include <fmt/format.h>
 

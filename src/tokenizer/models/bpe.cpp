@@ -1,17 +1,6 @@
-#include "tokenizer/models/bpe.hpp"
-
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -360,7 +349,7 @@ void BpeMerger::merge_long(const MergeTable& merges) {
   std::erase_if(symbols, [](const BpeSymbol& symbol) { return symbol.size == 0; });
 }
 
-TokenModelPtr make_bpe(TokenizerFile& file, const PartConfig& model) {
+TokenModelPtr make_bpe(const PartConfig& model, TokenizerFile& file) {
   check_no_dropout(model);
   Options options{.byte_fallback = model.boolean("byte_fallback", false),
                   .fuse_unk = model.boolean("fuse_unk", false),

@@ -1,22 +1,14 @@
 #include "tokenizer/models/token_model.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <limits>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "tokenizer/unicode/unicode.hpp"
 
 namespace attnctl {
 namespace {
@@ -84,11 +76,157 @@ class WordPiece final : public TokenModel {
   std::size_t longest_;         // most characters of a word
 };
 
-TokenModelPtr make_word_level(TokenizerFile& file, const PartConfig& model) {
+constexpr double kUnknownPenalty = 10;
+constexpr std::int32_t kNone = -1;
+
+/// The best tokens of the bytes before a position.
+struct Best {
+  double score = 0;
+  std::uint32_t begin = 0;  // of the last token
+  std::int32_t id = kNone;  // of the last token; kNone: not reached yet
+};
+
+struct UnigramState final : TokenModel::State {
+  WordCache cache;
+  std::vector<Best> best;  // [bytes of the piece + 1]
+  std::vector<PieceToken> path;
+};
+
+class Unigram final : public TokenModel {
+ public:
+  Unigram(TokenizerFile& file, std::optional<std::int32_t> unk, bool byte_fallback)
+      : file_(file.name),
+        vocabulary_(std::move(*file.table)),
+        trie_(file.vocabulary, vocabulary_),
+        bytes_(byte_tokens(vocabulary_)),
+        unk_(unk.value_or(kNone)),
+        byte_fallback_(byte_fallback) {
+    const auto exists = [](std::int32_t id) { return id >= 0; };
+    if (byte_fallback_ && unk_ == kNone && std::none_of(bytes_.begin(), bytes_.end(), exists)) {
+      file.document().object("model").refuse("byte_fallback",
+                                             "got true, need tokens <0x00> to <0xFF> or an unk_id");
+    }
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& entry : file.vocabulary) {
+      scores_.push_back(entry.score);
+      least = std::min(least, entry.score);
+    }
+    unknown_score_ = least - kUnknownPenalty;
+  }
+
+  [[nodiscard]] std::unique_ptr<State> make_state() const override {
+    return std::make_unique<UnigramState>();
+  }
+  [[nodiscard]] std::int32_t verbatim() const override { return unk_; }
+
+  void tokenize(std::string_view piece, State& state, std::vector<PieceToken>& tokens) const override {
+    auto& own = static_cast<UnigramState&>(state);
+    own.cache.append(piece, tokens, [&] {
+      search(piece, own.best);
+      collect(own);
+      for (const PieceToken& token : own.path) put(piece, token, tokens);
+    });
+  }
+
+ private:
+  void search(std::string_view piece, std::vector<Best>& best) const;
+  void collect(UnigramState& state) const;
+  void put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const;
+
+  std::string file_;
+  TokenTable vocabulary_;
+  TokenTrie trie_;
+  std::array<std::int32_t, 256> bytes_;
+  std::vector<double> scores_;  // [ids]
+  double unknown_score_ = 0;
+  std::int32_t unk_;  // kNone if there is none
+  bool byte_fallback_;
+};
+
+/// Viterbi search from the left. Of equal scores, keeps the token that starts earlier.
+void Unigram::search(std::string_view piece, std::vector<Best>& best) const {
+  best.assign(piece.size() + 1, {});
+  const auto offer = [&](std::size_t begin, std::size_t end, double score, std::int32_t id) {
+    Best& target = best[end];
+    if (target.id == kNone || score > target.score) target = {score, static_cast<std::uint32_t>(begin), id};
+  };
+  for (std::size_t begin = 0; begin < piece.size();) {
+    const double score = best[begin].score;
+    std::size_t next = begin;
+    unicode::next(piece, next);
+    bool has_single = false;  // whether a token is exactly this character
+    std::uint32_t node = TokenTrie::kRoot;
+    for (std::size_t i = begin; i < piece.size(); ++i) {
+      node = trie_.step(node, piece[i]);
+      if (node == TokenTrie::kNowhere) break;
+      const std::int32_t id = trie_.id(node);
+      if (id < 0) continue;
+      offer(begin, i + 1, score + scores_[static_cast<std::size_t>(id)], id);
+      has_single |= i + 1 == next;
+    }
+    if (!has_single) {
+      if (unk_ == kNone) {
+        fail(Status::bad_input, "{}: /model/unk_id: missing, but the text has a character without a token",
+             file_);
+      }
+      offer(begin, next, score + unknown_score_, unk_);
+    }
+    begin = next;
+  }
+}
+
+/// Collects the best tokens in order. Joins neighbouring unknown tokens.
+void Unigram::collect(UnigramState& state) const {
+  state.path.clear();
+  for (auto end = static_cast<std::uint32_t>(state.best.size() - 1); end > 0;) {
+    const Best& last = state.best[end];
+    const bool fuses = last.id == unk_ && !state.path.empty() && state.path.back().id == unk_;
+    if (fuses) {
+      state.path.back().begin = last.begin;
+    } else {
+      state.path.push_back({last.id, last.begin, end});
+    }
+    end = last.begin;
+  }
+  std::reverse(state.path.begin(), state.path.end());
+}
+
+/// Appends a token. Unknown text becomes the tokens of its bytes if all have one, each with the range of the
+/// text.
+void Unigram::put(std::string_view piece, const PieceToken& token, std::vector<PieceToken>& tokens) const {
+  if (token.id != unk_) {
+    tokens.push_back(token);
+    return;
+  }
+  const std::string_view text = piece.substr(token.begin, token.end - token.begin);
+  const std::int32_t known = vocabulary_.find(text);  // text may spell the unknown token itself
+  const auto byte_id = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
+  const bool as_bytes = byte_fallback_ && known < 0 &&
+                        std::all_of(text.begin(), text.end(), [&](char c) { return byte_id(c) >= 0; });
+  if (!as_bytes) {
+    tokens.push_back({known >= 0 ? known : unk_, token.begin, token.end});
+    return;
+  }
+  for (const char byte : text) tokens.push_back({byte_id(byte), token.begin, token.end});
+}
+
+TokenModelPtr make_unigram(const PartConfig& model, TokenizerFile& file) {
+  std::optional<std::int32_t> unk;
+  if (model.has("unk_id")) {
+    const std::int64_t id = model.integer("unk_id");
+    if (id < 0 || static_cast<std::size_t>(id) >= file.vocabulary.size()) {
+      model.refuse("unk_id", fmt::format("got {}, need an id below {}", id, file.vocabulary.size()));
+    }
+    unk = static_cast<std::int32_t>(id);
+  }
+  return std::make_unique<Unigram>(file, unk, model.boolean("byte_fallback", false));
+}
+
+TokenModelPtr make_word_level(const PartConfig& model, TokenizerFile& file) {
   return std::make_unique<WordLevel>(file, model.string("unk_token"));
 }
 
-TokenModelPtr make_word_piece(TokenizerFile& file, const PartConfig& model) {
+TokenModelPtr make_word_piece(const PartConfig& model, TokenizerFile& file) {
   const std::int64_t longest = model.integer("max_input_chars_per_word", 100);
   if (longest < 0) model.refuse("max_input_chars_per_word", "need an integer from 0");
   return std::make_unique<WordPiece>(file, model.string("unk_token", "[UNK]"),
@@ -96,12 +234,7 @@ TokenModelPtr make_word_piece(TokenizerFile& file, const PartConfig& model) {
                                      static_cast<std::size_t>(longest));
 }
 
-struct Row {
-  std::string_view type;
-  TokenModelPtr (*make)(TokenizerFile& file, const PartConfig& model);
-};
-
-constexpr Row kModels[] = {
+constexpr PartRow<TokenModelPtr, TokenizerFile&> kModels[] = {
     {"WordPiece", make_word_piece},
     {"BPE", make_bpe},
     {"Unigram", make_unigram},
@@ -116,7 +249,7 @@ constexpr std::size_t kMostWords = kSlots / 2;
 TokenModelPtr make_token_model(TokenizerFile& file) {
   if (!file.table) file.table.emplace(file.vocabulary);
   const PartConfig model = file.document().object("model");
-  return find_part(model, kModels).make(file, model);
+  return find_part(model, kModels).make(model, file);
 }
 
 void UnknownToken::refuse() const {

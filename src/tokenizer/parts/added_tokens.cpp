@@ -1,11 +1,5 @@
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -30,10 +24,7 @@ class Contents {
         may_begin_[static_cast<unsigned char>(entry.token[0])] = true;
       }
     }
-    is_empty_ = contents.empty();
   }
-
-  [[nodiscard]] bool empty() const { return is_empty_; }
 
   /// Returns the first position from `begin` on where a token may start.
   [[nodiscard]] std::size_t next_candidate(std::string_view text, std::size_t begin) const {
@@ -52,7 +43,6 @@ class Contents {
   TokenTrie trie_;
   TokenTrie::Match empty_;  // a token that normalizes to nothing and so matches everywhere
   std::array<bool, 256> may_begin_{};
-  bool is_empty_ = true;
 };
 
 bool begins_with_word(std::string_view text) {
@@ -112,43 +102,24 @@ std::string normalized(const std::string& content, const TextStep& normalizer) {
   return std::string(text.text());
 }
 
+/// Returns a step that cuts out the normalized tokens, or the others.
+TextStep make_cut(const std::vector<AddedToken>& tokens, bool are_normalized, const TextStep& normalizer) {
+  std::vector<TokenEntry> contents;
+  for (std::size_t i = tokens.size(); i-- > 0;) {
+    if (tokens[i].normalized != are_normalized) continue;
+    contents.push_back({are_normalized ? normalized(tokens[i].content, normalizer) : tokens[i].content,
+                        static_cast<std::int32_t>(i)});
+  }
+  if (contents.empty()) return [](PieceText& /*text*/) {};
+  return [tokens, finder = Contents(contents)](PieceText& text) {
+    text.cut([&](std::string_view piece, PieceText::Cuts& cuts) { cut_piece(piece, finder, tokens, cuts); });
+  };
+}
+
 }  // namespace
 
-struct AddedTokens::Matchers {
-  std::vector<AddedToken> tokens;
-  Contents raw;
-  Contents after_normalizer;
-
-  void cut(PieceText& text, const Contents& contents) const {
-    if (contents.empty()) return;
-    text.cut(
-        [&](std::string_view piece, PieceText::Cuts& cuts) { cut_piece(piece, contents, tokens, cuts); });
-  }
-};
-
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextStep& normalizer) {
-  std::vector<TokenEntry> raw;
-  std::vector<TokenEntry> after_normalizer;
-  for (std::size_t i = tokens.size(); i-- > 0;) {
-    const AddedToken& token = tokens[i];
-    std::string content = token.normalized ? normalized(token.content, normalizer) : token.content;
-    (token.normalized ? after_normalizer : raw).push_back({std::move(content), static_cast<std::int32_t>(i)});
-  }
-  matchers_ = std::make_shared<const Matchers>(
-      Matchers{std::move(tokens), Contents(raw), Contents(after_normalizer)});
-}
-
-const std::vector<AddedToken>& AddedTokens::tokens() const {
-  return matchers_->tokens;
-}
-
-void AddedTokens::cut_raw(PieceText& text) const {
-  matchers_->cut(text, matchers_->raw);
-}
-
-void AddedTokens::cut_normalized(PieceText& text) const {
-  matchers_->cut(text, matchers_->after_normalizer);
-}
+AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const TextStep& normalizer)
+    : cut_raw(make_cut(tokens, false, normalizer)), cut_normalized(make_cut(tokens, true, normalizer)) {}
 
 std::vector<AddedToken> read_added_tokens(const PartConfig& document) {
   std::vector<AddedToken> tokens;
@@ -160,21 +131,15 @@ std::vector<AddedToken> read_added_tokens(const PartConfig& document) {
       part.refuse("id",
                   fmt::format("expected 0 to {}, found {}", std::numeric_limits<std::int32_t>::max(), id));
     }
-    AddedToken token;
-    token.id = static_cast<std::int32_t>(id);
-    token.content = part.string("content");
-    token.special = part.boolean("special");
-    token.normalized = part.boolean("normalized");
-    token.lstrip = part.boolean("lstrip");
-    token.rstrip = part.boolean("rstrip");
-    token.single_word = part.boolean("single_word");
+    AddedToken token = {
+        static_cast<std::int32_t>(id), part.string("content"), part.boolean("special"),
+        part.boolean("normalized"),    part.boolean("lstrip"), part.boolean("rstrip"),
+        part.boolean("single_word"),
+    };
     if (token.content.empty()) continue;
     const auto [place, is_new] = places.try_emplace(token.content, tokens.size());
-    if (is_new) {
-      tokens.push_back(std::move(token));
-    } else {  // the last of equal contents counts
-      tokens[place->second] = std::move(token);
-    }
+    if (is_new) tokens.emplace_back();
+    tokens[place->second] = std::move(token);  // the last of equal contents counts
   }
   return tokens;
 }

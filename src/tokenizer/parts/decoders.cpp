@@ -1,11 +1,6 @@
 #include <algorithm>
 #include <charconv>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,7 @@
 #include "tokenizer/parts/part_config.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
+#include <functional>
 #include <limits>
 
 #include <fmt/format.h>
@@ -37,10 +36,11 @@ const PartConfig::Json* PartConfig::find(std::string_view key) const {
   return found == node_->end() || found->is_null() ? nullptr : &*found;
 }
 
-const PartConfig::Json& PartConfig::require(std::string_view key, bool (*is_valid)(const Json& value),
+template <typename IsValid>
+const PartConfig::Json& PartConfig::require(std::string_view key, IsValid is_valid,
                                             std::string_view expected) const {
   const Json* const value = find(key);
-  if (value == nullptr || !is_valid(*value)) {
+  if (value == nullptr || !std::invoke(is_valid, *value)) {
     refuse(key, fmt::format("expected {}, found {}", expected, found_text(value)));
   }
   return *value;
@@ -48,16 +48,12 @@ const PartConfig::Json& PartConfig::require(std::string_view key, bool (*is_vali
 
 std::string PartConfig::string(std::string_view key, std::optional<std::string_view> default_value) const {
   if (default_value && !has(key)) return std::string(*default_value);
-  return require(
-             key, [](const Json& value) { return value.is_string(); }, "a string")
-      .get<std::string>();
+  return require(key, &Json::is_string, "a string").get<std::string>();
 }
 
 bool PartConfig::boolean(std::string_view key, std::optional<bool> default_value) const {
   if (default_value && !has(key)) return *default_value;
-  return require(
-             key, [](const Json& value) { return value.is_boolean(); }, "true or false")
-      .get<bool>();
+  return require(key, &Json::is_boolean, "true or false").get<bool>();
 }
 
 std::int64_t PartConfig::integer(std::string_view key, std::optional<std::int64_t> default_value) const {
@@ -79,20 +75,16 @@ std::size_t PartConfig::choice(std::string_view key, std::span<const std::string
 }
 
 PartConfig PartConfig::at(std::string_view key) const {
-  const Json& value = require(
-      key, [](const Json&) { return true; }, "a value");
-  return {file_, pointer_to(pointer_, key), value};
+  const auto any = [](const Json&) { return true; };
+  return {file_, pointer_to(pointer_, key), require(key, any, "a value")};
 }
 
 PartConfig PartConfig::object(std::string_view key) const {
-  const Json& value = require(
-      key, [](const Json& node) { return node.is_object(); }, "an object");
-  return {file_, pointer_to(pointer_, key), value};
+  return {file_, pointer_to(pointer_, key), require(key, &Json::is_object, "an object")};
 }
 
 std::vector<PartConfig> PartConfig::objects(std::string_view key) const {
-  require(
-      key, [](const Json& node) { return node.is_array(); }, "an array of objects");
+  require(key, &Json::is_array, "an array of objects");
   std::vector<PartConfig> all = at(key).elements();
   for (const PartConfig& each : all) {
     if (!each.node().is_object()) each.refuse("", "expected an object, found " + found_text(&each.node()));

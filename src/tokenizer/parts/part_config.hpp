@@ -56,19 +56,19 @@ class PartConfig {
 
  private:
   [[nodiscard]] const Json* find(std::string_view key) const;
-  const Json& require(std::string_view key, bool (*is_valid)(const Json& value),
-                      std::string_view expected) const;
+  template <typename IsValid>
+  const Json& require(std::string_view key, IsValid is_valid, std::string_view expected) const;
 
   std::string file_;
   std::string pointer_;
   const Json* node_;
 };
 
-/// A row of a table of parts: the "type" and its factory.
-template <typename Part>
+/// A row of a table of parts: the "type" and its factory, which takes `Args` after the configuration.
+template <typename Part, typename... Args>
 struct PartRow {
   std::string_view type;
-  Part (*make)(const PartConfig& config);
+  Part (*make)(const PartConfig& config, Args... args);
 };
 
 /// Returns the row of the type that /type names. Throws Error(bad_input) with the supported types if none has

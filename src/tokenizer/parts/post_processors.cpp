@@ -1,12 +1,6 @@
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -256,11 +250,7 @@ EdgeSpace edge_space(std::string_view token) {
 }
 
 PostProcessor make_post_processor(const PartConfig& config, const Vocabulary& vocabulary) {
-  struct Row {
-    std::string_view type;
-    PostProcessor (*make)(const PartConfig& config, const Vocabulary& vocabulary);
-  };
-  constexpr Row kPostProcessors[] = {
+  constexpr PartRow<PostProcessor, const Vocabulary&> kPostProcessors[] = {
       {"Sequence", make_sequence},    {"TemplateProcessing", make_template},
       {"BertProcessing", make_bert},  {"RobertaProcessing", make_roberta},
       {"ByteLevel", make_byte_level},

@@ -1,11 +1,5 @@
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <unicode/uchar.h>
@@ -13,7 +7,6 @@
 
 #include "base/text.hpp"
 #include "tokenizer/parts/parts.hpp"
-#include "tokenizer/parts/piece_text.hpp"
 #include "tokenizer/regex/regex.hpp"
 #include "tokenizer/regex/word_cutter.hpp"
 #include "tokenizer/unicode/unicode.hpp"

@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <limits>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #define ONIG_ESCAPE_UCHAR_COLLISION 1  // ICU has a UChar as well
 #include <oniguruma.h>

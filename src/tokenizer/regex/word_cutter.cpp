@@ -1,11 +1,6 @@
 #include "tokenizer/regex/word_cutter.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 
 namespace attnctl {
 namespace {

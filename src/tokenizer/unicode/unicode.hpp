@@ -73,7 +73,6 @@ inline std::size_t ascii_end(std::string_view text, std::size_t begin, std::size
 /// The UTF-8 of one code point, without an allocation.
 class Utf8 {
  public:
-  constexpr Utf8() = default;
   constexpr explicit Utf8(char32_t c) { U8_APPEND_UNSAFE(bytes_, size_, c); }
   // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr operator std::string_view() const { return {bytes_.data(), size_}; }
@@ -136,5 +135,41 @@ struct LaterRange {
   bool alphabetic_mark = false;  // a mark with the property Alphabetic
 };
 std::span<const LaterRange> later_ranges();
+
+/// A character of a normalized text. It replaces 1 - change characters of the old text and has the origin of
+/// the first of them; with change 1 it replaces none and has the origin of the character before it.
+struct ChangedCharacter {
+  char32_t c = 0;
+  int change = 0;
+};
+
+/// NFC, NFD, NFKC or NFKD of Unicode 9, the version of the reference. Later characters stay unchanged.
+///
+/// A text is normalized run by run. A run is a character and the characters after it that join it.
+class NormalForm {
+ public:
+  enum Kind { nfc, nfd, nfkc, nfkd };
+  template <Kind kind>
+  static const NormalForm& get() {
+    static const NormalForm form(kind);
+    return form;
+  }
+
+  /// Returns whether a run of only `c` changes.
+  [[nodiscard]] bool changes(char32_t c) const { return (bits_(c) & kChanges) != 0; }
+  /// Returns whether `c` joins the run before it.
+  [[nodiscard]] bool joins(char32_t c) const { return (bits_(c) & kJoins) != 0; }
+
+  /// Normalizes a run of characters; replaces the content of `out`.
+  void apply(std::span<const char32_t> run, std::vector<ChangedCharacter>& out) const;
+
+ private:
+  explicit NormalForm(Kind kind);
+  void compose(std::vector<ChangedCharacter>& run) const;
+  static constexpr std::uint8_t kChanges = 1;
+  static constexpr std::uint8_t kJoins = 2;
+  Kind kind_;
+  CodePointTable<std::uint8_t> bits_;
+};
 
 }  // namespace attnctl::unicode
