@@ -112,13 +112,10 @@ const FileFormat& format_of(const std::filesystem::path& path) {
   const std::string name = lower_case(path.filename().string());
   const bool foreign =
       std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); });
-  if (foreign) {
-    fail(Status::bad_input, "{}: unsupported weights format; convert it to safetensors",
-         escaped(path.string()));
-  }
+  if (foreign) refuse(escaped(path.string()), "unsupported weights format; convert it to safetensors");
   std::string known;
   for (const FileFormat& f : kFormats) known += fmt::format(" {}", f.extension);
-  fail(Status::bad_input, "{}: unsupported extension, need one of{}", escaped(path.string()), known);
+  refuse(escaped(path.string()), "unsupported extension, need one of{}", known);
 }
 
 /// The type that the first bytes of a file identify.
@@ -185,7 +182,7 @@ std::optional<ContentType> identify_content(std::string_view content) {
 void check_plausible(const FileFormat& format, const FileBytes& file) {
   if (format.plausible(file.text())) return;
   if (const auto found = identify_content(file.text()))
-    fail(Status::bad_input, "{}: got {}, need {}; {}", file.name(), found->name, format.name, found->advice);
+    refuse(file.name(), "got {}, need {}; {}", found->name, format.name, found->advice);
 }
 
 }  // namespace

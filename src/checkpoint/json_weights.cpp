@@ -150,10 +150,8 @@ class JsonWeights final : public FileCheckpoint {
   JsonWeights(FileBytes json, WeightsEvents& events)
       : FileCheckpoint(std::move(json)), parts_(std::move(events.tensors)) {
     if (events.config) read_config(*events.config);
-    if (const JsonTensor* const twice = sort_by_name(parts_, &JsonTensor::name)) {
-      fail(Status::bad_input, "{}: got the key {} twice, need different keys", file().name(),
-           in_quotes(twice->name));
-    }
+    if (const JsonTensor* const twice = sort_by_name(parts_, &JsonTensor::name))
+      refuse(file().name(), "got the key {} twice, need different keys", in_quotes(twice->name));
     for (const JsonTensor& part : parts_) {
       const std::size_t size = part.end - part.begin;
       add({part.name, DType::f32, part.shape, file().name()}, file().bytes().subspan(part.begin, size),
@@ -170,20 +168,16 @@ class JsonWeights final : public FileCheckpoint {
   [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
     const JsonTensor& part = parts_[index];
     const std::size_t count = checked_product(part.shape).value();  // fits: the text holds this many numbers
-    if (read_numbers(file().text().substr(part.begin, part.end - part.begin), count, copy) != count) {
-      fail(Status::bad_input, "{}: tensor {}: the file changed while it was read", file().name(),
-           in_quotes(part.name));
-    }
+    if (read_numbers(file().text().substr(part.begin, part.end - part.begin), count, copy) != count)
+      refuse_tensor(file().name(), part.name, "the file changed while it was read");
     file().forget(bytes(index));
     return copy;
   }
 
   void read_config(const JsonTensor& part) {
     std::string_view text = file().text().substr(part.begin, part.end - part.begin);
-    if (text.size() > kMaxJsonConfig) {
-      fail(Status::bad_input, "{}: /config: got {} bytes, need at most {}", file().name(), text.size(),
-           kMaxJsonConfig);
-    }
+    if (text.size() > kMaxJsonConfig)
+      refuse(file().name(), "/config: got {} bytes, need at most {}", text.size(), kMaxJsonConfig);
     const std::size_t colon = text.find(':') + 1;
     text.remove_prefix(colon);
     config_ = parse_json_part(

@@ -57,8 +57,7 @@ NpyHeader member_header(const FileBytes& file, const StoredMember& member) {
     const std::string_view text(reinterpret_cast<const char*>(member.data.data()), member.data.size());
     const std::size_t end = npy_header_end(where, text.substr(0, kNpyPreamble));
     first = text.substr(0, end);
-    if (first.size() != end)
-      fail(Status::bad_input, "{}: got {} bytes, need a header of {}", where, text.size(), end);
+    if (first.size() != end) refuse(where, "got {} bytes, need a header of {}", text.size(), end);
   } else {
     Inflater inflater(where, member.data);
     const auto extend = [&](std::size_t size) {
@@ -69,13 +68,12 @@ NpyHeader member_header(const FileBytes& file, const StoredMember& member) {
     extend(kNpyPreamble);
     const std::size_t end = npy_header_end(where, first);
     extend(std::max(end, first.size()));
-    if (first.size() < end)
-      fail(Status::bad_input, "{}: got {} bytes, need a header of {}", where, first.size(), end);
+    if (first.size() < end) refuse(where, "got {} bytes, need a header of {}", first.size(), end);
     first.resize(end);
   }
   NpyHeader header = read_npy_header(where, first);
   if (member.size < header.data_begin)
-    fail(Status::bad_input, "{}: got {} bytes, need a header of {}", where, member.size, header.data_begin);
+    refuse(where, "got {} bytes, need a header of {}", member.size, header.data_begin);
   check_npy_size(where, header, member.size - header.data_begin);
   return header;
 }
@@ -114,8 +112,8 @@ std::unique_ptr<Checkpoint> open_npy(FileBytes file, std::string name) {
   const std::string_view text = file.text();
   const std::size_t end = npy_header_end(file.name(), text.substr(0, kNpyPreamble));
   if (end > text.size()) {
-    fail(Status::bad_input, "{}: got a header of {} bytes in a file of {}; was it downloaded whole?",
-         file.name(), end, text.size());
+    refuse(file.name(), "got a header of {} bytes in a file of {}; was it downloaded whole?", end,
+           text.size());
   }
   NpyHeader header = read_npy_header(file.name(), text.substr(0, end));
   check_npy_size(file.name(), header, text.size() - end);

@@ -12,11 +12,25 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 
 // The readers of weights files. Each throws Error(bad_input) for invalid content.
 namespace attnctl {
+
+/// Throws Error(bad_input): "FILE: ...". `file` is escaped.
+template <typename... Args>
+[[noreturn]] void refuse(std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
+  fail(Status::bad_input, "{}: {}", file, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Throws Error(bad_input): "FILE: tensor "NAME": ...".
+template <typename... Args>
+[[noreturn]] void refuse_tensor(std::string_view file, std::string_view name,
+                                fmt::format_string<Args...> format, Args&&... args) {
+  refuse(file, "tensor {}: {}", in_quotes(name), fmt::format(format, std::forward<Args>(args)...));
+}
 
 /// Opens a safetensors file (https://github.com/huggingface/safetensors, version 0.3 and later): the length
 /// of the header in 8 little-endian bytes, the header (a JSON object), the tensors. The tensors must fill the
