@@ -1,7 +1,6 @@
 #include "model/accounting/accounting.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -75,48 +74,26 @@ std::uint64_t norm_parameters(const NormConfig& config, std::uint64_t width) {
   return (config.gain ? width : 0) + (config.bias ? width : 0);
 }
 
-/// Parameters of position tables that stacks of layers share, and of convolutions over the embeddings.
-struct PositionParameters {
-  std::uint64_t tables = 0, table_norms = 0, convolution = 0, convolution_norms = 0;
-};
-
-PositionParameters count_position_parameters(const ModelConfig& config) {
-  PositionParameters count;
+/// Adds position tables that stacks of layers share, and convolutions over the embeddings.
+void add_position_parameters(const ModelConfig& config, ParameterCount& count) {
   const AttentionConfig& attention = config.layers.front().attention;
-  std::map<Component, std::uint64_t> bucket_tables;  // one per stack
+  std::map<Component, std::uint64_t> tables;  // one per stack
   for (const LayerConfig& layer : config.layers) {
     const auto& buckets = layer.attention.relative_buckets;
-    if (buckets) bucket_tables[layer.component] = product({buckets->rows, layer.attention.heads});
-  }
-  for (const auto& [component, entries] : bucket_tables) count.tables += entries;
-  if (attention.disentangled) {
-    count.tables += product({2, attention.disentangled->span, config.d_model});
-    count.table_norms = norm_parameters(attention.disentangled->norm, config.d_model);
-  }
-  for (const LayerConfig& layer : config.layers) {
+    if (buckets) tables[layer.component] = product({buckets->rows, layer.attention.heads});
     if (!layer.convolution) continue;
     const std::uint64_t channels = config.d_model / layer.convolution->groups;
-    count.convolution += product({config.d_model, channels, layer.convolution->kernel}) + config.d_model;
-    count.convolution_norms += norm_parameters(layer.norm, config.d_model);
+    add(count.embedding, product({config.d_model, channels, layer.convolution->kernel}) + config.d_model);
+    add(count.norms, norm_parameters(layer.norm, config.d_model));
   }
-  return count;
-}
-
-/// Parameters of the projections of disentangled attention's table in one layer; `biases` is part of `all`.
-struct DistanceProjections {
-  std::uint64_t all = 0, biases = 0;
-};
-
-DistanceProjections count_distance_projections(const ModelConfig& config, const AttentionConfig& attention) {
-  DistanceProjections count;
-  if (!attention.disentangled) return count;
-  const std::uint64_t outputs = product({attention.heads, attention.d_head});
-  for (const LinearParts& parts : {attention.disentangled->key, attention.disentangled->query}) {
-    if (parts.weight) count.all += product({config.d_model, outputs});
-    if (parts.bias) count.biases += outputs;
+  if (attention.disentangled) {
+    add(tables[Component::none], product({2, attention.disentangled->span, config.d_model}));
+    add(count.norms, norm_parameters(attention.disentangled->norm, config.d_model));
   }
-  count.all += count.biases;
-  return count;
+  for (const auto& [component, entries] : tables) {
+    add(count.attention, entries);
+    add(count.attention_weights, entries);
+  }
 }
 
 std::uint64_t head_norms(const AttentionConfig& attention) {
@@ -170,9 +147,13 @@ LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
   count.norms = product({branch_norms(layer), norm_parameters(layer.norm, d)});
   add(count.norms, head_norms(attention));
   if (attention.sinks) add(count.layer.attention, attention.heads);
-  const DistanceProjections distances = count_distance_projections(config, attention);
-  add(count.layer.attention, distances.all);
-  add(count.biases, distances.biases);
+  if (attention.disentangled) {
+    const std::uint64_t outputs = product({attention.heads, attention.d_head});
+    for (const LinearParts& parts : {attention.disentangled->key, attention.disentangled->query}) {
+      add(count.layer.attention, linear_parameters(parts, d, outputs));
+      add(count.biases, parts.bias ? outputs : 0);
+    }
+  }
   count.layer.all = sum({count.layer.attention, count.mlp, count.norms});
   return count;
 }
@@ -187,15 +168,6 @@ std::uint64_t count_embedding(const EmbeddingConfig& embedding, const ModelConfi
               linear_parameters(embedding.projection, embedding.width, config.d_model),
               grid.present() ? embedding.width : 0,  // the class token
               grid.present() ? linear_parameters({true, true}, grid.patch_size(), embedding.width) : 0});
-}
-
-std::uint64_t count_embeddings(const ModelConfig& config) {
-  std::uint64_t count = count_embedding(config.embedding, config);
-  if (!config.decoder) return count;
-  EmbeddingConfig target = config.decoder->embedding;
-  if (config.decoder->shares_tokens) target.vocabulary = 0;
-  add(count, count_embedding(target, config));
-  return count;
 }
 
 std::uint64_t count_head(const ModelConfig& config) {
@@ -261,21 +233,20 @@ struct HeadLayout {
 
 /// Returns a model with one layer that has only attention, with this head layout.
 ModelConfig attention_only(const ModelConfig& config, const HeadLayout& layout) {
-  const LayerConfig& first = config.layers.at(0);
+  LayerConfig layer;
+  layer.place = NormPlace::none;
+  layer.attention = config.layers.at(0).attention;
+  AttentionConfig& attention = layer.attention;
+  attention.d_head = attention.d_head * attention.heads / layout.heads;
+  attention.d_value = attention.d_value * attention.heads / layout.heads;
+  attention.heads = layout.heads;
+  attention.kv_heads = layout.kv_heads;
+  attention.head_slices.clear();
   ModelConfig only;
   only.d_model = config.d_model;
   only.d_key_input = config.d_key_input;
   only.d_value_input = config.d_value_input;
   only.d_output = config.d_output;
-  LayerConfig layer;
-  layer.place = NormPlace::none;
-  layer.attention = first.attention;
-  AttentionConfig& attention = layer.attention;
-  attention.heads = layout.heads;
-  attention.kv_heads = layout.kv_heads;
-  attention.head_slices.clear();
-  attention.d_head = first.attention.d_head * first.attention.heads / layout.heads;
-  attention.d_value = first.attention.d_value * first.attention.heads / layout.heads;
   only.layers.push_back(std::move(layer));
   return only;
 }
@@ -283,19 +254,14 @@ ModelConfig attention_only(const ModelConfig& config, const HeadLayout& layout) 
 /// Returns the divisor of `heads` nearest to heads / 4 (the smaller on a tie), other than 1 and `heads`.
 std::optional<std::size_t> usual_groups(std::size_t heads) {
   std::optional<std::size_t> best;
-  const auto miss = [&](std::size_t groups) {
-    const double wanted = static_cast<double>(heads) / 4;
-    return std::abs(static_cast<double>(groups) - wanted);
-  };
-  const auto offer = [&](std::size_t groups) {
-    const bool nearer =
-        !best || miss(groups) < miss(*best) || (miss(groups) == miss(*best) && groups < *best);
-    if (nearer) best = groups;
+  const auto rank = [&](std::size_t groups) {
+    return std::pair(4 * groups > heads ? 4 * groups - heads : heads - 4 * groups, groups);
   };
   for (std::size_t divisor = 2; divisor * divisor <= heads; ++divisor) {
     if (heads % divisor != 0) continue;
-    offer(divisor);
-    offer(heads / divisor);
+    for (const std::size_t groups : {divisor, heads / divisor}) {
+      if (!best || rank(groups) < rank(*best)) best = groups;
+    }
   }
   return best;
 }
@@ -327,20 +293,19 @@ ParameterCount count_parameters(const ModelConfig& config) {
     add(count.mlp, one.mlp);
     add(count.norms, one.norms);
   }
-  const PositionParameters positions = count_position_parameters(config);
-  add(count.attention, positions.tables);
-  add(count.attention_weights, positions.tables);
-  add(count.norms, sum({positions.table_norms, positions.convolution_norms}));
+  add_position_parameters(config, count);
+  add(count.embedding, count_embedding(config.embedding, config));
   add(count.norms,
       norm_parameters(config.embedding.norm,
                       config.embedding.projected_first ? config.d_model : config.embedding.width));
   add(count.norms, norm_parameters(config.final_norm, config.d_model));
   if (config.decoder) {
-    const EmbeddingConfig& target = config.decoder->embedding;
+    EmbeddingConfig target = config.decoder->embedding;
+    if (config.decoder->shares_tokens) target.vocabulary = 0;
+    add(count.embedding, count_embedding(target, config));
     add(count.norms, norm_parameters(target.norm, target.width));
     add(count.norms, norm_parameters(config.decoder->encoder_norm, config.d_model));
   }
-  count.embedding = sum({count_embeddings(config), positions.convolution});
   count.head = count_head(config);
   count.all = sum({count.attention, count.mlp, count.norms, count.embedding, count.head});
   return count;

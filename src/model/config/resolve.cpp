@@ -161,8 +161,8 @@ std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const C
       keys.padding.names.empty()
           ? fmt::format("{}", *padding)
           : fmt::format("{} ({})", config.pointer(keys.padding.names.front()), *padding);
-  fail(Status::bad_input, "{}: {}: got {}, need more than {}, because positions start after {}",
-       escaped(config.file()), config.pointer(keys.max_positions.names.front()), rows, *padding + 1, origin);
+  config.refuse(keys.max_positions.names.front(),
+                "got {}, need more than {}, because positions start after {}", rows, *padding + 1, origin);
 }
 
 EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
@@ -353,8 +353,7 @@ std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& co
 void check_multiple(const ConfigReader& config, const std::string& whole_name, std::size_t whole,
                     const std::string& part_name, std::size_t part) {
   if (whole % part == 0) return;
-  fail(Status::bad_input, "{}: {}: got {}, need a multiple of {} ({})", escaped(config.file()),
-       config.pointer(whole_name), whole, config.pointer(part_name), part);
+  config.refuse(whole_name, "got {}, need a multiple of {} ({})", whole, config.pointer(part_name), part);
 }
 
 Activation resolve_activation(const TextKey& key, const ConfigReader& config) {

@@ -284,10 +284,8 @@ std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::siz
   const auto is_text = [](const auto& token) { return token.is_string(); };
   if (!value->json->is_array() || !std::ranges::all_of(*value->json, is_text))
     config.reject(*value, "a list of strings");
-  if (rows != 0 && value->json->size() != rows) {
-    fail(Status::bad_input, "{}: {}: got {} tokens, need {}, the rows of the embedding",
-         escaped(config.file()), config.pointer("vocab"), value->json->size(), rows);
-  }
+  if (rows != 0 && value->json->size() != rows)
+    config.refuse("vocab", "got {} tokens, need {}, the rows of the embedding", value->json->size(), rows);
   return value->json->get<std::vector<std::string>>();
 }
 
@@ -309,8 +307,8 @@ ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& c
   resolve_heads(source, found.query.at_outputs(), attention);
   resolve_sizes(source, found, model, attention);
   if (layers > 1 && found.value.found() && model.d_output != model.d_model) {
-    fail(Status::bad_input, "{}: {}: got {}, but a layer's output has width {} and its input has width {}",
-         escaped(config.file()), config.pointer("layers"), layers, model.d_output, model.d_model);
+    config.refuse("layers", "got {}, but a layer's output has width {} and its input has width {}", layers,
+                  model.d_output, model.d_model);
   }
   layer.place = family.place;
   for (std::size_t i = 0; i < layers; ++i) {
