@@ -25,6 +25,7 @@ struct TorchLayout {
   std::vector<std::span<const std::byte>> storages;  // of pickle->storages()
   std::vector<std::size_t> members;                  // index in `archive` of each storage
   std::vector<StoredMember> archive;                 // empty for files from before torch 1.6
+  std::vector<bool> intact;                          // members of `archive` whose CRC was checked
   bool big_endian = false;
 };
 
@@ -315,48 +316,16 @@ TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::s
   return entry;
 }
 
-class TorchFile final : public FileCheckpoint {
- public:
-  TorchFile(FileBytes torch, TorchLayout layout, std::vector<TorchTensor> entries)
-      : FileCheckpoint(std::move(torch)),
-        layout_(std::move(layout)),
-        entries_(std::move(entries)),
-        intact_(layout_.archive.size()) {
-    for (const TorchTensor& entry : entries_) {
-      const auto storage = layout_.storages[entry.storage];
-      const std::size_t size = byte_size(entry.strided);
-      if (entry.copied) {
-        add(entry.info, storage, storage.size() + size);
-      } else {
-        const std::size_t begin = size == 0 ? 0 : entry.strided.offset * entry.strided.element_size;
-        add(entry.info, storage.subspan(begin, size));
-      }
-    }
-  }
-
- private:
-  [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
-    const TorchTensor& entry = entries_[index];
-    check_intact(entry);
-    if (!entry.copied) return bytes(index);
-    copy = to_row_major(entry.strided, bytes(index), layout_.big_endian);
-    return copy;
-  }
-
-  /// Checks the CRC of a storage's member at the first use.
-  void check_intact(const TorchTensor& entry) {
-    if (layout_.archive.empty()) return;
-    const std::size_t member = layout_.members[entry.storage];
-    if (intact_[member]) return;
-    std::vector<std::byte> unused;  // members are uncompressed
-    (void)unpack(file(), layout_.archive[member], unused);
-    intact_[member] = true;
-  }
-
-  TorchLayout layout_;
-  std::vector<TorchTensor> entries_;
-  std::vector<bool> intact_;  // for each member of layout_.archive
-};
+/// Checks the CRC of a storage's member at the first use.
+void check_intact(const FileBytes& file, TorchLayout& layout, std::size_t storage) {
+  if (layout.archive.empty()) return;
+  layout.intact.resize(layout.archive.size());
+  const std::size_t member = layout.members[storage];
+  if (layout.intact[member]) return;
+  std::vector<std::byte> unused;  // members are uncompressed
+  (void)unpack(file, layout.archive[member], unused);
+  layout.intact[member] = true;
+}
 
 void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries) {
   const std::size_t allowed = 2 * file.bytes().size() + kMinCopyLimit;
@@ -396,7 +365,24 @@ std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) 
   if (const TorchTensor* const twice = sort_by_name(entries, name_of_tensor))
     refuse_tensor(file.name(), twice->info.name, "got the key twice, need different keys");
   check_copies(file, entries);
-  return std::make_unique<TorchFile>(std::move(file), std::move(layout), std::move(entries));
+  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
+  const auto shared = std::make_shared<TorchLayout>(std::move(layout));
+  for (const TorchTensor& entry : entries) {
+    auto bytes = shared->storages[entry.storage];
+    const std::size_t size = byte_size(entry.strided);
+    const std::uint64_t copied = entry.copied ? bytes.size() + size : 0;
+    if (!entry.copied)
+      bytes = bytes.subspan(size == 0 ? 0 : entry.strided.offset * entry.strided.element_size, size);
+    checkpoint->add(entry.info, bytes, copied,
+                    [&from = checkpoint->file(), shared, entry,
+                     bytes](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                      check_intact(from, *shared, entry.storage);
+                      if (!entry.copied) return bytes;
+                      copy = to_row_major(entry.strided, bytes, shared->big_endian);
+                      return copy;
+                    });
+  }
+  return checkpoint;
 }
 
 }  // namespace attnctl

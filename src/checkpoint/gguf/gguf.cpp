@@ -123,48 +123,6 @@ std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
   return {bytes.begin(), bytes.end()};
 }
 
-class GgufFile final : public FileCheckpoint {
- public:
-  GgufFile(FileBytes gguf, GgufLayout layout, GgufModel model)
-      : FileCheckpoint(std::move(gguf)),
-        layout_(std::move(layout)),
-        model_(std::move(model)),
-        tokenizer_(read_gguf_tokenizer(file().name(), layout_.metadata)) {
-    for (const GgufMapped& mapped : model_.tensors) {
-      const GgufTensor& tensor = layout_.tensors[mapped.tensor];
-      const DType dtype = mapped.added != 0 ? DType::f32 : tensor.type->dtype;
-      const std::uint64_t size = checked_product(tensor.shape).value_or(0) * size_of(dtype);
-      Shape shape = tensor.shape;
-      if (mapped.order == GgufOrder::transposed) std::ranges::reverse(shape);
-      add({mapped.name, dtype, std::move(shape), file().name()}, tensor.bytes,
-          is_copied(mapped) ? tensor.bytes.size() + size : 0);
-    }
-  }
-
-  [[nodiscard]] const nlohmann::ordered_json* config() const override { return &model_.config; }
-
-  [[nodiscard]] std::shared_ptr<const TokenizerSection> tokenizer() const override { return tokenizer_; }
-
- private:
-  [[nodiscard]] bool is_copied(const GgufMapped& mapped) const {
-    return mapped.order != GgufOrder::as_stored || layout_.tensors[mapped.tensor].type->decode != nullptr ||
-           mapped.added != 0;
-  }
-
-  [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
-    const GgufMapped& mapped = model_.tensors[index];
-    const GgufTensor& tensor = layout_.tensors[mapped.tensor];
-    if (!is_copied(mapped)) return tensor.bytes;
-    copy = mapped.added != 0 ? subtract_added(tensor, mapped.added) : to_plain(tensor, mapped);
-    file().forget(tensor.bytes);
-    return copy;
-  }
-
-  GgufLayout layout_;
-  GgufModel model_;
-  std::shared_ptr<const TokenizerSection> tokenizer_;
-};
-
 }  // namespace
 
 std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& file,
@@ -201,9 +159,31 @@ std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& f
 }
 
 std::unique_ptr<Checkpoint> open_gguf(FileBytes file) {
-  GgufLayout layout = read_gguf_layout(file);
+  const GgufLayout layout = read_gguf_layout(file);
   GgufModel model = map_gguf(file.name(), layout);
-  return std::make_unique<GgufFile>(std::move(file), std::move(layout), std::move(model));
+  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
+  const FileBytes& from = checkpoint->file();
+  checkpoint->set_inside(std::make_shared<const nlohmann::ordered_json>(std::move(model.config)),
+                         read_gguf_tokenizer(from.name(), layout.metadata));
+  for (const GgufMapped& mapped : model.tensors) {
+    const GgufTensor& tensor = layout.tensors[mapped.tensor];
+    TensorInfo info = {mapped.name, mapped.added != 0 ? DType::f32 : tensor.type->dtype, tensor.shape,
+                       from.name()};
+    if (mapped.order == GgufOrder::transposed) std::ranges::reverse(info.shape);
+    if (mapped.order == GgufOrder::as_stored && tensor.type->decode == nullptr && mapped.added == 0) {
+      checkpoint->add(std::move(info), tensor.bytes);
+      continue;
+    }
+    const std::uint64_t size = checked_product(info.shape).value_or(0) * size_of(info.dtype);
+    checkpoint->add(std::move(info), tensor.bytes, tensor.bytes.size() + size,
+                    [&from, mapped, tensor](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                      copy =
+                          mapped.added != 0 ? subtract_added(tensor, mapped.added) : to_plain(tensor, mapped);
+                      from.forget(tensor.bytes);
+                      return copy;
+                    });
+  }
+  return checkpoint;
 }
 
 std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file) {
