@@ -96,11 +96,8 @@ fs::path weights_in(const fs::path& directory) {
 void open_directory(const fs::path& directory, const SourceOptions& options, Warnings& warnings,
                     ModelSource& source) {
   source.directory = directory;
-  if (options.config) {
-    read_config(*options.config, Status::environment, source);
-  } else {
-    read_config(directory / "config.json", Status::bad_input, source);
-  }
+  read_config(options.config.value_or(directory / "config.json"),
+              options.config ? Status::environment : Status::bad_input, source);
   if (options.need_weights)
     source.weights = open_checkpoint(weights_in(directory), warnings, Status::bad_input);
 }
@@ -194,17 +191,21 @@ fs::path cached_model(const std::string& model) {
        model, cache.empty() ? "which is not set" : escaped_path(cache));
 }
 
+/// Returns the directory of a model, possibly in the local cache; nullopt if `model` is a file.
+std::optional<fs::path> find_directory(const std::string& model) {
+  std::error_code error;
+  const fs::file_status status = fs::status(model, error);
+  if (status.type() == fs::file_type::not_found && !path_exists(model)) return cached_model(model);
+  return fs::is_directory(status) ? std::optional<fs::path>(model) : std::nullopt;
+}
+
 }  // namespace
 
 ModelSource open_model_source(const std::string& model, const SourceOptions& options, Warnings& warnings) {
   ModelSource source;
   source.given = model;
-  std::error_code error;
-  const fs::file_status status = fs::status(model, error);
-  if (status.type() == fs::file_type::not_found && !path_exists(model)) {
-    open_directory(cached_model(model), options, warnings, source);
-  } else if (fs::is_directory(status)) {
-    open_directory(model, options, warnings, source);
+  if (const auto directory = find_directory(model)) {
+    open_directory(*directory, options, warnings, source);
   } else {
     open_weights_file(model, options, warnings, source);
   }
@@ -212,11 +213,10 @@ ModelSource open_model_source(const std::string& model, const SourceOptions& opt
 }
 
 fs::path model_directory(const std::string& model) {
+  if (const auto directory = find_directory(model)) return *directory;
   std::error_code error;
-  const fs::file_status status = fs::status(model, error);
-  if (status.type() == fs::file_type::not_found && !path_exists(model)) return cached_model(model);
-  if (fs::is_directory(status)) return model;
-  if (!fs::exists(status)) fail(Status::environment, "{}: cannot open: {}", escaped(model), error.message());
+  if (!fs::exists(fs::status(model, error)))
+    fail(Status::environment, "{}: cannot open: {}", escaped(model), error.message());
   const fs::path parent = fs::path(model).parent_path();
   return parent.empty() ? fs::path(".") : parent;
 }

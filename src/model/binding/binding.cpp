@@ -124,12 +124,6 @@ struct ProjectionOutputs {
   }
 };
 
-/// The scope of a tensor's name: in a layer, outside of the layers, or without any prefix.
-struct NameScope {
-  enum class Place { layer, outside, absolute } place = Place::outside;
-  LayerConfig::Key layer = {};
-};
-
 /// Finds tensors and checks their shapes and types. Records faults in faults(); the result then has no
 /// tensor.
 class TensorBinder {
@@ -154,9 +148,7 @@ class TensorBinder {
   [[nodiscard]] Binding& bound() { return bound_; }
 
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names) const {
-    if (scope.place == NameScope::Place::absolute) return names_.find_absolute(names);
-    if (scope.place == NameScope::Place::layer) return names_.find_in_layer(names, scope.layer);
-    return names_.find_outside_layers(names);
+    return names_.find(names, scope);
   }
 
   /// `heads_are_inputs` marks an output projection, which rank 3 stores as [heads, v, out].
@@ -259,10 +251,7 @@ class TensorBinder {
   std::optional<LocatedTensor> need(std::span<const StoredTensor> names) {
     const auto found = find(names);
     if (!found) {
-      const std::string& name = names.front().name;
-      faults_.add_missing(scope.place == NameScope::Place::absolute ? name
-                          : scope.place == NameScope::Place::layer  ? names_.in_layer(name, scope.layer)
-                                                                    : names_.outside_layers(name));
+      faults_.add_missing(names_.full_name(names.front().name, scope));
       return std::nullopt;
     }
     bound_.used[found->index] = true;
@@ -577,7 +566,7 @@ void bind_head(TensorBinder& binder) {
                                     embedding.width, embedding.vocabulary);
   binder.scope = {};
   bound.head_projection = binder.linear(spec.projection, head.projection, config.d_model, width);
-  binder.scope.place = NameScope::Place::absolute;
+  binder.scope = NameScope::absolute();
   if (head.transform) {
     bound.head_transform = binder.linear(spec.transform, {true, head.transform_bias}, config.d_model, width);
     bound.head_norm = binder.norm(spec.transform_norm, head.norm.kind, width);

@@ -115,11 +115,11 @@ std::vector<LayerConfig> component_layers(const FamilySpec& part, const ConfigRe
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
                              EmbeddingConfig& embedding) {
   if (embedding.position != PositionKind::sinusoidal_halves) return;
-  if (names.find_outside_layers(stored(spec.position))) embedding.position = PositionKind::learned;
+  if (names.find(stored(spec.position))) embedding.position = PositionKind::learned;
 }
 
 std::optional<std::size_t> token_table(const EmbeddingSpec& spec, const TensorNames& names) {
-  const auto found = names.find_outside_layers(stored(spec.token));
+  const auto found = names.find(stored(spec.token));
   return found ? std::optional(found->index) : std::nullopt;
 }
 
@@ -128,14 +128,14 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
                          Checkpoint& weights, HeadConfig& head) {
   const HeadSpec& spec = *family.head;
   const TensorNames names(family, weights, model.layers.size());
-  const auto decoder = names.find_absolute(spec.decoder.weight);
+  const auto decoder = names.find(spec.decoder.weight, NameScope::absolute());
   const auto token = token_table(family.decoder ? family.decoder->embedding : family.embedding, names);
   // Some tools store a tied output matrix twice.
   head.tied = !decoder || (token && same_values(weights, decoder->index, *token));
   if (spec.decoder.bias_presence.rule == Presence::Rule::stored)
-    head.bias = names.find_absolute(spec.decoder.bias).has_value();
+    head.bias = names.find(spec.decoder.bias, NameScope::absolute()).has_value();
   const auto is_stored = [&](const LinearSpec& part) {
-    return names.find_absolute(part.weight) || names.find_absolute(part.bias);
+    return names.find(part.weight, NameScope::absolute()) || names.find(part.bias, NameScope::absolute());
   };
   // If only the body of a model with an untied head was saved, its head is lost.
   const bool lost = !decoder && names.headless() && config.optional_flag("tie_word_embeddings") == false;
@@ -290,7 +290,7 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
 void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, ModelConfig& model) {
   if (!family.rotary || family.rotary->stored.empty()) return;
   const TensorNames names(family, weights, model.layers.size());
-  const auto found = names.find_outside_layers(stored(family.rotary->stored));
+  const auto found = names.find(stored(family.rotary->stored));
   if (!found) return;
   const TensorInfo& info = names.info(*found);
   RotaryConfig rotary = *model.layers.front().attention.rotary;

@@ -121,10 +121,13 @@ LocatedProjections locate_projections(const BareSource& source) {
   const LocatedWeight query = names.find_weight_in_layer(layer.query, 0);
   if (!query.found()) {
     std::string known;
-    for (const StoredTensor& tensor : layer.query.weight) known += names.in_layer(tensor.name, 0) + ", ";
+    const auto name_of = [&](const StoredTensor& tensor) {
+      return names.full_name(tensor.name, NameScope::in_layer(0));
+    };
+    for (const StoredTensor& tensor : layer.query.weight) known += name_of(tensor) + ", ";
     fail(Status::bad_input, "{}: no query projection; need one of {}{} with {}",
-         escaped(source.config.file()), known, names.in_layer(layer.query.factors.first.value().name, 0),
-         names.in_layer(layer.query.factors.last.value().name, 0));
+         escaped(source.config.file()), known, name_of(layer.query.factors.first.value()),
+         name_of(layer.query.factors.last.value()));
   }
   return {query, names.find_weight_in_layer(layer.key, 0), names.find_weight_in_layer(layer.value, 0),
           names.find_weight_in_layer(layer.output, 0)};
@@ -232,7 +235,7 @@ void resolve_sizes(const BareSource& source, const LocatedProjections& found, Mo
 void resolve_layer_parts(const BareSource& source, std::size_t number, AttentionConfig& attention) {
   const auto parts = [&](const LinearSpec& spec) {
     const LocatedWeight weight = source.names.find_weight_in_layer(spec, number);
-    return LinearParts{weight.found(), source.names.find_in_layer(spec.bias, number).has_value(),
+    return LinearParts{weight.found(), source.names.find(spec.bias, NameScope::in_layer(number)).has_value(),
                        weight.first ? source.shapes.rank(*weight.first) : 0};
   };
   const LayerSpec& layer = source.family.stack.layer;
@@ -248,7 +251,7 @@ void resolve_layer_parts(const BareSource& source, std::size_t number, Attention
 void check_rejected_tensors(const BareSource& source, std::size_t layers) {
   for (const StoredTensor& tensor : stored(source.family.rejected_tensors)) {
     for (std::size_t layer = 0; layer < layers; ++layer) {
-      const auto found = source.names.find_in_layer({&tensor, 1}, layer);
+      const auto found = source.names.find({&tensor, 1}, NameScope::in_layer(layer));
       if (!found) continue;
       fail(Status::bad_input,
            "{}: tensor \"{}\": learned key or value vectors are unsupported; need weights without {}",
@@ -271,7 +274,7 @@ EmbeddingConfig resolve_bare_embedding(const BareSource& source, std::size_t d_m
   if (source.config.optional_text({"position"}) == "sinusoidal")
     embedding.position = PositionKind::sinusoidal;
   embedding.width = d_model;
-  if (const auto table = source.names.find_outside_layers(stored(source.family.embedding.token))) {
+  if (const auto table = source.names.find(stored(source.family.embedding.token))) {
     const Shape& shape = source.names.info(*table).shape;
     embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the rest of the shape
   }
