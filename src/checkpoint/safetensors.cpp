@@ -35,11 +35,6 @@ struct SafetensorsEntry {
   std::size_t end = 0;
 };
 
-struct SafetensorsLayout {
-  std::vector<SafetensorsEntry> entries;  // sorted by unique names
-  std::size_t data_begin = 0;             // offset of the first tensor in the file
-};
-
 /// Parses {"__metadata__": {key: string}, name: {"dtype", "shape", "data_offsets"}, ...} without building a
 /// JSON tree, because a header may list a hundred thousand tensors.
 class HeaderEvents final : public JsonEvents {
@@ -209,13 +204,6 @@ void check_cover(const FileBytes& file, const std::vector<SafetensorsEntry>& ent
   }
 }
 
-void sort_and_check_names(const FileBytes& file, HeaderEvents& header) {
-  if (const auto* const twice = sort_by_name(header.entries, &SafetensorsEntry::name))
-    refuse_tensor(file.name(), twice->name, "got the key twice, need different keys");
-  if (const std::string* const key = sort_by_name(header.metadata_keys, std::identity()))
-    refuse(file.name(), "/__metadata__: got the key {} twice, need different keys", in_quotes(*key));
-}
-
 /// Checks the header's length and returns its text.
 std::string_view header_text(const FileBytes& file) {
   const std::size_t size = file.bytes().size();
@@ -238,29 +226,24 @@ std::string_view header_text(const FileBytes& file) {
   return file.text().substr(kLengthBytes, static_cast<std::size_t>(length));
 }
 
-/// Reads the header, and checks that the tensors fill the rest of the file, each with the size of its shape.
-SafetensorsLayout read_safetensors_layout(const FileBytes& file) {
-  const std::string_view text = header_text(file);
-  HeaderEvents header;
-  header.parse({.file = file.name(), .text = text, .byte = kLengthBytes});
-  sort_and_check_names(file, header);
-  const std::size_t data_begin = kLengthBytes + text.size();
-  const std::size_t data_size = file.bytes().size() - data_begin;
-  for (const SafetensorsEntry& entry : header.entries) check_entry(file, entry, data_size);
-  check_cover(file, header.entries, data_size);
-  return {std::move(header.entries), data_begin};
-}
-
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_safetensors(FileBytes file) {
-  SafetensorsLayout layout = read_safetensors_layout(file);
+  const std::string_view text = header_text(file);
+  HeaderEvents header;
+  header.parse({.file = file.name(), .text = text, .byte = kLengthBytes});
+  if (const auto* const twice = sort_by_name(header.entries, &SafetensorsEntry::name))
+    refuse_tensor(file.name(), twice->name, "got the key twice, need different keys");
+  if (const std::string* const key = sort_by_name(header.metadata_keys, std::identity()))
+    refuse(file.name(), "/__metadata__: got the key {} twice, need different keys", in_quotes(*key));
+  const auto data = file.bytes().subspan(kLengthBytes + text.size());
+  for (const SafetensorsEntry& entry : header.entries) check_entry(file, entry, data.size());
+  check_cover(file, header.entries, data.size());
   auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
   const std::string_view name = checkpoint->file().name();
-  for (SafetensorsEntry& entry : layout.entries) {
-    checkpoint->add(
-        {std::move(entry.name), entry.dtype, std::move(entry.shape), name},
-        checkpoint->file().bytes().subspan(layout.data_begin + entry.begin, entry.end - entry.begin));
+  for (SafetensorsEntry& entry : header.entries) {
+    checkpoint->add({std::move(entry.name), entry.dtype, std::move(entry.shape), name},
+                    data.subspan(entry.begin, entry.end - entry.begin));
   }
   return checkpoint;
 }

@@ -57,6 +57,7 @@ std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& st
   return whole.subspan(begin, bytes_until(pickle, storage, storage.view_count));
 }
 
+/// The layout of torch 1.6 and later: an uncompressed ZIP archive of data.pkl and one member per storage.
 class TorchArchive {
  public:
   explicit TorchArchive(const FileBytes& file) : file_(file), members_(read_zip_directory(file)) {
@@ -87,7 +88,8 @@ class TorchArchive {
              pickle.end());
     }
     for (const PickleStorage& storage : pickle.storages()) {
-      check_key(pickle, storage.key);
+      if (storage.key.empty() || storage.key.find_first_not_of("0123456789") != std::string_view::npos)
+        refuse(pickle.where(), "storage {}: need a key of digits", in_quotes(storage.key));
       const StoredMember& data = member("data/" + std::string(storage.key));
       layout.storages.push_back(view_of(pickle, storage, data.data));
       layout.members.push_back(static_cast<std::size_t>(&data - members_.data()));
@@ -123,11 +125,6 @@ class TorchArchive {
     if (order != "little" && order != "big")
       refuse(at_member(file_, record), "got {}, need little or big", in_quotes(order));
     return order == "big";
-  }
-
-  static void check_key(const Pickle& pickle, std::string_view key) {
-    const bool plain = !key.empty() && key.find_first_not_of("0123456789") == std::string_view::npos;
-    if (!plain) refuse(pickle.where(), "storage {}: need a key of digits", in_quotes(key));
   }
 
   const FileBytes& file_;
@@ -222,13 +219,6 @@ class LegacyTorchFile {
   std::string_view text_;
   std::size_t at_ = 0;
 };
-
-/// Reads the layout of torch 1.6 and later (an uncompressed ZIP archive of data.pkl and one member per
-/// storage) or the earlier one (five pickles, then the storages). Checks that every storage exists with the
-/// size that the pickle gives. Throws Error(bad_input), or Error(limit) as Pickle does.
-TorchLayout read_torch_layout(const FileBytes& file) {
-  return file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
-}
 
 /// Tensors that are not row-major are copied. All copies together may take this plus twice the size of the
 /// file.
@@ -345,7 +335,8 @@ void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) {
-  TorchLayout layout = read_torch_layout(file);
+  TorchLayout layout =
+      file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
   const Pickle& pickle = *layout.pickle;
   std::vector<TorchTensor> entries;
   const auto items = pickle.items(find_state(pickle));

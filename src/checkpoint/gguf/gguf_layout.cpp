@@ -232,7 +232,9 @@ class GgufLayoutReader {
     read_version();
     const std::uint64_t tensors = cursor_.count(kMinTensorBytes, "tensor count");
     const std::uint64_t values = cursor_.count(kMinValueBytes, "metadata count");
-    layout_.metadata = read_metadata(values);
+    std::vector<GgufValue> metadata;
+    for (std::uint64_t i = 0; i < values; ++i) metadata.push_back(read_value());
+    layout_.metadata = {file_.name(), std::move(metadata)};
     read_alignment();
     for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
     place_tensors();
@@ -269,12 +271,6 @@ class GgufLayoutReader {
              kTypeBytes.size() - 1);
     }
     return static_cast<GgufType>(type);
-  }
-
-  GgufMetadata read_metadata(std::uint64_t count) {
-    std::vector<GgufValue> values;
-    for (std::uint64_t i = 0; i < count; ++i) values.push_back(read_value());
-    return {file_.name(), std::move(values)};
   }
 
   GgufValue read_value() {
