@@ -168,27 +168,22 @@ std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const C
 EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
                                   const ModelConfig& model) {
   const ConfigKeys& keys = family.keys;
-  EmbeddingConfig embedding;
+  EmbeddingConfig embedding = family.embedding_config;
   embedding.pixels = resolve_pixels(keys, config);
   if (!embedding.pixels.present()) embedding.vocabulary = config.size(keys.vocabulary);
   embedding.width = config.size(keys.embedding, model.d_model);
-  embedding.position = family.position;
-  embedding.positions_last = family.positions_last;
   if (!family.embedding.token_type.empty()) {
     embedding.token_types =
         config.optional_index(keys.token_types.names).value_or(keys.token_types.default_value.value_or(0));
   }
   embedding.norm = with_tensors(model.layers.at(0).norm, family.embedding.norm);
-  embedding.counts_visible = family.counts_visible;
-  embedding.projected_first = family.projected_first;
-  embedding.zero_hidden = family.zero_hidden;
   if (family.token_dropout) embedding.dropout = resolve_token_dropout(*family.token_dropout, config);
   const double root = family.scale_embedding ? std::sqrt(static_cast<double>(model.d_model)) : 1;
   embedding.multiplier = root * config.number(keys.embedding_multiplier);
   embedding.projection = unless_same_width(resolve_parts(family.embedding.projection, config),
                                            family.embedding.projection, embedding.width == model.d_model);
   embedding.padding = resolve_padding(keys.padding, config);
-  embedding.position_offset = embedding.padding ? *embedding.padding + 1 : family.position_offset;
+  if (embedding.padding) embedding.position_offset = *embedding.padding + 1;
   return embedding;
 }
 

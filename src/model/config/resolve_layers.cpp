@@ -2,6 +2,7 @@
 #include <cctype>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -290,15 +291,13 @@ MlpConfig resolve_mlp(const FamilySpec& family, const ConfigReader& config, std:
 ExpertsConfig resolve_experts(const FamilySpec& family, const ConfigReader& config) {
   const ConfigKeys& keys = family.keys;
   const ExpertsSpec& spec = family.stack.layer.experts.value();
-  ExpertsConfig experts;
+  ExpertsConfig experts = family.experts_config;
   experts.count = config.size(keys.experts);
   experts.per_token = config.size(keys.experts_per_token);
   if (experts.per_token > experts.count) {
     config.refuse(keys.experts_per_token.names.front(), "got {}, need at most the {} experts ({})",
                   experts.per_token, experts.count, config.pointer(keys.experts.names.front()));
   }
-  experts.softmax_after_topk = family.softmax_after_topk;
-  experts.renormalised = family.renormalised;
   experts.router_bias = !spec.router.bias.empty();
   experts.limit = static_cast<float>(config.number(keys.expert_limit));
   experts.alpha = config.number(keys.expert_alpha);
@@ -344,9 +343,10 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   attention.sinks = !layer.sinks.empty();
   attention.causal = family.causal || config.flag(keys.causal_if);
   if (family.alibi != AlibiSlopes::none) {
-    attention.alibi = std::make_shared<const AlibiConfig>(
-        AlibiConfig{alibi_slopes(family.alibi, attention.heads), family.counts_visible,
-                    family.alibi_from_last, family.alibi_rounded});
+    AlibiConfig alibi = family.alibi_config;
+    alibi.slopes = alibi_slopes(family.alibi, attention.heads);
+    alibi.counts_visible = family.embedding_config.counts_visible;
+    attention.alibi = std::make_shared<const AlibiConfig>(std::move(alibi));
   }
   if (family.rotary) {
     attention.rotary = std::make_shared<const RotaryConfig>(

@@ -64,7 +64,7 @@ FamilySpec gpt2() {
                .inverse_layer_if = "scale_attn_by_inverse_layer_idx"};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
-  spec.position = PositionKind::learned;
+  spec.embedding_config.position = PositionKind::learned;
   spec.causal = true;
   spec.requirements = {{"add_cross_attention", {false}}};
   spec.variants = {
@@ -131,7 +131,7 @@ FamilySpec gptj() {
   set_defaults(spec.keys, {.vocabulary = 50400, .max_positions = 2048});
   spec.keys.inverse_layer_if = "";
   spec.parallel = true;
-  spec.position = PositionKind::none;
+  spec.embedding_config.position = PositionKind::none;
   spec.rotary = {.pairing = RotaryPairing::interleaved, .dims = {{"rotary_dim"}, 64}};
   spec.requirements = {};
   spec.variants = {};
@@ -169,9 +169,9 @@ FamilySpec opt() {
   spec.keys.norm_eps.names = {};
   spec.keys.activation.default_value = "relu";
   spec.keys.inverse_layer_if = "";
-  spec.positions_last = true;
-  spec.position_offset = 2;
-  spec.counts_visible = true;
+  spec.embedding_config.positions_last = true;
+  spec.embedding_config.position_offset = 2;
+  spec.embedding_config.counts_visible = true;
   spec.requirements = {};
   spec.variants = {{"enable_bias", false, true, [](FamilySpec& row) { remove_biases(row.stack.layer); }},
                    {"layer_norm_elementwise_affine", false, true,
@@ -208,7 +208,7 @@ FamilySpec bloom() {
   spec.parallel = false;
   spec.rotary.reset();
   spec.alibi = AlibiSlopes::nearest_power;
-  spec.counts_visible = true;
+  spec.embedding_config.counts_visible = true;
   spec.variants = {{"apply_residual_connection_post_layernorm", true, false,
                     [](FamilySpec& row) { row.place = NormPlace::stream; }}};
   return spec;
@@ -266,7 +266,7 @@ FamilySpec falcon() {
                    {"alibi", true, false, [](FamilySpec& row) {
                       row.rotary.reset();
                       row.alibi = AlibiSlopes::nearest_power;
-                      row.alibi_rounded = true;
+                      row.alibi_config.rounded = true;
                     }}};
   return spec;
 }
@@ -294,8 +294,8 @@ FamilySpec mpt() {
   spec.keys.scale.names = {"attn_config/softmax_scale"};
   spec.keys.clip.names = {"attn_config/clip_qkv"};
   spec.alibi = AlibiSlopes::next_power;
-  spec.alibi_from_last = true;
-  spec.counts_visible = false;
+  spec.alibi_config.from_last = true;
+  spec.embedding_config.counts_visible = false;
   spec.variants = {};
   return spec;
 }

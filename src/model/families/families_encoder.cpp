@@ -30,7 +30,7 @@ FamilySpec bert() {
   spec.keys.causal_if = "is_decoder";
   spec.norm = NormKind::layer;
   spec.place = NormPlace::post;
-  spec.position = PositionKind::learned;
+  spec.embedding_config.position = PositionKind::learned;
   spec.requirements = {{"position_embedding_type", {"absolute"}}, {"add_cross_attention", {false}}};
   return spec;
 }
@@ -145,14 +145,14 @@ FamilySpec esm() {
   spec.keys.token_types = {};
   spec.keys.activation.names = {};
   spec.place = NormPlace::pre;
-  spec.zero_hidden = true;
+  spec.embedding_config.zero_hidden = true;
   spec.token_dropout = TokenDropoutSpec{"token_dropout", "mask_token_id", 0.88};
   spec.requirements = {{"position_embedding_type", {"absolute", "rotary"}},
                        {"add_cross_attention", {false}},
                        {"is_folding_model", {false}}};
   spec.variants = {{"emb_layer_norm_before", false, false, [](FamilySpec& row) { row.embedding.norm = {}; }},
                    {"position_embedding_type", "rotary", "absolute", [](FamilySpec& row) {
-                      row.position = PositionKind::none;
+                      row.embedding_config.position = PositionKind::none;
                       row.embedding.position = {};
                       row.keys.padding = {};
                       row.rotary =
@@ -177,8 +177,8 @@ FamilySpec deberta_v2() {
                                              .may_share_content = true};
   spec.stack.convolution = ConvolutionSpec{linear("encoder.conv.conv"), layer_norm("encoder.conv.LayerNorm")};
   spec.embedding.projection = linear_if_width_differs("embeddings.embed_proj");
-  spec.projected_first = true;
-  spec.zero_hidden = true;
+  spec.embedding_config.projected_first = true;
+  spec.embedding_config.zero_hidden = true;
   HeadSpec& head = *spec.head;  // also stored under the names of the original code
   head.transform.weight.push_back({"lm_predictions.lm_head.dense.weight"});
   head.transform.bias.push_back({"lm_predictions.lm_head.dense.bias"});
@@ -193,7 +193,7 @@ FamilySpec deberta_v2() {
   spec.keys.causal_if = "";
   spec.requirements = {};
   spec.variants = {{"position_biased_input", false, true, [](FamilySpec& row) {
-                      row.position = PositionKind::none;
+                      row.embedding_config.position = PositionKind::none;
                       row.embedding.position = {};
                     }}};
   return spec;
@@ -309,7 +309,7 @@ FamilySpec vit() {
                .activation = {{"hidden_act"}, "gelu"}};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
-  spec.position = PositionKind::learned;
+  spec.embedding_config.position = PositionKind::learned;
   return spec;
 }
 
@@ -362,8 +362,8 @@ FamilySpec bart() {
                .activation = {{"activation_function"}, "gelu"}};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::post;
-  spec.position = PositionKind::learned;
-  spec.position_offset = 2;
+  spec.embedding_config.position = PositionKind::learned;
+  spec.embedding_config.position_offset = 2;
   spec.variants = {{.key = "scale_embedding", .value = true, .apply = [](FamilySpec& row) {
                       row.scale_embedding = true;
                     }}};
@@ -387,8 +387,8 @@ FamilySpec marian() {
   spec.decoder->vocabulary = {{"decoder_vocab_size"}, {}};
   spec.decoder->shared_vocabulary = "share_encoder_decoder_embeddings";
   spec.keys.vocabulary.default_value = 58101;
-  spec.position = PositionKind::sinusoidal_halves;
-  spec.position_offset = 0;
+  spec.embedding_config.position = PositionKind::sinusoidal_halves;
+  spec.embedding_config.position_offset = 0;
   return spec;
 }
 
@@ -396,8 +396,8 @@ FamilySpec pegasus() {
   FamilySpec spec = named("pegasus", mbart());
   spec.embedding.norm = {};
   spec.decoder->embedding.norm = {};
-  spec.position = PositionKind::sinusoidal_halves;
-  spec.position_offset = 0;
+  spec.embedding_config.position = PositionKind::sinusoidal_halves;
+  spec.embedding_config.position_offset = 0;
   return spec;
 }
 

@@ -167,7 +167,7 @@ FamilySpec mixtral() {
   spec.keys.experts_per_token = {{"num_experts_per_tok"}, 2};
   spec.rotary->theta = 1e6;
   spec.window->default_size = 0;
-  spec.renormalised = true;
+  spec.experts_config.renormalised = true;
   return spec;
 }
 
@@ -196,7 +196,8 @@ FamilySpec qwen2_moe() {
   spec.keys.dense_layers = "mlp_only_layers";
   spec.window->windows_before_first = true;
   spec.window->period.default_value = 2;
-  spec.variants = {{"norm_topk_prob", true, false, [](FamilySpec& row) { row.renormalised = true; }}};
+  spec.variants = {
+      {"norm_topk_prob", true, false, [](FamilySpec& row) { row.experts_config.renormalised = true; }}};
   return spec;
 }
 
@@ -224,7 +225,7 @@ FamilySpec gpt_oss() {
   spec.keys.experts_per_token = {{"num_experts_per_tok", "experts_per_token"}, 4};
   spec.keys.expert_limit = {{"swiglu_limit"}, 7};
   spec.keys.expert_alpha = {{"swiglu_alpha"}, 1.702};
-  spec.softmax_after_topk = true;
+  spec.experts_config.softmax_after_topk = true;
   spec.rotary->theta = 150000;
   spec.rotary->parameters = {{"rope_type", "yarn"},
                              {"factor", 32.0},
