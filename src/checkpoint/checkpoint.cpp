@@ -48,18 +48,8 @@ bool begins_like_safetensors(std::string_view content) {
   return length <= content.size() - sizeof length && begins_like_json(content.substr(sizeof length, 4096));
 }
 
-bool begins_like_zip(std::string_view content) {
-  return content.starts_with("PK");
-}
 bool begins_like_torch(std::string_view content) {
   return content.starts_with("PK") || content.starts_with('\x80');
-}
-bool begins_like_npy(std::string_view content) {
-  return content.starts_with("\x93NUMPY");
-}
-
-bool begins_like_gguf(std::string_view content) {
-  return content.starts_with("GGUF");
 }
 
 constexpr FileFormat kFormats[] = {
@@ -73,16 +63,16 @@ constexpr FileFormat kFormats[] = {
      }},
     {".safetensors", "safetensors", begins_like_safetensors,
      [](FileBytes file, const OpenContext&) { return open_safetensors(std::move(file)); }},
-    {".npz", "an NPZ archive", begins_like_zip,
+    {".npz", "an NPZ archive", [](std::string_view content) { return content.starts_with("PK"); },
      [](FileBytes file, const OpenContext& context) { return open_npz(std::move(file), context.warnings); }},
-    {".npy", "an NPY array", begins_like_npy,
+    {".npy", "an NPY array", [](std::string_view content) { return content.starts_with("\x93NUMPY"); },
      [](FileBytes file, const OpenContext& context) {
        return open_npy(std::move(file), context.path.stem().string());
      }},
     {".bin", "a PyTorch checkpoint", begins_like_torch, open_torch},
     {".pt", "a PyTorch checkpoint", begins_like_torch, open_torch},
     {".pth", "a PyTorch checkpoint", begins_like_torch, open_torch},
-    {".gguf", "GGUF", begins_like_gguf,
+    {".gguf", "GGUF", [](std::string_view content) { return content.starts_with("GGUF"); },
      [](FileBytes file, const OpenContext&) { return open_gguf(std::move(file)); }, read_gguf_tokenizer},
     {".json", "JSON weights", begins_like_json,
      [](FileBytes file, const OpenContext&) { return open_json_weights(std::move(file)); }},
@@ -112,13 +102,10 @@ const FileFormat& format_of(const std::filesystem::path& path) {
   const std::string name = lower_case(path.filename().string());
   const bool foreign =
       std::ranges::any_of(kForeign, [&](std::string_view extension) { return name.ends_with(extension); });
-  if (foreign) {
-    fail(Status::bad_input, "{}: unsupported weights format; convert it to safetensors",
-         escaped(path.string()));
-  }
+  if (foreign) refuse(escaped(path.string()), "unsupported weights format; convert it to safetensors");
   std::string known;
   for (const FileFormat& f : kFormats) known += fmt::format(" {}", f.extension);
-  fail(Status::bad_input, "{}: unsupported extension, need one of{}", escaped(path.string()), known);
+  refuse(escaped(path.string()), "unsupported extension, need one of{}", known);
 }
 
 /// The type that the first bytes of a file identify.
@@ -155,11 +142,6 @@ constexpr ContentSignature kSignatures[] = {
     {"\x80\x04"sv, {"a Python pickle, which is never executed", kConvertWeights}},
 };
 
-std::string_view without_leading_space(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
-  return text;
-}
-
 bool starts_with_word(std::string_view text, std::string_view lower_case_word) {
   return text.size() >= lower_case_word.size() &&
          std::equal(lower_case_word.begin(), lower_case_word.end(), text.begin(), [](char want, char got) {
@@ -172,7 +154,8 @@ std::optional<ContentType> identify_content(std::string_view content) {
   for (const ContentSignature& signature : kSignatures) {
     if (content.starts_with(signature.bytes)) return signature.type;
   }
-  const std::string_view text = without_leading_space(content.substr(0, 512));
+  std::string_view text = content.substr(0, 512);
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   if (starts_with_word(text, "<!doctype html") || starts_with_word(text, "<html"))
     return ContentType{"an HTML page", "download the file itself, not the page that shows it"};
   if (starts_with_word(text, "<?xml") || starts_with_word(text, "<svg"))
@@ -185,7 +168,7 @@ std::optional<ContentType> identify_content(std::string_view content) {
 void check_plausible(const FileFormat& format, const FileBytes& file) {
   if (format.plausible(file.text())) return;
   if (const auto found = identify_content(file.text()))
-    fail(Status::bad_input, "{}: got {}, need {}; {}", file.name(), found->name, format.name, found->advice);
+    refuse(file.name(), "got {}, need {}; {}", found->name, format.name, found->advice);
 }
 
 }  // namespace

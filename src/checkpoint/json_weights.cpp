@@ -145,61 +145,43 @@ std::size_t read_numbers(std::string_view text, std::size_t count, std::vector<s
   return found;
 }
 
-class JsonWeights final : public FileCheckpoint {
- public:
-  JsonWeights(FileBytes json, WeightsEvents& events)
-      : FileCheckpoint(std::move(json)), parts_(std::move(events.tensors)) {
-    if (events.config) read_config(*events.config);
-    if (const JsonTensor* const twice = sort_by_name(parts_, &JsonTensor::name)) {
-      fail(Status::bad_input, "{}: got the key {} twice, need different keys", file().name(),
-           in_quotes(twice->name));
-    }
-    for (const JsonTensor& part : parts_) {
-      const std::size_t size = part.end - part.begin;
-      add({part.name, DType::f32, part.shape, file().name()}, file().bytes().subspan(part.begin, size),
-          size + checked_product(part.shape).value_or(0) * sizeof(float));
-    }
-    file().forget(file().bytes());
-  }
-
-  [[nodiscard]] const nlohmann::ordered_json* config() const override {
-    return config_ ? &*config_ : nullptr;
-  }
-
- private:
-  [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
-    const JsonTensor& part = parts_[index];
-    const std::size_t count = checked_product(part.shape).value();  // fits: the text holds this many numbers
-    if (read_numbers(file().text().substr(part.begin, part.end - part.begin), count, copy) != count) {
-      fail(Status::bad_input, "{}: tensor {}: the file changed while it was read", file().name(),
-           in_quotes(part.name));
-    }
-    file().forget(bytes(index));
-    return copy;
-  }
-
-  void read_config(const JsonTensor& part) {
-    std::string_view text = file().text().substr(part.begin, part.end - part.begin);
-    if (text.size() > kMaxJsonConfig) {
-      fail(Status::bad_input, "{}: /config: got {} bytes, need at most {}", file().name(), text.size(),
-           kMaxJsonConfig);
-    }
-    const std::size_t colon = text.find(':') + 1;
-    text.remove_prefix(colon);
-    config_ = parse_json_part(
-        {.file = file().name(), .text = text, .byte = part.begin + colon, .pointer = "/config"});
-  }
-
-  std::vector<JsonTensor> parts_;
-  std::optional<nlohmann::ordered_json> config_;
-};
+nlohmann::ordered_json read_config(const FileBytes& file, const JsonTensor& part) {
+  std::string_view text = file.text().substr(part.begin, part.end - part.begin);
+  if (text.size() > kMaxJsonConfig)
+    refuse(file.name(), "/config: got {} bytes, need at most {}", text.size(), kMaxJsonConfig);
+  const std::size_t colon = text.find(':') + 1;
+  text.remove_prefix(colon);
+  return parse_json_part(
+      {.file = file.name(), .text = text, .byte = part.begin + colon, .pointer = "/config"});
+}
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_json_weights(FileBytes file) {
+std::unique_ptr<Checkpoint> open_json_weights(FileBytes json) {
+  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(json));
+  const FileBytes& file = checkpoint->file();
   WeightsEvents events;
   events.parse({.file = file.name(), .text = file.text()});
-  return std::make_unique<JsonWeights>(std::move(file), events);
+  if (events.config) {
+    checkpoint->set_inside(std::make_shared<const nlohmann::ordered_json>(read_config(file, *events.config)),
+                           nullptr);
+  }
+  if (const JsonTensor* const twice = sort_by_name(events.tensors, &JsonTensor::name))
+    refuse(file.name(), "got the key {} twice, need different keys", in_quotes(twice->name));
+  for (const JsonTensor& part : events.tensors) {
+    const auto bytes = file.bytes().subspan(part.begin, part.end - part.begin);
+    const std::size_t count = checked_product(part.shape).value();  // fits: the text holds this many numbers
+    checkpoint->add({part.name, DType::f32, part.shape, file.name()}, bytes,
+                    bytes.size() + count * sizeof(float),
+                    [&file, part, bytes, count](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                      if (read_numbers(file.text().substr(part.begin, bytes.size()), count, copy) != count)
+                        refuse_tensor(file.name(), part.name, "the file changed while it was read");
+                      file.forget(bytes);
+                      return copy;
+                    });
+  }
+  file.forget(file.bytes());
+  return checkpoint;
 }
 
 }  // namespace attnctl

@@ -328,41 +328,43 @@ constexpr PickleOpcode kPickleOpcodes[] = {
     {'R', "REDUCE", [](Unpickler& m) { m.call(); }},
     {'b', "BUILD", [](Unpickler& m) { m.build(); }},
     {'Q', "BINPERSID", [](Unpickler& m) { m.push_storage(); }},
-    {'.', "STOP"},
-    {'0', "POP"},
-    {'1', "POP_MARK"},
-    {'2', "DUP"},
-    {'F', "FLOAT"},
-    {'I', "INT"},
-    {'L', "LONG"},
-    {'P', "PERSID"},
-    {'S', "STRING"},
-    {'V', "UNICODE"},
-    {'d', "DICT"},
-    {'g', "GET"},
-    {'l', "LIST"},
-    {'o', "OBJ"},
-    {'p', "PUT"},
-    {0x80, "PROTO"},
-    {0x81, "NEWOBJ"},
-    {0x82, "EXT1"},
-    {0x83, "EXT2"},
-    {0x84, "EXT4"},
-    {0x8B, "LONG4"},
-    {0x8E, "BINBYTES8"},
-    {0x8F, "EMPTY_SET"},
-    {0x90, "ADDITEMS"},
-    {0x91, "FROZENSET"},
-    {0x92, "NEWOBJ_EX"},
-    {0x96, "BYTEARRAY8"},
-    {0x97, "NEXT_BUFFER"},
-    {0x98, "READONLY_BUFFER"},
 };
 
-/// The rows of kPickleOpcodes by code; null for a byte that is not an opcode.
+constexpr PickleOpcode kUnsupportedOpcodes[] = {{'.', "STOP"},
+                                                {'0', "POP"},
+                                                {'1', "POP_MARK"},
+                                                {'2', "DUP"},
+                                                {'F', "FLOAT"},
+                                                {'I', "INT"},
+                                                {'L', "LONG"},
+                                                {'P', "PERSID"},
+                                                {'S', "STRING"},
+                                                {'V', "UNICODE"},
+                                                {'d', "DICT"},
+                                                {'g', "GET"},
+                                                {'l', "LIST"},
+                                                {'o', "OBJ"},
+                                                {'p', "PUT"},
+                                                {0x80, "PROTO"},
+                                                {0x81, "NEWOBJ"},
+                                                {0x82, "EXT1"},
+                                                {0x83, "EXT2"},
+                                                {0x84, "EXT4"},
+                                                {0x8B, "LONG4"},
+                                                {0x8E, "BINBYTES8"},
+                                                {0x8F, "EMPTY_SET"},
+                                                {0x90, "ADDITEMS"},
+                                                {0x91, "FROZENSET"},
+                                                {0x92, "NEWOBJ_EX"},
+                                                {0x96, "BYTEARRAY8"},
+                                                {0x97, "NEXT_BUFFER"},
+                                                {0x98, "READONLY_BUFFER"}};
+
+/// The opcodes by code; null for a byte that is not an opcode.
 constexpr auto kOpcodeOfByte = [] {
   std::array<const PickleOpcode*, 256> rows{};
   for (const PickleOpcode& row : kPickleOpcodes) rows[row.code] = &row;
+  for (const PickleOpcode& row : kUnsupportedOpcodes) rows[row.code] = &row;
   return rows;
 }();
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,11 +13,25 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 
 // The readers of weights files. Each throws Error(bad_input) for invalid content.
 namespace attnctl {
+
+/// Throws Error(bad_input): "FILE: ...". `file` is escaped.
+template <typename... Args>
+[[noreturn]] void refuse(std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
+  fail(Status::bad_input, "{}: {}", file, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Throws Error(bad_input): "FILE: tensor "NAME": ...".
+template <typename... Args>
+[[noreturn]] void refuse_tensor(std::string_view file, std::string_view name,
+                                fmt::format_string<Args...> format, Args&&... args) {
+  refuse(file, "tensor {}: {}", in_quotes(name), fmt::format(format, std::forward<Args>(args)...));
+}
 
 /// Opens a safetensors file (https://github.com/huggingface/safetensors, version 0.3 and later): the length
 /// of the header in 8 little-endian bytes, the header (a JSON object), the tensors. The tensors must fill the
@@ -55,16 +70,25 @@ namespace attnctl {
 /// Reads the tokenizer of a GGUF file with any architecture; null if it has none.
 [[nodiscard]] std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file);
 
-/// The tensors of one file. Derived classes convert tensors that are stored in another form.
-class FileCheckpoint : public Checkpoint {
+/// The tensors of one file.
+class FileCheckpoint final : public Checkpoint {
  public:
+  /// Checks a tensor and returns what to lend: bytes of the file, or those of `copy` after filling it.
+  using Load = std::function<std::span<const std::byte>(std::vector<std::byte>& copy)>;
+
   explicit FileCheckpoint(FileBytes file) : file_(std::move(file)) {}
 
   /// Adds a tensor that is stored in `bytes` of the file, in the order of the names. `copied` is
-  /// copied_bytes().
-  void add(TensorInfo info, std::span<const std::byte> bytes, std::uint64_t copied = 0) {
+  /// copied_bytes(). Without `load` these bytes are the tensor.
+  void add(TensorInfo info, std::span<const std::byte> bytes, std::uint64_t copied = 0, Load load = {}) {
     infos_.push_back(std::move(info));
-    tensors_.push_back({bytes, {}, {}, copied});
+    tensors_.push_back({bytes, {}, {}, copied, std::move(load)});
+  }
+  /// Sets the configuration and the tokenizer inside the file; null: none.
+  void set_inside(std::shared_ptr<const nlohmann::ordered_json> config,
+                  std::shared_ptr<const TokenizerSection> tokenizer) {
+    config_ = std::move(config);
+    tokenizer_ = std::move(tokenizer);
   }
 
   [[nodiscard]] const FileBytes& file() const { return file_; }
@@ -72,7 +96,7 @@ class FileCheckpoint : public Checkpoint {
   [[nodiscard]] TensorView tensor(std::size_t index) override {
     const TensorInfo& info = infos_.at(index);
     Stored& stored = tensors_[index];
-    if (!stored.lent) stored.lent = load(index, stored.copy);
+    if (!stored.lent) stored.lent = stored.load ? stored.load(stored.copy) : stored.bytes;
     return {info.dtype, info.shape, *stored.lent};
   }
   void release(std::size_t index) override {
@@ -86,14 +110,8 @@ class FileCheckpoint : public Checkpoint {
   [[nodiscard]] std::uint64_t copied_bytes(std::size_t index) const override {
     return tensors_.at(index).copied;
   }
-
- protected:
-  /// Returns the stored bytes of a tensor.
-  [[nodiscard]] std::span<const std::byte> bytes(std::size_t index) const { return tensors_[index].bytes; }
-  /// Checks a tensor and returns what to lend: bytes of the file, or those of `copy` after filling it.
-  [[nodiscard]] virtual std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& /*copy*/) {
-    return bytes(index);
-  }
+  [[nodiscard]] const nlohmann::ordered_json* config() const override { return config_.get(); }
+  [[nodiscard]] std::shared_ptr<const TokenizerSection> tokenizer() const override { return tokenizer_; }
 
  private:
   struct Stored {
@@ -101,11 +119,14 @@ class FileCheckpoint : public Checkpoint {
     std::optional<std::span<const std::byte>> lent;  // while the tensor is lent
     std::vector<std::byte> copy;
     std::uint64_t copied = 0;
+    Load load;
   };
 
   FileBytes file_;
   std::vector<TensorInfo> infos_;
   std::vector<Stored> tensors_;
+  std::shared_ptr<const nlohmann::ordered_json> config_;
+  std::shared_ptr<const TokenizerSection> tokenizer_;
 };
 
 /// Sorts elements by their names. Returns the first one whose name occurs twice, or null.

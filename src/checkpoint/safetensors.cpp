@@ -35,11 +35,6 @@ struct SafetensorsEntry {
   std::size_t end = 0;
 };
 
-struct SafetensorsLayout {
-  std::vector<SafetensorsEntry> entries;  // sorted by unique names
-  std::size_t data_begin = 0;             // offset of the first tensor in the file
-};
-
 /// Parses {"__metadata__": {key: string}, name: {"dtype", "shape", "data_offsets"}, ...} without building a
 /// JSON tree, because a header may list a hundred thousand tensors.
 class HeaderEvents final : public JsonEvents {
@@ -169,28 +164,22 @@ class HeaderEvents final : public JsonEvents {
   unsigned offsets_ = 0;
 };
 
-/// Returns the file and the tensor for the beginning of a message.
-std::string tensor_place(const FileBytes& file, const SafetensorsEntry& entry) {
-  return fmt::format("{}: tensor {}", file.name(), in_quotes(entry.name));
-}
-
 void check_entry(const FileBytes& file, const SafetensorsEntry& entry, std::size_t data_size) {
   if (entry.begin > entry.end) {
-    fail(Status::bad_input, "{}: data_offsets: got begin {} after end {}, need begin <= end",
-         tensor_place(file, entry), entry.begin, entry.end);
+    refuse_tensor(file.name(), entry.name, "data_offsets: got begin {} after end {}, need begin <= end",
+                  entry.begin, entry.end);
   }
   if (entry.end > data_size) {
-    fail(Status::bad_input, "{}: data_offsets: got end {}, need at most the {} bytes after the header",
-         tensor_place(file, entry), entry.end, data_size);
+    refuse_tensor(file.name(), entry.name,
+                  "data_offsets: got end {}, need at most the {} bytes after the header", entry.end,
+                  data_size);
   }
   const auto count = checked_product(entry.shape);
   const auto size = count ? checked_mul(*count, size_of(entry.dtype)) : std::nullopt;
-  if (!size)
-    fail(Status::bad_input, "{}: shape: got one whose size does not fit 64 bits", tensor_place(file, entry));
+  if (!size) refuse_tensor(file.name(), entry.name, "shape: got one whose size does not fit 64 bits");
   if (*size != entry.end - entry.begin) {
-    fail(Status::bad_input, "{}: data_offsets: got {} bytes, need {} for shape {} of {}",
-         tensor_place(file, entry), entry.end - entry.begin, *size, to_string(entry.shape),
-         name_of(entry.dtype));
+    refuse_tensor(file.name(), entry.name, "data_offsets: got {} bytes, need {} for shape {} of {}",
+                  entry.end - entry.begin, *size, to_string(entry.shape), name_of(entry.dtype));
   }
 }
 
@@ -203,25 +192,15 @@ void check_cover(const FileBytes& file, const std::vector<SafetensorsEntry>& ent
   for (const std::size_t i : order) {
     const SafetensorsEntry& entry = entries[i];
     if (entry.begin != covered) {
-      fail(
-          Status::bad_input, "{}: data_offsets: got begin {}, need {}: {}", tensor_place(file, entry),
-          entry.begin, covered,
+      refuse_tensor(
+          file.name(), entry.name, "data_offsets: got begin {}, need {}: {}", entry.begin, covered,
           entry.begin < covered ? "it overlaps the tensor before it" : "bytes before it belong to no tensor");
     }
     covered = entry.end;
   }
   if (covered != data_size) {
-    fail(Status::bad_input, "{}: got {} bytes after the last tensor @byte {}, need none", file.name(),
-         data_size - covered, file.bytes().size() - (data_size - covered));
-  }
-}
-
-void sort_and_check_names(const FileBytes& file, HeaderEvents& header) {
-  if (const auto* const twice = sort_by_name(header.entries, &SafetensorsEntry::name))
-    fail(Status::bad_input, "{}: got the key twice, need different keys", tensor_place(file, *twice));
-  if (const std::string* const key = sort_by_name(header.metadata_keys, std::identity())) {
-    fail(Status::bad_input, "{}: /__metadata__: got the key {} twice, need different keys", file.name(),
-         in_quotes(*key));
+    refuse(file.name(), "got {} bytes after the last tensor @byte {}, need none", data_size - covered,
+           file.bytes().size() - (data_size - covered));
   }
 }
 
@@ -229,50 +208,42 @@ void sort_and_check_names(const FileBytes& file, HeaderEvents& header) {
 std::string_view header_text(const FileBytes& file) {
   const std::size_t size = file.bytes().size();
   if (size < kLengthBytes) {
-    fail(Status::bad_input,
-         "{}: got {} bytes, need at least 8 for the header's length; was it downloaded whole?", file.name(),
-         size);
+    refuse(file.name(), "got {} bytes, need at least 8 for the header's length; was it downloaded whole?",
+           size);
   }
   std::uint64_t length = 0;
   std::memcpy(&length, file.bytes().data(), kLengthBytes);
-  if (length == 0)
-    fail(Status::bad_input, "{}: header length @byte 0: got 0, need a JSON object", file.name());
+  if (length == 0) refuse(file.name(), "header length @byte 0: got 0, need a JSON object");
   if (length > kMaxSafetensorsHeader) {
-    fail(Status::bad_input, "{}: header length @byte 0: got {}, need at most {}; is it a safetensors file?",
-         file.name(), length, kMaxSafetensorsHeader);
+    refuse(file.name(), "header length @byte 0: got {}, need at most {}; is it a safetensors file?", length,
+           kMaxSafetensorsHeader);
   }
   if (length > size - kLengthBytes) {
-    fail(Status::bad_input,
-         "{}: header length @byte 0: got {}, need at most the {} bytes that follow; was it "
-         "downloaded whole?",
-         file.name(), length, size - kLengthBytes);
+    refuse(file.name(),
+           "header length @byte 0: got {}, need at most the {} bytes that follow; was it downloaded whole?",
+           length, size - kLengthBytes);
   }
   return file.text().substr(kLengthBytes, static_cast<std::size_t>(length));
-}
-
-/// Reads the header, and checks that the tensors fill the rest of the file, each with the size of its shape.
-SafetensorsLayout read_safetensors_layout(const FileBytes& file) {
-  const std::string_view text = header_text(file);
-  HeaderEvents header;
-  header.parse({.file = file.name(), .text = text, .byte = kLengthBytes});
-  sort_and_check_names(file, header);
-  const std::size_t data_begin = kLengthBytes + text.size();
-  const std::size_t data_size = file.bytes().size() - data_begin;
-  for (const SafetensorsEntry& entry : header.entries) check_entry(file, entry, data_size);
-  check_cover(file, header.entries, data_size);
-  return {std::move(header.entries), data_begin};
 }
 
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_safetensors(FileBytes file) {
-  SafetensorsLayout layout = read_safetensors_layout(file);
+  const std::string_view text = header_text(file);
+  HeaderEvents header;
+  header.parse({.file = file.name(), .text = text, .byte = kLengthBytes});
+  if (const auto* const twice = sort_by_name(header.entries, &SafetensorsEntry::name))
+    refuse_tensor(file.name(), twice->name, "got the key twice, need different keys");
+  if (const std::string* const key = sort_by_name(header.metadata_keys, std::identity()))
+    refuse(file.name(), "/__metadata__: got the key {} twice, need different keys", in_quotes(*key));
+  const auto data = file.bytes().subspan(kLengthBytes + text.size());
+  for (const SafetensorsEntry& entry : header.entries) check_entry(file, entry, data.size());
+  check_cover(file, header.entries, data.size());
   auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
   const std::string_view name = checkpoint->file().name();
-  for (SafetensorsEntry& entry : layout.entries) {
-    checkpoint->add(
-        {std::move(entry.name), entry.dtype, std::move(entry.shape), name},
-        checkpoint->file().bytes().subspan(layout.data_begin + entry.begin, entry.end - entry.begin));
+  for (SafetensorsEntry& entry : header.entries) {
+    checkpoint->add({std::move(entry.name), entry.dtype, std::move(entry.shape), name},
+                    data.subspan(entry.begin, entry.end - entry.begin));
   }
   return checkpoint;
 }

@@ -85,8 +85,8 @@ class ShardedCheckpoint final : public Checkpoint {
     };
     const auto name = [&](const ShardTensor& place) -> const std::string& { return info(place).name; };
     if (const ShardTensor* const twice = sort_by_name(places_, name)) {
-      fail(Status::bad_input, "{}: tensor {}: also in {}, need it in one shard", info(twice[0]).file,
-           in_quotes(name(*twice)), info(twice[1]).file);
+      refuse_tensor(info(twice[0]).file, name(*twice), "also in {}, need it in one shard",
+                    info(twice[1]).file);
     }
     for (const ShardTensor& place : places_) tensors_.push_back(info(place));
   }
@@ -120,8 +120,8 @@ void check_weight_map(const FileBytes& file, const ShardIndexEvents& index,
                       const std::vector<std::unique_ptr<Checkpoint>>& shards) {
   for (const auto& [tensor, shard] : index.tensors) {
     if (shards[shard]->find(tensor) == Checkpoint::npos) {
-      fail(Status::bad_input, "{}: /weight_map: tensor {} is not in {}, need it there", file.name(),
-           in_quotes(tensor), in_quotes(index.shards[shard]));
+      refuse(file.name(), "/weight_map: tensor {} is not in {}, need it there", in_quotes(tensor),
+             in_quotes(index.shards[shard]));
     }
   }
 }
@@ -150,12 +150,9 @@ std::unique_ptr<Checkpoint> open_shard_index(FileBytes file, const std::filesyst
                                              std::string_view extension, Warnings& warnings) {
   ShardIndexEvents index(extension);
   index.parse({.file = file.name(), .text = file.text()});
-  if (!index.has_map)
-    fail(Status::bad_input, "{}: /weight_map: missing, need tensors and their shards", file.name());
-  if (const auto* const twice = sort_by_name(index.tensors, &std::pair<std::string, std::size_t>::first)) {
-    fail(Status::bad_input, "{}: /weight_map: got the key {} twice, need different keys", file.name(),
-         in_quotes(twice->first));
-  }
+  if (!index.has_map) refuse(file.name(), "/weight_map: missing, need tensors and their shards");
+  if (const auto* const twice = sort_by_name(index.tensors, &std::pair<std::string, std::size_t>::first))
+    refuse(file.name(), "/weight_map: got the key {} twice, need different keys", in_quotes(twice->first));
   std::vector<std::unique_ptr<Checkpoint>> shards;
   for (const std::string& shard : index.shards)
     shards.push_back(open_checkpoint(directory / shard, warnings, Status::bad_input));

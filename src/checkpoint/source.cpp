@@ -14,6 +14,7 @@
 #include "base/files/input_file.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/text.hpp"
+#include "checkpoint/readers.hpp"
 #include "formats/json.hpp"
 
 namespace attnctl {
@@ -37,10 +38,8 @@ void read_config(const fs::path& path, Status absent, ModelSource& source) {
   source.config_path = path;
   source.config_text = read_file(path, kMaxConfigBytes, absent);
   source.config = parse_json(path.string(), source.config_text);
-  if (!source.config.is_object()) {
-    fail(Status::bad_input, "{}: got JSON that is not an object, need an object of settings",
-         escaped_path(path));
-  }
+  if (!source.config.is_object())
+    refuse(escaped_path(path), "got JSON that is not an object, need an object of settings");
 }
 
 std::vector<std::string> file_names(const fs::path& directory) {
@@ -78,31 +77,27 @@ fs::path weights_in(const fs::path& directory) {
   }
   if (readable.size() == 1) return directory / readable.front();
   if (readable.size() > 1) {
-    fail(Status::bad_input,
-         "{}: got {} weights files ({}), need model.safetensors or a single one; name it instead",
-         escaped_path(directory), readable.size(), escaped(fmt::format("{}", fmt::join(readable, ", "))));
+    refuse(escaped_path(directory),
+           "got {} weights files ({}), need model.safetensors or a single one; name it instead",
+           readable.size(), escaped(fmt::format("{}", fmt::join(readable, ", "))));
   }
   // PyTorch files come last, because other files hold the same weights.
   if (const auto torch = first_of({"pytorch_model.bin", "pytorch_model.bin.index.json"})) return *torch;
   if (!foreign.empty()) {
-    fail(Status::bad_input,
-         "{}: unsupported weights format ({}), need model.safetensors; convert them to safetensors",
-         escaped_path(directory), fmt::join(foreign, ", "));
+    refuse(escaped_path(directory),
+           "unsupported weights format ({}), need model.safetensors; convert them to safetensors",
+           fmt::join(foreign, ", "));
   }
-  fail(Status::bad_input,
-       "{}: no weights, need model.safetensors, model.safetensors.index.json, model.npz, model.json or "
-       "pytorch_model.bin",
-       escaped_path(directory));
+  refuse(escaped_path(directory),
+         "no weights, need model.safetensors, model.safetensors.index.json, model.npz, model.json or "
+         "pytorch_model.bin");
 }
 
 void open_directory(const fs::path& directory, const SourceOptions& options, Warnings& warnings,
                     ModelSource& source) {
   source.directory = directory;
-  if (options.config) {
-    read_config(*options.config, Status::environment, source);
-  } else {
-    read_config(directory / "config.json", Status::bad_input, source);
-  }
+  read_config(options.config.value_or(directory / "config.json"),
+              options.config ? Status::environment : Status::bad_input, source);
   if (options.need_weights)
     source.weights = open_checkpoint(weights_in(directory), warnings, Status::bad_input);
 }
@@ -122,9 +117,8 @@ void open_weights_file(const fs::path& file, const SourceOptions& options, Warni
     read_config(sibling, Status::bad_input, source);
     source.directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
   } else {
-    fail(Status::bad_input,
-         "{}: no configuration in the file and no config.json next to it; give --config FILE",
-         escaped_path(file));
+    refuse(escaped_path(file),
+           "no configuration in the file and no config.json next to it; give --config FILE");
   }
   if (!options.need_weights) source.weights.reset();
 }
@@ -174,14 +168,12 @@ std::optional<fs::path> find_in_hub_cache(const fs::path& cache, std::string_vie
   std::string commit = read_file(reference, kMaxReferenceBytes, Status::bad_input);
   commit.erase(std::find_if(commit.begin(), commit.end(), [](char c) { return c == '\n' || c == '\r'; }),
                commit.end());
-  if (!is_plain_name(commit)) {
-    fail(Status::bad_input, "{}: got {}, need the name of a snapshot", escaped(reference.string()),
-         in_quotes(commit));
-  }
+  if (!is_plain_name(commit))
+    refuse(escaped(reference.string()), "got {}, need the name of a snapshot", in_quotes(commit));
   fs::path snapshot = model / "snapshots" / commit;
   if (!fs::is_directory(snapshot, ignored)) {
-    fail(Status::bad_input, "{}: the snapshot that refs/main names is missing; download the model again",
-         escaped(snapshot.string()));
+    refuse(escaped(snapshot.string()),
+           "the snapshot that refs/main names is missing; download the model again");
   }
   return snapshot;
 }
@@ -199,17 +191,21 @@ fs::path cached_model(const std::string& model) {
        model, cache.empty() ? "which is not set" : escaped_path(cache));
 }
 
+/// Returns the directory of a model, possibly in the local cache; nullopt if `model` is a file.
+std::optional<fs::path> find_directory(const std::string& model) {
+  std::error_code error;
+  const fs::file_status status = fs::status(model, error);
+  if (status.type() == fs::file_type::not_found && !path_exists(model)) return cached_model(model);
+  return fs::is_directory(status) ? std::optional<fs::path>(model) : std::nullopt;
+}
+
 }  // namespace
 
 ModelSource open_model_source(const std::string& model, const SourceOptions& options, Warnings& warnings) {
   ModelSource source;
   source.given = model;
-  std::error_code error;
-  const fs::file_status status = fs::status(model, error);
-  if (status.type() == fs::file_type::not_found && !path_exists(model)) {
-    open_directory(cached_model(model), options, warnings, source);
-  } else if (fs::is_directory(status)) {
-    open_directory(model, options, warnings, source);
+  if (const auto directory = find_directory(model)) {
+    open_directory(*directory, options, warnings, source);
   } else {
     open_weights_file(model, options, warnings, source);
   }
@@ -217,11 +213,10 @@ ModelSource open_model_source(const std::string& model, const SourceOptions& opt
 }
 
 fs::path model_directory(const std::string& model) {
+  if (const auto directory = find_directory(model)) return *directory;
   std::error_code error;
-  const fs::file_status status = fs::status(model, error);
-  if (status.type() == fs::file_type::not_found && !path_exists(model)) return cached_model(model);
-  if (fs::is_directory(status)) return model;
-  if (!fs::exists(status)) fail(Status::environment, "{}: cannot open: {}", escaped(model), error.message());
+  if (!fs::exists(fs::status(model, error)))
+    fail(Status::environment, "{}: cannot open: {}", escaped(model), error.message());
   const fs::path parent = fs::path(model).parent_path();
   return parent.empty() ? fs::path(".") : parent;
 }

@@ -6,6 +6,7 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
+#include "checkpoint/readers.hpp"
 
 namespace attnctl {
 namespace {
@@ -41,14 +42,12 @@ void gather(const Strided& tensor, std::span<const std::byte> bytes, bool swap, 
 
 void check_strided(std::string_view where, const Strided& tensor, std::size_t available) {
   if (tensor.strides.size() != tensor.shape.size()) {
-    fail(Status::bad_input, "{}: strides: got {}, need one per extent of the shape {}", where,
-         to_string(tensor.strides), to_string(tensor.shape));
+    refuse(where, "strides: got {}, need one per extent of the shape {}", to_string(tensor.strides),
+           to_string(tensor.shape));
   }
   const auto count = checked_product(tensor.shape);
-  if (!count || !checked_mul(*count, tensor.element_size)) {
-    fail(Status::bad_input, "{}: shape: got {}, whose size does not fit 64 bits", where,
-         to_string(tensor.shape));
-  }
+  if (!count || !checked_mul(*count, tensor.element_size))
+    refuse(where, "shape: got {}, whose size does not fit 64 bits", to_string(tensor.shape));
   if (*count == 0) return;
   std::optional<std::size_t> end = checked_add(tensor.offset, std::size_t{1});  // after the last element
   for (std::size_t d = 0; d < tensor.shape.size() && end; ++d) {
@@ -57,9 +56,8 @@ void check_strided(std::string_view where, const Strided& tensor, std::size_t av
   }
   if (end) end = checked_mul(*end, tensor.element_size);
   if (!end || *end > available) {
-    fail(Status::bad_input,
-         "{}: got shape {} with strides {} at {}, which exceeds the {} bytes of its storage", where,
-         to_string(tensor.shape), to_string(tensor.strides), tensor.offset, available);
+    refuse(where, "got shape {} with strides {} at {}, which exceeds the {} bytes of its storage",
+           to_string(tensor.shape), to_string(tensor.strides), tensor.offset, available);
   }
 }
 

@@ -25,6 +25,7 @@ struct TorchLayout {
   std::vector<std::span<const std::byte>> storages;  // of pickle->storages()
   std::vector<std::size_t> members;                  // index in `archive` of each storage
   std::vector<StoredMember> archive;                 // empty for files from before torch 1.6
+  std::vector<bool> intact;                          // members of `archive` whose CRC was checked
   bool big_endian = false;
 };
 
@@ -39,8 +40,8 @@ std::size_t bytes_until(const Pickle& pickle, const PickleStorage& storage, std:
   const auto count = checked_narrow<std::size_t>(element);
   const auto size = count ? checked_mul(*count, storage.element_size()) : std::nullopt;
   if (!size) {
-    fail(Status::bad_input, "{}: storage {}: got {} elements, whose size does not fit 64 bits",
-         pickle.where(), in_quotes(storage.key), element);
+    refuse(pickle.where(), "storage {}: got {} elements, whose size does not fit 64 bits",
+           in_quotes(storage.key), element);
   }
   return *size;
 }
@@ -49,13 +50,14 @@ std::span<const std::byte> view_of(const Pickle& pickle, const PickleStorage& st
                                    std::span<const std::byte> whole) {
   const std::size_t need = bytes_until(pickle, storage, storage.count);
   if (whole.size() < need) {
-    fail(Status::bad_input, "{}: storage {}: got {} bytes, need {} for its {} elements", pickle.where(),
-         in_quotes(storage.key), whole.size(), need, storage.count);
+    refuse(pickle.where(), "storage {}: got {} bytes, need {} for its {} elements", in_quotes(storage.key),
+           whole.size(), need, storage.count);
   }
   const std::size_t begin = bytes_until(pickle, storage, storage.view_offset);
   return whole.subspan(begin, bytes_until(pickle, storage, storage.view_count));
 }
 
+/// The layout of torch 1.6 and later: an uncompressed ZIP archive of data.pkl and one member per storage.
 class TorchArchive {
  public:
   explicit TorchArchive(const FileBytes& file) : file_(file), members_(read_zip_directory(file)) {
@@ -63,20 +65,14 @@ class TorchArchive {
       if (!member.name.ends_with(kObjects)) continue;
       const std::string folder = member.name.substr(0, member.name.size() - kObjects.size());
       if (folder.find('/') != std::string::npos) continue;
-      if (!folder_.empty()) {
-        fail(Status::bad_input, "{}: got data.pkl in {} and in {}, need one", file.name(), in_quotes(folder_),
-             in_quotes(folder));
-      }
+      if (!folder_.empty())
+        refuse(file.name(), "got data.pkl in {} and in {}, need one", in_quotes(folder_), in_quotes(folder));
       folder_ = folder;
     }
-    if (folder_.empty()) {
-      fail(Status::bad_input,
-           "{}: got a ZIP archive without data.pkl, need a PyTorch checkpoint; is it an .npz?", file.name());
-    }
-    if (find("constants.pkl") != members_.end()) {
-      fail(Status::bad_input, "{}: unsupported: a TorchScript program; save only the state_dict",
-           file.name());
-    }
+    if (folder_.empty())
+      refuse(file.name(), "got a ZIP archive without data.pkl, need a PyTorch checkpoint; is it an .npz?");
+    if (find("constants.pkl") != members_.end())
+      refuse(file.name(), "unsupported: a TorchScript program; save only the state_dict");
   }
 
   [[nodiscard]] TorchLayout read() {
@@ -88,11 +84,12 @@ class TorchArchive {
         Pickle::Source{at_member(file_, objects), text_of(unpack(file_, objects, unused)), 0});
     const Pickle& pickle = *layout.pickle;
     if (pickle.end() != objects.size) {
-      fail(Status::bad_input, "{}: got {} bytes after the pickle @byte {}, need none", pickle.where(),
-           objects.size - pickle.end(), pickle.end());
+      refuse(pickle.where(), "got {} bytes after the pickle @byte {}, need none", objects.size - pickle.end(),
+             pickle.end());
     }
     for (const PickleStorage& storage : pickle.storages()) {
-      check_key(pickle, storage.key);
+      if (storage.key.empty() || storage.key.find_first_not_of("0123456789") != std::string_view::npos)
+        refuse(pickle.where(), "storage {}: need a key of digits", in_quotes(storage.key));
       const StoredMember& data = member("data/" + std::string(storage.key));
       layout.storages.push_back(view_of(pickle, storage, data.data));
       layout.members.push_back(static_cast<std::size_t>(&data - members_.data()));
@@ -113,13 +110,11 @@ class TorchArchive {
   [[nodiscard]] const StoredMember& member(std::string_view name) const {
     const Found found = find(name);
     if (found == members_.end()) {
-      fail(Status::bad_input, "{}: member {} is missing, need it for the checkpoint", file_.name(),
-           in_quotes(fmt::format("{}/{}", folder_, name)));
+      refuse(file_.name(), "member {} is missing, need it for the checkpoint",
+             in_quotes(fmt::format("{}/{}", folder_, name)));
     }
-    if (found->deflated) {
-      fail(Status::bad_input, "{}: unsupported: compressed, need members as torch.save stores them",
-           at_member(file_, *found));
-    }
+    if (found->deflated)
+      refuse(at_member(file_, *found), "unsupported: compressed, need members as torch.save stores them");
     return *found;
   }
 
@@ -128,14 +123,8 @@ class TorchArchive {
     const StoredMember& record = member("byteorder");
     const std::string_view order = text_of(record.data);
     if (order != "little" && order != "big")
-      fail(Status::bad_input, "{}: got {}, need little or big", at_member(file_, record), in_quotes(order));
+      refuse(at_member(file_, record), "got {}, need little or big", in_quotes(order));
     return order == "big";
-  }
-
-  static void check_key(const Pickle& pickle, std::string_view key) {
-    const bool plain = !key.empty() && key.find_first_not_of("0123456789") == std::string_view::npos;
-    if (!plain)
-      fail(Status::bad_input, "{}: storage {}: need a key of digits", pickle.where(), in_quotes(key));
   }
 
   const FileBytes& file_;
@@ -155,16 +144,12 @@ class LegacyTorchFile {
     constexpr std::int64_t kVersion = 1001;
     const Pickle magic = next();
     if (magic.root().kind != Kind::wide || magic.text(magic.root()) != kMagic) {
-      fail(Status::bad_input,
-           "{}: got a pickle of {}, need the magic number of torch.save; nothing was "
-           "executed",
-           file_.name(), name_of(magic.root().kind));
+      refuse(file_.name(), "got a pickle of {}, need the magic number of torch.save; nothing was executed",
+             name_of(magic.root().kind));
     }
     const Pickle version = next();
-    if (version.root().kind != Kind::integer || version.root().number != kVersion) {
-      fail(Status::bad_input, "{}: unsupported version of the layout before torch 1.6, need {}", file_.name(),
-           kVersion);
-    }
+    if (version.root().kind != Kind::integer || version.root().number != kVersion)
+      refuse(file_.name(), "unsupported version of the layout before torch 1.6, need {}", kVersion);
     (void)next();  // the machine; elements are always little-endian
     TorchLayout layout;
     layout.pickle = std::make_unique<Pickle>(Pickle::Source{file_.name(), text_, at_});
@@ -172,10 +157,8 @@ class LegacyTorchFile {
     const auto wholes = read_storages(*layout.pickle, next());
     for (const PickleStorage& storage : layout.pickle->storages()) {
       const auto whole = wholes.find(storage.key);
-      if (whole == wholes.end()) {
-        fail(Status::bad_input, "{}: storage {} is missing from the file", file_.name(),
-             in_quotes(storage.key));
-      }
+      if (whole == wholes.end())
+        refuse(file_.name(), "storage {} is missing from the file", in_quotes(storage.key));
       layout.storages.push_back(view_of(*layout.pickle, storage, whole->second));
     }
     return layout;
@@ -191,32 +174,26 @@ class LegacyTorchFile {
   }
 
   [[nodiscard]] Wholes read_storages(const Pickle& objects, const Pickle& keys) {
-    if (keys.root().kind != Kind::list) {
-      fail(Status::bad_input, "{}: got {} after the objects, need the list of storages", file_.name(),
-           name_of(keys.root().kind));
-    }
+    if (keys.root().kind != Kind::list)
+      refuse(file_.name(), "got {} after the objects, need the list of storages", name_of(keys.root().kind));
     std::map<std::string_view, std::size_t> sizes;
     for (const PickleStorage& storage : objects.storages()) {
       const std::size_t size = storage.element_size();
-      if (sizes.try_emplace(storage.key, size).first->second != size) {
-        fail(Status::bad_input, "{}: storage {}: got two types of elements, need one", file_.name(),
-             in_quotes(storage.key));
-      }
+      if (sizes.try_emplace(storage.key, size).first->second != size)
+        refuse(file_.name(), "storage {}: got two types of elements, need one", in_quotes(storage.key));
     }
     Wholes wholes;
     for (const PickleValue& value : keys.items(keys.root())) {
       const std::string_view key = value.kind == Kind::text ? keys.text(value) : "";
       const auto size = sizes.find(key);
-      if (size == sizes.end()) {
-        fail(Status::bad_input, "{}: storage {}: no tensor uses it, need only storages of tensors",
-             file_.name(), in_quotes(key));
-      }
+      if (size == sizes.end())
+        refuse(file_.name(), "storage {}: no tensor uses it, need only storages of tensors", in_quotes(key));
       if (!wholes.try_emplace(key, read_storage(key, size->second)).second)
-        fail(Status::bad_input, "{}: storage {}: stored twice, need it once", file_.name(), in_quotes(key));
+        refuse(file_.name(), "storage {}: stored twice, need it once", in_quotes(key));
     }
     if (at_ != text_.size()) {
-      fail(Status::bad_input, "{}: got {} bytes after the last storage @byte {}, need none", file_.name(),
-           text_.size() - at_, at_);
+      refuse(file_.name(), "got {} bytes after the last storage @byte {}, need none", text_.size() - at_,
+             at_);
     }
     return wholes;
   }
@@ -229,9 +206,9 @@ class LegacyTorchFile {
       count = count << 8 | static_cast<unsigned char>(text_[at_ + i]);
     const auto size = checked_mul<std::uint64_t>(count, element_size);
     if (rest < kCountBytes || !size || *size > rest - kCountBytes) {
-      fail(Status::bad_input,
-           "{}: storage {} @byte {}: got {} bytes, need {} elements of {}; was it downloaded whole?",
-           file_.name(), in_quotes(key), at_, rest, count, element_size);
+      refuse(file_.name(),
+             "storage {} @byte {}: got {} bytes, need {} elements of {}; was it downloaded whole?",
+             in_quotes(key), at_, rest, count, element_size);
     }
     const auto bytes = file_.bytes().subspan(at_ + kCountBytes, static_cast<std::size_t>(*size));
     at_ += kCountBytes + bytes.size();
@@ -242,13 +219,6 @@ class LegacyTorchFile {
   std::string_view text_;
   std::size_t at_ = 0;
 };
-
-/// Reads the layout of torch 1.6 and later (an uncompressed ZIP archive of data.pkl and one member per
-/// storage) or the earlier one (five pickles, then the storages). Checks that every storage exists with the
-/// size that the pickle gives. Throws Error(bad_input), or Error(limit) as Pickle does.
-TorchLayout read_torch_layout(const FileBytes& file) {
-  return file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
-}
 
 /// Tensors that are not row-major are copied. All copies together may take this plus twice the size of the
 /// file.
@@ -267,8 +237,8 @@ bool has_tensors(const Pickle& pickle, const PickleValue& value) {
 PickleValue find_state(const Pickle& pickle) {
   constexpr std::array<std::string_view, 3> kStateNames = {"state_dict", "model_state_dict", "model"};
   if (pickle.root().kind != Kind::dict) {
-    fail(Status::bad_input, "{}: got {}, need a dictionary of tensors; save only the state_dict",
-         pickle.where(), name_of(pickle.root().kind));
+    refuse(pickle.where(), "got {}, need a dictionary of tensors; save only the state_dict",
+           name_of(pickle.root().kind));
   }
   const auto items = pickle.items(pickle.root());
   std::optional<PickleValue> state;
@@ -279,15 +249,15 @@ PickleValue find_state(const Pickle& pickle) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", in_quotes(name));
     const bool known = std::find(kStateNames.begin(), kStateNames.end(), name) != kStateNames.end();
     if (!known || state || has_tensors(pickle, pickle.root())) {
-      fail(Status::bad_input,
-           "{}: unsupported dictionaries of tensors inside the dictionary ({}), need one, under state_dict, "
-           "model_state_dict or model; save only the state_dict",
-           pickle.where(), names);
+      refuse(pickle.where(),
+             "unsupported dictionaries of tensors inside the dictionary ({}), need one, under state_dict, "
+             "model_state_dict or model; save only the state_dict",
+             names);
     }
     state = items[i + 1];
   }
   if (!state && !items.empty() && !has_tensors(pickle, pickle.root()))
-    fail(Status::bad_input, "{}: got a dictionary without tensors, need one of tensors", pickle.where());
+    refuse(pickle.where(), "got a dictionary without tensors, need one of tensors");
   return state.value_or(pickle.root());
 }
 
@@ -303,18 +273,14 @@ Shape numbers_of(const Pickle& pickle, const PickleValue& tuple, std::string_vie
                  std::string_view field) {
   constexpr std::size_t kMaxTorchDimensions = 64;
   if (tuple.kind != Kind::tuple && tuple.kind != Kind::list)
-    fail(Status::bad_input, "{}: {}: got {}, need a tuple", where, field, name_of(tuple.kind));
+    refuse(where, "{}: got {}, need a tuple", field, name_of(tuple.kind));
   const auto items = pickle.items(tuple);
-  if (items.size() > kMaxTorchDimensions) {
-    fail(Status::bad_input, "{}: {}: got {} dimensions, need at most {}", where, field, items.size(),
-         kMaxTorchDimensions);
-  }
+  if (items.size() > kMaxTorchDimensions)
+    refuse(where, "{}: got {} dimensions, need at most {}", field, items.size(), kMaxTorchDimensions);
   Shape numbers;
   for (const PickleValue& item : items) {
-    if (item.kind != Kind::integer)
-      fail(Status::bad_input, "{}: {}: got {}, need an integer", where, field, name_of(item.kind));
-    if (item.number < 0)
-      fail(Status::bad_input, "{}: {}: got {}, need at least 0", where, field, item.number);
+    if (item.kind != Kind::integer) refuse(where, "{}: got {}, need an integer", field, name_of(item.kind));
+    if (item.number < 0) refuse(where, "{}: got {}, need at least 0", field, item.number);
     numbers.push_back(static_cast<std::size_t>(item.number));
   }
   return numbers;
@@ -324,7 +290,7 @@ TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::s
                         const PickleTensor& tensor) {
   const Pickle& pickle = *layout.pickle;
   const std::string where = fmt::format("{}: tensor {}", file.name(), in_quotes(name));
-  if (find_ill_formed_utf8(name)) fail(Status::bad_input, "{}: got a name that is not UTF-8", where);
+  if (find_ill_formed_utf8(name)) refuse(where, "got a name that is not UTF-8");
   TorchTensor entry;
   entry.info = {std::string(name), tensor.dtype, numbers_of(pickle, tensor.shape, where, "shape"),
                 file.name()};
@@ -333,55 +299,23 @@ TorchTensor make_tensor(const FileBytes& file, const TorchLayout& layout, std::s
   entry.strided.strides = numbers_of(pickle, tensor.strides, where, "strides");
   entry.strided.element_size = size_of(tensor.dtype);
   if (tensor.offset.kind != Kind::integer || tensor.offset.number < 0)
-    fail(Status::bad_input, "{}: offset: need an integer of at least 0", where);
+    refuse(where, "offset: need an integer of at least 0");
   entry.strided.offset = static_cast<std::size_t>(tensor.offset.number);
   check_strided(where, entry.strided, layout.storages[tensor.storage].size());
   entry.copied = !is_row_major(entry.strided) || (layout.big_endian && entry.strided.element_size > 1);
   return entry;
 }
 
-class TorchFile final : public FileCheckpoint {
- public:
-  TorchFile(FileBytes torch, TorchLayout layout, std::vector<TorchTensor> entries)
-      : FileCheckpoint(std::move(torch)),
-        layout_(std::move(layout)),
-        entries_(std::move(entries)),
-        intact_(layout_.archive.size()) {
-    for (const TorchTensor& entry : entries_) {
-      const auto storage = layout_.storages[entry.storage];
-      const std::size_t size = byte_size(entry.strided);
-      if (entry.copied) {
-        add(entry.info, storage, storage.size() + size);
-      } else {
-        const std::size_t begin = size == 0 ? 0 : entry.strided.offset * entry.strided.element_size;
-        add(entry.info, storage.subspan(begin, size));
-      }
-    }
-  }
-
- private:
-  [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
-    const TorchTensor& entry = entries_[index];
-    check_intact(entry);
-    if (!entry.copied) return bytes(index);
-    copy = to_row_major(entry.strided, bytes(index), layout_.big_endian);
-    return copy;
-  }
-
-  /// Checks the CRC of a storage's member at the first use.
-  void check_intact(const TorchTensor& entry) {
-    if (layout_.archive.empty()) return;
-    const std::size_t member = layout_.members[entry.storage];
-    if (intact_[member]) return;
-    std::vector<std::byte> unused;  // members are uncompressed
-    (void)unpack(file(), layout_.archive[member], unused);
-    intact_[member] = true;
-  }
-
-  TorchLayout layout_;
-  std::vector<TorchTensor> entries_;
-  std::vector<bool> intact_;  // for each member of layout_.archive
-};
+/// Checks the CRC of a storage's member at the first use.
+void check_intact(const FileBytes& file, TorchLayout& layout, std::size_t storage) {
+  if (layout.archive.empty()) return;
+  layout.intact.resize(layout.archive.size());
+  const std::size_t member = layout.members[storage];
+  if (layout.intact[member]) return;
+  std::vector<std::byte> unused;  // members are uncompressed
+  (void)unpack(file, layout.archive[member], unused);
+  layout.intact[member] = true;
+}
 
 void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries) {
   const std::size_t allowed = 2 * file.bytes().size() + kMinCopyLimit;
@@ -390,10 +324,9 @@ void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries
     if (!entry.copied) continue;
     const auto sum = checked_add(total, byte_size(entry.strided));
     if (!sum || *sum > allowed) {
-      fail(Status::bad_input,
-           "{}: tensor {}: unsupported: expanded tensors that take more than {} bytes in all; save them "
-           "contiguous",
-           file.name(), in_quotes(entry.info.name), allowed);
+      refuse_tensor(file.name(), entry.info.name,
+                    "unsupported: expanded tensors that take more than {} bytes in all; save them contiguous",
+                    allowed);
     }
     total = *sum;
   }
@@ -402,15 +335,14 @@ void check_copies(const FileBytes& file, const std::vector<TorchTensor>& entries
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) {
-  TorchLayout layout = read_torch_layout(file);
+  TorchLayout layout =
+      file.text().starts_with("PK") ? TorchArchive(file).read() : LegacyTorchFile(file).read();
   const Pickle& pickle = *layout.pickle;
   std::vector<TorchTensor> entries;
   const auto items = pickle.items(find_state(pickle));
   for (std::size_t i = 0; i < items.size(); i += 2) {
-    if (items[i].kind != Kind::text) {
-      fail(Status::bad_input, "{}: got {} for the name of a tensor, need a text", pickle.where(),
-           name_of(items[i].kind));
-    }
+    if (items[i].kind != Kind::text)
+      refuse(pickle.where(), "got {} for the name of a tensor, need a text", name_of(items[i].kind));
     const std::string_view name = pickle.text(items[i]);
     if (items[i + 1].kind != Kind::tensor) {
       warnings.add("ignored_value", fmt::format("{}: {} is {}, not a tensor", file.name(), in_quotes(name),
@@ -421,12 +353,27 @@ std::unique_ptr<Checkpoint> open_torch_file(FileBytes file, Warnings& warnings) 
     entries.push_back(make_tensor(file, layout, name, tensor));
   }
   const auto name_of_tensor = [](const TorchTensor& entry) -> const std::string& { return entry.info.name; };
-  if (const TorchTensor* const twice = sort_by_name(entries, name_of_tensor)) {
-    fail(Status::bad_input, "{}: tensor {}: got the key twice, need different keys", file.name(),
-         in_quotes(twice->info.name));
-  }
+  if (const TorchTensor* const twice = sort_by_name(entries, name_of_tensor))
+    refuse_tensor(file.name(), twice->info.name, "got the key twice, need different keys");
   check_copies(file, entries);
-  return std::make_unique<TorchFile>(std::move(file), std::move(layout), std::move(entries));
+  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
+  const auto shared = std::make_shared<TorchLayout>(std::move(layout));
+  for (const TorchTensor& entry : entries) {
+    auto bytes = shared->storages[entry.storage];
+    const std::size_t size = byte_size(entry.strided);
+    const std::uint64_t copied = entry.copied ? bytes.size() + size : 0;
+    if (!entry.copied)
+      bytes = bytes.subspan(size == 0 ? 0 : entry.strided.offset * entry.strided.element_size, size);
+    checkpoint->add(entry.info, bytes, copied,
+                    [&from = checkpoint->file(), shared, entry,
+                     bytes](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                      check_intact(from, *shared, entry.storage);
+                      if (!entry.copied) return bytes;
+                      copy = to_row_major(entry.strided, bytes, shared->big_endian);
+                      return copy;
+                    });
+  }
+  return checkpoint;
 }
 
 }  // namespace attnctl

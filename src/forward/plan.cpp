@@ -171,15 +171,9 @@ void check_kinds(const Model& model) {
 }  // namespace
 
 Needs& Needs::operator|=(const Needs& other) {
-  patterns = patterns || other.patterns;
-  scores = scores || other.scores;
-  values = values || other.values;
-  z = z || other.z;
-  output = output || other.output;
-  stream = stream || other.stream;
-  routing = routing || other.routing;
-  logits = logits || other.logits;
-  end = end || other.end;
+  for (bool Needs::*const need : {&Needs::patterns, &Needs::scores, &Needs::values, &Needs::z, &Needs::output,
+                                  &Needs::stream, &Needs::routing, &Needs::logits, &Needs::end})
+    this->*need = this->*need || other.*need;
   return *this;
 }
 

@@ -34,7 +34,7 @@ constexpr TokenRole kTokenRoles[] = {{"bos", "bos_token"},       {"eos", "eos_to
 
 void check_length(const GgufMetadata& metadata, std::string_view key, std::size_t found, std::size_t tokens) {
   if (found == tokens) return;
-  metadata.reject(*metadata.find(key), fmt::format("one for each of the {} tokens", tokens));
+  metadata.reject(key, fmt::format("one for each of the {} tokens", tokens));
 }
 
 bool is_hex(char c) {
@@ -60,10 +60,8 @@ std::vector<TokenType> read_types(const GgufMetadata& metadata, std::size_t toke
   check_length(metadata, kTokenTypes, numbers->size(), tokens);
   std::vector<TokenType> types;
   for (const std::int64_t number : *numbers) {
-    if (number < 0 || number > static_cast<std::int64_t>(TokenType::byte)) {
-      metadata.reject(*metadata.find(kTokenTypes),
-                      fmt::format("types from 0 to 6, {} is unsupported", number));
-    }
+    if (number < 0 || number > static_cast<std::int64_t>(TokenType::byte))
+      metadata.reject(kTokenTypes, fmt::format("types from 0 to 6, {} is unsupported", number));
     types.push_back(static_cast<TokenType>(number));
   }
   return types;
@@ -73,8 +71,7 @@ void check_tokens(const std::string& file, const TokenizerSection& section) {
   for (std::size_t id = 0; id < section.tokens.size(); ++id) {
     const std::string& token = section.tokens[id];
     const auto reject = [&](std::string_view need) {
-      fail(Status::bad_input, "{}: metadata \"{}\": token {}: got {}, need {}", file, kTokens, id,
-           in_quotes(token), need);
+      refuse(file, "metadata \"{}\": token {}: got {}, need {}", kTokens, id, in_quotes(token), need);
     };
     if (find_ill_formed_utf8(token)) reject("UTF-8");
     if (means_byte(section, id) && !is_byte(token)) reject("a byte, <0x00> to <0xFF>");
@@ -90,52 +87,32 @@ std::size_t gguf_row(const GgufMapped& mapped, std::size_t rows, std::size_t row
   return head * width + 2 * (offset % (width / 2)) + offset / (width / 2);
 }
 
-/// A tensor with its type decoded and its order changed.
-class PlainTensor {
- public:
-  PlainTensor(const GgufTensor& tensor, const GgufMapped& mapped)
-      : tensor_(tensor),
-        mapped_(mapped),
-        rows_(tensor.shape.size() < 2 && mapped.order == GgufOrder::as_stored ? 1 : tensor.shape.front()),
-        columns_(rows_ == 0 ? 0 : count_of(tensor) / rows_) {}
-
-  [[nodiscard]] std::vector<std::byte> bytes() const {
-    const std::size_t size = size_of(tensor_.type->dtype);
-    std::vector<std::byte> all(rows_ * columns_ * size);
-    std::vector<std::byte> row(mapped_.order == GgufOrder::transposed ? columns_ * size : 0);
-    for (std::size_t r = 0; r < rows_; ++r) {
-      if (mapped_.order != GgufOrder::transposed) {
-        read_row(gguf_row(mapped_, rows_, r), std::span(all).subspan(r * columns_ * size, columns_ * size));
-        continue;
-      }
-      read_row(r, row);
-      for (std::size_t c = 0; c < columns_; ++c)
-        std::memcpy(all.data() + (c * rows_ + r) * size, row.data() + c * size, size);
-    }
-    return all;
-  }
-
- private:
-  static std::size_t count_of(const GgufTensor& tensor) {
-    return tensor.bytes.size() / tensor.type->block_bytes * tensor.type->block_values;
-  }
-
-  void read_row(std::size_t row, std::span<std::byte> out) const {
-    const GgmlType& type = *tensor_.type;
-    const std::size_t size = columns_ / type.block_values * type.block_bytes;
-    const auto stored = tensor_.bytes.subspan(row * size, size);
+/// Returns the tensor with its type decoded and its order changed.
+std::vector<std::byte> to_plain(const GgufTensor& tensor, const GgufMapped& mapped) {
+  const GgmlType& type = *tensor.type;
+  const bool transposed = mapped.order == GgufOrder::transposed;
+  const std::size_t values = tensor.bytes.size() / type.block_bytes * type.block_values;
+  const std::size_t rows =
+      tensor.shape.size() < 2 && mapped.order == GgufOrder::as_stored ? 1 : tensor.shape.front();
+  const std::size_t columns = rows == 0 ? 0 : values / rows;
+  const std::size_t stored_size = columns / type.block_values * type.block_bytes;
+  const std::size_t size = size_of(type.dtype);
+  std::vector<std::byte> all(rows * columns * size);
+  std::vector<std::byte> column(transposed ? columns * size : 0);  // of the result
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto stored = tensor.bytes.subspan(gguf_row(mapped, rows, r) * stored_size, stored_size);
+    const auto out =
+        transposed ? std::span(column) : std::span(all).subspan(r * columns * size, columns * size);
     if (type.decode == nullptr) {
       std::ranges::copy(stored, out.begin());
     } else {
-      decode_blocks(type, stored, {reinterpret_cast<float*>(out.data()), columns_});
+      decode_blocks(type, stored, {reinterpret_cast<float*>(out.data()), columns});
     }
+    for (std::size_t c = 0; transposed && c < columns; ++c)
+      std::memcpy(all.data() + (c * rows + r) * size, column.data() + c * size, size);
   }
-
-  const GgufTensor& tensor_;
-  const GgufMapped& mapped_;
-  std::size_t rows_;
-  std::size_t columns_;
-};
+  return all;
+}
 
 /// Returns a tensor in float32 with `added` subtracted.
 std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
@@ -145,51 +122,6 @@ std::vector<std::byte> subtract_added(const GgufTensor& tensor, float added) {
   const auto bytes = std::as_bytes(std::span(values));
   return {bytes.begin(), bytes.end()};
 }
-
-Shape plain_shape(const GgufTensor& tensor, const GgufMapped& mapped) {
-  if (mapped.order != GgufOrder::transposed) return tensor.shape;
-  return {tensor.shape.at(1), tensor.shape.at(0)};
-}
-
-class GgufFile final : public FileCheckpoint {
- public:
-  GgufFile(FileBytes gguf, GgufLayout layout, GgufModel model)
-      : FileCheckpoint(std::move(gguf)),
-        layout_(std::move(layout)),
-        model_(std::move(model)),
-        tokenizer_(read_gguf_tokenizer(file().name(), layout_.metadata)) {
-    for (const GgufMapped& mapped : model_.tensors) {
-      const GgufTensor& tensor = layout_.tensors[mapped.tensor];
-      const DType dtype = mapped.added != 0 ? DType::f32 : tensor.type->dtype;
-      const std::uint64_t size = checked_product(tensor.shape).value_or(0) * size_of(dtype);
-      add({mapped.name, dtype, plain_shape(tensor, mapped), file().name()}, tensor.bytes,
-          is_copied(mapped) ? tensor.bytes.size() + size : 0);
-    }
-  }
-
-  [[nodiscard]] const nlohmann::ordered_json* config() const override { return &model_.config; }
-
-  [[nodiscard]] std::shared_ptr<const TokenizerSection> tokenizer() const override { return tokenizer_; }
-
- private:
-  [[nodiscard]] bool is_copied(const GgufMapped& mapped) const {
-    return mapped.order != GgufOrder::as_stored || layout_.tensors[mapped.tensor].type->decode != nullptr ||
-           mapped.added != 0;
-  }
-
-  [[nodiscard]] std::span<const std::byte> load(std::size_t index, std::vector<std::byte>& copy) override {
-    const GgufMapped& mapped = model_.tensors[index];
-    const GgufTensor& tensor = layout_.tensors[mapped.tensor];
-    if (!is_copied(mapped)) return tensor.bytes;
-    copy = mapped.added != 0 ? subtract_added(tensor, mapped.added) : PlainTensor(tensor, mapped).bytes();
-    file().forget(tensor.bytes);
-    return copy;
-  }
-
-  GgufLayout layout_;
-  GgufModel model_;
-  std::shared_ptr<const TokenizerSection> tokenizer_;
-};
 
 }  // namespace
 
@@ -216,7 +148,7 @@ std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& f
     const auto id = metadata.integer(key);
     if (!id) continue;
     if (*id >= section->tokens.size())
-      metadata.reject(*metadata.find(key), fmt::format("an id below {}", section->tokens.size()));
+      metadata.reject(key, fmt::format("an id below {}", section->tokens.size()));
     section->roles.emplace_back(role.role, *id);
   }
   section->add_bos = metadata.flag("tokenizer.ggml.add_bos_token");
@@ -227,9 +159,31 @@ std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const std::string& f
 }
 
 std::unique_ptr<Checkpoint> open_gguf(FileBytes file) {
-  GgufLayout layout = read_gguf_layout(file);
+  const GgufLayout layout = read_gguf_layout(file);
   GgufModel model = map_gguf(file.name(), layout);
-  return std::make_unique<GgufFile>(std::move(file), std::move(layout), std::move(model));
+  auto checkpoint = std::make_unique<FileCheckpoint>(std::move(file));
+  const FileBytes& from = checkpoint->file();
+  checkpoint->set_inside(std::make_shared<const nlohmann::ordered_json>(std::move(model.config)),
+                         read_gguf_tokenizer(from.name(), layout.metadata));
+  for (const GgufMapped& mapped : model.tensors) {
+    const GgufTensor& tensor = layout.tensors[mapped.tensor];
+    TensorInfo info = {mapped.name, mapped.added != 0 ? DType::f32 : tensor.type->dtype, tensor.shape,
+                       from.name()};
+    if (mapped.order == GgufOrder::transposed) std::ranges::reverse(info.shape);
+    if (mapped.order == GgufOrder::as_stored && tensor.type->decode == nullptr && mapped.added == 0) {
+      checkpoint->add(std::move(info), tensor.bytes);
+      continue;
+    }
+    const std::uint64_t size = checked_product(info.shape).value_or(0) * size_of(info.dtype);
+    checkpoint->add(std::move(info), tensor.bytes, tensor.bytes.size() + size,
+                    [&from, mapped, tensor](std::vector<std::byte>& copy) -> std::span<const std::byte> {
+                      copy =
+                          mapped.added != 0 ? subtract_added(tensor, mapped.added) : to_plain(tensor, mapped);
+                      from.forget(tensor.bytes);
+                      return copy;
+                    });
+  }
+  return checkpoint;
 }
 
 std::shared_ptr<const TokenizerSection> read_gguf_tokenizer(const FileBytes& file) {

@@ -83,9 +83,12 @@ class GgufMetadata {
   [[nodiscard]] std::optional<std::vector<float>> floats(std::string_view key) const;
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;
 
-  [[noreturn]] void reject(const GgufValue& value, std::string_view need) const;
+  /// Throws Error(bad_input) about the value of an existing key.
+  [[noreturn]] void reject(std::string_view key, std::string_view need) const { reject(*find(key), need); }
 
  private:
+  [[noreturn]] void reject(const GgufValue& value, std::string_view need) const;
+
   std::string file_;               // escaped
   std::vector<GgufValue> values_;  // sorted by key
 };

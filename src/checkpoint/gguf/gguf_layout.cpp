@@ -66,10 +66,8 @@ std::string format_value(const GgufValue& value) {
 
 GgufMetadata::GgufMetadata(std::string file, std::vector<GgufValue> values)
     : file_(std::move(file)), values_(std::move(values)) {
-  if (const GgufValue* const twice = sort_by_name(values_, &GgufValue::key)) {
-    fail(Status::bad_input, "{}: metadata {}: got the key twice, need different keys", file_,
-         in_quotes(twice->key));
-  }
+  if (const GgufValue* const twice = sort_by_name(values_, &GgufValue::key))
+    refuse(file_, "metadata {}: got the key twice, need different keys", in_quotes(twice->key));
 }
 
 const GgufValue* GgufMetadata::find(std::string_view key) const {
@@ -152,8 +150,8 @@ std::optional<std::vector<std::int64_t>> GgufMetadata::integers(std::string_view
 }
 
 void GgufMetadata::reject(const GgufValue& value, std::string_view need) const {
-  fail(Status::bad_input, "{}: metadata {} @byte {}: got {}, need {}", file_, in_quotes(value.key), value.at,
-       format_value(value), need);
+  refuse(file_, "metadata {} @byte {}: got {}, need {}", in_quotes(value.key), value.at, format_value(value),
+         need);
 }
 
 namespace {
@@ -189,9 +187,8 @@ class GgufCursor {
   std::span<const std::byte> take(std::uint64_t size, std::string_view what) {
     const std::size_t left = file_.bytes().size() - at_;
     if (size > left) {
-      fail(Status::bad_input,
-           "{}: {} @byte {}: got {} bytes up to the end, need {}; was it downloaded whole?", file_.name(),
-           what, at_, left, size);
+      refuse(file_.name(), "{} @byte {}: got {} bytes up to the end, need {}; was it downloaded whole?", what,
+             at_, left, size);
     }
     const auto taken = file_.bytes().subspan(at_, static_cast<std::size_t>(size));
     at_ += taken.size();
@@ -216,9 +213,8 @@ class GgufCursor {
     const auto count = number<std::uint64_t>(what);
     const std::size_t left = file_.bytes().size() - at_;
     if (count > left / each) {
-      fail(Status::bad_input,
-           "{}: {} @byte {}: got a count of {}, need at most {} for the {} bytes that follow", file_.name(),
-           what, where, count, left / each, left);
+      refuse(file_.name(), "{} @byte {}: got a count of {}, need at most {} for the {} bytes that follow",
+             what, where, count, left / each, left);
     }
     return count;
   }
@@ -236,7 +232,9 @@ class GgufLayoutReader {
     read_version();
     const std::uint64_t tensors = cursor_.count(kMinTensorBytes, "tensor count");
     const std::uint64_t values = cursor_.count(kMinValueBytes, "metadata count");
-    layout_.metadata = read_metadata(values);
+    std::vector<GgufValue> metadata;
+    for (std::uint64_t i = 0; i < values; ++i) metadata.push_back(read_value());
+    layout_.metadata = {file_.name(), std::move(metadata)};
     read_alignment();
     for (std::uint64_t i = 0; i < tensors; ++i) read_tensor();
     place_tensors();
@@ -255,31 +253,24 @@ class GgufLayoutReader {
   void read_version() {
     const auto magic = cursor_.take(kGgufMagic.size(), "magic");
     if (!file_.text().starts_with(kGgufMagic)) {
-      fail(Status::bad_input, "{}: magic @byte 0: got {}, need \"GGUF\"; is it a GGUF file?", file_.name(),
-           in_quotes(file_.text().substr(0, magic.size())));
+      refuse(file_.name(), "magic @byte 0: got {}, need \"GGUF\"; is it a GGUF file?",
+             in_quotes(file_.text().substr(0, magic.size())));
     }
     const auto version = cursor_.number<std::uint32_t>("version");
     if (version >= kMinVersion && version <= kMaxVersion) return;
     // Large multiples of 2^16 are small numbers in the other byte order.
-    fail(Status::bad_input, "{}: version @byte 4: unsupported {}{}; need {} or {}, little-endian",
-         file_.name(), version, version != 0 && version % 65'536 == 0 ? " (big-endian)" : "", kMinVersion,
-         kMaxVersion);
+    refuse(file_.name(), "version @byte 4: unsupported {}{}; need {} or {}, little-endian", version,
+           version != 0 && version % 65'536 == 0 ? " (big-endian)" : "", kMinVersion, kMaxVersion);
   }
 
   GgufType read_type(std::string_view what) {
     const std::size_t at = cursor_.at();
     const auto type = cursor_.number<std::uint32_t>(what);
     if (type >= kTypeBytes.size()) {
-      fail(Status::bad_input, "{}: {} @byte {}: unsupported type {}, need 0 to {}", file_.name(), what, at,
-           type, kTypeBytes.size() - 1);
+      refuse(file_.name(), "{} @byte {}: unsupported type {}, need 0 to {}", what, at, type,
+             kTypeBytes.size() - 1);
     }
     return static_cast<GgufType>(type);
-  }
-
-  GgufMetadata read_metadata(std::uint64_t count) {
-    std::vector<GgufValue> values;
-    for (std::uint64_t i = 0; i < count; ++i) values.push_back(read_value());
-    return {file_.name(), std::move(values)};
   }
 
   GgufValue read_value() {
@@ -287,15 +278,15 @@ class GgufLayoutReader {
     value.at = cursor_.at();
     value.key = cursor_.string("metadata key");
     if (value.key.empty() || value.key.size() > kMaxKeyBytes) {
-      fail(Status::bad_input, "{}: metadata key @byte {}: got {} bytes, need 1 to {}", file_.name(), value.at,
-           value.key.size(), kMaxKeyBytes);
+      refuse(file_.name(), "metadata key @byte {}: got {} bytes, need 1 to {}", value.at, value.key.size(),
+             kMaxKeyBytes);
     }
     const std::string what = "metadata " + in_quotes(value.key);
     value.type = read_type(what);
     if (value.type == GgufType::array) {
       value.type = read_type(what);
       if (value.type == GgufType::array)
-        fail(Status::bad_input, "{}: {} @byte {}: unsupported array of arrays", file_.name(), what, value.at);
+        refuse(file_.name(), "{} @byte {}: unsupported array of arrays", what, value.at);
       value.count = cursor_.count(bytes_of(value.type), what);
     }
     value.bytes = read_content(value, what);
@@ -315,10 +306,8 @@ class GgufLayoutReader {
   void read_alignment() {
     constexpr std::string_view key = "general.alignment";
     alignment_ = layout_.metadata.integer(key).value_or(kDefaultAlignment);
-    if (!std::has_single_bit(alignment_) || alignment_ < kMinAlignment || alignment_ > kMaxAlignment) {
-      layout_.metadata.reject(*layout_.metadata.find(key),
-                              fmt::format("a power of two from {} to {}", kMinAlignment, kMaxAlignment));
-    }
+    if (!std::has_single_bit(alignment_) || alignment_ < kMinAlignment || alignment_ > kMaxAlignment)
+      layout_.metadata.reject(key, fmt::format("a power of two from {} to {}", kMinAlignment, kMaxAlignment));
   }
 
   void read_tensor() {
@@ -327,21 +316,20 @@ class GgufLayoutReader {
     place.tensor = layout_.tensors.size();
     GgufTensor tensor;
     tensor.name = cursor_.string("tensor name");
-    if (tensor.name.empty())
-      fail(Status::bad_input, "{}: tensor name @byte {}: got an empty name", file_.name(), place.at);
+    if (tensor.name.empty()) refuse(file_.name(), "tensor name @byte {}: got an empty name", place.at);
     const std::string what = fmt::format("tensor {}", in_quotes(tensor.name));
     tensor.shape = read_shape(what);
     const auto type = cursor_.number<std::uint32_t>(what);
     tensor.type = find_ggml_type(type);
     if (tensor.type == nullptr) {
-      fail(Status::bad_input, "{}: {}: unsupported type {}; supported: {}", file_.name(), what,
-           ggml_type_name(type), supported_ggml_types());
+      refuse(file_.name(), "{}: unsupported type {}; supported: {}", what, ggml_type_name(type),
+             supported_ggml_types());
     }
     place.begin = cursor_.number<std::uint64_t>(what);
     place.size = size_of_tensor(tensor, what);
     if (place.begin % alignment_ != 0) {
-      fail(Status::bad_input, "{}: {} @byte {}: got offset {}, need a multiple of the alignment {}",
-           file_.name(), what, place.at, place.begin, alignment_);
+      refuse(file_.name(), "{} @byte {}: got offset {}, need a multiple of the alignment {}", what, place.at,
+             place.begin, alignment_);
     }
     layout_.tensors.push_back(std::move(tensor));
     places_.push_back(place);
@@ -351,15 +339,15 @@ class GgufLayoutReader {
     const std::size_t at = cursor_.at();
     const auto count = cursor_.number<std::uint32_t>(what);
     if (count > kMaxGgufDimensions) {
-      fail(Status::bad_input, "{}: {} @byte {}: got {} dimensions, need at most {}", file_.name(), what, at,
-           count, kMaxGgufDimensions);
+      refuse(file_.name(), "{} @byte {}: got {} dimensions, need at most {}", what, at, count,
+             kMaxGgufDimensions);
     }
     Shape shape;
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto extent = cursor_.number<std::uint64_t>(what);
       if (!std::in_range<std::int64_t>(extent)) {
-        fail(Status::bad_input, "{}: {} @byte {}: got dimension {}, need at most {}", file_.name(), what, at,
-             static_cast<std::int64_t>(extent), std::numeric_limits<std::int64_t>::max());
+        refuse(file_.name(), "{} @byte {}: got dimension {}, need at most {}", what, at,
+               static_cast<std::int64_t>(extent), std::numeric_limits<std::int64_t>::max());
       }
       shape.push_back(static_cast<std::size_t>(extent));
     }
@@ -371,16 +359,16 @@ class GgufLayoutReader {
   [[nodiscard]] std::uint64_t size_of_tensor(const GgufTensor& tensor, std::string_view what) const {
     const std::size_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
     if (row % tensor.type->block_values != 0) {
-      fail(Status::bad_input, "{}: {}: got rows of {} values, need a multiple of {}, the block of {}",
-           file_.name(), what, row, tensor.type->block_values, tensor.type->name);
+      refuse(file_.name(), "{}: got rows of {} values, need a multiple of {}, the block of {}", what, row,
+             tensor.type->block_values, tensor.type->name);
     }
     const auto count = checked_product(tensor.shape);
     const auto values = count ? checked_mul(*count, size_of(tensor.type->dtype)) : std::nullopt;
     const auto size =
         values ? checked_mul(*count / tensor.type->block_values, tensor.type->block_bytes) : std::nullopt;
     if (!size) {
-      fail(Status::bad_input, "{}: {}: got shape {}, whose size does not fit 64 bits", file_.name(), what,
-           to_string(tensor.shape));
+      refuse(file_.name(), "{}: got shape {}, whose size does not fit 64 bits", what,
+             to_string(tensor.shape));
     }
     return *size;
   }
@@ -393,27 +381,24 @@ class GgufLayoutReader {
     for (const TensorPosition& place : places_) {
       GgufTensor& tensor = layout_.tensors[place.tensor];
       if (place.begin < covered) {
-        fail(Status::bad_input, "{}: tensor {} @byte {}: got offset {}, need {} or more: it overlaps another",
-             file_.name(), in_quotes(tensor.name), place.at, place.begin, covered);
+        refuse(file_.name(), "tensor {} @byte {}: got offset {}, need {} or more: it overlaps another",
+               in_quotes(tensor.name), place.at, place.begin, covered);
       }
       const auto end = checked_add(place.begin, place.size);
       const auto rounded = end ? padded(*end) : std::nullopt;
       const auto last = rounded ? checked_add(*rounded, begin) : std::nullopt;
       if (!last || *last > file_.bytes().size()) {
-        fail(Status::bad_input,
-             "{}: tensor {} @byte {}: got offset {} and {} bytes, need them with their padding in the {} "
-             "bytes "
-             "after the header; was it downloaded whole?",
-             file_.name(), in_quotes(tensor.name), place.at, place.begin, place.size,
-             file_.bytes().size() - std::min<std::uint64_t>(begin, file_.bytes().size()));
+        refuse(file_.name(),
+               "tensor {} @byte {}: got offset {} and {} bytes, need them with their padding in the {} bytes "
+               "after the header; was it downloaded whole?",
+               in_quotes(tensor.name), place.at, place.begin, place.size,
+               file_.bytes().size() - std::min<std::uint64_t>(begin, file_.bytes().size()));
       }
       tensor.bytes = file_.bytes().subspan(begin + place.begin, place.size);
       covered = *end;
     }
-    if (const GgufTensor* const twice = sort_by_name(layout_.tensors, &GgufTensor::name)) {
-      fail(Status::bad_input, "{}: tensor {}: got the name twice, need different names", file_.name(),
-           in_quotes(twice->name));
-    }
+    if (const GgufTensor* const twice = sort_by_name(layout_.tensors, &GgufTensor::name))
+      refuse_tensor(file_.name(), twice->name, "got the name twice, need different names");
   }
 
   /// Returns the next multiple of the alignment.

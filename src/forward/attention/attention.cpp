@@ -245,7 +245,9 @@ class HeadPass {
       } else if (strided) {
         for (std::size_t r = 0; r < panel.rows; ++r) strided_row(panel, r);
       } else {
-        dense_panel(panel);
+        constexpr std::size_t kStrip = 24;  // rows: a multiple of the kernels' tiles
+        for (std::size_t r = 0; r < panel.rows; r += kStrip)
+          dense_strip(panel, r, std::min(kStrip, panel.rows - r));
       }
       const AttentionPanel result = finished(panel);
       for (Observer* const observer : observers) observer->panel(result);
@@ -276,12 +278,6 @@ class HeadPass {
 
   /// Computes kinds of attention in which each query sees a range of keys. A few queries at a time go from
   /// scores to z while they are in cache, with products over all keys that any of them sees.
-  void dense_panel(const Panel& panel) const {
-    constexpr std::size_t kStrip = 24;  // rows: a multiple of the kernels' tiles
-    for (std::size_t r = 0; r < panel.rows; r += kStrip)
-      dense_strip(panel, r, std::min(kStrip, panel.rows - r));
-  }
-
   void dense_strip(const Panel& panel, std::size_t first, std::size_t rows) const {
     const std::size_t query = panel.first + first;
     const KeyRange range = visibility_.of_queries(query, rows);

@@ -1,13 +1,16 @@
 #include "model/accounting/accounting.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
@@ -75,48 +78,26 @@ std::uint64_t norm_parameters(const NormConfig& config, std::uint64_t width) {
   return (config.gain ? width : 0) + (config.bias ? width : 0);
 }
 
-/// Parameters of position tables that stacks of layers share, and of convolutions over the embeddings.
-struct PositionParameters {
-  std::uint64_t tables = 0, table_norms = 0, convolution = 0, convolution_norms = 0;
-};
-
-PositionParameters count_position_parameters(const ModelConfig& config) {
-  PositionParameters count;
+/// Adds position tables that stacks of layers share, and convolutions over the embeddings.
+void add_position_parameters(const ModelConfig& config, ParameterCount& count) {
   const AttentionConfig& attention = config.layers.front().attention;
-  std::map<Component, std::uint64_t> bucket_tables;  // one per stack
+  std::map<Component, std::uint64_t> tables;  // one per stack
   for (const LayerConfig& layer : config.layers) {
     const auto& buckets = layer.attention.relative_buckets;
-    if (buckets) bucket_tables[layer.component] = product({buckets->rows, layer.attention.heads});
-  }
-  for (const auto& [component, entries] : bucket_tables) count.tables += entries;
-  if (attention.disentangled) {
-    count.tables += product({2, attention.disentangled->span, config.d_model});
-    count.table_norms = norm_parameters(attention.disentangled->norm, config.d_model);
-  }
-  for (const LayerConfig& layer : config.layers) {
+    if (buckets) tables[layer.component] = product({buckets->rows, layer.attention.heads});
     if (!layer.convolution) continue;
     const std::uint64_t channels = config.d_model / layer.convolution->groups;
-    count.convolution += product({config.d_model, channels, layer.convolution->kernel}) + config.d_model;
-    count.convolution_norms += norm_parameters(layer.norm, config.d_model);
+    add(count.embedding, product({config.d_model, channels, layer.convolution->kernel}) + config.d_model);
+    add(count.norms, norm_parameters(layer.norm, config.d_model));
   }
-  return count;
-}
-
-/// Parameters of the projections of disentangled attention's table in one layer; `biases` is part of `all`.
-struct DistanceProjections {
-  std::uint64_t all = 0, biases = 0;
-};
-
-DistanceProjections count_distance_projections(const ModelConfig& config, const AttentionConfig& attention) {
-  DistanceProjections count;
-  if (!attention.disentangled) return count;
-  const std::uint64_t outputs = product({attention.heads, attention.d_head});
-  for (const LinearParts& parts : {attention.disentangled->key, attention.disentangled->query}) {
-    if (parts.weight) count.all += product({config.d_model, outputs});
-    if (parts.bias) count.biases += outputs;
+  if (attention.disentangled) {
+    add(tables[Component::none], product({2, attention.disentangled->span, config.d_model}));
+    add(count.norms, norm_parameters(attention.disentangled->norm, config.d_model));
   }
-  count.all += count.biases;
-  return count;
+  for (const auto& [component, entries] : tables) {
+    add(count.attention, entries);
+    add(count.attention_weights, entries);
+  }
 }
 
 std::uint64_t head_norms(const AttentionConfig& attention) {
@@ -170,9 +151,13 @@ LayerCount count_layer(const ModelConfig& config, const LayerConfig& layer) {
   count.norms = product({branch_norms(layer), norm_parameters(layer.norm, d)});
   add(count.norms, head_norms(attention));
   if (attention.sinks) add(count.layer.attention, attention.heads);
-  const DistanceProjections distances = count_distance_projections(config, attention);
-  add(count.layer.attention, distances.all);
-  add(count.biases, distances.biases);
+  if (attention.disentangled) {
+    const std::uint64_t outputs = product({attention.heads, attention.d_head});
+    for (const LinearParts& parts : {attention.disentangled->key, attention.disentangled->query}) {
+      add(count.layer.attention, linear_parameters(parts, d, outputs));
+      add(count.biases, parts.bias ? outputs : 0);
+    }
+  }
   count.layer.all = sum({count.layer.attention, count.mlp, count.norms});
   return count;
 }
@@ -187,15 +172,6 @@ std::uint64_t count_embedding(const EmbeddingConfig& embedding, const ModelConfi
               linear_parameters(embedding.projection, embedding.width, config.d_model),
               grid.present() ? embedding.width : 0,  // the class token
               grid.present() ? linear_parameters({true, true}, grid.patch_size(), embedding.width) : 0});
-}
-
-std::uint64_t count_embeddings(const ModelConfig& config) {
-  std::uint64_t count = count_embedding(config.embedding, config);
-  if (!config.decoder) return count;
-  EmbeddingConfig target = config.decoder->embedding;
-  if (config.decoder->shares_tokens) target.vocabulary = 0;
-  add(count, count_embedding(target, config));
-  return count;
 }
 
 std::uint64_t count_head(const ModelConfig& config) {
@@ -261,21 +237,20 @@ struct HeadLayout {
 
 /// Returns a model with one layer that has only attention, with this head layout.
 ModelConfig attention_only(const ModelConfig& config, const HeadLayout& layout) {
-  const LayerConfig& first = config.layers.at(0);
+  LayerConfig layer;
+  layer.place = NormPlace::none;
+  layer.attention = config.layers.at(0).attention;
+  AttentionConfig& attention = layer.attention;
+  attention.d_head = attention.d_head * attention.heads / layout.heads;
+  attention.d_value = attention.d_value * attention.heads / layout.heads;
+  attention.heads = layout.heads;
+  attention.kv_heads = layout.kv_heads;
+  attention.head_slices.clear();
   ModelConfig only;
   only.d_model = config.d_model;
   only.d_key_input = config.d_key_input;
   only.d_value_input = config.d_value_input;
   only.d_output = config.d_output;
-  LayerConfig layer;
-  layer.place = NormPlace::none;
-  layer.attention = first.attention;
-  AttentionConfig& attention = layer.attention;
-  attention.heads = layout.heads;
-  attention.kv_heads = layout.kv_heads;
-  attention.head_slices.clear();
-  attention.d_head = first.attention.d_head * first.attention.heads / layout.heads;
-  attention.d_value = first.attention.d_value * first.attention.heads / layout.heads;
   only.layers.push_back(std::move(layer));
   return only;
 }
@@ -283,19 +258,14 @@ ModelConfig attention_only(const ModelConfig& config, const HeadLayout& layout) 
 /// Returns the divisor of `heads` nearest to heads / 4 (the smaller on a tie), other than 1 and `heads`.
 std::optional<std::size_t> usual_groups(std::size_t heads) {
   std::optional<std::size_t> best;
-  const auto miss = [&](std::size_t groups) {
-    const double wanted = static_cast<double>(heads) / 4;
-    return std::abs(static_cast<double>(groups) - wanted);
-  };
-  const auto offer = [&](std::size_t groups) {
-    const bool nearer =
-        !best || miss(groups) < miss(*best) || (miss(groups) == miss(*best) && groups < *best);
-    if (nearer) best = groups;
+  const auto rank = [&](std::size_t groups) {
+    return std::pair(4 * groups > heads ? 4 * groups - heads : heads - 4 * groups, groups);
   };
   for (std::size_t divisor = 2; divisor * divisor <= heads; ++divisor) {
     if (heads % divisor != 0) continue;
-    offer(divisor);
-    offer(heads / divisor);
+    for (const std::size_t groups : {divisor, heads / divisor}) {
+      if (!best || rank(groups) < rank(*best)) best = groups;
+    }
   }
   return best;
 }
@@ -313,6 +283,89 @@ std::vector<HeadLayout> layouts_of(const AttentionConfig& attention) {
   return layouts;
 }
 
+/// Formats ascending numbers as "0,1", "0-7" or "0,2-5".
+std::string number_ranges(const std::vector<std::size_t>& numbers) {
+  std::string text;
+  for (std::size_t first = 0, last = 0; first < numbers.size(); first = last) {
+    while (last < numbers.size() && numbers[last] == numbers[first] + (last - first)) ++last;
+    if (last - first == 2) last = first + 1;  // "0,1" reads better than "0-1"
+    text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[first]);
+    if (last - first > 1) text += fmt::format("-{}", numbers[last - 1]);
+  }
+  return text;
+}
+
+/// Statements about layers, ordered by first occurrence. Equal statements form one row.
+class Statements {
+ public:
+  void add(std::string_view kind, std::size_t layer, const std::vector<std::size_t>& heads,
+           std::string text) {
+    const auto [found, is_new] = known_.emplace(std::pair(std::string(kind), text), rows_.size());
+    if (is_new) rows_.push_back({std::string(kind), {}, number_ranges(heads), std::move(text)});
+    rows_[found->second].layers.push_back(layer);
+  }
+  [[nodiscard]] Table table() const {
+    std::vector<std::vector<Cell>> cells;
+    for (const Row& row : rows_) {
+      cells.push_back(
+          {row.kind, number_ranges(row.layers), row.heads.empty() ? Cell() : Cell(row.heads), row.text});
+    }
+    return make_table("sharing", {"kind", "layers", "heads", "text"}, std::move(cells));
+  }
+
+ private:
+  struct Row {
+    std::string kind;
+    std::vector<std::size_t> layers;
+    std::string heads, text;
+  };
+  std::map<std::pair<std::string, std::string>, std::size_t> known_;
+  std::vector<Row> rows_;
+};
+
+/// Returns groups of at least two heads by the key/value head or slice that they share.
+std::map<std::size_t, std::vector<std::size_t>> groups_of(const AttentionConfig& attention) {
+  std::map<std::size_t, std::vector<std::size_t>> groups;
+  for (std::size_t head = 0; head < attention.heads; ++head) groups[attention.kv_head(head)].push_back(head);
+  std::erase_if(groups, [](const auto& group) { return group.second.size() < 2; });
+  return groups;
+}
+
+void add_layers(const ModelConfig& config, Statements& statements) {
+  std::map<LayerConfig::Key, std::vector<std::size_t>> sharing;
+  for (std::size_t i = 0; i < config.layers.size(); ++i) sharing[config.layers[i].stored()].push_back(i);
+  for (const auto& [stored_as, layers] : sharing) {
+    if (layers.size() < 2) continue;
+    const std::string text = fmt::format("layers {} share all weights", number_ranges(layers));
+    for (const std::size_t layer : layers) statements.add("layers", layer, {}, text);
+  }
+}
+
+void add_heads(const AttentionConfig& attention, std::size_t layer, Statements& statements) {
+  for (const auto& [slice, heads] : groups_of(attention)) {
+    if (attention.head_slices.empty()) {
+      statements.add("kv_head", layer, heads,
+                     fmt::format("heads {} share {} (key/value head {})", number_ranges(heads),
+                                 attention.value.weight ? "W_K and W_V" : "W_K", slice));
+    } else {
+      statements.add("tied_heads", layer, heads,
+                     fmt::format("heads {} are tied to slice {} of {}", number_ranges(heads), slice,
+                                 attention.value.weight ? "W_Q, W_K and W_V" : "W_Q and W_K"));
+    }
+  }
+}
+
+void add_factors(const AttentionConfig& attention, std::size_t layer, Statements& statements) {
+  const std::pair<const char*, const LinearParts*> projections[] = {{"W_Q", &attention.query},
+                                                                    {"W_K", &attention.key},
+                                                                    {"W_V", &attention.value},
+                                                                    {"W_O", &attention.output}};
+  for (const auto& [name, parts] : projections) {
+    if (!parts->weight || parts->rank == 0) continue;
+    statements.add("factorised", layer, {}, fmt::format("{} factorised, rank {}", name, parts->rank));
+  }
+}
+
 }  // namespace
 
 ParameterCount count_parameters(const ModelConfig& config) {
@@ -327,20 +380,19 @@ ParameterCount count_parameters(const ModelConfig& config) {
     add(count.mlp, one.mlp);
     add(count.norms, one.norms);
   }
-  const PositionParameters positions = count_position_parameters(config);
-  add(count.attention, positions.tables);
-  add(count.attention_weights, positions.tables);
-  add(count.norms, sum({positions.table_norms, positions.convolution_norms}));
+  add_position_parameters(config, count);
+  add(count.embedding, count_embedding(config.embedding, config));
   add(count.norms,
       norm_parameters(config.embedding.norm,
                       config.embedding.projected_first ? config.d_model : config.embedding.width));
   add(count.norms, norm_parameters(config.final_norm, config.d_model));
   if (config.decoder) {
-    const EmbeddingConfig& target = config.decoder->embedding;
+    EmbeddingConfig target = config.decoder->embedding;
+    if (config.decoder->shares_tokens) target.vocabulary = 0;
+    add(count.embedding, count_embedding(target, config));
     add(count.norms, norm_parameters(target.norm, target.width));
     add(count.norms, norm_parameters(config.decoder->encoder_norm, config.d_model));
   }
-  count.embedding = sum({count_embeddings(config), positions.convolution});
   count.head = count_head(config);
   count.all = sum({count.attention, count.mlp, count.norms, count.embedding, count.head});
   return count;
@@ -471,6 +523,22 @@ Table compare_attention(const ModelConfig& config, std::size_t length) {
                      "values", "output", "flops", "multiply_adds", "multiply_adds_one_product",
                      "pattern_bytes", "cache_bytes_per_token"},
                     std::move(rows));
+}
+
+Table sharing_table(const ModelConfig& config, const Model* model) {
+  Statements statements;
+  add_layers(config, statements);
+  for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+    const AttentionConfig& attention = config.layers[layer].attention;
+    if (!attention.key.weight) {
+      statements.add("query_key", layer, {}, "W_Q = W_K: there is no W_K, W_Q is used");
+    } else if (model != nullptr && model->key_is_query(layer)) {
+      statements.add("query_key", layer, {}, "W_Q = W_K: two tensors with the same values");
+    }
+    add_heads(attention, layer, statements);
+    add_factors(attention, layer, statements);
+  }
+  return statements.table();
 }
 
 }  // namespace attnctl

@@ -124,11 +124,20 @@ struct ProjectionOutputs {
   }
 };
 
-/// The scope of a tensor's name: in a layer, outside of the layers, or without any prefix.
-struct NameScope {
-  enum class Place { layer, outside, absolute } place = Place::outside;
-  LayerConfig::Key layer = {};
-};
+/// Returns the layer number in a tensor's name; nullopt for tensors outside of layers.
+std::optional<std::size_t> layer_number(std::string_view name, const std::string& layer_prefix) {
+  const std::size_t mark = layer_prefix.find("{}");
+  if (mark == std::string::npos) return std::nullopt;
+  const std::string_view before = std::string_view(layer_prefix).substr(0, mark);
+  const std::string_view after = std::string_view(layer_prefix).substr(mark + 2);
+  if (!name.starts_with(before)) return std::nullopt;
+  name.remove_prefix(before.size());
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  name.remove_prefix(static_cast<std::size_t>(end - name.data()));
+  return name.starts_with(after) ? std::optional(number) : std::nullopt;
+}
 
 /// Finds tensors and checks their shapes and types. Records faults in faults(); the result then has no
 /// tensor.
@@ -143,20 +152,20 @@ class TensorBinder {
     bound_.used.resize(weights.tensors().size());
   }
 
-  NameScope scope = {};
-  std::string shape_origin;  // the configured sizes that the current shapes come from, for messages
-  std::size_t heads = 1;     // of the current layer, for an output projection of rank 3
+  [[nodiscard]] Binding bind() {
+    bind_layers();
+    bind_ends();
+    if (config_.head.present) bind_head();
+    check_extra_layers(names_.layer_prefix(), false);
+    if (config_.decoder) check_extra_layers(names_.decoder_prefix(), true);
+    const auto tensors = names_.weights().tensors();
+    faults_.report(tensors.empty() ? std::string_view(config_file_) : tensors.front().file, config_file_);
+    return std::move(bound_);
+  }
 
-  [[nodiscard]] const FamilySpec& family() const { return family_; }
-  [[nodiscard]] const ModelConfig& config() const { return config_; }
-  [[nodiscard]] const TensorNames& names() const { return names_; }
-  [[nodiscard]] BindingFaults& faults() { return faults_; }
-  [[nodiscard]] Binding& bound() { return bound_; }
-
+ private:
   [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names) const {
-    if (scope.place == NameScope::Place::absolute) return names_.find_absolute(names);
-    if (scope.place == NameScope::Place::layer) return names_.find_in_layer(names, scope.layer);
-    return names_.find_outside_layers(names);
+    return names_.find(names, scope_);
   }
 
   /// `heads_are_inputs` marks an output projection, which rank 3 stores as [heads, v, out].
@@ -253,16 +262,12 @@ class TensorBinder {
     return {.tensor = found->index, .elements = Slices::whole(rows * width)};
   }
 
- private:
   /// Returns the tensor, marked as used, with the other stored alternatives recorded. Adds a fault if it is
   /// missing or not floating-point.
   std::optional<LocatedTensor> need(std::span<const StoredTensor> names) {
     const auto found = find(names);
     if (!found) {
-      const std::string& name = names.front().name;
-      faults_.add_missing(scope.place == NameScope::Place::absolute ? name
-                          : scope.place == NameScope::Place::layer  ? names_.in_layer(name, scope.layer)
-                                                                    : names_.outside_layers(name));
+      faults_.add_missing(names_.full_name(names.front().name, scope_));
       return std::nullopt;
     }
     bound_.used[found->index] = true;
@@ -282,7 +287,7 @@ class TensorBinder {
     const TensorInfo& info = names_.info(tensor);
     if (info.shape == expected) return;
     faults_.add(fmt::format("{}: tensor \"{}\": got shape {}, need {} ({} by {}{})", info.file,
-                            escaped(info.name), to_string(info.shape), to_string(expected), shape_origin,
+                            escaped(info.name), to_string(info.shape), to_string(expected), shape_origin_,
                             escaped(config_file_),
                             family_.sizes == SizesFrom::tensors ? " and the first layer's projections" : ""));
   }
@@ -303,8 +308,8 @@ class TensorBinder {
     if (found->axes == Axes::out_in) {
       expect_shape(*found, {stored_out, in});
     } else if (found->axes == Axes::in_out_or_head && names_.info(*found).shape.size() == 3) {
-      expect_shape(*found,
-                   heads_are_inputs ? Shape{heads, in / heads, stored_out} : Shape{out.heads, in, out.each});
+      expect_shape(
+          *found, heads_are_inputs ? Shape{heads_, in / heads_, stored_out} : Shape{out.heads, in, out.each});
       if (!heads_are_inputs) bound.heads = out.heads;
     } else {
       expect_shape(*found, {in, stored_out});
@@ -333,314 +338,279 @@ class TensorBinder {
     return bound;
   }
 
+  [[nodiscard]] const LayerSpec& spec_of(const LayerConfig& layer) const {
+    if (layer.component == Component::decoder) return family_.decoder->self;
+    if (layer.component == Component::cross) return family_.decoder->cross;
+    return family_.stack.layer;
+  }
+
+  BoundNorm head_norm(const NormSpec& spec, const AttentionConfig& attention, std::size_t heads) {
+    const NormKind kind = attention.head_norm.kind;
+    switch (attention.head_norm_span) {
+      case HeadNormSpan::shared:
+        return this->norm(spec, kind, attention.d_head);
+      case HeadNormSpan::each:
+        return this->norm(spec, kind, attention.d_head, heads);
+      case HeadNormSpan::whole:
+        break;
+    }
+    return this->norm(spec, kind, heads * attention.d_head);
+  }
+
+  void bind_distances(const AttentionConfig& attention, BoundLayer& bound) {
+    if (!attention.disentangled) return;
+    const DisentangledSpec& spec = family_.stack.disentangled.value();
+    const DisentangledConfig& distances = *attention.disentangled;
+    const std::size_t outputs = attention.heads * attention.d_head;
+    bound.distance_key = linear(spec.key, distances.key, config_.d_model, outputs);
+    bound.distance_query = linear(spec.query, distances.query, config_.d_model, outputs);
+    if (distances.content_to_position && !distances.key.weight) bound.distance_key = bound.key;
+    if (distances.position_to_content && !distances.query.weight) bound.distance_query = bound.query;
+  }
+
+  void bind_attention(const LayerConfig& layer, BoundLayer& bound) {
+    const AttentionConfig& attention = layer.attention;
+    const LayerSpec& spec = spec_of(layer);
+    const auto outputs = [&](std::size_t heads, std::size_t each, PackedPart part) {
+      return ProjectionOutputs{heads, each, part, &attention};
+    };
+    heads_ = attention.heads;
+    shape_origin_ = fmt::format("width {}, {} heads, {} key/value heads, head dimension {}", config_.d_model,
+                                attention.heads, attention.kv_heads, attention.d_head);
+    bound.query = linear(spec.query, attention.query, config_.d_model,
+                         outputs(attention.query_slices(), attention.d_head, PackedPart::query));
+    bound.key = linear(spec.key, attention.key, config_.d_key_input,
+                       outputs(attention.kv_heads, attention.d_head, PackedPart::key));
+    if (!attention.key.weight) {
+      bound.key.weight = bound.query.weight;
+      bound.key.first = bound.query.first;
+    }
+    bound.value = linear(spec.value, attention.value, config_.d_value_input,
+                         outputs(attention.kv_heads, attention.d_value, PackedPart::value));
+    bound.output =
+        linear(spec.output, attention.output, attention.heads * attention.d_value, config_.d_output, true);
+    bound.query_norm = head_norm(spec.query_norm, attention, attention.heads);
+    bound.key_norm = head_norm(spec.key_norm, attention, attention.kv_heads);
+    bind_distances(attention, bound);
+    if (attention.sinks) bound.sinks = vector(stored(spec.sinks), attention.heads);
+  }
+
+  void bind_norms(const LayerConfig& layer, BoundLayer& bound) {
+    if (layer.place == NormPlace::none) return;
+    const LayerSpec& spec = spec_of(layer);
+    const auto norm = [&](const NormSpec& of) { return this->norm(of, layer.norm.kind, config_.d_model); };
+    if (layer.attention_normed) bound.attention_norm = norm(spec.attention_norm);
+    if (layer.mlp.width > 0) bound.mlp_norm = norm(spec.mlp_norm);
+    if (layer.place != NormPlace::both) return;
+    bound.attention_output_norm = norm(spec.attention_output_norm);
+    bound.mlp_output_norm = norm(spec.mlp_output_norm);
+  }
+
+  static ProjectionOutputs inner(std::size_t width, PackedPart part) {
+    return {.heads = 1, .each = width, .part = part};
+  }
+
+  void bind_mlp(const LayerConfig& layer, BoundLayer& bound) {
+    const LayerSpec& spec = spec_of(layer);
+    const MlpConfig& mlp = layer.mlp;
+    const LinearParts parts = {true, mlp.bias};
+    shape_origin_ = fmt::format("width {}, MLP width {}", config_.d_model, mlp.width);
+    bound.mlp.up = linear(spec.up, parts, config_.d_model, inner(mlp.width, PackedPart::up));
+    if (mlp.gated)
+      bound.mlp.gate = linear(spec.gate, parts, config_.d_model, inner(mlp.width, PackedPart::gate));
+    bound.mlp.down = linear(spec.down, parts, mlp.width, config_.d_model);
+  }
+
+  void bind_experts(const LayerConfig& layer, BoundLayer& bound) {
+    const ExpertsSpec& spec = family_.stack.layer.experts.value();
+    const ExpertsConfig& experts = layer.experts;
+    const LinearParts parts = {true, layer.mlp.bias};
+    shape_origin_ =
+        fmt::format("width {}, {} experts of width {}", config_.d_model, experts.count, layer.mlp.width);
+    bound.router = linear(spec.router, {true, experts.router_bias}, config_.d_model, experts.count);
+    const auto each = [&](const LinearSpec& of, std::size_t in, const ProjectionOutputs& out) {
+      return expert_linears(of, parts, in, out, experts.count);
+    };
+    const auto up = each(spec.up, config_.d_model, inner(layer.mlp.width, PackedPart::up));
+    const auto gate = each(spec.gate, config_.d_model, inner(layer.mlp.width, PackedPart::gate));
+    const auto down = each(spec.down, layer.mlp.width, inner(config_.d_model, PackedPart::other));
+    for (std::size_t e = 0; e < experts.count; ++e) bound.experts.push_back({up[e], gate[e], down[e]});
+    if (experts.shared_width == 0) return;
+    shape_origin_ = fmt::format("width {}, shared expert of width {}", config_.d_model, experts.shared_width);
+    bound.shared.up = linear(spec.shared_up, parts, config_.d_model, experts.shared_width);
+    bound.shared.gate = linear(spec.shared_gate, parts, config_.d_model, experts.shared_width);
+    bound.shared.down = linear(spec.shared_down, parts, experts.shared_width, config_.d_model);
+    bound.shared_factor = linear(spec.shared_factor, {true, false}, config_.d_model, 1);
+  }
+
+  /// Binds the tables that all layers of a stack share.
+  BoundLayer bind_stack_tables(const LayerConfig& layer) {
+    const AttentionConfig& attention = layer.attention;
+    BoundLayer shared;
+    scope_ = {};
+    if (attention.relative_buckets) {
+      const std::size_t rows = attention.relative_buckets->rows;
+      shape_origin_ = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
+      const auto& spec =
+          layer.component == Component::decoder ? family_.decoder->relative : family_.stack.relative;
+      shared.relative_bias = this->rows(spec->table, rows, attention.heads);
+    }
+    if (attention.disentangled) {
+      const DisentangledSpec& spec = family_.stack.disentangled.value();
+      const std::size_t rows = 2 * attention.disentangled->span;
+      shape_origin_ = fmt::format("{} rows of distances, width {}", rows, config_.d_model);
+      shared.distance_table = this->rows(spec.table, rows, config_.d_model);
+      shared.distance_norm = this->norm(spec.norm, attention.disentangled->norm.kind, config_.d_model);
+    }
+    return shared;
+  }
+
+  void bind_convolution(const LayerConfig& layer, BoundLayer& bound) {
+    if (!layer.convolution) return;
+    const ConvolutionSpec& spec = family_.stack.convolution.value();
+    const auto& [kernel, groups, activation] = *layer.convolution;
+    scope_ = {};
+    shape_origin_ = fmt::format("width {}, a kernel of {} in {} groups", config_.d_model, kernel, groups);
+    bound.convolution = convolution(spec.kernel, {config_.d_model, config_.d_model / groups, kernel});
+    bound.convolution_norm = this->norm(spec.norm, layer.norm.kind, config_.d_model);
+  }
+
+  void bind_layer(const LayerConfig& layer, const BoundLayer& shared) {
+    BoundLayer bound = shared;
+    bind_convolution(layer, bound);
+    scope_ = {NameScope::Place::layer, layer.stored()};
+    bind_attention(layer, bound);
+    bind_norms(layer, bound);
+    if (layer.experts.count > 0) {
+      bind_experts(layer, bound);
+    } else if (layer.mlp.width > 0) {
+      bind_mlp(layer, bound);
+    }
+    bound_.layers.emplace(layer.stored(), std::move(bound));
+  }
+
+  void bind_layers() {
+    std::map<Component, BoundLayer> stacks;
+    for (const LayerConfig& layer : config_.layers) {
+      if (bound_.layers.contains(layer.stored())) continue;
+      const auto [tables, is_new] = stacks.try_emplace(layer.component);
+      if (is_new) tables->second = bind_stack_tables(layer);
+      bind_layer(layer, tables->second);
+    }
+  }
+
+  BoundEmbedding bind_embedding(const EmbeddingSpec& spec, const EmbeddingConfig& embedding) {
+    BoundEmbedding bound;
+    scope_ = {};
+    if (embedding.vocabulary > 0) {
+      shape_origin_ = fmt::format("vocabulary of {}", embedding.vocabulary);
+      bound.token = table(spec.token, embedding.vocabulary, embedding.width);
+    }
+    if (embedding.position == PositionKind::learned) {
+      const std::size_t rows = config_.max_positions.value() + embedding.position_offset;
+      shape_origin_ = embedding.pixels.present() ? fmt::format("{} patches", embedding.pixels.patches())
+                                                 : fmt::format("{} positions", *config_.max_positions);
+      bound.position =
+          table(spec.position, rows, embedding.positions_last ? config_.d_model : embedding.width);
+    }
+    if (embedding.pixels.present()) {
+      const PatchGrid& grid = embedding.pixels;
+      shape_origin_ = fmt::format("embedding width {}, {} channels in patches of {} by {}", embedding.width,
+                                  grid.channels, grid.patch_height, grid.patch_width);
+      bound.class_token = table(spec.class_token, 1, embedding.width);
+      bound.patches =
+          convolution(spec.patches, {embedding.width, grid.channels, grid.patch_height, grid.patch_width});
+    }
+    if (embedding.token_types > 0) {
+      shape_origin_ = fmt::format("{} token types", embedding.token_types);
+      bound.token_type = table(spec.token_type, embedding.token_types, embedding.width);
+    }
+    shape_origin_ = fmt::format("embedding width {}, model width {}", embedding.width, config_.d_model);
+    bound.norm = this->norm(spec.norm, embedding.norm.kind,
+                            embedding.projected_first ? config_.d_model : embedding.width);
+    bound.projection = linear(spec.projection, embedding.projection, embedding.width, config_.d_model);
+    return bound;
+  }
+
+  /// Binds the embeddings and the final norms.
+  void bind_ends() {
+    Binding& bound = bound_;
+    bound.embedding = bind_embedding(family_.embedding, config_.embedding);
+    if (config_.decoder)
+      bound.target_embedding = bind_embedding(family_.decoder->embedding, config_.decoder->embedding);
+    scope_ = {};
+    shape_origin_ = fmt::format("width {}", config_.d_model);
+    const auto norm = [&](const NormSpec& spec, const NormConfig& of) {
+      return this->norm(spec, of.kind, config_.d_model);
+    };
+    if (config_.decoder) bound.encoder_norm = norm(family_.final_norm, config_.decoder->encoder_norm);
+    bound.final_norm =
+        norm(config_.decoder ? family_.decoder->final_norm : family_.final_norm, config_.final_norm);
+  }
+
+  void bind_head() {
+    const HeadSpec& spec = *family_.head;
+    const HeadConfig& head = config_.head;
+    const EmbeddingConfig& embedding = config_.output_embedding();
+    Binding& bound = bound_;
+    const std::size_t token = config_.decoder ? bound.target_embedding.token : bound.embedding.token;
+    const bool narrow = head.transform || head.tied || head.projection.weight;
+    const std::size_t width = narrow ? embedding.width : config_.d_model;
+    shape_origin_ = fmt::format("model width {}, embedding width {}, vocabulary of {}", config_.d_model,
+                                embedding.width, embedding.vocabulary);
+    scope_ = {};
+    bound.head_projection = linear(spec.projection, head.projection, config_.d_model, width);
+    scope_ = NameScope::absolute();
+    if (head.transform) {
+      bound.head_transform = linear(spec.transform, {true, head.transform_bias}, config_.d_model, width);
+      bound.head_norm = this->norm(spec.transform_norm, head.norm.kind, width);
+    }
+    const std::size_t vocabulary = embedding.vocabulary;
+    bound.head_decoder = linear(spec.decoder, {!head.tied, head.bias}, width, vocabulary);
+    if (head.tied) {
+      if (const auto copy = find(spec.decoder.weight)) bound.alternatives.push_back({copy->index, token});
+      bound.head_decoder.weight = {
+          .tensor = token, .axes = Axes::out_in, .in = width, .outputs = Slices::whole(vocabulary)};
+    }
+  }
+
+  /// Adds a fault if the file holds layers that the configuration does not have.
+  void check_extra_layers(const std::string& layer_prefix, bool of_decoder) {
+    std::set<std::size_t> known, extra;
+    for (const LayerConfig& layer : config_.layers) {
+      const bool in_decoder = layer.component == Component::decoder || layer.component == Component::cross;
+      if (in_decoder == of_decoder) known.insert(layer.stored_as);
+    }
+    const auto tensors = names_.weights().tensors();
+    std::string_view file;
+    for (const TensorInfo& tensor : tensors) {
+      const auto number = layer_number(tensor.name, layer_prefix);
+      if (!number || known.contains(*number) || is_known_buffer(tensor.name)) continue;
+      extra.insert(*number);
+      file = tensor.file;
+    }
+    if (extra.empty()) return;
+    faults_.add(
+        fmt::format("{}: layer {}{} is stored, but the configuration has {} layers", file, *extra.begin(),
+                    extra.size() > 1 ? fmt::format(" and {} more", extra.size() - 1) : "", known.size()));
+  }
+
   const FamilySpec& family_;
   const ModelConfig& config_;
   TensorNames names_;
   std::string config_file_;
   Binding bound_;
   BindingFaults faults_;
+  NameScope scope_ = {};
+  std::string shape_origin_;  // the configured sizes that the current shapes come from, for messages
+  std::size_t heads_ = 1;     // of the current layer, for an output projection of rank 3
 };
-
-const LayerSpec& spec_of(const TensorBinder& binder, const LayerConfig& layer) {
-  const FamilySpec& family = binder.family();
-  if (layer.component == Component::decoder) return family.decoder->self;
-  if (layer.component == Component::cross) return family.decoder->cross;
-  return family.stack.layer;
-}
-
-BoundNorm head_norm(TensorBinder& binder, const NormSpec& spec, const AttentionConfig& attention,
-                    std::size_t heads) {
-  const NormKind kind = attention.head_norm.kind;
-  switch (attention.head_norm_span) {
-    case HeadNormSpan::shared:
-      return binder.norm(spec, kind, attention.d_head);
-    case HeadNormSpan::each:
-      return binder.norm(spec, kind, attention.d_head, heads);
-    case HeadNormSpan::whole:
-      break;
-  }
-  return binder.norm(spec, kind, heads * attention.d_head);
-}
-
-void bind_distances(TensorBinder& binder, const AttentionConfig& attention, BoundLayer& bound) {
-  if (!attention.disentangled) return;
-  const DisentangledSpec& spec = binder.family().stack.disentangled.value();
-  const DisentangledConfig& distances = *attention.disentangled;
-  const std::size_t outputs = attention.heads * attention.d_head;
-  bound.distance_key = binder.linear(spec.key, distances.key, binder.config().d_model, outputs);
-  bound.distance_query = binder.linear(spec.query, distances.query, binder.config().d_model, outputs);
-  if (distances.content_to_position && !distances.key.weight) bound.distance_key = bound.key;
-  if (distances.position_to_content && !distances.query.weight) bound.distance_query = bound.query;
-}
-
-void bind_attention(TensorBinder& binder, const LayerConfig& layer, BoundLayer& bound) {
-  const ModelConfig& config = binder.config();
-  const AttentionConfig& attention = layer.attention;
-  const LayerSpec& spec = spec_of(binder, layer);
-  const auto outputs = [&](std::size_t heads, std::size_t each, PackedPart part) {
-    return ProjectionOutputs{heads, each, part, &attention};
-  };
-  binder.heads = attention.heads;
-  binder.shape_origin = fmt::format("width {}, {} heads, {} key/value heads, head dimension {}",
-                                    config.d_model, attention.heads, attention.kv_heads, attention.d_head);
-  bound.query = binder.linear(spec.query, attention.query, config.d_model,
-                              outputs(attention.query_slices(), attention.d_head, PackedPart::query));
-  bound.key = binder.linear(spec.key, attention.key, config.d_key_input,
-                            outputs(attention.kv_heads, attention.d_head, PackedPart::key));
-  if (!attention.key.weight) {
-    bound.key.weight = bound.query.weight;
-    bound.key.first = bound.query.first;
-  }
-  bound.value = binder.linear(spec.value, attention.value, config.d_value_input,
-                              outputs(attention.kv_heads, attention.d_value, PackedPart::value));
-  bound.output = binder.linear(spec.output, attention.output, attention.heads * attention.d_value,
-                               config.d_output, true);
-  bound.query_norm = head_norm(binder, spec.query_norm, attention, attention.heads);
-  bound.key_norm = head_norm(binder, spec.key_norm, attention, attention.kv_heads);
-  bind_distances(binder, attention, bound);
-  if (attention.sinks) bound.sinks = binder.vector(stored(spec.sinks), attention.heads);
-}
-
-void bind_norms(TensorBinder& binder, const LayerConfig& layer, BoundLayer& bound) {
-  if (layer.place == NormPlace::none) return;
-  const LayerSpec& spec = spec_of(binder, layer);
-  const auto norm = [&](const NormSpec& of) {
-    return binder.norm(of, layer.norm.kind, binder.config().d_model);
-  };
-  if (layer.attention_normed) bound.attention_norm = norm(spec.attention_norm);
-  if (layer.mlp.width > 0) bound.mlp_norm = norm(spec.mlp_norm);
-  if (layer.place != NormPlace::both) return;
-  bound.attention_output_norm = norm(spec.attention_output_norm);
-  bound.mlp_output_norm = norm(spec.mlp_output_norm);
-}
-
-ProjectionOutputs inner(std::size_t width, PackedPart part) {
-  return {.heads = 1, .each = width, .part = part};
-}
-
-void bind_mlp(TensorBinder& binder, const LayerConfig& layer, BoundLayer& bound) {
-  const ModelConfig& config = binder.config();
-  const LayerSpec& spec = spec_of(binder, layer);
-  const MlpConfig& mlp = layer.mlp;
-  const LinearParts parts = {true, mlp.bias};
-  binder.shape_origin = fmt::format("width {}, MLP width {}", config.d_model, mlp.width);
-  bound.mlp.up = binder.linear(spec.up, parts, config.d_model, inner(mlp.width, PackedPart::up));
-  if (mlp.gated)
-    bound.mlp.gate = binder.linear(spec.gate, parts, config.d_model, inner(mlp.width, PackedPart::gate));
-  bound.mlp.down = binder.linear(spec.down, parts, mlp.width, config.d_model);
-}
-
-void bind_experts(TensorBinder& binder, const LayerConfig& layer, BoundLayer& bound) {
-  const ModelConfig& config = binder.config();
-  const ExpertsSpec& spec = binder.family().stack.layer.experts.value();
-  const ExpertsConfig& experts = layer.experts;
-  const LinearParts parts = {true, layer.mlp.bias};
-  binder.shape_origin =
-      fmt::format("width {}, {} experts of width {}", config.d_model, experts.count, layer.mlp.width);
-  bound.router = binder.linear(spec.router, {true, experts.router_bias}, config.d_model, experts.count);
-  const auto each = [&](const LinearSpec& of, std::size_t in, const ProjectionOutputs& out) {
-    return binder.expert_linears(of, parts, in, out, experts.count);
-  };
-  const auto up = each(spec.up, config.d_model, inner(layer.mlp.width, PackedPart::up));
-  const auto gate = each(spec.gate, config.d_model, inner(layer.mlp.width, PackedPart::gate));
-  const auto down = each(spec.down, layer.mlp.width, inner(config.d_model, PackedPart::other));
-  for (std::size_t e = 0; e < experts.count; ++e) bound.experts.push_back({up[e], gate[e], down[e]});
-  if (experts.shared_width == 0) return;
-  binder.shape_origin =
-      fmt::format("width {}, shared expert of width {}", config.d_model, experts.shared_width);
-  bound.shared.up = binder.linear(spec.shared_up, parts, config.d_model, experts.shared_width);
-  bound.shared.gate = binder.linear(spec.shared_gate, parts, config.d_model, experts.shared_width);
-  bound.shared.down = binder.linear(spec.shared_down, parts, experts.shared_width, config.d_model);
-  bound.shared_factor = binder.linear(spec.shared_factor, {true, false}, config.d_model, 1);
-}
-
-/// Binds the tables that all layers of a stack share.
-BoundLayer bind_stack_tables(TensorBinder& binder, const LayerConfig& layer) {
-  const ModelConfig& config = binder.config();
-  const AttentionConfig& attention = layer.attention;
-  BoundLayer shared;
-  binder.scope = {};
-  if (attention.relative_buckets) {
-    const std::size_t rows = attention.relative_buckets->rows;
-    binder.shape_origin = fmt::format("{} buckets of distances, {} heads", rows, attention.heads);
-    const auto& spec = layer.component == Component::decoder ? binder.family().decoder->relative
-                                                             : binder.family().stack.relative;
-    shared.relative_bias = binder.rows(spec->table, rows, attention.heads);
-  }
-  if (attention.disentangled) {
-    const DisentangledSpec& spec = binder.family().stack.disentangled.value();
-    const std::size_t rows = 2 * attention.disentangled->span;
-    binder.shape_origin = fmt::format("{} rows of distances, width {}", rows, config.d_model);
-    shared.distance_table = binder.rows(spec.table, rows, config.d_model);
-    shared.distance_norm = binder.norm(spec.norm, attention.disentangled->norm.kind, config.d_model);
-  }
-  return shared;
-}
-
-void bind_convolution(TensorBinder& binder, const LayerConfig& layer, BoundLayer& bound) {
-  if (!layer.convolution) return;
-  const ModelConfig& config = binder.config();
-  const ConvolutionSpec& spec = binder.family().stack.convolution.value();
-  const auto& [kernel, groups, activation] = *layer.convolution;
-  binder.scope = {};
-  binder.shape_origin = fmt::format("width {}, a kernel of {} in {} groups", config.d_model, kernel, groups);
-  bound.convolution = binder.convolution(spec.kernel, {config.d_model, config.d_model / groups, kernel});
-  bound.convolution_norm = binder.norm(spec.norm, layer.norm.kind, config.d_model);
-}
-
-void bind_layer(TensorBinder& binder, const LayerConfig& layer, const BoundLayer& shared) {
-  BoundLayer bound = shared;
-  bind_convolution(binder, layer, bound);
-  binder.scope = {NameScope::Place::layer, layer.stored()};
-  bind_attention(binder, layer, bound);
-  bind_norms(binder, layer, bound);
-  if (layer.experts.count > 0) {
-    bind_experts(binder, layer, bound);
-  } else if (layer.mlp.width > 0) {
-    bind_mlp(binder, layer, bound);
-  }
-  binder.bound().layers.emplace(layer.stored(), std::move(bound));
-}
-
-void bind_layers(TensorBinder& binder) {
-  std::map<Component, BoundLayer> stacks;
-  for (const LayerConfig& layer : binder.config().layers) {
-    if (binder.bound().layers.contains(layer.stored())) continue;
-    const auto [tables, is_new] = stacks.try_emplace(layer.component);
-    if (is_new) tables->second = bind_stack_tables(binder, layer);
-    bind_layer(binder, layer, tables->second);
-  }
-}
-
-BoundEmbedding bind_embedding(TensorBinder& binder, const EmbeddingSpec& spec,
-                              const EmbeddingConfig& embedding) {
-  const ModelConfig& config = binder.config();
-  BoundEmbedding bound;
-  binder.scope = {};
-  if (embedding.vocabulary > 0) {
-    binder.shape_origin = fmt::format("vocabulary of {}", embedding.vocabulary);
-    bound.token = binder.table(spec.token, embedding.vocabulary, embedding.width);
-  }
-  if (embedding.position == PositionKind::learned) {
-    const std::size_t rows = config.max_positions.value() + embedding.position_offset;
-    binder.shape_origin = embedding.pixels.present() ? fmt::format("{} patches", embedding.pixels.patches())
-                                                     : fmt::format("{} positions", *config.max_positions);
-    bound.position =
-        binder.table(spec.position, rows, embedding.positions_last ? config.d_model : embedding.width);
-  }
-  if (embedding.pixels.present()) {
-    const PatchGrid& grid = embedding.pixels;
-    binder.shape_origin = fmt::format("embedding width {}, {} channels in patches of {} by {}",
-                                      embedding.width, grid.channels, grid.patch_height, grid.patch_width);
-    bound.class_token = binder.table(spec.class_token, 1, embedding.width);
-    bound.patches = binder.convolution(spec.patches,
-                                       {embedding.width, grid.channels, grid.patch_height, grid.patch_width});
-  }
-  if (embedding.token_types > 0) {
-    binder.shape_origin = fmt::format("{} token types", embedding.token_types);
-    bound.token_type = binder.table(spec.token_type, embedding.token_types, embedding.width);
-  }
-  binder.shape_origin = fmt::format("embedding width {}, model width {}", embedding.width, config.d_model);
-  bound.norm = binder.norm(spec.norm, embedding.norm.kind,
-                           embedding.projected_first ? config.d_model : embedding.width);
-  bound.projection = binder.linear(spec.projection, embedding.projection, embedding.width, config.d_model);
-  return bound;
-}
-
-/// Binds the embeddings and the final norms.
-void bind_ends(TensorBinder& binder) {
-  const ModelConfig& config = binder.config();
-  Binding& bound = binder.bound();
-  const FamilySpec& family = binder.family();
-  bound.embedding = bind_embedding(binder, family.embedding, config.embedding);
-  if (config.decoder)
-    bound.target_embedding = bind_embedding(binder, family.decoder->embedding, config.decoder->embedding);
-  binder.scope = {};
-  binder.shape_origin = fmt::format("width {}", config.d_model);
-  const auto norm = [&](const NormSpec& spec, const NormConfig& of) {
-    return binder.norm(spec, of.kind, config.d_model);
-  };
-  if (config.decoder) bound.encoder_norm = norm(family.final_norm, config.decoder->encoder_norm);
-  bound.final_norm = norm(config.decoder ? family.decoder->final_norm : family.final_norm, config.final_norm);
-}
-
-void bind_head(TensorBinder& binder) {
-  const ModelConfig& config = binder.config();
-  const HeadSpec& spec = *binder.family().head;
-  const HeadConfig& head = config.head;
-  const EmbeddingConfig& embedding = config.output_embedding();
-  Binding& bound = binder.bound();
-  const std::size_t token = config.decoder ? bound.target_embedding.token : bound.embedding.token;
-  const bool narrow = head.transform || head.tied || head.projection.weight;
-  const std::size_t width = narrow ? embedding.width : config.d_model;
-  binder.shape_origin = fmt::format("model width {}, embedding width {}, vocabulary of {}", config.d_model,
-                                    embedding.width, embedding.vocabulary);
-  binder.scope = {};
-  bound.head_projection = binder.linear(spec.projection, head.projection, config.d_model, width);
-  binder.scope.place = NameScope::Place::absolute;
-  if (head.transform) {
-    bound.head_transform = binder.linear(spec.transform, {true, head.transform_bias}, config.d_model, width);
-    bound.head_norm = binder.norm(spec.transform_norm, head.norm.kind, width);
-  }
-  const std::size_t vocabulary = embedding.vocabulary;
-  bound.head_decoder = binder.linear(spec.decoder, {!head.tied, head.bias}, width, vocabulary);
-  if (head.tied) {
-    if (const auto copy = binder.find(spec.decoder.weight))
-      bound.alternatives.push_back({copy->index, token});
-    bound.head_decoder.weight = {
-        .tensor = token, .axes = Axes::out_in, .in = width, .outputs = Slices::whole(vocabulary)};
-  }
-}
-
-/// Returns the layer number in a tensor's name; nullopt for tensors outside of layers.
-std::optional<std::size_t> layer_number(std::string_view name, const std::string& layer_prefix) {
-  const std::size_t mark = layer_prefix.find("{}");
-  if (mark == std::string::npos) return std::nullopt;
-  const std::string_view before = std::string_view(layer_prefix).substr(0, mark);
-  const std::string_view after = std::string_view(layer_prefix).substr(mark + 2);
-  if (!name.starts_with(before)) return std::nullopt;
-  name.remove_prefix(before.size());
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error != std::errc()) return std::nullopt;
-  name.remove_prefix(static_cast<std::size_t>(end - name.data()));
-  return name.starts_with(after) ? std::optional(number) : std::nullopt;
-}
-
-/// Adds a fault if the file holds layers that the configuration does not have.
-void check_extra_layers(TensorBinder& binder, const std::string& layer_prefix, bool of_decoder) {
-  std::set<std::size_t> known, extra;
-  for (const LayerConfig& layer : binder.config().layers) {
-    const bool in_decoder = layer.component == Component::decoder || layer.component == Component::cross;
-    if (in_decoder == of_decoder) known.insert(layer.stored_as);
-  }
-  const auto tensors = binder.names().weights().tensors();
-  std::string_view file;
-  for (const TensorInfo& tensor : tensors) {
-    const auto number = layer_number(tensor.name, layer_prefix);
-    if (!number || known.contains(*number) || is_known_buffer(tensor.name)) continue;
-    extra.insert(*number);
-    file = tensor.file;
-  }
-  if (extra.empty()) return;
-  binder.faults().add(
-      fmt::format("{}: layer {}{} is stored, but the configuration has {} layers", file, *extra.begin(),
-                  extra.size() > 1 ? fmt::format(" and {} more", extra.size() - 1) : "", known.size()));
-}
 
 }  // namespace
 
 Binding bind_tensors(const FamilySpec& family, const ModelConfig& config, const Checkpoint& weights,
                      const std::string& config_file) {
-  TensorBinder binder(family, config, weights, config_file);
-  bind_layers(binder);
-  bind_ends(binder);
-  if (config.head.present) bind_head(binder);
-  check_extra_layers(binder, binder.names().layer_prefix(), false);
-  if (config.decoder) check_extra_layers(binder, binder.names().decoder_prefix(), true);
-  const auto tensors = weights.tensors();
-  binder.faults().report(tensors.empty() ? std::string_view(config_file) : tensors.front().file, config_file);
-  return std::move(binder.bound());
+  return TensorBinder(family, config, weights, config_file).bind();
 }
 
 }  // namespace attnctl

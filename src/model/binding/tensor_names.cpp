@@ -54,57 +54,47 @@ TensorNames::TensorNames(const FamilySpec& family, const Checkpoint& weights, st
   if (family.decoder) decoder_prefix_ = family.decoder->prefix;
 }
 
-std::string TensorNames::in_layer(const std::string& name, LayerConfig::Key layer) const {
-  const bool of_decoder = layer.component == Component::decoder || layer.component == Component::cross;
-  return prefix_ + with_number(of_decoder ? decoder_prefix_ : layer_prefix_, layer.number) + name;
+std::string TensorNames::full_name(const std::string& name, const NameScope& scope) const {
+  if (scope.place == NameScope::Place::absolute) return name;
+  if (scope.place == NameScope::Place::outside) return prefix_ + name;
+  const Component component = scope.layer.component;
+  const bool of_decoder = component == Component::decoder || component == Component::cross;
+  return prefix_ + with_number(of_decoder ? decoder_prefix_ : layer_prefix_, scope.layer.number) + name;
 }
 
-template <typename FullName>
 std::optional<LocatedTensor> TensorNames::find(std::span<const StoredTensor> names,
-                                               const FullName& full) const {
+                                               const NameScope& scope) const {
   std::optional<LocatedTensor> found;
   for (const StoredTensor& tensor : names) {
-    const std::size_t index = weights_->find(full(tensor.name));
+    const std::size_t index = weights_->find(full_name(tensor.name, scope));
     if (index == Checkpoint::npos) continue;
     if (!found) {
       found = LocatedTensor{index, tensor.axes, tensor.packing};
       if (!one_name_each_) return found;
     } else {
-      reject_both(info(*found), full(tensor.name));
+      reject_both(info(*found), full_name(tensor.name, scope));
     }
   }
   return found;
 }
 
-std::optional<LocatedTensor> TensorNames::find_in_layer(std::span<const StoredTensor> names,
-                                                        LayerConfig::Key layer) const {
-  return find(names, [&](const std::string& name) { return in_layer(name, layer); });
-}
-
 LocatedWeight TensorNames::find_weight_in_layer(const LinearSpec& spec, std::size_t number) const {
+  const NameScope scope = NameScope::in_layer(number);
   LocatedWeight located;
-  located.whole = find_in_layer(spec.weight, number);
+  located.whole = find(spec.weight, scope);
   if (!spec.factors.first) return located;
   const StoredTensor& first = spec.factors.first.value();
   const StoredTensor& last = spec.factors.last.value();
-  located.first = find_in_layer({&first, 1}, number);
-  located.last = find_in_layer({&last, 1}, number);
+  located.first = find({&first, 1}, scope);
+  located.last = find({&last, 1}, scope);
   if (!located.first && !located.last) return located;
   const TensorInfo& factor = info(located.first ? *located.first : *located.last);
   if (located.whole) reject_both(info(*located.whole), factor.name);
   if (!located.first || !located.last) {
     fail(Status::bad_input, "{}: tensor \"{}\" is one factor of a projection; need \"{}\" too", factor.file,
-         escaped(factor.name), escaped(in_layer(located.first ? last.name : first.name, number)));
+         escaped(factor.name), escaped(full_name(located.first ? last.name : first.name, scope)));
   }
   return located;
-}
-
-std::optional<LocatedTensor> TensorNames::find_outside_layers(std::span<const StoredTensor> names) const {
-  return find(names, [&](const std::string& name) { return outside_layers(name); });
-}
-
-std::optional<LocatedTensor> TensorNames::find_absolute(std::span<const StoredTensor> names) const {
-  return find(names, [](const std::string& name) { return name; });
 }
 
 bool same_values(Checkpoint& weights, std::size_t a, std::size_t b) {

@@ -29,6 +29,15 @@ struct LocatedWeight {
   [[nodiscard]] const LocatedTensor& at_outputs() const { return whole ? *whole : last.value(); }
 };
 
+/// The prefix of a tensor's name: that of a layer, that of tensors outside of layers, or none.
+struct NameScope {
+  enum class Place { layer, outside, absolute } place = Place::outside;
+  LayerConfig::Key layer = {};
+
+  [[nodiscard]] static NameScope in_layer(std::size_t number) { return {Place::layer, {{}, number}}; }
+  [[nodiscard]] static NameScope absolute() { return {.place = Place::absolute}; }
+};
+
 /// Finds a family's tensors in a checkpoint: chooses the prefixes that match most names of the first layer,
 /// and inserts layer numbers. Functions that find tensors return the first stored alternative; they throw
 /// Error(bad_input) if there are two and the family allows only one.
@@ -36,11 +45,7 @@ class TensorNames {
  public:
   TensorNames(const FamilySpec& family, const Checkpoint& weights, std::size_t layers);
 
-  [[nodiscard]] std::string outside_layers(const std::string& name) const { return prefix_ + name; }
-  [[nodiscard]] std::string in_layer(const std::string& name, LayerConfig::Key layer) const;
-  [[nodiscard]] std::string in_layer(const std::string& name, std::size_t number) const {
-    return in_layer(name, LayerConfig::Key{Component::none, number});
-  }
+  [[nodiscard]] std::string full_name(const std::string& name, const NameScope& scope) const;
 
   /// The prefixes of layer tensors, with `{}` for the number.
   [[nodiscard]] std::string layer_prefix() const { return prefix_ + layer_prefix_; }
@@ -49,16 +54,10 @@ class TensorNames {
   /// True if the file omits the family's prefix, as models saved without their head do.
   [[nodiscard]] bool headless() const { return headless_; }
 
-  [[nodiscard]] std::optional<LocatedTensor> find_in_layer(std::span<const StoredTensor> names,
-                                                           LayerConfig::Key layer) const;
-  [[nodiscard]] std::optional<LocatedTensor> find_in_layer(std::span<const StoredTensor> names,
-                                                           std::size_t number) const {
-    return find_in_layer(names, LayerConfig::Key{Component::none, number});
-  }
+  [[nodiscard]] std::optional<LocatedTensor> find(std::span<const StoredTensor> names,
+                                                  const NameScope& scope = {}) const;
   /// Also throws Error(bad_input) for one factor without the other, or a factor next to the whole weight.
   [[nodiscard]] LocatedWeight find_weight_in_layer(const LinearSpec& spec, std::size_t number) const;
-  [[nodiscard]] std::optional<LocatedTensor> find_outside_layers(std::span<const StoredTensor> names) const;
-  [[nodiscard]] std::optional<LocatedTensor> find_absolute(std::span<const StoredTensor> names) const;
 
   [[nodiscard]] const Checkpoint& weights() const { return *weights_; }
   [[nodiscard]] const TensorInfo& info(const LocatedTensor& tensor) const {
@@ -66,9 +65,6 @@ class TensorNames {
   }
 
  private:
-  template <typename FullName>
-  std::optional<LocatedTensor> find(std::span<const StoredTensor> names, const FullName& full) const;
-
   const Checkpoint* weights_;
   bool one_name_each_;
   std::string prefix_;

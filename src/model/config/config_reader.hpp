@@ -4,9 +4,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
+
+#include "base/error.hpp"
 
 namespace attnctl {
 
@@ -54,7 +57,13 @@ class ConfigReader {
   [[nodiscard]] std::optional<std::string> optional_text(const Names& names) const;
   [[nodiscard]] std::optional<ConfigReader> optional_object(const std::string& name) const;
 
-  /// Throws Error(bad_input): "FILE: /NAME: got VALUE, need ...".
+  /// Throws Error(bad_input): "FILE: /NAME: ...".
+  template <typename... Args>
+  [[noreturn]] void refuse(std::string_view name, fmt::format_string<Args...> format, Args&&... args) const {
+    fail(Status::bad_input, "{}: {}: {}", escaped(file_), pointer(name),
+         fmt::format(format, std::forward<Args>(args)...));
+  }
+  /// The same with "got VALUE, need ...".
   [[noreturn]] void reject(const ConfigValue& value, std::string_view need) const;
   [[noreturn]] void reject_unsupported(const ConfigValue& value, std::string_view supported) const;
   [[noreturn]] void reject_missing(std::string_view name, std::string_view need) const;

@@ -115,11 +115,11 @@ std::vector<LayerConfig> component_layers(const FamilySpec& part, const ConfigRe
 void prefer_stored_positions(const EmbeddingSpec& spec, const TensorNames& names,
                              EmbeddingConfig& embedding) {
   if (embedding.position != PositionKind::sinusoidal_halves) return;
-  if (names.find_outside_layers(stored(spec.position))) embedding.position = PositionKind::learned;
+  if (names.find(stored(spec.position))) embedding.position = PositionKind::learned;
 }
 
 std::optional<std::size_t> token_table(const EmbeddingSpec& spec, const TensorNames& names) {
-  const auto found = names.find_outside_layers(stored(spec.token));
+  const auto found = names.find(stored(spec.token));
   return found ? std::optional(found->index) : std::nullopt;
 }
 
@@ -128,14 +128,14 @@ void inspect_stored_head(const FamilySpec& family, const ConfigReader& config, c
                          Checkpoint& weights, HeadConfig& head) {
   const HeadSpec& spec = *family.head;
   const TensorNames names(family, weights, model.layers.size());
-  const auto decoder = names.find_absolute(spec.decoder.weight);
+  const auto decoder = names.find(spec.decoder.weight, NameScope::absolute());
   const auto token = token_table(family.decoder ? family.decoder->embedding : family.embedding, names);
   // Some tools store a tied output matrix twice.
   head.tied = !decoder || (token && same_values(weights, decoder->index, *token));
   if (spec.decoder.bias_presence.rule == Presence::Rule::stored)
-    head.bias = names.find_absolute(spec.decoder.bias).has_value();
+    head.bias = names.find(spec.decoder.bias, NameScope::absolute()).has_value();
   const auto is_stored = [&](const LinearSpec& part) {
-    return names.find_absolute(part.weight) || names.find_absolute(part.bias);
+    return names.find(part.weight, NameScope::absolute()) || names.find(part.bias, NameScope::absolute());
   };
   // If only the body of a model with an untied head was saved, its head is lost.
   const bool lost = !decoder && names.headless() && config.optional_flag("tie_word_embeddings") == false;
@@ -161,34 +161,29 @@ std::optional<std::size_t> resolve_max_positions(const ConfigKeys& keys, const C
       keys.padding.names.empty()
           ? fmt::format("{}", *padding)
           : fmt::format("{} ({})", config.pointer(keys.padding.names.front()), *padding);
-  fail(Status::bad_input, "{}: {}: got {}, need more than {}, because positions start after {}",
-       escaped(config.file()), config.pointer(keys.max_positions.names.front()), rows, *padding + 1, origin);
+  config.refuse(keys.max_positions.names.front(),
+                "got {}, need more than {}, because positions start after {}", rows, *padding + 1, origin);
 }
 
 EmbeddingConfig resolve_embedding(const FamilySpec& family, const ConfigReader& config,
                                   const ModelConfig& model) {
   const ConfigKeys& keys = family.keys;
-  EmbeddingConfig embedding;
+  EmbeddingConfig embedding = family.embedding_config;
   embedding.pixels = resolve_pixels(keys, config);
   if (!embedding.pixels.present()) embedding.vocabulary = config.size(keys.vocabulary);
   embedding.width = config.size(keys.embedding, model.d_model);
-  embedding.position = family.position;
-  embedding.positions_last = family.positions_last;
   if (!family.embedding.token_type.empty()) {
     embedding.token_types =
         config.optional_index(keys.token_types.names).value_or(keys.token_types.default_value.value_or(0));
   }
   embedding.norm = with_tensors(model.layers.at(0).norm, family.embedding.norm);
-  embedding.counts_visible = family.counts_visible;
-  embedding.projected_first = family.projected_first;
-  embedding.zero_hidden = family.zero_hidden;
   if (family.token_dropout) embedding.dropout = resolve_token_dropout(*family.token_dropout, config);
   const double root = family.scale_embedding ? std::sqrt(static_cast<double>(model.d_model)) : 1;
   embedding.multiplier = root * config.number(keys.embedding_multiplier);
   embedding.projection = unless_same_width(resolve_parts(family.embedding.projection, config),
                                            family.embedding.projection, embedding.width == model.d_model);
   embedding.padding = resolve_padding(keys.padding, config);
-  embedding.position_offset = embedding.padding ? *embedding.padding + 1 : family.position_offset;
+  if (embedding.padding) embedding.position_offset = *embedding.padding + 1;
   return embedding;
 }
 
@@ -290,7 +285,7 @@ void check_parts(const FamilySpec& family, const ConfigReader& config) {
 void use_stored_frequencies(const FamilySpec& family, Checkpoint& weights, ModelConfig& model) {
   if (!family.rotary || family.rotary->stored.empty()) return;
   const TensorNames names(family, weights, model.layers.size());
-  const auto found = names.find_outside_layers(stored(family.rotary->stored));
+  const auto found = names.find(stored(family.rotary->stored));
   if (!found) return;
   const TensorInfo& info = names.info(*found);
   RotaryConfig rotary = *model.layers.front().attention.rotary;
@@ -353,8 +348,7 @@ std::size_t resolve_layer_count(const FamilySpec& family, const ConfigReader& co
 void check_multiple(const ConfigReader& config, const std::string& whole_name, std::size_t whole,
                     const std::string& part_name, std::size_t part) {
   if (whole % part == 0) return;
-  fail(Status::bad_input, "{}: {}: got {}, need a multiple of {} ({})", escaped(config.file()),
-       config.pointer(whole_name), whole, config.pointer(part_name), part);
+  config.refuse(whole_name, "got {}, need a multiple of {} ({})", whole, config.pointer(part_name), part);
 }
 
 Activation resolve_activation(const TextKey& key, const ConfigReader& config) {

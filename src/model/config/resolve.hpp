@@ -40,12 +40,10 @@ void check_multiple(const ConfigReader& config, const std::string& whole_name, s
 
 /// Returns inverse frequencies in float32 exactly as transformers computes them (modeling_rope_utils). A
 /// non-empty /rope_scaling (old key) replaces /rope_parameters (new key); rope_theta inside either takes
-/// precedence over the old top-level key.
+/// precedence over the old top-level key. `sliding`: those of sliding-window layers (RotarySpec::sliding).
 [[nodiscard]] RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config,
-                                          std::size_t d_head, std::size_t max_positions);
-/// Returns the same for sliding-window layers with RotarySpec::sliding.
-[[nodiscard]] RotaryConfig resolve_sliding_rotary(const RotarySpec& spec, const ConfigReader& config,
-                                                  std::size_t d_head, std::size_t max_positions);
+                                          std::size_t d_head, std::size_t max_positions,
+                                          bool sliding = false);
 
 /// Fills model.layers.
 void resolve_layers(const FamilySpec& family, const ConfigReader& config, const NormConfig& norm,

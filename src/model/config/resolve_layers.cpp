@@ -2,6 +2,7 @@
 #include <cctype>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -59,8 +60,8 @@ std::vector<float> alibi_slopes(AlibiSlopes rule, std::size_t heads) {
 
 [[noreturn]] void reject_bucket_size(const ConfigReader& config, const SizeKey& key, std::size_t value,
                                      const std::string& need) {
-  fail(Status::bad_input, "{}: {}: got {}, need {}", escaped(config.file()),
-       config.pointer(key.names.empty() ? "relative_attention_num_buckets" : key.names.front()), value, need);
+  config.refuse(key.names.empty() ? "relative_attention_num_buckets" : key.names.front(), "got {}, need {}",
+                value, need);
 }
 
 RelativeBuckets resolve_relative_buckets(const RelativeBucketSpec& spec, const ConfigReader& config) {
@@ -110,19 +111,6 @@ std::optional<std::size_t> size_above_zero(const std::string& name, const Config
   return config.optional_size({name});
 }
 
-void read_terms(const ConfigReader& config, DisentangledConfig& disentangled) {
-  const std::string key = "pos_att_type";
-  for (const std::string& term : word_list(key, config)) {
-    if (term == "c2p") {
-      disentangled.content_to_position = true;
-    } else if (term == "p2c") {
-      disentangled.position_to_content = true;
-    } else if (!term.empty()) {
-      config.reject_unsupported(*config.find(key), "c2p, p2c");
-    }
-  }
-}
-
 void read_distances(const DisentangledSpec& spec, const ConfigReader& config, const ModelConfig& model,
                     DisentangledConfig& disentangled) {
   disentangled.max_distance =
@@ -131,8 +119,9 @@ void read_distances(const DisentangledSpec& spec, const ConfigReader& config, co
   disentangled.span = buckets.value_or(disentangled.max_distance);
   disentangled.logarithmic = buckets.has_value();
   if (buckets && (*buckets < 2 || disentangled.max_distance <= *buckets / 2 + 1)) {
-    fail(Status::bad_input, "{}: {}: got {}, need at least 2, with half of it below the largest distance {}",
-         escaped(config.file()), config.pointer("position_buckets"), *buckets, disentangled.max_distance - 1);
+    config.refuse("position_buckets",
+                  "got {}, need at least 2, with half of it below the largest distance {}", *buckets,
+                  disentangled.max_distance - 1);
   }
 }
 
@@ -141,7 +130,13 @@ void resolve_disentangled(const FamilySpec& family, const ConfigReader& config, 
                           AttentionConfig& attention) {
   const DisentangledSpec& spec = *family.stack.disentangled;
   DisentangledConfig disentangled;
-  read_terms(config, disentangled);
+  const std::string key = "pos_att_type";
+  for (const std::string& term : word_list(key, config)) {
+    if (term == "c2p") disentangled.content_to_position = true;
+    if (term == "p2c") disentangled.position_to_content = true;
+    if (!term.empty() && term != "c2p" && term != "p2c")
+      config.reject_unsupported(*config.find(key), "c2p, p2c");
+  }
   const int terms = (disentangled.content_to_position ? 1 : 0) + (disentangled.position_to_content ? 1 : 0);
   attention.scale /= std::sqrt(1.0 + terms);
   if (terms == 0 || !config.flag("relative_attention")) return;
@@ -296,16 +291,13 @@ MlpConfig resolve_mlp(const FamilySpec& family, const ConfigReader& config, std:
 ExpertsConfig resolve_experts(const FamilySpec& family, const ConfigReader& config) {
   const ConfigKeys& keys = family.keys;
   const ExpertsSpec& spec = family.stack.layer.experts.value();
-  ExpertsConfig experts;
+  ExpertsConfig experts = family.experts_config;
   experts.count = config.size(keys.experts);
   experts.per_token = config.size(keys.experts_per_token);
   if (experts.per_token > experts.count) {
-    fail(Status::bad_input, "{}: {}: got {}, need at most the {} experts ({})", escaped(config.file()),
-         config.pointer(keys.experts_per_token.names.front()), experts.per_token, experts.count,
-         config.pointer(keys.experts.names.front()));
+    config.refuse(keys.experts_per_token.names.front(), "got {}, need at most the {} experts ({})",
+                  experts.per_token, experts.count, config.pointer(keys.experts.names.front()));
   }
-  experts.softmax_after_topk = family.softmax_after_topk;
-  experts.renormalised = family.renormalised;
   experts.router_bias = !spec.router.bias.empty();
   experts.limit = static_cast<float>(config.number(keys.expert_limit));
   experts.alpha = config.number(keys.expert_alpha);
@@ -322,8 +314,8 @@ bool is_dense_layer(const ConfigKeys& keys, const ConfigReader& config, std::siz
 }
 
 void set_sliding_rotary(const RotarySpec& spec, const ConfigReader& config, ModelConfig& model) {
-  const auto rotary = std::make_shared<const RotaryConfig>(resolve_sliding_rotary(
-      spec, config, model.layers.front().attention.d_head, model.max_positions.value()));
+  const auto rotary = std::make_shared<const RotaryConfig>(
+      resolve_rotary(spec, config, model.layers.front().attention.d_head, model.max_positions.value(), true));
   for (LayerConfig& layer : model.layers) {
     if (layer.attention.kind.rule == AttentionKind::Rule::window) layer.attention.rotary = rotary;
   }
@@ -351,9 +343,10 @@ AttentionConfig resolve_attention(const FamilySpec& family, const ConfigReader& 
   attention.sinks = !layer.sinks.empty();
   attention.causal = family.causal || config.flag(keys.causal_if);
   if (family.alibi != AlibiSlopes::none) {
-    attention.alibi = std::make_shared<const AlibiConfig>(
-        AlibiConfig{alibi_slopes(family.alibi, attention.heads), family.counts_visible,
-                    family.alibi_from_last, family.alibi_rounded});
+    AlibiConfig alibi = family.alibi_config;
+    alibi.slopes = alibi_slopes(family.alibi, attention.heads);
+    alibi.counts_visible = family.embedding_config.counts_visible;
+    attention.alibi = std::make_shared<const AlibiConfig>(std::move(alibi));
   }
   if (family.rotary) {
     attention.rotary = std::make_shared<const RotaryConfig>(

@@ -34,12 +34,6 @@ std::vector<float> frequency_powers(const RotaryRequest& request) {
   return out;
 }
 
-std::vector<float> default_frequencies(const RotaryRequest& request) {
-  std::vector<float> inverse = frequency_powers(request);
-  for (float& value : inverse) value = 1.0F / value;
-  return inverse;
-}
-
 double required_parameter(const RotaryRequest& request, const std::string& name) {
   const auto value = request.scaling.optional_positive({name});
   if (!value) request.scaling.reject_missing(name, "a number above 0");
@@ -60,7 +54,8 @@ std::size_t original_positions(const RotaryRequest& request) {
 
 RotaryConfig plain_rotary(const RotaryRequest& request) {
   RotaryConfig rotary;
-  rotary.inverse_frequency = default_frequencies(request);
+  rotary.inverse_frequency = frequency_powers(request);
+  for (float& value : rotary.inverse_frequency) value = 1.0F / value;
   return rotary;
 }
 
@@ -241,12 +236,16 @@ std::size_t resolve_rotary_dims(const RotarySpec& spec, const ConfigReader& conf
        escaped(config.file()), dims, d_head, d_head);
 }
 
-RotaryConfig resolve_from_parameters(const RotarySpec& spec, const ConfigReader& config,
-                                     const ConfigReader& scaling, std::size_t d_head,
-                                     std::size_t max_positions) {
+}  // namespace
+
+RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config, std::size_t d_head,
+                            std::size_t max_positions, bool sliding) {
+  const ConfigReader scaling =
+      sliding ? rotary_parameters(spec, config, "sliding_attention", spec.sliding->scaled)
+              : rotary_parameters(spec, config, spec.sliding ? "full_attention" : "", true);
   const std::size_t dims = resolve_rotary_dims(spec, config, scaling, d_head);
-  const double outside = config.optional_positive(spec.theta_names).value_or(spec.theta);
-  std::vector<std::string> names = spec.theta_names;
+  std::vector<std::string> names = sliding ? std::vector{spec.sliding->theta_name} : spec.theta_names;
+  const double outside = config.optional_positive(names).value_or(sliding ? spec.sliding->theta : spec.theta);
   names.emplace_back("rope_theta");
   const double theta = scaling.optional_positive(names).value_or(outside);
   RotaryConfig rotary =
@@ -255,24 +254,6 @@ RotaryConfig resolve_from_parameters(const RotarySpec& spec, const ConfigReader&
   rotary.dims = dims;
   check_finite(rotary, theta, scaling);
   return rotary;
-}
-
-}  // namespace
-
-RotaryConfig resolve_rotary(const RotarySpec& spec, const ConfigReader& config, std::size_t d_head,
-                            std::size_t max_positions) {
-  const ConfigReader parameters = rotary_parameters(spec, config, spec.sliding ? "full_attention" : "", true);
-  return resolve_from_parameters(spec, config, parameters, d_head, max_positions);
-}
-
-RotaryConfig resolve_sliding_rotary(const RotarySpec& spec, const ConfigReader& config, std::size_t d_head,
-                                    std::size_t max_positions) {
-  const SlidingRotarySpec& sliding = spec.sliding.value();
-  RotarySpec own = spec;
-  own.theta = sliding.theta;
-  own.theta_names = {sliding.theta_name};
-  const ConfigReader parameters = rotary_parameters(spec, config, "sliding_attention", sliding.scaled);
-  return resolve_from_parameters(own, config, parameters, d_head, max_positions);
 }
 
 }  // namespace attnctl

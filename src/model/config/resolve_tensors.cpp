@@ -121,10 +121,13 @@ LocatedProjections locate_projections(const BareSource& source) {
   const LocatedWeight query = names.find_weight_in_layer(layer.query, 0);
   if (!query.found()) {
     std::string known;
-    for (const StoredTensor& tensor : layer.query.weight) known += names.in_layer(tensor.name, 0) + ", ";
+    const auto name_of = [&](const StoredTensor& tensor) {
+      return names.full_name(tensor.name, NameScope::in_layer(0));
+    };
+    for (const StoredTensor& tensor : layer.query.weight) known += name_of(tensor) + ", ";
     fail(Status::bad_input, "{}: no query projection; need one of {}{} with {}",
-         escaped(source.config.file()), known, names.in_layer(layer.query.factors.first.value().name, 0),
-         names.in_layer(layer.query.factors.last.value().name, 0));
+         escaped(source.config.file()), known, name_of(layer.query.factors.first.value()),
+         name_of(layer.query.factors.last.value()));
   }
   return {query, names.find_weight_in_layer(layer.key, 0), names.find_weight_in_layer(layer.value, 0),
           names.find_weight_in_layer(layer.output, 0)};
@@ -232,7 +235,7 @@ void resolve_sizes(const BareSource& source, const LocatedProjections& found, Mo
 void resolve_layer_parts(const BareSource& source, std::size_t number, AttentionConfig& attention) {
   const auto parts = [&](const LinearSpec& spec) {
     const LocatedWeight weight = source.names.find_weight_in_layer(spec, number);
-    return LinearParts{weight.found(), source.names.find_in_layer(spec.bias, number).has_value(),
+    return LinearParts{weight.found(), source.names.find(spec.bias, NameScope::in_layer(number)).has_value(),
                        weight.first ? source.shapes.rank(*weight.first) : 0};
   };
   const LayerSpec& layer = source.family.stack.layer;
@@ -248,7 +251,7 @@ void resolve_layer_parts(const BareSource& source, std::size_t number, Attention
 void check_rejected_tensors(const BareSource& source, std::size_t layers) {
   for (const StoredTensor& tensor : stored(source.family.rejected_tensors)) {
     for (std::size_t layer = 0; layer < layers; ++layer) {
-      const auto found = source.names.find_in_layer({&tensor, 1}, layer);
+      const auto found = source.names.find({&tensor, 1}, NameScope::in_layer(layer));
       if (!found) continue;
       fail(Status::bad_input,
            "{}: tensor \"{}\": learned key or value vectors are unsupported; need weights without {}",
@@ -271,7 +274,7 @@ EmbeddingConfig resolve_bare_embedding(const BareSource& source, std::size_t d_m
   if (source.config.optional_text({"position"}) == "sinusoidal")
     embedding.position = PositionKind::sinusoidal;
   embedding.width = d_model;
-  if (const auto table = source.names.find_outside_layers(stored(source.family.embedding.token))) {
+  if (const auto table = source.names.find(stored(source.family.embedding.token))) {
     const Shape& shape = source.names.info(*table).shape;
     embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the rest of the shape
   }
@@ -284,10 +287,8 @@ std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::siz
   const auto is_text = [](const auto& token) { return token.is_string(); };
   if (!value->json->is_array() || !std::ranges::all_of(*value->json, is_text))
     config.reject(*value, "a list of strings");
-  if (rows != 0 && value->json->size() != rows) {
-    fail(Status::bad_input, "{}: {}: got {} tokens, need {}, the rows of the embedding",
-         escaped(config.file()), config.pointer("vocab"), value->json->size(), rows);
-  }
+  if (rows != 0 && value->json->size() != rows)
+    config.refuse("vocab", "got {} tokens, need {}, the rows of the embedding", value->json->size(), rows);
   return value->json->get<std::vector<std::string>>();
 }
 
@@ -309,8 +310,8 @@ ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& c
   resolve_heads(source, found.query.at_outputs(), attention);
   resolve_sizes(source, found, model, attention);
   if (layers > 1 && found.value.found() && model.d_output != model.d_model) {
-    fail(Status::bad_input, "{}: {}: got {}, but a layer's output has width {} and its input has width {}",
-         escaped(config.file()), config.pointer("layers"), layers, model.d_output, model.d_model);
+    config.refuse("layers", "got {}, but a layer's output has width {} and its input has width {}", layers,
+                  model.d_output, model.d_model);
   }
   layer.place = family.place;
   for (std::size_t i = 0; i < layers; ++i) {

@@ -41,6 +41,19 @@ LinearSpec packed_linear(const std::string& name, Packing packing) {
           .bias = {{name + ".bias", Axes::out_in, packing}}};
 }
 
+void set_projections(LayerSpec& layer, MakeLinear make, const std::vector<std::string>& names) {
+  LinearSpec* const parts[] = {&layer.query, &layer.key,  &layer.value, &layer.output,
+                               &layer.up,    &layer.down, &layer.gate};
+  for (std::size_t i = 0; i < names.size(); ++i) *parts[i] = make(names[i]);
+}
+
+LayerSpec plain_layer(MakeLinear make, const std::vector<std::string>& names, const NormSpec& attention_norm,
+                      const NormSpec& mlp_norm) {
+  LayerSpec layer = {.attention_norm = attention_norm, .mlp_norm = mlp_norm};
+  set_projections(layer, make, names);
+  return layer;
+}
+
 void remove_biases(LayerSpec& layer) {
   for (LinearSpec* one : {&layer.query, &layer.key, &layer.value, &layer.output}) one->bias = {};
   remove_mlp_biases(layer);

@@ -64,7 +64,7 @@ FamilySpec gpt2() {
                .inverse_layer_if = "scale_attn_by_inverse_layer_idx"};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
-  spec.position = PositionKind::learned;
+  spec.embedding_config.position = PositionKind::learned;
   spec.causal = true;
   spec.requirements = {{"add_cross_attention", {false}}};
   spec.variants = {
@@ -95,9 +95,8 @@ FamilySpec gpt_bigcode() {
 FamilySpec gpt_neo() {
   FamilySpec spec = named("gpt_neo", gpt2());
   LayerSpec& layer = spec.stack.layer;
-  layer.query = linear_without_bias("attn.attention.q_proj");
-  layer.key = linear_without_bias("attn.attention.k_proj");
-  layer.value = linear_without_bias("attn.attention.v_proj");
+  set_projections(layer, linear_without_bias,
+                  {"attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj"});
   layer.output = linear("attn.attention.out_proj");
   layer.up = linear("mlp.c_fc");
   layer.down = linear("mlp.c_proj");
@@ -122,10 +121,7 @@ FamilySpec gpt_neo() {
 FamilySpec gptj() {
   FamilySpec spec = named("gptj", gpt2());
   LayerSpec& layer = spec.stack.layer;
-  layer.query = linear_without_bias("attn.q_proj");
-  layer.key = linear_without_bias("attn.k_proj");
-  layer.value = linear_without_bias("attn.v_proj");
-  layer.output = linear_without_bias("attn.out_proj");
+  set_projections(layer, linear_without_bias, {"attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.out_proj"});
   layer.mlp_norm = layer.attention_norm;
   layer.up = linear("mlp.fc_in");
   layer.down = linear("mlp.fc_out");
@@ -135,7 +131,7 @@ FamilySpec gptj() {
   set_defaults(spec.keys, {.vocabulary = 50400, .max_positions = 2048});
   spec.keys.inverse_layer_if = "";
   spec.parallel = true;
-  spec.position = PositionKind::none;
+  spec.embedding_config.position = PositionKind::none;
   spec.rotary = {.pairing = RotaryPairing::interleaved, .dims = {{"rotary_dim"}, 64}};
   spec.requirements = {};
   spec.variants = {};
@@ -154,14 +150,10 @@ FamilySpec opt() {
   FamilySpec spec = named("opt", gpt2());
   spec.prefixes = {"model.decoder.", "decoder.", ""};
   spec.stack = {.prefixes = {"layers.{}."},
-                .layer = {.query = linear("self_attn.q_proj"),
-                          .key = linear("self_attn.k_proj"),
-                          .value = linear("self_attn.v_proj"),
-                          .output = linear("self_attn.out_proj"),
-                          .attention_norm = layer_norm("self_attn_layer_norm"),
-                          .mlp_norm = layer_norm("final_layer_norm"),
-                          .up = linear("fc1"),
-                          .down = linear("fc2")}};
+                .layer = plain_layer(linear,
+                                     {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                      "self_attn.out_proj", "fc1", "fc2"},
+                                     layer_norm("self_attn_layer_norm"), layer_norm("final_layer_norm"))};
   spec.embedding = {.token = {"embed_tokens.weight"},
                     .position = {"embed_positions.weight"},
                     .projection = linear_if_width_differs("project_in")};
@@ -177,9 +169,9 @@ FamilySpec opt() {
   spec.keys.norm_eps.names = {};
   spec.keys.activation.default_value = "relu";
   spec.keys.inverse_layer_if = "";
-  spec.positions_last = true;
-  spec.position_offset = 2;
-  spec.counts_visible = true;
+  spec.embedding_config.positions_last = true;
+  spec.embedding_config.position_offset = 2;
+  spec.embedding_config.counts_visible = true;
   spec.requirements = {};
   spec.variants = {{"enable_bias", false, true, [](FamilySpec& row) { remove_biases(row.stack.layer); }},
                    {"layer_norm_elementwise_affine", false, true,
@@ -216,7 +208,7 @@ FamilySpec bloom() {
   spec.parallel = false;
   spec.rotary.reset();
   spec.alibi = AlibiSlopes::nearest_power;
-  spec.counts_visible = true;
+  spec.embedding_config.counts_visible = true;
   spec.variants = {{"apply_residual_connection_post_layernorm", true, false,
                     [](FamilySpec& row) { row.place = NormPlace::stream; }}};
   return spec;
@@ -274,23 +266,23 @@ FamilySpec falcon() {
                    {"alibi", true, false, [](FamilySpec& row) {
                       row.rotary.reset();
                       row.alibi = AlibiSlopes::nearest_power;
-                      row.alibi_rounded = true;
+                      row.alibi_config.rounded = true;
                     }}};
   return spec;
 }
 
 FamilySpec mpt() {
   FamilySpec spec = named("mpt", bloom());
-  spec.stack = {.prefixes = {"blocks.{}."},
-                .layer = {.query = packed_linear("attn.Wqkv", Packing::query_key_value),
-                          .key = packed_linear("attn.Wqkv", Packing::query_key_value),
-                          .value = packed_linear("attn.Wqkv", Packing::query_key_value),
-                          .output = linear_without_bias("attn.out_proj"),
-                          .attention_norm = norm_without_bias("norm_1"),
-                          .mlp_norm = norm_without_bias("norm_2"),
-                          .up = linear_without_bias("ffn.up_proj"),
-                          .down = linear_without_bias("ffn.down_proj")}};
-  remove_biases(spec.stack.layer);
+  spec.stack = {
+      .prefixes = {"blocks.{}."},
+      .layer = plain_layer(
+          [](const std::string& name) { return packed_linear(name, Packing::query_key_value); },
+          {"attn.Wqkv", "attn.Wqkv", "attn.Wqkv"}, norm_without_bias("norm_1"), norm_without_bias("norm_2"))};
+  LayerSpec& layer = spec.stack.layer;
+  layer.output = linear("attn.out_proj");
+  layer.up = linear("ffn.up_proj");
+  layer.down = linear("ffn.down_proj");
+  remove_biases(layer);
   spec.embedding = {.token = {"wte.weight"}};
   spec.final_norm = norm_without_bias("norm_f");
   spec.keys.d_model = {{"d_model", "hidden_size"}, {}};
@@ -302,8 +294,8 @@ FamilySpec mpt() {
   spec.keys.scale.names = {"attn_config/softmax_scale"};
   spec.keys.clip.names = {"attn_config/clip_qkv"};
   spec.alibi = AlibiSlopes::next_power;
-  spec.alibi_from_last = true;
-  spec.counts_visible = false;
+  spec.alibi_config.from_last = true;
+  spec.embedding_config.counts_visible = false;
   spec.variants = {};
   return spec;
 }

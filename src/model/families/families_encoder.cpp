@@ -11,15 +11,12 @@ namespace {
 FamilySpec bert() {
   FamilySpec spec = {.name = "bert"};
   spec.prefixes = {"bert.", ""};
-  spec.stack = {.prefixes = {"encoder.layer.{}."},
-                .layer = {.query = linear("attention.self.query"),
-                          .key = linear("attention.self.key"),
-                          .value = linear("attention.self.value"),
-                          .output = linear("attention.output.dense"),
-                          .attention_norm = layer_norm("attention.output.LayerNorm"),
-                          .mlp_norm = layer_norm("output.LayerNorm"),
-                          .up = linear("intermediate.dense"),
-                          .down = linear("output.dense")}};
+  spec.stack = {
+      .prefixes = {"encoder.layer.{}."},
+      .layer = plain_layer(linear,
+                           {"attention.self.query", "attention.self.key", "attention.self.value",
+                            "attention.output.dense", "intermediate.dense", "output.dense"},
+                           layer_norm("attention.output.LayerNorm"), layer_norm("output.LayerNorm"))};
   spec.embedding = {.token = {"embeddings.word_embeddings.weight"},
                     .position = {"embeddings.position_embeddings.weight"},
                     .token_type = {"embeddings.token_type_embeddings.weight"},
@@ -33,7 +30,7 @@ FamilySpec bert() {
   spec.keys.causal_if = "is_decoder";
   spec.norm = NormKind::layer;
   spec.place = NormPlace::post;
-  spec.position = PositionKind::learned;
+  spec.embedding_config.position = PositionKind::learned;
   spec.requirements = {{"position_embedding_type", {"absolute"}}, {"add_cross_attention", {false}}};
   return spec;
 }
@@ -53,14 +50,10 @@ FamilySpec albert() {
   spec.prefixes = {"albert.", ""};
   spec.stack = {.prefixes = {"encoder.albert_layer_groups.{}.albert_layers.0."},
                 .numbering = Numbering::by_group,
-                .layer = {.query = linear("attention.query"),
-                          .key = linear("attention.key"),
-                          .value = linear("attention.value"),
-                          .output = linear("attention.dense"),
-                          .attention_norm = layer_norm("attention.LayerNorm"),
-                          .mlp_norm = layer_norm("full_layer_layer_norm"),
-                          .up = linear("ffn"),
-                          .down = linear("ffn_output")}};
+                .layer = plain_layer(linear,
+                                     {"attention.query", "attention.key", "attention.value",
+                                      "attention.dense", "ffn", "ffn_output"},
+                                     layer_norm("attention.LayerNorm"), layer_norm("full_layer_layer_norm"))};
   spec.embedding.projection = linear("encoder.embedding_hidden_mapping_in");
   spec.head = masked_token_head("predictions.dense", "predictions.LayerNorm", "predictions");
   set_defaults(spec.keys, {.mlp_width = 16384, .vocabulary = 30000});
@@ -98,14 +91,10 @@ FamilySpec distilbert() {
   FamilySpec spec = named("distilbert", bert());
   spec.prefixes = {"distilbert.", ""};
   spec.stack = {.prefixes = {"transformer.layer.{}."},
-                .layer = {.query = linear("attention.q_lin"),
-                          .key = linear("attention.k_lin"),
-                          .value = linear("attention.v_lin"),
-                          .output = linear("attention.out_lin"),
-                          .attention_norm = layer_norm("sa_layer_norm"),
-                          .mlp_norm = layer_norm("output_layer_norm"),
-                          .up = linear("ffn.lin1"),
-                          .down = linear("ffn.lin2")}};
+                .layer = plain_layer(linear,
+                                     {"attention.q_lin", "attention.k_lin", "attention.v_lin",
+                                      "attention.out_lin", "ffn.lin1", "ffn.lin2"},
+                                     layer_norm("sa_layer_norm"), layer_norm("output_layer_norm"))};
   spec.embedding.token_type = {};
   spec.head = masked_token_head("vocab_transform", "vocab_layer_norm", "");
   spec.head->decoder.weight = {{"vocab_projector.weight"}};
@@ -126,12 +115,9 @@ FamilySpec distilbert() {
 FamilySpec mpnet() {
   FamilySpec spec = named("mpnet", roberta());
   spec.prefixes = {"mpnet.", ""};
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = linear("attention.attn.q");
-  layer.key = linear("attention.attn.k");
-  layer.value = linear("attention.attn.v");
-  layer.output = linear("attention.attn.o");
-  layer.attention_norm = layer_norm("attention.LayerNorm");
+  set_projections(spec.stack.layer, linear,
+                  {"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o"});
+  spec.stack.layer.attention_norm = layer_norm("attention.LayerNorm");
   spec.stack.relative = {.table = {"encoder.relative_attention_bias.weight"},
                          .buckets = {{}, 32},
                          .max_distance = {{}, 128},
@@ -159,14 +145,14 @@ FamilySpec esm() {
   spec.keys.token_types = {};
   spec.keys.activation.names = {};
   spec.place = NormPlace::pre;
-  spec.zero_hidden = true;
+  spec.embedding_config.zero_hidden = true;
   spec.token_dropout = TokenDropoutSpec{"token_dropout", "mask_token_id", 0.88};
   spec.requirements = {{"position_embedding_type", {"absolute", "rotary"}},
                        {"add_cross_attention", {false}},
                        {"is_folding_model", {false}}};
   spec.variants = {{"emb_layer_norm_before", false, false, [](FamilySpec& row) { row.embedding.norm = {}; }},
                    {"position_embedding_type", "rotary", "absolute", [](FamilySpec& row) {
-                      row.position = PositionKind::none;
+                      row.embedding_config.position = PositionKind::none;
                       row.embedding.position = {};
                       row.keys.padding = {};
                       row.rotary =
@@ -181,10 +167,8 @@ FamilySpec esm() {
 FamilySpec deberta_v2() {
   FamilySpec spec = named("deberta-v2", bert());
   spec.prefixes = {"deberta.", ""};
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = linear("attention.self.query_proj");
-  layer.key = linear("attention.self.key_proj");
-  layer.value = linear("attention.self.value_proj");
+  set_projections(spec.stack.layer, linear,
+                  {"attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"});
   spec.stack.disentangled = DisentangledSpec{.table = {"encoder.rel_embeddings.weight"},
                                              .norm = layer_norm("encoder.LayerNorm"),
                                              .key = linear("attention.self.pos_key_proj"),
@@ -193,8 +177,8 @@ FamilySpec deberta_v2() {
                                              .may_share_content = true};
   spec.stack.convolution = ConvolutionSpec{linear("encoder.conv.conv"), layer_norm("encoder.conv.LayerNorm")};
   spec.embedding.projection = linear_if_width_differs("embeddings.embed_proj");
-  spec.projected_first = true;
-  spec.zero_hidden = true;
+  spec.embedding_config.projected_first = true;
+  spec.embedding_config.zero_hidden = true;
   HeadSpec& head = *spec.head;  // also stored under the names of the original code
   head.transform.weight.push_back({"lm_predictions.lm_head.dense.weight"});
   head.transform.bias.push_back({"lm_predictions.lm_head.dense.bias"});
@@ -209,7 +193,7 @@ FamilySpec deberta_v2() {
   spec.keys.causal_if = "";
   spec.requirements = {};
   spec.variants = {{"position_biased_input", false, true, [](FamilySpec& row) {
-                      row.position = PositionKind::none;
+                      row.embedding_config.position = PositionKind::none;
                       row.embedding.position = {};
                     }}};
   return spec;
@@ -325,17 +309,14 @@ FamilySpec vit() {
                .activation = {{"hidden_act"}, "gelu"}};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::pre;
-  spec.position = PositionKind::learned;
+  spec.embedding_config.position = PositionKind::learned;
   return spec;
 }
 
 /// One attention of BART with its norm.
 LayerSpec bart_attention(const std::string& name) {
-  return {.query = linear(name + ".q_proj"),
-          .key = linear(name + ".k_proj"),
-          .value = linear(name + ".v_proj"),
-          .output = linear(name + ".out_proj"),
-          .attention_norm = layer_norm(name + "_layer_norm")};
+  return plain_layer(linear, {name + ".q_proj", name + ".k_proj", name + ".v_proj", name + ".out_proj"},
+                     layer_norm(name + "_layer_norm"), {});
 }
 
 /// The same with the MLP.
@@ -381,8 +362,8 @@ FamilySpec bart() {
                .activation = {{"activation_function"}, "gelu"}};
   spec.norm = NormKind::layer;
   spec.place = NormPlace::post;
-  spec.position = PositionKind::learned;
-  spec.position_offset = 2;
+  spec.embedding_config.position = PositionKind::learned;
+  spec.embedding_config.position_offset = 2;
   spec.variants = {{.key = "scale_embedding", .value = true, .apply = [](FamilySpec& row) {
                       row.scale_embedding = true;
                     }}};
@@ -406,8 +387,8 @@ FamilySpec marian() {
   spec.decoder->vocabulary = {{"decoder_vocab_size"}, {}};
   spec.decoder->shared_vocabulary = "share_encoder_decoder_embeddings";
   spec.keys.vocabulary.default_value = 58101;
-  spec.position = PositionKind::sinusoidal_halves;
-  spec.position_offset = 0;
+  spec.embedding_config.position = PositionKind::sinusoidal_halves;
+  spec.embedding_config.position_offset = 0;
   return spec;
 }
 
@@ -415,18 +396,16 @@ FamilySpec pegasus() {
   FamilySpec spec = named("pegasus", mbart());
   spec.embedding.norm = {};
   spec.decoder->embedding.norm = {};
-  spec.position = PositionKind::sinusoidal_halves;
-  spec.position_offset = 0;
+  spec.embedding_config.position = PositionKind::sinusoidal_halves;
+  spec.embedding_config.position_offset = 0;
   return spec;
 }
 
 /// One attention of T5 with its norm.
 LayerSpec t5_attention(const std::string& layer, const std::string& name) {
-  return {.query = linear_without_bias(layer + "." + name + ".q"),
-          .key = linear_without_bias(layer + "." + name + ".k"),
-          .value = linear_without_bias(layer + "." + name + ".v"),
-          .output = linear_without_bias(layer + "." + name + ".o"),
-          .attention_norm = norm_without_bias(layer + ".layer_norm")};
+  const std::string prefix = layer + "." + name;
+  return plain_layer(linear_without_bias, {prefix + ".q", prefix + ".k", prefix + ".v", prefix + ".o"},
+                     norm_without_bias(layer + ".layer_norm"), {});
 }
 
 void add_t5_mlp(LayerSpec& spec, const std::string& layer) {

@@ -4,19 +4,24 @@
 namespace attnctl {
 namespace {
 
+const std::vector<std::string> kQueryKeyValue = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+const std::vector<std::string> kQueryKeyValueOutput = {"self_attn.q_proj", "self_attn.k_proj",
+                                                       "self_attn.v_proj", "self_attn.o_proj"};
+
+LinearSpec biased_if_configured(const std::string& name) {
+  return linear_with_bias_if(name, "attention_bias");
+}
+
 FamilySpec llama_row() {
   FamilySpec spec = {.name = "llama"};
   spec.prefixes = {"model.", ""};
-  spec.stack = {.prefixes = {"layers.{}."},
-                .layer = {.query = linear_with_bias_if("self_attn.q_proj", "attention_bias"),
-                          .key = linear_with_bias_if("self_attn.k_proj", "attention_bias"),
-                          .value = linear_with_bias_if("self_attn.v_proj", "attention_bias"),
-                          .output = linear_with_bias_if("self_attn.o_proj", "attention_bias"),
-                          .attention_norm = norm_without_bias("input_layernorm"),
-                          .mlp_norm = norm_without_bias("post_attention_layernorm"),
-                          .up = linear_with_bias_if("mlp.up_proj", "mlp_bias"),
-                          .gate = linear_with_bias_if("mlp.gate_proj", "mlp_bias"),
-                          .down = linear_with_bias_if("mlp.down_proj", "mlp_bias")}};
+  spec.stack = {
+      .prefixes = {"layers.{}."},
+      .layer = plain_layer(biased_if_configured, kQueryKeyValueOutput, norm_without_bias("input_layernorm"),
+                           norm_without_bias("post_attention_layernorm"))};
+  spec.stack.layer.up = linear_with_bias_if("mlp.up_proj", "mlp_bias");
+  spec.stack.layer.gate = linear_with_bias_if("mlp.gate_proj", "mlp_bias");
+  spec.stack.layer.down = linear_with_bias_if("mlp.down_proj", "mlp_bias");
   spec.embedding = {.token = {"embed_tokens.weight"}};
   spec.final_norm = norm_without_bias("norm");
   spec.head = plain_head("lm_head");
@@ -45,10 +50,7 @@ FamilySpec mistral_row() {
 
 FamilySpec qwen2() {
   FamilySpec spec = named("qwen2", mistral_row());
-  LayerSpec& layer = spec.stack.layer;
-  layer.query = linear("self_attn.q_proj");
-  layer.key = linear("self_attn.k_proj");
-  layer.value = linear("self_attn.v_proj");
+  set_projections(spec.stack.layer, linear, kQueryKeyValue);
   set_defaults(spec.keys, {.kv_heads = 32, .mlp_width = 22016, .vocabulary = 151936, .max_positions = 32768});
   spec.keys.d_head = {};
   spec.window->enabled = "use_sliding_window";
@@ -61,10 +63,7 @@ FamilySpec qwen2() {
 FamilySpec qwen3() {
   FamilySpec spec = named("qwen3", qwen2());
   LayerSpec& layer = spec.stack.layer;
-  layer.query = linear_with_bias_if("self_attn.q_proj", "attention_bias");
-  layer.key = linear_with_bias_if("self_attn.k_proj", "attention_bias");
-  layer.value = linear_with_bias_if("self_attn.v_proj", "attention_bias");
-  layer.output = linear_with_bias_if("self_attn.o_proj", "attention_bias");
+  set_projections(layer, biased_if_configured, kQueryKeyValueOutput);
   layer.query_norm = norm_without_bias("self_attn.q_norm");
   layer.key_norm = norm_without_bias("self_attn.k_norm");
   spec.keys.d_head = {{"head_dim"}, 128};
@@ -116,7 +115,6 @@ FamilySpec gemma3_text() {
   spec.rotary->theta = 1e6;
   spec.rotary->sliding = {.theta_name = "rope_local_base_freq", .theta = 10000};
   spec.window->period = {{"sliding_window_pattern"}, 6};
-
   return spec;
 }
 
@@ -169,7 +167,7 @@ FamilySpec mixtral() {
   spec.keys.experts_per_token = {{"num_experts_per_tok"}, 2};
   spec.rotary->theta = 1e6;
   spec.window->default_size = 0;
-  spec.renormalised = true;
+  spec.experts_config.renormalised = true;
   return spec;
 }
 
@@ -177,9 +175,9 @@ FamilySpec mixtral() {
 FamilySpec qwen2_moe() {
   FamilySpec spec = named("qwen2_moe", qwen2());
   LayerSpec& layer = spec.stack.layer;
-  layer.query = linear_with_bias_if("self_attn.q_proj", "qkv_bias", true);
-  layer.key = linear_with_bias_if("self_attn.k_proj", "qkv_bias", true);
-  layer.value = linear_with_bias_if("self_attn.v_proj", "qkv_bias", true);
+  set_projections(
+      layer, [](const std::string& name) { return linear_with_bias_if(name, "qkv_bias", true); },
+      kQueryKeyValue);
   ExpertsSpec& experts = layer.experts.emplace();
   experts.router = linear_without_bias("mlp.gate");
   experts.up = each_or_stacked("mlp.experts.{expert}.up_proj", kStackedGateUp);
@@ -198,7 +196,8 @@ FamilySpec qwen2_moe() {
   spec.keys.dense_layers = "mlp_only_layers";
   spec.window->windows_before_first = true;
   spec.window->period.default_value = 2;
-  spec.variants = {{"norm_topk_prob", true, false, [](FamilySpec& row) { row.renormalised = true; }}};
+  spec.variants = {
+      {"norm_topk_prob", true, false, [](FamilySpec& row) { row.experts_config.renormalised = true; }}};
   return spec;
 }
 
@@ -226,7 +225,7 @@ FamilySpec gpt_oss() {
   spec.keys.experts_per_token = {{"num_experts_per_tok", "experts_per_token"}, 4};
   spec.keys.expert_limit = {{"swiglu_limit"}, 7};
   spec.keys.expert_alpha = {{"swiglu_alpha"}, 1.702};
-  spec.softmax_after_topk = true;
+  spec.experts_config.softmax_after_topk = true;
   spec.rotary->theta = 150000;
   spec.rotary->parameters = {{"rope_type", "yarn"},
                              {"factor", 32.0},
@@ -239,15 +238,10 @@ FamilySpec gpt_oss() {
 
 FamilySpec phi() {
   FamilySpec spec = named("phi", llama_row());
-  LayerSpec& layer = spec.stack.layer;
-  layer = {.query = linear("self_attn.q_proj"),
-           .key = linear("self_attn.k_proj"),
-           .value = linear("self_attn.v_proj"),
-           .output = linear("self_attn.dense"),
-           .attention_norm = layer_norm("input_layernorm"),
-           .mlp_norm = layer_norm("input_layernorm"),
-           .up = linear("mlp.fc1"),
-           .down = linear("mlp.fc2")};
+  spec.stack.layer = plain_layer(
+      linear,
+      {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.dense", "mlp.fc1", "mlp.fc2"},
+      layer_norm("input_layernorm"), layer_norm("input_layernorm"));
   spec.final_norm = layer_norm("final_layernorm");
   spec.head->decoder.bias = {{"lm_head.bias"}};
   spec.keys.d_head = {};
@@ -315,9 +309,9 @@ FamilySpec olmo2() {
 FamilySpec stablelm() {
   FamilySpec spec = named("stablelm", mistral_row());
   LayerSpec& layer = spec.stack.layer;
-  layer.query = linear_with_bias_if("self_attn.q_proj", "use_qkv_bias");
-  layer.key = linear_with_bias_if("self_attn.k_proj", "use_qkv_bias");
-  layer.value = linear_with_bias_if("self_attn.v_proj", "use_qkv_bias");
+  set_projections(
+      layer, [](const std::string& name) { return linear_with_bias_if(name, "use_qkv_bias"); },
+      kQueryKeyValue);
   layer.attention_norm = layer_norm("input_layernorm");
   layer.mlp_norm = layer_norm("post_attention_layernorm");
   spec.final_norm = layer_norm("norm");
@@ -343,15 +337,11 @@ FamilySpec stablelm() {
 
 FamilySpec starcoder2() {
   FamilySpec spec = named("starcoder2", mistral_row());
-  LayerSpec& layer = spec.stack.layer;
-  layer = {.query = linear_with_bias_if("self_attn.q_proj", "use_bias", true),
-           .key = linear_with_bias_if("self_attn.k_proj", "use_bias", true),
-           .value = linear_with_bias_if("self_attn.v_proj", "use_bias", true),
-           .output = linear_with_bias_if("self_attn.o_proj", "use_bias", true),
-           .attention_norm = layer_norm("input_layernorm"),
-           .mlp_norm = layer_norm("post_attention_layernorm"),
-           .up = linear_with_bias_if("mlp.c_fc", "use_bias", true),
-           .down = linear_with_bias_if("mlp.c_proj", "use_bias", true)};
+  spec.stack.layer =
+      plain_layer([](const std::string& name) { return linear_with_bias_if(name, "use_bias", true); },
+                  {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.c_fc",
+                   "mlp.c_proj"},
+                  layer_norm("input_layernorm"), layer_norm("post_attention_layernorm"));
   spec.final_norm = layer_norm("norm");
   spec.head->tied_by_default = true;
   set_defaults(spec.keys, {.kv_heads = 2, .mlp_width = 12288, .vocabulary = 49152, .max_positions = 4096});

@@ -310,18 +310,13 @@ struct FamilySpec {
   float gain_offset = 0;         // added to stored gains of all norms
   bool parallel = false;         // attention and MLP read the same stream
   bool scale_embedding = false;  // token embeddings are multiplied by sqrt(d_model)
-  PositionKind position = PositionKind::none;
-  bool positions_last = false;   // see EmbeddingConfig
-  bool projected_first = false;  // see EmbeddingConfig
-  bool zero_hidden = false;      // see EmbeddingConfig
+  // The properties that no configuration key gives; resolving sets the rest.
+  EmbeddingConfig embedding_config = {};  // its counts_visible is also that of ALiBi
+  AlibiConfig alibi_config = {};
+  ExpertsConfig experts_config = {};
   std::optional<TokenDropoutSpec> token_dropout = {};
-  std::size_t position_offset = 0;  // table row of position 0
-  bool counts_visible = false;      // positions count visible tokens only
   AlibiSlopes alibi = AlibiSlopes::none;
-  bool alibi_rounded = false, alibi_from_last = false;  // see AlibiConfig
   HeadNormSpan head_norm_span = HeadNormSpan::shared;
-  bool softmax_after_topk = false;  // see ExpertsConfig
-  bool renormalised = false;        // see ExpertsConfig
   std::optional<RotarySpec> rotary = {};
   std::optional<WindowKeys> window = {};
   bool causal = false;

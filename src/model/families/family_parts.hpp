@@ -26,6 +26,14 @@ namespace attnctl {
 /// transformers' Conv1D `name`.
 [[nodiscard]] LinearSpec conv1d(const std::string& name, Packing packing = Packing::whole);
 
+/// Makes a projection from the name of its module.
+using MakeLinear = LinearSpec (*)(const std::string& name);
+/// Sets the projections with these names, in the order query, key, value, output, up, down, gate.
+void set_projections(LayerSpec& layer, MakeLinear make, const std::vector<std::string>& names);
+/// A layer with these projections and two norms.
+[[nodiscard]] LayerSpec plain_layer(MakeLinear make, const std::vector<std::string>& names,
+                                    const NormSpec& attention_norm, const NormSpec& mlp_norm);
+
 void remove_biases(LayerSpec& layer);
 void remove_mlp_biases(LayerSpec& layer);
 
