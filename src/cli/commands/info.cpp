@@ -74,8 +74,7 @@ SummarySubject subject_of(const InfoOptions& options, std::optional<OpenModel>& 
 }
 
 void info(const InfoOptions& options) {
-  const Target target = resolve_target(
-      options.output, {Format::text, Format::json, Format::jsonl, Format::csv}, files_read(options.model));
+  const Target target = resolve_target(options.output, files_read(options.model));
   const bool about_something = check_subject(options);
   Session session(options.run);
   std::optional<OpenModel> open;

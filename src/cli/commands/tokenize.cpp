@@ -336,8 +336,7 @@ class TokenizeRun {
 
 TokenizeRun::TokenizeRun(const TokenizeOptions& options)
     : options_(options),
-      target_(resolve_target(options.output, {Format::json, Format::jsonl, Format::csv, Format::text},
-                             files_read(options.model, options.inputs))),
+      target_(resolve_target(options.output, files_read(options.model, options.inputs))),
       session_(options.run),
       tokenizer_(Tokenizer::open(tokenizer_origin(options.model.model))),
       output_(target_, tokenizer_, options.model.model, session_) {

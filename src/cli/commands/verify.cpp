@@ -373,7 +373,7 @@ Results verify_results(const VerifyOptions& options, const OpenModel& open, cons
 void verify(const VerifyOptions& options) {
   std::vector<std::filesystem::path> files = files_read(options.model, options.inputs);
   if (options.against) files.emplace_back(*options.against);
-  const Target target = resolve_target(options.output, {Format::text, Format::json, Format::jsonl}, files);
+  const Target target = resolve_target(options.output, files);
   Session session(options.run);
   OpenModel open = open_model(options.model, session.warnings);
   std::optional<ReferenceFile> reference;

@@ -12,7 +12,6 @@
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "inspect/request.hpp"
 #include "report/number_format.hpp"
 
 namespace attnctl::cli {
@@ -155,33 +154,8 @@ void add_head_options(Command& command, SelectionOptions& options) {
                 "Heads as LAYER.HEAD, such as 0.1,2.3, or enc.0.1,cross.2.3 (default: all)", "LIST"}});
 }
 
-void add_selection_options(Command& command, SelectionOptions& options, const std::string& default_include) {
-  options.include = default_include;
-  add_head_options(command, options);
-  command.add(
-      "Selection",
-      {{.names = "--include",
-        .target = &options.include,
-        .help = "What to compute: " + inspect::include_names(),
-        .type = "LIST",
-        .show_default = true},
-       number("--directions", &options.directions, "Number of principal directions per head", positive()),
-       {"--across-layers", &options.across_layers,
-        "Compute the similarity between heads of all selected layers"},
-       {"--fold-norm", &options.fold_norm, "Fold the gain of the norm into W_Q, W_K and W_V"},
-       {.names = "--order",
-        .target = choice<inspect::HeadOrder>(
-            options.order, {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
-        .help = "Order of heads in heatmaps: model, or cluster (similar heads are adjacent)",
-        .type = "ORDER"},
-       {.names = "--similarity",
-        .target = &options.similarity,
-        .help = "With --include map: similarities to use, of qk, ov, w_q, w_k, w_v, w_o",
-        .type = "LIST",
-        .show_default = true}});
-}
-
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {
+  options.formats = formats;
   command.add(
       "Output",
       {{.names = "--format",
@@ -201,18 +175,6 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
 
 void add_table_option(Command& command, OutputOptions& options, const std::string& help) {
   command.add("Output", {{"--table", &options.table, help, "NAME"}});
-}
-
-void add_output_options(Command& command, OutputOptions& options) {
-  add_document_options(command, options, {"json", "jsonl", "csv", "npz", "svg", "text"});
-  add_table_option(command, options,
-                   "With csv: write only this table as one file, instead of a folder of all tables");
-  command.add(
-      "Output",
-      {{"--compress", &options.compress, "With npz: compress with deflate"},
-       {"--sort", &options.sort, "With text: sort heads by this column, largest first", "COLUMN"},
-       number("--top", &options.top,
-              "With text: show at most N heads; with --from: show at most N keys (default: 5)", positive())});
 }
 
 void add_worker_options(Command& command, RunOptions& options) {

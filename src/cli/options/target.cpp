@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 
@@ -137,18 +139,17 @@ std::string to_string(Format format) {
   return std::string(row->name);
 }
 
-Target resolve_target(const OutputOptions& options, std::initializer_list<Format> allowed,
-                      const std::vector<std::filesystem::path>& inputs, std::vector<OutputPath> others) {
+Target resolve_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
+                      std::vector<OutputPath> others) {
   const bool to_stdout = options.path.empty() || options.path == "-";
   Target target{resolve_format(options, to_stdout), to_stdout ? "-" : options.path, options.table};
-  if (std::find(allowed.begin(), allowed.end(), target.format) == allowed.end()) {
-    std::string names;
-    for (const Format each : allowed) names += (names.empty() ? "" : ", ") + to_string(each);
+  if (std::ranges::find(options.formats, to_string(target.format)) == options.formats.end()) {
     fail(Status::usage, "--format: unsupported {} for this command; it writes {}", to_string(target.format),
-         names);
+         fmt::join(options.formats, ", "));
   }
   if (!target.table.empty() && target.format != Format::csv)
     fail(Status::usage, "--table needs --format csv");
+  if (target.format == Format::csv && target.table.empty()) target.table = options.default_table;
   const bool one_file = to_stdout || format_of_extension(target.path) == Format::csv;
   if (target.format == Format::csv && one_file && target.table.empty()) {
     fail(Status::usage, "csv needs -o DIRECTORY, or --table NAME for one table");
