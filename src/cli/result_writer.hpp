@@ -32,7 +32,6 @@ class ResultWriter {
   void write_table(OutputFile& out, const Table& table);
   void write_document(Document document);
   void write_text(const Results& results);
-  void write_arrays(const Results& results);
   void write_view(const View& view);
 
   const Target& target_;

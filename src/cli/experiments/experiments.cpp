@@ -29,7 +29,6 @@
 #include "textbook/diversity.hpp"
 #include "textbook/heads.hpp"
 #include "textbook/hull.hpp"
-#include "textbook/hull_keys.hpp"
 #include "textbook/positions.hpp"
 
 namespace attnctl::cli {

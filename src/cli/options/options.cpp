@@ -5,7 +5,6 @@
 #include <cctype>
 #include <charconv>
 #include <functional>
-#include <memory>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -39,59 +38,46 @@ std::uint64_t parse_bytes(const std::string& text) {
 
 constexpr const char* kInputGroup = "Inputs (may be repeated; order is kept)";
 
-/// Adds options whose values are inputs, in the order of the command line.
-class ItemAdder {
- public:
-  ItemAdder(Command& command, InputOptions& options) : command_(command), options_(options) {}
+/// Adds an option that calls `target` for each value, in the order of the command line.
+void add_ordered(Command& command, const char* name, const char* type, const std::string& help,
+                 std::function<void(const std::string&)> target) {
+  command.add(kInputGroup,
+              {{.names = name, .target = std::move(target), .help = help, .type = type, .in_order = true}});
+}
 
-  /// Adds an option for inputs or, if `targets` is true, for their targets.
-  void add(const char* name, InputItem::Kind kind, const char* type, const std::string& help,
-           bool targets = false) {
-    std::vector<InputItem>& items = targets ? options_.targets : options_.items;
-    const bool text = kind == InputItem::Kind::text && !targets;
-    add(name, type, help, [&items, kind, text, after_text = after_text_](const std::string& value) {
-      items.push_back({kind, value});
-      *after_text = text;
-    });
-  }
+/// Adds an option for inputs, or for the targets of inputs.
+void add_items(Command& command, InputOptions& options, std::vector<InputItem>& items, const char* name,
+               InputItem::Kind kind, const char* type, const std::string& help) {
+  const bool text = kind == InputItem::Kind::text && &items == &options.items;
+  add_ordered(command, name, type, help, [&options, &items, kind, text](const std::string& value) {
+    items.push_back({kind, value});
+    options.after_text = text;
+  });
+}
 
-  /// Adds --text and --text-pair.
-  void add_texts() {
-    add("--text", InputItem::Kind::text, "S",
-        "Text, tokenized by the model's tokenizer, with special tokens");
-    add("--text-pair", "S", "After --text: the second text of a pair",
-        [&options = options_, after_text = after_text_](const std::string& value) {
-          if (!*after_text || options.items.back().pair)
-            fail(Status::usage, "--text-pair must come directly after its --text");
-          options.items.back().pair = value;
-          *after_text = false;
-        });
-  }
+/// Adds --text and --text-pair.
+void add_texts(Command& command, InputOptions& options) {
+  add_items(command, options, options.items, "--text", InputItem::Kind::text, "S",
+            "Text, tokenized by the model's tokenizer, with special tokens");
+  add_ordered(command, "--text-pair", "S", "After --text: the second text of a pair",
+              [&options](const std::string& value) {
+                if (!std::exchange(options.after_text, false))
+                  fail(Status::usage, "--text-pair must come directly after its --text");
+                options.items.back().pair = value;
+              });
+}
 
-  /// Adds --input and --input-format.
-  void add_files(const std::string& objects) {
-    add("--input", InputItem::Kind::file, "FILE",
-        "File of inputs; .txt: one text per line; .jsonl: one object per line; .json: one object or an "
-        "array; objects have " +
-            objects + "; .conllu: sentences; -: standard input");
-    command_.add(kInputGroup, {{.names = "--input-format",
-                                .target = &options_.input_format,
-                                .help = "Format of --input -",
-                                .allowed = {"txt", "jsonl", "json", "conllu"}}});
-  }
-
- private:
-  void add(const char* name, const char* type, const std::string& help,
-           std::function<void(const std::string&)> target) {
-    command_.add(
-        kInputGroup,
-        {{.names = name, .target = std::move(target), .help = help, .type = type, .in_order = true}});
-  }
-
-  Command& command_;
-  InputOptions& options_;
-  std::shared_ptr<bool> after_text_ = std::make_shared<bool>(false);  // the last item is a --text
-};
+/// Adds --input and --input-format.
+void add_files(Command& command, InputOptions& options, const std::string& objects) {
+  add_items(command, options, options.items, "--input", InputItem::Kind::file, "FILE",
+            "File of inputs; .txt: one text per line; .jsonl: one object per line; .json: one object or an "
+            "array; objects have " +
+                objects + "; .conllu: sentences; -: standard input");
+  command.add(kInputGroup, {{.names = "--input-format",
+                             .target = &options.input_format,
+                             .help = "Format of --input -",
+                             .allowed = {"txt", "jsonl", "json", "conllu"}}});
+}
 
 }  // namespace
 
@@ -105,29 +91,29 @@ void add_model_options(Command& command, ModelOptions& options) {
 }
 
 void add_text_options(Command& command, InputOptions& options) {
-  ItemAdder items(command, options);
-  items.add_texts();
-  items.add_files("\"text\"");
+  add_texts(command, options);
+  add_files(command, options, "\"text\"");
 }
 
 void add_file_options(Command& command, InputOptions& options) {
-  ItemAdder(command, options).add_files("\"text\", \"tokens\" or \"ids\"");
+  add_files(command, options, "\"text\", \"tokens\" or \"ids\"");
 }
 
 void add_sequence_options(Command& command, InputOptions& options) {
   using Kind = InputItem::Kind;
-  ItemAdder items(command, options);
-  items.add_texts();
-  items.add("--ids", Kind::ids, "101,7592,102", "Token ids, used unchanged");
-  items.add_files("\"text\", \"tokens\" or \"ids\"");
-  items.add("--embeddings", Kind::embeddings, "X.npy",
-            "Array [n, d] or [batch, n, d] to use instead of token embeddings");
-  items.add("--pixels", Kind::pixels, "X.npy",
-            "Images [batch, channels, height, width], for a model that reads images");
-  items.add("--target-text", Kind::text, "S",
-            "Text for the decoder of the k-th input; the model's start token is added before it", true);
-  items.add("--target-ids", Kind::ids, "2,17,9",
-            "Token ids for the decoder of the k-th input, used unchanged", true);
+  const auto add = [&](std::vector<InputItem>& items, const char* name, Kind kind, const char* type,
+                       const char* help) { add_items(command, options, items, name, kind, type, help); };
+  add_texts(command, options);
+  add(options.items, "--ids", Kind::ids, "101,7592,102", "Token ids, used unchanged");
+  add_file_options(command, options);
+  add(options.items, "--embeddings", Kind::embeddings, "X.npy",
+      "Array [n, d] or [batch, n, d] to use instead of token embeddings");
+  add(options.items, "--pixels", Kind::pixels, "X.npy",
+      "Images [batch, channels, height, width], for a model that reads images");
+  add(options.targets, "--target-text", Kind::text, "S",
+      "Text for the decoder of the k-th input; the model's start token is added before it");
+  add(options.targets, "--target-ids", Kind::ids, "2,17,9",
+      "Token ids for the decoder of the k-th input, used unchanged");
   command.add(kInputGroup, {{"--truncate", &options.truncate,
                              "Truncate texts and ids to the model's number of positions, with a warning"}});
 }

@@ -37,6 +37,7 @@ struct InputOptions {
   std::optional<std::string> mask;  // "causal", "none" or a file
   std::optional<std::string> key_mask;
   bool truncate = false;
+  bool after_text = false;  // the last input option is --text without a pair
 
   [[nodiscard]] bool has_targets() const { return !targets.empty(); }
 };
