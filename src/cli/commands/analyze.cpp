@@ -13,7 +13,6 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
-#include "cli/options/selection.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"

@@ -14,7 +14,6 @@
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
-#include "cli/options/selection.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"

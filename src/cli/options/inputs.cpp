@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/files/mapped_file.hpp"
+#include "base/text.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/source.hpp"
@@ -434,6 +436,45 @@ Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
     sequence.target->ids = ids(target_length, config_.decoder->embedding.vocabulary);
   }
   return sequence;
+}
+
+// --- Heads and attention
+
+void add_attention_option(Command& command, SelectionOptions& options) {
+  command.add("Selection",
+              {{"--attention", &options.attention,
+                "Replace the attention of the layers of --layers (default: all): " +
+                    std::string(attention_kinds) + ", or axial over a grid of --embeddings [N, L, d]",
+                "KIND"}});
+}
+
+AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind) {
+  if (kind == "axial") return {{}, true};
+  const auto parsed = parse_attention_kind(kind);
+  if (!parsed) {
+    fail(Status::usage, "{}: unsupported \"{}\"; known: {}, axial", option, escaped(kind), attention_kinds);
+  }
+  return {*parsed, false};
+}
+
+Model with_attention_option(const Model& model, const SelectionOptions& options) {
+  if (options.attention.empty()) return model;
+  const AttentionChoice choice = parse_attention_choice("--attention", options.attention);
+  if (choice.axial) return model;
+  const std::size_t count = model.config().layers.size();
+  std::vector<std::size_t> layers(count);
+  std::iota(layers.begin(), layers.end(), std::size_t{0});
+  if (!options.layers.empty()) layers = inspect::parse_ranges("--layers", options.layers, count);
+  return model.with_attention(choice.kind, layers);
+}
+
+std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,
+                                    const Model& model, Batch& batch) {
+  if (options.attention != "axial") return std::nullopt;
+  if (inputs.items.size() != 1 || inputs.items.front().kind != InputItem::Kind::embeddings) {
+    fail(Status::usage, "--attention axial takes one grid, --embeddings X.npy of shape [N, L, d]");
+  }
+  return make_axial(model, batch);
 }
 
 }  // namespace attnctl::cli
