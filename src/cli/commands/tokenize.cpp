@@ -12,8 +12,6 @@
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
-#include "checkpoint/checkpoint.hpp"
-#include "checkpoint/source.hpp"
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
@@ -22,6 +20,7 @@
 #include "formats/json.hpp"
 #include "input/sequences.hpp"
 #include "input/text_input.hpp"
+#include "inspect/open_model.hpp"
 #include "report/csv.hpp"
 #include "report/json.hpp"
 #include "report/number_format.hpp"
@@ -292,13 +291,6 @@ struct TokenizeOptions {
   RunOptions run;
 };
 
-/// Returns the directory of MODEL and, if MODEL is a file that contains a tokenizer, that tokenizer.
-TokenizerOrigin tokenizer_origin(const std::string& model) {
-  TokenizerOrigin origin{model_directory(model), nullptr};
-  if (std::filesystem::is_regular_file(model)) origin.section = read_tokenizer_section(model);
-  return origin;
-}
-
 /// Tokenizes the inputs of the command line in rounds of a few blocks per worker. Blocks are read and written
 /// sequentially, and parsed and tokenized in parallel.
 class TokenizeRun {
@@ -338,7 +330,7 @@ TokenizeRun::TokenizeRun(const TokenizeOptions& options)
     : options_(options),
       target_(resolve_target(options.output, files_read(options.model, options.inputs))),
       session_(options.run),
-      tokenizer_(Tokenizer::open(tokenizer_origin(options.model.model))),
+      tokenizer_(Tokenizer::open(inspect::tokenizer_origin(options.model.model))),
       output_(target_, tokenizer_, options.model.model, session_) {
   for (std::size_t i = 0; i < session_.pool.size(); ++i) workers_.push_back({tokenizer_.make_state(), {}});
 }
