@@ -1,9 +1,6 @@
-#include "cli/completion.hpp"
-
 #include <algorithm>
 #include <iterator>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>

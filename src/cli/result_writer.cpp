@@ -1,7 +1,6 @@
 #include "cli/result_writer.hpp"
 
 #include <atomic>
-#include <utility>
 #include <variant>
 
 #include <fmt/format.h>

@@ -4,13 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <gmpxx.h>
-#include <optional>
 #include <span>
-#include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "analysis/model_summary.hpp"
 #include "base/error.hpp"

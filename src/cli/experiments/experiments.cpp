@@ -4,13 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
@@ -25,7 +22,6 @@
 #include "cli/session.hpp"
 #include "formats/json.hpp"
 #include "report/npz.hpp"
-#include "textbook/averaging.hpp"
 #include "textbook/diversity.hpp"
 #include "textbook/heads.hpp"
 #include "textbook/hull.hpp"

@@ -3,15 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <numeric>
-#include <optional>
-#include <span>
-#include <string>
 #include <string_view>
 #include <unistd.h>
 #include <utility>

@@ -1,7 +1,5 @@
 #include "cli/options/options.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <functional>
