@@ -316,16 +316,21 @@ std::optional<std::uint64_t> stage_flops(Layers layers, const ModelConfig& confi
 
 // --- Inputs
 
-struct BenchInputOptions {
+struct BenchOptions {
+  ModelOptions model;
   std::vector<std::size_t> lengths;  // empty: 16, 128 and 512, up to the model's positions
   std::optional<std::size_t> batch;  // number of inputs per run; default 1
-  InputOptions given;                // used instead of seeded inputs, all in one run
+  InputOptions inputs;               // used instead of seeded inputs, all in one run
+  std::size_t repeat = 9;
+  std::vector<std::string> stages;  // empty: all stages
+  OutputOptions output;
+  RunOptions run;
 };
 
 constexpr std::size_t kLengths[] = {16, 128, 512};
 
 /// Returns the lengths to measure. Throws Error(usage) for a length that the model does not support.
-std::vector<std::size_t> choose_lengths(const BenchInputOptions& options, const ModelConfig& config) {
+std::vector<std::size_t> choose_lengths(const BenchOptions& options, const ModelConfig& config) {
   if (const PatchGrid& grid = config.embedding.pixels; grid.present()) {
     const std::size_t tokens = grid.patches() + 1;
     for (const std::size_t length : options.lengths) {
@@ -371,12 +376,12 @@ std::optional<std::size_t> common_length(const Batch& batch) {
 
 /// Returns one batch per row of the output. Throws Error(usage) for a length that the model does not support,
 /// and if --lengths or --batch is given together with inputs. Also throws the errors of read_inputs().
-std::vector<Batch> bench_inputs(const BenchInputOptions& options, OpenModel& open, Warnings& warnings) {
+std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Warnings& warnings) {
   std::vector<Batch> all;
-  if (!options.given.items.empty()) {
+  if (!options.inputs.items.empty()) {
     if (!options.lengths.empty() || options.batch)
       fail(Status::usage, "--lengths and --batch are for seeded inputs; remove them, or remove the inputs");
-    all.push_back(read_inputs(options.given, open, warnings));
+    all.push_back(read_inputs(options.inputs, open, warnings));
   } else {
     for (const std::size_t length : choose_lengths(options, open.model.config()))
       all.push_back(seeded(length, options.batch.value_or(1), open));
@@ -384,15 +389,6 @@ std::vector<Batch> bench_inputs(const BenchInputOptions& options, OpenModel& ope
   for (const Batch& batch : all) check_batch(open.model, batch);
   return all;
 }
-
-struct BenchOptions {
-  ModelOptions model;
-  BenchInputOptions inputs;
-  std::size_t repeat = 9;
-  std::vector<std::string> stages;  // empty: all stages
-  OutputOptions output;
-  RunOptions run;
-};
 
 constexpr GemmShape kPeak = {2048, 2048, 2048};
 constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // larger than the caches
@@ -429,10 +425,10 @@ class BenchRun {
  public:
   explicit BenchRun(const BenchOptions& options)
       : options_(options),
-        target_(resolve_target(options.output, files_read(options.model, options.inputs.given))),
+        target_(resolve_target(options.output, files_read(options.model, options.inputs))),
         session_(options.run),
         open_(open_model(options.model, session_.warnings)),
-        inputs_(bench_inputs(options.inputs, open_, session_.warnings)),
+        inputs_(bench_inputs(options, open_, session_.warnings)),
         chosen_(choose_stages(options)),
         stages_(options.model, open_, session_) {}
 
@@ -504,8 +500,8 @@ class BenchRun {
     if (!any(&StageRow::captured)) return;
     const std::vector<std::size_t> lengths = lengths_of(inputs);
     const std::size_t tokens = common_length(inputs).value_or(std::reduce(lengths.begin(), lengths.end()));
-    const std::string patterns = fmt::format(
-        "{}: patterns of {} tokens", options_.inputs.given.items.empty() ? "--lengths" : "inputs", tokens);
+    const std::string patterns = fmt::format("{}: patterns of {} tokens",
+                                             options_.inputs.items.empty() ? "--lengths" : "inputs", tokens);
     const std::uint64_t values = stages_.pattern_values();
     const std::uint64_t limit = options_.run.limit;
     if (any(&StageRow::text) && values > limit) {
@@ -527,16 +523,11 @@ class BenchRun {
   [[nodiscard]] Table table() const {
     std::vector<std::vector<Cell>> rows;
     for (const Measurement& each : measurements_) {
-      std::vector<Cell>& row = rows.emplace_back();
-      row = {std::string(each.row.name),
-             Cell(),
-             Cell(),
-             rounded(each.ms.front()),
-             rounded(each.median()),
-             rounded(each.ms.back()),
-             Cell(),
-             Cell(),
-             Cell()};
+      std::vector<Cell>& row = rows.emplace_back(9);
+      row[0] = std::string(each.row.name);
+      row[3] = rounded(each.ms.front());
+      row[4] = rounded(each.median());
+      row[5] = rounded(each.ms.back());
       if (each.inputs != nullptr) {
         if (const auto length = common_length(*each.inputs)) row[1] = static_cast<std::int64_t>(*length);
         row[2] = static_cast<std::int64_t>(each.inputs->sequences.size());
@@ -596,15 +587,14 @@ Command bench_command() {
                   .about = "Measure the time of each stage, compared with the GEMM peak of this machine"};
   auto options = std::make_shared<BenchOptions>();
   add_model_options(command, options->model);
-  command.add(
-      {{.names = "--lengths",
-        .target = &options->inputs.lengths,
-        .help = "Tokens per input (default: 16,128,512, up to the model's number of positions)",
-        .type = "LIST",
-        .split = true,
-        .range = positive()},
-       number("--batch", &options->inputs.batch, "Inputs per run (default: 1)", Range{1, 1'000'000})});
-  add_sequence_options(command, options->inputs.given);
+  command.add({{.names = "--lengths",
+                .target = &options->lengths,
+                .help = "Tokens per input (default: 16,128,512, up to the model's number of positions)",
+                .type = "LIST",
+                .split = true,
+                .range = positive()},
+               number("--batch", &options->batch, "Inputs per run (default: 1)", Range{1, 1'000'000})});
+  add_sequence_options(command, options->inputs);
   command.add({number("--repeat", &options->repeat, "Timed runs per stage, after one warm-up run",
                       Range{1, 1'000'000}),
                {.names = "--stages",

@@ -170,16 +170,10 @@ void read_key_masks(const std::string& path, Batch& batch) {
 
 constexpr std::size_t kInputLimit = std::size_t{1} << 30;
 
-struct FormatRow {
-  std::string_view extension;
-  InputFormat format;
-};
-constexpr std::array kFormats = {
-    FormatRow{".txt", InputFormat::txt},
-    FormatRow{".jsonl", InputFormat::jsonl},
-    FormatRow{".json", InputFormat::json},
-    FormatRow{".conllu", InputFormat::conllu},
-};
+using FormatRow = std::pair<std::string_view, InputFormat>;
+constexpr std::array kFormats = {FormatRow{".txt", InputFormat::txt}, FormatRow{".jsonl", InputFormat::jsonl},
+                                 FormatRow{".json", InputFormat::json},
+                                 FormatRow{".conllu", InputFormat::conllu}};
 
 void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, Batch& batch,
                     Warnings& warnings) {
@@ -289,10 +283,9 @@ void read_pixels_item(const std::string& path, const ModelConfig& config, Batch&
 }
 
 void apply_masks(const InputOptions& options, Batch& batch) {
-  if (options.mask == "none") {
-    for (Sequence& sequence : batch.sequences) sequence.causal = false;
-  } else if (options.mask == "causal") {
-    for (Sequence& sequence : batch.sequences) sequence.causal = true;
+  const bool causal = options.mask == "causal";
+  if (causal || options.mask == "none") {
+    for (Sequence& sequence : batch.sequences) sequence.causal = causal;
   } else if (options.mask) {
     read_score_masks(*options.mask, batch);
   }
@@ -307,9 +300,8 @@ InputFormat input_format(const std::string& path, const InputOptions& options) {
     fail(Status::usage, "--input -: need --input-format txt, jsonl, json or conllu");
   const std::string extension =
       standard_input ? "." + options.input_format : std::filesystem::path(path).extension().string();
-  const auto* row = std::find_if(kFormats.begin(), kFormats.end(),
-                                 [&](const FormatRow& each) { return each.extension == extension; });
-  if (row != kFormats.end()) return row->format;
+  const auto* const row = std::ranges::find(kFormats, extension, &FormatRow::first);
+  if (row != kFormats.end()) return row->second;
   fail(Status::bad_input, "{}: unsupported input \"{}\"; supported: .txt, .jsonl, .json, .conllu",
        escaped(path), escaped(extension));
 }

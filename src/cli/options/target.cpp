@@ -33,17 +33,14 @@ constexpr std::array kFormats = {
 
 std::optional<Format> format_of_extension(const std::filesystem::path& path) {
   const std::string extension = path.extension().string();
-  for (const FormatRow& row : kFormats) {
-    if (row.extension == extension) return row.format;
-  }
-  return std::nullopt;
+  const auto* const row = std::ranges::find(kFormats, extension, &FormatRow::extension);
+  return row == kFormats.end() ? std::nullopt : std::optional(row->format);
 }
 
 Format resolve_format(const OutputOptions& options, bool to_stdout) {
   std::optional<Format> by_name;
-  for (const FormatRow& row : kFormats) {
-    if (row.name == options.format) by_name = row.format;
-  }
+  const auto* const row = std::ranges::find(kFormats, options.format, &FormatRow::name);
+  if (row != kFormats.end()) by_name = row->format;
   const std::optional<Format> by_extension = to_stdout ? std::nullopt : format_of_extension(options.path);
   if (by_name && by_extension && *by_name != *by_extension) {
     fail(Status::usage, "--format {} contradicts the extension of -o {}", options.format,
@@ -134,9 +131,7 @@ void check_outputs(const std::vector<OutputPath>& outputs, const std::vector<std
 }
 
 std::string to_string(Format format) {
-  const auto* row = std::find_if(kFormats.begin(), kFormats.end(),
-                                 [&](const FormatRow& each) { return each.format == format; });
-  return std::string(row->name);
+  return std::string(std::ranges::find(kFormats, format, &FormatRow::format)->name);
 }
 
 Target resolve_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
