@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -20,13 +19,13 @@
 #include "base/files/mapped_file.hpp"
 #include "base/pool.hpp"
 #include "base/warnings.hpp"
-#include "checkpoint/source.hpp"
 #include "forward/block.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
 #include "inspect/inspection.hpp"
+#include "inspect/open_model.hpp"
 #include "linalg/blas.hpp"
 #include "model/model.hpp"
 #include "results/results.hpp"
@@ -40,17 +39,12 @@ namespace core = attnctl;
 // ---- Models
 
 struct Model::Parts {
-  explicit Parts(core::ModelSource source)
-      : tokenizer{source.directory, source.weights->tokenizer()},
-        encoder(tokenizer, source.given),
-        model(core::Model::bind(std::move(source), warnings)) {}
+  Parts(const std::string& given, const std::optional<std::string>& config)
+      : open(core::inspect::open_model(given, config, warnings)) {}
 
   core::Warnings warnings;
-  core::TokenizerOrigin tokenizer;
-  core::Vocabulary vocabulary;
+  core::inspect::OpenModel open;
   std::mutex encoding;  // one text at a time
-  core::TextEncoder encoder;
-  core::Model model;
   ModelInfo info;
 };
 
@@ -95,19 +89,8 @@ std::string to_string(const Head& head) {
 Model::Model(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Model Model::open(const std::string& model, const std::optional<std::string>& config) {
-  core::SourceOptions options;
-  if (config) options.config = *config;
-  core::Warnings warnings;
-  const auto parts = std::make_shared<Parts>(core::open_model_source(model, options, warnings));
-  for (const core::Warning& each : warnings.list()) parts->warnings.add(each.code, each.message, each.count);
-  const core::ModelConfig& resolved = parts->model.config();
-  if (!resolved.vocabulary.empty()) {
-    parts->vocabulary = core::Vocabulary(resolved.vocabulary, {});
-  } else if (!parts->tokenizer.empty()) {
-    parts->vocabulary = core::read_vocabulary(parts->tokenizer);
-  }
-  for (const std::int64_t id : resolved.special_ids) parts->vocabulary.mark_special(id);
-  parts->info = make_info(parts->model);
+  const auto parts = std::make_shared<Parts>(model, config);
+  parts->info = make_info(parts->open.model);
   return Model(parts);
 }
 
@@ -147,9 +130,8 @@ struct Tokenizer::Parts {
 Tokenizer::Tokenizer(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Tokenizer Tokenizer::open(const std::string& model) {
-  core::TokenizerOrigin origin{core::model_directory(model), nullptr};
-  if (std::filesystem::is_regular_file(model)) origin.section = core::read_tokenizer_section(model);
-  return Tokenizer(std::shared_ptr<Parts>(new Parts{.tokenizer = core::Tokenizer::open(origin)}));
+  return Tokenizer(std::shared_ptr<Parts>(
+      new Parts{.tokenizer = core::Tokenizer::open(core::inspect::tokenizer_origin(model))}));
 }
 
 std::vector<Token> Tokenizer::encode(std::string_view text, std::optional<std::string_view> pair) const {
@@ -198,21 +180,21 @@ core::Sequence make_target(const Input& input, Model::Parts& model) {
     target.ids = input.target_ids;
     return target;
   }
-  const auto& decoder = model.model.config().decoder;
-  target = model.encoder.encode({{}, input.target_text, std::nullopt, std::nullopt});
+  const auto& decoder = model.open.model.config().decoder;
+  target = model.open.encoder.encode({{}, input.target_text, std::nullopt, std::nullopt});
   if (!decoder->start_token) {
     core::fail(Status::bad_input, "{}: no start token for the decoder in config.json; give target_ids",
-               core::escaped(model.model.name()));
+               core::escaped(model.open.model.name()));
   }
   core::put_first(*decoder->start_token, target);
   return target;
 }
 
 core::Sequence make_sequence(const Input& input, Model::Parts& model) {
-  const core::ModelConfig& config = model.model.config();
+  const core::ModelConfig& config = model.open.model.config();
   core::Sequence sequence;
   if (input.ids.empty()) {
-    sequence = model.encoder.encode({{}, input.text, input.text_pair, std::nullopt});
+    sequence = model.open.encoder.encode({{}, input.text, input.text_pair, std::nullopt});
     if (config.embedding.token_types == 0) sequence.token_type_ids.clear();
   } else {
     sequence.ids = input.ids;
@@ -223,7 +205,7 @@ core::Sequence make_sequence(const Input& input, Model::Parts& model) {
   if (input.target_ids.empty() && input.target_text.empty()) return sequence;
   if (!config.decoder) {
     core::fail(Status::usage, "{}: no decoder that reads an encoder; give no target",
-               core::escaped(model.model.name()));
+               core::escaped(model.open.model.name()));
   }
   sequence.target = std::make_shared<core::Sequence>(make_target(input, model));
   if (config.embedding.token_types == 0) sequence.target->token_type_ids.clear();
@@ -240,8 +222,8 @@ Batch::Batch(const Model& model, const std::vector<Input>& inputs) {
     const std::lock_guard lock(own.encoding);
     for (const Input& input : inputs) parts->batch.sequences.push_back(make_sequence(input, own));
   }
-  core::finish_batch(parts->batch, own.vocabulary);
-  core::check_batch(own.model, parts->batch);
+  core::finish_batch(parts->batch, own.open.vocabulary);
+  core::check_batch(own.open.model, parts->batch);
   for (const core::Sequence& sequence : parts->batch.sequences) {
     Sequence& shown = parts->sequences.emplace_back();
     shown.id = sequence.id;
@@ -319,7 +301,7 @@ class Run {
  public:
   Run(const Batch& batch, const RunOptions& options)
       : model_(batch.model().parts()),
-        selection_(select(options, model_.model.config(), batch.parts().batch)),
+        selection_(select(options, model_.open.model.config(), batch.parts().batch)),
         pool_(options.threads == 0 ? core::available_threads() : options.threads) {
     core::set_blas_callers(pool_.size());
   }
@@ -343,7 +325,7 @@ void run(const Batch& batch, std::span<Observer* const> observers, const RunOpti
   for (Observer* const observer : observers) pointers.push_back(&forwarders.emplace_back(batch, *observer));
   Run run(batch, options);
   core::RunContext context = run.context();
-  core::run_forward(run.model().model, batch.parts().batch, run.selection(), pointers, context);
+  core::run_forward(run.model().open.model, batch.parts().batch, run.selection(), pointers, context);
   core::check_mapped_files();
 }
 
@@ -459,7 +441,7 @@ Results analyze(const Batch& batch, const AnalyzeOptions& options) {
                                                      true, request.form);
   request.selection = run.selection();
   core::inspect::Inspection inspection(
-      request, {run.model().model, run.model().vocabulary, batch.parts().batch}, run.context());
+      request, {run.model().open.model, run.model().open.vocabulary, batch.parts().batch}, run.context());
   Tensors tensors;
   inspection.run(tensors);
   core::check_mapped_files();

@@ -1,9 +1,6 @@
-#include "cli/completion.hpp"
-
 #include <algorithm>
 #include <iterator>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -51,12 +48,9 @@ std::vector<Subcommand> subcommands_of(const Command& root) {
   std::vector<Subcommand> subcommands;
   for (const Command& command : root.subcommands) {
     if (command.hidden) continue;
-    Subcommand& added = subcommands.emplace_back();
-    added.name = command.name;
-    added.about = command.about;
-    added.options = options_of(command);
-    for (const Option& option : command.options)
-      if (option.positional()) added.positionals.push_back(option);
+    Subcommand& added =
+        subcommands.emplace_back(Subcommand{command.name, command.about, options_of(command), {}});
+    std::ranges::copy_if(command.options, std::back_inserter(added.positionals), &Option::positional);
   }
   return subcommands;
 }
@@ -65,30 +59,24 @@ std::string join(const std::vector<std::string>& words, std::string_view between
   return fmt::format("{}", fmt::join(words, between));
 }
 
-/// Returns all names of all options or commands: the words that can start an argument.
-std::vector<std::string> names_of(const std::vector<Option>& options) {
+/// Returns all names of all options, separated by spaces.
+std::string names_of(const std::vector<Option>& options) {
   std::vector<std::string> names;
-  for (const Option& option : options)
-    for (std::string& name : option.all_names()) names.push_back(std::move(name));
-  return names;
+  for (const Option& option : options) std::ranges::copy(option.all_names(), std::back_inserter(names));
+  return join(names, " ");
 }
 
-std::vector<std::string> names_of(const std::vector<Subcommand>& commands) {
+std::string names_of(const std::vector<Subcommand>& commands, std::string_view between) {
   std::vector<std::string> names;
-  names.reserve(commands.size());
-  for (const Subcommand& command : commands) names.push_back(command.name);
-  return names;
+  std::ranges::transform(commands, std::back_inserter(names), &Subcommand::name);
+  return join(names, between);
 }
 
 /// Quotes text for a shell with single quotes: ' becomes '\''.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
+    out += c == '\'' ? "'\\''" : std::string(1, c);
   }
   return out + "'";
 }
@@ -132,16 +120,15 @@ _attnctl() {
   for ((i = 1; i < COMP_CWORD; i++)); do
 )";
   out += fmt::format("    case ${{COMP_WORDS[i]}} in {}) command=${{COMP_WORDS[i]}}; break ;; esac\n  done\n",
-                     join(names_of(commands), " | "));
+                     names_of(commands, " | "));
   out += "  case $command/$prev in\n";
   bash_option_cases("", options, out);
   for (const Subcommand& command : commands) bash_option_cases(command.name, command.options, out);
   out += "  esac\n  case $command/$cur in\n";
-  out += fmt::format("    /-*) _attnctl_words {} ;;\n", quoted(join(names_of(options), " ")));
-  out += fmt::format("    /*) _attnctl_words {} ;;\n", quoted(join(names_of(commands), " ")));
+  out += fmt::format("    /-*) _attnctl_words {} ;;\n", quoted(names_of(options)));
+  out += fmt::format("    /*) _attnctl_words {} ;;\n", quoted(names_of(commands, " ")));
   for (const Subcommand& command : commands) {
-    out += fmt::format("    {}/-*) _attnctl_words {} ;;\n", command.name,
-                       quoted(join(names_of(command.options), " ")));
+    out += fmt::format("    {}/-*) _attnctl_words {} ;;\n", command.name, quoted(names_of(command.options)));
     if (!command.positionals.empty())
       out += fmt::format("    {}/*) {} ;;\n", command.name, bash_values(command.positionals.front()));
   }

@@ -1,13 +1,11 @@
 #include "cli/result_writer.hpp"
 
 #include <atomic>
-#include <utility>
 #include <variant>
 
 #include <fmt/format.h>
 
 #include "report/json.hpp"
-#include "report/npz.hpp"
 #include "report/svg.hpp"
 #include "report/text.hpp"
 #include "results/results.hpp"
@@ -86,13 +84,6 @@ void ResultWriter::write_text(const Results& results) {
   out_->write(page);
 }
 
-void ResultWriter::write_arrays(const Results& results) {
-  NpzWriter npz(*out_, {.compress = options_.compress, .pool = &session_.pool});
-  for (const Tensor& tensor : results.arrays) npz.add(tensor.name, tensor);
-  npz.close();
-  warn_non_finite(session_.warnings, "results", npz.non_finite());
-}
-
 void ResultWriter::write_view(const View& view) {
   if (const auto* const charts = std::get_if<ChartPage>(&view.page)) {
     warn_non_finite(session_.warnings, charts->title, count_non_finite(charts->table));
@@ -114,8 +105,7 @@ void ResultWriter::write(const Results& results) {
       write_tables(results);
       break;
     case Format::npz:
-      write_arrays(results);
-      break;
+      break;  // the commands with arrays write them while they are computed
     case Format::svg:
       write_view(view_named(results, options_.picture));
       break;

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "base/files/output_file.hpp"
@@ -32,7 +31,6 @@ class ResultWriter {
   void write_table(OutputFile& out, const Table& table);
   void write_document(Document document);
   void write_text(const Results& results);
-  void write_arrays(const Results& results);
   void write_view(const View& view);
 
   const Target& target_;

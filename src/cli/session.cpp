@@ -1,26 +1,14 @@
 #include "cli/session.hpp"
 
-#include <algorithm>
 #include <cstdio>
-#include <utility>
 
 #include "base/error.hpp"
 #include "base/files/mapped_file.hpp"
 #include "base/memory.hpp"
-#include "checkpoint/source.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::cli {
-namespace {
-
-/// Marks the special tokens that the configuration names by id, in addition to those of the tokenizer files.
-void add_special_ids(Vocabulary& vocabulary, const ModelConfig& config) {
-  for (const std::int64_t id : config.special_ids) vocabulary.mark_special(id);
-}
-
-}  // namespace
-
 std::string version_number() {
   return ATTNCTL_VERSION;
 }
@@ -39,19 +27,7 @@ Session::Session(const RunOptions& run)
 }
 
 OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
-  SourceOptions source_options;
-  if (options.config) source_options.config = *options.config;
-  ModelSource source = open_model_source(options.model, source_options, warnings);
-  TokenizerOrigin tokenizer{source.directory, source.weights->tokenizer()};
-  Model model = Model::bind(std::move(source), warnings);
-  Vocabulary vocabulary;
-  if (!model.config().vocabulary.empty()) {
-    vocabulary = Vocabulary(model.config().vocabulary, {});
-  } else if (!tokenizer.empty()) {
-    vocabulary = read_vocabulary(tokenizer);
-  }
-  add_special_ids(vocabulary, model.config());
-  return {std::move(model), std::move(vocabulary), TextEncoder(std::move(tokenizer), options.model)};
+  return inspect::open_model(options.model, options.config, warnings);
 }
 
 Record tool_record(const Session& session) {

@@ -8,9 +8,9 @@
 #include "base/warnings.hpp"
 #include "cli/options/options.hpp"
 #include "input/sequences.hpp"
+#include "inspect/open_model.hpp"
 #include "model/model.hpp"
 #include "results/results.hpp"
-#include "tokenizer/vocabulary.hpp"
 
 namespace attnctl::cli {
 
@@ -29,13 +29,7 @@ struct Session {
   const RunOptions& options;
 };
 
-/// An opened and bound model, its vocabulary and its tokenizer. The vocabulary comes from the model's
-/// directory or configuration. The tokenizer is opened at the first text input.
-struct OpenModel {
-  Model model;
-  Vocabulary vocabulary;
-  TextEncoder encoder;
-};
+using inspect::OpenModel;
 [[nodiscard]] OpenModel open_model(const ModelOptions& options, Warnings& warnings);
 
 /// Returns the record "attnctl" of every document: {"version", "blas", "kernel", "threads"}.

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <initializer_list>
 #include <set>
-#include <string>
 #include <utility>
 #include <variant>
 

@@ -4,16 +4,26 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <utility>
 
+#include <xtensor/xmanipulation.hpp>
+#include <xtensor/xnorm.hpp>
+
 #include "analysis/weights/ranks.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "base/undefined.hpp"
 #include "linalg/decompositions.hpp"
+#include "linalg/matrix.hpp"
 #include "model/accounting/accounting.hpp"
 #include "model/families/presets.hpp"
 #include "textbook/bare_layer.hpp"
 
 namespace attnctl {
 namespace {
+
+// --- Splitting a width among heads
 
 constexpr double kSamePattern = 1e-6;
 
@@ -109,6 +119,116 @@ std::vector<Cell> row_of(const HeadsOptions& options, std::size_t h, MatrixView<
           mean_distance(heads, pool)};
 }
 
+// --- Averages of several values
+
+using linalg::Matrix;
+using linalg::Vector;
+
+Matrix normal_matrix(std::size_t rows, std::size_t cols, Random& random) {
+  return linalg::to_matrix(random_matrix(rows, cols, 1, random).view());
+}
+
+/// Returns random orthonormal rows (Gram-Schmidt, applied twice).
+Matrix orthonormal_rows(std::size_t rows, std::size_t cols, Random& random) {
+  Matrix matrix = normal_matrix(rows, cols, random);
+  for (std::size_t r = 0; r < rows; ++r) {
+    auto row = xt::view(matrix, r);
+    for (int pass = 0; pass < 2; ++pass) {
+      for (std::size_t s = 0; s < r; ++s) {
+        const auto earlier = xt::view(matrix, s);
+        const double part = xt::sum(row * earlier)();
+        row -= part * earlier;
+      }
+    }
+    const double length = xt::norm_l2(row)();
+    row /= length;
+  }
+  return matrix;
+}
+
+/// Tokens with orthonormal keys and values [tokens, width]. The targets come first.
+struct Tokens {
+  Matrix keys;
+  Matrix values;
+};
+
+/// Returns z of one head: the values of all tokens, weighted by the attention of its query.
+Vector attend(const Tokens& tokens, const Vector& query) {
+  Vector weights = xt::sum(tokens.keys * query, {1});
+  softmax({weights.data(), weights.size()});
+  return xt::sum(xt::view(weights, xt::all(), xt::newaxis()) * tokens.values, {0});
+}
+
+/// Returns a query that matches `count` tokens equally, from token `first` on.
+Vector query_for(const Tokens& tokens, std::size_t first, std::size_t count, double sharpness) {
+  return xt::sum(sharpness * xt::view(tokens.keys, xt::range(first, first + count)), {0});
+}
+
+/// Returns the distance between the sum of the heads' outputs and the sum of the targets' values, if every
+/// head attends equally to all targets.
+double error_of_sum(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
+  const Vector z = attend(tokens, query_for(tokens, 0, targets, sharpness));
+  const Vector wanted = xt::sum(xt::view(tokens.values, xt::range(std::size_t{0}, targets)), {0});
+  return xt::norm_l2(wanted - static_cast<double>(heads) * z)();
+}
+
+/// Returns the distance to the targets' values in separate slots, if head i attends to target i and W_O
+/// writes its output to slot i.
+double error_of_all(const Tokens& tokens, std::size_t targets, std::size_t heads, double sharpness) {
+  Matrix off = xt::view(tokens.values, xt::range(std::size_t{0}, targets));
+  for (std::size_t i = 0; i < heads; ++i)
+    xt::view(off, i) -= attend(tokens, query_for(tokens, i, 1, sharpness));
+  return xt::norm_l2(xt::flatten(off))();
+}
+
+/// Returns the error of the sum after gradient descent on the heads' scores from a random start. With
+/// orthonormal values, this is the distance of the heads' summed weights from 1 for targets and 0 for other
+/// tokens. Scores move along the gradient with respect to the weights (mirror descent), so saturation of the
+/// softmax does not stop them.
+double error_by_descent(const AveragingOptions& options, std::size_t targets, std::size_t heads,
+                        Random& random) {
+  const std::size_t tokens = options.targets + options.others;
+  const double rate = 1 / static_cast<double>(heads);
+  Vector wanted = xt::zeros<double>({tokens});
+  xt::view(wanted, xt::range(std::size_t{0}, targets)) = 1;
+  Matrix scores = normal_matrix(heads, tokens, random);
+  for (std::size_t step = 0;; ++step) {
+    Matrix weights = scores;
+    softmax_rows({weights.data(), heads, tokens});
+    Vector off = wanted;
+    for (std::size_t h = 0; h < heads; ++h) off -= xt::view(weights, h);
+    if (step == options.steps) return xt::norm_l2(off)();
+    scores += rate * off;
+  }
+}
+
+/// The errors for one number of targets and heads, measured and in closed form.
+struct Case {
+  std::size_t targets = 0, heads = 0;
+  double sum = 0, sum_by_descent = 0, sum_least = 0, all = 0, all_least = 0;
+};
+
+void measure(const Tokens& tokens, const AveragingOptions& options, Case& result) {
+  const std::size_t targets = result.targets;
+  const std::size_t heads = result.heads;
+  Random random(options.seed, 1 + targets * options.targets + heads);
+  const auto missing = static_cast<double>(targets - heads);
+  result.sum = error_of_sum(tokens, targets, heads, options.sharpness);
+  result.sum_by_descent = error_by_descent(options, targets, heads, random);
+  result.sum_least = missing / std::sqrt(static_cast<double>(targets));
+  result.all = error_of_all(tokens, targets, heads, options.sharpness);
+  result.all_least = std::sqrt(missing);
+}
+
+/// Returns the map of errors by targets (rows) and heads (columns). Undefined for more heads than targets.
+Heatmap map_of(const std::vector<Case>& cases, std::size_t most, double Case::*field, const char* title) {
+  std::vector<double> values(most * most, kUndefined);
+  for (const Case& each : cases) values[(each.targets - 1) * most + each.heads - 1] = each.*field;
+  std::vector<std::string> labels;
+  for (std::size_t i = 1; i <= most; ++i) labels.push_back(std::to_string(i));
+  return {title, "Heads", "Targets", labels, labels, make_array({most, most}, std::move(values))};
+}
+
 }  // namespace
 
 ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
@@ -141,6 +261,57 @@ ExperimentResult heads_experiment(const HeadsOptions& options, Pool& pool) {
       line_chart("Parameters and multiply-adds", "heads", {"parameters", "multiply_adds"},
                  {"Heads", "Count", Axes::log_log}),
       line_chart("Memory of the patterns", "heads", {"pattern_bytes"}, {"Heads", "Bytes", Axes::log_log})};
+  return result;
+}
+
+ExperimentResult averaging_experiment(const AveragingOptions& options, Pool& pool) {
+  const std::size_t count = options.targets + options.others;
+  if (options.d_value < count) {
+    fail(Status::usage, "--d-value: got {}, {} orthogonal values (--targets and --others) need {}",
+         options.d_value, count, count);
+  }
+  Random random(options.seed);
+  const Tokens tokens{orthonormal_rows(count, count, random),
+                      orthonormal_rows(count, options.d_value, random)};
+  std::vector<Case> cases;
+  for (std::size_t targets = 1; targets <= options.targets; ++targets) {
+    for (std::size_t heads = 1; heads <= targets; ++heads)
+      cases.push_back({.targets = targets, .heads = heads});
+  }
+  pool.run(cases.size(),
+           [&](std::size_t task, std::size_t /*worker*/) { measure(tokens, options, cases[task]); });
+
+  ExperimentResult result{.name = "averaging", .seed = options.seed};
+  result.parameters.set("targets", options.targets)
+      .set("others", options.others)
+      .set("d_value", options.d_value)
+      .set("sharpness", options.sharpness)
+      .set("steps", options.steps);
+  CellRows rows;
+  double largest = 0;
+  double lowest = std::numeric_limits<double>::infinity();
+  double highest = -lowest;
+  for (const Case& each : cases) {
+    rows.push_back({count_cell(each.targets), count_cell(each.heads), each.sum, each.sum_by_descent,
+                    each.sum_least, each.all, each.all_least});
+    largest = std::max({largest, std::abs(each.sum - each.sum_least), std::abs(each.all - each.all_least)});
+    lowest = std::min(lowest, each.sum_by_descent - each.sum_least);
+    highest = std::max(highest, each.sum_by_descent - each.sum_least);
+  }
+  result.rows = make_table("rows",
+                           {"targets", "heads", "sum_error", "sum_error_by_descent", "sum_error_closed_form",
+                            "separate_error", "separate_error_closed_form"},
+                           std::move(rows));
+  result.summary.set("largest_difference_from_closed_form", largest)
+      .set("descent_over_closed_form_least", lowest)
+      .set("descent_over_closed_form_most", highest);
+  const double high = std::max(1.0, std::sqrt(static_cast<double>(options.targets)));
+  result.heatmaps = {{"errors",
+                      {.title = "Error of several targets by number of heads",
+                       .scale = {.diverging = false, .low = 0, .high = high, .label = "Error"},
+                       .columns = 2,
+                       .heatmaps = {map_of(cases, options.targets, &Case::sum, "Sum of all targets"),
+                                    map_of(cases, options.targets, &Case::all, "Every target separately")}}}};
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/matrix_view.hpp"
@@ -50,6 +51,13 @@ struct HullPoint {
 /// errors made the proposal wrong, an exact linear program decides. Throws Error(bad_input) if a point is not
 /// finite.
 [[nodiscard]] std::vector<HullPoint> hull_points(MatrixView<const double> points, Pool& pool);
+
+/// Parses keys of the form "10,0;0,10". `name` is the name of the text, for errors. Throws Error(usage) for
+/// anything but numbers, and for keys of different sizes.
+[[nodiscard]] OwnedMatrix<double> parse_keys(std::string_view text, const std::string& name);
+
+/// Parses keys from a JSON document such as [[10, 0], [0, 10]]. Throws Error(bad_input).
+[[nodiscard]] OwnedMatrix<double> parse_json_keys(const std::string& document, const std::string& name);
 
 /// Decides which keys [m, d] a head can select. For each key, reports a query whose score q.k is highest
 /// only at this key. If there is none, reports the convex combination of other keys that proves it, and for

@@ -36,8 +36,50 @@ class LayerWatch final : public Observer {
       kept.pattern.emplace_back(heads, OwnedMatrix<float>(sequence.queries(), sequence.keys()));
     }
   }
-  void panel(const AttentionPanel& panel) override;
-  void output(std::size_t sequence, std::size_t /*layer*/, MatrixView<const float> values) override;
+
+  void panel(const AttentionPanel& panel) {
+    for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+      const std::size_t query = panel.first_query + r;
+      const auto weights = panel.pattern.row(r);
+      for (const float score : panel.scores.row(r)) {
+        visible_[panel.head] += score == -std::numeric_limits<float>::infinity() ? 0 : 1;
+      }
+      if (full_ == nullptr) {
+        std::copy(weights.begin(), weights.end(),
+                  kept.pattern[panel.sequence][panel.head].view().row(query).begin());
+        continue;
+      }
+      const auto want = full_->pattern[panel.sequence][panel.head].view().row(query);
+      double sum = 0;
+      bool any = false;
+      for (std::size_t j = 0; j < weights.size(); ++j) {
+        sum += std::abs(static_cast<double>(weights[j]) - static_cast<double>(want[j]));
+        any |= want[j] != 0;
+      }
+      if (!any) continue;  // no key is visible
+      variation_[panel.head] += sum / 2;
+      ++rows_[panel.head];
+    }
+  }
+
+  void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
+    if (layer != layer_) return;
+    OwnedMatrix<float>& to = kept.output[sequence];
+    if (full_ == nullptr) to = OwnedMatrix<float>(values.rows, values.cols);
+    for (std::size_t r = 0; r < values.rows; ++r) {
+      const auto row = values.row(r);
+      if (full_ == nullptr) {
+        std::copy(row.begin(), row.end(), to.view().row(r).begin());
+        continue;
+      }
+      const auto want = full_->output[sequence].view().row(r);
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        const double difference = static_cast<double>(row[c]) - static_cast<double>(want[c]);
+        squares_ += difference * difference;
+        full_squares_ += static_cast<double>(want[c]) * static_cast<double>(want[c]);
+      }
+    }
+  }
 
   [[nodiscard]] std::uint64_t visible() const {
     return std::accumulate(visible_.begin(), visible_.end(), std::uint64_t{0});
@@ -60,50 +102,6 @@ class LayerWatch final : public Observer {
   std::vector<double> variation_;
   double squares_ = 0, full_squares_ = 0;
 };
-
-void LayerWatch::panel(const AttentionPanel& panel) {
-  for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
-    const std::size_t query = panel.first_query + r;
-    const auto weights = panel.pattern.row(r);
-    for (const float score : panel.scores.row(r)) {
-      visible_[panel.head] += score == -std::numeric_limits<float>::infinity() ? 0 : 1;
-    }
-    if (full_ == nullptr) {
-      std::copy(weights.begin(), weights.end(),
-                kept.pattern[panel.sequence][panel.head].view().row(query).begin());
-      continue;
-    }
-    const auto want = full_->pattern[panel.sequence][panel.head].view().row(query);
-    double sum = 0;
-    bool any = false;
-    for (std::size_t j = 0; j < weights.size(); ++j) {
-      sum += std::abs(static_cast<double>(weights[j]) - static_cast<double>(want[j]));
-      any |= want[j] != 0;
-    }
-    if (!any) continue;  // no key is visible
-    variation_[panel.head] += sum / 2;
-    ++rows_[panel.head];
-  }
-}
-
-void LayerWatch::output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) {
-  if (layer != layer_) return;
-  OwnedMatrix<float>& to = kept.output[sequence];
-  if (full_ == nullptr) to = OwnedMatrix<float>(values.rows, values.cols);
-  for (std::size_t r = 0; r < values.rows; ++r) {
-    const auto row = values.row(r);
-    if (full_ == nullptr) {
-      std::copy(row.begin(), row.end(), to.view().row(r).begin());
-      continue;
-    }
-    const auto want = full_->output[sequence].view().row(r);
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const double difference = static_cast<double>(row[c]) - static_cast<double>(want[c]);
-      squares_ += difference * difference;
-      full_squares_ += static_cast<double>(want[c]) * static_cast<double>(want[c]);
-    }
-  }
-}
 
 /// The sizes that determine the costs.
 struct Costs {

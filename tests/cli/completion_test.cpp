@@ -1,5 +1,3 @@
-#include "cli/completion.hpp"
-
 #include <sstream>
 #include <string>
 #include <vector>
@@ -7,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "cli/commands.hpp"
 #include "cli/options/command.hpp"
 #include "support/run.hpp"
 #include "support/temp_dir.hpp"

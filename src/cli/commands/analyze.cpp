@@ -1,19 +1,135 @@
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "analysis/mixing/rollout.hpp"
+#include "analysis/patterns/adapters.hpp"
 #include "base/error.hpp"
+#include "base/files/output_file.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
-#include "cli/options/analysis_request.hpp"
-#include "cli/options/selection.hpp"
+#include "cli/options/inputs.hpp"
+#include "cli/options/target.hpp"
+#include "cli/result_writer.hpp"
+#include "cli/session.hpp"
+#include "inspect/inspection.hpp"
+#include "report/npz.hpp"
 
 namespace attnctl::cli {
 namespace {
 
+/// The parsed options of `analyze` and `weights`.
+struct AnalysisRequest {
+  ModelOptions model;
+  InputOptions inputs;
+  SelectionOptions selection;
+  OutputOptions output;
+  RunOptions run;
+  inspect::InspectRequest inspect;
+  std::string include;         // --include
+  bool include_given = false;  // --include is on the command line
+  std::string show;            // --show: a head L.H or a layer L; empty: not given
+  bool with_inputs = true;     // false: analyze the weights only
+};
+
+/// The form of the results for each Format.
+constexpr std::array kForms = {inspect::Form::document, inspect::Form::document, inspect::Form::tables,
+                               inspect::Form::arrays,   inspect::Form::pictures, inspect::Form::text};
+
+/// Applies a head "3.1" or "enc.3.1", or a layer "3" or "enc.3", to the selection.
+void select_shown(AnalysisRequest& request) {
+  using Prefix = std::pair<const char*, const char*>;
+  constexpr std::array kPrefixes = {Prefix{"enc.", "encoder"}, Prefix{"dec.", "decoder"},
+                                    Prefix{"cross.", "cross"}};
+  const std::string& show = request.show;
+  for (const auto& [prefix, component] : kPrefixes) {
+    if (!show.starts_with(prefix) || std::ranges::count(show, '.') != 1) continue;
+    request.selection.component = component;
+    request.selection.layers = show.substr(show.find('.') + 1);
+    return;
+  }
+  const bool head = show.find('.') != std::string::npos;
+  (head ? request.selection.heads : request.selection.layers) = show;
+}
+
+/// Applies --show to a request: selects the patterns of head L.H, or of all heads of layer L, as a picture.
+/// Throws Error(usage) if other options contradict it.
+void apply_show(AnalysisRequest& request) {
+  if (request.show.empty()) return;
+  if (!request.selection.layers.empty() || !request.selection.heads.empty()) {
+    fail(Status::usage, "--show names the heads itself: leave out --layers and --heads");
+  }
+  if (request.include_given) fail(Status::usage, "--show draws patterns: leave out --include");
+  const bool picture =
+      request.output.format.empty() || request.output.format == "text" || request.output.format == "svg";
+  if (!picture) fail(Status::usage, "--show draws: --format text or svg, got {}", request.output.format);
+  if (request.inspect.weighting == Weighting::norm && request.output.format != "svg" &&
+      !request.output.path.ends_with(".svg")) {
+    fail(Status::usage, "--show draws weights from 0 to 1: use --weighting norm-row, or draw an svg");
+  }
+  select_shown(request);
+  request.include = "patterns";
+  request.include_given = true;
+  if (request.output.path.empty() && request.output.format.empty()) request.output.format = "text";
+}
+
+void write_npz(inspect::Inspection& inspection, const Target& target, bool compress, Session& session) {
+  OutputFile out(target.path);
+  NpzWriter npz(out, {.compress = compress, .pool = &session.pool});
+  inspection.run(npz);
+  warn_non_finite(session.warnings, "arrays", npz.non_finite());
+  check_before_commit(session);  // close() sends the file to a pipe, so the checks run first
+  npz.close();
+  out.commit();
+}
+
+/// Opens the model, computes the analyses and writes the results.
+void run_analysis(AnalysisRequest options) {
+  apply_show(options);
+  const Target target = resolve_target(options.output, files_read(options.model, options.inputs));
+  inspect::InspectRequest& request = options.inspect;
+  request.form = kForms[static_cast<std::size_t>(target.format)];
+  request.format = to_string(target.format);
+  request.includes =
+      inspect::resolve_includes(options.include, options.include_given, options.with_inputs, request.form);
+  request.draw = !options.show.empty();
+  request.draw_layers = request.draw && options.selection.heads.empty();
+  request.limit = options.run.limit;
+  request.memory = options.run.memory;
+  Session session(options.run);
+  OpenModel open = open_model(options.model, session.warnings);
+  request.selection = select_heads(options.selection, open.model.config(),
+                                   !options.with_inputs || options.inputs.has_targets());
+  open.model = with_attention_option(open.model, options.selection);
+  inspect::InspectSubject subject{open.model, open.vocabulary};
+  if (options.with_inputs) {
+    subject.batch = read_inputs(options.inputs, open, session.warnings);
+    subject.grid = axial_grid(options.selection, options.inputs, open.model, subject.batch);
+  }
+  inspect::Inspection inspection(
+      request, std::move(subject),
+      {.pool = session.pool, .warnings = session.warnings, .progress = &session.progress});
+  if (target.format == Format::npz) {
+    write_npz(inspection, target, options.output.compress, session);
+  } else {
+    ResultWriter writer(target, options.output, session);
+    Results found = inspection.run();
+    Results results;
+    results.document.head.set("schema", "attnctl.analysis/1")
+        .set("attnctl", tool_record(session))
+        .set("model", model_record(open.model));
+    results.append(std::move(found));
+    writer.write(results);
+  }
+  print_warnings(session);
+}
+
 /// Parses "none", or ranks separated by commas.
-void parse_output_ranks(const std::string& list, AnalysisRequest& request) {
+void parse_output_ranks(const std::string& list, inspect::InspectRequest& request) {
   request.output_rank = list != "none";
   request.output_ranks.clear();
   if (!request.output_rank) return;
@@ -28,7 +144,7 @@ void parse_output_ranks(const std::string& list, AnalysisRequest& request) {
 }
 
 /// Adds the options for the weighting of patterns, and for rollout, flow and contributions.
-void add_mixing_options(Command& command, AnalysisRequest& request) {
+void add_mixing_options(Command& command, inspect::InspectRequest& request) {
   command.add(
       "Mixing",
       {{.names = "--weighting",
@@ -60,28 +176,65 @@ void add_mixing_options(Command& command, AnalysisRequest& request) {
 void add_token_options(Command& command, AnalysisRequest& request) {
   command.add(
       "Selection",
-      {{"--per-input", &request.selection.per_input, "Compute metrics per input instead of over all inputs"},
-       {"--from", &request.from,
+      {{"--per-input", &request.inspect.per_input, "Compute metrics per input instead of over all inputs"},
+       {"--from", &request.inspect.from,
         "Show what this token attends to in every head: a word, word#2, or a position", "TOKEN"},
        {.names = "--to",
-        .target = &request.to,
+        .target = &request.inspect.to,
         .help = "With --from: show the weight on these tokens",
         .type = "TOKENS",
         .split = true},
        {"--show", &request.show,
         "Draw the pattern of a head (3.1), or of all heads of a layer (3), after their mean", "HEAD"},
-       {"--by-word", &request.by_word, "Merge word pieces into words in all pattern output"},
+       {"--by-word", &request.inspect.by_word, "Merge word pieces into words in all pattern output"},
        {.names = "--pool-from",
-        .target = choice<PoolFrom>(request.pool_from, {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
+        .target = choice<PoolFrom>(request.inspect.pool_from,
+                                   {{"mean", PoolFrom::mean}, {"first", PoolFrom::first}}),
         .help =
             "With --by-word: attention from a word is the mean over its pieces, or that of the first piece",
         .type = "mean|first"}});
 }
 
 /// Adds the selection of heads and analyses.
-void add_selection(Command& command, AnalysisRequest& request, const std::string& default_include) {
-  add_selection_options(command, request.selection, default_include);
-  std::ranges::find(command.options, "--include", &Option::names)->given = &request.include_given;
+void add_selection_options(Command& command, AnalysisRequest& request, const std::string& default_include) {
+  inspect::InspectRequest& options = request.inspect;
+  request.include = default_include;
+  add_head_options(command, request.selection);
+  command.add(
+      "Selection",
+      {{.names = "--include",
+        .target = &request.include,
+        .help = "What to compute: " + inspect::include_names(),
+        .type = "LIST",
+        .show_default = true,
+        .given = &request.include_given},
+       number("--directions", &options.directions, "Number of principal directions per head", positive()),
+       {"--across-layers", &options.across_layers,
+        "Compute the similarity between heads of all selected layers"},
+       {"--fold-norm", &options.fold_norm, "Fold the gain of the norm into W_Q, W_K and W_V"},
+       {.names = "--order",
+        .target = choice<inspect::HeadOrder>(
+            options.order, {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
+        .help = "Order of heads in heatmaps: model, or cluster (similar heads are adjacent)",
+        .type = "ORDER"},
+       {.names = "--similarity",
+        .target = &options.similarity,
+        .help = "With --include map: similarities to use, of qk, ov, w_q, w_k, w_v, w_o",
+        .type = "LIST",
+        .show_default = true}});
+}
+
+void add_result_options(Command& command, AnalysisRequest& request) {
+  add_document_options(command, request.output, {"json", "jsonl", "csv", "npz", "svg", "text"});
+  add_table_option(command, request.output,
+                   "With csv: write only this table as one file, instead of a folder of all tables");
+  command.add(
+      "Output",
+      {{"--compress", &request.output.compress, "With npz: compress with deflate"},
+       {"--sort", &request.inspect.sort, "With text: sort heads by this column, largest first", "COLUMN"},
+       number("--top", &request.inspect.top,
+              "With text: show at most N heads; with --from: show at most N keys (default: 5)", positive())});
+  add_run_options(command, request.run);
 }
 
 }  // namespace
@@ -92,12 +245,11 @@ Command analyze_command() {
   auto request = std::make_shared<AnalysisRequest>();
   add_model_options(command, request->model);
   add_input_options(command, request->inputs);
-  add_selection(command, *request, "metrics,patterns,weights");
+  add_selection_options(command, *request, "metrics,patterns,weights");
   add_attention_option(command, request->selection);
   add_token_options(command, *request);
-  add_mixing_options(command, *request);
-  add_output_options(command, request->output);
-  add_run_options(command, request->run);
+  add_mixing_options(command, request->inspect);
+  add_result_options(command, *request);
   command.footer =
       "Examples:\n"
       "  attnctl analyze data/tiny-bert --text \"The cat sat because it was tired.\" --from it --to "
@@ -123,9 +275,8 @@ Command weights_command() {
   auto request = std::make_shared<AnalysisRequest>();
   request->with_inputs = false;
   add_model_options(command, request->model);
-  add_selection(command, *request, "weights,directions");
-  add_output_options(command, request->output);
-  add_run_options(command, request->run);
+  add_selection_options(command, *request, "weights,directions");
+  add_result_options(command, *request);
   command.footer =
       "Examples:\n"
       "  attnctl weights data/tiny-llama --format text\n"

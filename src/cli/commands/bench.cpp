@@ -1,47 +1,336 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
+#include "analysis/head_axes.hpp"
+#include "analysis/patterns/capture.hpp"
+#include "analysis/patterns/pattern_metrics.hpp"
+#include "analysis/weights/weights.hpp"
+#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/memory.hpp"
 #include "base/warnings.hpp"
 #include "cli/commands.hpp"
-#include "cli/commands/bench_stages.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
+#include "forward/observer.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
 #include "input/sequences.hpp"
+#include "inspect/describe.hpp"
+#include "inspect/run_results.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/kernels/kernels.hpp"
 #include "linalg/machine_speed.hpp"
+#include "model/accounting/accounting.hpp"
 #include "model/config/config.hpp"
+#include "report/csv.hpp"
+#include "report/json.hpp"
+#include "report/npz.hpp"
 
 namespace attnctl::cli {
 namespace {
 
-struct BenchInputOptions {
+// --- Stages. Each does the same work as in `analyze` and `weights`.
+
+/// Sums the pattern of each head. If `end`, the last layer runs to its end.
+class PatternSums final : public Observer {
+ public:
+  PatternSums(const ModelConfig& config, bool end) : end_(end) {
+    for (const LayerConfig& layer : config.layers) sums_.emplace_back(layer.attention.heads);
+  }
+  [[nodiscard]] Needs needs() const override { return {.end = end_}; }
+  void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
+  void panel(const AttentionPanel& panel) override {
+    const KeyRange keys = panel.keys();
+    std::array<float, 16> lanes{};  // independent sums, so that additions overlap
+    for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
+      const std::span<const float> row = panel.pattern.row(r).subspan(keys.first, keys.size());
+      std::size_t i = 0;
+      for (; i + lanes.size() <= row.size(); i += lanes.size()) {
+        for (std::size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] += row[i + lane];
+      }
+      for (; i < row.size(); ++i) lanes[i % lanes.size()] += row[i];
+    }
+    for (const float sum : lanes) sums_[panel.layer][panel.head] += static_cast<double>(sum);
+  }
+
+ private:
+  bool end_;
+  std::vector<std::vector<double>> sums_;  // [layers][heads]
+};
+
+/// Makes the last layer run to its end, and reads no results.
+class EndOfPass final : public Observer {
+ public:
+  [[nodiscard]] Needs needs() const override { return {.patterns = false, .end = true}; }
+  void begin(const Model& /*model*/, const Batch& /*batch*/) override {}
+  void panel(const AttentionPanel& /*panel*/) override {}
+};
+
+/// Returns a configuration for count_flops() that counts only the required products.
+ModelConfig counted_config(const ModelConfig& config, std::size_t length, bool to_the_end) {
+  ModelConfig counted = config;
+  counted.head.present = false;
+  for (LayerConfig& layer : counted.layers) {
+    AttentionConfig& attention = layer.attention;
+    if (attention.causal && attention.kind.rule == AttentionKind::Rule::full)  // counts only visible scores
+      attention.kind = {.rule = AttentionKind::Rule::window, .size = std::max<std::size_t>(length, 1)};
+    if (layer.experts.count > 0)
+      layer.mlp.width = layer.mlp.width * layer.experts.per_token + layer.experts.shared_width;
+  }
+  if (!to_the_end) {
+    LayerConfig& last = counted.layers.back();
+    last.mlp.width = 0;
+    last.attention.value.weight = false;
+    last.attention.output.weight = false;
+  }
+  return counted;
+}
+
+/// Returns an output that is never committed, so that no file remains.
+OutputFile scratch_file(const char* extension) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) fail(Status::environment, "$TMPDIR: cannot write to this directory");
+  return OutputFile(folder / fmt::format("attnctl-bench-{}.{}", getpid(), extension));
+}
+
+/// Runs stages on all heads. Output goes to a temporary file that is deleted. The stages add the warnings of
+/// their forward pass to `warnings`. Stages that need captured patterns capture them first if necessary.
+class BenchStages {
+ public:
+  BenchStages(const ModelOptions& options, const OpenModel& open, Session& session)
+      : options_(options),
+        open_(open),
+        session_(session),
+        selection_(Selection::all(open.model.config())),
+        components_(split_by_component(selection_, open.model.config())) {}
+
+  /// Sets the inputs of the following stages.
+  void set_inputs(Batch batch) {
+    captured_.clear();
+    batch_ = std::move(batch);
+  }
+  /// Returns the number of weights in all patterns of the inputs. Throws Error(limit) if it exceeds 64 bits.
+  [[nodiscard]] std::uint64_t pattern_values() const {
+    std::uint64_t values = 0;
+    for (const ComponentHeads& component : components_) {
+      const CaptureLayout layout(component.selection, open_.model.config());
+      for (const Sequence& sequence : batch_.sequences) {
+        const auto count = checked_product(layout.shape(Captured::pattern, sequence));
+        const auto sum = count ? checked_add<std::uint64_t>(values, *count) : std::nullopt;
+        if (!sum)
+          fail(Status::limit, "--lengths: {} tokens: the number of weights exceeds 64 bits",
+               sequence.queries());
+        values = *sum;
+      }
+    }
+    return values;
+  }
+
+  /// Opens and binds the model, and reads every weight as float32.
+  void load(Warnings& /*warnings*/) {
+    Warnings warnings;  // already reported when the model was opened
+    const OpenModel open = open_model(options_, warnings);
+    (void)open.model.embedding();
+    for (std::size_t layer = 0; layer < open.model.config().layers.size(); ++layer)
+      (void)open.model.layer(layer);
+    if (open.model.config().head.present) (void)open.model.head();
+  }
+
+  /// Runs every layer to its end, and sums each pattern.
+  void forward(Warnings& warnings) { sum_patterns(true, warnings); }
+  /// As forward(), but the last layer stops after its patterns.
+  void patterns(Warnings& warnings) { sum_patterns(false, warnings); }
+  /// Computes all pattern metrics.
+  void analyze(Warnings& warnings) {
+    PatternMetrics metrics(selection_, false);
+    Observer* const observers[] = {&metrics};
+    pass(observers, warnings);
+    (void)metrics.finish();
+  }
+
+  /// As forward(), and keeps all patterns in memory.
+  void capture(Warnings& warnings) {
+    captured_.clear();
+    std::deque<MemorySink> sinks;
+    std::deque<Capture> captures;
+    EndOfPass end;
+    std::vector<Observer*> observers = {&end};
+    for (const ComponentHeads& component : components_) {
+      const CaptureLayout layout(component.selection, open_.model.config());
+      std::vector<CaptureTarget> targets;
+      for (std::size_t s = 0; s < batch_.sequences.size(); ++s) {
+        MemorySink& sink = sinks.emplace_back(layout.shape(Captured::pattern, batch_.sequences[s]));
+        targets.push_back({Captured::pattern, s, &sink});
+      }
+      observers.push_back(&captures.emplace_back(layout, targets));
+    }
+    pass(observers, warnings);
+    for (std::size_t i = 0; i < sinks.size(); ++i) {
+      const std::size_t sequences = batch_.sequences.size();
+      captured_.push_back(
+          {std::string(name_of(Captured::pattern)), i % sequences, i / sequences, sinks[i].take()});
+    }
+  }
+
+  /// Write the captured patterns, as `analyze` does.
+  void write_json(Warnings& warnings) {
+    write_captured(
+        "json", inspect::Form::document, warnings, [&](OutputFile& out, const inspect::RunResults& run) {
+          attnctl::write_json(out, results_of(run).document, {.number = {}, .pool = &session_.pool});
+        });
+  }
+
+  void write_csv(Warnings& warnings) {
+    write_captured(
+        "csv", inspect::Form::tables, warnings, [&](OutputFile& out, const inspect::RunResults& run) {
+          const Results results = results_of(run);
+          write_csv_table(out, table_named(results, "patterns"), {.number = {}, .pool = &session_.pool});
+        });
+  }
+
+  void write_npz(Warnings& warnings) {
+    write_captured("npz", inspect::Form::arrays, warnings,
+                   [&](OutputFile& out, const inspect::RunResults& run) {
+                     NpzWriter npz(out, {.pool = &session_.pool});
+                     inspect::add_selection_arrays(npz, run);
+                     for (const inspect::InputArray& each : captured_) {
+                       const std::string prefix = inspect::prefix_of(components_[each.component].component);
+                       npz.add(fmt::format("{}{}_{}", prefix, each.name, each.sequence), each.array);
+                     }
+                     npz.close();
+                   });
+  }
+
+  /// Computes the ranks and the similarity of heads.
+  void weights(Warnings& warnings) {
+    (void)analyze_weights(open_.model, selection_, {}, session_.pool, warnings);
+  }
+
+ private:
+  void pass(std::span<Observer* const> observers, Warnings& warnings) const {
+    RunContext context{.pool = session_.pool, .warnings = warnings};
+    run_forward(open_.model, batch_, selection_, observers, context);
+  }
+
+  void sum_patterns(bool end, Warnings& warnings) const {
+    PatternSums sums(open_.model.config(), end);
+    Observer* const observers[] = {&sums};
+    pass(observers, warnings);
+  }
+
+  /// Calls `write` with a scratch file and the captured results in the given form.
+  template <typename Write>
+  void write_captured(const char* extension, inspect::Form form, Warnings& warnings, Write write) {
+    if (captured_.empty()) capture(warnings);
+    OutputFile out = scratch_file(extension);
+    inspect::InspectRequest request;
+    request.includes.patterns = true;
+    request.selection = selection_;
+    request.form = form;
+    Warnings unused;
+    write(out, inspect::RunResults{.request = request,
+                                   .model = open_.model,
+                                   .vocabulary = open_.vocabulary,
+                                   .batch = batch_,
+                                   .warnings = unused,
+                                   .components = components_,
+                                   .arrays = captured_});
+  }
+
+  const ModelOptions& options_;
+  const OpenModel& open_;
+  Session& session_;
+  Selection selection_;
+  std::vector<ComponentHeads> components_;
+  Batch batch_;
+  std::vector<inspect::InputArray> captured_;
+};
+
+/// The layers that a stage runs.
+enum class Layers { none, to_patterns, to_end };
+
+struct StageRow {
+  std::string_view name;
+  void (BenchStages::*run)(Warnings& warnings);
+  Layers layers;   // whose products are counted as FLOPs
+  bool of_inputs;  // measured once per length
+  bool captured;   // needs captured patterns in memory
+  bool text;       // writes values as text
+};
+/// All stages, in the order of the output.
+constexpr std::array kStages = {
+    StageRow{"load", &BenchStages::load, Layers::none, false, false, false},
+    StageRow{"forward", &BenchStages::forward, Layers::to_end, true, false, false},
+    StageRow{"patterns", &BenchStages::patterns, Layers::to_patterns, true, false, false},
+    StageRow{"analyze", &BenchStages::analyze, Layers::to_patterns, true, false, false},
+    StageRow{"capture", &BenchStages::capture, Layers::to_end, true, true, false},
+    StageRow{"write_json", &BenchStages::write_json, Layers::none, true, true, true},
+    StageRow{"write_csv", &BenchStages::write_csv, Layers::none, true, true, true},
+    StageRow{"write_npz", &BenchStages::write_npz, Layers::none, true, true, false},
+    StageRow{"weights", &BenchStages::weights, Layers::none, false, false, false},
+};
+
+/// Returns the FLOPs of the matrix products that a stage needs for sequences of these lengths. A multiply-add
+/// counts as 2. Leaves out scores that the causal mask or the kind of attention hides. Returns nullopt for
+/// stages without a forward pass. Throws Error(limit) if the count exceeds 64 bits.
+std::optional<std::uint64_t> stage_flops(Layers layers, const ModelConfig& config,
+                                         std::span<const std::size_t> lengths) {
+  if (layers == Layers::none) return std::nullopt;
+  std::map<std::size_t, std::uint64_t> inputs;  // number of inputs of each length
+  for (const std::size_t length : lengths) ++inputs[length];
+  std::uint64_t sum = 0;
+  for (const auto& [length, count] : inputs) {
+    const ModelConfig counted = counted_config(config, length, layers == Layers::to_end);
+    const auto flops = checked_mul<std::uint64_t>(count_flops(counted, length).all, count);
+    const auto next = flops ? checked_add<std::uint64_t>(sum, *flops) : std::nullopt;
+    if (!next)
+      fail(Status::limit, "{} inputs: the number of FLOPs exceeds 64 bits; use fewer inputs", lengths.size());
+    sum = *next;
+  }
+  return sum;
+}
+
+// --- Inputs
+
+struct BenchOptions {
+  ModelOptions model;
   std::vector<std::size_t> lengths;  // empty: 16, 128 and 512, up to the model's positions
   std::optional<std::size_t> batch;  // number of inputs per run; default 1
-  InputOptions given;                // used instead of seeded inputs, all in one run
+  InputOptions inputs;               // used instead of seeded inputs, all in one run
+  std::size_t repeat = 9;
+  std::vector<std::string> stages;  // empty: all stages
+  OutputOptions output;
+  RunOptions run;
 };
 
 constexpr std::size_t kLengths[] = {16, 128, 512};
 
 /// Returns the lengths to measure. Throws Error(usage) for a length that the model does not support.
-std::vector<std::size_t> choose_lengths(const BenchInputOptions& options, const ModelConfig& config) {
+std::vector<std::size_t> choose_lengths(const BenchOptions& options, const ModelConfig& config) {
   if (const PatchGrid& grid = config.embedding.pixels; grid.present()) {
     const std::size_t tokens = grid.patches() + 1;
     for (const std::size_t length : options.lengths) {
@@ -87,12 +376,12 @@ std::optional<std::size_t> common_length(const Batch& batch) {
 
 /// Returns one batch per row of the output. Throws Error(usage) for a length that the model does not support,
 /// and if --lengths or --batch is given together with inputs. Also throws the errors of read_inputs().
-std::vector<Batch> bench_inputs(const BenchInputOptions& options, OpenModel& open, Warnings& warnings) {
+std::vector<Batch> bench_inputs(const BenchOptions& options, OpenModel& open, Warnings& warnings) {
   std::vector<Batch> all;
-  if (!options.given.items.empty()) {
+  if (!options.inputs.items.empty()) {
     if (!options.lengths.empty() || options.batch)
       fail(Status::usage, "--lengths and --batch are for seeded inputs; remove them, or remove the inputs");
-    all.push_back(read_inputs(options.given, open, warnings));
+    all.push_back(read_inputs(options.inputs, open, warnings));
   } else {
     for (const std::size_t length : choose_lengths(options, open.model.config()))
       all.push_back(seeded(length, options.batch.value_or(1), open));
@@ -100,15 +389,6 @@ std::vector<Batch> bench_inputs(const BenchInputOptions& options, OpenModel& ope
   for (const Batch& batch : all) check_batch(open.model, batch);
   return all;
 }
-
-struct BenchOptions {
-  ModelOptions model;
-  BenchInputOptions inputs;
-  std::size_t repeat = 9;
-  std::vector<std::string> stages;  // empty: all stages
-  OutputOptions output;
-  RunOptions run;
-};
 
 constexpr GemmShape kPeak = {2048, 2048, 2048};
 constexpr std::size_t kReadBytes = std::size_t{256} << 20;  // larger than the caches
@@ -133,7 +413,7 @@ double rounded(double value) {
 
 std::vector<StageRow> choose_stages(const BenchOptions& options) {
   std::vector<StageRow> chosen;
-  std::ranges::copy_if(stage_rows(), std::back_inserter(chosen), [&](const StageRow& row) {
+  std::ranges::copy_if(kStages, std::back_inserter(chosen), [&](const StageRow& row) {
     return options.stages.empty() || std::ranges::find(options.stages, row.name) != options.stages.end();
   });
   return chosen;
@@ -143,17 +423,144 @@ std::vector<StageRow> choose_stages(const BenchOptions& options) {
 /// stages. The best measurement counts.
 class BenchRun {
  public:
-  BenchRun(const BenchOptions& options, Target target);
-  void run();
+  explicit BenchRun(const BenchOptions& options)
+      : options_(options),
+        target_(resolve_target(options.output, files_read(options.model, options.inputs))),
+        session_(options.run),
+        open_(open_model(options.model, session_.warnings)),
+        inputs_(bench_inputs(options, open_, session_.warnings)),
+        chosen_(choose_stages(options)),
+        stages_(options.model, open_, session_) {}
+
+  void run() {
+    ResultWriter writer(target_, options_.output, session_);
+    const auto of_inputs = static_cast<std::size_t>(std::ranges::count(chosen_, true, &StageRow::of_inputs));
+    const std::size_t stages = of_inputs * inputs_.size() + (chosen_.size() - of_inputs);
+    session_.progress.begin("bench", stages * options_.repeat);
+    measure_machine(3);
+    measure_all([](const StageRow& row) { return row.run == &BenchStages::load; }, nullptr);
+    for (const Batch& inputs : inputs_) {
+      stages_.set_inputs(inputs);
+      check_size(inputs);
+      measure_all([](const StageRow& row) { return row.of_inputs; }, &inputs);
+      stages_.set_inputs({});
+      measure_machine(1);
+    }
+    measure_all([](const StageRow& row) { return row.run == &BenchStages::weights; }, nullptr);
+    session_.progress.end();
+    writer.write(results());
+    print_warnings(session_);
+  }
 
  private:
-  void measure_machine(std::size_t repeat);
-  void measure(const StageRow& row, const Batch* inputs, Warnings& warnings);
-  void measure_all(bool (*chosen)(const StageRow&), const Batch* inputs);
-  void measure_inputs(const Batch& inputs);
-  void check_size(const Batch& inputs) const;
-  [[nodiscard]] Table table() const;
-  [[nodiscard]] Results results() const;
+  void measure_machine(std::size_t repeat) {
+    peak_gflops_ = std::max(peak_gflops_, measure_sgemm(session_.pool, kPeak, repeat));
+    read_gbs_ = std::max(read_gbs_, measure_read(session_.pool, kReadBytes, repeat));
+  }
+
+  /// Runs a stage once without measuring it, then --repeat times. `warnings` receives the warnings of the
+  /// first run. The other runs repeat them.
+  void measure(const StageRow& row, const Batch* inputs, Warnings& warnings) {
+    Measurement measurement{row, inputs, {}, {}, {}};
+    if (inputs != nullptr)
+      measurement.flops = stage_flops(row.layers, open_.model.config(), lengths_of(*inputs));
+    Warnings repeated;
+    reset_peak_memory();
+    (stages_.*row.run)(warnings);
+    for (std::size_t i = 0; i < options_.repeat; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      (stages_.*row.run)(repeated);
+      const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begin;
+      measurement.ms.push_back(taken.count());
+      session_.progress.advance();
+    }
+    if (const std::uint64_t peak = memory_use().peak; peak != 0)
+      measurement.peak_mib = static_cast<double>(peak) / (1 << 20);
+    std::ranges::sort(measurement.ms);
+    measurements_.push_back(std::move(measurement));
+  }
+
+  /// Measures the chosen stages on the same inputs. Keeps the warnings of the first stage only, because the
+  /// others repeat them.
+  void measure_all(bool (*chosen)(const StageRow&), const Batch* inputs) {
+    Warnings repeated;
+    bool first = true;
+    for (const StageRow& row : chosen_) {
+      if (!chosen(row)) continue;
+      measure(row, inputs, first ? session_.warnings : repeated);
+      first = false;
+    }
+  }
+
+  /// Throws Error(limit) before any work if these inputs are too long for the chosen stages.
+  void check_size(const Batch& inputs) const {
+    const auto any = [&](bool StageRow::*property) {
+      return std::ranges::any_of(chosen_, [&](const StageRow& row) { return row.*property; });
+    };
+    if (!any(&StageRow::captured)) return;
+    const std::vector<std::size_t> lengths = lengths_of(inputs);
+    const std::size_t tokens = common_length(inputs).value_or(std::reduce(lengths.begin(), lengths.end()));
+    const std::string patterns = fmt::format("{}: patterns of {} tokens",
+                                             options_.inputs.items.empty() ? "--lengths" : "inputs", tokens);
+    const std::uint64_t values = stages_.pattern_values();
+    const std::uint64_t limit = options_.run.limit;
+    if (any(&StageRow::text) && values > limit) {
+      fail(Status::limit,
+           "{} are {} values as text, over --limit {}; remove write_json and write_csv from --stages, or "
+           "raise "
+           "--limit",
+           patterns, values, limit);
+    }
+    const std::uint64_t memory = options_.run.memory;
+    if (memory != 0 && values > memory / sizeof(float)) {
+      fail(Status::limit,
+           "{} are {} values of {} bytes, over --memory {}; remove capture and the write_* stages from "
+           "--stages",
+           patterns, values, sizeof(float), memory);
+    }
+  }
+
+  [[nodiscard]] Table table() const {
+    std::vector<std::vector<Cell>> rows;
+    for (const Measurement& each : measurements_) {
+      std::vector<Cell>& row = rows.emplace_back(9);
+      row[0] = std::string(each.row.name);
+      row[3] = rounded(each.ms.front());
+      row[4] = rounded(each.median());
+      row[5] = rounded(each.ms.back());
+      if (each.inputs != nullptr) {
+        if (const auto length = common_length(*each.inputs)) row[1] = static_cast<std::int64_t>(*length);
+        row[2] = static_cast<std::int64_t>(each.inputs->sequences.size());
+      }
+      if (each.peak_mib) row[8] = rounded(*each.peak_mib);
+      if (!each.flops) continue;
+      const double gflops = static_cast<double>(*each.flops) / each.median() / 1e6;
+      row[6] = rounded(gflops);
+      row[7] = rounded(gflops / peak_gflops_);
+    }
+    return make_table(
+        "rows",
+        {"stage", "length", "batch", "ms_min", "ms_median", "ms_max", "gflops", "peak_share", "peak_mib"},
+        std::move(rows));
+  }
+
+  [[nodiscard]] Results results() const {
+    Results results;
+    results.document.head.set("schema", "attnctl.bench/1")
+        .set("attnctl", tool_record(session_))
+        .set("model", model_record(open_.model))
+        .set("repeat", options_.repeat)
+        .set("peak_gflops", rounded(peak_gflops_))
+        .set("read_gbs", rounded(read_gbs_));
+    const Table rows = table();
+    results.document.sections.push_back({"rows", "row", rows});
+    results.tables.push_back(rows);
+    results.text.emplace_back(TextLine{fmt::format(
+        "{} {}, kernels {}, {} threads: sgemm {:.1f} GFLOP/s, memory read {:.1f} GB/s", blas_name(),
+        blas_kernel(), kernels().name, session_.pool.size(), peak_gflops_, read_gbs_)});
+    results.text.emplace_back(TextTable{"", rows, 3});
+    return results;
+  }
 
   const BenchOptions& options_;
   Target target_;
@@ -167,163 +574,9 @@ class BenchRun {
   double read_gbs_ = 0;
 };
 
-BenchRun::BenchRun(const BenchOptions& options, Target target)
-    : options_(options),
-      target_(std::move(target)),
-      session_(options.run),
-      open_(open_model(options.model, session_.warnings)),
-      inputs_(bench_inputs(options.inputs, open_, session_.warnings)),
-      chosen_(choose_stages(options)),
-      stages_(options.model, open_, session_) {}
-
-void BenchRun::measure_machine(std::size_t repeat) {
-  peak_gflops_ = std::max(peak_gflops_, measure_sgemm(session_.pool, kPeak, repeat));
-  read_gbs_ = std::max(read_gbs_, measure_read(session_.pool, kReadBytes, repeat));
-}
-
-/// Runs a stage once without measuring it, then --repeat times. `warnings` receives the warnings of the first
-/// run. The other runs repeat them.
-void BenchRun::measure(const StageRow& row, const Batch* inputs, Warnings& warnings) {
-  Measurement measurement{row, inputs, {}, {}, {}};
-  if (inputs != nullptr)
-    measurement.flops = stage_flops(row.stage, open_.model.config(), lengths_of(*inputs));
-  Warnings repeated;
-  reset_peak_memory();
-  stages_.run(row.stage, warnings);
-  for (std::size_t i = 0; i < options_.repeat; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    stages_.run(row.stage, repeated);
-    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begin;
-    measurement.ms.push_back(taken.count());
-    session_.progress.advance();
-  }
-  if (const std::uint64_t peak = memory_use().peak; peak != 0)
-    measurement.peak_mib = static_cast<double>(peak) / (1 << 20);
-  std::ranges::sort(measurement.ms);
-  measurements_.push_back(std::move(measurement));
-}
-
-/// Measures the chosen stages on the same inputs. Keeps the warnings of the first stage only, because the
-/// others repeat them.
-void BenchRun::measure_all(bool (*chosen)(const StageRow&), const Batch* inputs) {
-  Warnings repeated;
-  bool first = true;
-  for (const StageRow& row : chosen_) {
-    if (!chosen(row)) continue;
-    measure(row, inputs, first ? session_.warnings : repeated);
-    first = false;
-  }
-}
-
-/// Throws Error(limit) before any work if these inputs are too long for the chosen stages.
-void BenchRun::check_size(const Batch& inputs) const {
-  const auto any = [&](bool StageRow::*property) {
-    return std::ranges::any_of(chosen_, [&](const StageRow& row) { return row.*property; });
-  };
-  if (!any(&StageRow::captured)) return;
-  const std::vector<std::size_t> lengths = lengths_of(inputs);
-  const std::size_t tokens = common_length(inputs).value_or(std::reduce(lengths.begin(), lengths.end()));
-  const std::string patterns = fmt::format(
-      "{}: patterns of {} tokens", options_.inputs.given.items.empty() ? "--lengths" : "inputs", tokens);
-  const std::uint64_t values = stages_.pattern_values();
-  const std::uint64_t limit = options_.run.limit;
-  if (any(&StageRow::text) && values > limit) {
-    fail(Status::limit,
-         "{} are {} values as text, over --limit {}; remove write_json and write_csv from --stages, or raise "
-         "--limit",
-         patterns, values, limit);
-  }
-  const std::uint64_t memory = options_.run.memory;
-  if (memory != 0 && values > memory / sizeof(float)) {
-    fail(
-        Status::limit,
-        "{} are {} values of {} bytes, over --memory {}; remove capture and the write_* stages from --stages",
-        patterns, values, sizeof(float), memory);
-  }
-}
-
-void BenchRun::measure_inputs(const Batch& inputs) {
-  stages_.set_inputs(inputs);
-  check_size(inputs);
-  measure_all([](const StageRow& row) { return row.of_inputs; }, &inputs);
-  stages_.set_inputs({});
-}
-
-Table BenchRun::table() const {
-  std::vector<std::vector<Cell>> rows;
-  for (const Measurement& each : measurements_) {
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {std::string(each.row.name),
-           Cell(),
-           Cell(),
-           rounded(each.ms.front()),
-           rounded(each.median()),
-           rounded(each.ms.back()),
-           Cell(),
-           Cell(),
-           Cell()};
-    if (each.inputs != nullptr) {
-      if (const auto length = common_length(*each.inputs)) row[1] = static_cast<std::int64_t>(*length);
-      row[2] = static_cast<std::int64_t>(each.inputs->sequences.size());
-    }
-    if (each.peak_mib) row[8] = rounded(*each.peak_mib);
-    if (!each.flops) continue;
-    const double gflops = static_cast<double>(*each.flops) / each.median() / 1e6;
-    row[6] = rounded(gflops);
-    row[7] = rounded(gflops / peak_gflops_);
-  }
-  return make_table(
-      "rows",
-      {"stage", "length", "batch", "ms_min", "ms_median", "ms_max", "gflops", "peak_share", "peak_mib"},
-      std::move(rows));
-}
-
-Results BenchRun::results() const {
-  Results results;
-  results.document.head.set("schema", "attnctl.bench/1")
-      .set("attnctl", tool_record(session_))
-      .set("model", model_record(open_.model))
-      .set("repeat", options_.repeat)
-      .set("peak_gflops", rounded(peak_gflops_))
-      .set("read_gbs", rounded(read_gbs_));
-  const Table rows = table();
-  results.document.sections.push_back({"rows", "row", rows});
-  results.tables.push_back(rows);
-  results.text.emplace_back(TextLine{
-      fmt::format("{} {}, kernels {}, {} threads: sgemm {:.1f} GFLOP/s, memory read {:.1f} GB/s", blas_name(),
-                  blas_kernel(), kernels().name, session_.pool.size(), peak_gflops_, read_gbs_)});
-  results.text.emplace_back(TextTable{"", rows, 3});
-  return results;
-}
-
-void BenchRun::run() {
-  ResultWriter writer(target_, options_.output, session_);
-  const auto of_inputs = static_cast<std::size_t>(std::ranges::count(chosen_, true, &StageRow::of_inputs));
-  const std::size_t stages = of_inputs * inputs_.size() + (chosen_.size() - of_inputs);
-  session_.progress.begin("bench", stages * options_.repeat);
-  measure_machine(3);
-  measure_all([](const StageRow& row) { return row.stage == Stage::load; }, nullptr);
-  for (const Batch& inputs : inputs_) {
-    measure_inputs(inputs);
-    measure_machine(1);
-  }
-  measure_all([](const StageRow& row) { return row.stage == Stage::weights; }, nullptr);
-  session_.progress.end();
-  writer.write(results());
-  print_warnings(session_);
-}
-
-void bench(const BenchOptions& options) {
-  OutputOptions output = options.output;
-  if (output.format == "csv" || output.path.ends_with(".csv")) output.table = "rows";
-  Target target = resolve_target(output, {Format::text, Format::json, Format::jsonl, Format::csv},
-                                 files_read(options.model, options.inputs.given));
-  BenchRun(options, std::move(target)).run();
-}
-
 std::vector<std::string> stage_names() {
   std::vector<std::string> names;
-  for (const StageRow& row : stage_rows()) names.emplace_back(row.name);
+  for (const StageRow& row : kStages) names.emplace_back(row.name);
   return names;
 }
 
@@ -334,15 +587,14 @@ Command bench_command() {
                   .about = "Measure the time of each stage, compared with the GEMM peak of this machine"};
   auto options = std::make_shared<BenchOptions>();
   add_model_options(command, options->model);
-  command.add(
-      {{.names = "--lengths",
-        .target = &options->inputs.lengths,
-        .help = "Tokens per input (default: 16,128,512, up to the model's number of positions)",
-        .type = "LIST",
-        .split = true,
-        .range = positive()},
-       number("--batch", &options->inputs.batch, "Inputs per run (default: 1)", Range{1, 1'000'000})});
-  add_sequence_options(command, options->inputs.given);
+  command.add({{.names = "--lengths",
+                .target = &options->lengths,
+                .help = "Tokens per input (default: 16,128,512, up to the model's number of positions)",
+                .type = "LIST",
+                .split = true,
+                .range = positive()},
+               number("--batch", &options->batch, "Inputs per run (default: 1)", Range{1, 1'000'000})});
+  add_sequence_options(command, options->inputs);
   command.add({number("--repeat", &options->repeat, "Timed runs per stage, after one warm-up run",
                       Range{1, 1'000'000}),
                {.names = "--stages",
@@ -351,6 +603,7 @@ Command bench_command() {
                 .split = true,
                 .allowed = stage_names()}});
   add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
+  options->output.default_table = "rows";
   add_run_options(command, options->run);
   command.footer =
       "A multiply-add counts as 2 FLOPs. peak_share is relative to an sgemm of 2048 x 2048 x 2048 in the "
@@ -360,7 +613,7 @@ Command bench_command() {
       "  attnctl bench data/tiny-bert --lengths 16,64 --repeat 3 --format text\n"
       "  attnctl bench data/tiny-llama --stages forward,patterns --lengths 32 --batch 8 --threads 1\n"
       "  attnctl bench data/tiny-bert --lengths 16 --repeat 1 | jq '.rows[] | select(.stage == \"forward\")'";
-  command.action = [options] { bench(*options); };
+  command.action = [options] { BenchRun(*options).run(); };
   return command;
 }
 

@@ -1,8 +1,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "analysis/model_summary.hpp"
 #include "base/error.hpp"
@@ -74,8 +72,7 @@ SummarySubject subject_of(const InfoOptions& options, std::optional<OpenModel>& 
 }
 
 void info(const InfoOptions& options) {
-  const Target target = resolve_target(
-      options.output, {Format::text, Format::json, Format::jsonl, Format::csv}, files_read(options.model));
+  const Target target = resolve_target(options.output, files_read(options.model));
   const bool about_something = check_subject(options);
   Session session(options.run);
   std::optional<OpenModel> open;

@@ -1,39 +1,159 @@
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 #include "base/text.hpp"
-#include "checkpoint/source.hpp"
 #include "cli/commands.hpp"
+#include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
-#include "cli/options/study_options.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
 #include "linalg/blas.hpp"
 #include "results/results.hpp"
 #include "study/corpus.hpp"
+#include "study/measure.hpp"
+#include "study/plan.hpp"
 #include "study/run_study.hpp"
 #include "study/state/study_state.hpp"
 
 namespace attnctl::cli {
 namespace {
 
-/// Output formats of `study` and `merge`.
-const std::vector<std::string> kFormats = {"json", "jsonl", "csv", "svg", "text"};
+// --- Options that `study` and `plan` share
 
-/// Returns the target of the results of `study` and `merge`.
-Target study_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
-                    std::vector<OutputPath> states) {
-  return resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text},
-                        inputs, std::move(states));
+struct StudyScope {
+  ModelOptions model;
+  InputOptions inputs;
+  SelectionOptions selection;
+  std::string measures;
+  StudySettings settings;  // without the measures, the heads and the corpus files
+};
+
+/// The model of a study with its complete settings.
+struct OpenStudy {
+  StudySettings settings;
+  OpenModel open;
+
+  [[nodiscard]] StudyInput input() { return {settings, open.model, open.vocabulary, open.encoder}; }
+};
+
+/// Returns whether the corpus comes from standard input, so that it can be read only once.
+bool reads_standard_input(const StudyScope& scope) {
+  return std::ranges::any_of(scope.inputs.items, [](const InputItem& item) { return item.value == "-"; });
 }
+
+constexpr std::size_t kProbeSequences = 32;
+
+std::string measures_help() {
+  std::string text = "Measures (default: all):";
+  for (const MeasureRow& row : measure_catalogue()) text += fmt::format(" {},", row.name);
+  text.pop_back();
+  return text;
+}
+
+/// Returns the measures of --measures. Default: all; leaves out measures that would read standard input
+/// twice, with a warning. Throws Error(usage), also if no measure needs the given --frequencies.
+std::vector<const MeasureRow*> study_measures(const StudyScope& scope, Warnings& warnings) {
+  std::vector<const MeasureRow*> measures = parse_measures(scope.measures);
+  const bool needed = std::ranges::any_of(measures, &MeasureRow::needs_frequencies);
+  if (scope.settings.frequencies && !needed)
+    fail(Status::usage, "--frequencies: only the measure rare uses it; add rare to --measures");
+  if (scope.settings.frequencies || !needed || !reads_standard_input(scope)) return measures;
+  const char* const why =
+      "reads the corpus twice, to count its tokens first; give a file, or --frequencies FILE";
+  if (!scope.measures.empty()) fail(Status::usage, "--input -: the measure rare {}", why);
+  std::erase_if(measures, [](const MeasureRow* row) { return row->needs_frequencies; });
+  warnings.add("no_frequencies", fmt::format("skipped the measure rare: it {}", why), 1);
+  return measures;
+}
+
+/// Adds MODEL, --input and the other options of StudyScope.
+void add_study_scope(Command& command, StudyScope& scope) {
+  add_model_options(command, scope.model);
+  add_file_options(command, scope.inputs);
+  command.add(
+      "Corpus",
+      {number("--max-length", &scope.settings.corpus.max_length,
+              "Largest number of tokens per sentence (default: the model's number of positions)", positive()),
+       number("--stride", &scope.settings.corpus.stride,
+              "Split longer sentences into windows that start this many tokens apart, instead of failing",
+              positive()),
+       number("--batch-tokens", &scope.settings.corpus.batch_tokens,
+              "Largest number of tokens per block; a worker computes one block at a time", positive()),
+       {.names = "--skip-bad",
+        .target = &scope.settings.corpus.skip_bad,
+        .help = "Skip and list sentences that are damaged or too long (default: stop at the first one)"}});
+  add_head_options(command, scope.selection);
+  command.add("Selection",
+              {{"--measures", &scope.measures, measures_help(), "LIST"},
+               number("--seed", &scope.settings.seed, "Seed of measures that draw at random"),
+               {"--fold-subtypes", &scope.settings.fold_subtypes,
+                "For the measure syntax: remove subtypes of relations, such as pass from nsubj:pass"},
+               {.names = "--null-model",
+                .target = &scope.settings.null_models,
+                .help = "Roles must also exceed those of N models of the same shape with shuffled weights",
+                .type = "N",
+                .range = Range{0, 1000}},
+               {.names = "--null-shuffle",
+                .target = &scope.settings.null_shuffles,
+                .help = "Roles that depend on the order of tokens must also exceed the values of the same "
+                        "head on N copies of every sentence with shuffled tokens",
+                .type = "N",
+                .range = Range{0, 1000}},
+               {"--frequencies", &scope.settings.frequencies,
+                "For the measure rare: file with lines TOKEN<TAB>COUNT (default: count the tokens of the "
+                "corpus first)",
+                "FILE"}});
+}
+
+/// Throws Error(usage) if options contradict each other.
+void require_study_scope(const StudyScope& scope) {
+  require_inputs(scope.inputs, "--input");
+  if (scope.settings.corpus.stride && scope.settings.corpus.max_length &&
+      *scope.settings.corpus.stride > *scope.settings.corpus.max_length)
+    fail(Status::usage, "--stride: got {}, need at most --max-length {}", *scope.settings.corpus.stride,
+         *scope.settings.corpus.max_length);
+}
+
+/// Opens the model and completes the settings. Throws the errors of study_measures().
+OpenStudy open_study(const StudyScope& scope, Warnings& warnings) {
+  std::vector<const MeasureRow*> measures = study_measures(scope, warnings);
+  OpenStudy study{scope.settings, open_model(scope.model, warnings)};
+  StudySettings& settings = study.settings;
+  settings.selection = select_heads(scope.selection, study.open.model.config(), false);
+  if (std::ranges::any_of(measures, &MeasureRow::probe_only))
+    settings.corpus.probe = {.sequences = kProbeSequences, .seed = settings.seed};
+  for (const InputItem& item : scope.inputs.items)
+    settings.corpus.files.push_back({item.value, input_format(item.value, scope.inputs)});
+  if (scope.measures.empty()) measures = within_limit(measures, settings.selection.heads.size(), warnings);
+  settings.measures = std::move(measures);
+  return study;
+}
+
+/// Returns the files of the corpus, of the model and of --frequencies, for check_outputs().
+std::vector<std::filesystem::path> files_read(const StudyScope& scope) {
+  std::vector<std::filesystem::path> files = files_read(scope.model, scope.inputs);
+  if (scope.settings.frequencies) files.emplace_back(*scope.settings.frequencies);
+  return files;
+}
+
+std::string measures_footer() {
+  std::string text = "Measures:\n";
+  for (const MeasureRow& row : measure_catalogue())
+    text += fmt::format("  {:<10} {}\n", row.name, row.description);
+  return text;
+}
+
+// --- study and merge
 
 /// Returns the results of a study, with the head of its document.
 Results finished_study(const StudyState& state, Session& session) {
@@ -47,7 +167,7 @@ Results finished_study(const StudyState& state, Session& session) {
 
 /// Adds the options for the results of `study` and `merge`, and for their workers.
 void add_result_options(Command& command, OutputOptions& output, RunOptions& run) {
-  add_document_options(command, output, kFormats);
+  add_document_options(command, output, {"json", "jsonl", "csv", "svg", "text"});
   add_table_option(command, output, "With csv: write only this table, as one file");
   add_worker_options(command, run);
 }
@@ -108,7 +228,7 @@ StudyCommand::StudyCommand(const StudyOptions& options)
   if (options.checkpoint && options.checkpoint != options.state)
     states.push_back({"--checkpoint", *options.checkpoint});
   if (shard_.count == 1) {
-    target_ = study_target(options.output, files_read(options.scope), std::move(states));
+    target_ = resolve_target(options.output, files_read(options.scope), std::move(states));
   } else {
     check_outputs(states, files_read(options.scope));
   }
@@ -200,7 +320,7 @@ void merge(const MergeOptions& options) {
   std::vector<OutputPath> states;
   if (!options.state.empty()) states.push_back({"--state", options.state});
   const Target target =
-      study_target(options.output, {options.states.begin(), options.states.end()}, std::move(states));
+      resolve_target(options.output, {options.states.begin(), options.states.end()}, std::move(states));
   Session session(options.run);
   ResultWriter output(target, options.output, session);
   std::optional<OutputFile> state_file;
@@ -219,6 +339,30 @@ void merge(const MergeOptions& options) {
                          "may round differently",
                          state.kernels().size());
   }
+  print_warnings(session);
+}
+
+// --- plan
+
+struct PlanOptions {
+  StudyScope scope;
+  OutputOptions output;
+  RunOptions run;
+  PlanRequest request;
+};
+
+void plan(const PlanOptions& options) {
+  require_study_scope(options.scope);
+  const Target target = resolve_target(options.output, files_read(options.scope));
+  PlanRequest request = options.request;
+  request.begin = std::chrono::steady_clock::now();
+  Session session(options.run);
+  OpenStudy study = open_study(options.scope, session.warnings);
+  ResultWriter writer(target, options.output, session);
+  Results results;
+  results.document.head.set("schema", "attnctl.plan/1").set("attnctl", tool_record(session));
+  results.append(plan_results(plan_study(study.input(), request, session.pool, session.progress)));
+  writer.write(results);
   print_warnings(session);
 }
 
@@ -262,6 +406,35 @@ Command merge_command() {
       "all.state "
       "--format text";
   command.action = [options] { merge(*options); };
+  return command;
+}
+
+Command plan_command() {
+  Command command{.name = "plan", .about = "Predict the time and memory of a study on several nodes"};
+  auto options = std::make_shared<PlanOptions>();
+  add_study_scope(command, options->scope);
+  command.add("Nodes",
+              {{.names = "--nodes",
+                .target = &options->request.nodes,
+                .help = "Number of nodes, with one shard each",
+                .type = "N",
+                .show_default = true,
+                .range = Range{1, 1'000'000}},
+               number("--seconds", &options->request.seconds,
+                      "Approximate measuring time after the corpus is read, in seconds", positive())});
+  add_document_options(command, options->output, {"json", "jsonl", "csv", "text"});
+  add_table_option(command, options->output,
+                   "With csv: write this table: shards (default), choices or trials");
+  options->output.default_table = "shards";
+  add_worker_options(command, options->run);
+  command.footer =
+      "--threads is the number of threads per node. The measurement uses at most the cores of this machine.\n"
+      "Examples:\n"
+      "  attnctl plan data/tiny-bert --input data/sentences.txt --batch-tokens 16 --nodes 2 --seconds 1 "
+      "--format text\n"
+      "  attnctl plan data/tiny-llama --input data/sentences.txt --measures metrics --nodes 4 --threads 1 "
+      "--seconds 1 | jq '.summary.seconds'";
+  command.action = [options] { plan(*options); };
   return command;
 }
 

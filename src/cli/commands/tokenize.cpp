@@ -23,6 +23,7 @@
 #include "formats/json.hpp"
 #include "input/sequences.hpp"
 #include "input/text_input.hpp"
+#include "inspect/open_model.hpp"
 #include "report/csv.hpp"
 #include "report/json.hpp"
 #include "report/number_format.hpp"
@@ -105,21 +106,159 @@ Value section_of(const std::string& path, const std::string& section) {
 class TokenOutput {
  public:
   /// `path` is MODEL, as given.
-  TokenOutput(const Target& target, const Tokenizer& tokenizer, const std::string& path, Session& session);
+  TokenOutput(const Target& target, const Tokenizer& tokenizer, const std::string& path, Session& session)
+      : target_(target), tokenizer_(tokenizer), path_(path), session_(session) {
+    if (target.format == Format::csv && target.table.empty()) {
+      out_ = &folder_.emplace(target.path).open("tokens.csv");
+    } else {
+      out_ = &file_.emplace(target.path);
+    }
+    const bool json = target.format == Format::json;
+    if (!json && target.format != Format::jsonl) return;
+    json_.emplace(*out_, json ? JsonStream::Style::document : JsonStream::Style::lines, "inputs", "input");
+  }
 
   /// Appends the text of one input. Safe to call from several threads.
-  void append(std::string& text, const TokenizedText& tokenized) const;
+  void append(std::string& text, const TokenizedText& tokenized) const {
+    switch (target_.format) {
+      case Format::csv:
+        return append_csv(text, tokenized);
+      case Format::text:
+        return append_table(text, tokenized);
+      default:
+        return append_json(text, tokenized);
+    }
+  }
+
   /// Writes the texts of inputs, in the order of the inputs.
-  void write(std::string_view texts);
-  void finish();
+  void write(std::string_view texts) {
+    begin();
+    json_ ? json_->write_items(texts) : out_->write(texts);
+  }
+
+  void finish() {
+    begin();
+    if (json_) json_->end({warnings_section(session_.warnings)});
+    check_before_commit(session_);
+    folder_ ? folder_->commit() : file_->commit();
+  }
 
  private:
-  void begin();
-  void append_json(std::string& text, const TokenizedText& tokenized) const;
-  void append_csv(std::string& text, const TokenizedText& tokenized) const;
-  void append_table(std::string& text, const TokenizedText& tokenized) const;
-  [[nodiscard]] Record tokenizer_record() const;
-  [[nodiscard]] std::string heading() const;
+  void begin() {
+    if (std::exchange(begun_, true)) return;
+    if (!json_) {
+      out_->write(target_.format == Format::csv ? std::string(kCsvHeader) : heading());
+      return;
+    }
+    Record head;
+    head.set("schema", "attnctl.tokens/1")
+        .set("attnctl", tool_record(session_))
+        .set("tokenizer", tokenizer_record());
+    json_->begin(head);
+  }
+
+  void append_json(std::string& text, const TokenizedText& tokenized) const {
+    const Encoding& encoding = tokenized.encoding;
+    const std::size_t n = encoding.size();
+    const auto string = [&](std::string_view name, std::string_view value) {
+      text += name;
+      append_json_string(text, value);
+    };
+    const auto number_or_null = [&](bool known, std::int64_t number) {
+      known ? append_number(text, number) : void(text += "null");
+    };
+    json_->open_item(text);
+    string("\"id\": ", tokenized.input.id);
+    string(", \"text\": ", tokenized.input.text);
+    if (tokenized.input.pair) string(", \"text_pair\": ", *tokenized.input.pair);
+    append_list(text, "tokens", n,
+                [&](std::size_t i) { append_json_string(text, token_of(tokenizer_, encoding.ids[i])); });
+    append_list(text, "ids", n, [&](std::size_t i) { append_number(text, encoding.ids[i]); });
+    append_list(text, "offsets", n, [&](std::size_t i) {
+      text += '[';
+      append_number(text, encoding.offsets[i].begin);
+      text += ", ";
+      append_number(text, encoding.offsets[i].end);
+      text += ']';
+    });
+    append_list(text, "words", n, [&](std::size_t i) {
+      number_or_null(encoding.words[i].has_value(), encoding.words[i].value_or(0));
+    });
+    if (tokenized.input.pair) {
+      append_list(text, "token_type_ids", n,
+                  [&](std::size_t i) { append_number(text, encoding.type_ids[i]); });
+      append_list(text, "sequence_ids", n,
+                  [&](std::size_t i) { number_or_null(encoding.special[i] == 0, encoding.sequence[i]); });
+    }
+    json_->close_item(text);
+  }
+
+  void append_csv(std::string& text, const TokenizedText& tokenized) const {
+    const Encoding& encoding = tokenized.encoding;
+    std::string input;
+    append_csv_text(input, tokenized.input.id);
+    for (std::size_t i = 0; i < encoding.size(); ++i) {
+      text += input;
+      text += ',';
+      append_number(text, static_cast<std::int64_t>(i));
+      text += ',';
+      append_csv_text(text, token_of(tokenizer_, encoding.ids[i]));
+      for (const std::int64_t number : {encoding.ids[i], std::int64_t{encoding.offsets[i].begin},
+                                        std::int64_t{encoding.offsets[i].end}}) {
+        text += ',';
+        append_number(text, number);
+      }
+      text += ',';
+      if (encoding.words[i]) append_number(text, *encoding.words[i]);
+      text += ',';
+      if (encoding.special[i] == 0) append_number(text, encoding.sequence[i]);
+      text += "\r\n";
+    }
+  }
+
+  void append_table(std::string& text, const TokenizedText& tokenized) const {
+    const Encoding& encoding = tokenized.encoding;
+    const TextOptions style = text_style(target_);
+    std::string title =
+        fmt::format("input \"{}\": {}", escaped(tokenized.input.id), escaped(tokenized.input.text));
+    if (tokenized.input.pair) title += fmt::format(" | {}", escaped(*tokenized.input.pair));
+    text += fmt::format("\n{}\n", strong(title, style));
+    if (encoding.size() == 0) {
+      text += "no tokens\n";
+      return;
+    }
+    std::vector<std::vector<Cell>> rows;
+    for (std::size_t i = 0; i < encoding.size(); ++i) {
+      rows.push_back(
+          {static_cast<std::int64_t>(i), std::string(token_of(tokenizer_, encoding.ids[i])), encoding.ids[i],
+           std::int64_t{encoding.offsets[i].begin}, std::int64_t{encoding.offsets[i].end},
+           encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(tokenized, i)});
+    }
+    append_text_table(
+        text, make_table("", {"position", "token", "id", "begin", "end", "word", "text"}, std::move(rows)),
+        style);
+  }
+
+  [[nodiscard]] Record tokenizer_record() const {
+    Record record;
+    record.set("path", path_)
+        .set("vocabulary", tokenizer_.vocabulary().size())
+        .set("truncation", section_of(path_, tokenizer_.truncation()))
+        .set("padding", section_of(path_, tokenizer_.padding()));
+    return record;
+  }
+
+  [[nodiscard]] std::string heading() const {
+    std::string text = fmt::format("{}: a vocabulary of {}\n", strong(escaped(path_), text_style(target_)),
+                                   tokenizer_.vocabulary().size());
+    const auto tell = [&](const char* name, const std::string& section) {
+      if (!section.empty())
+        text += fmt::format("{} of its file is not applied: {}\n", name, escaped(section));
+    };
+    tell("truncation", tokenizer_.truncation());
+    tell("padding", tokenizer_.padding());
+    return text;
+  }
 
   const Target& target_;
   const Tokenizer& tokenizer_;
@@ -132,156 +271,6 @@ class TokenOutput {
   bool begun_ = false;
 };
 
-TokenOutput::TokenOutput(const Target& target, const Tokenizer& tokenizer, const std::string& path,
-                         Session& session)
-    : target_(target), tokenizer_(tokenizer), path_(path), session_(session) {
-  if (target.format == Format::csv && target.table.empty()) {
-    out_ = &folder_.emplace(target.path).open("tokens.csv");
-  } else {
-    out_ = &file_.emplace(target.path);
-  }
-  const bool json = target.format == Format::json;
-  if (!json && target.format != Format::jsonl) return;
-  json_.emplace(*out_, json ? JsonStream::Style::document : JsonStream::Style::lines, "inputs", "input");
-}
-
-void TokenOutput::begin() {
-  if (std::exchange(begun_, true)) return;
-  if (!json_) {
-    out_->write(target_.format == Format::csv ? std::string(kCsvHeader) : heading());
-    return;
-  }
-  Record head;
-  head.set("schema", "attnctl.tokens/1")
-      .set("attnctl", tool_record(session_))
-      .set("tokenizer", tokenizer_record());
-  json_->begin(head);
-}
-
-Record TokenOutput::tokenizer_record() const {
-  Record record;
-  record.set("path", path_)
-      .set("vocabulary", tokenizer_.vocabulary().size())
-      .set("truncation", section_of(path_, tokenizer_.truncation()))
-      .set("padding", section_of(path_, tokenizer_.padding()));
-  return record;
-}
-
-std::string TokenOutput::heading() const {
-  std::string text = fmt::format("{}: a vocabulary of {}\n", strong(escaped(path_), text_style(target_)),
-                                 tokenizer_.vocabulary().size());
-  const auto tell = [&](const char* name, const std::string& section) {
-    if (!section.empty()) text += fmt::format("{} of its file is not applied: {}\n", name, escaped(section));
-  };
-  tell("truncation", tokenizer_.truncation());
-  tell("padding", tokenizer_.padding());
-  return text;
-}
-
-void TokenOutput::append(std::string& text, const TokenizedText& tokenized) const {
-  switch (target_.format) {
-    case Format::csv:
-      return append_csv(text, tokenized);
-    case Format::text:
-      return append_table(text, tokenized);
-    default:
-      return append_json(text, tokenized);
-  }
-}
-
-void TokenOutput::append_json(std::string& text, const TokenizedText& tokenized) const {
-  const Encoding& encoding = tokenized.encoding;
-  const std::size_t n = encoding.size();
-  const auto string = [&](std::string_view name, std::string_view value) {
-    text += name;
-    append_json_string(text, value);
-  };
-  const auto number_or_null = [&](bool known, std::int64_t number) {
-    known ? append_number(text, number) : void(text += "null");
-  };
-  json_->open_item(text);
-  string("\"id\": ", tokenized.input.id);
-  string(", \"text\": ", tokenized.input.text);
-  if (tokenized.input.pair) string(", \"text_pair\": ", *tokenized.input.pair);
-  append_list(text, "tokens", n,
-              [&](std::size_t i) { append_json_string(text, token_of(tokenizer_, encoding.ids[i])); });
-  append_list(text, "ids", n, [&](std::size_t i) { append_number(text, encoding.ids[i]); });
-  append_list(text, "offsets", n, [&](std::size_t i) {
-    text += '[';
-    append_number(text, encoding.offsets[i].begin);
-    text += ", ";
-    append_number(text, encoding.offsets[i].end);
-    text += ']';
-  });
-  append_list(text, "words", n, [&](std::size_t i) {
-    number_or_null(encoding.words[i].has_value(), encoding.words[i].value_or(0));
-  });
-  if (tokenized.input.pair) {
-    append_list(text, "token_type_ids", n, [&](std::size_t i) { append_number(text, encoding.type_ids[i]); });
-    append_list(text, "sequence_ids", n,
-                [&](std::size_t i) { number_or_null(encoding.special[i] == 0, encoding.sequence[i]); });
-  }
-  json_->close_item(text);
-}
-
-void TokenOutput::append_csv(std::string& text, const TokenizedText& tokenized) const {
-  const Encoding& encoding = tokenized.encoding;
-  std::string input;
-  append_csv_text(input, tokenized.input.id);
-  for (std::size_t i = 0; i < encoding.size(); ++i) {
-    text += input;
-    text += ',';
-    append_number(text, static_cast<std::int64_t>(i));
-    text += ',';
-    append_csv_text(text, token_of(tokenizer_, encoding.ids[i]));
-    for (const std::int64_t number :
-         {encoding.ids[i], std::int64_t{encoding.offsets[i].begin}, std::int64_t{encoding.offsets[i].end}}) {
-      text += ',';
-      append_number(text, number);
-    }
-    text += ',';
-    if (encoding.words[i]) append_number(text, *encoding.words[i]);
-    text += ',';
-    if (encoding.special[i] == 0) append_number(text, encoding.sequence[i]);
-    text += "\r\n";
-  }
-}
-
-void TokenOutput::append_table(std::string& text, const TokenizedText& tokenized) const {
-  const Encoding& encoding = tokenized.encoding;
-  const TextOptions style = text_style(target_);
-  std::string title =
-      fmt::format("input \"{}\": {}", escaped(tokenized.input.id), escaped(tokenized.input.text));
-  if (tokenized.input.pair) title += fmt::format(" | {}", escaped(*tokenized.input.pair));
-  text += fmt::format("\n{}\n", strong(title, style));
-  if (encoding.size() == 0) {
-    text += "no tokens\n";
-    return;
-  }
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < encoding.size(); ++i) {
-    rows.push_back(
-        {static_cast<std::int64_t>(i), std::string(token_of(tokenizer_, encoding.ids[i])), encoding.ids[i],
-         std::int64_t{encoding.offsets[i].begin}, std::int64_t{encoding.offsets[i].end},
-         encoding.words[i] ? Cell(std::int64_t{*encoding.words[i]}) : Cell(), covered(tokenized, i)});
-  }
-  append_text_table(
-      text, make_table("", {"position", "token", "id", "begin", "end", "word", "text"}, std::move(rows)),
-      style);
-}
-
-void TokenOutput::write(std::string_view texts) {
-  begin();
-  json_ ? json_->write_items(texts) : out_->write(texts);
-}
-
-void TokenOutput::finish() {
-  begin();
-  if (json_) json_->end({warnings_section(session_.warnings)});
-  check_before_commit(session_);
-  folder_ ? folder_->commit() : file_->commit();
-}
-
 constexpr std::size_t kDocumentLimit = std::size_t{1} << 30;  // .json files are read as a whole
 constexpr std::size_t kBlocksAWorker = 4;                     // blocks in memory per worker
 constexpr std::size_t kInputsABlock = 256;
@@ -293,19 +282,26 @@ struct TokenizeOptions {
   RunOptions run;
 };
 
-/// Returns the directory of MODEL and, if MODEL is a file that contains a tokenizer, that tokenizer.
-TokenizerOrigin tokenizer_origin(const std::string& model) {
-  TokenizerOrigin origin{model_directory(model), nullptr};
-  if (std::filesystem::is_regular_file(model)) origin.section = read_tokenizer_section(model);
-  return origin;
-}
-
 /// Tokenizes the inputs of the command line in rounds of a few blocks per worker. Blocks are read and written
 /// sequentially, and parsed and tokenized in parallel.
 class TokenizeRun {
  public:
-  explicit TokenizeRun(const TokenizeOptions& options);
-  void run();
+  explicit TokenizeRun(const TokenizeOptions& options)
+      : options_(options),
+        target_(resolve_target(options.output, files_read(options.model, options.inputs))),
+        session_(options.run),
+        tokenizer_(Tokenizer::open(inspect::tokenizer_origin(options.model.model))),
+        output_(target_, tokenizer_, options.model.model, session_) {
+    for (std::size_t i = 0; i < session_.pool.size(); ++i) workers_.push_back({tokenizer_.make_state(), {}});
+  }
+
+  void run() {
+    for (const InputItem& item : options_.inputs.items) {
+      item.kind == InputItem::Kind::text ? run_text(item) : run_file(item.value);
+    }
+    output_.finish();
+    print_warnings(session_);
+  }
 
  private:
   /// Inputs that one task tokenizes.
@@ -320,11 +316,86 @@ class TokenizeRun {
     Encoding encoding;
   };
 
-  void run_text(const InputItem& item);
-  void run_file(const std::string& path);
-  void run_blocks(const std::string& path, InputFormat format);
-  void run_document(const std::string& path);
-  void tokenize(std::span<Batch> batches);
+  void run_text(const InputItem& item) {
+    require_utf8(item.value, {"--text", 0, 1});
+    if (item.pair) require_utf8(*item.pair, {"--text-pair", 0, 1});
+    Batch batch;
+    batch.inputs.push_back({{}, item.value, item.pair, std::nullopt});
+    tokenize(std::span(&batch, 1));
+  }
+
+  void run_file(const std::string& path) {
+    const InputFormat format = input_format(path, options_.inputs);
+    format == InputFormat::json ? run_document(path) : run_blocks(path, format);
+  }
+
+  void run_blocks(const std::string& path, InputFormat format) {
+    TextBlocks blocks(path, block_end(format));
+    std::vector<Batch> batches(kBlocksAWorker * session_.pool.size());
+    std::uint64_t inputs = 0;
+    std::uint64_t blank = 0;
+    session_.progress.begin("tokenize", blocks.stream().length().value_or(0));
+    while (true) {
+      std::size_t count = 0;
+      while (count < batches.size() && blocks.next(batches[count].block)) ++count;
+      if (count == 0) break;
+      const std::span<Batch> round = std::span(batches).first(count);
+      session_.pool.run(count, [&](std::size_t task, std::size_t /*worker*/) {
+        Batch& batch = round[task];
+        batch.inputs.clear();
+        batch.blank_lines = read_text_inputs(batch.block.text, format, batch.block.place, batch.inputs);
+      });
+      tokenize(round);
+      for (const Batch& batch : round) {
+        inputs += batch.inputs.size();
+        blank += batch.blank_lines;
+        session_.progress.advance(batch.block.text.size());
+      }
+    }
+    session_.progress.end();
+    if (inputs == 0) fail(Status::bad_input, "{}: contains no inputs", blocks.stream().name());
+    if (blank > 0) {
+      session_.warnings.add("blank_lines", fmt::format("{}: skipped a blank line", blocks.stream().name()),
+                            blank);
+    }
+  }
+
+  void run_document(const std::string& path) {
+    const std::string name = path == "-" ? "standard input" : path;
+    const std::string text =
+        path == "-" ? read_descriptor(STDIN_FILENO, name, kDocumentLimit) : read_file(path, kDocumentLimit);
+    std::vector<TextInput> inputs;
+    read_text_inputs(text, InputFormat::json, {escaped(name), 0, 1}, inputs);
+    if (inputs.empty()) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
+    for (std::size_t first = 0; first < inputs.size();) {
+      std::vector<Batch> batches;
+      while (first < inputs.size() && batches.size() < kBlocksAWorker * session_.pool.size()) {
+        const std::size_t last = std::min(first + kInputsABlock, inputs.size());
+        std::vector<TextInput>& part = batches.emplace_back().inputs;
+        for (; first < last; ++first) part.push_back(std::move(inputs[first]));
+      }
+      tokenize(batches);
+    }
+  }
+
+  /// Numbers the inputs, tokenizes them in parallel and writes them.
+  void tokenize(std::span<Batch> batches) {
+    for (Batch& batch : batches) {
+      for (TextInput& input : batch.inputs) input.id = ids_.next(input.id);
+    }
+    session_.pool.run(batches.size(), [&](std::size_t task, std::size_t number) {
+      Worker& worker = workers_[number];
+      Batch& batch = batches[task];
+      batch.output.clear();
+      for (const TextInput& input : batch.inputs) {
+        std::optional<std::string_view> pair;
+        if (input.pair) pair = *input.pair;
+        tokenizer_.encode(input.text, pair, *worker.state, worker.encoding);
+        output_.append(batch.output, {input, worker.encoding});
+      }
+    });
+    for (const Batch& batch : batches) output_.write(batch.output);
+  }
 
   const TokenizeOptions& options_;
   Target target_;
@@ -334,105 +405,6 @@ class TokenizeRun {
   std::vector<Worker> workers_;
   InputIds ids_;
 };
-
-TokenizeRun::TokenizeRun(const TokenizeOptions& options)
-    : options_(options),
-      target_(resolve_target(options.output, {Format::json, Format::jsonl, Format::csv, Format::text},
-                             files_read(options.model, options.inputs))),
-      session_(options.run),
-      tokenizer_(Tokenizer::open(tokenizer_origin(options.model.model))),
-      output_(target_, tokenizer_, options.model.model, session_) {
-  for (std::size_t i = 0; i < session_.pool.size(); ++i) workers_.push_back({tokenizer_.make_state(), {}});
-}
-
-/// Numbers the inputs, tokenizes them in parallel and writes them.
-void TokenizeRun::tokenize(std::span<Batch> batches) {
-  for (Batch& batch : batches) {
-    for (TextInput& input : batch.inputs) input.id = ids_.next(input.id);
-  }
-  session_.pool.run(batches.size(), [&](std::size_t task, std::size_t number) {
-    Worker& worker = workers_[number];
-    Batch& batch = batches[task];
-    batch.output.clear();
-    for (const TextInput& input : batch.inputs) {
-      std::optional<std::string_view> pair;
-      if (input.pair) pair = *input.pair;
-      tokenizer_.encode(input.text, pair, *worker.state, worker.encoding);
-      output_.append(batch.output, {input, worker.encoding});
-    }
-  });
-  for (const Batch& batch : batches) output_.write(batch.output);
-}
-
-void TokenizeRun::run_text(const InputItem& item) {
-  require_utf8(item.value, {"--text", 0, 1});
-  if (item.pair) require_utf8(*item.pair, {"--text-pair", 0, 1});
-  Batch batch;
-  batch.inputs.push_back({{}, item.value, item.pair, std::nullopt});
-  tokenize(std::span(&batch, 1));
-}
-
-void TokenizeRun::run_blocks(const std::string& path, InputFormat format) {
-  TextBlocks blocks(path, block_end(format));
-  std::vector<Batch> batches(kBlocksAWorker * session_.pool.size());
-  std::uint64_t inputs = 0;
-  std::uint64_t blank = 0;
-  session_.progress.begin("tokenize", blocks.stream().length().value_or(0));
-  while (true) {
-    std::size_t count = 0;
-    while (count < batches.size() && blocks.next(batches[count].block)) ++count;
-    if (count == 0) break;
-    const std::span<Batch> round = std::span(batches).first(count);
-    session_.pool.run(count, [&](std::size_t task, std::size_t /*worker*/) {
-      Batch& batch = round[task];
-      batch.inputs.clear();
-      batch.blank_lines = read_text_inputs(batch.block.text, format, batch.block.place, batch.inputs);
-    });
-    tokenize(round);
-    for (const Batch& batch : round) {
-      inputs += batch.inputs.size();
-      blank += batch.blank_lines;
-      session_.progress.advance(batch.block.text.size());
-    }
-  }
-  session_.progress.end();
-  if (inputs == 0) fail(Status::bad_input, "{}: contains no inputs", blocks.stream().name());
-  if (blank > 0) {
-    session_.warnings.add("blank_lines", fmt::format("{}: skipped a blank line", blocks.stream().name()),
-                          blank);
-  }
-}
-
-void TokenizeRun::run_document(const std::string& path) {
-  const std::string name = path == "-" ? "standard input" : path;
-  const std::string text =
-      path == "-" ? read_descriptor(STDIN_FILENO, name, kDocumentLimit) : read_file(path, kDocumentLimit);
-  std::vector<TextInput> inputs;
-  read_text_inputs(text, InputFormat::json, {escaped(name), 0, 1}, inputs);
-  if (inputs.empty()) fail(Status::bad_input, "{}: contains no inputs", escaped(name));
-  for (std::size_t first = 0; first < inputs.size();) {
-    std::vector<Batch> batches;
-    while (first < inputs.size() && batches.size() < kBlocksAWorker * session_.pool.size()) {
-      const std::size_t last = std::min(first + kInputsABlock, inputs.size());
-      std::vector<TextInput>& part = batches.emplace_back().inputs;
-      for (; first < last; ++first) part.push_back(std::move(inputs[first]));
-    }
-    tokenize(batches);
-  }
-}
-
-void TokenizeRun::run_file(const std::string& path) {
-  const InputFormat format = input_format(path, options_.inputs);
-  format == InputFormat::json ? run_document(path) : run_blocks(path, format);
-}
-
-void TokenizeRun::run() {
-  for (const InputItem& item : options_.inputs.items) {
-    item.kind == InputItem::Kind::text ? run_text(item) : run_file(item.value);
-  }
-  output_.finish();
-  print_warnings(session_);
-}
 
 void check_options(const TokenizeOptions& options) {
   require_inputs(options.inputs, "--text or --input");

@@ -18,7 +18,6 @@
 #include "cli/commands.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
-#include "cli/options/selection.hpp"
 #include "cli/options/target.hpp"
 #include "cli/result_writer.hpp"
 #include "cli/session.hpp"
@@ -278,6 +277,21 @@ Batch choose_inputs(const VerifyOptions& options, OpenModel& open,
   return batch;
 }
 
+/// Compares the float32 pass with reference passes of the same sequences.
+std::vector<Comparison> compare(const std::vector<ReferencePass>& passes, const std::string& reference,
+                                const Selection& selection, const OpenModel& open, Batch& batch,
+                                const std::optional<AxialGrid>& grid, Session& session) {
+  CompareObserver observer(passes);
+  Observer* const observers[] = {&observer};
+  RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
+  if (grid) {
+    run_axial(open.model, batch, *grid, selection, observers, context);
+  } else {
+    run_forward(open.model, batch, selection, observers, context);
+  }
+  return observer.finish(reference);
+}
+
 /// Runs each sequence in float64 and compares the result with the float32 pass of the same sequence.
 std::vector<Comparison> compare_float64(const VerifyOptions& options, const OpenModel& open, Batch& batch,
                                         const std::optional<AxialGrid>& grid, Session& session) {
@@ -297,18 +311,10 @@ std::vector<Comparison> compare_float64(const VerifyOptions& options, const Open
     session.progress.advance();
   }
   session.progress.end();
-  CompareObserver observer(passes);
-  Observer* const observers[] = {&observer};
-  RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
-  if (grid) {
-    run_axial(open.model, batch, *grid, selection, observers, context);
-  } else {
-    run_forward(open.model, batch, selection, observers, context);
-  }
-  return observer.finish("float64");
+  return compare(passes, "float64", selection, open, batch, grid, session);
 }
 
-std::vector<Comparison> compare_file(const VerifyOptions& options, const OpenModel& open, const Batch& batch,
+std::vector<Comparison> compare_file(const VerifyOptions& options, const OpenModel& open, Batch& batch,
                                      const ReferenceFile& reference, Session& session) {
   if (reference.passes.size() != batch.sequences.size()) {
     fail(Status::bad_input, "{}: has {} inputs, the run has {}", escaped(*options.against),
@@ -316,12 +322,8 @@ std::vector<Comparison> compare_file(const VerifyOptions& options, const OpenMod
   }
   for (std::size_t s = 0; s < batch.sequences.size(); ++s)
     check_reference_shapes(reference.passes[s], open.model.config(), batch.sequences[s], *options.against);
-  CompareObserver observer(reference.passes);
-  Observer* const observers[] = {&observer};
-  RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
-  run_forward(open.model, batch, select_heads(options.selection, open.model.config(), has_targets(batch)),
-              observers, context);
-  return observer.finish(*options.against);
+  const Selection selection = select_heads(options.selection, open.model.config(), has_targets(batch));
+  return compare(reference.passes, *options.against, selection, open, batch, std::nullopt, session);
 }
 
 /// Returns the absolute tolerance. It is relative to the largest value, which is 1 for patterns.
@@ -373,7 +375,7 @@ Results verify_results(const VerifyOptions& options, const OpenModel& open, cons
 void verify(const VerifyOptions& options) {
   std::vector<std::filesystem::path> files = files_read(options.model, options.inputs);
   if (options.against) files.emplace_back(*options.against);
-  const Target target = resolve_target(options.output, {Format::text, Format::json, Format::jsonl}, files);
+  const Target target = resolve_target(options.output, files);
   Session session(options.run);
   OpenModel open = open_model(options.model, session.warnings);
   std::optional<ReferenceFile> reference;

@@ -4,13 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
@@ -25,11 +22,9 @@
 #include "cli/session.hpp"
 #include "formats/json.hpp"
 #include "report/npz.hpp"
-#include "textbook/averaging.hpp"
 #include "textbook/diversity.hpp"
 #include "textbook/heads.hpp"
 #include "textbook/hull.hpp"
-#include "textbook/hull_keys.hpp"
 #include "textbook/positions.hpp"
 
 namespace attnctl::cli {
@@ -81,12 +76,10 @@ void give_own_digits(Results& results) {
 }
 
 void run_experiment(const ExperimentRequest& request) {
-  OutputOptions options = request.output;
-  if (options.format == "csv" || options.path.ends_with(".csv")) options.table = "rows";
+  const OutputOptions& options = request.output;
   const Experiment& experiment = request.experiment;
   const Target target =
-      resolve_target(options, {Format::json, Format::jsonl, Format::csv, Format::svg, Format::text},
-                     experiment.inputs ? experiment.inputs() : std::vector<std::filesystem::path>(),
+      resolve_target(options, experiment.inputs ? experiment.inputs() : std::vector<std::filesystem::path>(),
                      experiment.outputs ? experiment.outputs() : std::vector<OutputPath>());
   if (!options.picture.empty() && target.format != Format::svg)
     fail(Status::usage, "--picture selects a picture for SVG; add -o FILE.svg");
@@ -322,6 +315,7 @@ Command experiment_command() {
     auto request = std::make_shared<ExperimentRequest>();
     request->experiment = row.add(command);
     add_document_options(command, request->output, {"json", "jsonl", "csv", "svg", "text"});
+    request->output.default_table = "rows";
     command.add({{"--picture", &request->output.picture,
                   "Picture for SVG: charts (default), or a heatmap by its name"},
                  {"--show", &request->show, "Also draw the charts in text output"}});

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -14,7 +13,6 @@
 #include "cli/experiments/experiments.hpp"
 #include "cli/options/inputs.hpp"
 #include "cli/options/options.hpp"
-#include "cli/options/selection.hpp"
 #include "cli/session.hpp"
 #include "forward/observer.hpp"
 #include "forward/run.hpp"
@@ -46,11 +44,12 @@ struct ModelRun {
   OpenModel open;
   Batch batch;
   Selection selection;
+  std::uint64_t seed;
 
-  ModelRun(const ModelExperimentOptions& options, std::uint64_t seed, Session& session);
+  ModelRun(const ModelExperimentOptions& options, std::uint64_t inputs_seed, Session& session);
   void observe(Observer& observer, Session& session) const;
-  /// Adds "model", "inputs" and "tokens" to the parameters of an experiment.
-  void describe(Record& parameters) const;
+  /// Sets the seed of a result, and adds "model", "inputs" and "tokens" to its parameters.
+  void describe(ExperimentResult& result) const;
 };
 
 constexpr std::size_t kSeededIds = 128;
@@ -69,6 +68,12 @@ Sequence random_sequence(const ModelConfig& config, std::uint64_t seed) {
   return sequence;
 }
 
+std::size_t token_count(const Batch& batch) {
+  std::size_t tokens = 0;
+  for (const Sequence& sequence : batch.sequences) tokens += sequence.queries();
+  return tokens;
+}
+
 Batch choose_inputs(const ModelExperimentOptions& options, std::uint64_t seed, OpenModel& open,
                     Warnings& warnings) {
   if (!options.inputs.items.empty()) return read_inputs(options.inputs, open, warnings);
@@ -78,10 +83,11 @@ Batch choose_inputs(const ModelExperimentOptions& options, std::uint64_t seed, O
   return batch;
 }
 
-ModelRun::ModelRun(const ModelExperimentOptions& options, std::uint64_t seed, Session& session)
+ModelRun::ModelRun(const ModelExperimentOptions& options, std::uint64_t inputs_seed, Session& session)
     : open(open_model(options.model, session.warnings)),
-      batch(choose_inputs(options, seed, open, session.warnings)),
-      selection(select_heads(options.selection, open.model.config())) {
+      batch(choose_inputs(options, inputs_seed, open, session.warnings)),
+      selection(select_heads(options.selection, open.model.config())),
+      seed(inputs_seed) {
   check_batch(open.model, batch);
 }
 
@@ -93,31 +99,21 @@ void ModelRun::observe(Observer& observer, Session& session) const {
   run_forward(open.model, batch, selection, observers, context);
 }
 
-void ModelRun::describe(Record& parameters) const {
-  std::size_t tokens = 0;
-  for (const Sequence& sequence : batch.sequences) tokens += sequence.queries();
-  parameters.set("model", open.model.name()).set("inputs", batch.sequences.size()).set("tokens", tokens);
+void ModelRun::describe(ExperimentResult& result) const {
+  result.seed = seed;
+  result.parameters.set("model", open.model.name())
+      .set("inputs", batch.sequences.size())
+      .set("tokens", token_count(batch));
 }
 
-/// Makes the options from index `first` on require --model.
-void require_model(Command& command, std::size_t first) {
-  for (std::size_t i = first; i < command.options.size(); ++i) command.options[i].needs = "--model";
-}
-
-/// Adds --model, and the options that require it: --config and the inputs.
-void add_model_experiment(Command& command, ModelExperimentOptions& options) {
+/// Adds --model, and the options that require it: --config, the inputs and, if `heads`, the choice of heads.
+void add_model_experiment(Command& command, ModelExperimentOptions& options, bool heads) {
   command.add({{"--model", &options.model.model, "Trained model, as for `analyze`", "MODEL"}});
   const std::size_t first = command.options.size();
   command.add({{"--config", &options.model.config, "Configuration file of the model", "FILE"}});
   add_sequence_options(command, options.inputs);
-  require_model(command, first);
-}
-
-/// Adds --component, --layers and --heads, which require --model.
-void add_model_heads(Command& command, ModelExperimentOptions& options) {
-  const std::size_t first = command.options.size();
-  add_head_options(command, options.selection);
-  require_model(command, first);
+  if (heads) add_head_options(command, options.selection);
+  for (std::size_t i = first; i < command.options.size(); ++i) command.options[i].needs = "--model";
 }
 
 struct ScalingRequest {
@@ -132,8 +128,7 @@ ExperimentResult run_scaling(const ScalingRequest& request, Session& session) {
   Temperatures temperatures(run.selection, request.saturation);
   run.observe(temperatures, session);
   ExperimentResult result = scaling_of_model(temperatures.finish(session.pool));
-  result.seed = request.made.seed;
-  run.describe(result.parameters);
+  run.describe(result);
   result.parameters.set("saturation", request.saturation);
   return result;
 }
@@ -150,8 +145,7 @@ ExperimentResult run_distance(const DistanceRequest& request, Session& session) 
   DistanceProfile profile(run.selection);
   run.observe(profile, session);
   ExperimentResult result = distance_of_model(profile.finish(), profile.bins(), request.by == "head");
-  result.seed = request.built.seed;
-  run.describe(result.parameters);
+  run.describe(result);
   result.parameters.set("by", request.by);
   return result;
 }
@@ -166,11 +160,10 @@ struct GradientsRequest {
 
 std::size_t head_count(const std::string& heads) {
   constexpr std::size_t most = 4096;
-  const bool is_number = heads.size() < 5 && heads.find_first_not_of("0123456789") == std::string::npos;
-  const std::size_t count = is_number ? std::stoul(heads) : 0;
-  if (count == 0 || count > most)
+  const auto count = parse_number(heads);
+  if (!count || *count == 0 || *count > most)
     fail(Status::usage, "--heads: got {}, need a number of heads from 1 to {}", escaped(heads), most);
-  return count;
+  return *count;
 }
 
 /// Returns the id of --target: a number, a token of the vocabulary, or its text without the word mark.
@@ -226,8 +219,7 @@ ExperimentResult run_gradients(const GradientsRequest& request, Session& session
   }
   session.progress.end();
   ExperimentResult result = gradients_of_model(inputs);
-  result.seed = request.made.seed;
-  run.describe(result.parameters);
+  run.describe(result);
   return result;
 }
 
@@ -316,13 +308,11 @@ ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
   RunContext context{.pool = session.pool, .warnings = session.warnings, .progress = &session.progress};
   ExperimentResult result = kinds_experiment(model, batch, options, context);
   const AttentionConfig& attention = model.config().layers[options.layer].attention;
-  std::size_t tokens = 0;
-  for (const Sequence& sequence : batch.sequences) tokens += sequence.queries();
   result.seed = request.random.seed;
   result.parameters.set("model", drawn ? Value() : Value(request.model.model))
       .set("layer", options.layer)
       .set("inputs", batch.sequences.size())
-      .set("tokens", tokens)
+      .set("tokens", token_count(batch))
       .set("d_model", model.config().d_model)
       .set("heads", attention.heads)
       .set("d_head", attention.d_head)
@@ -338,8 +328,7 @@ ExperimentResult run_kinds(const KindsRequest& request, Session& session) {
 Experiment add_scaling(Command& command) {
   auto request = std::make_shared<ScalingRequest>();
   ScalingOptions& made = request->made;
-  add_model_experiment(command, request->trained);
-  add_model_heads(command, request->trained);
+  add_model_experiment(command, request->trained, true);
   command.add({{.names = "--saturation",
                 .target = &request->saturation,
                 .help = "With --model: a row is saturated if its largest weight is over this value",
@@ -391,7 +380,7 @@ Experiment add_kinds(Command& command) {
 Experiment add_gradients(Command& command) {
   auto request = std::make_shared<GradientsRequest>();
   GradientsOptions& made = request->made;
-  add_model_experiment(command, request->trained);
+  add_model_experiment(command, request->trained, false);
   command.add({{.names = "--layers",
                 .target = &request->trained.selection.layers,
                 .help = "With --model: layers, such as 0,3-5",
@@ -433,8 +422,7 @@ Experiment add_gradients(Command& command) {
 Experiment add_distance(Command& command) {
   auto request = std::make_shared<DistanceRequest>();
   DistanceOptions& built = request->built;
-  add_model_experiment(command, request->trained);
-  add_model_heads(command, request->trained);
+  add_model_experiment(command, request->trained, true);
   command.add({{.names = "--by",
                 .target = &request->by,
                 .help = "With --model: one row per layer, or per head",

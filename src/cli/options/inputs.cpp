@@ -3,14 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <span>
-#include <string>
+#include <numeric>
 #include <string_view>
 #include <unistd.h>
 #include <utility>
@@ -20,6 +15,7 @@
 #include "base/error.hpp"
 #include "base/files/input_file.hpp"
 #include "base/files/mapped_file.hpp"
+#include "base/text.hpp"
 #include "base/warnings.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/source.hpp"
@@ -174,16 +170,10 @@ void read_key_masks(const std::string& path, Batch& batch) {
 
 constexpr std::size_t kInputLimit = std::size_t{1} << 30;
 
-struct FormatRow {
-  std::string_view extension;
-  InputFormat format;
-};
-constexpr std::array kFormats = {
-    FormatRow{".txt", InputFormat::txt},
-    FormatRow{".jsonl", InputFormat::jsonl},
-    FormatRow{".json", InputFormat::json},
-    FormatRow{".conllu", InputFormat::conllu},
-};
+using FormatRow = std::pair<std::string_view, InputFormat>;
+constexpr std::array kFormats = {FormatRow{".txt", InputFormat::txt}, FormatRow{".jsonl", InputFormat::jsonl},
+                                 FormatRow{".json", InputFormat::json},
+                                 FormatRow{".conllu", InputFormat::conllu}};
 
 void read_file_item(const InputItem& item, const InputOptions& options, OpenModel& open, Batch& batch,
                     Warnings& warnings) {
@@ -293,10 +283,9 @@ void read_pixels_item(const std::string& path, const ModelConfig& config, Batch&
 }
 
 void apply_masks(const InputOptions& options, Batch& batch) {
-  if (options.mask == "none") {
-    for (Sequence& sequence : batch.sequences) sequence.causal = false;
-  } else if (options.mask == "causal") {
-    for (Sequence& sequence : batch.sequences) sequence.causal = true;
+  const bool causal = options.mask == "causal";
+  if (causal || options.mask == "none") {
+    for (Sequence& sequence : batch.sequences) sequence.causal = causal;
   } else if (options.mask) {
     read_score_masks(*options.mask, batch);
   }
@@ -311,9 +300,8 @@ InputFormat input_format(const std::string& path, const InputOptions& options) {
     fail(Status::usage, "--input -: need --input-format txt, jsonl, json or conllu");
   const std::string extension =
       standard_input ? "." + options.input_format : std::filesystem::path(path).extension().string();
-  const auto* row = std::find_if(kFormats.begin(), kFormats.end(),
-                                 [&](const FormatRow& each) { return each.extension == extension; });
-  if (row != kFormats.end()) return row->format;
+  const auto* const row = std::ranges::find(kFormats, extension, &FormatRow::first);
+  if (row != kFormats.end()) return row->second;
   fail(Status::bad_input, "{}: unsupported input \"{}\"; supported: .txt, .jsonl, .json, .conllu",
        escaped(path), escaped(extension));
 }
@@ -434,6 +422,45 @@ Sequence SeededInputs::next(std::size_t length, std::size_t target_length) {
     sequence.target->ids = ids(target_length, config_.decoder->embedding.vocabulary);
   }
   return sequence;
+}
+
+// --- Heads and attention
+
+void add_attention_option(Command& command, SelectionOptions& options) {
+  command.add("Selection",
+              {{"--attention", &options.attention,
+                "Replace the attention of the layers of --layers (default: all): " +
+                    std::string(attention_kinds) + ", or axial over a grid of --embeddings [N, L, d]",
+                "KIND"}});
+}
+
+AttentionChoice parse_attention_choice(const std::string& option, const std::string& kind) {
+  if (kind == "axial") return {{}, true};
+  const auto parsed = parse_attention_kind(kind);
+  if (!parsed) {
+    fail(Status::usage, "{}: unsupported \"{}\"; known: {}, axial", option, escaped(kind), attention_kinds);
+  }
+  return {*parsed, false};
+}
+
+Model with_attention_option(const Model& model, const SelectionOptions& options) {
+  if (options.attention.empty()) return model;
+  const AttentionChoice choice = parse_attention_choice("--attention", options.attention);
+  if (choice.axial) return model;
+  const std::size_t count = model.config().layers.size();
+  std::vector<std::size_t> layers(count);
+  std::iota(layers.begin(), layers.end(), std::size_t{0});
+  if (!options.layers.empty()) layers = inspect::parse_ranges("--layers", options.layers, count);
+  return model.with_attention(choice.kind, layers);
+}
+
+std::optional<AxialGrid> axial_grid(const SelectionOptions& options, const InputOptions& inputs,
+                                    const Model& model, Batch& batch) {
+  if (options.attention != "axial") return std::nullopt;
+  if (inputs.items.size() != 1 || inputs.items.front().kind != InputItem::Kind::embeddings) {
+    fail(Status::usage, "--attention axial takes one grid, --embeddings X.npy of shape [N, L, d]");
+  }
+  return make_axial(model, batch);
 }
 
 }  // namespace attnctl::cli

@@ -1,18 +1,14 @@
 #include "cli/options/options.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <functional>
-#include <memory>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
-#include "inspect/request.hpp"
 #include "report/number_format.hpp"
 
 namespace attnctl::cli {
@@ -40,59 +36,46 @@ std::uint64_t parse_bytes(const std::string& text) {
 
 constexpr const char* kInputGroup = "Inputs (may be repeated; order is kept)";
 
-/// Adds options whose values are inputs, in the order of the command line.
-class ItemAdder {
- public:
-  ItemAdder(Command& command, InputOptions& options) : command_(command), options_(options) {}
+/// Adds an option that calls `target` for each value, in the order of the command line.
+void add_ordered(Command& command, const char* name, const char* type, const std::string& help,
+                 std::function<void(const std::string&)> target) {
+  command.add(kInputGroup,
+              {{.names = name, .target = std::move(target), .help = help, .type = type, .in_order = true}});
+}
 
-  /// Adds an option for inputs or, if `targets` is true, for their targets.
-  void add(const char* name, InputItem::Kind kind, const char* type, const std::string& help,
-           bool targets = false) {
-    std::vector<InputItem>& items = targets ? options_.targets : options_.items;
-    const bool text = kind == InputItem::Kind::text && !targets;
-    add(name, type, help, [&items, kind, text, after_text = after_text_](const std::string& value) {
-      items.push_back({kind, value});
-      *after_text = text;
-    });
-  }
+/// Adds an option for inputs, or for the targets of inputs.
+void add_items(Command& command, InputOptions& options, std::vector<InputItem>& items, const char* name,
+               InputItem::Kind kind, const char* type, const std::string& help) {
+  const bool text = kind == InputItem::Kind::text && &items == &options.items;
+  add_ordered(command, name, type, help, [&options, &items, kind, text](const std::string& value) {
+    items.push_back({kind, value});
+    options.after_text = text;
+  });
+}
 
-  /// Adds --text and --text-pair.
-  void add_texts() {
-    add("--text", InputItem::Kind::text, "S",
-        "Text, tokenized by the model's tokenizer, with special tokens");
-    add("--text-pair", "S", "After --text: the second text of a pair",
-        [&options = options_, after_text = after_text_](const std::string& value) {
-          if (!*after_text || options.items.back().pair)
-            fail(Status::usage, "--text-pair must come directly after its --text");
-          options.items.back().pair = value;
-          *after_text = false;
-        });
-  }
+/// Adds --text and --text-pair.
+void add_texts(Command& command, InputOptions& options) {
+  add_items(command, options, options.items, "--text", InputItem::Kind::text, "S",
+            "Text, tokenized by the model's tokenizer, with special tokens");
+  add_ordered(command, "--text-pair", "S", "After --text: the second text of a pair",
+              [&options](const std::string& value) {
+                if (!std::exchange(options.after_text, false))
+                  fail(Status::usage, "--text-pair must come directly after its --text");
+                options.items.back().pair = value;
+              });
+}
 
-  /// Adds --input and --input-format.
-  void add_files(const std::string& objects) {
-    add("--input", InputItem::Kind::file, "FILE",
-        "File of inputs; .txt: one text per line; .jsonl: one object per line; .json: one object or an "
-        "array; objects have " +
-            objects + "; .conllu: sentences; -: standard input");
-    command_.add(kInputGroup, {{.names = "--input-format",
-                                .target = &options_.input_format,
-                                .help = "Format of --input -",
-                                .allowed = {"txt", "jsonl", "json", "conllu"}}});
-  }
-
- private:
-  void add(const char* name, const char* type, const std::string& help,
-           std::function<void(const std::string&)> target) {
-    command_.add(
-        kInputGroup,
-        {{.names = name, .target = std::move(target), .help = help, .type = type, .in_order = true}});
-  }
-
-  Command& command_;
-  InputOptions& options_;
-  std::shared_ptr<bool> after_text_ = std::make_shared<bool>(false);  // the last item is a --text
-};
+/// Adds --input and --input-format.
+void add_files(Command& command, InputOptions& options, const std::string& objects) {
+  add_items(command, options, options.items, "--input", InputItem::Kind::file, "FILE",
+            "File of inputs; .txt: one text per line; .jsonl: one object per line; .json: one object or an "
+            "array; objects have " +
+                objects + "; .conllu: sentences; -: standard input");
+  command.add(kInputGroup, {{.names = "--input-format",
+                             .target = &options.input_format,
+                             .help = "Format of --input -",
+                             .allowed = {"txt", "jsonl", "json", "conllu"}}});
+}
 
 }  // namespace
 
@@ -106,29 +89,29 @@ void add_model_options(Command& command, ModelOptions& options) {
 }
 
 void add_text_options(Command& command, InputOptions& options) {
-  ItemAdder items(command, options);
-  items.add_texts();
-  items.add_files("\"text\"");
+  add_texts(command, options);
+  add_files(command, options, "\"text\"");
 }
 
 void add_file_options(Command& command, InputOptions& options) {
-  ItemAdder(command, options).add_files("\"text\", \"tokens\" or \"ids\"");
+  add_files(command, options, "\"text\", \"tokens\" or \"ids\"");
 }
 
 void add_sequence_options(Command& command, InputOptions& options) {
   using Kind = InputItem::Kind;
-  ItemAdder items(command, options);
-  items.add_texts();
-  items.add("--ids", Kind::ids, "101,7592,102", "Token ids, used unchanged");
-  items.add_files("\"text\", \"tokens\" or \"ids\"");
-  items.add("--embeddings", Kind::embeddings, "X.npy",
-            "Array [n, d] or [batch, n, d] to use instead of token embeddings");
-  items.add("--pixels", Kind::pixels, "X.npy",
-            "Images [batch, channels, height, width], for a model that reads images");
-  items.add("--target-text", Kind::text, "S",
-            "Text for the decoder of the k-th input; the model's start token is added before it", true);
-  items.add("--target-ids", Kind::ids, "2,17,9",
-            "Token ids for the decoder of the k-th input, used unchanged", true);
+  const auto add = [&](std::vector<InputItem>& items, const char* name, Kind kind, const char* type,
+                       const char* help) { add_items(command, options, items, name, kind, type, help); };
+  add_texts(command, options);
+  add(options.items, "--ids", Kind::ids, "101,7592,102", "Token ids, used unchanged");
+  add_file_options(command, options);
+  add(options.items, "--embeddings", Kind::embeddings, "X.npy",
+      "Array [n, d] or [batch, n, d] to use instead of token embeddings");
+  add(options.items, "--pixels", Kind::pixels, "X.npy",
+      "Images [batch, channels, height, width], for a model that reads images");
+  add(options.targets, "--target-text", Kind::text, "S",
+      "Text for the decoder of the k-th input; the model's start token is added before it");
+  add(options.targets, "--target-ids", Kind::ids, "2,17,9",
+      "Token ids for the decoder of the k-th input, used unchanged");
   command.add(kInputGroup, {{"--truncate", &options.truncate,
                              "Truncate texts and ids to the model's number of positions, with a warning"}});
 }
@@ -155,33 +138,8 @@ void add_head_options(Command& command, SelectionOptions& options) {
                 "Heads as LAYER.HEAD, such as 0.1,2.3, or enc.0.1,cross.2.3 (default: all)", "LIST"}});
 }
 
-void add_selection_options(Command& command, SelectionOptions& options, const std::string& default_include) {
-  options.include = default_include;
-  add_head_options(command, options);
-  command.add(
-      "Selection",
-      {{.names = "--include",
-        .target = &options.include,
-        .help = "What to compute: " + inspect::include_names(),
-        .type = "LIST",
-        .show_default = true},
-       number("--directions", &options.directions, "Number of principal directions per head", positive()),
-       {"--across-layers", &options.across_layers,
-        "Compute the similarity between heads of all selected layers"},
-       {"--fold-norm", &options.fold_norm, "Fold the gain of the norm into W_Q, W_K and W_V"},
-       {.names = "--order",
-        .target = choice<inspect::HeadOrder>(
-            options.order, {{"model", inspect::HeadOrder::model}, {"cluster", inspect::HeadOrder::cluster}}),
-        .help = "Order of heads in heatmaps: model, or cluster (similar heads are adjacent)",
-        .type = "ORDER"},
-       {.names = "--similarity",
-        .target = &options.similarity,
-        .help = "With --include map: similarities to use, of qk, ov, w_q, w_k, w_v, w_o",
-        .type = "LIST",
-        .show_default = true}});
-}
-
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats) {
+  options.formats = formats;
   command.add(
       "Output",
       {{.names = "--format",
@@ -201,18 +159,6 @@ void add_document_options(Command& command, OutputOptions& options, const std::v
 
 void add_table_option(Command& command, OutputOptions& options, const std::string& help) {
   command.add("Output", {{"--table", &options.table, help, "NAME"}});
-}
-
-void add_output_options(Command& command, OutputOptions& options) {
-  add_document_options(command, options, {"json", "jsonl", "csv", "npz", "svg", "text"});
-  add_table_option(command, options,
-                   "With csv: write only this table as one file, instead of a folder of all tables");
-  command.add(
-      "Output",
-      {{"--compress", &options.compress, "With npz: compress with deflate"},
-       {"--sort", &options.sort, "With text: sort heads by this column, largest first", "COLUMN"},
-       number("--top", &options.top,
-              "With text: show at most N heads; with --from: show at most N keys (default: 5)", positive())});
 }
 
 void add_worker_options(Command& command, RunOptions& options) {

@@ -9,10 +9,6 @@
 #include "base/progress.hpp"
 #include "cli/options/command.hpp"
 
-namespace attnctl::inspect {
-enum class HeadOrder;  // inspect/request.hpp
-}
-
 // The options that several subcommands share: one struct per group, and a function that adds them to a
 // command.
 namespace attnctl::cli {
@@ -41,6 +37,7 @@ struct InputOptions {
   std::optional<std::string> mask;  // "causal", "none" or a file
   std::optional<std::string> key_mask;
   bool truncate = false;
+  bool after_text = false;  // the last input option is --text without a pair
 
   [[nodiscard]] bool has_targets() const { return !targets.empty(); }
 };
@@ -59,27 +56,19 @@ struct SelectionOptions {
   std::string layers;
   std::string heads;
   std::string attention;  // --attention; empty: the model's own
-  std::string include;
-  std::size_t directions = 5;
-  bool across_layers = false;
-  bool fold_norm = false;
-  bool per_input = false;
-  inspect::HeadOrder order = {};
-  std::string similarity = "qk,ov";  // for the head map (--include map)
 };
-/// Adds only --component, --layers and --heads.
+/// Adds --component, --layers and --heads.
 void add_head_options(Command& command, SelectionOptions& options);
-void add_selection_options(Command& command, SelectionOptions& options, const std::string& default_include);
 
 struct OutputOptions {
+  std::vector<std::string> formats;  // the formats of the command
   std::string format;
   std::string path;
   std::string table;
-  std::string picture;  // picture to write as SVG; empty: the first
+  std::string default_table = {};  // CSV without --table; empty: a folder of all tables
+  std::string picture;             // picture to write as SVG; empty: the first
   std::optional<int> digits;
   bool compress = false;
-  std::string sort;
-  std::optional<std::size_t> top;
 };
 /// Adds only --format and -o.
 void add_target_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
@@ -87,7 +76,6 @@ void add_target_options(Command& command, OutputOptions& options, const std::vec
 void add_document_options(Command& command, OutputOptions& options, const std::vector<std::string>& formats);
 /// Adds --table.
 void add_table_option(Command& command, OutputOptions& options, const std::string& help);
-void add_output_options(Command& command, OutputOptions& options);
 
 struct RunOptions {
   std::size_t threads = 0;   // 0: all cores available to this process

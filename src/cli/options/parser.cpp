@@ -32,7 +32,8 @@ constexpr const char* number_name() {
 }
 
 template <typename T>
-const char* type_name(T*) {
+constexpr const char* type_name(T*) {
+  if (std::is_same_v<T, bool>) return "";
   return std::is_arithmetic_v<T> ? number_name<T>() : "TEXT";
 }
 template <typename T>
@@ -42,9 +43,6 @@ const char* type_name(std::optional<T>*) {
 template <typename T>
 const char* type_name(std::vector<T>*) {
   return type_name(static_cast<T*>(nullptr));
-}
-const char* type_name(bool*) {
-  return "";
 }
 const char* type_name(const Function&) {
   return "TEXT";
@@ -73,21 +71,14 @@ std::string range_text(const Range<Number>& range) {
                      number_text(range.last));
 }
 
-std::string default_text(std::string* value) {
-  return *value;
-}
-std::string default_text(std::size_t* value) {
-  return number_text(*value);
-}
-std::string default_text(double* value) {
-  return number_text(*value);
-}
 template <typename T>
 std::string default_text(std::vector<T>* values) {
   return fmt::format("[{}]", fmt::join(*values, ","));
 }
 template <typename T>
-std::string default_text(const T&) {
+std::string default_text(const T& target) {
+  if constexpr (std::is_same_v<T, std::string*>) return *target;
+  if constexpr (std::is_same_v<T, std::size_t*> || std::is_same_v<T, double*>) return number_text(*target);
   return {};
 }
 

@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "base/error.hpp"
 #include "base/files/output_file.hpp"
 
@@ -31,17 +33,14 @@ constexpr std::array kFormats = {
 
 std::optional<Format> format_of_extension(const std::filesystem::path& path) {
   const std::string extension = path.extension().string();
-  for (const FormatRow& row : kFormats) {
-    if (row.extension == extension) return row.format;
-  }
-  return std::nullopt;
+  const auto* const row = std::ranges::find(kFormats, extension, &FormatRow::extension);
+  return row == kFormats.end() ? std::nullopt : std::optional(row->format);
 }
 
 Format resolve_format(const OutputOptions& options, bool to_stdout) {
   std::optional<Format> by_name;
-  for (const FormatRow& row : kFormats) {
-    if (row.name == options.format) by_name = row.format;
-  }
+  const auto* const row = std::ranges::find(kFormats, options.format, &FormatRow::name);
+  if (row != kFormats.end()) by_name = row->format;
   const std::optional<Format> by_extension = to_stdout ? std::nullopt : format_of_extension(options.path);
   if (by_name && by_extension && *by_name != *by_extension) {
     fail(Status::usage, "--format {} contradicts the extension of -o {}", options.format,
@@ -132,23 +131,20 @@ void check_outputs(const std::vector<OutputPath>& outputs, const std::vector<std
 }
 
 std::string to_string(Format format) {
-  const auto* row = std::find_if(kFormats.begin(), kFormats.end(),
-                                 [&](const FormatRow& each) { return each.format == format; });
-  return std::string(row->name);
+  return std::string(std::ranges::find(kFormats, format, &FormatRow::format)->name);
 }
 
-Target resolve_target(const OutputOptions& options, std::initializer_list<Format> allowed,
-                      const std::vector<std::filesystem::path>& inputs, std::vector<OutputPath> others) {
+Target resolve_target(const OutputOptions& options, const std::vector<std::filesystem::path>& inputs,
+                      std::vector<OutputPath> others) {
   const bool to_stdout = options.path.empty() || options.path == "-";
   Target target{resolve_format(options, to_stdout), to_stdout ? "-" : options.path, options.table};
-  if (std::find(allowed.begin(), allowed.end(), target.format) == allowed.end()) {
-    std::string names;
-    for (const Format each : allowed) names += (names.empty() ? "" : ", ") + to_string(each);
+  if (std::ranges::find(options.formats, to_string(target.format)) == options.formats.end()) {
     fail(Status::usage, "--format: unsupported {} for this command; it writes {}", to_string(target.format),
-         names);
+         fmt::join(options.formats, ", "));
   }
   if (!target.table.empty() && target.format != Format::csv)
     fail(Status::usage, "--table needs --format csv");
+  if (target.format == Format::csv && target.table.empty()) target.table = options.default_table;
   const bool one_file = to_stdout || format_of_extension(target.path) == Format::csv;
   if (target.format == Format::csv && one_file && target.table.empty()) {
     fail(Status::usage, "csv needs -o DIRECTORY, or --table NAME for one table");

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -34,11 +33,10 @@ struct Target {
 
 /// Applies the rules of docs/cli.md: the format is that of --format, or else that of the extension of -o, or
 /// else text on a terminal and JSON elsewhere. `others` are the paths that the command writes in addition to
-/// -o. Throws Error(usage) if the format contradicts the extension, if the command does not write it
-/// (`allowed`), for CSV without a directory or --table, for NPZ to a terminal, and for everything that
-/// check_outputs() rejects. Throws Error(environment) if the output is a directory and a file is written, or
-/// the reverse.
-[[nodiscard]] Target resolve_target(const OutputOptions& options, std::initializer_list<Format> allowed,
+/// -o. Throws Error(usage) if the format contradicts the extension or is none of the command, for CSV without
+/// a directory or --table, for NPZ to a terminal, and for everything that check_outputs() rejects. Throws
+/// Error(environment) if the output is a directory and a file is written, or the reverse.
+[[nodiscard]] Target resolve_target(const OutputOptions& options,
                                     const std::vector<std::filesystem::path>& inputs,
                                     std::vector<OutputPath> others = {});
 

@@ -1,5 +1,3 @@
-#include "textbook/averaging.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -8,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "textbook/heads.hpp"
 
 namespace attnctl {
 namespace {
