@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/warnings.hpp"
-#include "input/text_encoder.hpp"
+#include "input/sequences.hpp"
 #include "model/model.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/vocabulary.hpp"

@@ -12,7 +12,7 @@
 #include "base/pool.hpp"
 #include "base/progress.hpp"
 #include "forward/run.hpp"
-#include "input/text_encoder.hpp"
+#include "input/sequences.hpp"
 #include "model/model.hpp"
 #include "study/corpus.hpp"
 #include "study/measure.hpp"

@@ -226,7 +226,7 @@ Heatmap map_of(const std::vector<Case>& cases, std::size_t most, double Case::*f
   for (const Case& each : cases) values[(each.targets - 1) * most + each.heads - 1] = each.*field;
   std::vector<std::string> labels;
   for (std::size_t i = 1; i <= most; ++i) labels.push_back(std::to_string(i));
-  return {title, "Heads", "Targets", labels, labels, make_array({most, most}, std::move(values))};
+  return {title, "Heads", "Targets", labels, labels, make_tensor({most, most}, std::move(values))};
 }
 
 }  // namespace

@@ -361,7 +361,7 @@ void plan(const PlanOptions& options) {
   ResultWriter writer(target, options.output, session);
   Results results;
   results.document.head.set("schema", "attnctl.plan/1").set("attnctl", tool_record(session));
-  results.append(plan_results(plan_study(study.input(), request, session.pool, session.progress)));
+  results.append(plan_study(study.input(), request, session.pool, session.progress));
   writer.write(results);
   print_warnings(session);
 }
