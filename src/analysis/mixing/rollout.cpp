@@ -40,12 +40,11 @@ class LayerFusion {
   LayerFusion(std::size_t n, const ModelConfig& config, HeadFusion fusion, Complete complete);
 
   void add(const AttentionPanel& panel);
-  /// Completes the last layer.
-  void finish();
+  /// Completes the layer.
+  void close();
 
  private:
   void enter(std::size_t panel_layer);
-  void close();
   void join(std::span<const float> weights, KeyRange keys, std::span<double> to) const;
 
   HeadFusion fusion_;
@@ -106,10 +105,6 @@ void LayerFusion::close() {
   std::fill(fused_.values().begin(), fused_.values().end(), neutral(fusion_));
 }
 
-void LayerFusion::finish() {
-  close();
-}
-
 void add_residual(OwnedMatrix<double>& fused, double residual) {
   for (std::size_t i = 0; i < fused.rows(); ++i) {
     const auto row = fused.view().row(i);
@@ -153,7 +148,7 @@ void FusedLayers::panel(const AttentionPanel& panel) {
 }
 
 void FusedLayers::finish_layers() {
-  for (const auto& fusion : fusions_) fusion->finish();
+  for (const auto& fusion : fusions_) fusion->close();
 }
 
 std::uint64_t Rollout::memory(const Model& /*model*/, const Batch& batch) const {

@@ -13,17 +13,8 @@ std::string_view name_of(Circuit circuit) {
 }
 
 std::string_view name_of(Projection projection) {
-  switch (projection) {
-    case Projection::query:
-      return "w_q";
-    case Projection::key:
-      return "w_k";
-    case Projection::value:
-      return "w_v";
-    case Projection::output:
-      break;
-  }
-  return "w_o";
+  constexpr std::array<std::string_view, all_projections.size()> names{"w_q", "w_k", "w_v", "w_o"};
+  return names.at(static_cast<std::size_t>(projection));
 }
 
 CircuitFactor CircuitFactor::of_outputs(const Linear& weight, std::size_t width,
@@ -80,9 +71,8 @@ void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const
     OwnedMatrix<double> slice(width_, inner_dimension());
     read_stored(head, slice.view());
     OwnedMatrix<double> other(other_.rows, other_.cols);
-    for (std::size_t r = 0; r < other_.rows; ++r) {
-      std::copy(other_.row(r).begin(), other_.row(r).end(), other.view().row(r).begin());
-    }
+    for (std::size_t r = 0; r < other_.rows; ++r)
+      std::ranges::copy(other_.row(r), other.view().row(r).begin());
     if (other_by_rows_) {
       gemm_nn(std::as_const(slice).view(), std::as_const(other).view(), out);
     } else {
@@ -96,13 +86,17 @@ void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const
   }
 }
 
+OwnedMatrix<double> CircuitFactor::columns(std::size_t head) const {
+  OwnedMatrix<double> columns(width_, dimension());
+  read_columns(head, columns.view());
+  return columns;
+}
+
 OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head) {
-  OwnedMatrix<double> left(factors.left.width(), factors.left.dimension());
-  OwnedMatrix<double> right(factors.right.width(), factors.right.dimension());
-  factors.left.read_columns(head, left.view());
-  factors.right.read_columns(head, right.view());
+  const OwnedMatrix<double> left = factors.left.columns(head);
+  const OwnedMatrix<double> right = factors.right.columns(head);
   OwnedMatrix<double> circuit(left.cols(), right.cols());
-  gemm_tn(std::as_const(left).view(), std::as_const(right).view(), circuit.view());
+  gemm_tn(left.view(), right.view(), circuit.view());
   return circuit;
 }
 

@@ -45,6 +45,8 @@ class CircuitFactor {
 
   /// Writes the transposed slice of a head in double to `out` [width, dimension].
   void read_columns(std::size_t head, MatrixView<double> out) const;
+  /// Returns the transposed slice of a head in double, [width, dimension].
+  [[nodiscard]] OwnedMatrix<double> columns(std::size_t head) const;
 
   /// Returns `count` slices, from the slice of `head` on, as the model stores them, without the gain:
   /// [dimension, count width], or the transpose if by_rows().

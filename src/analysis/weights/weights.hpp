@@ -24,6 +24,7 @@ struct WeightsOptions {
 /// The spectrum of one circuit of one head.
 struct HeadSpectrum {
   HeadId head;
+  bool finite = true;                   // false: a weight of the head is NaN or infinite
   std::vector<double> singular_values;  // [r], descending, r = min(dimensions, width); empty: undefined
   std::optional<double> effective_rank;
   std::optional<double> stable_rank;
