@@ -64,7 +64,7 @@ Section CompositionAnalysis::section() const {
   for (const Composition& each : compositions_) {
     Record record;
     record.set("kind", std::string(name_of(each.kind)))
-        .set("component", component_of(input_.config(), each.heads.front().layer))
+        .set("component", component_cell(input_.config(), each.heads.front().layer))
         .set("heads", names_of(input_.config(), each.heads))
         .set("values", float_array(each.scores))
         .set("excess", float_array(each.excess))

@@ -109,22 +109,21 @@ void ContributionsAnalysis::add_arrays(Results& results, const std::vector<Layer
   for (const LayerOutputRank& layer : layers) {
     if (layer.cuts.size() != ranks.size()) return;
   }
-  for (auto first = layers.begin(); first != layers.end();) {
+  const auto input_of = [](const LayerOutputRank& layer) { return layer.input; };
+  for_each_group(layers, input_of, [&](std::span<const LayerOutputRank> of_input) {
     std::vector<float> changes;
     std::vector<float> removed;
-    auto last = first;
-    for (; last != layers.end() && last->input == first->input; ++last) {
-      for (const OutputRankChange& cut : last->cuts)
+    for (const LayerOutputRank& layer : of_input) {
+      for (const OutputRankChange& cut : layer.cuts)
         changes.push_back(static_cast<float>(cut.change.value_or(kUndefined)));
-      removed.push_back(static_cast<float>(last->removed.value_or(kUndefined)));
+      removed.push_back(static_cast<float>(layer.removed.value_or(kUndefined)));
     }
-    const std::size_t count = removed.size();
-    results.arrays.push_back({fmt::format("output_rank_change_{}", first->input),
-                              make_array({count, ranks.size()}, std::move(changes))});
+    const std::size_t input = of_input.front().input;
+    results.arrays.push_back({fmt::format("output_rank_change_{}", input),
+                              make_array({of_input.size(), ranks.size()}, std::move(changes))});
     results.arrays.push_back(
-        {fmt::format("output_removed_{}", first->input), make_array({count}, std::move(removed))});
-    first = last;
-  }
+        {fmt::format("output_removed_{}", input), make_array({of_input.size()}, std::move(removed))});
+  });
   Shape shape{ranks.size()};
   results.arrays.push_back({"output_ranks", make_array(std::move(shape), std::move(ranks))});
 }

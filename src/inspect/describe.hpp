@@ -33,10 +33,7 @@ namespace attnctl::inspect {
 /// Returns the names of heads: ["0.0", "0.1", ...], or ["enc.0.0", ...] for a model with components.
 [[nodiscard]] List names_of(const ModelConfig& config, std::span<const HeadId> heads);
 
-/// Returns "enc", "dec" or "cross"; null for a model with one stack or if `layer` is nullopt.
-[[nodiscard]] Value component_of(const ModelConfig& config, const std::optional<std::size_t>& layer);
-/// Return the number of a layer in its component, or null if `layer` is nullopt.
-[[nodiscard]] Value number_of(const ModelConfig& config, const std::optional<std::size_t>& layer);
+/// Returns the number of a layer in its component, or an undefined cell if `layer` is nullopt.
 [[nodiscard]] Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
 /// Returns the prefix of the array names of a component: "enc_", "dec_" or "cross_"; empty for a model with
 /// one stack.
@@ -46,15 +43,19 @@ namespace attnctl::inspect {
 [[nodiscard]] std::vector<std::string> token_labels(const Vocabulary& vocabulary, const Sequence& sequence);
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
 
-[[nodiscard]] Value or_null(const std::optional<double>& value);
-[[nodiscard]] Value or_null(const std::optional<std::size_t>& value);
+template <typename T>
+[[nodiscard]] Value or_null(const std::optional<T>& value) {
+  return value ? Value(*value) : Value();
+}
 
 /// Return a cell of a table: undefined if the number is missing or kUndefined. Reals are rounded to
 /// float32, as in every format.
 [[nodiscard]] Cell cell_of(std::size_t number);
 [[nodiscard]] Cell cell_of(double number);
-[[nodiscard]] Cell cell_of(const std::optional<double>& number);
-[[nodiscard]] Cell cell_of(const std::optional<std::size_t>& number);
+template <typename T>
+[[nodiscard]] Cell cell_of(const std::optional<T>& number) {
+  return number ? cell_of(*number) : Cell();
+}
 
 /// A table with one row per selected head, after the columns that identify the head.
 struct HeadTable {

@@ -139,8 +139,8 @@ Section HeadMapAnalysis::section() const {
     }
     Record record;
     record.set("similarity", drawn.similarity)
-        .set("component", component_of(input_.config(), drawn.matrix.heads.front().layer))
-        .set("layer", number_of(input_.config(), drawn.matrix.layer))
+        .set("component", component_cell(input_.config(), drawn.matrix.heads.front().layer))
+        .set("layer", number_cell(input_.config(), drawn.matrix.layer))
         .set("heads", names_of(input_.config(), drawn.map.heads))
         .set("undefined", names_of(input_.config(), drawn.map.undefined))
         .set("order", names_of(input_.config(), drawn.matrix.heads))

@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "analysis/head_axes.hpp"
 #include "analysis/mixing/mixing.hpp"
 #include "base/error.hpp"
-#include "base/undefined.hpp"
 #include "forward/observer.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
@@ -21,15 +21,9 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Calls visit(layers) for the layers of each input. Layers are ordered by input.
-template <typename Layer, typename Visit>
-void for_each_input(const std::vector<Layer>& layers, Visit visit) {
-  for (auto first = layers.begin(); first != layers.end();) {
-    const auto last =
-        std::find_if(first, layers.end(), [&](const Layer& each) { return each.input != first->input; });
-    visit(std::span<const Layer>(first, last));
-    first = last;
-  }
+template <typename Layer>
+std::size_t input_of(const Layer& layer) {
+  return layer.input;
 }
 
 /// Adds a table as a section of the document and as a CSV table.
@@ -113,18 +107,16 @@ Heatmap MixingAnalysis::heatmap(std::span<const LayerMixing> layers, const Array
 Results MixingAnalysis::finish() {
   const std::vector<LayerMixing> layers = mixing_.finish();
   Results results;
-  add_table(results, table(layers));
+  const Table all = table(layers);
+  add_table(results, all);
   results.text.emplace_back(summary(layers));
   HeatmapPage page;
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
-  for_each_input(layers, [&](std::span<const LayerMixing> of_input) {
-    std::vector<float> ratios;
-    for (const LayerMixing& layer : of_input) {
-      for (const PositionMixing& at : layer.positions)
-        ratios.push_back(static_cast<float>(at.ratio().value_or(kUndefined)));
-    }
+  std::size_t row = 0;
+  for_each_group(layers, input_of<LayerMixing>, [&](std::span<const LayerMixing> of_input) {
     const LayerMixing& first = of_input.front();
-    const Array array = make_array({of_input.size(), first.positions.size()}, std::move(ratios));
+    const Array array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
+    row += array.size();
     results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
     page.heatmaps.push_back(heatmap(of_input, array));
   });
@@ -261,7 +253,7 @@ Results RoutingAnalysis::finish() {
   add_table(results, table());
   results.text.emplace_back(summary());
   std::vector<std::int64_t> with_experts;  // layers of the first input, as of every other one
-  for_each_input(found_, [&](std::span<const LayerRouting> of_input) {
+  for_each_group(found_, input_of<LayerRouting>, [&](std::span<const LayerRouting> of_input) {
     if (with_experts.empty()) {
       for (const LayerRouting& layer : of_input)
         with_experts.push_back(static_cast<std::int64_t>(layer.layer));

@@ -95,8 +95,8 @@ Section SubspacesAnalysis::kernel_section() const {
       for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
       Record record;
       record.set("projection", std::string(name_of(analysis.projection)))
-          .set("component", component_of(input_.config(), each.heads.front().layer))
-          .set("layer", number_of(input_.config(), each.layer))
+          .set("component", component_cell(input_.config(), each.heads.front().layer))
+          .set("layer", number_cell(input_.config(), each.layer))
           .set("heads", names_of(input_.config(), each.heads))
           .set("ranks", std::move(ranks))
           .set("values", float_array(each.kernel))

@@ -183,13 +183,6 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, const Own
   }
 }
 
-std::vector<HeadContribution> Contributions::finish() {
-  std::vector<HeadContribution> result;
-  for (auto& [key, contribution] : found_) result.push_back(contribution);
-  found_.clear();
-  return result;
-}
-
 std::uint64_t OutputRank::memory(const Model& model, const Batch& batch) const {
   return writes_bytes(model, batch, layers_, {.of_heads = 2, .of_stream = 0, .of_output = 6});
 }
@@ -231,13 +224,6 @@ void OutputRank::add_layer(std::size_t sequence, std::size_t layer, const OwnedM
     }
   }
   found.removed = relative(change, left_out[0]);
-}
-
-std::vector<LayerOutputRank> OutputRank::finish() {
-  std::vector<LayerOutputRank> result;
-  for (auto& [key, found] : found_) result.push_back(std::move(found));
-  found_.clear();
-  return result;
 }
 
 }  // namespace attnctl

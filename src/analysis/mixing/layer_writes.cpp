@@ -59,6 +59,18 @@ std::vector<double> ValueNorms::of(MatrixView<const float> values) {
   return norms;
 }
 
+std::uint64_t value_norms_bytes(const Model& model, const Batch& batch, std::span<const HeadId> heads) {
+  std::uint64_t keys = 0;
+  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const std::uint64_t width = model.config().layers[heads[i].layer].attention.d_value;
+    bytes += (keys + width * width) * sizeof(double);
+    if (i == 0 || heads[i].layer != heads[i - 1].layer) bytes += model.attention_bytes(heads[i].layer);
+  }
+  return bytes;
+}
+
 void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
   for (std::size_t r = 0; r < from.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
 }

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/matrix_view.hpp"
@@ -47,6 +49,10 @@ class ValueNorms {
   Linear output_;                  // W_O^h [v, d_out]; not present: the identity
   OwnedMatrix<double> gram_;       // W_O^h W_O^h^T, computed at the first use
 };
+
+/// Returns the bytes that the ValueNorms of the heads keep, with the norms of one input per head.
+[[nodiscard]] std::uint64_t value_norms_bytes(const Model& model, const Batch& batch,
+                                              std::span<const HeadId> heads);
 
 /// The concatenated heads of a layer [n, heads v], for each sequence of the current layer. One thread calls
 /// begin(), the heads fill their columns in parallel, and one thread takes the result.
@@ -112,6 +118,15 @@ struct WritesKept {
 };
 [[nodiscard]] std::uint64_t writes_bytes(const Model& model, const Batch& batch,
                                          std::span<const std::size_t> layers, const WritesKept& kept);
+
+/// Moves the values out of a map, in the order of their keys.
+template <typename Key, typename Found>
+[[nodiscard]] std::vector<Found> take_values(std::map<Key, Found>& found) {
+  std::vector<Found> values;
+  for (auto& [key, value] : found) values.push_back(std::move(value));
+  found.clear();
+  return values;
+}
 
 /// Checks whether the ascending list contains the layer.
 [[nodiscard]] bool is_one_of(std::span<const std::size_t> layers, std::size_t layer);
