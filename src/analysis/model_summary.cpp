@@ -96,6 +96,35 @@ Record dropout_record(const Model& model) {
   return dropout;
 }
 
+/// Returns the "model" record of a configuration. `path` is null without weights.
+Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters) {
+  const AttentionConfig& attention = config.layers.front().attention;
+  Record record;
+  record.set("path", std::move(path))
+      .set("family", config.family)
+      .set("layers", config.decoder
+                         ? config.layers_of(Component::encoder) + config.layers_of(Component::decoder)
+                         : config.layers.size())
+      .set("heads", attention.heads)
+      .set("kv_heads", attention.kv_heads)
+      .set("d_model", config.d_model)
+      .set("d_head", attention.d_head)
+      .set("d_value", attention.d_value == 0 ? Value() : Value(attention.d_value))
+      .set("parameters", static_cast<std::size_t>(parameters))
+      .set("position_in_scores", config.position_in_scores());
+  if (config.decoder) record.set("components", components_list(config));
+  List kinds;
+  for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
+  const bool other = std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
+    return layer.attention.kind != AttentionKind{};
+  });
+  if (other) record.set("attention", std::move(kinds));
+  const bool sinks = std::any_of(config.layers.begin(), config.layers.end(),
+                                 [](const LayerConfig& layer) { return layer.attention.sinks; });
+  if (sinks) record.set("sinks", true);
+  return record;
+}
+
 /// Returns the record "model".
 Record subject_record(const SummarySubject& subject) {
   if (subject.model != nullptr) return model_record(*subject.model);
@@ -433,8 +462,8 @@ Cell specials_of(const FamilySpec& row) {
   return joined(words);
 }
 
-}  // namespace
-
+/// Returns the supported families, one row per family. A property that only some configurations of a family
+/// have is listed too.
 Table families_table() {
   std::vector<std::vector<Cell>> rows;
   for (const FamilySpec& row : families()) {
@@ -446,36 +475,10 @@ Table families_table() {
                     std::move(rows));
 }
 
+}  // namespace
+
 Record model_record(const Model& model) {
   return config_record(model.config(), model.name(), model.parameters());
-}
-
-Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters) {
-  const AttentionConfig& attention = config.layers.front().attention;
-  Record record;
-  record.set("path", std::move(path))
-      .set("family", config.family)
-      .set("layers", config.decoder
-                         ? config.layers_of(Component::encoder) + config.layers_of(Component::decoder)
-                         : config.layers.size())
-      .set("heads", attention.heads)
-      .set("kv_heads", attention.kv_heads)
-      .set("d_model", config.d_model)
-      .set("d_head", attention.d_head)
-      .set("d_value", attention.d_value == 0 ? Value() : Value(attention.d_value))
-      .set("parameters", static_cast<std::size_t>(parameters))
-      .set("position_in_scores", config.position_in_scores());
-  if (config.decoder) record.set("components", components_list(config));
-  List kinds;
-  for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
-  const bool other = std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
-    return layer.attention.kind != AttentionKind{};
-  });
-  if (other) record.set("attention", std::move(kinds));
-  const bool sinks = std::any_of(config.layers.begin(), config.layers.end(),
-                                 [](const LayerConfig& layer) { return layer.attention.sinks; });
-  if (sinks) record.set("sinks", true);
-  return record;
 }
 
 Results model_summary(const std::optional<SummarySubject>& subject, const SummaryRequest& asked) {

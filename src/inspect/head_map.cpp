@@ -153,36 +153,27 @@ Section HeadMapAnalysis::section() const {
   return {"map", "map", std::move(items)};
 }
 
-/// The place of a head in the order of its map, and its point.
-struct Place {
-  std::size_t order = 0;
-  std::optional<double> x, y;
-};
-
-Place place_of(const Drawn& drawn, HeadId head) {
-  Place place;
-  place.order =
-      static_cast<std::size_t>(std::ranges::find(drawn.matrix.heads, head) - drawn.matrix.heads.begin());
+/// Returns the point of a head; undefined if the map has none.
+std::array<double, 2> point_of(const Drawn& drawn, HeadId head) {
   const auto found = std::ranges::find(drawn.map.heads, head);
-  if (found == drawn.map.heads.end()) return place;
+  if (found == drawn.map.heads.end()) return {kUndefined, kUndefined};
   const auto row = static_cast<std::size_t>(found - drawn.map.heads.begin());
-  place.x = drawn.map.map.points(row, 0);
-  place.y = drawn.map.map.points(row, 1);
-  return place;
+  return {drawn.map.map.points(row, 0), drawn.map.map.points(row, 1)};
 }
 
 /// Returns one row per head and map. The layer column is the layer of the head, also for maps across layers.
 Table HeadMapAnalysis::table() const {
   std::vector<std::vector<Cell>> rows;
   for (const Drawn& drawn : all_) {
-    std::vector<HeadId> heads = drawn.matrix.heads;
+    const std::vector<HeadId>& order = drawn.matrix.heads;
+    std::vector<HeadId> heads = order;
     std::ranges::sort(heads);
     for (const HeadId head : heads) {
-      const Place place = place_of(drawn, head);
+      const auto [x, y] = point_of(drawn, head);
+      const auto place = static_cast<std::size_t>(std::ranges::find(order, head) - order.begin());
       rows.push_back({drawn.similarity, component_cell(input_.config(), head.layer),
-                      number_cell(input_.config(), head.layer), cell_of(head.head), cell_of(place.order),
-                      cell_of(place.x), cell_of(place.y), cell_of(drawn.map.map.stress),
-                      cell_of(drawn.map.map.share)});
+                      number_cell(input_.config(), head.layer), cell_of(head.head), cell_of(place),
+                      cell_of(x), cell_of(y), cell_of(drawn.map.map.stress), cell_of(drawn.map.map.share)});
     }
   }
   return make_table(
@@ -198,12 +189,10 @@ void HeadMapAnalysis::add_arrays(Results& results, std::string_view similarity) 
   std::vector<double> quality;
   for (const Drawn& drawn : all_) {
     if (drawn.similarity != similarity) continue;
-    for (const HeadId head : drawn.matrix.heads) {
-      const Place place = place_of(drawn, head);
-      const std::size_t at = axes.place(head).value();
-      points[at * 2] = place.x.value_or(kUndefined);
-      points[at * 2 + 1] = place.y.value_or(kUndefined);
-      order[at] = static_cast<std::int64_t>(place.order);
+    for (std::size_t i = 0; i < drawn.matrix.heads.size(); ++i) {
+      const std::size_t at = axes.place(drawn.matrix.heads[i]).value();
+      std::ranges::copy(point_of(drawn, drawn.matrix.heads[i]), &points[at * 2]);
+      order[at] = static_cast<std::int64_t>(i);
     }
     quality.push_back(drawn.map.map.stress.value_or(kUndefined));
     quality.push_back(drawn.map.map.share.value_or(kUndefined));
@@ -232,9 +221,9 @@ void HeadMapAnalysis::add_text(Results& results, const Drawn& drawn) const {
   }
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const Place place = place_of(drawn, order[i]);
+    const auto [x, y] = point_of(drawn, order[i]);
     std::vector<Cell>& row = rows.emplace_back();
-    row = {head_name(input_.config(), order[i]), cell_of(place.x), cell_of(place.y)};
+    row = {head_name(input_.config(), order[i]), cell_of(x), cell_of(y)};
     if (!with_values) continue;
     for (std::size_t j = 0; j < order.size(); ++j) row.push_back(cell_of(drawn.matrix.values(i, j)));
   }
@@ -259,11 +248,10 @@ ChartPage HeadMapAnalysis::charts() const {
       std::vector<Cell>& row = rows[i];
       row.resize(columns.size());
       if (i >= drawn.matrix.heads.size()) continue;
-      const HeadId head = drawn.matrix.heads[i];
-      const Place place = place_of(drawn, head);
-      row[columns.size() - 3] = head_name(input_.config(), head);
-      row[columns.size() - 2] = cell_of(place.x);
-      row[columns.size() - 1] = cell_of(place.y);
+      const auto [x, y] = point_of(drawn, drawn.matrix.heads[i]);
+      row[columns.size() - 3] = head_name(input_.config(), drawn.matrix.heads[i]);
+      row[columns.size() - 2] = cell_of(x);
+      row[columns.size() - 1] = cell_of(y);
     }
     const std::optional<double>& stress = drawn.map.map.stress;
     page.charts.push_back({.title = name + (stress ? fmt::format(" (stress {:.2f})", *stress) : ""),

@@ -160,7 +160,8 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, const Own
     layer_ = layer;
     output_ = output_matrix(*model_, layer);
     grams_.clear();
-    for (std::size_t head = 0; head < heads; ++head) grams_.push_back(gram(head_rows(output_, head, width)));
+    for (std::size_t head = 0; head < heads; ++head)
+      grams_.push_back(gram(std::as_const(output_).view().row_range(head * width, width)));
   }
   OwnedMatrix<double> whole(z.rows(), output_.cols());
   gemm_nn(z.view(), std::as_const(output_).view(), whole.view());

@@ -8,6 +8,13 @@
 #include "linalg/gemm.hpp"
 
 namespace attnctl {
+namespace {
+
+void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
+  for (std::size_t r = 0; r < from.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
+}
+
+}  // namespace
 
 OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer) {
   const Lease<AttentionWeights> lease = model.attention(layer);
@@ -71,18 +78,10 @@ std::uint64_t value_norms_bytes(const Model& model, const Batch& batch, std::spa
   return bytes;
 }
 
-void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
-  for (std::size_t r = 0; r < from.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
-}
-
 OwnedMatrix<double> widened(MatrixView<const float> values) {
   OwnedMatrix<double> wide(values.rows, values.cols);
   copy_rows(values, wide.view());
   return wide;
-}
-
-OwnedMatrix<double> HeadsSideBySide::take(std::size_t sequence) {
-  return std::exchange(rows_[sequence], {});
 }
 
 void LayerWritesObserver::begin(const Model& model, const Batch& batch) {

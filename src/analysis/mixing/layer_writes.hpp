@@ -18,12 +18,6 @@ namespace attnctl {
 /// because the output is then the concatenation of the heads.
 [[nodiscard]] OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer);
 
-/// Returns W_O of one head [v, d_out].
-[[nodiscard]] inline MatrixView<const double> head_rows(const OwnedMatrix<double>& output_matrix,
-                                                        std::size_t head, std::size_t d_value) {
-  return output_matrix.view().row_range(head * d_value, d_value);
-}
-
 /// Returns the Gram matrix of the rows of W, W W^T. It satisfies |x W|^2 = x (W W^T) x^T.
 [[nodiscard]] OwnedMatrix<double> gram(MatrixView<const double> w);
 
@@ -69,7 +63,7 @@ class HeadsSideBySide {
         .row_range(panel.first_query, panel.z.rows)
         .col_range(panel.head * width, width);
   }
-  [[nodiscard]] OwnedMatrix<double> take(std::size_t sequence);
+  [[nodiscard]] OwnedMatrix<double> take(std::size_t sequence) { return std::exchange(rows_[sequence], {}); }
 
  private:
   std::vector<OwnedMatrix<double>> rows_;  // [sequences]
@@ -104,9 +98,6 @@ class LayerWritesObserver : public Observer {
  private:
   HeadsSideBySide z_;
 };
-
-/// Copies `from` to `to`, converting float to double.
-void copy_rows(MatrixView<const float> from, MatrixView<double> to);
 
 /// Number of matrices in double that an analysis of layer writes keeps: `of_heads` [n, heads v] and
 /// `of_stream` [n, d_model] for all inputs, and `of_output` copies of W_O for each layer. writes_bytes

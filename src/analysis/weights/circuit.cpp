@@ -124,7 +124,8 @@ std::span<const float> folded_gain(const Model& model, std::size_t layer) {
   return gain(config.embedding.norm, model.embedding()->norm);
 }
 
-std::span<const float> memory_gain(const Model& model) {
+/// Returns the gain for the keys and values of cross-attention, from the final norm of the encoder.
+static std::span<const float> memory_gain(const Model& model) {
   const ModelConfig& config = model.config();
   if (config.decoder.value().encoder_norm.kind != NormKind::none) return model.encoder_norm().gain;
   std::size_t last = 0;
