@@ -1,6 +1,5 @@
 #include "analysis/mixing/contributions.hpp"
 
-#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,19 +15,16 @@
 namespace attnctl::inspect {
 namespace {
 
-/// A value of HeadContribution, with its name in columns and arrays.
-struct Column {
-  const char* name;
-  std::optional<double> HeadContribution::*value;
-};
-constexpr std::array kColumns = {
-    Column{"norm", &HeadContribution::norm},
-    Column{"norm_share", &HeadContribution::norm_share},
-    Column{"cosine", &HeadContribution::cosine},
-    Column{"share", &HeadContribution::share},
-    Column{"explained", &HeadContribution::explained},
-    Column{"whole_norm", &HeadContribution::whole_norm},
-    Column{"stream_norm", &HeadContribution::stream_norm},
+/// The values of HeadContribution, with their names in columns and arrays.
+using NamedValue = std::pair<const char*, std::optional<double> HeadContribution::*>;
+constexpr NamedValue kValues[] = {
+    {"norm", &HeadContribution::norm},
+    {"norm_share", &HeadContribution::norm_share},
+    {"cosine", &HeadContribution::cosine},
+    {"share", &HeadContribution::share},
+    {"explained", &HeadContribution::explained},
+    {"whole_norm", &HeadContribution::whole_norm},
+    {"stream_norm", &HeadContribution::stream_norm},
 };
 
 class ContributionsAnalysis final : public Analysis {
@@ -60,13 +56,13 @@ class ContributionsAnalysis final : public Analysis {
 Table ContributionsAnalysis::heads_of(const std::vector<HeadContribution>& heads) const {
   const ModelConfig& config = input_.config();
   std::vector<std::string> columns = {"input", "component", "layer", "head", "rows"};
-  for (const Column& column : kColumns) columns.emplace_back(column.name);
+  for (const auto& [name, value] : kValues) columns.emplace_back(name);
   std::vector<std::vector<Cell>> rows;
   for (const HeadContribution& of : heads) {
     std::vector<Cell>& row = rows.emplace_back();
     row = {input_.shown.sequences[of.input].id, component_cell(config, of.head.layer),
            number_cell(config, of.head.layer), cell_of(of.head.head), cell_of(of.rows)};
-    for (const Column& column : kColumns) row.push_back(cell_of(of.*column.value));
+    for (const auto& [name, value] : kValues) row.push_back(cell_of(of.*value));
   }
   return make_table("contributions", std::move(columns), std::move(rows));
 }
@@ -92,9 +88,9 @@ void ContributionsAnalysis::add_arrays(Results& results, const std::vector<HeadC
                                        const Table& table) const {
   const HeadAxes axes(input_.selection.heads);
   for (std::size_t first = 0; first < heads.size(); first += input_.selection.heads.size()) {
-    for (const Column& column : kColumns) {
-      results.arrays.push_back({fmt::format("contribution_{}_{}", column.name, heads[first].input),
-                                column_array(table, column.name, axes.shape({}), first)});
+    for (const auto& [name, value] : kValues) {
+      results.arrays.push_back({fmt::format("contribution_{}_{}", name, heads[first].input),
+                                column_array(table, name, axes.shape({}), first)});
     }
   }
 }

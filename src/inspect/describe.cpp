@@ -150,7 +150,9 @@ HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
   return reordered(matrix, map_heads(matrix.heads, matrix.values.view()).order());
 }
 
-Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const HeadMatrix& matrix) {
+Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const HeadMatrix& given,
+                     bool clustered) {
+  const HeadMatrix matrix = clustered ? in_cluster_order(given) : given;
   std::vector<std::string> labels;
   for (const HeadId head : matrix.heads)
     labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : head_name(config, head));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/similarity/subspace_similarity.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
@@ -72,13 +73,6 @@ struct HeadTable {
 [[nodiscard]] Results results_of_heads(const ModelConfig& config, const Selection& selection,
                                        const HeadTable& table);
 
-/// Heads with a matrix over all pairs of them, within one layer or across layers (`layer` is nullopt).
-struct HeadMatrix {
-  std::optional<std::size_t> layer;
-  std::vector<HeadId> heads;
-  OwnedMatrix<double> values;  // [heads, heads]; NaN if undefined
-};
-
 /// Numbers of all pairs of some heads.
 struct HeadPairs {
   std::optional<std::size_t> layer;  // nullopt: heads of several layers
@@ -97,9 +91,10 @@ struct HeadPairs {
 /// Reorders the heads by the dendrogram of average linkage, so that similar heads are adjacent.
 [[nodiscard]] HeadMatrix in_cluster_order(const HeadMatrix& matrix);
 
-/// Returns a heatmap with heads on both axes, labelled "Head i" within a layer and "L.H" across layers.
+/// Returns a heatmap with heads on both axes, labelled "Head i" within a layer and "L.H" across layers. With
+/// `clustered`, the heads are in cluster order.
 [[nodiscard]] Heatmap head_heatmap(const ModelConfig& config, const std::string& title,
-                                   const HeadMatrix& matrix);
+                                   const HeadMatrix& given, bool clustered);
 
 /// Returns a name in the notation of formulas: "w_q" as W_Q, "qk" as QK.
 [[nodiscard]] std::string symbol_of(std::string_view name);

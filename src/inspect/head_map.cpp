@@ -59,8 +59,7 @@ class HeadMapAnalysis final : public Analysis {
     return std::ranges::find(wanted_, name) != wanted_.end();
   }
   void collect();
-  void add(std::string_view similarity, std::optional<std::size_t> layer, const std::vector<HeadId>& heads,
-           const OwnedMatrix<double>& values);
+  void add(std::string_view similarity, const HeadMatrix& matrix);
   [[nodiscard]] Section section() const;
   [[nodiscard]] Table table() const;
   void add_arrays(Results& results, std::string_view similarity) const;
@@ -77,12 +76,11 @@ class HeadMapAnalysis final : public Analysis {
   std::vector<Drawn> all_;
 };
 
-void HeadMapAnalysis::add(std::string_view similarity, std::optional<std::size_t> layer,
-                          const std::vector<HeadId>& heads, const OwnedMatrix<double>& values) {
+void HeadMapAnalysis::add(std::string_view similarity, const HeadMatrix& matrix) {
   Drawn& drawn = all_.emplace_back();
   drawn.similarity = similarity;
-  drawn.map = map_heads(heads, values.view());
-  drawn.matrix = reordered({layer, heads, values}, drawn.map.order());
+  drawn.map = map_heads(matrix.heads, matrix.values.view());
+  drawn.matrix = reordered(matrix, drawn.map.order());
 }
 
 void HeadMapAnalysis::collect() {
@@ -98,9 +96,7 @@ void HeadMapAnalysis::collect() {
     const WeightsAnalysis& weights = own ? *own : *input_.weights;
     const auto add_circuit = [&](const CircuitAnalysis& circuit) {
       if (!wants(name_of(circuit.circuit))) return;
-      for (const SubspaceSimilarity& each : circuit.similarity) {
-        add(name_of(circuit.circuit), each.layer, each.heads, each.values);
-      }
+      for (const SubspaceSimilarity& each : circuit.similarity) add(name_of(circuit.circuit), each);
     };
     add_circuit(weights.qk);
     if (weights.ov) add_circuit(*weights.ov);
@@ -115,7 +111,7 @@ void HeadMapAnalysis::collect() {
                          context.pool, twice ? told : context.warnings)) {
     if (!wants(name_of(analysis.projection))) continue;
     for (const SubspaceAngles& each : analysis.angles) {
-      add(name_of(analysis.projection), each.layer, each.heads, each.kernel);
+      add(name_of(analysis.projection), {each.layer, each.heads, each.kernel});
     }
   }
 }

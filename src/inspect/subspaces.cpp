@@ -199,11 +199,10 @@ HeatmapPage SubspacesAnalysis::picture() const {
   for (std::size_t i = 0; i < analyses_.front().angles.size(); ++i) {
     for (const ProjectionAnalysis& analysis : analyses_) {
       const SubspaceAngles& each = analysis.angles[i];
-      HeadMatrix matrix{each.layer, each.heads, each.kernel};
-      if (input_.request.order == HeadOrder::cluster) matrix = in_cluster_order(matrix);
       const std::string layer = each.layer ? "Layer " + layer_name(input_.config(), *each.layer) + " " : "";
-      page.heatmaps.push_back(
-          head_heatmap(input_.config(), layer + symbol_of(name_of(analysis.projection)), matrix));
+      page.heatmaps.push_back(head_heatmap(input_.config(), layer + symbol_of(name_of(analysis.projection)),
+                                           {each.layer, each.heads, each.kernel},
+                                           input_.request.order == HeadOrder::cluster));
     }
   }
   return page;

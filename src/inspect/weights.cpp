@@ -44,7 +44,7 @@ Section similarity_section(const RunResults& run) {
           .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
           .set("mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs));
       if (run.request.order == HeadOrder::cluster)
-        record.set("order", names_of(config, in_cluster_order({each.layer, each.heads, each.values}).heads));
+        record.set("order", names_of(config, in_cluster_order(each).heads));
       items.emplace_back(std::move(record));
     }
   }
@@ -214,10 +214,8 @@ HeatmapPage similarity_page(const RunResults& run) {
   page.title = "Head Subspace Similarity";
   page.columns = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(all.size()))));
   for (const SubspaceSimilarity& each : all) {
-    HeadMatrix matrix{each.layer, each.heads, each.values};
-    if (run.request.order == HeadOrder::cluster) matrix = in_cluster_order(matrix);
     const std::string title = all.size() == 1 ? page.title : "Layer " + layer_name(run.config(), *each.layer);
-    page.heatmaps.push_back(head_heatmap(run.config(), title, matrix));
+    page.heatmaps.push_back(head_heatmap(run.config(), title, each, run.request.order == HeadOrder::cluster));
   }
   return page;
 }

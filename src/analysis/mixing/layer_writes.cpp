@@ -17,9 +17,8 @@ void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
 }  // namespace
 
 OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer) {
-  const Lease<AttentionWeights> lease = model.attention(layer);
-  const AttentionWeights& weights = *lease;
-  if (weights.output.present()) return weights.output.in_out_double();
+  const Lease<AttentionWeights> weights = model.attention(layer);
+  if (weights->output.present()) return weights->output.in_out_double();
   const AttentionConfig& attention = model.config().layers[layer].attention;
   const std::size_t width = attention.heads * attention.d_value;
   OwnedMatrix<double> identity(width, width);

@@ -115,10 +115,9 @@ std::span<const float> folded_gain(const Model& model, std::size_t layer) {
   if (layer > 0) {
     if (here.place != NormPlace::post) return {};
     const LayerConfig& below = config.layers.at(layer - 1);
-    const Lease<LayerWeights> lease = model.layer(layer - 1);
-    const LayerWeights& weights = *lease;
-    if (below.convolution) return gain(below.norm, weights.convolution_norm);
-    return gain(below.norm, below.mlp.width > 0 ? weights.mlp_norm : weights.attention_norm);
+    const Lease<LayerWeights> weights = model.layer(layer - 1);
+    if (below.convolution) return gain(below.norm, weights->convolution_norm);
+    return gain(below.norm, below.mlp.width > 0 ? weights->mlp_norm : weights->attention_norm);
   }
   if (model.embedding()->projection.present() && !config.embedding.projected_first) return {};
   return gain(config.embedding.norm, model.embedding()->norm);
@@ -136,8 +135,7 @@ static std::span<const float> memory_gain(const Model& model) {
 
 std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t layer, Projection projection,
                                                bool fold_norm) {
-  const Lease<AttentionWeights> lease = model.attention(layer);
-  const AttentionWeights& weights = *lease;
+  const Lease<AttentionWeights> weights = model.attention(layer);
   const AttentionConfig& attention = model.config().layers.at(layer).attention;
   const auto folded = [&](CircuitFactor factor) {
     if (!fold_norm) return factor;
@@ -152,15 +150,15 @@ std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t l
   }
   switch (projection) {
     case Projection::query:
-      return folded(CircuitFactor::of_outputs(weights.query, attention.d_head, std::move(slices)));
+      return folded(CircuitFactor::of_outputs(weights->query, attention.d_head, std::move(slices)));
     case Projection::key:
-      return folded(CircuitFactor::of_outputs(weights.key, attention.d_head, std::move(slices)));
+      return folded(CircuitFactor::of_outputs(weights->key, attention.d_head, std::move(slices)));
     case Projection::value:
-      if (!weights.value.present()) return std::nullopt;
-      return folded(CircuitFactor::of_outputs(weights.value, attention.d_value, std::move(slices)));
+      if (!weights->value.present()) return std::nullopt;
+      return folded(CircuitFactor::of_outputs(weights->value, attention.d_value, std::move(slices)));
     case Projection::output:
-      if (!weights.output.present()) return std::nullopt;
-      return CircuitFactor::of_inputs(weights.output, attention.d_value);
+      if (!weights->output.present()) return std::nullopt;
+      return CircuitFactor::of_inputs(weights->output, attention.d_value);
   }
   return std::nullopt;
 }

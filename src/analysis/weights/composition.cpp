@@ -32,14 +32,13 @@ MatrixView<const double> view(const Matrix& matrix) {
 /// Returns the reason why the model has no copying score. Empty if it has one.
 std::string missing_part(const Model& model) {
   if (!model.embedding()->token.present()) return "the checkpoint has no token embedding";
-  const Lease<HeadWeights> head_lease = model.head();
-  const HeadWeights& head = *head_lease;
-  if (!head.decoder.present()) return "the checkpoint has no output head";
+  const Lease<HeadWeights> head = model.head();
+  if (!head->decoder.present()) return "the checkpoint has no output head";
   const std::size_t d = model.config().d_model;
-  const bool fits = head.decoder.in() == d || (head.transform.present() && head.transform.in() == d &&
-                                               head.transform.out() == head.decoder.in());
+  const bool fits = head->decoder.in() == d || (head->transform.present() && head->transform.in() == d &&
+                                                head->transform.out() == head->decoder.in());
   if (!fits) {
-    return fmt::format("its output head reads {} dimensions, the layers write {}", head.decoder.in(), d);
+    return fmt::format("its output head reads {} dimensions, the layers write {}", head->decoder.in(), d);
   }
   return {};
 }

@@ -34,10 +34,7 @@ struct HeadSpectrum {
 };
 
 /// Frobenius cosines between the heads of one layer, or between all selected heads.
-struct SubspaceSimilarity {
-  std::optional<std::size_t> layer;  // nullopt: across layers
-  std::vector<HeadId> heads;
-  OwnedMatrix<double> values;  // [heads, heads]; NaN: undefined
+struct SubspaceSimilarity : HeadMatrix {
   OffDiagonal off_diagonal;
 };
 
