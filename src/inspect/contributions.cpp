@@ -27,40 +27,15 @@ constexpr NamedValue kValues[] = {
     {"stream_norm", &HeadContribution::stream_norm},
 };
 
-class ContributionsAnalysis final : public Analysis {
- public:
-  explicit ContributionsAnalysis(const AnalysisInput& input)
-      : Analysis(input),
-        contributions_(input.selection),
-        ranks_(input.selection, input.request.output_ranks, input.context.pool) {}
-
-  std::vector<Observer*> observers() override {
-    if (!input_.request.output_rank) return {&contributions_};
-    return {&contributions_, &ranks_};
-  }
-  HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
-  Results finish() override;
-
- private:
-  [[nodiscard]] Table heads_of(const std::vector<HeadContribution>& heads) const;
-  [[nodiscard]] Table ranks_table(const std::vector<LayerOutputRank>& layers) const;
-  void add_arrays(Results& results, const std::vector<HeadContribution>& heads, const Table& table) const;
-  void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) const;
-  [[nodiscard]] static ChartPage charts(Table named);
-
-  Contributions contributions_;
-  OutputRank ranks_;
-};
-
 /// Returns one row per input and head.
-Table ContributionsAnalysis::heads_of(const std::vector<HeadContribution>& heads) const {
-  const ModelConfig& config = input_.config();
+Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& heads) {
+  const ModelConfig& config = input.config();
   std::vector<std::string> columns = {"input", "component", "layer", "head", "rows"};
   for (const auto& [name, value] : kValues) columns.emplace_back(name);
   std::vector<std::vector<Cell>> rows;
   for (const HeadContribution& of : heads) {
     std::vector<Cell>& row = rows.emplace_back();
-    row = {input_.shown.sequences[of.input].id, component_cell(config, of.head.layer),
+    row = {input.shown.sequences[of.input].id, component_cell(config, of.head.layer),
            number_cell(config, of.head.layer), cell_of(of.head.head), cell_of(of.rows)};
     for (const auto& [name, value] : kValues) row.push_back(cell_of(of.*value));
   }
@@ -68,12 +43,12 @@ Table ContributionsAnalysis::heads_of(const std::vector<HeadContribution>& heads
 }
 
 /// Returns one row per rank, and one row for the removed W_O with an undefined rank.
-Table ContributionsAnalysis::ranks_table(const std::vector<LayerOutputRank>& layers) const {
+Table ranks_table(const AnalysisInput& input, const std::vector<LayerOutputRank>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const LayerOutputRank& layer : layers) {
     const auto add = [&](const char* output, Cell rank, const std::optional<double>& change) {
-      rows.push_back({input_.shown.sequences[layer.input].id, component_cell(input_.config(), layer.layer),
-                      number_cell(input_.config(), layer.layer), std::string(output), std::move(rank),
+      rows.push_back({input.shown.sequences[layer.input].id, component_cell(input.config(), layer.layer),
+                      number_cell(input.config(), layer.layer), std::string(output), std::move(rank),
                       cell_of(layer.full_rank), cell_of(change)});
     };
     for (const OutputRankChange& cut : layer.cuts) add("cut", cell_of(cut.rank), cut.change);
@@ -84,10 +59,10 @@ Table ContributionsAnalysis::ranks_table(const std::vector<LayerOutputRank>& lay
 }
 
 /// Adds contribution_NAME_I with the axes of the selected heads.
-void ContributionsAnalysis::add_arrays(Results& results, const std::vector<HeadContribution>& heads,
-                                       const Table& table) const {
-  const HeadAxes axes(input_.selection.heads);
-  for (std::size_t first = 0; first < heads.size(); first += input_.selection.heads.size()) {
+void add_arrays(const AnalysisInput& input, Results& results, const std::vector<HeadContribution>& heads,
+                const Table& table) {
+  const HeadAxes axes(input.selection.heads);
+  for (std::size_t first = 0; first < heads.size(); first += input.selection.heads.size()) {
     for (const auto& [name, value] : kValues) {
       results.arrays.push_back({fmt::format("contribution_{}_{}", name, heads[first].input),
                                 column_array(table, name, axes.shape({}), first)});
@@ -97,7 +72,7 @@ void ContributionsAnalysis::add_arrays(Results& results, const std::vector<HeadC
 
 /// Adds output_rank_change_I [layers, ranks], output_ranks [ranks] and output_removed_I [layers]. Adds
 /// nothing if the default ranks differ between layers.
-void ContributionsAnalysis::add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) const {
+void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) {
   if (layers.empty()) return;
   std::vector<std::int64_t> ranks;
   for (const OutputRankChange& cut : layers.front().cuts)
@@ -125,7 +100,7 @@ void ContributionsAnalysis::add_arrays(Results& results, const std::vector<Layer
 }
 
 /// Returns bar charts of the heads. The heads of several inputs are listed input by input.
-ChartPage ContributionsAnalysis::charts(Table named) {
+ChartPage charts(Table named) {
   const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
     return Chart{
         .title = title, .x = "head", .y = std::move(columns), .x_axis = "Head", .y_axis = axis, .bars = true};
@@ -136,9 +111,28 @@ ChartPage ContributionsAnalysis::charts(Table named) {
            bars("Share of the layer's output", {"share", "explained"}, "Share")}};
 }
 
+class ContributionsAnalysis final : public Analysis {
+ public:
+  explicit ContributionsAnalysis(const AnalysisInput& input)
+      : Analysis(input),
+        contributions_(input.selection),
+        ranks_(input.selection, input.request.output_ranks, input.context.pool) {}
+
+  std::vector<Observer*> observers() override {
+    if (!input_.request.output_rank) return {&contributions_};
+    return {&contributions_, &ranks_};
+  }
+  HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
+  Results finish() override;
+
+ private:
+  Contributions contributions_;
+  OutputRank ranks_;
+};
+
 Results ContributionsAnalysis::finish() {
   const std::vector<HeadContribution> heads = contributions_.finish();
-  const Table table = heads_of(heads);
+  const Table table = heads_of(input_, heads);
   const Table named = with_head_names(table);
   Results results;
   results.document.sections.push_back({"contributions", "contribution", named});
@@ -148,11 +142,11 @@ Results ContributionsAnalysis::finish() {
                 select_columns(named, {"input", "head", "norm", "norm_share", "cosine", "share", "explained",
                                        "whole_norm", "stream_norm"}),
                 3});
-  add_arrays(results, heads, table);
+  add_arrays(input_, results, heads, table);
   results.pictures.push_back({"contributions", charts(named)});
   if (!input_.request.output_rank) return results;
   const std::vector<LayerOutputRank> layers = ranks_.finish();
-  const Table ranks = ranks_table(layers);
+  const Table ranks = ranks_table(input_, layers);
   results.document.sections.push_back({"output_rank", "output_rank", ranks});
   results.tables.push_back(ranks);
   results.text.emplace_back(

@@ -26,33 +26,11 @@ std::size_t input_of(const Layer& layer) {
   return layer.input;
 }
 
-/// Adds a table as a section of the document and as a CSV table.
-void add_table(Results& results, const Table& table) {
-  results.document.sections.push_back({table.name, table.name, table});
-  results.tables.push_back(table);
-}
-
-class MixingAnalysis final : public Analysis {
- public:
-  explicit MixingAnalysis(const AnalysisInput& input) : Analysis(input), mixing_(input.selection) {}
-
-  std::vector<Observer*> observers() override { return {&mixing_}; }
-  HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
-  Results finish() override;
-
- private:
-  [[nodiscard]] Table table(const std::vector<LayerMixing>& layers) const;
-  [[nodiscard]] TextTable summary(const std::vector<LayerMixing>& layers) const;
-  [[nodiscard]] Heatmap heatmap(std::span<const LayerMixing> layers, const Array& ratios) const;
-
-  Mixing mixing_;
-};
-
 /// Returns one row per layer and position.
-Table MixingAnalysis::table(const std::vector<LayerMixing>& layers) const {
+Table table(const AnalysisInput& input, const std::vector<LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const LayerMixing& layer : layers) {
-    const Sequence& sequence = input_.shown.sequences[layer.input];
+    const Sequence& sequence = input.shown.sequences[layer.input];
     for (std::size_t i = 0; i < layer.positions.size(); ++i) {
       const PositionMixing& at = layer.positions[i];
       rows.push_back({sequence.id, Cell(), cell_of(layer.layer), cell_of(i), token_cell(sequence.tokens, i),
@@ -64,7 +42,7 @@ Table MixingAnalysis::table(const std::vector<LayerMixing>& layers) const {
 }
 
 /// Returns the mean ratio of each layer over its positions.
-TextTable MixingAnalysis::summary(const std::vector<LayerMixing>& layers) const {
+TextTable summary(const AnalysisInput& input, const std::vector<LayerMixing>& layers) {
   std::vector<std::vector<Cell>> rows;
   for (const LayerMixing& layer : layers) {
     double sum = 0;
@@ -80,7 +58,7 @@ TextTable MixingAnalysis::summary(const std::vector<LayerMixing>& layers) const 
       ++count;
     }
     std::vector<Cell>& row = rows.emplace_back();
-    row = {input_.shown.sequences[layer.input].id, cell_of(layer.layer), Cell(), Cell(), Cell()};
+    row = {input.shown.sequences[layer.input].id, cell_of(layer.layer), Cell(), Cell(), Cell()};
     if (count == 0) continue;
     const double mean = sum / static_cast<double>(count);
     row[2] = cell_of(mean);
@@ -92,24 +70,42 @@ TextTable MixingAnalysis::summary(const std::vector<LayerMixing>& layers) const 
 }
 
 /// Returns a heatmap of one input with layers as rows and tokens as columns.
-Heatmap MixingAnalysis::heatmap(std::span<const LayerMixing> layers, const Array& ratios) const {
-  const Sequence& sequence = input_.shown.sequences[layers.front().input];
+Heatmap heatmap(const AnalysisInput& input, std::span<const LayerMixing> layers, const Array& ratios) {
+  const Sequence& sequence = input.shown.sequences[layers.front().input];
   Heatmap heatmap;
-  heatmap.title = input_.shown.sequences.size() == 1 ? "Mixing Ratio" : sequence.id;
+  heatmap.title = input.shown.sequences.size() == 1 ? "Mixing Ratio" : sequence.id;
   heatmap.x_axis = "Token";
   heatmap.y_axis = "Layer";
-  for (const std::string& token : sequence.tokens) heatmap.x_labels.push_back(input_.vocabulary.plain(token));
+  for (const std::string& token : sequence.tokens) heatmap.x_labels.push_back(input.vocabulary.plain(token));
   for (const LayerMixing& layer : layers) heatmap.y_labels.push_back(std::to_string(layer.layer));
   heatmap.values = ratios;
   return heatmap;
 }
 
+/// Adds a table as a section of the document and as a CSV table.
+void add_table(Results& results, const Table& table) {
+  results.document.sections.push_back({table.name, table.name, table});
+  results.tables.push_back(table);
+}
+
+class MixingAnalysis final : public Analysis {
+ public:
+  explicit MixingAnalysis(const AnalysisInput& input) : Analysis(input), mixing_(input.selection) {}
+
+  std::vector<Observer*> observers() override { return {&mixing_}; }
+  HeadsSeen heads_seen() const override { return HeadsSeen::of_selected_layers; }
+  Results finish() override;
+
+ private:
+  Mixing mixing_;
+};
+
 Results MixingAnalysis::finish() {
   const std::vector<LayerMixing> layers = mixing_.finish();
   Results results;
-  const Table all = table(layers);
+  const Table all = table(input_, layers);
   add_table(results, all);
-  results.text.emplace_back(summary(layers));
+  results.text.emplace_back(summary(input_, layers));
   HeatmapPage page;
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
   std::size_t row = 0;
@@ -118,7 +114,7 @@ Results MixingAnalysis::finish() {
     const Array array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
     row += array.size();
     results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
-    page.heatmaps.push_back(heatmap(of_input, array));
+    page.heatmaps.push_back(heatmap(input_, of_input, array));
   });
   if (page.heatmaps.size() > 1) page.title = "Mixing Ratio";
   if (!page.heatmaps.empty()) results.pictures.push_back({"mixing", std::move(page)});
