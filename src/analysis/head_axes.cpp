@@ -41,8 +41,8 @@ std::optional<std::size_t> HeadAxes::place(HeadId head) const {
   return head_index(heads_, head);
 }
 
-Cell component_cell(const ModelConfig& config, std::size_t layer) {
-  const Component component = config.layers.at(layer).component;
+Cell component_cell(const ModelConfig& config, const std::optional<std::size_t>& layer) {
+  const Component component = layer ? config.layers.at(*layer).component : Component::none;
   return component == Component::none ? Cell() : Cell(std::string(name_of(component)));
 }
 

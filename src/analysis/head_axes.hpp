@@ -45,8 +45,19 @@ class HeadAxes {
   bool regular_ = true;
 };
 
-/// Returns the table cell for the component of a layer: "enc", "dec", "cross", or undefined.
-[[nodiscard]] Cell component_cell(const ModelConfig& config, std::size_t layer);
+/// Returns "enc", "dec" or "cross"; undefined for a model with one stack or if `layer` is nullopt.
+[[nodiscard]] Cell component_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
+
+/// Calls visit(group) for each group of consecutive items with the same key.
+template <typename Item, typename Key, typename Visit>
+void for_each_group(const std::vector<Item>& items, Key key, Visit visit) {
+  for (auto first = items.begin(); first != items.end();) {
+    const auto last =
+        std::find_if(first, items.end(), [&](const Item& each) { return key(each) != key(*first); });
+    visit(std::span<const Item>(first, last));
+    first = last;
+  }
+}
 
 /// The selected heads of one component.
 struct ComponentHeads {

@@ -17,6 +17,10 @@
 namespace attnctl {
 namespace {
 
+Cell cell(std::size_t value) {
+  return static_cast<std::int64_t>(value);
+}
+
 Cell cell(const std::optional<double>& value) {
   return value ? Cell(static_cast<float>(*value)) : Cell();
 }
@@ -117,14 +121,6 @@ Table metrics_table() {
   return make_table("metrics", {"name", "unit", "range", "null", "source"}, std::move(rows));
 }
 
-namespace {
-
-Cell integer(std::size_t value) {
-  return static_cast<std::int64_t>(value);
-}
-
-}  // namespace
-
 Table heads_table(const HeadsTableParts& parts) {
   const std::size_t heads = parts.selection.heads.size();
   const bool per_input =
@@ -145,9 +141,9 @@ Table heads_table(const HeadsTableParts& parts) {
     std::vector<Cell>& row = rows.emplace_back();
     if (per_input) row.emplace_back(parts.batch->sequences.at(*results.pattern->input).id);
     row.insert(row.end(),
-               {component_cell(parts.config, head.layer), integer(parts.config.layers.at(head.layer).number),
-                integer(head.head), integer(kv_head_of(parts.config, head)),
-                results.pattern == nullptr ? Cell() : integer(results.pattern->rows)});
+               {component_cell(parts.config, head.layer), cell(parts.config.layers.at(head.layer).number),
+                cell(head.head), cell(kv_head_of(parts.config, head)),
+                results.pattern == nullptr ? Cell() : cell(results.pattern->rows)});
     for (const CatalogueRow& metric : metric_catalogue()) row.push_back(metric.value(results));
   }
   return make_table("heads", std::move(columns), std::move(rows));

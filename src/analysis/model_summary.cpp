@@ -1,17 +1,21 @@
 #include "analysis/model_summary.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "analysis/head_axes.hpp"
 #include "base/checked.hpp"
 #include "checkpoint/source.hpp"
 #include "model/accounting/accounting.hpp"
+#include "model/families/family.hpp"
 
 namespace attnctl {
 namespace {
@@ -45,61 +49,38 @@ List components_list(const ModelConfig& config) {
 }
 
 const char* name_of(NormKind kind) {
-  switch (kind) {
-    case NormKind::layer:
-      return "layer";
-    case NormKind::rms:
-      return "rms";
-    case NormKind::none:
-      break;
-  }
-  return "none";
+  return kind == NormKind::layer ? "layer" : kind == NormKind::rms ? "rms" : "none";
 }
 
+constexpr std::pair<NormPlace, const char*> kNormPlaces[] = {{NormPlace::pre, "pre"},
+                                                             {NormPlace::post, "post"},
+                                                             {NormPlace::output, "output"},
+                                                             {NormPlace::both, "both"},
+                                                             {NormPlace::stream, "stream"}};
+
 const char* name_of(NormPlace place) {
-  switch (place) {
-    case NormPlace::pre:
-      return "pre";
-    case NormPlace::post:
-      return "post";
-    case NormPlace::output:
-      return "output";
-    case NormPlace::both:
-      return "both";
-    case NormPlace::stream:
-      return "stream";
-    case NormPlace::none:
-      break;
-  }
-  return "none";
+  const auto* const row = std::ranges::find(kNormPlaces, place, &std::pair<NormPlace, const char*>::first);
+  return row == std::end(kNormPlaces) ? "none" : row->second;
 }
 
 std::string position_of(const ModelConfig& config) {
   if (config.layers.front().attention.rotary) return "rotary";
-  switch (config.embedding.position) {
-    case PositionKind::learned:
-      return "learned";
-    case PositionKind::sinusoidal:
-    case PositionKind::sinusoidal_halves:
-      return "sinusoidal";
-    case PositionKind::none:
-      break;
-  }
-  return "none";
+  const PositionKind kind = config.embedding.position;
+  return kind == PositionKind::learned ? "learned" : kind == PositionKind::none ? "none" : "sinusoidal";
 }
 
+struct NamedRole {
+  TensorRole role;
+  const char* name;
+  const char* stored;  // key of the record "stored"
+};
+constexpr NamedRole kRoles[] = {{TensorRole::parameter, "parameter", "parameters"},
+                                {TensorRole::tied, "tied", "tied"},
+                                {TensorRole::buffer, "buffer", "buffers"},
+                                {TensorRole::unused, "unused", "unused"}};
+
 const char* name_of(TensorRole role) {
-  switch (role) {
-    case TensorRole::parameter:
-      return "parameter";
-    case TensorRole::tied:
-      return "tied";
-    case TensorRole::buffer:
-      return "buffer";
-    case TensorRole::unused:
-      break;
-  }
-  return "unused";
+  return std::ranges::find(kRoles, role, &NamedRole::role)->name;
 }
 
 std::size_t values_of(const TensorInfo& tensor) {
@@ -113,6 +94,35 @@ Record dropout_record(const Model& model) {
     if (value.is_number() && (key.find("drop") != std::string::npos)) dropout.set(key, value.get<double>());
   }
   return dropout;
+}
+
+/// Returns the "model" record of a configuration. `path` is null without weights.
+Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters) {
+  const AttentionConfig& attention = config.layers.front().attention;
+  Record record;
+  record.set("path", std::move(path))
+      .set("family", config.family)
+      .set("layers", config.decoder
+                         ? config.layers_of(Component::encoder) + config.layers_of(Component::decoder)
+                         : config.layers.size())
+      .set("heads", attention.heads)
+      .set("kv_heads", attention.kv_heads)
+      .set("d_model", config.d_model)
+      .set("d_head", attention.d_head)
+      .set("d_value", attention.d_value == 0 ? Value() : Value(attention.d_value))
+      .set("parameters", static_cast<std::size_t>(parameters))
+      .set("position_in_scores", config.position_in_scores());
+  if (config.decoder) record.set("components", components_list(config));
+  List kinds;
+  for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
+  const bool other = std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
+    return layer.attention.kind != AttentionKind{};
+  });
+  if (other) record.set("attention", std::move(kinds));
+  const bool sinks = std::any_of(config.layers.begin(), config.layers.end(),
+                                 [](const LayerConfig& layer) { return layer.attention.sinks; });
+  if (sinks) record.set("sinks", true);
+  return record;
 }
 
 /// Returns the record "model".
@@ -151,22 +161,16 @@ Record architecture_record(const SummarySubject& subject) {
 /// Returns the number of values in the checkpoint by their use.
 Record stored_record(const Model& model) {
   const auto tensors = model.source().weights->tensors();
-  const auto count = [&](auto counts) {
-    std::size_t sum = 0;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (counts(model.tensor_uses()[i].role)) sum += values_of(tensors[i]);
-    }
-    return sum;
-  };
-  Record record;
-  record.set("all", count([](TensorRole) { return true; }));
-  const std::pair<const char*, TensorRole> roles[] = {{"parameters", TensorRole::parameter},
-                                                      {"tied", TensorRole::tied},
-                                                      {"buffers", TensorRole::buffer},
-                                                      {"unused", TensorRole::unused}};
-  for (const auto& [name, wanted] : roles) {
-    record.set(name, count([role = wanted](TensorRole each) { return each == role; }));
+  std::map<TensorRole, std::size_t> counts;
+  std::size_t all = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::size_t values = values_of(tensors[i]);
+    counts[model.tensor_uses()[i].role] += values;
+    all += values;
   }
+  Record record;
+  record.set("all", all);
+  for (const NamedRole& row : kRoles) record.set(row.stored, counts[row.role]);
   return record;
 }
 
@@ -184,47 +188,43 @@ Table tensors_apart(const Model& model) {
   return make_table("apart", {"name", "role", "values", "copy_of"}, std::move(rows));
 }
 
-Value count(std::uint64_t number) {
-  return static_cast<std::size_t>(number);
-}
-
 Cell cell(std::uint64_t number) {
   return static_cast<std::int64_t>(number);
 }
 
 Record parameters_record(const SummarySubject& subject, const ParameterCount& parameters) {
   Record record;
-  record.set("all", count(parameters.all)).set("attention", count(parameters.attention));
+  record.set("all", parameters.all).set("attention", parameters.attention);
   const std::size_t layers = subject.config.layers.size();
   if (subject.preset != nullptr && subject.preset->attentions != layers) {
-    record.set("attention_of_both_stacks", count(parameters.attention / layers * subject.preset->attentions));
+    record.set("attention_of_both_stacks", parameters.attention / layers * subject.preset->attentions);
   }
-  record.set("mlp", count(parameters.mlp))
-      .set("norms", count(parameters.norms))
-      .set("embedding", count(parameters.embedding))
-      .set("head", count(parameters.head));
+  record.set("mlp", parameters.mlp)
+      .set("norms", parameters.norms)
+      .set("embedding", parameters.embedding)
+      .set("head", parameters.head);
   return record;
 }
 
 Record flops_record(const FlopCount& flops) {
   Record record;
-  record.set("all", count(flops.all))
-      .set("projections", count(flops.projections))
-      .set("scores", count(flops.scores))
-      .set("values", count(flops.values))
-      .set("output", count(flops.output))
-      .set("mlp", count(flops.mlp))
-      .set("embedding", count(flops.embedding))
-      .set("head", count(flops.head));
+  record.set("all", flops.all)
+      .set("projections", flops.projections)
+      .set("scores", flops.scores)
+      .set("values", flops.values)
+      .set("output", flops.output)
+      .set("mlp", flops.mlp)
+      .set("embedding", flops.embedding)
+      .set("head", flops.head);
   return record;
 }
 
 Record memory_record(const ModelConfig& config, std::size_t length) {
   const PatternMemory patterns = count_pattern_memory(config, length);
   Record record;
-  record.set("patterns", count(patterns.all))
-      .set("patterns_of_a_layer", count(patterns.layer))
-      .set("key_value_cache_per_token", count(count_cache_bytes(config)));
+  record.set("patterns", patterns.all)
+      .set("patterns_of_a_layer", patterns.layer)
+      .set("key_value_cache_per_token", count_cache_bytes(config));
   return record;
 }
 
@@ -332,38 +332,153 @@ Table text_table(const SummaryPart& part) {
   return part.name == "comparison" ? side_by_side(table) : table;
 }
 
+using Words = std::vector<std::string>;
+
+/// Joins words with commas. Returns an empty cell if there are none.
+Cell joined(const Words& words) {
+  return words.empty() ? Cell() : Cell(fmt::format("{}", fmt::join(words, ", ")));
+}
+
+/// Returns whether a family or one of its variants has a property.
+template <typename Property>
+bool may(const FamilySpec& row, const Property& property) {
+  return property(row) || std::ranges::any_of(row.variants, [&](const Variant& variant) {
+           FamilySpec other = row;
+           variant.apply(other);
+           return property(other);
+         });
+}
+
+std::string kind_of(const FamilySpec& row) {
+  if (row.sizes == SizesFrom::tensors) return "mechanism";
+  if (!row.embedding.class_token.empty()) return "vision";
+  if (row.decoder) return "encoder-decoder";
+  return row.causal ? "decoder" : "encoder";
+}
+
+Cell norm_of(const FamilySpec& row) {
+  Words words;
+  if (row.norm == NormKind::layer) words.emplace_back(row.gain_offset != 0 ? "layer 1 + gain" : "layer");
+  if (row.norm == NormKind::rms) words.emplace_back(row.gain_offset != 0 ? "rms 1 + gain" : "rms");
+  const auto placed = [&](NormPlace place) {
+    return may(row, [&](const FamilySpec& each) { return each.place == place; });
+  };
+  for (const auto& [place, name] : kNormPlaces) {
+    if (placed(place)) words.emplace_back(name);
+  }
+  if (may(row, [](const FamilySpec& each) { return each.parallel; })) words.emplace_back("parallel");
+  return joined(words);
+}
+
+Cell position_of(const FamilySpec& row) {
+  Words words;
+  const auto has = [&](PositionKind kind) {
+    return may(row, [&](const FamilySpec& each) { return each.position == kind; });
+  };
+  if (has(PositionKind::learned)) words.emplace_back("learned");
+  if (has(PositionKind::sinusoidal) || has(PositionKind::sinusoidal_halves)) words.emplace_back("sinusoidal");
+  if (may(row, [](const FamilySpec& each) { return each.rotary.has_value(); })) {
+    const bool interleaved = row.rotary && row.rotary->pairing == RotaryPairing::interleaved;
+    words.emplace_back(interleaved ? "rotary interleaved" : "rotary");
+    if (row.rotary && row.rotary->fraction != 1) words.back() += fmt::format(" {}", row.rotary->fraction);
+  }
+  if (may(row, [](const FamilySpec& each) { return each.alibi != AlibiSlopes::none; }))
+    words.emplace_back("ALiBi");
+  if (row.stack.relative) words.emplace_back("relative buckets");
+  if (row.stack.disentangled) words.emplace_back("disentangled");
+  return joined(words);
+}
+
+Cell activation_of(const FamilySpec& row) {
+  if (row.keys.activation.default_value.empty()) return {};
+  const LayerSpec& layer = row.stack.layer;
+  const bool gated = !layer.gate.weight.empty() || (layer.experts && !layer.experts->gate.weight.empty());
+  return row.keys.activation.default_value + (gated ? ", gated" : "");
+}
+
+Cell mask_of(const FamilySpec& row) {
+  Words words;
+  words.emplace_back(row.causal ? "causal" : "none");
+  if (row.decoder) words.emplace_back("causal in the decoder");
+  if (row.window) words.emplace_back("windows");
+  return joined(words);
+}
+
+constexpr std::pair<Packing, const char*> kPackings[] = {
+    {Packing::query_key_value, "q k v"},
+    {Packing::by_head, "q k v by head"},
+    {Packing::by_key_head, "q k v by group"},
+    {Packing::in_four_blocks, "q v k in 4 blocks"},
+    {Packing::gate_up, "gate up"},
+    {Packing::gate_up_by_turns, "gate up by turns"},
+};
+
+Cell packing_of(const FamilySpec& row) {
+  const auto packed = [](const FamilySpec& each, Packing packing) {
+    const LayerSpec& layer = each.stack.layer;
+    std::vector<const LinearSpec*> linears = {&layer.query, &layer.up};
+    if (layer.experts) linears.push_back(&layer.experts->up);
+    return std::ranges::any_of(linears, [&](const LinearSpec* linear) {
+      return std::ranges::any_of(linear->weight,
+                                 [&](const StoredTensor& tensor) { return tensor.packing == packing; });
+    });
+  };
+  Words words;
+  for (const auto& [packing, name] : kPackings) {
+    if (may(row, [&, wanted = packing](const FamilySpec& each) { return packed(each, wanted); }))
+      words.emplace_back(name);
+  }
+  const auto& query = row.stack.layer.query.weight;
+  if (!query.empty() && query.front().axes == Axes::in_out) words.emplace_back("[in, out]");
+  return joined(words);
+}
+
+bool is_set(const NumberKey& key, double neutral) {
+  return !key.names.empty() || key.default_value != neutral;
+}
+
+Cell specials_of(const FamilySpec& row) {
+  Words words;
+  const ConfigKeys& keys = row.keys;
+  const LayerSpec& layer = row.stack.layer;
+  const auto add = [&](bool holds, const char* word) {
+    if (holds) words.emplace_back(word);
+  };
+  add(!keys.kv_heads.names.empty(), "shared key/value heads");
+  add(may(row, [](const FamilySpec& each) { return each.stack.layer.query_norm.present(); }), "norm of q, k");
+  add(!layer.sinks.empty(), "sinks");
+  add(layer.experts.has_value(), "experts");
+  add(row.stack.convolution.has_value(), "convolution");
+  add(row.token_dropout.has_value(), "token dropout");
+  add(row.stack.numbering == Numbering::by_group, "layers share weights");
+  add(may(row, [](const FamilySpec& each) { return is_set(each.keys.scale, 0); }), "scale of its own");
+  add(is_set(keys.soft_cap, 0), "soft cap");
+  add(is_set(keys.clip, 0), "clipped q, k, v");
+  add(row.scale_embedding || is_set(keys.embedding_multiplier, 1), "scaled embedding");
+  add(is_set(keys.residual_multiplier, 1), "scaled branches");
+  add(is_set(keys.logit_multiplier, 1) || is_set(keys.logit_soft_cap, 0), "scaled logits");
+  add(!row.embedding.projection.weight.empty(), "projected embedding");
+  add(!keys.padding.names.empty() || keys.padding.default_value, "positions past the padding's");
+  return joined(words);
+}
+
+/// Returns the supported families, one row per family. A property that only some configurations of a family
+/// have is listed too.
+Table families_table() {
+  std::vector<std::vector<Cell>> rows;
+  for (const FamilySpec& row : families()) {
+    rows.push_back({row.name, kind_of(row), norm_of(row), position_of(row), activation_of(row), mask_of(row),
+                    packing_of(row), specials_of(row)});
+  }
+  return make_table("families",
+                    {"name", "kind", "norm", "position", "activation", "mask", "packing", "specials"},
+                    std::move(rows));
+}
+
 }  // namespace
 
 Record model_record(const Model& model) {
   return config_record(model.config(), model.name(), model.parameters());
-}
-
-Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters) {
-  const AttentionConfig& attention = config.layers.front().attention;
-  Record record;
-  record.set("path", std::move(path))
-      .set("family", config.family)
-      .set("layers", config.decoder
-                         ? config.layers_of(Component::encoder) + config.layers_of(Component::decoder)
-                         : config.layers.size())
-      .set("heads", attention.heads)
-      .set("kv_heads", attention.kv_heads)
-      .set("d_model", config.d_model)
-      .set("d_head", attention.d_head)
-      .set("d_value", attention.d_value == 0 ? Value() : Value(attention.d_value))
-      .set("parameters", static_cast<std::size_t>(parameters))
-      .set("position_in_scores", config.position_in_scores());
-  if (config.decoder) record.set("components", components_list(config));
-  List kinds;
-  for (const LayerConfig& layer : config.layers) kinds.emplace_back(to_string(layer.attention.kind));
-  const bool other = std::any_of(config.layers.begin(), config.layers.end(), [](const LayerConfig& layer) {
-    return layer.attention.kind != AttentionKind{};
-  });
-  if (other) record.set("attention", std::move(kinds));
-  const bool sinks = std::any_of(config.layers.begin(), config.layers.end(),
-                                 [](const LayerConfig& layer) { return layer.attention.sinks; });
-  if (sinks) record.set("sinks", true);
-  return record;
 }
 
 Results model_summary(const std::optional<SummarySubject>& subject, const SummaryRequest& asked) {

@@ -13,8 +13,6 @@ namespace attnctl {
 
 /// Returns the record "model" of every document: the identity and sizes of the model.
 [[nodiscard]] Record model_record(const Model& model);
-/// Returns the "model" record of a configuration. `path` is null without weights.
-[[nodiscard]] Record config_record(const ModelConfig& config, Value path, std::uint64_t parameters);
 
 /// A model, or a configuration without weights.
 struct SummarySubject {
@@ -34,9 +32,5 @@ struct SummaryRequest {
 /// Returns the summary of a subject, if there is one, and the families if they are asked for.
 [[nodiscard]] Results model_summary(const std::optional<SummarySubject>& subject,
                                     const SummaryRequest& asked);
-
-/// Returns the supported families, one row per family. A property that only some configurations of a family
-/// have is listed too.
-[[nodiscard]] Table families_table();
 
 }  // namespace attnctl

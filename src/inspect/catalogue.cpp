@@ -70,10 +70,6 @@ void require_tables(const Includes& includes) {
 
 }  // namespace
 
-std::span<const AnalysisRow> analysis_rows() {
-  return kAnalyses;
-}
-
 bool Includes::of_inputs() const {
   return std::ranges::any_of(
              kBasicIncludes,

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,14 +78,11 @@ struct AnalysisRow {
   std::unique_ptr<Analysis> (*make)(const AnalysisInput& input);
 };
 
-/// Returns all analyses in the order of their sections in the output.
-[[nodiscard]] std::span<const AnalysisRow> analysis_rows();
-
 /// The values of --include: what to compute and show (docs/cli.md).
 struct Includes {
   bool metrics = false, patterns = false, scores = false, queries = false, keys = false, values = false,
        z = false, output = false, logits = false, weights = false, directions = false, circuits = false;
-  std::vector<const AnalysisRow*> analyses;  // in the order of analysis_rows()
+  std::vector<const AnalysisRow*> analyses;  // in the order of their sections in the output
 
   /// Returns whether any of them needs a forward pass.
   [[nodiscard]] bool of_inputs() const;

@@ -18,27 +18,6 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Composition: how much of the output of earlier heads later heads read.
-class CompositionAnalysis final : public Analysis {
- public:
-  using Analysis::Analysis;
-
-  std::uint64_t values() const override {
-    return 2 * all_compositions.size() * input_.selection.heads.size() * input_.selection.heads.size();
-  }
-  Results finish() override;
-
- private:
-  [[nodiscard]] Section section() const;
-  [[nodiscard]] Table table() const;
-  [[nodiscard]] Table means_text() const;
-  [[nodiscard]] Table strongest_text() const;
-  [[nodiscard]] HeatmapPage picture() const;
-
-  CompositionOptions options_;
-  std::vector<Composition> compositions_;
-};
-
 /// A pair of heads, as indices into the heads of a Composition.
 struct Pair {
   const Composition* composition = nullptr;
@@ -59,34 +38,35 @@ std::vector<Pair> pairs_of(const Composition& composition) {
   return pairs;
 }
 
-Section CompositionAnalysis::section() const {
+Section section(const AnalysisInput& input, const std::vector<Composition>& compositions,
+                const CompositionOptions& options) {
   List items;
-  for (const Composition& each : compositions_) {
+  for (const Composition& each : compositions) {
     Record record;
     record.set("kind", std::string(name_of(each.kind)))
-        .set("component", component_of(input_.config(), each.heads.front().layer))
-        .set("heads", names_of(input_.config(), each.heads))
+        .set("component", component_cell(input.config(), each.heads.front().layer))
+        .set("heads", names_of(input.config(), each.heads))
         .set("values", float_array(each.scores))
         .set("excess", float_array(each.excess))
         .set("mean", or_null(each.mean))
         .set("null_mean", each.null ? Value(each.null->mean) : Value())
         .set("null_deviation", each.null ? Value(each.null->deviation) : Value())
-        .set("null_draws", options_.draws)
-        .set("null_seed", static_cast<std::int64_t>(options_.seed));
+        .set("null_draws", options.draws)
+        .set("null_seed", static_cast<std::int64_t>(options.seed));
     items.emplace_back(std::move(record));
   }
   return {"composition", "composition", std::move(items)};
 }
 
-Table CompositionAnalysis::table() const {
+Table table(const AnalysisInput& input, const std::vector<Composition>& compositions) {
   std::vector<std::vector<Cell>> rows;
-  for (const Composition& each : compositions_) {
+  for (const Composition& each : compositions) {
     for (const Pair& pair : pairs_of(each)) {
       const HeadId earlier = each.heads[pair.earlier];
       const HeadId later = each.heads[pair.later];
-      rows.push_back({std::string(name_of(each.kind)), component_cell(input_.config(), earlier.layer),
-                      number_cell(input_.config(), earlier.layer), cell_of(earlier.head),
-                      number_cell(input_.config(), later.layer), cell_of(later.head), cell_of(pair.score()),
+      rows.push_back({std::string(name_of(each.kind)), component_cell(input.config(), earlier.layer),
+                      number_cell(input.config(), earlier.layer), cell_of(earlier.head),
+                      number_cell(input.config(), later.layer), cell_of(later.head), cell_of(pair.score()),
                       cell_of(pair.score() - pair.excess()), cell_of(pair.excess())});
     }
   }
@@ -96,9 +76,9 @@ Table CompositionAnalysis::table() const {
       std::move(rows));
 }
 
-Table CompositionAnalysis::means_text() const {
+Table means_text(const std::vector<Composition>& compositions) {
   std::vector<std::vector<Cell>> rows;
-  for (const Composition& each : compositions_) {
+  for (const Composition& each : compositions) {
     rows.push_back({std::string(name_of(each.kind)), cell_of(pairs_of(each).size()), cell_of(each.mean),
                     each.null ? cell_of(each.null->mean) : Cell(),
                     each.null ? cell_of(each.null->deviation) : Cell()});
@@ -108,16 +88,16 @@ Table CompositionAnalysis::means_text() const {
 
 /// Returns the pairs of each kind with the largest excess over the null. Ties are ordered by the pair's
 /// position.
-Table CompositionAnalysis::strongest_text() const {
-  const std::size_t most = input_.request.top.value_or(5);
+Table strongest_text(const AnalysisInput& input, const std::vector<Composition>& compositions) {
+  const std::size_t most = input.request.top.value_or(5);
   std::vector<std::vector<Cell>> rows;
-  for (const Composition& each : compositions_) {
+  for (const Composition& each : compositions) {
     std::vector<Pair> pairs = pairs_of(each);
     std::ranges::stable_sort(pairs, std::greater<>(), &Pair::excess);
     for (std::size_t i = 0; i < std::min(most, pairs.size()); ++i) {
       rows.push_back({std::string(name_of(each.kind)),
-                      head_name(input_.config(), each.heads[pairs[i].earlier]),
-                      head_name(input_.config(), each.heads[pairs[i].later]), cell_of(pairs[i].score()),
+                      head_name(input.config(), each.heads[pairs[i].earlier]),
+                      head_name(input.config(), each.heads[pairs[i].later]), cell_of(pairs[i].score()),
                       cell_of(pairs[i].excess())});
     }
   }
@@ -147,37 +127,49 @@ Heatmap heatmap_of(const ModelConfig& config, const Composition& composition) {
   return heatmap;
 }
 
-HeatmapPage CompositionAnalysis::picture() const {
+HeatmapPage picture(const AnalysisInput& input, const std::vector<Composition>& compositions) {
   HeatmapPage page;
   page.title = "Composition of Heads";
-  page.columns = compositions_.size();
+  page.columns = compositions.size();
   double most = 0;
-  for (const Composition& each : compositions_) {
+  for (const Composition& each : compositions) {
     for (const Pair& pair : pairs_of(each)) most = std::max(most, std::abs(pair.excess()));
-    page.heatmaps.push_back(heatmap_of(input_.config(), each));
+    page.heatmaps.push_back(heatmap_of(input.config(), each));
   }
   if (most == 0) most = 1;
   page.scale = {.diverging = true, .low = -most, .high = most, .label = "Score Over Random"};
   return page;
 }
 
+/// Composition: how much of the output of earlier heads later heads read.
+class CompositionAnalysis final : public Analysis {
+ public:
+  using Analysis::Analysis;
+
+  std::uint64_t values() const override {
+    return 2 * all_compositions.size() * input_.selection.heads.size() * input_.selection.heads.size();
+  }
+  Results finish() override;
+};
+
 Results CompositionAnalysis::finish() {
-  options_.fold_norm = input_.request.fold_norm;
-  compositions_ = analyze_composition(input_.model, input_.selection, options_, input_.context.pool);
+  const CompositionOptions options{.fold_norm = input_.request.fold_norm};
+  const std::vector<Composition> compositions =
+      analyze_composition(input_.model, input_.selection, options, input_.context.pool);
   Results results;
-  results.document.sections.push_back(section());
-  results.tables.push_back(table());
-  for (const Composition& each : compositions_) {
+  results.document.sections.push_back(section(input_, compositions, options));
+  results.tables.push_back(table(input_, compositions));
+  for (const Composition& each : compositions) {
     const std::string name = fmt::format("{}_composition", name_of(each.kind));
     results.arrays.push_back({name, float_array(each.scores)});
     results.arrays.push_back({name + "_excess", float_array(each.excess)});
   }
   results.text.emplace_back(
       TextTable{fmt::format("Composition (0 to 1; random: mean and deviation of {} pairs of random heads)",
-                            options_.draws),
-                means_text(), 4});
-  results.text.emplace_back(TextTable{"Strongest composition", strongest_text(), 4});
-  results.pictures.push_back({"composition", picture()});
+                            options.draws),
+                means_text(compositions), 4});
+  results.text.emplace_back(TextTable{"Strongest composition", strongest_text(input_, compositions), 4});
+  results.pictures.push_back({"composition", picture(input_, compositions)});
   return results;
 }
 

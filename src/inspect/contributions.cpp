@@ -1,6 +1,5 @@
 #include "analysis/mixing/contributions.hpp"
 
-#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,20 +15,101 @@
 namespace attnctl::inspect {
 namespace {
 
-/// A value of HeadContribution, with its name in columns and arrays.
-struct Column {
-  const char* name;
-  std::optional<double> HeadContribution::*value;
+/// The values of HeadContribution, with their names in columns and arrays.
+using NamedValue = std::pair<const char*, std::optional<double> HeadContribution::*>;
+constexpr NamedValue kValues[] = {
+    {"norm", &HeadContribution::norm},
+    {"norm_share", &HeadContribution::norm_share},
+    {"cosine", &HeadContribution::cosine},
+    {"share", &HeadContribution::share},
+    {"explained", &HeadContribution::explained},
+    {"whole_norm", &HeadContribution::whole_norm},
+    {"stream_norm", &HeadContribution::stream_norm},
 };
-constexpr std::array kColumns = {
-    Column{"norm", &HeadContribution::norm},
-    Column{"norm_share", &HeadContribution::norm_share},
-    Column{"cosine", &HeadContribution::cosine},
-    Column{"share", &HeadContribution::share},
-    Column{"explained", &HeadContribution::explained},
-    Column{"whole_norm", &HeadContribution::whole_norm},
-    Column{"stream_norm", &HeadContribution::stream_norm},
-};
+
+/// Returns one row per input and head.
+Table heads_of(const AnalysisInput& input, const std::vector<HeadContribution>& heads) {
+  const ModelConfig& config = input.config();
+  std::vector<std::string> columns = {"input", "component", "layer", "head", "rows"};
+  for (const auto& [name, value] : kValues) columns.emplace_back(name);
+  std::vector<std::vector<Cell>> rows;
+  for (const HeadContribution& of : heads) {
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {input.shown.sequences[of.input].id, component_cell(config, of.head.layer),
+           number_cell(config, of.head.layer), cell_of(of.head.head), cell_of(of.rows)};
+    for (const auto& [name, value] : kValues) row.push_back(cell_of(of.*value));
+  }
+  return make_table("contributions", std::move(columns), std::move(rows));
+}
+
+/// Returns one row per rank, and one row for the removed W_O with an undefined rank.
+Table ranks_table(const AnalysisInput& input, const std::vector<LayerOutputRank>& layers) {
+  std::vector<std::vector<Cell>> rows;
+  for (const LayerOutputRank& layer : layers) {
+    const auto add = [&](const char* output, Cell rank, const std::optional<double>& change) {
+      rows.push_back({input.shown.sequences[layer.input].id, component_cell(input.config(), layer.layer),
+                      number_cell(input.config(), layer.layer), std::string(output), std::move(rank),
+                      cell_of(layer.full_rank), cell_of(change)});
+    };
+    for (const OutputRankChange& cut : layer.cuts) add("cut", cell_of(cut.rank), cut.change);
+    add("removed", Cell(), layer.removed);
+  }
+  return make_table("output_rank", {"input", "component", "layer", "output", "rank", "full_rank", "change"},
+                    std::move(rows));
+}
+
+/// Adds contribution_NAME_I with the axes of the selected heads.
+void add_arrays(const AnalysisInput& input, Results& results, const std::vector<HeadContribution>& heads,
+                const Table& table) {
+  const HeadAxes axes(input.selection.heads);
+  for (std::size_t first = 0; first < heads.size(); first += input.selection.heads.size()) {
+    for (const auto& [name, value] : kValues) {
+      results.arrays.push_back({fmt::format("contribution_{}_{}", name, heads[first].input),
+                                column_array(table, name, axes.shape({}), first)});
+    }
+  }
+}
+
+/// Adds output_rank_change_I [layers, ranks], output_ranks [ranks] and output_removed_I [layers]. Adds
+/// nothing if the default ranks differ between layers.
+void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) {
+  if (layers.empty()) return;
+  std::vector<std::int64_t> ranks;
+  for (const OutputRankChange& cut : layers.front().cuts)
+    ranks.push_back(static_cast<std::int64_t>(cut.rank));
+  for (const LayerOutputRank& layer : layers) {
+    if (layer.cuts.size() != ranks.size()) return;
+  }
+  const auto input_of = [](const LayerOutputRank& layer) { return layer.input; };
+  for_each_group(layers, input_of, [&](std::span<const LayerOutputRank> of_input) {
+    std::vector<float> changes;
+    std::vector<float> removed;
+    for (const LayerOutputRank& layer : of_input) {
+      for (const OutputRankChange& cut : layer.cuts)
+        changes.push_back(static_cast<float>(cut.change.value_or(kUndefined)));
+      removed.push_back(static_cast<float>(layer.removed.value_or(kUndefined)));
+    }
+    const std::size_t input = of_input.front().input;
+    results.arrays.push_back({fmt::format("output_rank_change_{}", input),
+                              make_array({of_input.size(), ranks.size()}, std::move(changes))});
+    results.arrays.push_back(
+        {fmt::format("output_removed_{}", input), make_array({of_input.size()}, std::move(removed))});
+  });
+  Shape shape{ranks.size()};
+  results.arrays.push_back({"output_ranks", make_array(std::move(shape), std::move(ranks))});
+}
+
+/// Returns bar charts of the heads. The heads of several inputs are listed input by input.
+ChartPage charts(Table named) {
+  const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
+    return Chart{
+        .title = title, .x = "head", .y = std::move(columns), .x_axis = "Head", .y_axis = axis, .bars = true};
+  };
+  return {"Contributions of Heads",
+          std::move(named),
+          {bars("Norm of what a head writes", {"norm"}, "Norm"),
+           bars("Share of the layer's output", {"share", "explained"}, "Share")}};
+}
 
 class ContributionsAnalysis final : public Analysis {
  public:
@@ -46,104 +126,13 @@ class ContributionsAnalysis final : public Analysis {
   Results finish() override;
 
  private:
-  [[nodiscard]] Table heads_of(const std::vector<HeadContribution>& heads) const;
-  [[nodiscard]] Table ranks_table(const std::vector<LayerOutputRank>& layers) const;
-  void add_arrays(Results& results, const std::vector<HeadContribution>& heads, const Table& table) const;
-  void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) const;
-  [[nodiscard]] static ChartPage charts(Table named);
-
   Contributions contributions_;
   OutputRank ranks_;
 };
 
-/// Returns one row per input and head.
-Table ContributionsAnalysis::heads_of(const std::vector<HeadContribution>& heads) const {
-  const ModelConfig& config = input_.config();
-  std::vector<std::string> columns = {"input", "component", "layer", "head", "rows"};
-  for (const Column& column : kColumns) columns.emplace_back(column.name);
-  std::vector<std::vector<Cell>> rows;
-  for (const HeadContribution& of : heads) {
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {input_.shown.sequences[of.input].id, component_cell(config, of.head.layer),
-           number_cell(config, of.head.layer), cell_of(of.head.head), cell_of(of.rows)};
-    for (const Column& column : kColumns) row.push_back(cell_of(of.*column.value));
-  }
-  return make_table("contributions", std::move(columns), std::move(rows));
-}
-
-/// Returns one row per rank, and one row for the removed W_O with an undefined rank.
-Table ContributionsAnalysis::ranks_table(const std::vector<LayerOutputRank>& layers) const {
-  std::vector<std::vector<Cell>> rows;
-  for (const LayerOutputRank& layer : layers) {
-    const auto add = [&](const char* output, Cell rank, const std::optional<double>& change) {
-      rows.push_back({input_.shown.sequences[layer.input].id, component_cell(input_.config(), layer.layer),
-                      number_cell(input_.config(), layer.layer), std::string(output), std::move(rank),
-                      cell_of(layer.full_rank), cell_of(change)});
-    };
-    for (const OutputRankChange& cut : layer.cuts) add("cut", cell_of(cut.rank), cut.change);
-    add("removed", Cell(), layer.removed);
-  }
-  return make_table("output_rank", {"input", "component", "layer", "output", "rank", "full_rank", "change"},
-                    std::move(rows));
-}
-
-/// Adds contribution_NAME_I with the axes of the selected heads.
-void ContributionsAnalysis::add_arrays(Results& results, const std::vector<HeadContribution>& heads,
-                                       const Table& table) const {
-  const HeadAxes axes(input_.selection.heads);
-  for (std::size_t first = 0; first < heads.size(); first += input_.selection.heads.size()) {
-    for (const Column& column : kColumns) {
-      results.arrays.push_back({fmt::format("contribution_{}_{}", column.name, heads[first].input),
-                                column_array(table, column.name, axes.shape({}), first)});
-    }
-  }
-}
-
-/// Adds output_rank_change_I [layers, ranks], output_ranks [ranks] and output_removed_I [layers]. Adds
-/// nothing if the default ranks differ between layers.
-void ContributionsAnalysis::add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) const {
-  if (layers.empty()) return;
-  std::vector<std::int64_t> ranks;
-  for (const OutputRankChange& cut : layers.front().cuts)
-    ranks.push_back(static_cast<std::int64_t>(cut.rank));
-  for (const LayerOutputRank& layer : layers) {
-    if (layer.cuts.size() != ranks.size()) return;
-  }
-  for (auto first = layers.begin(); first != layers.end();) {
-    std::vector<float> changes;
-    std::vector<float> removed;
-    auto last = first;
-    for (; last != layers.end() && last->input == first->input; ++last) {
-      for (const OutputRankChange& cut : last->cuts)
-        changes.push_back(static_cast<float>(cut.change.value_or(kUndefined)));
-      removed.push_back(static_cast<float>(last->removed.value_or(kUndefined)));
-    }
-    const std::size_t count = removed.size();
-    results.arrays.push_back({fmt::format("output_rank_change_{}", first->input),
-                              make_tensor({count, ranks.size()}, std::move(changes))});
-    results.arrays.push_back(
-        {fmt::format("output_removed_{}", first->input), make_tensor({count}, std::move(removed))});
-    first = last;
-  }
-  Shape shape{ranks.size()};
-  results.arrays.push_back({"output_ranks", make_tensor(std::move(shape), std::move(ranks))});
-}
-
-/// Returns bar charts of the heads. The heads of several inputs are listed input by input.
-ChartPage ContributionsAnalysis::charts(Table named) {
-  const auto bars = [](const char* title, std::vector<std::string> columns, const char* axis) {
-    return Chart{
-        .title = title, .x = "head", .y = std::move(columns), .x_axis = "Head", .y_axis = axis, .bars = true};
-  };
-  return {"Contributions of Heads",
-          std::move(named),
-          {bars("Norm of what a head writes", {"norm"}, "Norm"),
-           bars("Share of the layer's output", {"share", "explained"}, "Share")}};
-}
-
 Results ContributionsAnalysis::finish() {
   const std::vector<HeadContribution> heads = contributions_.finish();
-  const Table table = heads_of(heads);
+  const Table table = heads_of(input_, heads);
   const Table named = with_head_names(table);
   Results results;
   results.document.sections.push_back({"contributions", "contribution", named});
@@ -153,11 +142,11 @@ Results ContributionsAnalysis::finish() {
                 select_columns(named, {"input", "head", "norm", "norm_share", "cosine", "share", "explained",
                                        "whole_norm", "stream_norm"}),
                 3});
-  add_arrays(results, heads, table);
+  add_arrays(input_, results, heads, table);
   results.pictures.push_back({"contributions", charts(named)});
   if (!input_.request.output_rank) return results;
   const std::vector<LayerOutputRank> layers = ranks_.finish();
-  const Table ranks = ranks_table(layers);
+  const Table ranks = ranks_table(input_, layers);
   results.document.sections.push_back({"output_rank", "output_rank", ranks});
   results.tables.push_back(ranks);
   results.text.emplace_back(

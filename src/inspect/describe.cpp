@@ -53,15 +53,6 @@ List names_of(const ModelConfig& config, std::span<const HeadId> heads) {
   return names;
 }
 
-Value component_of(const ModelConfig& config, const std::optional<std::size_t>& layer) {
-  const Component component = layer ? config.layers.at(*layer).component : Component::none;
-  return component == Component::none ? Value() : Value(std::string(name_of(component)));
-}
-
-Value number_of(const ModelConfig& config, const std::optional<std::size_t>& layer) {
-  return number_cell(config, layer);
-}
-
 Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer) {
   return layer ? cell_of(config.layers.at(*layer).number) : Cell();
 }
@@ -81,24 +72,11 @@ Cell token_cell(std::span<const std::string> tokens, std::size_t position) {
   return position < tokens.size() ? Cell(tokens[position]) : Cell();
 }
 
-Value or_null(const std::optional<double>& value) {
-  return value ? Value(*value) : Value();
-}
-Value or_null(const std::optional<std::size_t>& value) {
-  return value ? Value(*value) : Value();
-}
-
 Cell cell_of(std::size_t number) {
   return static_cast<std::int64_t>(number);
 }
 Cell cell_of(double number) {
   return is_undefined(number) ? Cell() : Cell(static_cast<float>(number));
-}
-Cell cell_of(const std::optional<double>& number) {
-  return number ? cell_of(*number) : Cell();
-}
-Cell cell_of(const std::optional<std::size_t>& number) {
-  return number ? cell_of(*number) : Cell();
 }
 
 Results results_of_heads(const ModelConfig& config, const Selection& selection, const HeadTable& table) {
@@ -172,7 +150,9 @@ HeadMatrix in_cluster_order(const HeadMatrix& matrix) {
   return reordered(matrix, map_heads(matrix.heads, matrix.values.view()).order());
 }
 
-Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const HeadMatrix& matrix) {
+Heatmap head_heatmap(const ModelConfig& config, const std::string& title, const HeadMatrix& given,
+                     bool clustered) {
+  const HeadMatrix matrix = clustered ? in_cluster_order(given) : given;
   std::vector<std::string> labels;
   for (const HeadId head : matrix.heads)
     labels.push_back(matrix.layer ? "Head " + std::to_string(head.head) : head_name(config, head));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/similarity/subspace_similarity.hpp"
 #include "base/matrix_view.hpp"
 #include "forward/run.hpp"
 #include "input/batch.hpp"
@@ -33,10 +34,7 @@ namespace attnctl::inspect {
 /// Returns the names of heads: ["0.0", "0.1", ...], or ["enc.0.0", ...] for a model with components.
 [[nodiscard]] List names_of(const ModelConfig& config, std::span<const HeadId> heads);
 
-/// Returns "enc", "dec" or "cross"; null for a model with one stack or if `layer` is nullopt.
-[[nodiscard]] Value component_of(const ModelConfig& config, const std::optional<std::size_t>& layer);
-/// Return the number of a layer in its component, or null if `layer` is nullopt.
-[[nodiscard]] Value number_of(const ModelConfig& config, const std::optional<std::size_t>& layer);
+/// Returns the number of a layer in its component, or an undefined cell if `layer` is nullopt.
 [[nodiscard]] Cell number_cell(const ModelConfig& config, const std::optional<std::size_t>& layer);
 /// Returns the prefix of the array names of a component: "enc_", "dec_" or "cross_"; empty for a model with
 /// one stack.
@@ -46,15 +44,19 @@ namespace attnctl::inspect {
 [[nodiscard]] std::vector<std::string> token_labels(const Vocabulary& vocabulary, const Sequence& sequence);
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
 
-[[nodiscard]] Value or_null(const std::optional<double>& value);
-[[nodiscard]] Value or_null(const std::optional<std::size_t>& value);
+template <typename T>
+[[nodiscard]] Value or_null(const std::optional<T>& value) {
+  return value ? Value(*value) : Value();
+}
 
 /// Return a cell of a table: undefined if the number is missing or kUndefined. Reals are rounded to
 /// float32, as in every format.
 [[nodiscard]] Cell cell_of(std::size_t number);
 [[nodiscard]] Cell cell_of(double number);
-[[nodiscard]] Cell cell_of(const std::optional<double>& number);
-[[nodiscard]] Cell cell_of(const std::optional<std::size_t>& number);
+template <typename T>
+[[nodiscard]] Cell cell_of(const std::optional<T>& number) {
+  return number ? cell_of(*number) : Cell();
+}
 
 /// A table with one row per selected head, after the columns that identify the head.
 struct HeadTable {
@@ -70,13 +72,6 @@ struct HeadTable {
 /// Returns the table in all forms but pictures. Columns of real numbers become arrays [layers, heads].
 [[nodiscard]] Results results_of_heads(const ModelConfig& config, const Selection& selection,
                                        const HeadTable& table);
-
-/// Heads with a matrix over all pairs of them, within one layer or across layers (`layer` is nullopt).
-struct HeadMatrix {
-  std::optional<std::size_t> layer;
-  std::vector<HeadId> heads;
-  OwnedMatrix<double> values;  // [heads, heads]; NaN if undefined
-};
 
 /// Numbers of all pairs of some heads.
 struct HeadPairs {
@@ -96,9 +91,10 @@ struct HeadPairs {
 /// Reorders the heads by the dendrogram of average linkage, so that similar heads are adjacent.
 [[nodiscard]] HeadMatrix in_cluster_order(const HeadMatrix& matrix);
 
-/// Returns a heatmap with heads on both axes, labelled "Head i" within a layer and "L.H" across layers.
+/// Returns a heatmap with heads on both axes, labelled "Head i" within a layer and "L.H" across layers. With
+/// `clustered`, the heads are in cluster order.
 [[nodiscard]] Heatmap head_heatmap(const ModelConfig& config, const std::string& title,
-                                   const HeadMatrix& matrix);
+                                   const HeadMatrix& given, bool clustered);
 
 /// Returns a name in the notation of formulas: "w_q" as W_Q, "qk" as QK.
 [[nodiscard]] std::string symbol_of(std::string_view name);

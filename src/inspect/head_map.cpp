@@ -46,6 +46,158 @@ struct Drawn {
   HeadMap map;
 };
 
+/// Returns SciPy's linkage matrix.
+Array linkage_array(const std::vector<Merge>& merges) {
+  std::vector<double> rows;
+  for (const Merge& merge : merges) {
+    rows.insert(rows.end(), {static_cast<double>(merge.first), static_cast<double>(merge.second),
+                             merge.distance, static_cast<double>(merge.size)});
+  }
+  return make_array({merges.size(), 4}, std::move(rows));
+}
+
+Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {
+  List items;
+  for (const Drawn& drawn : all) {
+    List linkage;
+    for (const Merge& merge : drawn.map.linkage.merges) {
+      linkage.emplace_back(List{merge.first, merge.second, static_cast<float>(merge.distance), merge.size});
+    }
+    Record record;
+    record.set("similarity", drawn.similarity)
+        .set("component", component_cell(input.config(), drawn.matrix.heads.front().layer))
+        .set("layer", number_cell(input.config(), drawn.matrix.layer))
+        .set("heads", names_of(input.config(), drawn.map.heads))
+        .set("undefined", names_of(input.config(), drawn.map.undefined))
+        .set("order", names_of(input.config(), drawn.matrix.heads))
+        .set("linkage", std::move(linkage))
+        .set("points", float_array(drawn.map.map.points))
+        .set("stress", or_null(drawn.map.map.stress))
+        .set("eigenvalue_share", or_null(drawn.map.map.share));
+    items.emplace_back(std::move(record));
+  }
+  return {"map", "map", std::move(items)};
+}
+
+/// Returns the point of a head; undefined if the map has none.
+std::array<double, 2> point_of(const Drawn& drawn, HeadId head) {
+  const auto found = std::ranges::find(drawn.map.heads, head);
+  if (found == drawn.map.heads.end()) return {kUndefined, kUndefined};
+  const auto row = static_cast<std::size_t>(found - drawn.map.heads.begin());
+  return {drawn.map.map.points(row, 0), drawn.map.map.points(row, 1)};
+}
+
+/// Returns "QK similarity, layer 0".
+std::string title_of(const ModelConfig& config, const Drawn& drawn) {
+  const std::optional<std::size_t>& layer = drawn.matrix.layer;
+  return fmt::format("{} similarity, {}", symbol_of(drawn.similarity),
+                     layer ? "layer " + layer_name(config, *layer) : "all layers");
+}
+
+/// Returns one row per head and map. The layer column is the layer of the head, also for maps across layers.
+Table table(const AnalysisInput& input, const std::vector<Drawn>& all) {
+  std::vector<std::vector<Cell>> rows;
+  for (const Drawn& drawn : all) {
+    const std::vector<HeadId>& order = drawn.matrix.heads;
+    std::vector<HeadId> heads = order;
+    std::ranges::sort(heads);
+    for (const HeadId head : heads) {
+      const auto [x, y] = point_of(drawn, head);
+      const auto place = static_cast<std::size_t>(std::ranges::find(order, head) - order.begin());
+      rows.push_back({drawn.similarity, component_cell(input.config(), head.layer),
+                      number_cell(input.config(), head.layer), cell_of(head.head), cell_of(place), cell_of(x),
+                      cell_of(y), cell_of(drawn.map.map.stress), cell_of(drawn.map.map.share)});
+    }
+  }
+  return make_table(
+      "map", {"similarity", "component", "layer", "head", "order", "x", "y", "stress", "eigenvalue_share"},
+      std::move(rows));
+}
+
+void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Results& results,
+                std::string_view similarity) {
+  const HeadAxes axes(input.selection.heads);
+  const std::size_t heads = input.selection.heads.size();
+  std::vector<double> points(heads * 2, kUndefined);
+  std::vector<std::int64_t> order(heads);
+  std::vector<double> quality;
+  for (const Drawn& drawn : all) {
+    if (drawn.similarity != similarity) continue;
+    for (std::size_t i = 0; i < drawn.matrix.heads.size(); ++i) {
+      const std::size_t at = axes.place(drawn.matrix.heads[i]).value();
+      std::ranges::copy(point_of(drawn, drawn.matrix.heads[i]), &points[at * 2]);
+      order[at] = static_cast<std::int64_t>(i);
+    }
+    quality.push_back(drawn.map.map.stress.value_or(kUndefined));
+    quality.push_back(drawn.map.map.share.value_or(kUndefined));
+    const std::string layer =
+        drawn.matrix.layer ? fmt::format("_{}", input.config().layers[*drawn.matrix.layer].number) : "";
+    results.arrays.push_back(
+        {fmt::format("{}_linkage{}", similarity, layer), linkage_array(drawn.map.linkage.merges)});
+  }
+  if (quality.empty()) return;
+  const std::array<std::size_t, 1> plane = {2};
+  results.arrays.push_back({fmt::format("{}_map", similarity), float_array(axes.shape(plane), points)});
+  results.arrays.push_back({fmt::format("{}_cluster_order", similarity), make_array(axes.shape({}), order)});
+  results.arrays.push_back(
+      {fmt::format("{}_map_quality", similarity), float_array({quality.size() / 2, 2}, quality)});
+}
+
+/// Adds a table of the heads in the order of the dendrogram, with their points and, for up to 12 heads, their
+/// similarities.
+void add_text(const ModelConfig& config, Results& results, const Drawn& drawn) {
+  constexpr std::size_t kMostColumns = 12;
+  std::vector<std::string> columns = {"head", "x", "y"};
+  const std::vector<HeadId>& order = drawn.matrix.heads;
+  const bool with_values = order.size() <= kMostColumns;
+  if (with_values) {
+    for (const HeadId head : order) columns.push_back(head_name(config, head));
+  }
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto [x, y] = point_of(drawn, order[i]);
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {head_name(config, order[i]), cell_of(x), cell_of(y)};
+    if (!with_values) continue;
+    for (std::size_t j = 0; j < order.size(); ++j) row.push_back(cell_of(drawn.matrix.values(i, j)));
+  }
+  const std::optional<double>& stress = drawn.map.map.stress;
+  results.text.emplace_back(
+      TextTable{fmt::format("Heads by {}: order of the tree, map (stress {})", title_of(config, drawn),
+                            stress ? fmt::format("{:.2f}", *stress) : "-"),
+                make_table("", std::move(columns), std::move(rows)), 2});
+}
+
+ChartPage charts(const AnalysisInput& input, const std::vector<Drawn>& all) {
+  ChartPage page;
+  page.title = "Maps of Heads";
+  std::vector<std::string> columns;
+  std::size_t most = 0;
+  for (const Drawn& drawn : all) most = std::max(most, drawn.matrix.heads.size());
+  std::vector<std::vector<Cell>> rows(most);
+  for (const Drawn& drawn : all) {
+    const std::string name = title_of(input.config(), drawn);
+    for (const char* part : {" head", " x", " y"}) columns.push_back(name + part);
+    for (std::size_t i = 0; i < most; ++i) {
+      std::vector<Cell>& row = rows[i];
+      row.resize(columns.size());
+      if (i >= drawn.matrix.heads.size()) continue;
+      const auto [x, y] = point_of(drawn, drawn.matrix.heads[i]);
+      row[columns.size() - 3] = head_name(input.config(), drawn.matrix.heads[i]);
+      row[columns.size() - 2] = cell_of(x);
+      row[columns.size() - 1] = cell_of(y);
+    }
+    const std::optional<double>& stress = drawn.map.map.stress;
+    page.charts.push_back({.title = name + (stress ? fmt::format(" (stress {:.2f})", *stress) : ""),
+                           .x = name + " x",
+                           .y = {name + " y"},
+                           .points = true,
+                           .labels = name + " head"});
+  }
+  page.table = make_table("map", std::move(columns), std::move(rows));
+  return page;
+}
+
 /// Clusters and maps of similar heads.
 class HeadMapAnalysis final : public Analysis {
  public:
@@ -59,30 +211,17 @@ class HeadMapAnalysis final : public Analysis {
     return std::ranges::find(wanted_, name) != wanted_.end();
   }
   void collect();
-  void add(std::string_view similarity, std::optional<std::size_t> layer, const std::vector<HeadId>& heads,
-           const OwnedMatrix<double>& values);
-  [[nodiscard]] Section section() const;
-  [[nodiscard]] Table table() const;
-  void add_arrays(Results& results, std::string_view similarity) const;
-  void add_text(Results& results, const Drawn& drawn) const;
-  [[nodiscard]] ChartPage charts() const;
-  /// Returns "QK similarity, layer 0".
-  [[nodiscard]] std::string title_of(const Drawn& drawn) const {
-    const std::optional<std::size_t>& layer = drawn.matrix.layer;
-    return fmt::format("{} similarity, {}", symbol_of(drawn.similarity),
-                       layer ? "layer " + layer_name(input_.config(), *layer) : "all layers");
-  }
+  void add(std::string_view similarity, const HeadMatrix& matrix);
 
   std::vector<std::string_view> wanted_;
   std::vector<Drawn> all_;
 };
 
-void HeadMapAnalysis::add(std::string_view similarity, std::optional<std::size_t> layer,
-                          const std::vector<HeadId>& heads, const OwnedMatrix<double>& values) {
+void HeadMapAnalysis::add(std::string_view similarity, const HeadMatrix& matrix) {
   Drawn& drawn = all_.emplace_back();
   drawn.similarity = similarity;
-  drawn.map = map_heads(heads, values.view());
-  drawn.matrix = reordered({layer, heads, values}, drawn.map.order());
+  drawn.map = map_heads(matrix.heads, matrix.values.view());
+  drawn.matrix = reordered(matrix, drawn.map.order());
 }
 
 void HeadMapAnalysis::collect() {
@@ -98,9 +237,7 @@ void HeadMapAnalysis::collect() {
     const WeightsAnalysis& weights = own ? *own : *input_.weights;
     const auto add_circuit = [&](const CircuitAnalysis& circuit) {
       if (!wants(name_of(circuit.circuit))) return;
-      for (const SubspaceSimilarity& each : circuit.similarity) {
-        add(name_of(circuit.circuit), each.layer, each.heads, each.values);
-      }
+      for (const SubspaceSimilarity& each : circuit.similarity) add(name_of(circuit.circuit), each);
     };
     add_circuit(weights.qk);
     if (weights.ov) add_circuit(*weights.ov);
@@ -115,175 +252,19 @@ void HeadMapAnalysis::collect() {
                          context.pool, twice ? told : context.warnings)) {
     if (!wants(name_of(analysis.projection))) continue;
     for (const SubspaceAngles& each : analysis.angles) {
-      add(name_of(analysis.projection), each.layer, each.heads, each.kernel);
+      add(name_of(analysis.projection), {each.layer, each.heads, each.kernel});
     }
   }
-}
-
-/// Returns SciPy's linkage matrix.
-Tensor linkage_array(const std::vector<Merge>& merges) {
-  std::vector<double> rows;
-  for (const Merge& merge : merges) {
-    rows.insert(rows.end(), {static_cast<double>(merge.first), static_cast<double>(merge.second),
-                             merge.distance, static_cast<double>(merge.size)});
-  }
-  return make_tensor({merges.size(), 4}, std::move(rows));
-}
-
-Section HeadMapAnalysis::section() const {
-  List items;
-  for (const Drawn& drawn : all_) {
-    List linkage;
-    for (const Merge& merge : drawn.map.linkage.merges) {
-      linkage.emplace_back(List{merge.first, merge.second, static_cast<float>(merge.distance), merge.size});
-    }
-    Record record;
-    record.set("similarity", drawn.similarity)
-        .set("component", component_of(input_.config(), drawn.matrix.heads.front().layer))
-        .set("layer", number_of(input_.config(), drawn.matrix.layer))
-        .set("heads", names_of(input_.config(), drawn.map.heads))
-        .set("undefined", names_of(input_.config(), drawn.map.undefined))
-        .set("order", names_of(input_.config(), drawn.matrix.heads))
-        .set("linkage", std::move(linkage))
-        .set("points", float_array(drawn.map.map.points))
-        .set("stress", or_null(drawn.map.map.stress))
-        .set("eigenvalue_share", or_null(drawn.map.map.share));
-    items.emplace_back(std::move(record));
-  }
-  return {"map", "map", std::move(items)};
-}
-
-/// The place of a head in the order of its map, and its point.
-struct Place {
-  std::size_t order = 0;
-  std::optional<double> x, y;
-};
-
-Place place_of(const Drawn& drawn, HeadId head) {
-  Place place;
-  place.order =
-      static_cast<std::size_t>(std::ranges::find(drawn.matrix.heads, head) - drawn.matrix.heads.begin());
-  const auto found = std::ranges::find(drawn.map.heads, head);
-  if (found == drawn.map.heads.end()) return place;
-  const auto row = static_cast<std::size_t>(found - drawn.map.heads.begin());
-  place.x = drawn.map.map.points(row, 0);
-  place.y = drawn.map.map.points(row, 1);
-  return place;
-}
-
-/// Returns one row per head and map. The layer column is the layer of the head, also for maps across layers.
-Table HeadMapAnalysis::table() const {
-  std::vector<std::vector<Cell>> rows;
-  for (const Drawn& drawn : all_) {
-    std::vector<HeadId> heads = drawn.matrix.heads;
-    std::ranges::sort(heads);
-    for (const HeadId head : heads) {
-      const Place place = place_of(drawn, head);
-      rows.push_back({drawn.similarity, component_cell(input_.config(), head.layer),
-                      number_cell(input_.config(), head.layer), cell_of(head.head), cell_of(place.order),
-                      cell_of(place.x), cell_of(place.y), cell_of(drawn.map.map.stress),
-                      cell_of(drawn.map.map.share)});
-    }
-  }
-  return make_table(
-      "map", {"similarity", "component", "layer", "head", "order", "x", "y", "stress", "eigenvalue_share"},
-      std::move(rows));
-}
-
-void HeadMapAnalysis::add_arrays(Results& results, std::string_view similarity) const {
-  const HeadAxes axes(input_.selection.heads);
-  const std::size_t heads = input_.selection.heads.size();
-  std::vector<double> points(heads * 2, kUndefined);
-  std::vector<std::int64_t> order(heads);
-  std::vector<double> quality;
-  for (const Drawn& drawn : all_) {
-    if (drawn.similarity != similarity) continue;
-    for (const HeadId head : drawn.matrix.heads) {
-      const Place place = place_of(drawn, head);
-      const std::size_t at = axes.place(head).value();
-      points[at * 2] = place.x.value_or(kUndefined);
-      points[at * 2 + 1] = place.y.value_or(kUndefined);
-      order[at] = static_cast<std::int64_t>(place.order);
-    }
-    quality.push_back(drawn.map.map.stress.value_or(kUndefined));
-    quality.push_back(drawn.map.map.share.value_or(kUndefined));
-    const std::string layer =
-        drawn.matrix.layer ? fmt::format("_{}", input_.config().layers[*drawn.matrix.layer].number) : "";
-    results.arrays.push_back(
-        {fmt::format("{}_linkage{}", similarity, layer), linkage_array(drawn.map.linkage.merges)});
-  }
-  if (quality.empty()) return;
-  const std::array<std::size_t, 1> plane = {2};
-  results.arrays.push_back({fmt::format("{}_map", similarity), float_array(axes.shape(plane), points)});
-  results.arrays.push_back({fmt::format("{}_cluster_order", similarity), make_tensor(axes.shape({}), order)});
-  results.arrays.push_back(
-      {fmt::format("{}_map_quality", similarity), float_array({quality.size() / 2, 2}, quality)});
-}
-
-/// Adds a table of the heads in the order of the dendrogram, with their points and, for up to 12 heads, their
-/// similarities.
-void HeadMapAnalysis::add_text(Results& results, const Drawn& drawn) const {
-  constexpr std::size_t kMostColumns = 12;
-  std::vector<std::string> columns = {"head", "x", "y"};
-  const std::vector<HeadId>& order = drawn.matrix.heads;
-  const bool with_values = order.size() <= kMostColumns;
-  if (with_values) {
-    for (const HeadId head : order) columns.push_back(head_name(input_.config(), head));
-  }
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const Place place = place_of(drawn, order[i]);
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {head_name(input_.config(), order[i]), cell_of(place.x), cell_of(place.y)};
-    if (!with_values) continue;
-    for (std::size_t j = 0; j < order.size(); ++j) row.push_back(cell_of(drawn.matrix.values(i, j)));
-  }
-  const std::optional<double>& stress = drawn.map.map.stress;
-  results.text.emplace_back(
-      TextTable{fmt::format("Heads by {}: order of the tree, map (stress {})", title_of(drawn),
-                            stress ? fmt::format("{:.2f}", *stress) : "-"),
-                make_table("", std::move(columns), std::move(rows)), 2});
-}
-
-ChartPage HeadMapAnalysis::charts() const {
-  ChartPage page;
-  page.title = "Maps of Heads";
-  std::vector<std::string> columns;
-  std::size_t most = 0;
-  for (const Drawn& drawn : all_) most = std::max(most, drawn.matrix.heads.size());
-  std::vector<std::vector<Cell>> rows(most);
-  for (const Drawn& drawn : all_) {
-    const std::string name = title_of(drawn);
-    for (const char* part : {" head", " x", " y"}) columns.push_back(name + part);
-    for (std::size_t i = 0; i < most; ++i) {
-      std::vector<Cell>& row = rows[i];
-      row.resize(columns.size());
-      if (i >= drawn.matrix.heads.size()) continue;
-      const HeadId head = drawn.matrix.heads[i];
-      const Place place = place_of(drawn, head);
-      row[columns.size() - 3] = head_name(input_.config(), head);
-      row[columns.size() - 2] = cell_of(place.x);
-      row[columns.size() - 1] = cell_of(place.y);
-    }
-    const std::optional<double>& stress = drawn.map.map.stress;
-    page.charts.push_back({.title = name + (stress ? fmt::format(" (stress {:.2f})", *stress) : ""),
-                           .x = name + " x",
-                           .y = {name + " y"},
-                           .points = true,
-                           .labels = name + " head"});
-  }
-  page.table = make_table("map", std::move(columns), std::move(rows));
-  return page;
 }
 
 Results HeadMapAnalysis::finish() {
   collect();
   Results results;
-  results.document.sections.push_back(section());
-  results.tables.push_back(table());
-  for (const std::string_view similarity : wanted_) add_arrays(results, similarity);
-  for (const Drawn& drawn : all_) add_text(results, drawn);
-  if (!all_.empty()) results.pictures.push_back({"map", charts()});
+  results.document.sections.push_back(section(input_, all_));
+  results.tables.push_back(table(input_, all_));
+  for (const std::string_view similarity : wanted_) add_arrays(input_, all_, results, similarity);
+  for (const Drawn& drawn : all_) add_text(input_.config(), results, drawn);
+  if (!all_.empty()) results.pictures.push_back({"map", charts(input_, all_)});
   return results;
 }
 

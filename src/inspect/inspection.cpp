@@ -1,6 +1,7 @@
 #include "inspect/inspection.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <string>
@@ -21,18 +22,13 @@ namespace {
 
 /// Returns the arrays of the forward pass that --include names, in the order of the output.
 std::vector<Captured> captured_parts(const Includes& includes) {
+  constexpr std::array<bool Includes::*, all_captured.size()> members = {
+      &Includes::patterns, &Includes::scores, &Includes::queries, &Includes::keys,
+      &Includes::values,   &Includes::z,      &Includes::output,  &Includes::logits};
   std::vector<Captured> parts;
-  const auto add = [&](bool wanted, Captured part) {
-    if (wanted) parts.push_back(part);
-  };
-  add(includes.patterns, Captured::pattern);
-  add(includes.scores, Captured::scores);
-  add(includes.queries, Captured::queries);
-  add(includes.keys, Captured::keys);
-  add(includes.values, Captured::values);
-  add(includes.z, Captured::z);
-  add(includes.output, Captured::output);
-  add(includes.logits, Captured::logits);
+  for (const Captured part : all_captured) {
+    if (includes.*members.at(static_cast<std::size_t>(part))) parts.push_back(part);
+  }
   return parts;
 }
 

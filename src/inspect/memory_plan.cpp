@@ -18,6 +18,11 @@ constexpr std::uint64_t program_bytes = 20 * mebibyte;
 /// Upper bound on the variation of the measured memory between runs.
 constexpr std::uint64_t named_margin = 2 * mebibyte;
 
+template <typename... Bytes>
+void grow(std::uint64_t& sum, Bytes... bytes) {
+  sum = saturating_sum(sum, bytes...);
+}
+
 /// Returns the peak memory of the process, including `bytes` of further work.
 std::uint64_t with_process(std::uint64_t bytes) {
   const MemoryUse use = memory_use();
@@ -52,7 +57,7 @@ WorkBytes pass_bytes(const Model& model, const Batch& batch, const Selection& se
   Needs needs{.patterns = false};
   for (const Observer* const observer : observers) {
     needs |= observer->needs();
-    work.kept = saturating_sum(work.kept, observer->memory(model, batch));
+    grow(work.kept, observer->memory(model, batch));
   }
   work.pass = pass_footprint(model, batch, selection, needs,
                              {context.pool.size(), context.panel_rows, context.packed_rows});
@@ -74,20 +79,20 @@ void add_weights_bytes(const Model& model, const Selection& selection, const Wei
     // The spectra of QK and OV. They are copied into the results, and once more into the output.
     const std::uint64_t directions = 2 * options.directions * rows * sizeof(float);
     const std::uint64_t found = attention.heads * 2 * (width * sizeof(double) + directions);
-    work.kept = saturating_sum(work.kept, 2 * found);
-    weights = saturating_sum(weights, found);
-    work.weights_resident = saturating_sum(work.weights_resident, weights);
+    grow(work.kept, 2 * found);
+    grow(weights, found);
+    grow(work.weights_resident, weights);
     work.weights_streamed = std::max(work.weights_streamed, weights);
   }
   constexpr std::uint64_t copies_of_factor = 10;
   const std::uint64_t working = threads * copies_of_factor * factor;
   if (options.across_layers) work.weights_streamed = work.weights_resident;
-  work.weights_resident = saturating_sum(work.weights_resident, working);
-  work.weights_streamed = saturating_sum(work.weights_streamed, working);
+  grow(work.weights_resident, working);
+  grow(work.weights_streamed, working);
   const std::uint64_t heads = selection.heads.size();
   const std::uint64_t compared =
       options.across_layers ? heads * heads : heads * config.layers.front().attention.heads;
-  work.kept = saturating_sum(work.kept, 4 * compared * sizeof(double));
+  grow(work.kept, 4 * compared * sizeof(double));
 }
 
 WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, std::size_t threads) {
@@ -102,13 +107,12 @@ WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, s
         std::uint64_t{attention.heads} * std::max(attention.d_head, attention.d_value);
     const std::uint64_t inner = std::max(layer.mlp.width, layer.experts.shared_width);
     of_token = std::max(of_token, 4 * heads + 8 * config.d_model + 3 * inner);
-    if (model.shared_with(i) == i)
-      work.weights_resident = saturating_sum(work.weights_resident, model.layer_bytes(i));
+    if (model.shared_with(i) == i) grow(work.weights_resident, model.layer_bytes(i));
     for (const Sequence& sequence : batch.sequences) {
       const std::uint64_t n = std::max(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
       const std::uint64_t m = std::max<std::uint64_t>(n, sequence.keys());
       const std::uint64_t kept = attention.heads * (2 * m + attention.d_value) + config.d_output;
-      work.kept = saturating_sum(work.kept, n * kept * sizeof(double));
+      grow(work.kept, n * kept * sizeof(double));
       scores = std::max(scores, n * m);
     }
   }
@@ -116,25 +120,22 @@ WorkBytes reference_bytes(const Model& model, const Batch& batch, bool logits, s
   for (const Sequence& sequence : batch.sequences) {
     const std::uint64_t n = std::max(sequence.queries(), sequence.target ? sequence.target->queries() : 0);
     longest = std::max(longest, n);
-    if (logits)
-      work.kept = saturating_sum(work.kept, n * config.output_embedding().vocabulary * sizeof(double));
+    if (logits) grow(work.kept, n * config.output_embedding().vocabulary * sizeof(double));
   }
   constexpr std::uint64_t kCopiesOfScores =
       7;  // mask, biases, scores, pattern and their intermediate results
-  work.kept = saturating_sum(work.kept, threads * kCopiesOfScores * scores * sizeof(double));
-  if (logits)
-    work.kept = saturating_sum(work.kept, longest * config.output_embedding().vocabulary * sizeof(double));
-  work.kept = saturating_sum(work.kept, 2 * longest * of_token * sizeof(double));
-  work.weights_resident = saturating_sum(work.weights_resident, model.embedding_bytes(longest));
-  if (logits) work.weights_resident = saturating_sum(work.weights_resident, 2 * model.head_bytes());
+  grow(work.kept, threads * kCopiesOfScores * scores * sizeof(double));
+  if (logits) grow(work.kept, longest * config.output_embedding().vocabulary * sizeof(double));
+  grow(work.kept, 2 * longest * of_token * sizeof(double));
+  grow(work.weights_resident, model.embedding_bytes(longest));
+  if (logits) grow(work.weights_resident, 2 * model.head_bytes());
   work.weights_streamed = work.weights_resident;
   return work;
 }
 
 std::uint64_t factors_bytes(const Model& model, const Selection& selection) {
   std::uint64_t bytes = 0;
-  for (const std::size_t layer : selection.layers())
-    bytes = saturating_sum(bytes, 3 * model.attention_bytes(layer));
+  for (const std::size_t layer : selection.layers()) grow(bytes, 3 * model.attention_bytes(layer));
   return bytes;
 }
 

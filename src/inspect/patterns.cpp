@@ -154,16 +154,16 @@ void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
     }
     return;
   }
-  for (auto first = drawn.begin(); first != drawn.end();) {
+  const auto sequence_of = [](const DrawnPattern& pattern) { return pattern.sequence; };
+  for_each_group(drawn, sequence_of, [&](std::span<const DrawnPattern> patterns) {
     TextMatrices block{fmt::format("Patterns of input \"{}\", queries down, keys across",
-                                   run.batch.sequences[first->sequence].id),
+                                   run.batch.sequences[patterns.front().sequence].id),
                        {},
                        TextMatrices::Style::small_heatmaps};
-    const std::size_t sequence = first->sequence;
-    for (; first != drawn.end() && first->sequence == sequence; ++first)
-      block.matrices.push_back(matrix_of(run, *first, first->title));
+    for (const DrawnPattern& pattern : patterns)
+      block.matrices.push_back(matrix_of(run, pattern, pattern.title));
     blocks.emplace_back(std::move(block));
-  }
+  });
 }
 
 /// Appends the whole pattern of each head as a matrix of numbers, for short inputs.
@@ -278,17 +278,15 @@ TextTable answers_text(const RunResults& run, std::size_t number) {
     for (const std::optional<float>& weight : answer.to) row.push_back(weight ? Cell(*weight) : Cell());
     rows.push_back(std::move(row));
   };
-  for (auto first = run.answers.begin(); first != run.answers.end();) {
-    const auto last = std::find_if(first, run.answers.end(), [&](const AttentionAnswer& answer) {
-      return answer.question != first->question || answer.head.layer != first->head.layer;
-    });
-    if (first->question == number) {
-      add(layer_name(run.config(), first->head.layer) + " mean",
-          attnctl::mean_of(std::span(first, last), question.positions));
-      for (auto answer = first; answer != last; ++answer) add(head_name(run.config(), answer->head), *answer);
-    }
-    first = last;
-  }
+  const auto layer_of = [](const AttentionAnswer& answer) {
+    return std::pair(answer.question, answer.head.layer);
+  };
+  for_each_group(run.answers, layer_of, [&](std::span<const AttentionAnswer> answers) {
+    const AttentionAnswer& first = answers.front();
+    if (first.question != number) return;
+    add(layer_name(run.config(), first.head.layer) + " mean", attnctl::mean_of(answers, question.positions));
+    for (const AttentionAnswer& answer : answers) add(head_name(run.config(), answer.head), answer);
+  });
   return {fmt::format("What \"{}\" looks at (input \"{}\", position {})", question.from, sequence.id,
                       question.positions.from.front()),
           make_table("", std::move(columns), std::move(rows)), 3};
@@ -304,8 +302,8 @@ Section arrays_section(const RunResults& run) {
     Record record;
     record.set("name", array.name)
         .set("input", run.batch.sequences[array.sequence].id)
-        .set("component", component_of(config, layer))
-        .set("layer", number_of(config, layer))
+        .set("component", component_cell(config, layer))
+        .set("layer", number_cell(config, layer))
         .set("head", std::move(head))
         .set("shape", List(values.shape.begin(), values.shape.end()))
         .set("values", values);

@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "analysis/head_axes.hpp"
 #include "analysis/mixing/mixing.hpp"
 #include "base/error.hpp"
-#include "base/undefined.hpp"
 #include "forward/observer.hpp"
 #include "inspect/catalogue.hpp"
 #include "inspect/describe.hpp"
@@ -21,15 +21,65 @@
 namespace attnctl::inspect {
 namespace {
 
-/// Calls visit(layers) for the layers of each input. Layers are ordered by input.
-template <typename Layer, typename Visit>
-void for_each_input(const std::vector<Layer>& layers, Visit visit) {
-  for (auto first = layers.begin(); first != layers.end();) {
-    const auto last =
-        std::find_if(first, layers.end(), [&](const Layer& each) { return each.input != first->input; });
-    visit(std::span<const Layer>(first, last));
-    first = last;
+template <typename Layer>
+std::size_t input_of(const Layer& layer) {
+  return layer.input;
+}
+
+/// Returns one row per layer and position.
+Table table(const AnalysisInput& input, const std::vector<LayerMixing>& layers) {
+  std::vector<std::vector<Cell>> rows;
+  for (const LayerMixing& layer : layers) {
+    const Sequence& sequence = input.shown.sequences[layer.input];
+    for (std::size_t i = 0; i < layer.positions.size(); ++i) {
+      const PositionMixing& at = layer.positions[i];
+      rows.push_back({sequence.id, Cell(), cell_of(layer.layer), cell_of(i), token_cell(sequence.tokens, i),
+                      cell_of(at.mix), cell_of(at.keep), cell_of(at.ratio())});
+    }
   }
+  return make_table("mixing", {"input", "component", "layer", "position", "token", "mix", "keep", "ratio"},
+                    std::move(rows));
+}
+
+/// Returns the mean ratio of each layer over its positions.
+TextTable summary(const AnalysisInput& input, const std::vector<LayerMixing>& layers) {
+  std::vector<std::vector<Cell>> rows;
+  for (const LayerMixing& layer : layers) {
+    double sum = 0;
+    double least = 1;
+    double most = 0;
+    std::size_t count = 0;
+    for (const PositionMixing& at : layer.positions) {
+      const auto ratio = at.ratio();
+      if (!ratio) continue;
+      sum += *ratio;
+      least = std::min(least, *ratio);
+      most = std::max(most, *ratio);
+      ++count;
+    }
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {input.shown.sequences[layer.input].id, cell_of(layer.layer), Cell(), Cell(), Cell()};
+    if (count == 0) continue;
+    const double mean = sum / static_cast<double>(count);
+    row[2] = cell_of(mean);
+    row[3] = cell_of(std::isfinite(mean) ? least : mean);
+    row[4] = cell_of(std::isfinite(mean) ? most : mean);
+  }
+  return {"Mixing ratio over positions (0: all is kept, 1: all comes from other positions)",
+          make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
+}
+
+/// Returns a heatmap of one input with layers as rows and tokens as columns.
+Heatmap heatmap(const AnalysisInput& input, std::span<const LayerMixing> layers, const Array& ratios) {
+  const Sequence& sequence = input.shown.sequences[layers.front().input];
+  Heatmap heatmap;
+  heatmap.title = input.shown.sequences.size() == 1 ? "Mixing Ratio" : sequence.id;
+  heatmap.x_axis = "Token";
+  heatmap.y_axis = "Layer";
+  for (const std::string& token : sequence.tokens) heatmap.x_labels.push_back(input.vocabulary.plain(token));
+  for (const LayerMixing& layer : layers) heatmap.y_labels.push_back(std::to_string(layer.layer));
+  heatmap.values = ratios;
+  return heatmap;
 }
 
 /// Adds a table as a section of the document and as a CSV table.
@@ -47,86 +97,24 @@ class MixingAnalysis final : public Analysis {
   Results finish() override;
 
  private:
-  [[nodiscard]] Table table(const std::vector<LayerMixing>& layers) const;
-  [[nodiscard]] TextTable summary(const std::vector<LayerMixing>& layers) const;
-  [[nodiscard]] Heatmap heatmap(std::span<const LayerMixing> layers, const Tensor& ratios) const;
-
   Mixing mixing_;
 };
-
-/// Returns one row per layer and position.
-Table MixingAnalysis::table(const std::vector<LayerMixing>& layers) const {
-  std::vector<std::vector<Cell>> rows;
-  for (const LayerMixing& layer : layers) {
-    const Sequence& sequence = input_.shown.sequences[layer.input];
-    for (std::size_t i = 0; i < layer.positions.size(); ++i) {
-      const PositionMixing& at = layer.positions[i];
-      rows.push_back({sequence.id, Cell(), cell_of(layer.layer), cell_of(i), token_cell(sequence.tokens, i),
-                      cell_of(at.mix), cell_of(at.keep), cell_of(at.ratio())});
-    }
-  }
-  return make_table("mixing", {"input", "component", "layer", "position", "token", "mix", "keep", "ratio"},
-                    std::move(rows));
-}
-
-/// Returns the mean ratio of each layer over its positions.
-TextTable MixingAnalysis::summary(const std::vector<LayerMixing>& layers) const {
-  std::vector<std::vector<Cell>> rows;
-  for (const LayerMixing& layer : layers) {
-    double sum = 0;
-    double least = 1;
-    double most = 0;
-    std::size_t count = 0;
-    for (const PositionMixing& at : layer.positions) {
-      const auto ratio = at.ratio();
-      if (!ratio) continue;
-      sum += *ratio;
-      least = std::min(least, *ratio);
-      most = std::max(most, *ratio);
-      ++count;
-    }
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {input_.shown.sequences[layer.input].id, cell_of(layer.layer), Cell(), Cell(), Cell()};
-    if (count == 0) continue;
-    const double mean = sum / static_cast<double>(count);
-    row[2] = cell_of(mean);
-    row[3] = cell_of(std::isfinite(mean) ? least : mean);
-    row[4] = cell_of(std::isfinite(mean) ? most : mean);
-  }
-  return {"Mixing ratio over positions (0: all is kept, 1: all comes from other positions)",
-          make_table("", {"input", "layer", "mean", "smallest", "largest"}, std::move(rows)), 3};
-}
-
-/// Returns a heatmap of one input with layers as rows and tokens as columns.
-Heatmap MixingAnalysis::heatmap(std::span<const LayerMixing> layers, const Tensor& ratios) const {
-  const Sequence& sequence = input_.shown.sequences[layers.front().input];
-  Heatmap heatmap;
-  heatmap.title = input_.shown.sequences.size() == 1 ? "Mixing Ratio" : sequence.id;
-  heatmap.x_axis = "Token";
-  heatmap.y_axis = "Layer";
-  for (const std::string& token : sequence.tokens) heatmap.x_labels.push_back(input_.vocabulary.plain(token));
-  for (const LayerMixing& layer : layers) heatmap.y_labels.push_back(std::to_string(layer.layer));
-  heatmap.values = ratios;
-  return heatmap;
-}
 
 Results MixingAnalysis::finish() {
   const std::vector<LayerMixing> layers = mixing_.finish();
   Results results;
-  add_table(results, table(layers));
-  results.text.emplace_back(summary(layers));
+  const Table all = table(input_, layers);
+  add_table(results, all);
+  results.text.emplace_back(summary(input_, layers));
   HeatmapPage page;
   page.scale = {.diverging = false, .low = 0, .high = 1, .label = "From other positions"};
-  for_each_input(layers, [&](std::span<const LayerMixing> of_input) {
-    std::vector<float> ratios;
-    for (const LayerMixing& layer : of_input) {
-      for (const PositionMixing& at : layer.positions)
-        ratios.push_back(static_cast<float>(at.ratio().value_or(kUndefined)));
-    }
+  std::size_t row = 0;
+  for_each_group(layers, input_of<LayerMixing>, [&](std::span<const LayerMixing> of_input) {
     const LayerMixing& first = of_input.front();
-    const Tensor array = make_tensor({of_input.size(), first.positions.size()}, std::move(ratios));
+    const Array array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
+    row += array.size();
     results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
-    page.heatmaps.push_back(heatmap(of_input, array));
+    page.heatmaps.push_back(heatmap(input_, of_input, array));
   });
   if (page.heatmaps.size() > 1) page.title = "Mixing Ratio";
   if (!page.heatmaps.empty()) results.pictures.push_back({"mixing", std::move(page)});
@@ -261,7 +249,7 @@ Results RoutingAnalysis::finish() {
   add_table(results, table());
   results.text.emplace_back(summary());
   std::vector<std::int64_t> with_experts;  // layers of the first input, as of every other one
-  for_each_input(found_, [&](std::span<const LayerRouting> of_input) {
+  for_each_group(found_, input_of<LayerRouting>, [&](std::span<const LayerRouting> of_input) {
     if (with_experts.empty()) {
       for (const LayerRouting& layer : of_input)
         with_experts.push_back(static_cast<std::int64_t>(layer.layer));

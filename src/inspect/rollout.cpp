@@ -28,7 +28,10 @@ using Positions = std::vector<std::size_t>;
 /// An analysis that gives each position of the last layer a share of every input token.
 class FromPositions : public Analysis {
  public:
-  explicit FromPositions(const AnalysisInput& input) : Analysis(input), positions_(find_positions()) {}
+  /// @param name   of the sections, arrays and the picture
+  /// @param title  of the picture
+  FromPositions(const AnalysisInput& input, std::string name, std::string title)
+      : Analysis(input), name_(std::move(name)), title_(std::move(title)), positions_(find_positions()) {}
   HeadsSeen heads_seen() const override { return HeadsSeen::all; }
 
  protected:
@@ -37,13 +40,14 @@ class FromPositions : public Analysis {
     return token_labels(input_.vocabulary, sequence(s));
   }
   /// Adds the record {"input", "from", "values"} for each row of an array [positions, n].
-  void add_records(List& items, std::size_t s, const Tensor& rows) const;
-  /// Adds NAME_I, and NAME_from_I if --rollout-from is given.
-  void add_arrays(Results& results, const std::string& name, std::size_t s, const Tensor& rows) const;
-  /// Adds a heatmap to the first picture, and creates the picture for the first input.
-  void add_heatmap(Results& results, const std::string& name, const std::string& title, std::size_t s,
-                   const Tensor& rows) const;
+  void add_records(List& items, std::size_t s, const Array& rows) const;
+  /// Adds the array NAME_I, NAME_from_I if --rollout-from is given, and a heatmap of the picture.
+  void add_arrays(Results& results, std::size_t s, const Array& rows) const;
+  /// Returns one row per position with its strongest keys in each of the named arrays [positions, n].
+  [[nodiscard]] TextTable strongest_text(std::size_t s, std::string title,
+                                         const std::vector<std::pair<std::string, Array>>& shown) const;
 
+  std::string name_, title_;
   std::vector<Positions> positions_;  // [sequences]
 
  private:
@@ -81,30 +85,26 @@ void FromPositions::add_records(List& items, std::size_t s, const Tensor& rows) 
   }
 }
 
-void FromPositions::add_arrays(Results& results, const std::string& name, std::size_t s,
-                               const Tensor& rows) const {
-  results.arrays.push_back({fmt::format("{}_{}", name, s), rows});
-  if (input_.request.rollout_from.empty()) return;
+void FromPositions::add_arrays(Results& results, std::size_t s, const Array& rows) const {
   const Positions& positions = positions_[s];
-  results.arrays.push_back(
-      {fmt::format("{}_from_{}", name, s),
-       make_tensor({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
-}
-
-void FromPositions::add_heatmap(Results& results, const std::string& name, const std::string& title,
-                                std::size_t s, const Tensor& rows) const {
+  results.arrays.push_back({fmt::format("{}_{}", name_, s), rows});
+  if (!input_.request.rollout_from.empty()) {
+    results.arrays.push_back(
+        {fmt::format("{}_from_{}", name_, s),
+         make_array({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
+  }
   if (results.pictures.empty()) {
     HeatmapPage page;
-    page.scale = {.diverging = false, .low = 0, .high = 1, .label = title};
-    results.pictures.push_back({name, std::move(page)});
+    page.scale = {.diverging = false, .low = 0, .high = 1, .label = title_};
+    results.pictures.push_back({name_, std::move(page)});
   }
   HeatmapPage& page = std::get<HeatmapPage>(results.pictures.front().page);
   const std::vector<std::string> tokens = labels(s);
   std::vector<std::string> from;
-  for (const std::size_t position : positions_[s]) from.push_back(tokens[position]);
+  for (const std::size_t position : positions) from.push_back(tokens[position]);
   page.heatmaps.push_back(
-      {title, "Input token", "Position of the last layer", tokens, std::move(from), rows});
-  if (page.heatmaps.size() > 1) page.title = title;
+      {title_, "Input token", "Position of the last layer", tokens, std::move(from), rows});
+  if (page.heatmaps.size() > 1) page.title = title_;
 }
 
 /// Returns "position:token value" for the five largest values of a row.
@@ -122,11 +122,25 @@ std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std
   return text;
 }
 
+TextTable FromPositions::strongest_text(std::size_t s, std::string title,
+                                        const std::vector<std::pair<std::string, Array>>& shown) const {
+  const std::vector<std::string> tokens = labels(s);
+  std::vector<std::string> columns = {"from", "token"};
+  for (const auto& [name, array] : shown) columns.push_back(name);
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t r = 0; r < positions_[s].size(); ++r) {
+    const std::size_t from = positions_[s][r];
+    std::vector<Cell>& row = rows.emplace_back(std::vector<Cell>{cell_of(from), tokens[from]});
+    for (const auto& [name, array] : shown) row.emplace_back(strongest(array, r, tokens));
+  }
+  return {std::move(title), make_table("", std::move(columns), std::move(rows))};
+}
+
 /// Attention rollout over tokens, because it follows their residual stream. Pools the words at the end.
 class RolloutAnalysis final : public FromPositions {
  public:
   explicit RolloutAnalysis(const AnalysisInput& input)
-      : FromPositions(input), rollout_(input.request.rollout) {}
+      : FromPositions(input, "rollout", "Attention rollout"), rollout_(input.request.rollout) {}
 
   std::vector<Observer*> observers() override { return {&rollout_}; }
   std::uint64_t values() const override {
@@ -163,21 +177,17 @@ TextTable RolloutAnalysis::text(std::size_t s, const Tensor& rolled, const Tenso
   const std::vector<std::string> tokens = labels(s);
   const Positions& positions = positions_[s];
   const std::string input = escaped(sequence(s).id);
+  if (positions.size() > 1) {
+    return strongest_text(s, fmt::format("Rollout of input \"{}\" (position:token share)", input),
+                          {{"rollout", rolled}, {"last layer", raw}});
+  }
   std::vector<std::vector<Cell>> rows;
-  if (positions.size() == 1) {
-    for (std::size_t key = 0; key < tokens.size(); ++key) {
-      rows.push_back({cell_of(key), tokens[key], std::get<std::span<const float>>(raw.values)[key],
-                      std::get<std::span<const float>>(rolled.values)[key]});
-    }
-    return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
-            make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3};
+  for (std::size_t key = 0; key < tokens.size(); ++key) {
+    rows.push_back({cell_of(key), tokens[key], std::get<std::span<const float>>(raw.values)[key],
+                    std::get<std::span<const float>>(rolled.values)[key]});
   }
-  for (std::size_t r = 0; r < positions.size(); ++r) {
-    rows.push_back({cell_of(positions[r]), tokens[positions[r]], strongest(rolled, r, tokens),
-                    strongest(raw, r, tokens)});
-  }
-  return {fmt::format("Rollout of input \"{}\" (position:token share)", input),
-          make_table("", {"from", "token", "rollout", "last layer"}, std::move(rows))};
+  return {fmt::format("Rollout from {}:{} (input \"{}\")", positions[0], tokens[positions[0]], input),
+          make_table("", {"position", "token", "last layer", "rollout"}, std::move(rows)), 3};
 }
 
 Results RolloutAnalysis::finish() {
@@ -193,8 +203,7 @@ Results RolloutAnalysis::finish() {
     add_records(items, s, rows);
     add_records(raw_items, s, raw_rows);
     results.text.emplace_back(text(s, rows, raw_rows));
-    add_heatmap(results, "rollout", "Attention rollout", s, rows);
-    add_arrays(results, "rollout", s, rows);
+    add_arrays(results, s, rows);
   }
   results.document.sections.push_back({"rollout", "rollout", std::move(items)});
   results.document.sections.push_back({"rollout_last_layer", "rollout_last_layer", std::move(raw_items)});
@@ -203,28 +212,15 @@ Results RolloutAnalysis::finish() {
 
 class FlowAnalysis final : public FromPositions {
  public:
-  explicit FlowAnalysis(const AnalysisInput& input) : FromPositions(input), flow_(input.request.rollout) {}
+  explicit FlowAnalysis(const AnalysisInput& input)
+      : FromPositions(input, "flow", "Attention flow"), flow_(input.request.rollout) {}
 
   std::vector<Observer*> observers() override { return {&flow_}; }
   Results finish() override;
 
  private:
-  [[nodiscard]] TextTable text(std::size_t s, const Tensor& flows) const;
-
   AttentionFlow flow_;
 };
-
-TextTable FlowAnalysis::text(std::size_t s, const Tensor& flows) const {
-  const std::vector<std::string> tokens = labels(s);
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t r = 0; r < positions_[s].size(); ++r) {
-    const std::size_t from = positions_[s][r];
-    rows.push_back({cell_of(from), tokens[from], strongest(flows, r, tokens)});
-  }
-  return {fmt::format("Attention flow of input \"{}\" (position:token largest flow, 0 to 1)",
-                      escaped(sequence(s).id)),
-          make_table("", {"from", "token", "flow"}, std::move(rows))};
-}
 
 Results FlowAnalysis::finish() {
   Results results;
@@ -234,9 +230,12 @@ Results FlowAnalysis::finish() {
     if (positions_[s].empty()) continue;
     const Tensor rows = float_array(flows[s]);
     add_records(items, s, rows);
-    results.text.emplace_back(text(s, rows));
-    add_heatmap(results, "flow", "Attention flow", s, rows);
-    add_arrays(results, "flow", s, rows);
+    results.text.emplace_back(
+        strongest_text(s,
+                       fmt::format("Attention flow of input \"{}\" (position:token largest flow, 0 to 1)",
+                                   escaped(sequence(s).id)),
+                       {{"flow", rows}}));
+    add_arrays(results, s, rows);
   }
   results.document.sections.push_back({"flow", "flow", std::move(items)});
   return results;

@@ -20,6 +20,161 @@
 namespace attnctl::inspect {
 namespace {
 
+Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses,
+            const std::vector<std::optional<double>>& copying) {
+  const ModelConfig& config = input.config();
+  std::vector<std::string> columns = {"component", "layer", "head", "kv_head"};
+  for (const Projection projection : all_projections) {
+    columns.push_back(fmt::format("{}_effective_rank", name_of(projection)));
+    columns.push_back(fmt::format("{}_numerical_rank", name_of(projection)));
+  }
+  columns.emplace_back("ov_copying");
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < input.selection.heads.size(); ++i) {
+    const HeadId head = input.selection.heads[i];
+    std::vector<Cell>& row = rows.emplace_back();
+    row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head),
+           cell_of(kv_head_of(config, head))};
+    for (const Projection projection : all_projections) {
+      const auto found = std::ranges::find(analyses, projection, &ProjectionAnalysis::projection);
+      const bool has = found != analyses.end();
+      row.push_back(has ? cell_of(found->heads[i].effective_rank) : Cell());
+      row.push_back(has ? cell_of(found->heads[i].rank) : Cell());
+    }
+    row.push_back(cell_of(copying[i]));
+  }
+  return make_table("subspaces", std::move(columns), std::move(rows));
+}
+
+std::optional<double> mean_of(const std::optional<RandomNull>& null) {
+  return null ? std::optional(null->mean) : std::nullopt;
+}
+std::optional<double> deviation_of(const std::optional<RandomNull>& null) {
+  return null ? std::optional(null->deviation) : std::nullopt;
+}
+
+Section kernel_section(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
+  List items;
+  for (const ProjectionAnalysis& analysis : analyses) {
+    for (const SubspaceAngles& each : analysis.angles) {
+      List ranks;
+      for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
+      Record record;
+      record.set("projection", std::string(name_of(analysis.projection)))
+          .set("component", component_cell(input.config(), each.heads.front().layer))
+          .set("layer", number_cell(input.config(), each.layer))
+          .set("heads", names_of(input.config(), each.heads))
+          .set("ranks", std::move(ranks))
+          .set("values", float_array(each.kernel))
+          .set("cosines", float_array({each.heads.size(), each.heads.size(), each.angles}, each.cosines))
+          .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
+          .set("null_mean", or_null(mean_of(each.null)))
+          .set("null_deviation", or_null(deviation_of(each.null)));
+      items.emplace_back(std::move(record));
+    }
+  }
+  return {"projection_kernel", "projection_kernel", std::move(items)};
+}
+
+Table kernel_table(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
+  const bool across = input.request.across_layers;
+  std::vector<std::string> columns = {"projection",     "component", "layer",         "head_a",
+                                      "head_b",         "rank_a",    "rank_b",        "kernel",
+                                      "largest_cosine", "null_mean", "null_deviation"};
+  if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
+  std::vector<std::vector<Cell>> rows;
+  for (const ProjectionAnalysis& analysis : analyses) {
+    for (const SubspaceAngles& each : analysis.angles) {
+      for (std::size_t a = 0; a < each.heads.size(); ++a) {
+        for (std::size_t b = 0; b < each.heads.size(); ++b) {
+          std::optional<RandomNull> null;
+          if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1) {
+            null = projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
+          }
+          std::vector<Cell>& row = rows.emplace_back();
+          row = {std::string(name_of(analysis.projection)),
+                 component_cell(input.config(), each.heads[a].layer),
+                 number_cell(input.config(), each.layer),
+                 cell_of(each.heads[a].head),
+                 cell_of(each.heads[b].head),
+                 cell_of(each.ranks[a]),
+                 cell_of(each.ranks[b]),
+                 cell_of(each.kernel(a, b)),
+                 each.angles > 0 ? cell_of(each.cosines_of(a, b).front()) : Cell(),
+                 cell_of(mean_of(null)),
+                 cell_of(deviation_of(null))};
+          if (across)
+            row.insert(row.end(), {number_cell(input.config(), each.heads[a].layer),
+                                   number_cell(input.config(), each.heads[b].layer)});
+        }
+      }
+    }
+  }
+  return make_table("projection_kernel", std::move(columns), std::move(rows));
+}
+
+void add_pair_arrays(const AnalysisInput& input, Results& results, const ProjectionAnalysis& analysis) {
+  const std::string name(name_of(analysis.projection));
+  std::vector<HeadPairs> kernels;
+  std::vector<HeadPairs> cosines;
+  for (const SubspaceAngles& each : analysis.angles) {
+    kernels.push_back({each.layer, each.heads, each.kernel.values()});
+    cosines.push_back({each.layer, each.heads, each.cosines, each.angles});
+  }
+  results.arrays.push_back({name + "_projection_kernel", pairs_array(input.selection, kernels, false)});
+  results.arrays.push_back({name + "_principal_cosines", pairs_array(input.selection, cosines, true)});
+  std::vector<double> nulls;
+  for (const SubspaceAngles& each : analysis.angles) {
+    nulls.push_back(mean_of(each.null).value_or(kUndefined));
+    nulls.push_back(deviation_of(each.null).value_or(kUndefined));
+  }
+  results.arrays.push_back({name + "_projection_kernel_null", float_array({nulls.size() / 2, 2}, nulls)});
+}
+
+void add_arrays(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses, Results& results,
+                const Table& heads) {
+  const HeadAxes axes(input.selection.heads);
+  const auto add = [&](std::string column) {
+    results.arrays.push_back({column, column_array(heads, column, axes.shape({}))});
+  };
+  for (const ProjectionAnalysis& analysis : analyses) {
+    add(fmt::format("{}_effective_rank", name_of(analysis.projection)));
+    add_pair_arrays(input, results, analysis);
+  }
+  add("ov_copying");
+}
+
+Table kernel_text(const std::vector<ProjectionAnalysis>& analyses) {
+  std::vector<std::vector<Cell>> rows;
+  for (const ProjectionAnalysis& analysis : analyses) {
+    for (const SubspaceAngles& each : analysis.angles) {
+      rows.push_back({std::string(name_of(analysis.projection)),
+                      each.layer ? cell_of(each.layer) : Cell(std::string("all")),
+                      cell_of(each.off_diagonal.mean), cell_of(mean_of(each.null)),
+                      cell_of(deviation_of(each.null))});
+    }
+  }
+  return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
+}
+
+/// Returns a page of heatmaps with one row per layer and one column per projection.
+HeatmapPage picture(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& analyses) {
+  HeatmapPage page;
+  page.title = "Projection Kernel of Heads";
+  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Projection Kernel"};
+  page.columns = analyses.size();
+  for (std::size_t i = 0; i < analyses.front().angles.size(); ++i) {
+    for (const ProjectionAnalysis& analysis : analyses) {
+      const SubspaceAngles& each = analysis.angles[i];
+      const std::string layer = each.layer ? "Layer " + layer_name(input.config(), *each.layer) + " " : "";
+      page.heatmaps.push_back(head_heatmap(input.config(), layer + symbol_of(name_of(analysis.projection)),
+                                           {each.layer, each.heads, each.kernel},
+                                           input.request.order == HeadOrder::cluster));
+    }
+  }
+  return page;
+}
+
 /// The subspaces that the projections of each head span, and the angles between them.
 class SubspacesAnalysis final : public Analysis {
  public:
@@ -27,18 +182,6 @@ class SubspacesAnalysis final : public Analysis {
 
   std::uint64_t values() const override;
   Results finish() override;
-
- private:
-  [[nodiscard]] Table heads() const;
-  [[nodiscard]] Section kernel_section() const;
-  [[nodiscard]] Table kernel_table() const;
-  void add_arrays(Results& results, const Table& heads) const;
-  void add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const;
-  [[nodiscard]] Table kernel_text() const;
-  [[nodiscard]] HeatmapPage picture() const;
-
-  std::vector<ProjectionAnalysis> analyses_;
-  std::vector<std::optional<double>> copying_;  // [selected heads]
 };
 
 std::uint64_t SubspacesAnalysis::values() const {
@@ -55,183 +198,32 @@ std::uint64_t SubspacesAnalysis::values() const {
   return count;
 }
 
-Table SubspacesAnalysis::heads() const {
-  const ModelConfig& config = input_.config();
-  std::vector<std::string> columns = {"component", "layer", "head", "kv_head"};
-  for (const Projection projection : all_projections) {
-    columns.push_back(fmt::format("{}_effective_rank", name_of(projection)));
-    columns.push_back(fmt::format("{}_numerical_rank", name_of(projection)));
-  }
-  columns.emplace_back("ov_copying");
-  std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < input_.selection.heads.size(); ++i) {
-    const HeadId head = input_.selection.heads[i];
-    std::vector<Cell>& row = rows.emplace_back();
-    row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head),
-           cell_of(kv_head_of(config, head))};
-    for (const Projection projection : all_projections) {
-      const auto found = std::ranges::find(analyses_, projection, &ProjectionAnalysis::projection);
-      const bool has = found != analyses_.end();
-      row.push_back(has ? cell_of(found->heads[i].effective_rank) : Cell());
-      row.push_back(has ? cell_of(found->heads[i].rank) : Cell());
-    }
-    row.push_back(cell_of(copying_[i]));
-  }
-  return make_table("subspaces", std::move(columns), std::move(rows));
-}
-
-std::optional<double> mean_of(const std::optional<RandomNull>& null) {
-  return null ? std::optional(null->mean) : std::nullopt;
-}
-std::optional<double> deviation_of(const std::optional<RandomNull>& null) {
-  return null ? std::optional(null->deviation) : std::nullopt;
-}
-
-Section SubspacesAnalysis::kernel_section() const {
-  List items;
-  for (const ProjectionAnalysis& analysis : analyses_) {
-    for (const SubspaceAngles& each : analysis.angles) {
-      List ranks;
-      for (const std::optional<std::size_t>& rank : each.ranks) ranks.push_back(or_null(rank));
-      Record record;
-      record.set("projection", std::string(name_of(analysis.projection)))
-          .set("component", component_of(input_.config(), each.heads.front().layer))
-          .set("layer", number_of(input_.config(), each.layer))
-          .set("heads", names_of(input_.config(), each.heads))
-          .set("ranks", std::move(ranks))
-          .set("values", float_array(each.kernel))
-          .set("cosines", float_array({each.heads.size(), each.heads.size(), each.angles}, each.cosines))
-          .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
-          .set("null_mean", or_null(mean_of(each.null)))
-          .set("null_deviation", or_null(deviation_of(each.null)));
-      items.emplace_back(std::move(record));
-    }
-  }
-  return {"projection_kernel", "projection_kernel", std::move(items)};
-}
-
-Table SubspacesAnalysis::kernel_table() const {
-  const bool across = input_.request.across_layers;
-  std::vector<std::string> columns = {"projection",     "component", "layer",         "head_a",
-                                      "head_b",         "rank_a",    "rank_b",        "kernel",
-                                      "largest_cosine", "null_mean", "null_deviation"};
-  if (across) columns.insert(columns.end(), {"layer_a", "layer_b"});
-  std::vector<std::vector<Cell>> rows;
-  for (const ProjectionAnalysis& analysis : analyses_) {
-    for (const SubspaceAngles& each : analysis.angles) {
-      for (std::size_t a = 0; a < each.heads.size(); ++a) {
-        for (std::size_t b = 0; b < each.heads.size(); ++b) {
-          std::optional<RandomNull> null;
-          if (a != b && each.ranks[a] && each.ranks[b] && each.dimension > 1) {
-            null = projection_kernel_null(each.dimension, *each.ranks[a], *each.ranks[b]);
-          }
-          std::vector<Cell>& row = rows.emplace_back();
-          row = {std::string(name_of(analysis.projection)),
-                 component_cell(input_.config(), each.heads[a].layer),
-                 number_cell(input_.config(), each.layer),
-                 cell_of(each.heads[a].head),
-                 cell_of(each.heads[b].head),
-                 cell_of(each.ranks[a]),
-                 cell_of(each.ranks[b]),
-                 cell_of(each.kernel(a, b)),
-                 each.angles > 0 ? cell_of(each.cosines_of(a, b).front()) : Cell(),
-                 cell_of(mean_of(null)),
-                 cell_of(deviation_of(null))};
-          if (across)
-            row.insert(row.end(), {number_cell(input_.config(), each.heads[a].layer),
-                                   number_cell(input_.config(), each.heads[b].layer)});
-        }
-      }
-    }
-  }
-  return make_table("projection_kernel", std::move(columns), std::move(rows));
-}
-
-void SubspacesAnalysis::add_pair_arrays(Results& results, const ProjectionAnalysis& analysis) const {
-  const std::string name(name_of(analysis.projection));
-  std::vector<HeadPairs> kernels;
-  std::vector<HeadPairs> cosines;
-  for (const SubspaceAngles& each : analysis.angles) {
-    kernels.push_back({each.layer, each.heads, each.kernel.values()});
-    cosines.push_back({each.layer, each.heads, each.cosines, each.angles});
-  }
-  results.arrays.push_back({name + "_projection_kernel", pairs_array(input_.selection, kernels, false)});
-  results.arrays.push_back({name + "_principal_cosines", pairs_array(input_.selection, cosines, true)});
-  std::vector<double> nulls;
-  for (const SubspaceAngles& each : analysis.angles) {
-    nulls.push_back(mean_of(each.null).value_or(kUndefined));
-    nulls.push_back(deviation_of(each.null).value_or(kUndefined));
-  }
-  results.arrays.push_back({name + "_projection_kernel_null", float_array({nulls.size() / 2, 2}, nulls)});
-}
-
-void SubspacesAnalysis::add_arrays(Results& results, const Table& heads) const {
-  const HeadAxes axes(input_.selection.heads);
-  const auto add = [&](std::string column) {
-    results.arrays.push_back({column, column_array(heads, column, axes.shape({}))});
-  };
-  for (const ProjectionAnalysis& analysis : analyses_) {
-    add(fmt::format("{}_effective_rank", name_of(analysis.projection)));
-    add_pair_arrays(results, analysis);
-  }
-  add("ov_copying");
-}
-
-Table SubspacesAnalysis::kernel_text() const {
-  std::vector<std::vector<Cell>> rows;
-  for (const ProjectionAnalysis& analysis : analyses_) {
-    for (const SubspaceAngles& each : analysis.angles) {
-      rows.push_back({std::string(name_of(analysis.projection)),
-                      each.layer ? cell_of(each.layer) : Cell(std::string("all")),
-                      cell_of(each.off_diagonal.mean), cell_of(mean_of(each.null)),
-                      cell_of(deviation_of(each.null))});
-    }
-  }
-  return make_table("", {"projection", "layer", "mean", "random", "deviation"}, std::move(rows));
-}
-
-/// Returns a page of heatmaps with one row per layer and one column per projection.
-HeatmapPage SubspacesAnalysis::picture() const {
-  HeatmapPage page;
-  page.title = "Projection Kernel of Heads";
-  page.scale = {.diverging = false, .low = 0, .high = 1, .label = "Projection Kernel"};
-  page.columns = analyses_.size();
-  for (std::size_t i = 0; i < analyses_.front().angles.size(); ++i) {
-    for (const ProjectionAnalysis& analysis : analyses_) {
-      const SubspaceAngles& each = analysis.angles[i];
-      HeadMatrix matrix{each.layer, each.heads, each.kernel};
-      if (input_.request.order == HeadOrder::cluster) matrix = in_cluster_order(matrix);
-      const std::string layer = each.layer ? "Layer " + layer_name(input_.config(), *each.layer) + " " : "";
-      page.heatmaps.push_back(
-          head_heatmap(input_.config(), layer + symbol_of(name_of(analysis.projection)), matrix));
-    }
-  }
-  return page;
-}
-
 Results SubspacesAnalysis::finish() {
   const InspectRequest& request = input_.request;
   const RunContext& context = input_.context;
-  analyses_ = analyze_subspaces(input_.model, input_.selection,
-                                {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
-                                context.pool, context.warnings);
-  copying_ = ov_copying(input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
+  const std::vector<ProjectionAnalysis> analyses =
+      analyze_subspaces(input_.model, input_.selection,
+                        {.across_layers = request.across_layers, .fold_norm = request.fold_norm},
+                        context.pool, context.warnings);
+  const std::vector<std::optional<double>> copying =
+      ov_copying(input_.model, input_.selection, request.fold_norm, context.pool, context.warnings);
 
   Results results;
-  const Table table = heads();
+  const Table table = heads(input_, analyses, copying);
   const Table named = with_head_names(table);
   Table ranks = select_columns(named, {"head", "w_q_effective_rank", "w_k_effective_rank",
                                        "w_v_effective_rank", "w_o_effective_rank", "ov_copying"});
   ranks.columns = {"head", "W_Q", "W_K", "W_V", "W_O", "OV copying"};
   results.document.sections.push_back({"subspaces", "subspaces", named});
-  results.document.sections.push_back(kernel_section());
-  results.tables = {table, kernel_table()};
-  add_arrays(results, table);
+  results.document.sections.push_back(kernel_section(input_, analyses));
+  results.tables = {table, kernel_table(input_, analyses)};
+  add_arrays(input_, analyses, results, table);
   results.text.emplace_back(
       TextTable{"Effective ranks of the projections, and OV copying (-1 to 1)", ranks, 2});
-  results.text.emplace_back(TextTable{
-      "Projection kernels of heads (0 to 1; mean of all pairs, and of random subspaces)", kernel_text(), 4});
-  results.pictures.push_back({"subspaces", picture()});
+  results.text.emplace_back(
+      TextTable{"Projection kernels of heads (0 to 1; mean of all pairs, and of random subspaces)",
+                kernel_text(analyses), 4});
+  results.pictures.push_back({"subspaces", picture(input_, analyses)});
   return results;
 }
 

@@ -37,14 +37,14 @@ Section similarity_section(const RunResults& run) {
     for (const SubspaceSimilarity& each : circuit->similarity) {
       Record record;
       record.set("circuit", circuit_name(*circuit))
-          .set("component", component_of(config, each.heads.front().layer))
-          .set("layer", number_of(config, each.layer))
+          .set("component", component_cell(config, each.heads.front().layer))
+          .set("layer", number_cell(config, each.layer))
           .set("heads", names_of(config, each.heads))
           .set("values", float_array(each.values))
           .set("mean_off_diagonal", or_null(each.off_diagonal.mean))
           .set("mean_abs_off_diagonal", or_null(each.off_diagonal.mean_abs));
       if (run.request.order == HeadOrder::cluster)
-        record.set("order", names_of(config, in_cluster_order({each.layer, each.heads, each.values}).heads));
+        record.set("order", names_of(config, in_cluster_order(each).heads));
       items.emplace_back(std::move(record));
     }
   }
@@ -54,24 +54,23 @@ Section similarity_section(const RunResults& run) {
 Section effective_ranks_section(const WeightsAnalysis& weights, const ModelConfig& config) {
   List items;
   for (const CircuitAnalysis* circuit : circuits_of(weights)) {
-    for (auto first = circuit->heads.begin(); first != circuit->heads.end();) {
-      const std::size_t layer = first->head.layer;
+    const auto layer_of = [](const HeadSpectrum& head) { return head.head.layer; };
+    for_each_group(circuit->heads, layer_of, [&](std::span<const HeadSpectrum> heads) {
+      const std::size_t layer = heads.front().head.layer;
       List names;
       List values;
-      auto head = first;
-      for (; head != circuit->heads.end() && head->head.layer == layer; ++head) {
-        names.emplace_back(head_name(config, head->head));
-        values.push_back(or_null(head->effective_rank));
+      for (const HeadSpectrum& head : heads) {
+        names.emplace_back(head_name(config, head.head));
+        values.push_back(or_null(head.effective_rank));
       }
       Record record;
       record.set("circuit", circuit_name(*circuit))
-          .set("component", component_of(config, layer))
-          .set("layer", number_of(config, layer))
+          .set("component", component_cell(config, layer))
+          .set("layer", number_cell(config, layer))
           .set("heads", std::move(names))
           .set("values", std::move(values));
       items.emplace_back(std::move(record));
-      first = head;
-    }
+    });
   }
   return {"effective_ranks", "effective_ranks", std::move(items)};
 }
@@ -215,10 +214,8 @@ HeatmapPage similarity_page(const RunResults& run) {
   page.title = "Head Subspace Similarity";
   page.columns = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(all.size()))));
   for (const SubspaceSimilarity& each : all) {
-    HeadMatrix matrix{each.layer, each.heads, each.values};
-    if (run.request.order == HeadOrder::cluster) matrix = in_cluster_order(matrix);
     const std::string title = all.size() == 1 ? page.title : "Layer " + layer_name(run.config(), *each.layer);
-    page.heatmaps.push_back(head_heatmap(run.config(), title, matrix));
+    page.heatmaps.push_back(head_heatmap(run.config(), title, each, run.request.order == HeadOrder::cluster));
   }
   return page;
 }

@@ -178,10 +178,8 @@ HeadDiversity DrawnHeads::measure(Pool& pool) const {
   result.effective_ranks.resize(shape_.heads);
   std::vector<std::vector<ComparedHead>> sets(1, std::vector<ComparedHead>(shape_.heads));
   pool.run(shape_.heads, [&](std::size_t head, std::size_t /*worker*/) {
-    OwnedMatrix<double> left(factors.left.width(), factors.left.dimension());
-    OwnedMatrix<double> right(factors.right.width(), factors.right.dimension());
-    factors.left.read_columns(head, left.view());
-    factors.right.read_columns(head, right.view());
+    OwnedMatrix<double> left = factors.left.columns(head);
+    OwnedMatrix<double> right = factors.right.columns(head);
     const double mass = circuit_mass(left.view(), right.view());
     const std::vector<double> values = svd_of_product(left.view(), right.view(), 0).values;
     const double norm = std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));

@@ -35,14 +35,8 @@ struct StoredWeight {
   }
 };
 
-Dense read_columns(const CircuitFactor& factor, std::size_t head) {
-  Dense columns(factor.width(), factor.dimension());
-  factor.read_columns(head, columns.view());
-  return columns;
-}
-
 Dense read(const CircuitFactor& factor, std::size_t head) {
-  const Dense columns = read_columns(factor, head);
+  const Dense columns = factor.columns(head);
   Dense slice(factor.dimension(), factor.width());
   for (std::size_t r = 0; r < slice.rows(); ++r) {
     for (std::size_t c = 0; c < slice.cols(); ++c) slice(r, c) = columns(c, r);
@@ -74,8 +68,8 @@ Formed form(const CircuitFactors& factors, std::size_t heads) {
 /// accurate.
 std::vector<ComparedHead> with_cancellation(std::vector<ComparedHead> heads) {
   for (ComparedHead& head : heads) {
-    head.cancellation = circuit_mass(read_columns(head.factors->left, head.head).view(),
-                                     read_columns(head.factors->right, head.head).view()) /
+    head.cancellation = circuit_mass(head.factors->left.columns(head.head).view(),
+                                     head.factors->right.columns(head.head).view()) /
                         head.norm;
   }
   return heads;
@@ -301,8 +295,8 @@ DrawResult measure_draw(long_way::Normal& normal, bool specialised) {
   DrawResult result;
   std::vector<ComparedHead> heads;
   for (std::size_t i = 0; i < text_h; ++i) {
-    Dense left = read_columns(factors.left, i);
-    Dense right = read_columns(factors.right, i);
+    Dense left = factors.left.columns(i);
+    Dense right = factors.right.columns(i);
     const double mass = circuit_mass(left.view(), right.view());
     const auto s = svd_of_product(left.view(), right.view(), 0).values;
     double square = 0;

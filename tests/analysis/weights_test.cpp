@@ -239,8 +239,7 @@ TEST_CASE("a selection with different heads in each layer") {
 
 /// Returns the slice of a head, [dimension, width].
 Dense by_rows(const CircuitFactor& factor, std::size_t head) {
-  Dense columns(factor.width(), factor.dimension());
-  factor.read_columns(head, columns.view());
+  const Dense columns = factor.columns(head);
   Dense slice(factor.dimension(), factor.width());
   for (std::size_t r = 0; r < slice.rows(); ++r) {
     for (std::size_t c = 0; c < slice.cols(); ++c) slice(r, c) = columns(c, r);

@@ -160,7 +160,8 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, const Own
     layer_ = layer;
     output_ = output_matrix(*model_, layer);
     grams_.clear();
-    for (std::size_t head = 0; head < heads; ++head) grams_.push_back(gram(head_rows(output_, head, width)));
+    for (std::size_t head = 0; head < heads; ++head)
+      grams_.push_back(gram(std::as_const(output_).view().row_range(head * width, width)));
   }
   OwnedMatrix<double> whole(z.rows(), output_.cols());
   gemm_nn(z.view(), std::as_const(output_).view(), whole.view());
@@ -181,13 +182,6 @@ void Contributions::add_layer(std::size_t sequence, std::size_t layer, const Own
     if (head_index(heads_, id))
       found_[{sequence, id}] = contribution(sequence, id, sums[head], all_norms, of_whole);
   }
-}
-
-std::vector<HeadContribution> Contributions::finish() {
-  std::vector<HeadContribution> result;
-  for (auto& [key, contribution] : found_) result.push_back(contribution);
-  found_.clear();
-  return result;
 }
 
 std::uint64_t OutputRank::memory(const Model& model, const Batch& batch) const {
@@ -231,13 +225,6 @@ void OutputRank::add_layer(std::size_t sequence, std::size_t layer, const OwnedM
     }
   }
   found.removed = relative(change, left_out[0]);
-}
-
-std::vector<LayerOutputRank> OutputRank::finish() {
-  std::vector<LayerOutputRank> result;
-  for (auto& [key, found] : found_) result.push_back(std::move(found));
-  found_.clear();
-  return result;
 }
 
 }  // namespace attnctl

@@ -45,7 +45,7 @@ class Contributions final : public LayerWritesObserver {
   void panel(const AttentionPanel& panel) override;
 
   /// Returns the contributions sorted by input, then in selection order. Call once, after the pass.
-  [[nodiscard]] std::vector<HeadContribution> finish();
+  [[nodiscard]] std::vector<HeadContribution> finish() { return take_values(found_); }
 
  private:
   void add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,
@@ -91,7 +91,7 @@ class OutputRank final : public LayerWritesObserver {
   void begin(const Model& model, const Batch& batch) override;
 
   /// Returns the changes sorted by input, then layer. Call once, after the pass.
-  [[nodiscard]] std::vector<LayerOutputRank> finish();
+  [[nodiscard]] std::vector<LayerOutputRank> finish() { return take_values(found_); }
 
  private:
   void add_layer(std::size_t sequence, std::size_t layer, const OwnedMatrix<double>& z,

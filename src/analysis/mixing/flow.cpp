@@ -30,8 +30,8 @@ class NodeSets {
   [[nodiscard]] std::span<const std::uint64_t> of(std::size_t level) const {
     return {&bits_[level * words_], words_};
   }
-  void clear();
-  void fill(std::size_t level);
+  void clear() { std::ranges::fill(bits_, 0); }
+  void fill(std::size_t level) { std::ranges::fill(of(level), ~std::uint64_t{0}); }
 
  private:
   std::size_t words_ = 0;
@@ -131,14 +131,6 @@ bool add_unseen(std::span<const std::uint64_t> from, std::span<std::uint64_t> se
     any |= fresh;
   }
   return any != 0;
-}
-
-void NodeSets::clear() {
-  std::fill(bits_.begin(), bits_.end(), 0);
-}
-
-void NodeSets::fill(std::size_t level) {
-  std::ranges::fill(of(level), ~std::uint64_t{0});
 }
 
 LayeredNetwork::LayeredNetwork(std::span<const OwnedMatrix<std::int64_t>> layers)

@@ -8,11 +8,17 @@
 #include "linalg/gemm.hpp"
 
 namespace attnctl {
+namespace {
+
+void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
+  for (std::size_t r = 0; r < from.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
+}
+
+}  // namespace
 
 OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer) {
-  const Lease<AttentionWeights> lease = model.attention(layer);
-  const AttentionWeights& weights = *lease;
-  if (weights.output.present()) return weights.output.in_out_double();
+  const Lease<AttentionWeights> weights = model.attention(layer);
+  if (weights->output.present()) return weights->output.in_out_double();
   const AttentionConfig& attention = model.config().layers[layer].attention;
   const std::size_t width = attention.heads * attention.d_value;
   OwnedMatrix<double> identity(width, width);
@@ -59,18 +65,22 @@ std::vector<double> ValueNorms::of(MatrixView<const float> values) {
   return norms;
 }
 
-void copy_rows(MatrixView<const float> from, MatrixView<double> to) {
-  for (std::size_t r = 0; r < from.rows; ++r) std::ranges::copy(from.row(r), to.row(r).begin());
+std::uint64_t value_norms_bytes(const Model& model, const Batch& batch, std::span<const HeadId> heads) {
+  std::uint64_t keys = 0;
+  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const std::uint64_t width = model.config().layers[heads[i].layer].attention.d_value;
+    bytes += (keys + width * width) * sizeof(double);
+    if (i == 0 || heads[i].layer != heads[i - 1].layer) bytes += model.attention_bytes(heads[i].layer);
+  }
+  return bytes;
 }
 
 OwnedMatrix<double> widened(MatrixView<const float> values) {
   OwnedMatrix<double> wide(values.rows, values.cols);
   copy_rows(values, wide.view());
   return wide;
-}
-
-OwnedMatrix<double> HeadsSideBySide::take(std::size_t sequence) {
-  return std::exchange(rows_[sequence], {});
 }
 
 void LayerWritesObserver::begin(const Model& model, const Batch& batch) {

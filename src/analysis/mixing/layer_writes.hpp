@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/matrix_view.hpp"
@@ -15,12 +17,6 @@ namespace attnctl {
 /// Returns W_O of a layer [heads v, d_out] in double. If the checkpoint has no W_O, returns the identity,
 /// because the output is then the concatenation of the heads.
 [[nodiscard]] OwnedMatrix<double> output_matrix(const Model& model, std::size_t layer);
-
-/// Returns W_O of one head [v, d_out].
-[[nodiscard]] inline MatrixView<const double> head_rows(const OwnedMatrix<double>& output_matrix,
-                                                        std::size_t head, std::size_t d_value) {
-  return output_matrix.view().row_range(head * d_value, d_value);
-}
 
 /// Returns the Gram matrix of the rows of W, W W^T. It satisfies |x W|^2 = x (W W^T) x^T.
 [[nodiscard]] OwnedMatrix<double> gram(MatrixView<const double> w);
@@ -48,6 +44,10 @@ class ValueNorms {
   OwnedMatrix<double> gram_;       // W_O^h W_O^h^T, computed at the first use
 };
 
+/// Returns the bytes that the ValueNorms of the heads keep, with the norms of one input per head.
+[[nodiscard]] std::uint64_t value_norms_bytes(const Model& model, const Batch& batch,
+                                              std::span<const HeadId> heads);
+
 /// The concatenated heads of a layer [n, heads v], for each sequence of the current layer. One thread calls
 /// begin(), the heads fill their columns in parallel, and one thread takes the result.
 class HeadsSideBySide {
@@ -63,7 +63,7 @@ class HeadsSideBySide {
         .row_range(panel.first_query, panel.z.rows)
         .col_range(panel.head * width, width);
   }
-  [[nodiscard]] OwnedMatrix<double> take(std::size_t sequence);
+  [[nodiscard]] OwnedMatrix<double> take(std::size_t sequence) { return std::exchange(rows_[sequence], {}); }
 
  private:
   std::vector<OwnedMatrix<double>> rows_;  // [sequences]
@@ -99,9 +99,6 @@ class LayerWritesObserver : public Observer {
   HeadsSideBySide z_;
 };
 
-/// Copies `from` to `to`, converting float to double.
-void copy_rows(MatrixView<const float> from, MatrixView<double> to);
-
 /// Number of matrices in double that an analysis of layer writes keeps: `of_heads` [n, heads v] and
 /// `of_stream` [n, d_model] for all inputs, and `of_output` copies of W_O for each layer. writes_bytes
 /// returns their size plus the size of the layers' weights.
@@ -112,6 +109,15 @@ struct WritesKept {
 };
 [[nodiscard]] std::uint64_t writes_bytes(const Model& model, const Batch& batch,
                                          std::span<const std::size_t> layers, const WritesKept& kept);
+
+/// Moves the values out of a map, in the order of their keys.
+template <typename Key, typename Found>
+[[nodiscard]] std::vector<Found> take_values(std::map<Key, Found>& found) {
+  std::vector<Found> values;
+  for (auto& [key, value] : found) values.push_back(std::move(value));
+  found.clear();
+  return values;
+}
 
 /// Checks whether the ascending list contains the layer.
 [[nodiscard]] bool is_one_of(std::span<const std::size_t> layers, std::size_t layer);

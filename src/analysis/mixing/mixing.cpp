@@ -131,11 +131,4 @@ void Mixing::output(std::size_t sequence, std::size_t layer, MatrixView<const fl
   }
 }
 
-std::vector<LayerMixing> Mixing::finish() {
-  std::vector<LayerMixing> result;
-  for (auto& [key, found] : found_) result.push_back(std::move(found));
-  found_.clear();
-  return result;
-}
-
 }  // namespace attnctl

@@ -53,7 +53,7 @@ class Mixing final : public Observer {
   void output(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
 
   /// Returns the records sorted by input, then layer. Call once, after the pass.
-  [[nodiscard]] std::vector<LayerMixing> finish();
+  [[nodiscard]] std::vector<LayerMixing> finish() { return take_values(found_); }
 
  private:
   std::vector<std::size_t> layers_;

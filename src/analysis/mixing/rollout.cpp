@@ -1,7 +1,6 @@
 #include "analysis/mixing/rollout.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -29,86 +28,16 @@ double neutral(HeadFusion fusion) {
 
 }  // namespace
 
-/// Combines the heads of each layer of one sequence from their panels. Heads of a layer can arrive in
-/// parallel. A layer must be complete before the next one starts; the first panel of the next layer
-/// completes it.
-class LayerFusion {
- public:
-  /// Receives the combined pattern [n, n] of each layer, lowest layer first.
-  using Complete = std::function<void(OwnedMatrix<double>& fused)>;
+struct FusedLayers::Fusion {
+  Fusion(std::size_t n, double value) : fused(n, n), row_locks((n + rows_of_lock - 1) / rows_of_lock) {
+    std::ranges::fill(fused.values(), value);
+  }
 
-  LayerFusion(std::size_t n, const ModelConfig& config, HeadFusion fusion, Complete complete);
-
-  void add(const AttentionPanel& panel);
-  /// Completes the last layer.
-  void finish();
-
- private:
-  void enter(std::size_t panel_layer);
-  void close();
-  void join(std::span<const float> weights, KeyRange keys, std::span<double> to) const;
-
-  HeadFusion fusion_;
-  Complete complete_;
-  OwnedMatrix<double> fused_;
-  std::size_t layer_ = 0;
-  std::vector<std::size_t> heads_;  // [layers]
-  std::mutex layer_lock_;
-  std::vector<std::mutex> row_locks_;
+  OwnedMatrix<double> fused;
+  std::size_t layer = 0;
+  std::mutex layer_lock;
+  std::vector<std::mutex> row_locks;
 };
-
-LayerFusion::LayerFusion(std::size_t n, const ModelConfig& config, HeadFusion fusion, Complete complete)
-    : fusion_(fusion),
-      complete_(std::move(complete)),
-      fused_(n, n),
-      row_locks_((n + rows_of_lock - 1) / rows_of_lock) {
-  for (const LayerConfig& each : config.layers) heads_.push_back(each.attention.heads);
-  std::fill(fused_.values().begin(), fused_.values().end(), neutral(fusion_));
-}
-
-void LayerFusion::enter(std::size_t panel_layer) {
-  const std::lock_guard guard(layer_lock_);
-  if (panel_layer == layer_) return;
-  close();
-  layer_ = panel_layer;
-}
-
-void LayerFusion::join(std::span<const float> weights, KeyRange keys, std::span<double> to) const {
-  switch (fusion_) {
-    case HeadFusion::mean:
-      for (std::size_t j = keys.first; j < keys.last; ++j) to[j] += rounded(weights[j]);
-      return;
-    case HeadFusion::max:
-      for (std::size_t j = keys.first; j < keys.last; ++j) to[j] = std::max(to[j], rounded(weights[j]));
-      return;
-    case HeadFusion::min:  // hidden keys count as 0
-      for (std::size_t j = 0; j < to.size(); ++j) to[j] = std::min(to[j], rounded(weights[j]));
-      return;
-  }
-}
-
-void LayerFusion::add(const AttentionPanel& panel) {
-  enter(panel.layer);
-  for (std::size_t r = 0; r < panel.pattern.rows;) {
-    const std::size_t group = (panel.first_query + r) / rows_of_lock;
-    const std::lock_guard guard(row_locks_[group]);
-    for (; r < panel.pattern.rows && (panel.first_query + r) / rows_of_lock == group; ++r) {
-      join(panel.pattern.row(r), panel.keys(), fused_.view().row(panel.first_query + r));
-    }
-  }
-}
-
-void LayerFusion::close() {
-  if (fusion_ == HeadFusion::mean) {
-    for (double& value : fused_.values()) value /= static_cast<double>(heads_[layer_]);
-  }
-  complete_(fused_);
-  std::fill(fused_.values().begin(), fused_.values().end(), neutral(fusion_));
-}
-
-void LayerFusion::finish() {
-  close();
-}
 
 void add_residual(OwnedMatrix<double>& fused, double residual) {
   for (std::size_t i = 0; i < fused.rows(); ++i) {
@@ -140,20 +69,53 @@ FusedLayers::~FusedLayers() = default;
 
 void FusedLayers::begin(const Model& model, const Batch& batch) {
   require_own_keys(batch, analysis_);
+  heads_.clear();
+  for (const LayerConfig& layer : model.config().layers) heads_.push_back(layer.attention.heads);
   fusions_.clear();
-  for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
-    fusions_.push_back(
-        std::make_unique<LayerFusion>(batch.sequences[s].queries(), model.config(), options_.fusion,
-                                      [this, s](OwnedMatrix<double>& fused) { add_layer(s, fused); }));
+  for (const Sequence& sequence : batch.sequences)
+    fusions_.push_back(std::make_unique<Fusion>(sequence.queries(), neutral(options_.fusion)));
+}
+
+void FusedLayers::join(std::span<const float> weights, KeyRange keys, std::span<double> to) const {
+  switch (options_.fusion) {
+    case HeadFusion::mean:
+      for (std::size_t j = keys.first; j < keys.last; ++j) to[j] += rounded(weights[j]);
+      return;
+    case HeadFusion::max:
+      for (std::size_t j = keys.first; j < keys.last; ++j) to[j] = std::max(to[j], rounded(weights[j]));
+      return;
+    case HeadFusion::min:  // hidden keys count as 0
+      for (std::size_t j = 0; j < to.size(); ++j) to[j] = std::min(to[j], rounded(weights[j]));
+      return;
   }
 }
 
 void FusedLayers::panel(const AttentionPanel& panel) {
-  fusions_[panel.sequence]->add(panel);
+  Fusion& fusion = *fusions_[panel.sequence];
+  {
+    const std::lock_guard guard(fusion.layer_lock);
+    if (panel.layer != fusion.layer) close(panel.sequence);
+    fusion.layer = panel.layer;
+  }
+  for (std::size_t r = 0; r < panel.pattern.rows;) {
+    const std::size_t group = (panel.first_query + r) / rows_of_lock;
+    const std::lock_guard guard(fusion.row_locks[group]);
+    for (; r < panel.pattern.rows && (panel.first_query + r) / rows_of_lock == group; ++r)
+      join(panel.pattern.row(r), panel.keys(), fusion.fused.view().row(panel.first_query + r));
+  }
+}
+
+void FusedLayers::close(std::size_t sequence) {
+  Fusion& fusion = *fusions_[sequence];
+  if (options_.fusion == HeadFusion::mean) {
+    for (double& value : fusion.fused.values()) value /= static_cast<double>(heads_[fusion.layer]);
+  }
+  add_layer(sequence, fusion.fused);
+  std::ranges::fill(fusion.fused.values(), neutral(options_.fusion));
 }
 
 void FusedLayers::finish_layers() {
-  for (const auto& fusion : fusions_) fusion->finish();
+  for (std::size_t s = 0; s < fusions_.size(); ++s) close(s);
 }
 
 std::uint64_t Rollout::memory(const Model& /*model*/, const Batch& batch) const {

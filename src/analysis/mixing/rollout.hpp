@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,11 +31,10 @@ void add_residual(OwnedMatrix<double>& fused, double residual);
 /// Throws Error(bad_input) if queries and keys of an input are different tokens.
 void require_own_keys(const Batch& batch, std::string_view analysis);
 
-class LayerFusion;
-
 /// Base of observers of the combined heads of each layer. The pass must show every head of every layer
-/// (Selection::all), even if the user selected fewer. Sums over heads are exact, so results do not depend on
-/// the number of threads.
+/// (Selection::all), even if the user selected fewer. Heads of a layer can arrive in parallel; the first
+/// panel of the next layer completes a layer. Sums over heads are exact, so results do not depend on the
+/// number of threads.
 class FusedLayers : public Observer {
  public:
   ~FusedLayers() override;
@@ -53,8 +53,16 @@ class FusedLayers : public Observer {
   RolloutOptions options_;
 
  private:
+  /// The combined heads of the current layer of one sequence.
+  struct Fusion;
+
+  /// Passes the finished layer on and clears it for the next one.
+  void close(std::size_t sequence);
+  void join(std::span<const float> weights, KeyRange keys, std::span<double> to) const;
+
   std::string_view analysis_;
-  std::vector<std::unique_ptr<LayerFusion>> fusions_;  // [sequences]
+  std::vector<std::size_t> heads_;                // [layers]
+  std::vector<std::unique_ptr<Fusion>> fusions_;  // [sequences]
 };
 
 /// Attention rollout (Abnar and Zuidema 2020): R_l = A'_l R_(l-1), R_(-1) = I. Row i of the result says how

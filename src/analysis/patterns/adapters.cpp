@@ -106,14 +106,7 @@ Needs NormWeighting::needs() const {
 }
 
 std::uint64_t NormWeighting::memory(const Model& model, const Batch& batch) const {
-  std::uint64_t keys = 0;
-  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < ids_.size(); ++i) {
-    const std::uint64_t width = model.config().layers[ids_[i].layer].attention.d_value;
-    bytes += (keys + width * width) * sizeof(double);
-    if (i == 0 || ids_[i].layer != ids_[i - 1].layer) bytes += model.attention_bytes(ids_[i].layer);
-  }
+  std::uint64_t bytes = value_norms_bytes(model, batch, ids_);
   for (const Observer* const observer : observers_) bytes += observer->memory(model, batch);
   return bytes;
 }

@@ -79,26 +79,13 @@ Shape CaptureLayout::shape(Captured what, const Sequence& sequence) const {
   if (what == Captured::logits)
     return {sequence.target ? sequence.target->queries() : sequence.queries(), vocabulary_};
   const Sides sides = sides_of(component_, sequence);
-  const std::size_t n = sides.queries();
-  const std::size_t m = sides.keys();
-  switch (what) {
-    case Captured::pattern:
-    case Captured::scores:
-      return heads_.shape(std::array{n, m});
-    case Captured::queries:
-      return heads_.shape(std::array{n, attention_.d_head});
-    case Captured::keys:
-      return kv_heads_.shape(std::array{m, attention_.d_head});
-    case Captured::values:
-      return kv_heads_.shape(std::array{m, attention_.d_value});
-    case Captured::z:
-      return heads_.shape(std::array{n, attention_.d_value});
-    case Captured::output:
-      return {heads_.layers().size(), n, d_output_};
-    case Captured::logits:
-      break;
-  }
-  throw std::logic_error("an unknown array");
+  if (what == Captured::output) return {heads_.layers().size(), sides.queries(), d_output_};
+  const bool by_key = what == Captured::keys || what == Captured::values;
+  const std::size_t rows = by_key ? sides.keys() : sides.queries();
+  const bool by_pair = what == Captured::pattern || what == Captured::scores;
+  const bool of_values = what == Captured::values || what == Captured::z;
+  const std::size_t width = by_pair ? sides.keys() : of_values ? attention_.d_value : attention_.d_head;
+  return (by_key ? kv_heads_ : heads_).shape(std::array{rows, width});
 }
 
 MemorySink::MemorySink(Shape shape, bool hidden_is_minus_infinity)

@@ -35,16 +35,8 @@ std::vector<DistanceBin> distance_bins(std::size_t n) {
 }
 
 std::uint64_t DistanceProfile::memory(const Model& model, const Batch& batch) const {
-  std::uint64_t keys = 0;
-  for (const Sequence& sequence : batch.sequences) keys = std::max<std::uint64_t>(keys, sequence.keys());
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < heads_.size(); ++i) {
-    const std::uint64_t width = model.config().layers[heads_[i].layer].attention.d_value;
-    constexpr std::uint64_t of_bins = 64 * (sizeof(DistanceBin) + sizeof(DistanceSums));
-    bytes += sizeof(State) + of_bins + (keys + width * width) * sizeof(double);
-    if (i == 0 || heads_[i].layer != heads_[i - 1].layer) bytes += model.attention_bytes(heads_[i].layer);
-  }
-  return bytes;
+  constexpr std::uint64_t of_head = sizeof(State) + 64 * (sizeof(DistanceBin) + sizeof(DistanceSums));
+  return heads_.size() * of_head + value_norms_bytes(model, batch, heads_);
 }
 
 void DistanceProfile::begin(const Model& model, const Batch& batch) {

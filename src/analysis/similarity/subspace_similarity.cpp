@@ -33,62 +33,6 @@ struct Slice {
   }
 };
 
-/// Computes inner products in double, one pair at a time.
-class PairProduct {
- public:
-  double inner(const ComparedHead& a, const ComparedHead& b);
-
- private:
-  /// A transposed slice. read() reuses the values if the same slice is requested again.
-  struct Columns {
-    Slice slice;
-    OwnedMatrix<double> values;
-    MatrixView<const double> read(const Slice& wanted);
-  };
-  struct Side {
-    Columns a, b;
-    OwnedMatrix<double> product;  // [width of a, width of b]
-    void multiply(const Slice& first, const Slice& second);
-  };
-  Side left_, right_;
-};
-
-/// Computes inner products for all pairs of two blocks of heads in float32, from the weights in place.
-/// Adjacent slices in the model are multiplied together. Ignores gains. All slices must have the same
-/// orientation.
-class BlockProduct {
- public:
-  void multiply(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols);
-  /// Returns <A, B> of head i of the rows and head j of the columns, summed in double.
-  [[nodiscard]] double inner(std::size_t i, std::size_t j) const;
-
- private:
-  /// Adjacent slices in the model.
-  struct Run {
-    Slice first;
-    std::size_t count = 0;
-    std::size_t begin = 0;  // offset in the product
-  };
-  /// One side of a block of heads, with each distinct slice once.
-  struct Slices {
-    std::vector<Run> runs;
-    std::vector<std::size_t> begin;  // [heads]: offset in the product
-    std::size_t width = 0;           // total width
-
-    Slices() = default;
-    Slices(std::span<const ComparedHead> heads, CircuitFactor CircuitFactors::*side);
-  };
-  struct Side {
-    Slices rows, cols;
-    std::vector<float> values;
-    [[nodiscard]] MatrixView<float> product() { return {values.data(), rows.width, cols.width}; }
-    [[nodiscard]] MatrixView<const float> product() const { return {values.data(), rows.width, cols.width}; }
-    void multiply();
-  };
-  Side left_, right_;
-  std::size_t width_ = 0;  // width of one slice
-};
-
 OwnedMatrix<double>& shaped(OwnedMatrix<double>& matrix, std::size_t rows, std::size_t cols) {
   if (matrix.rows() != rows || matrix.cols() != cols) matrix = OwnedMatrix<double>(rows, cols);
   return matrix;
@@ -101,86 +45,130 @@ double sum_of_products(std::span<T> a, std::span<T> b) {
                                [](T x, T y) { return static_cast<double>(x) * static_cast<double>(y); });
 }
 
-MatrixView<const double> PairProduct::Columns::read(const Slice& wanted) {
-  if (wanted != slice) {
-    const CircuitFactor& factor = *wanted.factor;
-    factor.read_columns(wanted.head, shaped(values, factor.width(), factor.dimension()).view());
-    slice = wanted;
+/// Computes inner products in double, one pair at a time.
+class PairProduct {
+ public:
+  double inner(const ComparedHead& a, const ComparedHead& b) {
+    left_.multiply({&a.factors->left, a.head}, {&b.factors->left, b.head});
+    right_.multiply({&a.factors->right, a.head}, {&b.factors->right, b.head});
+    return sum_of_products(std::as_const(left_.product).values(), std::as_const(right_.product).values());
   }
-  return std::as_const(values).view();
-}
 
-void PairProduct::Side::multiply(const Slice& first, const Slice& second) {
-  gemm_nt(a.read(first), b.read(second),
-          shaped(product, first.factor->width(), second.factor->width()).view());
-}
+ private:
+  /// A transposed slice. read() reuses the values if the same slice is requested again.
+  struct Columns {
+    Slice slice;
+    OwnedMatrix<double> values;
 
-double PairProduct::inner(const ComparedHead& a, const ComparedHead& b) {
-  left_.multiply({&a.factors->left, a.head}, {&b.factors->left, b.head});
-  right_.multiply({&a.factors->right, a.head}, {&b.factors->right, b.head});
-  return sum_of_products(std::as_const(left_.product).values(), std::as_const(right_.product).values());
-}
-
-BlockProduct::Slices::Slices(std::span<const ComparedHead> heads, CircuitFactor CircuitFactors::*side) {
-  Slice last;
-  for (const ComparedHead& head : heads) {
-    const Slice slice{&(head.factors->*side), head.head};
-    if (slice == last) {
-      begin.push_back(begin.back());
-      continue;
+    MatrixView<const double> read(const Slice& wanted) {
+      if (wanted != slice) {
+        const CircuitFactor& factor = *wanted.factor;
+        factor.read_columns(wanted.head, shaped(values, factor.width(), factor.dimension()).view());
+        slice = wanted;
+      }
+      return std::as_const(values).view();
     }
-    if (slice.follows(last)) {
-      ++runs.back().count;
-    } else {
-      runs.push_back({slice, 1, width});
-    }
-    begin.push_back(width);
-    width += slice.factor->width();
-    last = slice;
-  }
-}
+  };
+  struct Side {
+    Columns a, b;
+    OwnedMatrix<double> product;  // [width of a, width of b]
 
-void BlockProduct::Side::multiply() {
-  values.resize(std::max(values.size(), rows.width * cols.width));
-  for (const Run& row : rows.runs) {
-    const CircuitFactor& row_factor = *row.first.factor;
-    const MatrixView<const float> a = row_factor.stored(row.first.head, row.count);
-    for (const Run& col : cols.runs) {
-      const CircuitFactor& col_factor = *col.first.factor;
-      if (row_factor.by_rows() != col_factor.by_rows()) continue;
-      const MatrixView<const float> b = col_factor.stored(col.first.head, col.count);
-      const MatrixView<float> part = product()
-                                         .row_range(row.begin, row.count * row_factor.width())
-                                         .col_range(col.begin, col.count * col_factor.width());
-      if (row_factor.by_rows()) {
-        gemm_nt(a, b, part);
+    void multiply(const Slice& first, const Slice& second) {
+      gemm_nt(a.read(first), b.read(second),
+              shaped(product, first.factor->width(), second.factor->width()).view());
+    }
+  };
+  Side left_, right_;
+};
+
+/// Adjacent slices in the model.
+struct Run {
+  Slice first;
+  std::size_t count = 0;
+  std::size_t begin = 0;  // offset in the product
+
+  [[nodiscard]] MatrixView<const float> stored() const { return first.factor->stored(first.head, count); }
+  [[nodiscard]] std::size_t width() const { return count * first.factor->width(); }
+};
+
+/// One side of a block of heads, with each distinct slice once.
+struct Slices {
+  std::vector<Run> runs;
+  std::vector<std::size_t> begin;  // [heads]: offset in the product
+  std::size_t width = 0;           // total width
+
+  Slices() = default;
+  Slices(std::span<const ComparedHead> heads, CircuitFactor CircuitFactors::*side) {
+    Slice last;
+    for (const ComparedHead& head : heads) {
+      const Slice slice{&(head.factors->*side), head.head};
+      if (slice == last) {
+        begin.push_back(begin.back());
+        continue;
+      }
+      if (slice.follows(last)) {
+        ++runs.back().count;
       } else {
-        gemm_tn(a, b, part);
+        runs.push_back({slice, 1, width});
+      }
+      begin.push_back(width);
+      width += slice.factor->width();
+      last = slice;
+    }
+  }
+};
+
+/// Computes inner products for all pairs of two blocks of heads in float32, from the weights in place.
+/// Adjacent slices in the model are multiplied together. Ignores gains. All slices must have the same
+/// orientation.
+class BlockProduct {
+ public:
+  void multiply(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols) {
+    width_ = rows[0].factors->left.width();
+    left_.multiply({rows, &CircuitFactors::left}, {cols, &CircuitFactors::left});
+    right_.multiply({rows, &CircuitFactors::right}, {cols, &CircuitFactors::right});
+  }
+  /// Returns <A, B> of head i of the rows and head j of the columns, summed in double.
+  [[nodiscard]] double inner(std::size_t i, std::size_t j) const {
+    const auto part = [&](const Side& side) {
+      return side.product.row_range(side.rows.begin[i], width_).col_range(side.cols.begin[j], width_);
+    };
+    const MatrixView<const float> left = part(left_);
+    const MatrixView<const float> right = part(right_);
+    double sum = 0;
+    for (std::size_t r = 0; r < width_; ++r) sum += sum_of_products(left.row(r), right.row(r));
+    return sum;
+  }
+
+ private:
+  struct Side {
+    Slices rows, cols;
+    std::vector<float> values;
+    MatrixView<float> product = {};  // of `values`
+
+    void multiply(Slices of_rows, Slices of_cols) {
+      rows = std::move(of_rows);
+      cols = std::move(of_cols);
+      values.resize(std::max(values.size(), rows.width * cols.width));
+      product = {values.data(), rows.width, cols.width};
+      for (const Run& row : rows.runs) {
+        for (const Run& col : cols.runs) {
+          const bool by_rows = row.first.factor->by_rows();
+          if (by_rows != col.first.factor->by_rows()) continue;
+          const MatrixView<float> part =
+              product.row_range(row.begin, row.width()).col_range(col.begin, col.width());
+          if (by_rows) {
+            gemm_nt(row.stored(), col.stored(), part);
+          } else {
+            gemm_tn(row.stored(), col.stored(), part);
+          }
+        }
       }
     }
-  }
-}
-
-void BlockProduct::multiply(std::span<const ComparedHead> rows, std::span<const ComparedHead> cols) {
-  width_ = rows[0].factors->left.width();
-  left_.rows = Slices(rows, &CircuitFactors::left);
-  left_.cols = Slices(cols, &CircuitFactors::left);
-  right_.rows = Slices(rows, &CircuitFactors::right);
-  right_.cols = Slices(cols, &CircuitFactors::right);
-  left_.multiply();
-  right_.multiply();
-}
-
-double BlockProduct::inner(std::size_t i, std::size_t j) const {
-  const auto part = [&](const Side& side) {
-    return side.product().row_range(side.rows.begin[i], width_).col_range(side.cols.begin[j], width_);
   };
-  const MatrixView<const float> left = part(left_);
-  const MatrixView<const float> right = part(right_);
-  double sum = 0;
-  for (std::size_t r = 0; r < width_; ++r) sum += sum_of_products(left.row(r), right.row(r));
-  return sum;
-}
+  Side left_, right_;
+  std::size_t width_ = 0;  // width of one slice
+};
 
 /// Checks whether float32 products give the cosine to six decimals. Rounding changes the cosine by up to
 /// about 8 eps(float32) times the cancellation of both heads divided by the width, and by a hundredth of

@@ -40,6 +40,13 @@ struct ComparedHead {
 [[nodiscard]] std::vector<OwnedMatrix<double>> frobenius_cosines(
     std::span<const std::vector<ComparedHead>> sets, Pool& pool);
 
+/// Heads with a matrix over all pairs of them, within one layer or across layers (`layer` is nullopt).
+struct HeadMatrix {
+  std::optional<std::size_t> layer;
+  std::vector<HeadId> heads;
+  OwnedMatrix<double> values;  // [heads, heads]; NaN if undefined
+};
+
 /// Means over the pairs of different heads with a defined similarity. nullopt without such pairs.
 struct OffDiagonal {
   std::optional<double> mean;

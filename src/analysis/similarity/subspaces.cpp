@@ -57,8 +57,7 @@ std::optional<Work> collect(const Model& model, const Selection& selection, Proj
 /// left singular vectors up to the numerical rank.
 void decompose(Slice& slice) {
   const std::size_t width = slice.factor->width();
-  OwnedMatrix<double> columns(width, slice.factor->dimension());
-  slice.factor->read_columns(slice.head, columns.view());
+  OwnedMatrix<double> columns = slice.factor->columns(slice.head);
   if (!all_finite(columns.values())) return;
   OwnedMatrix<double> identity(width, width);
   for (std::size_t i = 0; i < width; ++i) identity(i, i) = 1;

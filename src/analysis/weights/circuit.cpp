@@ -13,17 +13,8 @@ std::string_view name_of(Circuit circuit) {
 }
 
 std::string_view name_of(Projection projection) {
-  switch (projection) {
-    case Projection::query:
-      return "w_q";
-    case Projection::key:
-      return "w_k";
-    case Projection::value:
-      return "w_v";
-    case Projection::output:
-      break;
-  }
-  return "w_o";
+  constexpr std::array<std::string_view, all_projections.size()> names{"w_q", "w_k", "w_v", "w_o"};
+  return names.at(static_cast<std::size_t>(projection));
 }
 
 CircuitFactor CircuitFactor::of_outputs(const Linear& weight, std::size_t width,
@@ -80,9 +71,8 @@ void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const
     OwnedMatrix<double> slice(width_, inner_dimension());
     read_stored(head, slice.view());
     OwnedMatrix<double> other(other_.rows, other_.cols);
-    for (std::size_t r = 0; r < other_.rows; ++r) {
-      std::copy(other_.row(r).begin(), other_.row(r).end(), other.view().row(r).begin());
-    }
+    for (std::size_t r = 0; r < other_.rows; ++r)
+      std::ranges::copy(other_.row(r), other.view().row(r).begin());
     if (other_by_rows_) {
       gemm_nn(std::as_const(slice).view(), std::as_const(other).view(), out);
     } else {
@@ -96,13 +86,17 @@ void CircuitFactor::read_columns(std::size_t head, MatrixView<double> out) const
   }
 }
 
+OwnedMatrix<double> CircuitFactor::columns(std::size_t head) const {
+  OwnedMatrix<double> columns(width_, dimension());
+  read_columns(head, columns.view());
+  return columns;
+}
+
 OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head) {
-  OwnedMatrix<double> left(factors.left.width(), factors.left.dimension());
-  OwnedMatrix<double> right(factors.right.width(), factors.right.dimension());
-  factors.left.read_columns(head, left.view());
-  factors.right.read_columns(head, right.view());
+  const OwnedMatrix<double> left = factors.left.columns(head);
+  const OwnedMatrix<double> right = factors.right.columns(head);
   OwnedMatrix<double> circuit(left.cols(), right.cols());
-  gemm_tn(std::as_const(left).view(), std::as_const(right).view(), circuit.view());
+  gemm_tn(left.view(), right.view(), circuit.view());
   return circuit;
 }
 
@@ -121,16 +115,16 @@ std::span<const float> folded_gain(const Model& model, std::size_t layer) {
   if (layer > 0) {
     if (here.place != NormPlace::post) return {};
     const LayerConfig& below = config.layers.at(layer - 1);
-    const Lease<LayerWeights> lease = model.layer(layer - 1);
-    const LayerWeights& weights = *lease;
-    if (below.convolution) return gain(below.norm, weights.convolution_norm);
-    return gain(below.norm, below.mlp.width > 0 ? weights.mlp_norm : weights.attention_norm);
+    const Lease<LayerWeights> weights = model.layer(layer - 1);
+    if (below.convolution) return gain(below.norm, weights->convolution_norm);
+    return gain(below.norm, below.mlp.width > 0 ? weights->mlp_norm : weights->attention_norm);
   }
   if (model.embedding()->projection.present() && !config.embedding.projected_first) return {};
   return gain(config.embedding.norm, model.embedding()->norm);
 }
 
-std::span<const float> memory_gain(const Model& model) {
+/// Returns the gain for the keys and values of cross-attention, from the final norm of the encoder.
+static std::span<const float> memory_gain(const Model& model) {
   const ModelConfig& config = model.config();
   if (config.decoder.value().encoder_norm.kind != NormKind::none) return model.encoder_norm().gain;
   std::size_t last = 0;
@@ -141,8 +135,7 @@ std::span<const float> memory_gain(const Model& model) {
 
 std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t layer, Projection projection,
                                                bool fold_norm) {
-  const Lease<AttentionWeights> lease = model.attention(layer);
-  const AttentionWeights& weights = *lease;
+  const Lease<AttentionWeights> weights = model.attention(layer);
   const AttentionConfig& attention = model.config().layers.at(layer).attention;
   const auto folded = [&](CircuitFactor factor) {
     if (!fold_norm) return factor;
@@ -157,15 +150,15 @@ std::optional<CircuitFactor> projection_factor(const Model& model, std::size_t l
   }
   switch (projection) {
     case Projection::query:
-      return folded(CircuitFactor::of_outputs(weights.query, attention.d_head, std::move(slices)));
+      return folded(CircuitFactor::of_outputs(weights->query, attention.d_head, std::move(slices)));
     case Projection::key:
-      return folded(CircuitFactor::of_outputs(weights.key, attention.d_head, std::move(slices)));
+      return folded(CircuitFactor::of_outputs(weights->key, attention.d_head, std::move(slices)));
     case Projection::value:
-      if (!weights.value.present()) return std::nullopt;
-      return folded(CircuitFactor::of_outputs(weights.value, attention.d_value, std::move(slices)));
+      if (!weights->value.present()) return std::nullopt;
+      return folded(CircuitFactor::of_outputs(weights->value, attention.d_value, std::move(slices)));
     case Projection::output:
-      if (!weights.output.present()) return std::nullopt;
-      return CircuitFactor::of_inputs(weights.output, attention.d_value);
+      if (!weights->output.present()) return std::nullopt;
+      return CircuitFactor::of_inputs(weights->output, attention.d_value);
   }
   return std::nullopt;
 }

@@ -45,6 +45,8 @@ class CircuitFactor {
 
   /// Writes the transposed slice of a head in double to `out` [width, dimension].
   void read_columns(std::size_t head, MatrixView<double> out) const;
+  /// Returns the transposed slice of a head in double, [width, dimension].
+  [[nodiscard]] OwnedMatrix<double> columns(std::size_t head) const;
 
   /// Returns `count` slices, from the slice of `head` on, as the model stores them, without the gain:
   /// [dimension, count width], or the transpose if by_rows().
@@ -106,8 +108,6 @@ inline constexpr std::array all_projections{Projection::query, Projection::key, 
 
 /// Returns the gain that `fold_norm` multiplies in. Empty if there is none.
 [[nodiscard]] std::span<const float> folded_gain(const Model& model, std::size_t layer);
-/// Returns the gain for the keys and values of cross-attention, from the final norm of the encoder.
-[[nodiscard]] std::span<const float> memory_gain(const Model& model);
 
 /// Returns the circuit of a head, [dimension of left, dimension of right]. The matrix is large.
 [[nodiscard]] OwnedMatrix<double> form_circuit(const CircuitFactors& factors, std::size_t head);

@@ -31,17 +31,14 @@ MatrixView<const double> view(const Matrix& matrix) {
 
 /// Returns the reason why the model has no copying score. Empty if it has one.
 std::string missing_part(const Model& model) {
-  const Lease<EmbeddingWeights> embedding_lease = model.embedding();
-  const EmbeddingWeights& embedding = *embedding_lease;
-  if (!embedding.token.present()) return "the checkpoint has no token embedding";
-  const Lease<HeadWeights> head_lease = model.head();
-  const HeadWeights& head = *head_lease;
-  if (!head.decoder.present()) return "the checkpoint has no output head";
+  if (!model.embedding()->token.present()) return "the checkpoint has no token embedding";
+  const Lease<HeadWeights> head = model.head();
+  if (!head->decoder.present()) return "the checkpoint has no output head";
   const std::size_t d = model.config().d_model;
-  const bool fits = head.decoder.in() == d || (head.transform.present() && head.transform.in() == d &&
-                                               head.transform.out() == head.decoder.in());
+  const bool fits = head->decoder.in() == d || (head->transform.present() && head->transform.in() == d &&
+                                                head->transform.out() == head->decoder.in());
   if (!fits) {
-    return fmt::format("its output head reads {} dimensions, the layers write {}", head.decoder.in(), d);
+    return fmt::format("its output head reads {} dimensions, the layers write {}", head->decoder.in(), d);
   }
   return {};
 }
@@ -90,12 +87,10 @@ Matrix product(const Matrix& a, const Matrix& b) {
 /// Returns W_U W_E [d, d], the map of a stream direction that is decoded to logits and embedded again.
 Matrix through_vocabulary(const Model& model, Pool& pool) {
   Matrix sum = over_vocabulary(model, pool);
-  const Lease<HeadWeights> head_lease = model.head();
-  const HeadWeights& head = *head_lease;
-  if (head.decoder.in() != model.config().d_model) sum = product(head.transform.in_out_double(), sum);
-  const Lease<EmbeddingWeights> projection_lease = model.embedding();
-  const Linear& projection = projection_lease->projection;
-  if (projection.present()) sum = product(sum, projection.in_out_double());
+  const Lease<HeadWeights> head = model.head();
+  if (head->decoder.in() != model.config().d_model) sum = product(head->transform.in_out_double(), sum);
+  const Lease<EmbeddingWeights> embedding = model.embedding();
+  if (embedding->projection.present()) sum = product(sum, embedding->projection.in_out_double());
   return sum;
 }
 
@@ -112,10 +107,8 @@ std::optional<double> score_of(std::span<const std::complex<double>> eigenvalues
 
 std::optional<double> copying_of(const CircuitFactors& ov, std::size_t head, const Matrix& vocabulary) {
   if (ov.left.dimension() != vocabulary.cols() || ov.right.dimension() != vocabulary.rows()) return {};
-  Matrix w_v(ov.left.width(), ov.left.dimension());    // transposed
-  Matrix w_o(ov.right.width(), ov.right.dimension());  // not transposed
-  ov.left.read_columns(head, w_v.view());
-  ov.right.read_columns(head, w_o.view());
+  const Matrix w_v = ov.left.columns(head);   // transposed
+  const Matrix w_o = ov.right.columns(head);  // not transposed
   const Matrix written = product(w_o, vocabulary);
   Matrix core(w_o.rows(), w_v.rows());
   gemm_nt(view(written), view(w_v), core.view());
@@ -156,12 +149,6 @@ std::vector<std::optional<double>> ov_copying(const Model& model, const Selectio
 
 namespace {
 
-OwnedMatrix<double> columns_of(const CircuitFactor& factor, std::size_t head) {
-  OwnedMatrix<double> columns(factor.width(), factor.dimension());
-  factor.read_columns(head, columns.view());
-  return columns;
-}
-
 /// Returns A B^T reduced for products on the side of B: R B^T / |R B^T|_F [r, dimension of b], where A = Q
 /// R. Both arguments are transposed; `a` is overwritten. Empty if the matrix is zero or not finite.
 OwnedMatrix<float> half_of(OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
@@ -190,8 +177,8 @@ OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::si
   if (!factors) return {};
   const CircuitFactor& met = towards_left ? factors->left : factors->right;
   const CircuitFactor& far = towards_left ? factors->right : factors->left;
-  OwnedMatrix<double> far_columns = columns_of(far, head);
-  return half_of(far_columns, columns_of(met, head));
+  OwnedMatrix<double> far_columns = far.columns(head);
+  return half_of(far_columns, met.columns(head));
 }
 
 OwnedMatrix<float> reading_half(const LayerCircuits& layer, CompositionKind kind, std::size_t head) {
@@ -266,7 +253,7 @@ class Composer {
     writing_.resize(heads_.size());
     pool_.run(heads_.size(), [&](std::size_t i, std::size_t) {
       // The output side of the head, used in pairs in which it is the earlier head.
-      writing_[i] = half_of_written(i);
+      writing_[i] = half_of(layers_.at(heads_[i].layer).ov, heads_[i].head, false);
     });
     for (std::size_t first = 0, last = 0; first < heads_.size(); first = last) {
       while (last < heads_.size() && heads_[last].layer == heads_[first].layer) ++last;
@@ -277,13 +264,6 @@ class Composer {
   }
 
  private:
-  [[nodiscard]] OwnedMatrix<float> half_of_written(std::size_t i) const {
-    const std::optional<CircuitFactors>& ov = layers_.at(heads_[i].layer).ov;
-    if (!ov) return {};
-    OwnedMatrix<double> w_v = columns_of(ov->left, heads_[i].head);
-    return half_of(w_v, columns_of(ov->right, heads_[i].head));
-  }
-
   /// Computes the scores of the heads [first, last) of one layer with all selected heads of earlier layers.
   void meet_layer(std::size_t first, std::size_t last) {
     const std::size_t kinds = compositions_.size();
@@ -350,15 +330,8 @@ class Composer {
 }  // namespace
 
 std::string_view name_of(CompositionKind kind) {
-  switch (kind) {
-    case CompositionKind::query:
-      return "q";
-    case CompositionKind::key:
-      return "k";
-    case CompositionKind::value:
-      break;
-  }
-  return "v";
+  constexpr std::array<std::string_view, all_compositions.size()> names{"q", "k", "v"};
+  return names.at(static_cast<std::size_t>(kind));
 }
 
 std::vector<Composition> analyze_composition(const Model& model, const Selection& selection,

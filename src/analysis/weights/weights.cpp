@@ -33,7 +33,6 @@ struct SourceHead {
   std::size_t head = 0;
   HeadSpectrum spectrum;
   ComparedHead compared;
-  bool finite = true;
 };
 
 /// Both factors of a head, transposed, in double. Each worker reuses its buffers for all its heads.
@@ -61,8 +60,7 @@ CircuitWork collect(const Model& model, const Selection& selection, Circuit circ
     }
     const auto [entry, is_new] = known.emplace(std::pair(source, id.head), work.sources.size());
     if (is_new) {
-      work.sources.push_back(
-          {.factors = &found->second, .head = id.head, .spectrum = {}, .compared = {}, .finite = true});
+      work.sources.push_back({.factors = &found->second, .head = id.head, .spectrum = {}, .compared = {}});
     }
     work.source_of_head.push_back(entry->second);
   }
@@ -88,12 +86,12 @@ OwnedMatrix<float> narrowed(const OwnedMatrix<double>& matrix) {
 void analyze(SourceHead& source, std::size_t directions, FactorBuffers& buffers) {
   const MatrixView<double> left = read(source.factors->left, source.head, buffers.left);
   const MatrixView<double> right = read(source.factors->right, source.head, buffers.right);
-  source.finite = all_finite(buffers.left.values()) && all_finite(buffers.right.values());
-  if (!source.finite) return;
+  HeadSpectrum& spectrum = source.spectrum;
+  spectrum.finite = all_finite(buffers.left.values()) && all_finite(buffers.right.values());
+  if (!spectrum.finite) return;
 
   const double mass = circuit_mass(left, right);
   ProductSvd svd = svd_of_product(left, right, directions);
-  HeadSpectrum& spectrum = source.spectrum;
   spectrum.effective_rank = effective_rank(svd.values);
   spectrum.stable_rank = stable_rank(svd.values);
   spectrum.numerical_rank = numerical_rank(svd.values, left.cols, right.cols);
@@ -107,20 +105,13 @@ void analyze(SourceHead& source, std::size_t directions, FactorBuffers& buffers)
   spectrum.singular_values = std::move(svd.values);
 }
 
-/// A circuit of the selected heads.
-struct FoundCircuit {
-  bool present = false;  // false: some layer has no such circuit
-  CircuitAnalysis analysis;
-  std::vector<bool> finite;  // [heads]: whether the weights of the head are finite
-};
-
-void warn_of_undefined(const FoundCircuit& found, Warnings& warnings) {
-  for (std::size_t i = 0; i < found.analysis.heads.size(); ++i) {
-    if (found.analysis.heads[i].effective_rank) continue;
+void warn_of_undefined(const CircuitAnalysis& circuit, Warnings& warnings) {
+  for (const HeadSpectrum& head : circuit.heads) {
+    if (head.effective_rank) continue;
     warnings.add("undefined_circuit",
                  fmt::format("{} circuit of head {}: {}; its ranks and similarities are undefined",
-                             name_of(found.analysis.circuit), to_string(found.analysis.heads[i].head),
-                             found.finite[i] ? "it is zero" : "a weight is NaN or infinite"));
+                             name_of(circuit.circuit), to_string(head.head),
+                             head.finite ? "it is zero" : "a weight is NaN or infinite"));
   }
 }
 
@@ -195,7 +186,8 @@ std::vector<HeadSpectrum> spectra_of(const CircuitWork& work, std::span<const He
   return spectra;
 }
 
-using FoundCircuits = std::array<FoundCircuit, 2>;  // QK, OV
+/// QK and OV; nullopt if some layer has no such circuit.
+using FoundCircuits = std::array<std::optional<CircuitAnalysis>, 2>;
 
 /// Analyzes heads with all their weights in memory at the same time.
 FoundCircuits analyze_together(const Model& model, const Selection& selection, const WeightsOptions& options,
@@ -216,13 +208,11 @@ FoundCircuits analyze_together(const Model& model, const Selection& selection, c
   FoundCircuits result;
   for (std::size_t i = 0; i < works.size(); ++i) {
     if (works[i].sources.empty()) continue;
-    result[i].present = true;
-    result[i].analysis.circuit = works[i].circuit;
-    result[i].analysis.heads = spectra_of(works[i], selection.heads);
+    CircuitAnalysis& analysis = result[i].emplace();
+    analysis.circuit = works[i].circuit;
+    analysis.heads = spectra_of(works[i], selection.heads);
     for (const PlannedSimilarity& plan : plans[i])
-      result[i].analysis.similarity.push_back(similarity_of(plan, cosines[plan.set]));
-    for (const std::size_t source : works[i].source_of_head)
-      result[i].finite.push_back(works[i].sources[source].finite);
+      analysis.similarity.push_back(similarity_of(plan, cosines[plan.set]));
   }
   return result;
 }
@@ -230,19 +220,18 @@ FoundCircuits analyze_together(const Model& model, const Selection& selection, c
 /// Analyzes one layer at a time and releases its weights before the next.
 FoundCircuits analyze_layers(const Model& model, const Selection& selection, const WeightsOptions& options,
                              Pool& pool) {
-  FoundCircuits result;
-  for (FoundCircuit& circuit : result) circuit.present = true;
+  FoundCircuits result{CircuitAnalysis{.circuit = Circuit::qk, .heads = {}, .similarity = {}},
+                       CircuitAnalysis{.circuit = Circuit::ov, .heads = {}, .similarity = {}}};
   for (const std::size_t layer : selection.layers()) {
     Selection of_layer;
     std::ranges::copy_if(selection.heads, std::back_inserter(of_layer.heads),
                          [&](HeadId head) { return head.layer == layer; });
     FoundCircuits found = analyze_together(model, of_layer, options, pool);
     for (std::size_t i = 0; i < result.size(); ++i) {
-      result[i].present = result[i].present && found[i].present;
-      result[i].analysis.circuit = found[i].analysis.circuit;
-      std::ranges::move(found[i].analysis.heads, std::back_inserter(result[i].analysis.heads));
-      std::ranges::move(found[i].analysis.similarity, std::back_inserter(result[i].analysis.similarity));
-      result[i].finite.insert(result[i].finite.end(), found[i].finite.begin(), found[i].finite.end());
+      if (!found[i]) result[i].reset();
+      if (!result[i]) continue;
+      std::ranges::move(found[i]->heads, std::back_inserter(result[i]->heads));
+      std::ranges::move(found[i]->similarity, std::back_inserter(result[i]->similarity));
     }
     model.evict_attention(layer);
     model.evict_layer(layer);  // folded norms are in this layer and the one below
@@ -258,13 +247,10 @@ WeightsAnalysis analyze_weights(const Model& model, const Selection& selection, 
   const bool by_layer = options.streamed && !options.across_layers;
   FoundCircuits found = by_layer ? analyze_layers(model, selection, options, pool)
                                  : analyze_together(model, selection, options, pool);
-  for (const FoundCircuit& circuit : found) {
-    if (circuit.present) warn_of_undefined(circuit, warnings);
+  for (const std::optional<CircuitAnalysis>& circuit : found) {
+    if (circuit) warn_of_undefined(*circuit, warnings);
   }
-  WeightsAnalysis result;
-  if (found[0].present) result.qk = std::move(found[0].analysis);
-  if (found[1].present) result.ov = std::move(found[1].analysis);
-  return result;
+  return {std::move(found[0]).value_or(CircuitAnalysis()), std::move(found[1])};
 }
 
 }  // namespace attnctl

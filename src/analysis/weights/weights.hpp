@@ -24,6 +24,7 @@ struct WeightsOptions {
 /// The spectrum of one circuit of one head.
 struct HeadSpectrum {
   HeadId head;
+  bool finite = true;                   // false: a weight of the head is NaN or infinite
   std::vector<double> singular_values;  // [r], descending, r = min(dimensions, width); empty: undefined
   std::optional<double> effective_rank;
   std::optional<double> stable_rank;
@@ -33,10 +34,7 @@ struct HeadSpectrum {
 };
 
 /// Frobenius cosines between the heads of one layer, or between all selected heads.
-struct SubspaceSimilarity {
-  std::optional<std::size_t> layer;  // nullopt: across layers
-  std::vector<HeadId> heads;
-  OwnedMatrix<double> values;  // [heads, heads]; NaN: undefined
+struct SubspaceSimilarity : HeadMatrix {
   OffDiagonal off_diagonal;
 };
 
