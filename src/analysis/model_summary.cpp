@@ -373,7 +373,7 @@ Cell norm_of(const FamilySpec& row) {
 Cell position_of(const FamilySpec& row) {
   Words words;
   const auto has = [&](PositionKind kind) {
-    return may(row, [&](const FamilySpec& each) { return each.position == kind; });
+    return may(row, [&](const FamilySpec& each) { return each.embedding_config.position == kind; });
   };
   if (has(PositionKind::learned)) words.emplace_back("learned");
   if (has(PositionKind::sinusoidal) || has(PositionKind::sinusoidal_halves)) words.emplace_back("sinusoidal");

@@ -138,7 +138,7 @@ void add_arrays(const AnalysisInput& input, const std::vector<Drawn>& all, Resul
   if (quality.empty()) return;
   const std::array<std::size_t, 1> plane = {2};
   results.arrays.push_back({fmt::format("{}_map", similarity), float_array(axes.shape(plane), points)});
-  results.arrays.push_back({fmt::format("{}_cluster_order", similarity), make_array(axes.shape({}), order)});
+  results.arrays.push_back({fmt::format("{}_cluster_order", similarity), make_tensor(axes.shape({}), order)});
   results.arrays.push_back(
       {fmt::format("{}_map_quality", similarity), float_array({quality.size() / 2, 2}, quality)});
 }

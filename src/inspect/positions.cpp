@@ -111,7 +111,7 @@ Results MixingAnalysis::finish() {
   std::size_t row = 0;
   for_each_group(layers, input_of<LayerMixing>, [&](std::span<const LayerMixing> of_input) {
     const LayerMixing& first = of_input.front();
-    const Array array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
+    const Tensor array = column_array(all, "ratio", {of_input.size(), first.positions.size()}, row);
     row += array.size();
     results.arrays.push_back({fmt::format("mixing_{}", first.input), array});
     page.heatmaps.push_back(heatmap(input_, of_input, array));
