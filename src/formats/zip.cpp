@@ -333,17 +333,13 @@ void check_entry(const FileBytes& file, const Entry& entry) {
   }
 }
 
-struct Extent {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-};
-
-void check_overlaps(const FileBytes& file, std::vector<Extent>& extents) {
-  std::ranges::sort(extents, {}, &Extent::begin);
+/// Throws if two members overlap. An extent is the first byte of a member and the byte after its last.
+void check_overlaps(const FileBytes& file, std::vector<std::pair<std::uint64_t, std::uint64_t>>& extents) {
+  std::ranges::sort(extents, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
   for (std::size_t i = 1; i < extents.size(); ++i) {
-    if (extents[i].begin < extents[i - 1].end) {
+    if (extents[i].first < extents[i - 1].second) {
       fail(Status::bad_input, "{}: the members @byte {} and @byte {} overlap", file.name(),
-           extents[i - 1].begin, extents[i].begin);
+           extents[i - 1].first, extents[i].first);
     }
   }
 }
@@ -375,7 +371,7 @@ std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
   const Bytes bytes(file);
   const Directory directory = find_directory(bytes);
   std::vector<StoredMember> members;
-  std::vector<Extent> extents;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> extents;
   std::uint64_t at = directory.begin;
   for (std::uint64_t i = 0; i < directory.count; ++i) {
     const Entry entry = read_central(bytes, at);
@@ -386,7 +382,7 @@ std::vector<StoredMember> read_zip_directory(const FileBytes& file) {
       fail(Status::bad_input, "{}: got {} bytes @byte {}, need them before the directory @byte {}",
            at_member(file, entry), entry.stored_size, data, directory.begin);
     }
-    extents.push_back({entry.offset, *end});
+    extents.emplace_back(entry.offset, *end);
     members.push_back({entry, file.bytes().subspan(static_cast<std::size_t>(data),
                                                    static_cast<std::size_t>(entry.stored_size))});
   }

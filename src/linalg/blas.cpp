@@ -288,12 +288,6 @@ auto* loaded(const char* name) {
   return found;
 }
 
-/// Returns the first two words of the text: "NAME VERSION".
-std::string first_two_words(std::string_view text) {
-  const std::size_t after_first = text.find(' ');
-  return std::string(text.substr(0, text.find(' ', after_first + 1)));
-}
-
 /// Reads the version from "Intel(R) oneAPI Math Kernel Library Version 2024.1-Product Build ...".
 std::string mkl_name(void (*write_version)(char*, int)) {
   std::array<char, 200> text{};
@@ -323,8 +317,10 @@ std::string file_name() {
 
 std::string blas_name() {
   const Library& blas = library();
-  if (auto* const config = blas.find<char*()>("openblas_get_config"))
-    return first_two_words(config());  // "OpenBLAS 0.3.21 DYNAMIC_ARCH ..."
+  if (auto* const config = blas.find<char*()>("openblas_get_config")) {
+    const std::string text = config();  // "OpenBLAS 0.3.21 DYNAMIC_ARCH ..."
+    return text.substr(0, text.find(' ', text.find(' ') + 1));
+  }
   if (auto* const version = blas.find<const char*()>("bli_info_get_version_str"))
     return std::string("BLIS ") + version();
   if (auto* const version = blas.find<void(char*, int)>("MKL_Get_Version_String")) return mkl_name(version);

@@ -135,16 +135,12 @@ void append_csv_text(std::string& line, std::string_view text) {
   std::string field = runs_as_formula(text) ? "'" : "";
   field += printable(text);
   const bool quoted = field.empty() || field.find_first_of(",\"\r\n") != std::string::npos;
-  if (!quoted) {
-    line += field;
-    return;
-  }
-  line += '"';
+  if (quoted) line += '"';
   for (const char c : field) {
     if (c == '"') line += '"';
     line += c;
   }
-  line += '"';
+  if (quoted) line += '"';
 }
 
 void write_csv_table(OutputFile& out, const Table& table, const WriteOptions& options) {

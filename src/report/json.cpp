@@ -37,16 +37,6 @@ std::size_t lists_at(const Shape& shape, std::size_t row) {
   return lists;
 }
 
-/// Begins a row, on its own line unless `indent` is 0.
-void begin_row(std::string& text, const Shape& shape, std::size_t indent, std::size_t row) {
-  if (row > 0) text += ',';
-  if (indent > 0) {
-    text += '\n';
-    text.append(indent, ' ');
-  }
-  text.append(lists_at(shape, row), '[');
-}
-
 /// Appends a part of a row, numbers separated by commas, through a buffer that stays in cache.
 template <typename T>
 void append_numbers(std::string& text, const NumberFormat& format, std::span<const T> values) {
@@ -74,10 +64,10 @@ void append_range(std::string& text, const NumberFormat& format, std::span<const
   while (first < last) {
     const std::size_t row = first / columns;
     const std::size_t row_end = (row + 1) * columns;
+    if (first > 0) text += ',';
     if (first % columns == 0) {
-      begin_row(text, shape, indent, row);
-    } else {
-      text += ',';
+      if (indent > 0) text.append(1, '\n').append(indent, ' ');  // a row on its own line
+      text.append(lists_at(shape, row), '[');
     }
     const std::size_t end = std::min(last, row_end);
     append_numbers(text, format, values.subspan(first, end - first));

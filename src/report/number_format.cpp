@@ -145,14 +145,6 @@ constexpr std::uint64_t place_value(int missing) {
   return static_cast<std::uint64_t>((power << 64U) / 100000000) + 1;
 }
 
-constexpr std::uint64_t integer_part(Wide fixed) {
-  return static_cast<std::uint64_t>(fixed >> 64U);
-}
-
-constexpr std::uint64_t fraction_part(Wide fixed) {
-  return static_cast<std::uint64_t>(fixed);
-}
-
 inline Digits split(Decimal decimal) {
   constexpr std::uint32_t ninth = 100000000;
   static constexpr std::array<std::uint64_t, 3> place_values{place_value(0), place_value(1), place_value(2)};
@@ -166,11 +158,12 @@ inline Digits split(Decimal decimal) {
   // The first digit is the integer part; each product with 10^4 gives four more. The place value is too large
   // by at most 1, so the fraction is too large by less than 2^30 / 2^64, which never changes a digit.
   const Wide first = Wide{digits} * place_values[missing];
-  const Wide upper = Wide{fraction_part(first)} * 10000;
-  const Wide lower = Wide{fraction_part(upper)} * 10000;
-  const std::uint64_t others = eight_digits(integer_part(upper), integer_part(lower));
+  const auto whole = [](Wide fixed) { return static_cast<std::uint64_t>(fixed >> 64U); };
+  const Wide upper = Wide{static_cast<std::uint64_t>(first)} * 10000;
+  const Wide lower = Wide{static_cast<std::uint64_t>(upper)} * 10000;
+  const std::uint64_t others = eight_digits(whole(upper), whole(lower));
   const int bytes = static_cast<int>(std::bit_width(others | 1U) + 7) / 8;
-  return {static_cast<char>('0' + integer_part(first)), others + kAsciiZeros, others == 0 ? 1 : 1 + bytes,
+  return {static_cast<char>('0' + whole(first)), others + kAsciiZeros, others == 0 ? 1 : 1 + bytes,
           exponent - static_cast<int>(missing)};
 }
 

@@ -39,12 +39,9 @@ constexpr std::size_t kBufferSize = std::size_t{1} << 16U;
 struct OutputTarget {
   int descriptor = -1;
   bool in_place = true;
-  std::string temporary;  // the path of the temporary file
-  std::string path;       // the path that it replaces, with symlinks followed
-  bool replaces = false;  // a file exists at `path`, with this mode and owner
-  mode_t mode = 0;
-  uid_t owner = 0;
-  gid_t group = 0;
+  std::string temporary;           // the path of the temporary file
+  std::string path;                // the path that it replaces, with symlinks followed
+  std::optional<struct stat> old;  // mode and owner of the file at `path` if there is one
 };
 
 /// Returns the descriptor that a path names: 1 for "-" and /dev/stdout, N for /dev/fd/N.
@@ -101,7 +98,7 @@ fs::path make_temporary_folder(const fs::path& parent) {
 /// Creates a hidden temporary file in the folder of target.path.
 void open_temporary(OutputTarget& target, const std::string& name) {
   const fs::path folder = fs::path(target.path).parent_path();
-  const mode_t mode = target.replaces ? 0600 : 0666;  // copy_mode() sets the mode of a replaced file
+  const mode_t mode = target.old ? 0600 : 0666;  // replace() sets the mode of a replaced file
   for (int attempt = 0; attempt < 100; ++attempt) {
     target.temporary = (folder / (".attnctl-" + random_suffix())).string();
     target.descriptor = ::open(target.temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -130,10 +127,7 @@ OutputTarget open_target(const fs::path& path, const std::string& name) {
       return target;
     }
     if (::access(target.path.c_str(), W_OK) != 0) fail_with_errno(name, "replace", errno);
-    target.replaces = true;
-    target.mode = found.st_mode & 07777U;
-    target.owner = found.st_uid;
-    target.group = found.st_gid;
+    target.old = found;
   } else if (errno != ENOENT || path.native().ends_with('/')) {
     fail_with_errno(name, "open", errno);
   }
@@ -278,13 +272,6 @@ struct OutputFile::State {
     buffer.erase(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(whole));
   }
 
-  void copy_mode() const {
-    if (!target.replaces) return;
-    // Only root may change the owner; otherwise the new file belongs to the user.
-    [[maybe_unused]] const int ignored = ::fchown(target.descriptor, target.owner, target.group);
-    if (::fchmod(target.descriptor, target.mode) != 0) fail_with_errno(name, "keep the file's mode", errno);
-  }
-
   void close_checked() {
     if (::close(std::exchange(target.descriptor, -1)) != 0 && errno != EINTR) {
       fail_with_errno(name, "close", errno);
@@ -292,7 +279,13 @@ struct OutputFile::State {
   }
 
   void replace() {
-    copy_mode();
+    if (target.old) {
+      // Only root may change the owner; otherwise the new file belongs to the user.
+      [[maybe_unused]] const int ignored =
+          ::fchown(target.descriptor, target.old->st_uid, target.old->st_gid);
+      if (::fchmod(target.descriptor, target.old->st_mode & 07777U) != 0)
+        fail_with_errno(name, "keep the file's mode", errno);
+    }
     while (::fsync(target.descriptor) != 0) {
       if (errno != EINTR) fail_with_errno(name, "write to disk", errno);
       throw_if_interrupted();
