@@ -349,7 +349,7 @@ SentenceStream::SentenceStream(const std::filesystem::path& path, InputFormat fo
                                const Vocabulary& vocabulary)
     : state_(std::make_unique<State>(format, encoder, vocabulary)) {
   if (format != InputFormat::json) {
-    state_->blocks.emplace(path, block_end(format));
+    state_->blocks.emplace(path, format);
     return;
   }
   const bool standard_input = path == "-";

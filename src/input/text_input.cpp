@@ -48,8 +48,8 @@ void require_utf8(std::string_view text, const TextPlace& place) {
        place.file, place.offset + *bad, static_cast<unsigned char>(text[*bad]));
 }
 
-TextBlocks::TextBlocks(const std::filesystem::path& path, BlockEnd end, std::size_t block_bytes)
-    : stream_(path), end_(end), block_bytes_(block_bytes), place_{stream_.name(), 0, 1} {
+TextBlocks::TextBlocks(const std::filesystem::path& path, InputFormat format, std::size_t block_bytes)
+    : stream_(path), format_(format), block_bytes_(block_bytes), place_{stream_.name(), 0, 1} {
   fill();
 }
 
@@ -71,7 +71,7 @@ std::size_t TextBlocks::find_end(std::size_t searched) const {
     const std::size_t found = text.substr(searched, end - searched).rfind('\n');
     if (found == std::string_view::npos) return 0;
     end = searched + found;
-    if (end_ == BlockEnd::line || ends_blank_line(text, end)) return end + 1;
+    if (format_ != InputFormat::conllu || ends_blank_line(text, end)) return end + 1;
   }
   return 0;
 }

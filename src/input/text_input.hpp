@@ -29,16 +29,17 @@ struct TextBlock {
   std::string text;
 };
 
-/// The points where a file may be cut: after any line, or after a blank line.
-enum class BlockEnd { line, blank_line };
+enum class InputFormat { json, jsonl, txt, conllu };
 
-/// Reads a file in blocks of about equal size, in bounded memory.
+/// Reads a file in blocks of about equal size, in bounded memory. Cuts a treebank after blank lines, other
+/// files after any line.
 class TextBlocks {
  public:
   static constexpr std::size_t kBlockBytes = std::size_t{128} << 10;
 
-  /// Opens a file; "-" is standard input. Throws Error(environment) if it cannot be opened.
-  TextBlocks(const std::filesystem::path& path, BlockEnd end, std::size_t block_bytes = kBlockBytes);
+  /// Opens a file, which is not JSON; "-" is standard input. Throws Error(environment) if it cannot be
+  /// opened.
+  TextBlocks(const std::filesystem::path& path, InputFormat format, std::size_t block_bytes = kBlockBytes);
 
   /// Reads the next block; returns false at the end of the file. Throws Error(environment) if reading fails,
   /// Error(bad_input) if a line or sentence is longer than 1 GiB.
@@ -51,19 +52,12 @@ class TextBlocks {
   [[nodiscard]] std::size_t find_end(std::size_t searched) const;
 
   InputStream stream_;
-  BlockEnd end_;
+  InputFormat format_;
   std::size_t block_bytes_;
   TextPlace place_;      // of `pending_`
   std::string pending_;  // read, not yet returned
   bool at_end_ = false;
 };
-
-enum class InputFormat { json, jsonl, txt, conllu };
-
-/// Returns where a file of this format may be cut. JSON is one document and may not be cut.
-[[nodiscard]] inline BlockEnd block_end(InputFormat format) {
-  return format == InputFormat::conllu ? BlockEnd::blank_line : BlockEnd::line;
-}
 
 /// One input that is text, not yet tokenized.
 struct TextInput {

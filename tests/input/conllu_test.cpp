@@ -237,7 +237,7 @@ TEST_CASE("every form of the treebanks is at its range in the text") {
       MESSAGE("skipped: no " << each.file << " in " << corpora.string());
       continue;
     }
-    TextBlocks blocks(corpora / each.file, BlockEnd::blank_line, 1000);
+    TextBlocks blocks(corpora / each.file, InputFormat::conllu, 1000);
     std::vector<ConlluSentence> sentences;
     for (TextBlock block; blocks.next(block);) read_conllu(block.text, block.place, sentences);
     std::size_t words = 0;

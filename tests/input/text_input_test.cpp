@@ -111,9 +111,9 @@ TEST_CASE("ids are numbers by default, and repeated ids are rejected") {
   check_refusal([&] { (void)before.next(""); }, Status::bad_input, {"input 1: the id \"1\" occurs twice"});
 }
 
-std::vector<TextBlock> blocks_of(const std::string& text, BlockEnd end, std::size_t block_bytes) {
+std::vector<TextBlock> blocks_of(const std::string& text, InputFormat format, std::size_t block_bytes) {
   const TempDir folder;
-  TextBlocks blocks(folder.write("x.txt", text), end, block_bytes);
+  TextBlocks blocks(folder.write("x.txt", text), format, block_bytes);
   std::vector<TextBlock> all;
   for (TextBlock block; blocks.next(block);) all.push_back(block);
   return all;
@@ -121,12 +121,12 @@ std::vector<TextBlock> blocks_of(const std::string& text, BlockEnd end, std::siz
 
 TEST_CASE("blocks of every size add up to the file, with correct offsets and lines") {
   const std::string text = "one\r\ntwo\n\n\nthree three three\n\r\nfour\nfive\n\nsix";
-  for (const BlockEnd end : {BlockEnd::line, BlockEnd::blank_line}) {
+  for (const InputFormat format : {InputFormat::txt, InputFormat::conllu}) {
     for (std::size_t size = 1; size <= text.size() + 1; ++size) {
       CAPTURE(size);
       std::string together;
       std::uint64_t line = 1;
-      for (const TextBlock& block : blocks_of(text, end, size)) {
+      for (const TextBlock& block : blocks_of(text, format, size)) {
         CHECK(!block.text.empty());
         CHECK(block.place.offset == together.size());
         CHECK(block.place.line == line);
@@ -134,7 +134,7 @@ TEST_CASE("blocks of every size add up to the file, with correct offsets and lin
         for (const char c : block.text) line += c == '\n' ? 1 : 0;
         if (together.size() == text.size()) continue;
         CHECK(block.text.ends_with('\n'));
-        if (end == BlockEnd::blank_line) {
+        if (format == InputFormat::conllu) {
           const bool blank = together.ends_with("\n\n") || together.ends_with("\n\r\n");
           CHECK_MESSAGE(blank, together);
         }
@@ -145,9 +145,9 @@ TEST_CASE("blocks of every size add up to the file, with correct offsets and lin
 }
 
 TEST_CASE("empty files and lines longer than a block") {
-  CHECK(blocks_of("", BlockEnd::line, 8).empty());
+  CHECK(blocks_of("", InputFormat::txt, 8).empty());
   const std::string longer(100'000, 'x');
-  REQUIRE(blocks_of(longer, BlockEnd::line, 8).size() == 1);
+  REQUIRE(blocks_of(longer, InputFormat::txt, 8).size() == 1);
 }
 
 TEST_CASE("errors of invalid UTF-8 give the offset in the file") {

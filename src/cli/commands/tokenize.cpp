@@ -330,7 +330,7 @@ class TokenizeRun {
   }
 
   void run_blocks(const std::string& path, InputFormat format) {
-    TextBlocks blocks(path, block_end(format));
+    TextBlocks blocks(path, format);
     std::vector<Batch> batches(kBlocksAWorker * session_.pool.size());
     std::uint64_t inputs = 0;
     std::uint64_t blank = 0;

@@ -232,18 +232,10 @@ const CodePointTable<std::uint8_t>& break_table() {
 }
 
 bool joins_hangul(std::uint8_t before, std::uint8_t after) {
-  switch (before) {
-    case U_GCB_L:
-      return after == U_GCB_L || after == U_GCB_V || after == U_GCB_LV || after == U_GCB_LVT;
-    case U_GCB_LV:
-    case U_GCB_V:
-      return after == U_GCB_V || after == U_GCB_T;
-    case U_GCB_LVT:
-    case U_GCB_T:
-      return after == U_GCB_T;
-    default:
-      return false;
-  }
+  if (before == U_GCB_L)
+    return after == U_GCB_L || after == U_GCB_V || after == U_GCB_LV || after == U_GCB_LVT;
+  if (before == U_GCB_LV || before == U_GCB_V) return after == U_GCB_V || after == U_GCB_T;
+  return (before == U_GCB_LVT || before == U_GCB_T) && after == U_GCB_T;
 }
 
 bool is_control(std::uint8_t kind) {
