@@ -139,8 +139,7 @@ std::optional<std::size_t> layer_number(std::string_view name, const std::string
   return name.starts_with(after) ? std::optional(number) : std::nullopt;
 }
 
-/// Finds tensors and checks their shapes and types. Records faults in faults(); the result then has no
-/// tensor.
+/// Finds the tensors of a model and checks their shapes and types. A part with a fault has no tensor.
 class TensorBinder {
  public:
   TensorBinder(const FamilySpec& family, const ModelConfig& config, const Checkpoint& weights,

@@ -19,11 +19,83 @@ struct Extents {
   std::size_t out = 0;
 };
 
-/// Reads sizes from tensor shapes. All functions throw Error(bad_input) with the tensor or the key.
-class ShapeReader {
- public:
-  ShapeReader(const ConfigReader& config, const TensorNames& names) : config_(config), names_(names) {}
+struct LocatedProjections {
+  LocatedWeight query, key, value, output;
+};
 
+/// Reads /head_slices: one number per head; empty if the key is missing.
+std::vector<std::size_t> read_head_slices(const ConfigReader& config, std::size_t heads) {
+  const auto value = config.find("head_slices");
+  if (!value) return {};
+  if (!value->json->is_array() || value->json->size() != heads)
+    config.reject(*value, fmt::format("a list of {} numbers (/heads), the slice of each head", heads));
+  std::vector<std::size_t> slices;
+  for (const auto& number : *value->json) {
+    if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= ConfigReader::largest_size) {
+      config.reject({fmt::format("head_slices/{}", slices.size()), &number},
+                    "the number of a slice, 0 or more");
+    }
+    slices.push_back(number.get<std::size_t>());
+  }
+  return slices;
+}
+
+AttentionKind resolve_attention_kind(const ConfigReader& config) {
+  const auto text = config.optional_text({"attention"});
+  if (!text) return {};
+  const auto kind = parse_attention_kind(*text);
+  if (!kind) config.reject_unsupported(*config.find("attention"), attention_kinds);
+  return *kind;
+}
+
+std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::size_t rows) {
+  const auto value = config.find("vocab");
+  if (!value) return {};
+  const auto is_text = [](const auto& token) { return token.is_string(); };
+  if (!value->json->is_array() || !std::ranges::all_of(*value->json, is_text))
+    config.reject(*value, "a list of strings");
+  if (rows != 0 && value->json->size() != rows)
+    config.refuse("vocab", "got {} tokens, need {}, the rows of the embedding", value->json->size(), rows);
+  return value->json->get<std::vector<std::string>>();
+}
+
+/// Reads the sizes of a bare attention mechanism from tensor shapes. All functions throw Error(bad_input)
+/// with the tensor or the key.
+class BareResolver {
+ public:
+  BareResolver(const FamilySpec& family, const ConfigReader& config, const Checkpoint& weights)
+      : family_(family),
+        config_(config),
+        layers_(resolve_layer_count(family, config)),
+        names_(family, weights, layers_) {}
+
+  [[nodiscard]] ModelConfig resolve() const {
+    ModelConfig model;
+    check_rejected_tensors();
+    LayerConfig layer;
+    AttentionConfig& attention = layer.attention;
+    attention.heads = config_.size(family_.keys.heads);
+    attention.causal = config_.flag(family_.keys.causal_if);
+    attention.kind = resolve_attention_kind(config_);
+    const LocatedProjections found = locate_projections();
+    resolve_heads(found.query.at_outputs(), attention);
+    resolve_sizes(found, model, attention);
+    if (layers_ > 1 && found.value.found() && model.d_output != model.d_model) {
+      config_.refuse("layers", "got {}, but a layer's output has width {} and its input has width {}",
+                     layers_, model.d_output, model.d_model);
+    }
+    layer.place = family_.place;
+    for (std::size_t i = 0; i < layers_; ++i) {
+      LayerConfig& added = model.layers.emplace_back(layer);
+      added.number = added.stored_as = i;
+      resolve_layer_parts(i, added.attention);
+    }
+    model.embedding = resolve_bare_embedding(model.d_model);
+    model.vocabulary = resolve_vocabulary(config_, model.embedding.vocabulary);
+    return model;
+  }
+
+ private:
   /// Returns inputs and outputs of a projection, possibly factorized. In a tensor of rank 3 the first extent
   /// is `heads`; `is_output` says that its heads are inputs.
   [[nodiscard]] Extents extents(const LocatedWeight& weight, std::size_t heads, bool is_output) const {
@@ -70,7 +142,6 @@ class ShapeReader {
     return found;
   }
 
- private:
   [[nodiscard]] Extents extents(const LocatedTensor& tensor, std::size_t heads, bool is_output) const {
     const Shape& shape = names_.info(tensor).shape;
     Extents extents;
@@ -99,229 +170,153 @@ class ShapeReader {
     return *product;
   }
 
-  const ConfigReader& config_;
-  const TensorNames& names_;
-};
+  LocatedProjections locate_projections() const {
+    const LayerSpec& layer = family_.stack.layer;
+    const LocatedWeight query = names_.find_weight_in_layer(layer.query, 0);
+    if (!query.found()) {
+      std::string known;
+      const auto name_of = [&](const StoredTensor& tensor) {
+        return names_.full_name(tensor.name, NameScope::in_layer(0));
+      };
+      for (const StoredTensor& tensor : layer.query.weight) known += name_of(tensor) + ", ";
+      fail(Status::bad_input, "{}: no query projection; need one of {}{} with {}", escaped(config_.file()),
+           known, name_of(layer.query.factors.first.value()), name_of(layer.query.factors.last.value()));
+    }
+    return {query, names_.find_weight_in_layer(layer.key, 0), names_.find_weight_in_layer(layer.value, 0),
+            names_.find_weight_in_layer(layer.output, 0)};
+  }
 
-/// The sources of the sizes of a bare attention mechanism.
-struct BareSource {
-  const FamilySpec& family;
-  const ConfigReader& config;
-  TensorNames names;
-  ShapeReader shapes{config, names};
-};
+  /// Returns the number of slices in the query projection of tied heads: from a tensor of rank 3, from
+  /// /d_head or /kv_heads, otherwise the number that /head_slices uses.
+  std::size_t count_slices(const LocatedTensor& query, std::span<const std::size_t> slices) const {
+    const Shape& shape = names_.info(query).shape;
+    if (shape.size() == 3) return shape[0];
+    const auto d_head = config_.optional_size({"d_head"});
+    if (d_head && shape.size() == 2) {
+      const std::size_t outputs = shape[query.axes == Axes::out_in ? 0 : 1];
+      return divided(query, unpacked_outputs(query, outputs), *d_head, "d_head");
+    }
+    return config_.optional_size({"kv_heads"}).value_or(*std::ranges::max_element(slices) + 1);
+  }
 
-struct LocatedProjections {
-  LocatedWeight query, key, value, output;
-};
+  /// Sets kv_heads and head_slices, from /kv_heads or, for tied heads, /head_slices and the query projection.
+  void resolve_heads(const LocatedTensor& query, AttentionConfig& attention) const {
+    const auto kv_heads = config_.optional_size({"kv_heads"});
+    attention.head_slices = read_head_slices(config_, attention.heads);
+    if (attention.head_slices.empty()) {
+      attention.kv_heads = kv_heads.value_or(attention.heads);
+      check_multiple(config_, "heads", attention.heads, "kv_heads", attention.kv_heads);
+      return;
+    }
+    attention.kv_heads = count_slices(query, attention.head_slices);
+    if (kv_heads && *kv_heads != attention.kv_heads) {
+      config_.reject(
+          *config_.find("kv_heads"),
+          fmt::format("{}, the number of slices of tied heads (/head_slices)", attention.kv_heads));
+    }
+    const auto list = config_.find("head_slices");
+    for (std::size_t i = 0; i < attention.heads; ++i) {
+      if (attention.head_slices[i] < attention.kv_heads) continue;
+      config_.reject({fmt::format("head_slices/{}", i), &list->json->at(i)},
+                     fmt::format("a number below {}, the number of stored slices", attention.kv_heads));
+    }
+  }
 
-LocatedProjections locate_projections(const BareSource& source) {
-  const LayerSpec& layer = source.family.stack.layer;
-  const TensorNames& names = source.names;
-  const LocatedWeight query = names.find_weight_in_layer(layer.query, 0);
-  if (!query.found()) {
-    std::string known;
-    const auto name_of = [&](const StoredTensor& tensor) {
-      return names.full_name(tensor.name, NameScope::in_layer(0));
+  void resolve_value_sizes(const LocatedProjections& found, ModelConfig& model,
+                           AttentionConfig& attention) const {
+    model.d_value_input = model.d_key_input;
+    if (found.value.found()) {
+      const Extents sizes = extents(found.value, attention.kv_heads, false);
+      const LocatedTensor& tensor = found.value.at_outputs();
+      const std::size_t outputs = unpacked_outputs(tensor, sizes.out);
+      model.d_value_input = sizes.in;
+      attention.d_value =
+          checked("d_value", divided(tensor, outputs, attention.kv_heads, "kv_heads"), tensor);
+    }
+    if (found.output.found()) {
+      const Extents sizes = extents(found.output, attention.heads, true);
+      model.d_output = sizes.out;
+      if (!found.value.found())
+        attention.d_value = divided(found.output.at_inputs(), sizes.in, attention.heads, "heads");
+    } else {
+      model.d_output = attention.heads * attention.d_value;
+    }
+    if (!found.value.found()) model.d_output = 0;
+  }
+
+  /// Sets the sizes that all layers share, from the first layer.
+  void resolve_sizes(const LocatedProjections& found, ModelConfig& model, AttentionConfig& attention) const {
+    const std::size_t slices = attention.query_slices();
+    const Extents query = extents(found.query, slices, false);
+    const LocatedTensor& tensor = found.query.at_outputs();
+    const std::size_t outputs = unpacked_outputs(tensor, query.out);
+    const char* const slices_key = attention.head_slices.empty() ? "heads" : "head_slices";
+    model.d_model = model.d_key_input = query.in;
+    attention.d_head = checked("d_head", divided(tensor, outputs, slices, slices_key), tensor);
+    if (found.key.found()) {
+      model.d_key_input = extents(found.key, attention.kv_heads, false).in;
+    } else if (attention.kv_heads != slices) {
+      config_.reject(
+          *config_.find("kv_heads"),
+          fmt::format("{} (/heads), because the query projection is used for keys", attention.heads));
+    }
+    resolve_value_sizes(found, model, attention);
+    attention.scale =
+        config_.optional_number({"scale"}).value_or(1 / std::sqrt(static_cast<double>(attention.d_head)));
+  }
+
+  /// Sets which tensors layer `number` has.
+  void resolve_layer_parts(std::size_t number, AttentionConfig& attention) const {
+    const auto parts = [&](const LinearSpec& spec) {
+      const LocatedWeight weight = names_.find_weight_in_layer(spec, number);
+      return LinearParts{weight.found(), names_.find(spec.bias, NameScope::in_layer(number)).has_value(),
+                         weight.first ? rank(*weight.first) : 0};
     };
-    for (const StoredTensor& tensor : layer.query.weight) known += name_of(tensor) + ", ";
-    fail(Status::bad_input, "{}: no query projection; need one of {}{} with {}",
-         escaped(source.config.file()), known, name_of(layer.query.factors.first.value()),
-         name_of(layer.query.factors.last.value()));
+    const LayerSpec& layer = family_.stack.layer;
+    attention.query = parts(layer.query);
+    attention.key = parts(layer.key);
+    attention.value = parts(layer.value);
+    attention.output = parts(layer.output);
+    attention.query.weight = true;  // if it is absent, binding reports it as missing
+    if (!attention.key.weight) attention.key.rank = attention.query.rank;
+    if (!attention.value.weight) attention.value = attention.output = {};
   }
-  return {query, names.find_weight_in_layer(layer.key, 0), names.find_weight_in_layer(layer.value, 0),
-          names.find_weight_in_layer(layer.output, 0)};
-}
 
-/// Returns the number of slices in the query projection of tied heads: from a tensor of rank 3, from /d_head
-/// or /kv_heads, otherwise the number that /head_slices uses.
-std::size_t count_slices(const BareSource& source, const LocatedTensor& query,
-                         std::span<const std::size_t> slices) {
-  const Shape& shape = source.names.info(query).shape;
-  if (shape.size() == 3) return shape[0];
-  const auto d_head = source.config.optional_size({"d_head"});
-  if (d_head && shape.size() == 2) {
-    const std::size_t outputs = shape[query.axes == Axes::out_in ? 0 : 1];
-    return source.shapes.divided(query, source.shapes.unpacked_outputs(query, outputs), *d_head, "d_head");
-  }
-  return source.config.optional_size({"kv_heads"}).value_or(*std::ranges::max_element(slices) + 1);
-}
-
-/// Reads /head_slices: one number per head; empty if the key is missing.
-std::vector<std::size_t> read_head_slices(const ConfigReader& config, std::size_t heads) {
-  const auto value = config.find("head_slices");
-  if (!value) return {};
-  if (!value->json->is_array() || value->json->size() != heads)
-    config.reject(*value, fmt::format("a list of {} numbers (/heads), the slice of each head", heads));
-  std::vector<std::size_t> slices;
-  for (const auto& number : *value->json) {
-    if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= ConfigReader::largest_size) {
-      config.reject({fmt::format("head_slices/{}", slices.size()), &number},
-                    "the number of a slice, 0 or more");
-    }
-    slices.push_back(number.get<std::size_t>());
-  }
-  return slices;
-}
-
-/// Sets kv_heads and head_slices, from /kv_heads or, for tied heads, /head_slices and the query projection.
-void resolve_heads(const BareSource& source, const LocatedTensor& query, AttentionConfig& attention) {
-  const ConfigReader& config = source.config;
-  const auto kv_heads = config.optional_size({"kv_heads"});
-  attention.head_slices = read_head_slices(config, attention.heads);
-  if (attention.head_slices.empty()) {
-    attention.kv_heads = kv_heads.value_or(attention.heads);
-    check_multiple(config, "heads", attention.heads, "kv_heads", attention.kv_heads);
-    return;
-  }
-  attention.kv_heads = count_slices(source, query, attention.head_slices);
-  if (kv_heads && *kv_heads != attention.kv_heads) {
-    config.reject(*config.find("kv_heads"),
-                  fmt::format("{}, the number of slices of tied heads (/head_slices)", attention.kv_heads));
-  }
-  const auto list = config.find("head_slices");
-  for (std::size_t i = 0; i < attention.heads; ++i) {
-    if (attention.head_slices[i] < attention.kv_heads) continue;
-    config.reject({fmt::format("head_slices/{}", i), &list->json->at(i)},
-                  fmt::format("a number below {}, the number of stored slices", attention.kv_heads));
-  }
-}
-
-void resolve_value_sizes(const ShapeReader& shapes, const LocatedProjections& found, ModelConfig& model,
-                         AttentionConfig& attention) {
-  model.d_value_input = model.d_key_input;
-  if (found.value.found()) {
-    const Extents extents = shapes.extents(found.value, attention.kv_heads, false);
-    const LocatedTensor& tensor = found.value.at_outputs();
-    const std::size_t outputs = shapes.unpacked_outputs(tensor, extents.out);
-    model.d_value_input = extents.in;
-    attention.d_value =
-        shapes.checked("d_value", shapes.divided(tensor, outputs, attention.kv_heads, "kv_heads"), tensor);
-  }
-  if (found.output.found()) {
-    const Extents extents = shapes.extents(found.output, attention.heads, true);
-    model.d_output = extents.out;
-    if (!found.value.found())
-      attention.d_value = shapes.divided(found.output.at_inputs(), extents.in, attention.heads, "heads");
-  } else {
-    model.d_output = attention.heads * attention.d_value;
-  }
-  if (!found.value.found()) model.d_output = 0;
-}
-
-/// Sets the sizes that all layers share, from the first layer.
-void resolve_sizes(const BareSource& source, const LocatedProjections& found, ModelConfig& model,
-                   AttentionConfig& attention) {
-  const auto& [family, config, names, shapes] = source;
-  const std::size_t slices = attention.query_slices();
-  const Extents query = shapes.extents(found.query, slices, false);
-  const LocatedTensor& tensor = found.query.at_outputs();
-  const std::size_t outputs = shapes.unpacked_outputs(tensor, query.out);
-  const char* const slices_key = attention.head_slices.empty() ? "heads" : "head_slices";
-  model.d_model = model.d_key_input = query.in;
-  attention.d_head = shapes.checked("d_head", shapes.divided(tensor, outputs, slices, slices_key), tensor);
-  if (found.key.found()) {
-    model.d_key_input = shapes.extents(found.key, attention.kv_heads, false).in;
-  } else if (attention.kv_heads != slices) {
-    config.reject(*config.find("kv_heads"),
-                  fmt::format("{} (/heads), because the query projection is used for keys", attention.heads));
-  }
-  resolve_value_sizes(shapes, found, model, attention);
-  attention.scale =
-      config.optional_number({"scale"}).value_or(1 / std::sqrt(static_cast<double>(attention.d_head)));
-}
-
-/// Sets which tensors layer `number` has.
-void resolve_layer_parts(const BareSource& source, std::size_t number, AttentionConfig& attention) {
-  const auto parts = [&](const LinearSpec& spec) {
-    const LocatedWeight weight = source.names.find_weight_in_layer(spec, number);
-    return LinearParts{weight.found(), source.names.find(spec.bias, NameScope::in_layer(number)).has_value(),
-                       weight.first ? source.shapes.rank(*weight.first) : 0};
-  };
-  const LayerSpec& layer = source.family.stack.layer;
-  attention.query = parts(layer.query);
-  attention.key = parts(layer.key);
-  attention.value = parts(layer.value);
-  attention.output = parts(layer.output);
-  attention.query.weight = true;  // if it is absent, binding reports it as missing
-  if (!attention.key.weight) attention.key.rank = attention.query.rank;
-  if (!attention.value.weight) attention.value = attention.output = {};
-}
-
-void check_rejected_tensors(const BareSource& source, std::size_t layers) {
-  for (const StoredTensor& tensor : stored(source.family.rejected_tensors)) {
-    for (std::size_t layer = 0; layer < layers; ++layer) {
-      const auto found = source.names.find({&tensor, 1}, NameScope::in_layer(layer));
-      if (!found) continue;
-      fail(Status::bad_input,
-           "{}: tensor \"{}\": learned key or value vectors are unsupported; need weights without {}",
-           source.names.info(*found).file, escaped(source.names.info(*found).name),
-           fmt::join(source.family.rejected_tensors, ", "));
+  void check_rejected_tensors() const {
+    for (const StoredTensor& tensor : stored(family_.rejected_tensors)) {
+      for (std::size_t layer = 0; layer < layers_; ++layer) {
+        const auto found = names_.find({&tensor, 1}, NameScope::in_layer(layer));
+        if (!found) continue;
+        fail(Status::bad_input,
+             "{}: tensor \"{}\": learned key or value vectors are unsupported; need weights without {}",
+             names_.info(*found).file, escaped(names_.info(*found).name),
+             fmt::join(family_.rejected_tensors, ", "));
+      }
     }
   }
-}
 
-AttentionKind resolve_attention_kind(const ConfigReader& config) {
-  const auto text = config.optional_text({"attention"});
-  if (!text) return {};
-  const auto kind = parse_attention_kind(*text);
-  if (!kind) config.reject_unsupported(*config.find("attention"), attention_kinds);
-  return *kind;
-}
-
-EmbeddingConfig resolve_bare_embedding(const BareSource& source, std::size_t d_model) {
-  EmbeddingConfig embedding;
-  if (source.config.optional_text({"position"}) == "sinusoidal")
-    embedding.position = PositionKind::sinusoidal;
-  embedding.width = d_model;
-  if (const auto table = source.names.find(stored(source.family.embedding.token))) {
-    const Shape& shape = source.names.info(*table).shape;
-    embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the rest of the shape
+  EmbeddingConfig resolve_bare_embedding(std::size_t d_model) const {
+    EmbeddingConfig embedding;
+    if (config_.optional_text({"position"}) == "sinusoidal") embedding.position = PositionKind::sinusoidal;
+    embedding.width = d_model;
+    if (const auto table = names_.find(stored(family_.embedding.token))) {
+      const Shape& shape = names_.info(*table).shape;
+      embedding.vocabulary = shape.empty() ? 1 : shape[0];  // binding checks the rest of the shape
+    }
+    return embedding;
   }
-  return embedding;
-}
 
-std::vector<std::string> resolve_vocabulary(const ConfigReader& config, std::size_t rows) {
-  const auto value = config.find("vocab");
-  if (!value) return {};
-  const auto is_text = [](const auto& token) { return token.is_string(); };
-  if (!value->json->is_array() || !std::ranges::all_of(*value->json, is_text))
-    config.reject(*value, "a list of strings");
-  if (rows != 0 && value->json->size() != rows)
-    config.refuse("vocab", "got {} tokens, need {}, the rows of the embedding", value->json->size(), rows);
-  return value->json->get<std::vector<std::string>>();
-}
+  const FamilySpec& family_;
+  const ConfigReader& config_;
+  std::size_t layers_;
+  TensorNames names_;
+};
 
 }  // namespace
 
 ModelConfig resolve_from_tensors(const FamilySpec& family, const ConfigReader& config,
                                  const Checkpoint& weights) {
-  ModelConfig model;
-  const std::size_t layers = resolve_layer_count(family, config);
-  const BareSource source = {family, config, TensorNames(family, weights, layers)};
-  check_rejected_tensors(source, layers);
-
-  LayerConfig layer;
-  AttentionConfig& attention = layer.attention;
-  attention.heads = config.size(family.keys.heads);
-  attention.causal = config.flag(family.keys.causal_if);
-  attention.kind = resolve_attention_kind(config);
-  const LocatedProjections found = locate_projections(source);
-  resolve_heads(source, found.query.at_outputs(), attention);
-  resolve_sizes(source, found, model, attention);
-  if (layers > 1 && found.value.found() && model.d_output != model.d_model) {
-    config.refuse("layers", "got {}, but a layer's output has width {} and its input has width {}", layers,
-                  model.d_output, model.d_model);
-  }
-  layer.place = family.place;
-  for (std::size_t i = 0; i < layers; ++i) {
-    LayerConfig& added = model.layers.emplace_back(layer);
-    added.number = added.stored_as = i;
-    resolve_layer_parts(source, i, added.attention);
-  }
-  model.embedding = resolve_bare_embedding(source, model.d_model);
-  model.vocabulary = resolve_vocabulary(config, model.embedding.vocabulary);
-  return model;
+  return BareResolver(family, config, weights).resolve();
 }
 
 }  // namespace attnctl
