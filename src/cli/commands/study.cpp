@@ -192,22 +192,6 @@ Shard parse_shard(const std::string& text) {
   return {*index - 1, *count};
 }
 
-/// One run of `study`. The constructor resolves and checks all options.
-class StudyCommand {
- public:
-  explicit StudyCommand(const StudyOptions& options);
-  void run();
-
- private:
-  [[nodiscard]] std::optional<StudyState> open_checkpoint() const;
-
-  const StudyOptions& options_;
-  Shard shard_;
-  Session session_;
-  OpenStudy study_;
-  std::optional<Target> target_;  // nullopt for a shard
-};
-
 void check_options(const StudyOptions& options, const Shard& shard) {
   require_study_scope(options.scope);
   if (reads_standard_input(options.scope) && (shard.count > 1 || options.state || options.checkpoint))
@@ -218,64 +202,64 @@ void check_options(const StudyOptions& options, const Shard& shard) {
     fail(Status::usage, "--shard writes a state and no results; give -o and --format to attnctl merge");
 }
 
-StudyCommand::StudyCommand(const StudyOptions& options)
-    : options_(options),
-      shard_(parse_shard(options.shard)),
-      session_(options.run),
-      study_((check_options(options, shard_), open_study(options.scope, session_.warnings))) {
+/// Returns the state in --checkpoint; nullopt if the file does not exist. Throws Error if the file cannot be
+/// read, or if it cannot be written later.
+std::optional<StudyState> open_checkpoint(const std::optional<std::string>& path) {
+  if (!path) return std::nullopt;
+  std::optional<StudyState> state;
+  if (std::filesystem::exists(*path)) state = StudyState::read(*path);
+  const OutputFile writable(*path);
+  return state;
+}
+
+/// Returns the target of the results; nullopt for a shard, which has none. Checks all outputs.
+std::optional<Target> study_target(const StudyOptions& options, const Shard& shard) {
   std::vector<OutputPath> states;
   if (options.state) states.push_back({"--state", *options.state});
   if (options.checkpoint && options.checkpoint != options.state)
     states.push_back({"--checkpoint", *options.checkpoint});
-  if (shard_.count == 1) {
-    target_ = resolve_target(options.output, files_read(options.scope), std::move(states));
-  } else {
-    check_outputs(states, files_read(options.scope));
-  }
+  if (shard.count == 1) return resolve_target(options.output, files_read(options.scope), std::move(states));
+  check_outputs(states, files_read(options.scope));
+  return std::nullopt;
 }
 
-/// Returns the state in --checkpoint; nullopt if the file does not exist. Throws Error if the file cannot be
-/// read, or if it cannot be written later.
-std::optional<StudyState> StudyCommand::open_checkpoint() const {
-  if (!options_.checkpoint) return std::nullopt;
-  std::optional<StudyState> state;
-  if (std::filesystem::exists(*options_.checkpoint)) state = StudyState::read(*options_.checkpoint);
-  const OutputFile writable(*options_.checkpoint);
-  return state;
-}
-
-void StudyCommand::run() {
+void run_study_command(const StudyOptions& options) {
+  const Shard shard = parse_shard(options.shard);
+  Session session(options.run);
+  check_options(options, shard);
+  OpenStudy study = open_study(options.scope, session.warnings);
+  const std::optional<Target> target = study_target(options, shard);
   std::optional<ResultWriter> output;
-  if (target_) output.emplace(*target_, options_.output, session_);
+  if (target) output.emplace(*target, options.output, session);
   std::optional<OutputFile> state_file;
-  if (options_.state) state_file.emplace(*options_.state);
-  std::optional<StudyState> resumed = open_checkpoint();
-  const StudySettings& settings = study_.settings;
-  const StudyInput input = study_.input();
-  StudyBeginning beginning = begin_study(input, session_.pool, session_.progress);
+  if (options.state) state_file.emplace(*options.state);
+  std::optional<StudyState> resumed = open_checkpoint(options.checkpoint);
+  const StudySettings& settings = study.settings;
+  const StudyInput input = study.input();
+  StudyBeginning beginning = begin_study(input, session.pool, session.progress);
   if (resumed)
-    require_same_study(resumed->header().identity, escaped(*options_.checkpoint), beginning.header.identity,
+    require_same_study(resumed->header().identity, escaped(*options.checkpoint), beginning.header.identity,
                        "this command");
   StudyState state = resumed ? std::move(*resumed) : StudyState(std::move(beginning.header));
   Warnings ignored;  // random_twins() repeats the warnings of open_model()
   const std::vector<Model> null_models =
       random_twins(input.model, settings.null_models, settings.seed, ignored);
-  session_.progress.begin("study", corpus_bytes(settings.corpus));
+  session.progress.begin("study", corpus_bytes(settings.corpus));
   run_study({.input = input,
-             .pool = session_.pool,
-             .progress = session_.progress,
+             .pool = session.pool,
+             .progress = session.progress,
              .null_models = null_models,
              .frequencies = beginning.frequencies ? &*beginning.frequencies : nullptr,
-             .shard = shard_,
-             .checkpoint = options_.checkpoint,
-             .checkpoint_seconds = options_.checkpoint_every},
+             .shard = shard,
+             .checkpoint = options.checkpoint,
+             .checkpoint_seconds = options.checkpoint_every},
             state);
-  session_.progress.end();
+  session.progress.end();
   if (state_file) state.write(*state_file);
-  if (output) output->write(finished_study(state, session_));
+  if (output) output->write(finished_study(state, session));
   for (const Warning& warning : state.warnings())
-    session_.warnings.add(warning.code, warning.message, warning.count);
-  print_warnings(session_);
+    session.warnings.add(warning.code, warning.message, warning.count);
+  print_warnings(session);
 }
 
 void add_state_options(Command& command, StudyOptions& options) {
@@ -385,7 +369,7 @@ Command study_command() {
       "  attnctl study data/tiny-bert --input data/sentences.txt --checkpoint run.state -o study.json\n"
       "  attnctl study data/tiny-bert --input data/sentences.txt --batch-tokens 16 --shard 1/2 --state "
       "1.state";
-  command.action = [options] { StudyCommand(*options).run(); };
+  command.action = [options] { run_study_command(*options); };
   return command;
 }
 
