@@ -91,12 +91,12 @@ void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) {
     }
     const std::size_t input = of_input.front().input;
     results.arrays.push_back({fmt::format("output_rank_change_{}", input),
-                              make_array({of_input.size(), ranks.size()}, std::move(changes))});
+                              make_tensor({of_input.size(), ranks.size()}, std::move(changes))});
     results.arrays.push_back(
-        {fmt::format("output_removed_{}", input), make_array({of_input.size()}, std::move(removed))});
+        {fmt::format("output_removed_{}", input), make_tensor({of_input.size()}, std::move(removed))});
   });
   Shape shape{ranks.size()};
-  results.arrays.push_back({"output_ranks", make_array(std::move(shape), std::move(ranks))});
+  results.arrays.push_back({"output_ranks", make_tensor(std::move(shape), std::move(ranks))});
 }
 
 /// Returns bar charts of the heads. The heads of several inputs are listed input by input.

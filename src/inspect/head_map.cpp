@@ -47,13 +47,13 @@ struct Drawn {
 };
 
 /// Returns SciPy's linkage matrix.
-Array linkage_array(const std::vector<Merge>& merges) {
+Tensor linkage_array(const std::vector<Merge>& merges) {
   std::vector<double> rows;
   for (const Merge& merge : merges) {
     rows.insert(rows.end(), {static_cast<double>(merge.first), static_cast<double>(merge.second),
                              merge.distance, static_cast<double>(merge.size)});
   }
-  return make_array({merges.size(), 4}, std::move(rows));
+  return make_tensor({merges.size(), 4}, std::move(rows));
 }
 
 Section section(const AnalysisInput& input, const std::vector<Drawn>& all) {

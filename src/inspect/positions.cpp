@@ -70,7 +70,7 @@ TextTable summary(const AnalysisInput& input, const std::vector<LayerMixing>& la
 }
 
 /// Returns a heatmap of one input with layers as rows and tokens as columns.
-Heatmap heatmap(const AnalysisInput& input, std::span<const LayerMixing> layers, const Array& ratios) {
+Heatmap heatmap(const AnalysisInput& input, std::span<const LayerMixing> layers, const Tensor& ratios) {
   const Sequence& sequence = input.shown.sequences[layers.front().input];
   Heatmap heatmap;
   heatmap.title = input.shown.sequences.size() == 1 ? "Mixing Ratio" : sequence.id;

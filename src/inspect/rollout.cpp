@@ -40,12 +40,12 @@ class FromPositions : public Analysis {
     return token_labels(input_.vocabulary, sequence(s));
   }
   /// Adds the record {"input", "from", "values"} for each row of an array [positions, n].
-  void add_records(List& items, std::size_t s, const Array& rows) const;
+  void add_records(List& items, std::size_t s, const Tensor& rows) const;
   /// Adds the array NAME_I, NAME_from_I if --rollout-from is given, and a heatmap of the picture.
-  void add_arrays(Results& results, std::size_t s, const Array& rows) const;
+  void add_arrays(Results& results, std::size_t s, const Tensor& rows) const;
   /// Returns one row per position with its strongest keys in each of the named arrays [positions, n].
   [[nodiscard]] TextTable strongest_text(std::size_t s, std::string title,
-                                         const std::vector<std::pair<std::string, Array>>& shown) const;
+                                         const std::vector<std::pair<std::string, Tensor>>& shown) const;
 
   std::string name_, title_;
   std::vector<Positions> positions_;  // [sequences]
@@ -85,13 +85,13 @@ void FromPositions::add_records(List& items, std::size_t s, const Tensor& rows) 
   }
 }
 
-void FromPositions::add_arrays(Results& results, std::size_t s, const Array& rows) const {
+void FromPositions::add_arrays(Results& results, std::size_t s, const Tensor& rows) const {
   const Positions& positions = positions_[s];
   results.arrays.push_back({fmt::format("{}_{}", name_, s), rows});
   if (!input_.request.rollout_from.empty()) {
     results.arrays.push_back(
         {fmt::format("{}_from_{}", name_, s),
-         make_array({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
+         make_tensor({positions.size()}, std::vector<std::int64_t>(positions.begin(), positions.end()))});
   }
   if (results.pictures.empty()) {
     HeatmapPage page;
@@ -123,7 +123,7 @@ std::string strongest(const Tensor& rows, std::size_t row, const std::vector<std
 }
 
 TextTable FromPositions::strongest_text(std::size_t s, std::string title,
-                                        const std::vector<std::pair<std::string, Array>>& shown) const {
+                                        const std::vector<std::pair<std::string, Tensor>>& shown) const {
   const std::vector<std::string> tokens = labels(s);
   std::vector<std::string> columns = {"from", "token"};
   for (const auto& [name, array] : shown) columns.push_back(name);
