@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.hpp"
 #include "checkpoint/readers.hpp"
 #include "checkpoint/strided.hpp"
 #include "formats/npy.hpp"

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "base/checked.hpp"
-#include "base/error.hpp"
 #include "checkpoint/readers.hpp"
 
 namespace attnctl {
