@@ -9,12 +9,8 @@
 #include "linalg/kernels/kernels.hpp"
 
 namespace attnctl::cli {
-std::string version_number() {
-  return ATTNCTL_VERSION;
-}
-
 std::string version_text() {
-  return fmt::format("attnctl {} ({}, kernel {}, {})", version_number(), blas_name(), blas_kernel(),
+  return fmt::format("attnctl {} ({}, kernel {}, {})", ATTNCTL_VERSION, blas_name(), blas_kernel(),
                      kernels().name);
 }
 
@@ -32,7 +28,7 @@ OpenModel open_model(const ModelOptions& options, Warnings& warnings) {
 
 Record tool_record(const Session& session) {
   Record record;
-  record.set("version", version_number())
+  record.set("version", ATTNCTL_VERSION)
       .set("blas", blas_name())
       .set("kernel", blas_kernel())
       .set("threads", session.pool.size());

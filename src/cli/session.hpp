@@ -16,8 +16,6 @@ namespace attnctl::cli {
 
 /// Returns for example "attnctl 0.1.0 (OpenBLAS 0.3.21, kernel SkylakeX, avx512)".
 [[nodiscard]] std::string version_text();
-/// Returns for example "0.1.0".
-[[nodiscard]] std::string version_number();
 
 /// The workers, warnings and progress bar of one command.
 struct Session {

@@ -158,7 +158,7 @@ std::string measures_footer() {
 /// Returns the results of a study, with the head of its document.
 Results finished_study(const StudyState& state, Session& session) {
   Record tool;
-  tool.set("version", version_number()).set("blas", blas_name()).set("kernel", kernel_names(state));
+  tool.set("version", ATTNCTL_VERSION).set("blas", blas_name()).set("kernel", kernel_names(state));
   Results results;
   results.document.head.set("schema", "attnctl.study/1").set("attnctl", std::move(tool));
   results.append(study_results(state, session.pool));
