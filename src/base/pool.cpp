@@ -22,16 +22,13 @@ namespace {
 
 /// The state of one run() that its workers share.
 struct Job {
-  Job(std::size_t task_count, const std::function<void(std::size_t, std::size_t)>& function)
-      : tasks(task_count), work(function) {}
-
   std::size_t tasks;
   const std::function<void(std::size_t, std::size_t)>& work;
   std::atomic<std::size_t> next{0};
   std::atomic<bool> stopped{false};
 
-  std::mutex mutex;  // guards the members below
-  std::exception_ptr failure;
+  std::mutex mutex{};  // guards the members below
+  std::exception_ptr failure{};
   std::size_t failed_task = 0;
 
   void process(std::size_t worker) {
@@ -45,18 +42,14 @@ struct Job {
       try {
         work(task, worker);
       } catch (...) {
-        keep_failure(task, std::current_exception());
+        const std::lock_guard lock(mutex);
+        if (failure == nullptr || task < failed_task) {
+          failure = std::current_exception();
+          failed_task = task;
+        }
+        stopped = true;
       }
     }
-  }
-
-  void keep_failure(std::size_t task, const std::exception_ptr& exception) {
-    const std::lock_guard lock(mutex);
-    if (failure == nullptr || task < failed_task) {
-      failure = exception;
-      failed_task = task;
-    }
-    stopped = true;
   }
 };
 
@@ -169,7 +162,7 @@ std::size_t Pool::size() const {
 }
 
 void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::size_t)>& work) {
-  Job job(tasks, work);
+  Job job{tasks, work};
   const std::size_t helpers = tasks == 0 ? 0 : std::min(tasks - 1, state_->threads.size());
   if (helpers == 0) {
     job.process(0);
@@ -181,13 +174,6 @@ void Pool::run(std::size_t tasks, const std::function<void(std::size_t, std::siz
 }
 
 namespace {
-
-std::string first_line(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 /// Returns the path of the cgroup v2 entry "0::/path" of /proc/self/cgroup; empty if there is none.
 std::string own_cgroup() {
@@ -229,7 +215,10 @@ std::optional<std::size_t> cores_of_cpu_max(std::string_view text) {
 std::optional<std::size_t> cores_of_cgroup(const std::filesystem::path& root, std::string_view group) {
   std::optional<std::size_t> least;
   const auto take = [&](const std::filesystem::path& directory) {
-    const auto cores = cores_of_cpu_max(first_line(directory / "cpu.max"));
+    std::ifstream file(directory / "cpu.max");
+    std::string line;
+    std::getline(file, line);
+    const auto cores = cores_of_cpu_max(line);
     if (cores) least = std::min(least.value_or(*cores), *cores);
   };
   std::filesystem::path path = std::filesystem::path(group).relative_path();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <stdexcept>
 
@@ -100,8 +99,7 @@ void widen(std::vector<double>& values) {
   if (values.empty()) return;
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   const double space = (*high - *low) / 20;
-  const double ends[] = {*low - space, *high + space};
-  values.insert(values.end(), std::begin(ends), std::end(ends));
+  values.insert(values.end(), {*low - space, *high + space});
 }
 
 /// Gives both axes the same scale, so that distances in the chart are meaningful. Does nothing if one axis

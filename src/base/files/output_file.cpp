@@ -152,12 +152,6 @@ void sync_folder(const fs::path& folder) {
   ::close(descriptor);
 }
 
-/// Waits on a descriptor that is non-blocking because another process made it so.
-void wait_until_writable(int descriptor) {
-  pollfd polled{descriptor, POLLOUT, 0};
-  ::poll(&polled, 1, -1);  // the next write() reports errors
-}
-
 /// Returns true if the folder is the root of a mount, which cannot be renamed.
 bool is_mount_point(const fs::path& folder) {
   struct statx found {};
@@ -240,7 +234,8 @@ struct OutputFile::State {
         if (errno == EINTR) continue;
         if (errno == EPIPE) throw BrokenPipe{};
         if (errno == EAGAIN) {
-          wait_until_writable(target.descriptor);
+          pollfd polled{target.descriptor, POLLOUT, 0};  // another process made it non-blocking
+          ::poll(&polled, 1, -1);                        // the next write() reports errors
           continue;
         }
         fail_with_errno(name, "write", errno);
