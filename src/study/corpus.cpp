@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <memory>
-#include <optional>
 #include <set>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 

@@ -1,13 +1,10 @@
 #include "study/measure.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <set>
-#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,10 +29,11 @@ void set_fields(Record& record, const ResultField& field, const StudyShape& shap
   } else if (const auto* interval = get<RowInterval>(field)) {
     const auto& bounds = interval->interval;
     record.set(name, bounds ? Value(List{real_cell(bounds->low), real_cell(bounds->high)}) : Value());
-  } else if (const auto* moments = get<RowMoments>(field)) {
-    const MomentsSummary& of = moments->summary;
+  } else if (const auto* moments = get<MomentsSummary>(field)) {
     Record values;
-    values.set("mean", real_cell(of.mean)).set("variance", real_cell(of.variance)).set("count", of.count);
+    values.set("mean", real_cell(moments->mean))
+        .set("variance", real_cell(moments->variance))
+        .set("count", moments->count);
     record.set(name, std::move(values));
   } else {
     const auto& row = *get<RowHead>(field);
@@ -56,10 +54,10 @@ void for_each_column(const ResultField& field, const StudyShape& shape, const Ad
     const auto [low, high] = interval_cells(interval->interval);
     add(interval->prefix + std::string("low"), low);
     add(interval->prefix + std::string("high"), high);
-  } else if (const auto* moments = get<RowMoments>(field)) {
-    add(name, real_cell(moments->summary.mean));
-    add(name + "_variance", real_cell(moments->summary.variance));
-    add(name + "_count", count_cell(moments->summary.count));
+  } else if (const auto* moments = get<MomentsSummary>(field)) {
+    add(name, real_cell(moments->mean));
+    add(name + "_variance", real_cell(moments->variance));
+    add(name + "_count", count_cell(moments->count));
   } else {
     const auto& index = get<RowHead>(field)->index;
     const std::vector<std::string> columns = StudyShape::head_columns();

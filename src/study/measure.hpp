@@ -85,12 +85,9 @@ struct RowInterval {
   std::optional<ConfidenceInterval> interval;
   const char* prefix = "";
 };
-/// Mean, variance and count: a record in JSON, and the columns NAME, NAME_variance and NAME_count in CSV.
-struct RowMoments {
-  MomentsSummary summary;
-};
-/// A row of results for all formats: a record in JSON, a row in CSV.
-using ResultField = std::pair<std::string, std::variant<Cell, RowInterval, RowMoments, RowHead>>;
+/// A row of results for all formats: a record in JSON, a row in CSV. Moments are a record with mean, variance
+/// and count in JSON, and the columns NAME, NAME_variance and NAME_count in CSV.
+using ResultField = std::pair<std::string, std::variant<Cell, RowInterval, MomentsSummary, RowHead>>;
 using ResultRow = std::vector<ResultField>;
 
 /// A head with a large value of a measure, with the null of that value.
@@ -235,7 +232,7 @@ struct MeasureRow {
 };
 [[nodiscard]] std::span<const MeasureRow> measure_catalogue();
 
-/// The rows of the catalogue, each defined in the file of its measure (study/measures/).
+/// The rows of the catalogue, each defined in the file of its measure.
 [[nodiscard]] MeasureRow metrics_measure();
 [[nodiscard]] MeasureRow positional_measure();
 [[nodiscard]] MeasureRow special_measure();

@@ -7,17 +7,13 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <fmt/ranges.h>
 
 #include "analysis/patterns/pattern_row.hpp"
 #include "base/undefined.hpp"
-#include "study/measure.hpp"
 #include "study/measures/target_shares.hpp"
 #include "study/state/sums.hpp"
 

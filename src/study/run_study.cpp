@@ -15,7 +15,6 @@
 #include "base/text.hpp"
 #include "checkpoint/source.hpp"
 #include "linalg/blas.hpp"
-#include "study/corpus.hpp"
 
 namespace attnctl {
 namespace {

@@ -1,11 +1,11 @@
-#include "study/shard_plan.hpp"
-
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "study/plan.hpp"
 
 namespace attnctl::test {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,12 @@ std::vector<double> draws(const Case& of, std::size_t count) {
   std::vector<double> values;
   for (std::size_t i = 0; i < count; ++i) values.push_back(of.centre + of.spread * random.normal());
   return values;
+}
+
+std::size_t bin_of(const Bins& bins, double value) {
+  std::vector<std::uint64_t> counts(bins.size());
+  bins.fill(std::span(&value, 1), counts);
+  return static_cast<std::size_t>(std::ranges::find(counts, 1U) - counts.begin());
 }
 
 std::string saved(const Moments& moments) {
@@ -98,8 +105,8 @@ TEST_CASE("quantiles agree with sorted values to one bin") {
     for (const double q : {0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0}) {
       CAPTURE(q);
       const double want = values[std::min<std::size_t>(999, static_cast<std::size_t>(q * 1000))];
-      const std::size_t bin = each.bins.index(want);
-      const std::size_t found = each.bins.index(*moments.quantile(q));
+      const std::size_t bin = bin_of(each.bins, want);
+      const std::size_t found = bin_of(each.bins, *moments.quantile(q));
       CHECK(std::max(bin, found) - std::min(bin, found) <= 1);
     }
   }

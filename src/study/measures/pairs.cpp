@@ -8,10 +8,7 @@
 #include <memory>
 #include <numbers>
 #include <numeric>
-#include <optional>
-#include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "analysis/similarity/head_pairs.hpp"
@@ -105,11 +102,7 @@ class PairsMeasure final : public Measure {
  public:
   explicit PairsMeasure(const StudyShape& shape) : shape_(shape), sums_(pair_count(shape.heads.size())) {}
 
-  [[nodiscard]] Needs needs() const override {
-    Needs needs;
-    needs.z = true;
-    return needs;
-  }
+  [[nodiscard]] Needs needs() const override { return {.z = true}; }
   void set_context(const Measure& so_far) override {
     outputs_end_ = dynamic_cast<const PairsMeasure&>(so_far).outputs_.end();
   }

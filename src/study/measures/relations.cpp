@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include "base/random.hpp"
@@ -55,21 +53,6 @@ std::optional<ConfidenceInterval> middle(std::span<const double> asked, std::spa
   const std::size_t rank = shares.size() / 40 + 1;  // leaves out 2.5 % on each side
   return ConfidenceInterval{ranked(shares, rank, std::ranges::less()),
                             ranked(shares, rank, std::ranges::greater())};
-}
-
-/// Returns the interval of each answer. counts: [1 + answers, kGroups], asked, then right. draws: [kGroups,
-/// kDraws].
-std::vector<std::optional<ConfidenceInterval>> intervals_of(const OwnedMatrix<double>& counts,
-                                                            const OwnedMatrix<double>& draws) {
-  std::vector<std::optional<ConfidenceInterval>> intervals(counts.rows() - 1);
-  const auto asked = counts.view().row(0);
-  const auto groups = std::ranges::count_if(asked, [](double count) { return count > 0; });
-  if (static_cast<std::size_t>(groups) < Bootstrap::kFewest) return intervals;
-  OwnedMatrix<double> sums(counts.rows(), draws.cols());  // sums of integers, therefore exact
-  gemm_nn(counts.view(), draws.view(), sums.view());
-  for (std::size_t i = 0; i < intervals.size(); ++i)
-    intervals[i] = middle(sums.view().row(0), sums.view().row(1 + i));
-  return intervals;
 }
 
 }  // namespace
@@ -253,28 +236,28 @@ Bootstrap::Draws Bootstrap::draw(std::uint64_t seed, const std::set<std::size_t>
   return draws;
 }
 
-std::optional<ConfidenceInterval> Bootstrap::interval(const GroupScores& scores, std::size_t answer,
-                                                      Half half, std::optional<std::size_t> less) const {
-  OwnedMatrix<double> counts(2, kGroups);
+std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupScores& scores,
+                                                                    std::size_t first, std::size_t count,
+                                                                    Half half,
+                                                                    std::optional<std::size_t> less) const {
+  OwnedMatrix<double> counts(1 + count, kGroups);  // asked, then right
+  std::size_t groups = 0;                          // with questions
   for (const auto& [number, of_group] : scores.groups()) {
     if (number < half.first || number >= half.last) continue;
+    if (of_group[0] > 0) ++groups;
     counts(0, number) = static_cast<double>(of_group[0]);
-    counts(1, number) = static_cast<double>(of_group[1 + answer]);
-    if (less) counts(1, number) -= static_cast<double>(of_group[1 + *less]);
-  }
-  return intervals_of(counts, half.first == 0 ? all_ : odd_).front();
-}
-
-std::vector<std::optional<ConfidenceInterval>> Bootstrap::intervals(const GroupScores& scores,
-                                                                    std::size_t first,
-                                                                    std::size_t count) const {
-  OwnedMatrix<double> counts(1 + count, kGroups);
-  for (const auto& [number, of_group] : scores.groups()) {
-    counts(0, number) = static_cast<double>(of_group[0]);
-    for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t i = 0; i < count; ++i) {
       counts(1 + i, number) = static_cast<double>(of_group[1 + first + i]);
+      if (less) counts(1 + i, number) -= static_cast<double>(of_group[1 + *less]);
+    }
   }
-  return intervals_of(counts, all_);
+  std::vector<std::optional<ConfidenceInterval>> intervals(count);
+  if (groups < kFewest) return intervals;
+  const Draws& draws = half.first == 0 ? all_ : odd_;
+  OwnedMatrix<double> sums(counts.rows(), draws.cols());  // sums of integers, therefore exact
+  gemm_nn(counts.view(), draws.view(), sums.view());
+  for (std::size_t i = 0; i < count; ++i) intervals[i] = middle(sums.view().row(0), sums.view().row(1 + i));
+  return intervals;
 }
 
 }  // namespace attnctl

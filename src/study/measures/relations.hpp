@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -138,15 +137,16 @@ class Bootstrap {
   /// `occupied` has the indices of the groups that have sentences.
   Bootstrap(std::uint64_t seed, const std::set<std::size_t>& occupied);
 
-  /// Returns the interval of the share of right answers, minus the share of the answer `less` if it is given.
-  /// Returns nullopt if fewer than kFewest groups have questions.
+  /// Returns the interval of the share of right answers for each of the answers [first, first + count), minus
+  /// the share of the answer `less` if it is given; nullopt if fewer than kFewest groups have questions.
+  [[nodiscard]] std::vector<std::optional<ConfidenceInterval>> intervals(
+      const GroupScores& scores, std::size_t first, std::size_t count, Half half = kAllBlocks,
+      std::optional<std::size_t> less = std::nullopt) const;
   [[nodiscard]] std::optional<ConfidenceInterval> interval(
       const GroupScores& scores, std::size_t answer, Half half = kAllBlocks,
-      std::optional<std::size_t> less = std::nullopt) const;
-  /// Returns the interval of each of the answers [first, first + count), over all blocks.
-  [[nodiscard]] std::vector<std::optional<ConfidenceInterval>> intervals(const GroupScores& scores,
-                                                                         std::size_t first,
-                                                                         std::size_t count) const;
+      std::optional<std::size_t> less = std::nullopt) const {
+    return intervals(scores, answer, 1, half, less).front();
+  }
 
   static constexpr std::size_t kDraws = 1000;
   static constexpr std::size_t kFewest = 5;

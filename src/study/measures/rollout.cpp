@@ -219,20 +219,16 @@ TextTable RolloutMeasure::page() const {
     columns.push_back(target_name(target, names_));
     columns.emplace_back("null");
   }
-  std::map<std::size_t, std::vector<Cell>> rows;
+  std::vector<std::vector<Cell>> rows;
   for (const auto& [key, sums] : sums_) {
-    std::vector<Cell>& row = rows[key.first];
-    row.resize(columns.size());
-    row[0] = count_cell(key.first);
+    const Cell layer = count_cell(key.first);
+    if (rows.empty() || rows.back()[0] != layer) rows.emplace_back(columns.size())[0] = layer;
     const auto target = static_cast<std::size_t>(std::ranges::find(targets, key.second) - targets.begin());
-    row[1 + 2 * target] = sums.mean_mass();
-    row[2 + 2 * target] = sums.mean_uniform();
+    rows.back()[1 + 2 * target] = sums.mean_mass();
+    rows.back()[2 + 2 * target] = sums.mean_uniform();
   }
-  std::vector<std::vector<Cell>> cells;
-  cells.reserve(rows.size());
-  for (auto& [layer, row] : rows) cells.push_back(std::move(row));
   return {"Rollout to special tokens, by layer (null: rollout of uniform attention)",
-          make_table("rollout", std::move(columns), std::move(cells))};
+          make_table("rollout", std::move(columns), std::move(rows))};
 }
 
 void RolloutMeasure::finish(StudyResults& results) const {

@@ -73,7 +73,7 @@ void MetricsMeasure::finish(StudyResults& results) const {
       const Moments& moments = states_[h].metrics[i];
       const MomentsSummary summary = moments.summary();
       const std::string name(metrics[i].about.name);
-      fields.emplace_back(name, RowMoments{summary});
+      fields.emplace_back(name, summary);
       means[i].push_back(real_cell(summary.mean));
       ResultRow& row = distributions.emplace_back();
       row = {{"head", RowHead{h}},
@@ -231,9 +231,8 @@ void PositionalMeasure::finish(StudyResults& results) const {
     best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
     best_shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + largest_offset))
                                  : mean_cell(0, state.rows));
+    results.head_fields.push_back({{"best_offset", best.back()}, {"best_offset_share", best_shares.back()}});
   }
-  for (std::size_t h = 0; h < best.size(); ++h)
-    results.head_fields.push_back({{"best_offset", best[h]}, {"best_offset_share", best_shares[h]}});
   results.text.push_back(head_grid(shape_, "Most frequent offset of the largest weight", best));
   results.text.push_back(head_grid(
       shape_, "Share of rows whose largest weight is at that offset (positional heads: 0.9 or more)",

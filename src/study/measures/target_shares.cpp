@@ -4,14 +4,10 @@
 #include <array>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
-#include <vector>
 
 #include "study/corpus.hpp"
-#include "study/measure.hpp"
 #include "study/state/sums.hpp"
 
 // The measures `special`, `repeats`, `rare` and `probe`: attention weight on target keys.

@@ -5,7 +5,6 @@
 #include <memory>
 #include <stdexcept>
 #include <type_traits>
-#include <utility>
 #include <variant>
 
 #include "base/checked.hpp"

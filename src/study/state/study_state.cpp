@@ -3,12 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <memory>
 #include <stdexcept>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include <fmt/ranges.h>
 

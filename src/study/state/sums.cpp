@@ -78,10 +78,6 @@ std::size_t Bins::size() const {
   return kind == Kind::linear ? count : 2 * kMagnitudes + 1;
 }
 
-std::size_t Bins::index(double value) const {
-  return kind == Kind::linear ? linear_bin(*this, value) : octave_bin(value);
-}
-
 void Bins::fill(std::span<const double> values, std::span<std::uint64_t> counts) const {
   if (kind == Kind::linear) {
     for (const double value : values) ++counts[linear_bin(*this, value)];

@@ -48,9 +48,8 @@ struct Bins {
   std::size_t count = 128;  // for linear
 
   [[nodiscard]] std::size_t size() const;
-  /// Returns the bin of a value. Values outside the range belong to the first or last bin.
-  [[nodiscard]] std::size_t index(double value) const;
-  /// Adds 1 to the count of each value's bin. counts: [size()].
+  /// Adds 1 to the count of each value's bin. Values outside the range belong to the first or last bin.
+  /// counts: [size()].
   void fill(std::span<const double> values, std::span<std::uint64_t> counts) const;
   /// Returns the lower edge of a bin. edge(size()) is the upper edge of the last bin.
   [[nodiscard]] double edge(std::size_t index) const;
