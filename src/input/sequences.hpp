@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -90,9 +90,14 @@ class InputIds {
   [[nodiscard]] std::string next(std::string_view own);
 
  private:
+  using Key = std::pair<std::uint64_t, std::uint64_t>;  // two hashes of an id; equal keys mean equal ids
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const { return static_cast<std::size_t>(key.first); }
+  };
+
   std::uint64_t count_ = 0;
-  std::uint64_t numbered_ = 0;                              // number of inputs before the first explicit id
-  std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;  // two hashes of each id
+  std::uint64_t numbered_ = 0;  // number of inputs before the first explicit id
+  std::unordered_set<Key, KeyHash> seen_;
 };
 
 /// Returns the sequence of an image: a class token "[CLS]", then the patches "patch R,C" [patches, channels *

@@ -86,7 +86,21 @@ class PieceText {
   };
 
   /// Starts a text of well-formed UTF-8 below 4 GiB: one piece, or none if it is empty.
-  void assign(std::string_view original);
+  void assign(std::string_view original) {
+    text_.assign(original);
+    limit_ = std::min(kSmallestLimit + kLargestGrowth * original.size(), kLargestText);
+    origin_.resize(original.size());
+    pieces_.clear();
+    std::uint32_t code_points = 0;
+    for (std::size_t i = 0; i < original.size();) {
+      const auto lead = static_cast<unsigned char>(original[i]);
+      const std::size_t length = lead < 0x80 ? 1U : lead < 0xE0 ? 2U : lead < 0xF0 ? 3U : 4U;
+      for (std::size_t k = 0; k < length; ++k) origin_[i + k] = {code_points, code_points + 1};
+      ++code_points;
+      i += length;
+    }
+    if (!original.empty()) pieces_.push_back({0, static_cast<std::uint32_t>(original.size())});
+  }
 
   [[nodiscard]] std::string_view text() const { return text_; }
   [[nodiscard]] std::string_view text(const Piece& piece) const {
@@ -157,22 +171,6 @@ class PieceText {
   std::vector<TextRange> origin_, next_origin_;  // [bytes of the text]
   std::vector<Piece> pieces_, next_pieces_;
 };
-
-inline void PieceText::assign(std::string_view original) {
-  text_.assign(original);
-  limit_ = std::min(kSmallestLimit + kLargestGrowth * original.size(), kLargestText);
-  origin_.resize(original.size());
-  pieces_.clear();
-  std::uint32_t code_points = 0;
-  for (std::size_t i = 0; i < original.size();) {
-    const auto lead = static_cast<unsigned char>(original[i]);
-    const std::size_t length = lead < 0x80 ? 1U : lead < 0xE0 ? 2U : lead < 0xF0 ? 3U : 4U;
-    for (std::size_t k = 0; k < length; ++k) origin_[i + k] = {code_points, code_points + 1};
-    ++code_points;
-    i += length;
-  }
-  if (!original.empty()) pieces_.push_back({0, static_cast<std::uint32_t>(original.size())});
-}
 
 /// Finds the origins of changed characters, from left to right in one piece.
 class OriginCursor {
