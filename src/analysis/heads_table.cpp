@@ -36,7 +36,7 @@ struct SpectrumMetric {
   Cell (*value)(const HeadSpectrum& spectrum);
 };
 
-constexpr std::array<SpectrumMetric, 3> spectrum_metrics{{
+constexpr std::array<SpectrumMetric, 3> kSpectrumMetrics{{
     {{"qk_effective_rank", "ov_effective_rank"},
      "[1, rank]",
      "of a Gaussian head: 61.9 at d 512, d_head 64",
@@ -76,7 +76,7 @@ constexpr Metric best_offset_share{
 
 std::vector<CatalogueRow> make_catalogue() {
   std::vector<CatalogueRow> rows;
-  for (const SpectrumMetric& metric : spectrum_metrics) {
+  for (const SpectrumMetric& metric : kSpectrumMetrics) {
     const auto add = [&](std::string_view name, const HeadSpectrum* HeadResults::*circuit) {
       rows.push_back({{name, "", metric.range, metric.null, metric.definition, metric.source},
                       [value = metric.value, circuit](const HeadResults& head) {

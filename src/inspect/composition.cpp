@@ -147,7 +147,7 @@ class CompositionAnalysis final : public Analysis {
   using Analysis::Analysis;
 
   std::uint64_t values() const override {
-    return 2 * all_compositions.size() * input_.selection.heads.size() * input_.selection.heads.size();
+    return 2 * kAllCompositions.size() * input_.selection.heads.size() * input_.selection.heads.size();
   }
   Results finish() override;
 };

@@ -242,7 +242,7 @@ void HeadMapAnalysis::collect() {
     add_circuit(weights.qk);
     if (weights.ov) add_circuit(*weights.ov);
   }
-  if (!std::ranges::any_of(all_projections, [&](Projection each) { return wants(name_of(each)); })) return;
+  if (!std::ranges::any_of(kAllProjections, [&](Projection each) { return wants(name_of(each)); })) return;
   Warnings told;  // the subspaces analysis adds the same warnings
   const bool twice = std::ranges::any_of(request.includes.analyses,
                                          [](const AnalysisRow* row) { return row->include == "subspaces"; });

@@ -22,11 +22,11 @@ namespace {
 
 /// Returns the arrays of the forward pass that --include names, in the order of the output.
 std::vector<Captured> captured_parts(const Includes& includes) {
-  constexpr std::array<bool Includes::*, all_captured.size()> members = {
+  constexpr std::array<bool Includes::*, kAllCaptured.size()> members = {
       &Includes::patterns, &Includes::scores, &Includes::queries, &Includes::keys,
       &Includes::values,   &Includes::z,      &Includes::output,  &Includes::logits};
   std::vector<Captured> parts;
-  for (const Captured part : all_captured) {
+  for (const Captured part : kAllCaptured) {
     if (includes.*members.at(static_cast<std::size_t>(part))) parts.push_back(part);
   }
   return parts;

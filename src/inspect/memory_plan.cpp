@@ -9,14 +9,14 @@
 namespace attnctl::inspect {
 namespace {
 
-constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20U;
 
 /// Memory of the rest of the program: code that is not loaded yet, including the BLAS library, and the
 /// buffers of the writers.
-constexpr std::uint64_t program_bytes = 20 * mebibyte;
+constexpr std::uint64_t kProgramBytes = 20 * kMebibyte;
 
 /// Upper bound on the variation of the measured memory between runs.
-constexpr std::uint64_t named_margin = 2 * mebibyte;
+constexpr std::uint64_t kNamedMargin = 2 * kMebibyte;
 
 template <typename... Bytes>
 void grow(std::uint64_t& sum, Bytes... bytes) {
@@ -26,11 +26,11 @@ void grow(std::uint64_t& sum, Bytes... bytes) {
 /// Returns the peak memory of the process, including `bytes` of further work.
 std::uint64_t with_process(std::uint64_t bytes) {
   const MemoryUse use = memory_use();
-  return std::max(use.peak, saturating_sum(use.now, program_bytes, bytes));
+  return std::max(use.peak, saturating_sum(use.now, kProgramBytes, bytes));
 }
 
 [[noreturn]] void refuse(std::uint64_t given, std::uint64_t needed) {
-  const std::uint64_t smallest = saturating_sum(needed, named_margin + mebibyte - 1) / mebibyte;
+  const std::uint64_t smallest = saturating_sum(needed, kNamedMargin + kMebibyte - 1) / kMebibyte;
   fail(Status::limit,
        "--memory: {} bytes are too few, the smallest figure that works is {}M; or select fewer --layers or "
        "--heads, leave out of --include, give shorter inputs, use fewer --threads or --format npz",
@@ -46,7 +46,7 @@ Streaming plan_memory(std::uint64_t limit, const WorkBytes& work) {
   const std::uint64_t streamed = std::max(work.weights_streamed, work.pass.streamed(work.pass.block_rows));
   const std::uint64_t needed = with_process(saturating_sum(work.kept, streamed));
   if (needed > limit) refuse(limit, needed);
-  const std::uint64_t others = saturating_sum(memory_use().now, program_bytes, work.kept);
+  const std::uint64_t others = saturating_sum(memory_use().now, kProgramBytes, work.kept);
   const std::uint64_t spare = limit - std::min(others, limit);
   return {true, std::max<std::size_t>({work.pass.streamed_rows(spare), work.pass.block_rows, 1})};
 }

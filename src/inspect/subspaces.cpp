@@ -24,7 +24,7 @@ Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& a
             const std::vector<std::optional<double>>& copying) {
   const ModelConfig& config = input.config();
   std::vector<std::string> columns = {"component", "layer", "head", "kv_head"};
-  for (const Projection projection : all_projections) {
+  for (const Projection projection : kAllProjections) {
     columns.push_back(fmt::format("{}_effective_rank", name_of(projection)));
     columns.push_back(fmt::format("{}_numerical_rank", name_of(projection)));
   }
@@ -35,7 +35,7 @@ Table heads(const AnalysisInput& input, const std::vector<ProjectionAnalysis>& a
     std::vector<Cell>& row = rows.emplace_back();
     row = {component_cell(config, head.layer), number_cell(config, head.layer), cell_of(head.head),
            cell_of(kv_head_of(config, head))};
-    for (const Projection projection : all_projections) {
+    for (const Projection projection : kAllProjections) {
       const auto found = std::ranges::find(analyses, projection, &ProjectionAnalysis::projection);
       const bool has = found != analyses.end();
       row.push_back(has ? cell_of(found->heads[i].effective_rank) : Cell());

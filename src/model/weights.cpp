@@ -262,7 +262,7 @@ class WeightReader {
   }
 
   [[nodiscard]] std::span<const float> vector(const BoundVector& bound) {
-    if (bound.tensor == no_tensor) return {};
+    if (bound.tensor == kNoTensor) return {};
     const Slices& slices = bound.elements;
     const std::span<const float> all =
         hold(tensors_.values(bound.tensor, pool_), slices).subspan(bound.expert * slices.all, slices.all);
@@ -273,7 +273,7 @@ class WeightReader {
   }
 
   [[nodiscard]] LookupTable table(std::size_t tensor) {
-    if (tensor == no_tensor) return {};
+    if (tensor == kNoTensor) return {};
     const TensorCache::Table found = tensors_.table(tensor);
     owners_.push_back(found.owner);
     return found.table;
@@ -316,7 +316,7 @@ class WeightReader {
 
  private:
   StoredMatrix matrix(const BoundMatrix& bound) {
-    if (bound.tensor == no_tensor) return {};
+    if (bound.tensor == kNoTensor) return {};
     const Slices& slices = bound.outputs;
     const std::size_t size = slices.all * bound.in;
     const std::span<const float> stored =
@@ -425,7 +425,7 @@ class WeightBytes {
 
   /// Adds a table. The pass looks up no more than `rows` rows of it.
   WeightBytes& add_table(std::size_t tensor, std::size_t rows) {
-    if (tensor == no_tensor) return *this;
+    if (tensor == kNoTensor) return *this;
     const TensorInfo& info = weights_.tensors()[tensor];
     const std::uint64_t all = element_count(info) * size_of(info.dtype);
     const std::uint64_t copied = weights_.copied_bytes(tensor);
@@ -446,7 +446,7 @@ class WeightBytes {
 
  private:
   void add(const BoundMatrix& matrix) {
-    if (matrix.tensor == no_tensor) return;
+    if (matrix.tensor == kNoTensor) return;
     add_tensor(matrix.tensor);
     const std::uint64_t all = element_count(weights_.tensors()[matrix.tensor]) * sizeof(float);
     if (matrix.heads > 0) kept_ += all;
@@ -454,13 +454,13 @@ class WeightBytes {
   }
 
   void add(const BoundVector& vector) {
-    if (vector.tensor == no_tensor) return;
+    if (vector.tensor == kNoTensor) return;
     add_tensor(vector.tensor);
     if (!vector.elements.contiguous()) kept_ += vector.elements.count() * sizeof(float);
   }
 
   void add_tensor(std::size_t tensor) {
-    if (tensor == no_tensor || !tensors_.insert(tensor).second) return;
+    if (tensor == kNoTensor || !tensors_.insert(tensor).second) return;
     const TensorInfo& info = weights_.tensors()[tensor];
     kept_ += element_count(info) * sizeof(float);
     std::uint64_t temporary = weights_.copied_bytes(tensor);
@@ -494,7 +494,7 @@ Lease<Weights> cached(TensorCache& tensors, Lease<Weights>& slot, Pool* pool, co
 
 /// Returns true if both weights hold the same bytes in the same layout.
 bool same_bytes(Checkpoint& weights, const BoundMatrix& a, const BoundMatrix& b) {
-  if (a.tensor == no_tensor || b.tensor == no_tensor) return a.tensor == b.tensor;
+  if (a.tensor == kNoTensor || b.tensor == kNoTensor) return a.tensor == b.tensor;
   const bool alike = a.axes == b.axes && a.heads == b.heads && a.in == b.in && a.out() == b.out();
   if (!alike || weights.tensors()[a.tensor].dtype != weights.tensors()[b.tensor].dtype) return false;
   const TensorView first = weights.tensor(a.tensor);

@@ -92,7 +92,7 @@ std::string tick_label(const std::vector<std::string>& labels, std::size_t i) {
   return shortened(escaped(label_or_index(labels, i)), kMaxLabel);
 }
 
-constexpr double margin = 16;
+constexpr double kMargin = 16;
 constexpr std::size_t kMaxCellsWithValues = 64;  // largest side of a heatmap that shows values
 constexpr double kMinSizeWithValues = 26;
 constexpr std::size_t kMaxPointable = 5000;
@@ -203,25 +203,25 @@ void place_panels(PageLayout& layout, const HeatmapPage& page) {
 void place_page(PageLayout& layout, const HeatmapPage& page) {
   const Heatmap& first = page.heatmaps[0];
   const std::string& title = layout.grid ? page.title : first.title;
-  const double title_half = text_width(title, kTitleFont) / 2 + margin;
+  const double title_half = text_width(title, kTitleFont) / 2 + kMargin;
   const double panel_title = layout.grid ? kPanelTitleFont + 8 : 0;
   const double axis = kAxisFont + 8;
-  layout.left = margin + layout.y_ticks.extent + (first.y_axis.empty() ? 0 : axis);
+  layout.left = kMargin + layout.y_ticks.extent + (first.y_axis.empty() ? 0 : axis);
   layout.left = std::max(layout.left, title_half - layout.plot_width / 2);
   // The turned label of the first column extends to the left of the panel.
   if (layout.x_ticks.turn == -45)
     layout.left = std::max(layout.left, layout.x_ticks.extent - layout.cells.size / 2 + 4);
-  layout.top = margin + (title.empty() ? 0 : kTitleFont + 14) + panel_title;
+  layout.top = kMargin + (title.empty() ? 0 : kTitleFont + 14) + panel_title;
   const double content_height = std::max(layout.plot_height, 120.0);
   layout.bar_height = std::clamp(layout.plot_height, 120.0, 440.0);
   layout.bar_x = layout.left + layout.plot_width + 24;
   layout.bar_y = layout.top + (content_height - layout.bar_height) / 2;
   const double bar_text = text_width("-0.00", kBarFont) + kTickLength + 4;
   const double bar = kBarWidth + bar_text + (page.scale.label.empty() ? 0 : axis + 6);
-  layout.width = std::max(layout.bar_x + bar + margin, layout.left + layout.plot_width / 2 + title_half);
+  layout.width = std::max(layout.bar_x + bar + kMargin, layout.left + layout.plot_width / 2 + title_half);
   // A turned label of the last column ends below its column, so nothing extends beyond the right edge.
   const double below = layout.plot_height + layout.x_ticks.extent + (first.x_axis.empty() ? 0 : axis);
-  layout.height = layout.top + std::max(content_height, below) + margin;
+  layout.height = layout.top + std::max(content_height, below) + kMargin;
 }
 
 /// Computes the layout of a page whose heatmaps were checked.

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxRowLabel = 16;
 constexpr std::size_t kMaxColumnLabel = 7;
 constexpr std::size_t kMaxHeatmapLabel = 10;
 constexpr std::size_t kCellColumns = 2;  // of a heatmap
-constexpr std::size_t gap = 2;           // columns between small heatmaps
+constexpr std::size_t kGap = 2;          // columns between small heatmaps
 constexpr double kStrongFrom = 0.5;
 constexpr double kFaintBelow = 0.05;
 constexpr std::array<std::string_view, 5> kShades{" ", "░", "▒", "▓", "█"};
@@ -159,7 +159,7 @@ void append_small_row(std::string& text, const TextMatrix* first, const TextMatr
   const std::size_t space = std::max(columns, display_width(first->corner));
   std::string titles;
   for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
-    append_aligned(titles, shortened(escaped(matrix->corner), space), space + gap, false);
+    append_aligned(titles, shortened(escaped(matrix->corner), space), space + kGap, false);
   }
   trim(titles);
   text += strong(titles, options) + '\n';
@@ -167,7 +167,7 @@ void append_small_row(std::string& text, const TextMatrix* first, const TextMatr
     std::string line;
     for (const TextMatrix* matrix = first; matrix != last; ++matrix) {
       append_small_line(line, *matrix, row, columns, options);
-      line.append(space + gap - columns, ' ');
+      line.append(space + kGap - columns, ' ');
     }
     trim(line);
     text += line + '\n';
@@ -235,7 +235,7 @@ void append_text_heatmaps(std::string& text, const std::vector<TextMatrix>& matr
   if (matrices.empty()) return;
   for (const TextMatrix& matrix : matrices) inspect(matrix, options);
   const std::size_t own = std::max(matrices.front().values.shape[1], display_width(matrices.front().corner));
-  const std::size_t across = std::max<std::size_t>((options.width + gap) / (own + gap), 1);
+  const std::size_t across = std::max<std::size_t>((options.width + kGap) / (own + kGap), 1);
   for (std::size_t first = 0; first < matrices.size(); first += across) {
     const std::size_t last = std::min(first + across, matrices.size());
     if (first > 0) text += '\n';

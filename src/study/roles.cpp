@@ -171,7 +171,7 @@ std::string legend_of(const std::vector<Role>& roles) {
   return parts.empty() ? "no head has a role" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-constexpr std::size_t kFarthest = largest_offset;  // largest offset in each direction
+constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each direction
 constexpr std::size_t kNear = 2;                   // largest distance of a local key, in tokens
 
 constexpr std::array kMetrics = {
@@ -195,7 +195,7 @@ constexpr std::array kMetrics = {
 /// Sums for the roles, of one sentence (SentenceTerm) or of all sentences (RatioSums).
 template <typename Sums>
 struct RoleSums {
-  std::array<Sums, offset_count> offsets;  // -8 to 8
+  std::array<Sums, kOffsetCount> offsets;  // -8 to 8
   Sums first, near, entropy;
   std::map<std::int64_t, Sums> specials;  // by id
 
@@ -203,7 +203,7 @@ struct RoleSums {
   /// Calls add(sums, term) for each member and its term in `other`.
   template <typename Add>
   void fold(const RoleSums<SentenceTerm>& other, const Add& add) {
-    for (std::size_t i = 0; i < offset_count; ++i) add(offsets[i], other.offsets[i]);
+    for (std::size_t i = 0; i < kOffsetCount; ++i) add(offsets[i], other.offsets[i]);
     add(first, other.first);
     add(near, other.near);
     add(entropy, other.entropy);
@@ -275,7 +275,7 @@ void RolesMeasure::panel(const StudyPanel& panel) {
     const PatternRow& row = panel.rows[r];
     if (nulls.log_keys[r] == 0) continue;
     const std::size_t peak = row.argmax + kFarthest - row.query;  // wraps around for a far earlier key
-    if (peak < offset_count && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
+    if (peak < kOffsetCount && panel.visible.shows(row.query, row.argmax)) ++terms.offsets[peak].sum;
     if (row.query > 0) terms.first.sum += static_cast<double>(row.weights[0]);
     if (sees_far_keys(row, panel.visible)) {
       const KeyRange near = keys_near(row, kNear);
@@ -336,7 +336,7 @@ void RolesMeasure::finish(StudyResults& results) const {
     };
     const RoleSums<RatioSums>& head = states_[h];
     if (const auto best = best_offset(head)) {
-      const std::int64_t offset = static_cast<std::int64_t>(*best) - largest_offset;
+      const std::int64_t offset = static_cast<std::int64_t>(*best) - kLargestOffset;
       give("positional", (offset > 0 ? "+" : "") + std::to_string(offset), head.offsets[*best]);
     }
     give("sink", "position 0", head.first);

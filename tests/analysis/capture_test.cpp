@@ -69,7 +69,7 @@ TEST_CASE("every captured element lands in its place once") {
   for (Sequence& sequence : batch.sequences) sequence.ids.assign(n, 1);
   std::map<Captured, OnceSink> sinks;
   std::vector<CaptureTarget> targets;
-  for (const Captured what : all_captured) {
+  for (const Captured what : kAllCaptured) {
     REQUIRE(layout.available(what));
     const auto added = sinks.emplace(what, OnceSink(layout.shape(what, batch.sequences[1])));
     targets.push_back({what, 1, &added.first->second});
@@ -123,7 +123,7 @@ TEST_CASE("every captured element lands in its place once") {
   capture.logits(1, 0, logits.view().row_range(0, 3));
   capture.logits(1, 3, logits.view().row_range(3, 2));
   expect(Captured::logits, logits);
-  for (const Captured what : all_captured) {
+  for (const Captured what : kAllCaptured) {
     CAPTURE(name_of(what));
     CHECK((sinks.at(what).values == want.at(what)));
   }

@@ -14,7 +14,7 @@
 namespace attnctl {
 namespace {
 
-const std::vector<std::string> metric_columns{"qk_effective_rank", "ov_effective_rank", "qk_stable_rank",
+const std::vector<std::string> kMetricColumns{"qk_effective_rank", "ov_effective_rank", "qk_stable_rank",
                                               "ov_stable_rank",    "qk_numerical_rank", "ov_numerical_rank",
                                               "entropy",           "entropy_bits",      "confidence",
                                               "distance",          "signed_distance",   "self",
@@ -22,7 +22,7 @@ const std::vector<std::string> metric_columns{"qk_effective_rank", "ov_effective
                                               "special_token",     "best_offset",       "best_offset_share"};
 
 std::vector<std::string> with(std::vector<std::string> first) {
-  first.insert(first.end(), metric_columns.begin(), metric_columns.end());
+  first.insert(first.end(), kMetricColumns.begin(), kMetricColumns.end());
   return first;
 }
 
@@ -141,9 +141,9 @@ TEST_CASE("every metric has a description") {
   }
   const Table table = metrics_table();
   CHECK(column_names(table) == std::vector<std::string>{"name", "unit", "range", "null", "source"});
-  REQUIRE(table.rows == metric_columns.size());
-  for (std::size_t i = 0; i < metric_columns.size(); ++i)
-    CHECK(row_of(table, i)[0] == Cell(metric_columns[i]));
+  REQUIRE(table.rows == kMetricColumns.size());
+  for (std::size_t i = 0; i < kMetricColumns.size(); ++i)
+    CHECK(row_of(table, i)[0] == Cell(kMetricColumns[i]));
 }
 
 }  // namespace

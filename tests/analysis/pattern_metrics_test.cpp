@@ -50,11 +50,11 @@ Given read_input(const Golden& golden, int index) {
   return given;
 }
 
-const Selection three_heads{{{0, 0}, {0, 1}, {0, 2}}};
+const Selection kThreeHeads{{{0, 0}, {0, 1}, {0, 2}}};
 
 std::vector<HeadPatternMetrics> measure(const std::vector<Given>& inputs, bool per_input, std::size_t rows) {
   static const Model model = test::open_golden("gpt2");
-  PatternMetrics metrics(three_heads, per_input);
+  PatternMetrics metrics(kThreeHeads, per_input);
   Batch batch;
   for (const Given& given : inputs) batch.sequences.push_back(given.sequence);
   metrics.begin(model, batch);

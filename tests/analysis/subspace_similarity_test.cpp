@@ -268,15 +268,15 @@ TEST_CASE("a folded gain multiplies the rows of the factor") {
 
 /// d 512, 8 heads of width 64. In the specialised set, rows i d/h .. (i+1) d/h of head i are multiplied by 3
 /// in W_Q and W_K.
-constexpr std::size_t text_d = 512;
-constexpr std::size_t text_h = 8;
-constexpr std::size_t text_k = text_d / text_h;
+constexpr std::size_t kTextD = 512;
+constexpr std::size_t kTextH = 8;
+constexpr std::size_t kTextK = kTextD / kTextH;
 
 Dense draw_projections(long_way::Normal& normal, bool specialised) {
-  Dense w = normal.matrix(text_d, text_d, std::sqrt(2.0 / (text_d + text_k)));
-  for (std::size_t r = 0; specialised && r < text_d; ++r) {
-    const std::size_t head = r / text_k;
-    for (double& value : w.view().row(r).subspan(head * text_k, text_k)) value *= 3;
+  Dense w = normal.matrix(kTextD, kTextD, std::sqrt(2.0 / (kTextD + kTextK)));
+  for (std::size_t r = 0; specialised && r < kTextD; ++r) {
+    const std::size_t head = r / kTextK;
+    for (double& value : w.view().row(r).subspan(head * kTextK, kTextK)) value *= 3;
   }
   return w;
 }
@@ -290,11 +290,11 @@ struct DrawResult {
 DrawResult measure_draw(long_way::Normal& normal, bool specialised) {
   const StoredWeight q(draw_projections(normal, specialised), Orientation::in_out);
   const StoredWeight k(draw_projections(normal, specialised), Orientation::in_out);
-  const CircuitFactors factors{CircuitFactor::of_outputs(q.linear, text_k, {}),
-                               CircuitFactor::of_outputs(k.linear, text_k, {})};
+  const CircuitFactors factors{CircuitFactor::of_outputs(q.linear, kTextK, {}),
+                               CircuitFactor::of_outputs(k.linear, kTextK, {})};
   DrawResult result;
   std::vector<ComparedHead> heads;
-  for (std::size_t i = 0; i < text_h; ++i) {
+  for (std::size_t i = 0; i < kTextH; ++i) {
     Dense left = factors.left.columns(i);
     Dense right = factors.right.columns(i);
     const double mass = circuit_mass(left.view(), right.view());
@@ -302,7 +302,7 @@ DrawResult measure_draw(long_way::Normal& normal, bool specialised) {
     double square = 0;
     for (const double value : s) square += value * value;
     heads.push_back({&factors, i, std::sqrt(square), mass / std::sqrt(square)});
-    result.mean_rank += effective_rank(s).value() / text_h;
+    result.mean_rank += effective_rank(s).value() / kTextH;
   }
   const Dense cosines = cosines_of(heads);
   const OffDiagonal means = off_diagonal(cosines.view());

@@ -21,7 +21,7 @@ using attnctl::test::TempDir;
 
 namespace {
 
-const std::string model = "tests/golden/bart";  // 2 + 1 layers with 3 heads each
+const std::string kModel = "tests/golden/bart";  // 2 + 1 layers with 3 heads each
 
 std::string list_of(const std::vector<std::int64_t>& ids) {
   std::string list;
@@ -46,10 +46,10 @@ nlohmann::json document_of(const std::vector<std::string>& arguments) {
 }  // namespace
 
 TEST_CASE("the NPZ of an encoder and a decoder has the arrays of each component, equal to transformers'") {
-  const Golden golden(model);
+  const Golden golden(kModel);
   const TempDir folder;
   const RunResult run =
-      run_attnctl({"analyze", model, "--ids", list_of(golden.integers("ids_1")), "--target-ids",
+      run_attnctl({"analyze", kModel, "--ids", list_of(golden.integers("ids_1")), "--target-ids",
                    list_of(golden.integers("target_ids_1")), "--include", "patterns,z,output,logits,weights",
                    "-o", (folder.path() / "golden.npz").string()});
   REQUIRE_MESSAGE(run.status == 0, run.err);
@@ -74,7 +74,7 @@ TEST_CASE("the NPZ of an encoder and a decoder has the arrays of each component,
 
 TEST_CASE("records of an encoder and a decoder name their component") {
   const auto document =
-      document_of({"analyze", model, "--ids", "5,9,12,4", "--target-ids", "2,7", "--format", "json"});
+      document_of({"analyze", kModel, "--ids", "5,9,12,4", "--target-ids", "2,7", "--format", "json"});
   std::vector<std::string> names;
   for (const auto& head : document.at("heads")) {
     names.push_back(head.at("head"));
@@ -101,16 +101,16 @@ TEST_CASE("records of an encoder and a decoder name their component") {
 
 TEST_CASE("without a target only the encoder runs; --component and --heads select") {
   const auto encoder =
-      document_of({"analyze", model, "--ids", "5,9", "--include", "metrics", "--format", "json"});
+      document_of({"analyze", kModel, "--ids", "5,9", "--include", "metrics", "--format", "json"});
   CHECK(encoder.at("heads").size() == 6);
-  const auto picked = document_of({"analyze", model, "--ids", "5,9", "--target-ids", "2", "--heads",
+  const auto picked = document_of({"analyze", kModel, "--ids", "5,9", "--target-ids", "2", "--heads",
                                    "cross.0.2,enc.1.0", "--include", "metrics", "--format", "json"});
   CHECK(picked.at("heads").size() == 2);
   CHECK(picked.at("heads").at(1).at("head") == "cross.0.2");
-  const auto weights = document_of({"weights", model, "--component", "decoder,cross", "--format", "json"});
+  const auto weights = document_of({"weights", kModel, "--component", "decoder,cross", "--format", "json"});
   CHECK(weights.at("heads").size() == 6);
   const RunResult csv = run_attnctl(
-      {"analyze", model, "--ids", "5,9", "--target-ids", "2", "--format", "csv", "--table", "patterns"});
+      {"analyze", kModel, "--ids", "5,9", "--target-ids", "2", "--format", "csv", "--table", "patterns"});
   CHECK(csv.out.find("0,cross,0,2,0,1,") != std::string::npos);
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("invalid requests to an encoder and a decoder are rejected") {
       {{"--mask", "causal"}, 3, "unsupported"},
   };
   for (const Row& row : rows) {
-    std::vector<std::string> arguments = {"analyze", model, "--ids", "5,9,12", "--format", "json"};
+    std::vector<std::string> arguments = {"analyze", kModel, "--ids", "5,9,12", "--format", "json"};
     arguments.insert(arguments.end(), row.arguments.begin(), row.arguments.end());
     const RunResult run = run_attnctl(arguments);
     CAPTURE(run.err);
@@ -151,7 +151,7 @@ TEST_CASE("a target text is tokenized and begins with the configuration's start 
   const TempDir folder;
   const std::filesystem::path here = folder.path();
   for (const char* file : {"config.json", "model.safetensors"})
-    std::filesystem::copy_file(std::filesystem::path(model) / file, here / file);
+    std::filesystem::copy_file(std::filesystem::path(kModel) / file, here / file);
   std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n";
   for (int i = 8; i < 37; ++i) vocabulary += fmt::format("w{}\n", i);
   folder.write("vocab.txt", vocabulary);
@@ -166,7 +166,7 @@ TEST_CASE("a target text is tokenized and begins with the configuration's start 
 }
 
 TEST_CASE("verify compares the three components with float64 and with a file") {
-  const auto document = document_of({"verify", model, "--format", "json"});
+  const auto document = document_of({"verify", kModel, "--format", "json"});
   CHECK(document.at("ok") == true);
   std::vector<std::string> components;
   for (const auto& row : document.at("comparisons")) {
@@ -175,6 +175,6 @@ TEST_CASE("verify compares the three components with float64 and with a file") {
   CHECK(components == std::vector<std::string>{"enc", "enc", "dec", "cross"});
   const TempDir folder;
   const std::string file = (folder.path() / "own.npz").string();
-  REQUIRE(run_attnctl({"analyze", model, "--ids", "5,9", "--target-ids", "2,3", "-o", file}).status == 0);
-  CHECK(run_attnctl({"verify", model, "--against", file}).status == 0);
+  REQUIRE(run_attnctl({"analyze", kModel, "--ids", "5,9", "--target-ids", "2,3", "-o", file}).status == 0);
+  CHECK(run_attnctl({"verify", kModel, "--against", file}).status == 0);
 }

@@ -22,8 +22,8 @@ using Rule = attnctl::AttentionKind::Rule;
 
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::kInfinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 OwnedMatrix<float> random_matrix(std::size_t rows, std::size_t cols, unsigned seed) {
   std::mt19937 random(seed);
@@ -57,7 +57,7 @@ class Collector : public attnctl::Observer {
     for (std::size_t r = 0; r < panel.pattern.rows; ++r) {
       for (std::size_t j = 0; j < panel.pattern.cols; ++j) {
         if (j >= panel.keys().first && j < panel.keys().last) continue;
-        if (panel.pattern(r, j) != 0 || panel.scores(r, j) != -infinity) ++written_outside;
+        if (panel.pattern(r, j) != 0 || panel.scores(r, j) != -kInfinity) ++written_outside;
       }
       const std::size_t row = panel.first_query + r;
       std::copy_n(panel.pattern.row(r).begin(), panel.pattern.cols, result.pattern.view().row(row).begin());
@@ -154,7 +154,7 @@ Definition define(const Attention& a, std::size_t head) {
     double total = 0;
     for (std::size_t j = 0; j < m; ++j) {
       d.scores(i, j) =
-          is_hidden(a, head, i, j) ? -std::numeric_limits<double>::infinity() : score(a, head, i, j);
+          is_hidden(a, head, i, j) ? -std::numeric_limits<double>::kInfinity() : score(a, head, i, j);
       total += std::exp(d.scores(i, j));
     }
     for (std::size_t j = 0; j < m && total > 0; ++j) {
@@ -197,9 +197,9 @@ attnctl::ScoreMask random_mask(std::size_t heads, std::size_t queries, std::size
   const OwnedMatrix<float> values = random_matrix(heads * queries, keys, 9);
   mask.added.assign(values.values().begin(), values.values().end());
   for (float& value : mask.added) {
-    if (value < -0.5F) value = -infinity;
+    if (value < -0.5F) value = -kInfinity;
   }
-  std::fill_n(mask.added.begin() + static_cast<std::ptrdiff_t>(keys), keys, -infinity);
+  std::fill_n(mask.added.begin() + static_cast<std::ptrdiff_t>(keys), keys, -kInfinity);
   return mask;
 }
 
@@ -346,7 +346,7 @@ TEST_CASE("a row whose visible scores all overflow to -inf is NaN for every kind
 }
 
 TEST_CASE("a hidden key that is NaN or infinite changes nothing") {
-  for (const float bad : {not_a_number, infinity}) {
+  for (const float bad : {kNotANumber, kInfinity}) {
     Attention clean(grouped(3, 3, false), 20, 20);
     clean.sequence.key_visible.assign(20, 1);
     clean.sequence.key_visible[7] = 0;
@@ -373,14 +373,14 @@ TEST_CASE("a hidden key that is NaN or infinite changes nothing") {
 TEST_CASE("a mask of -inf hides a NaN, and a later key's NaN does not reach earlier queries") {
   Attention attention(grouped(1, 1, false), 6, 6);
   attention.sequence.mask = attnctl::ScoreMask{1, 6, 6, std::vector<float>(36, 0)};
-  for (std::size_t i = 0; i < 6; ++i) attention.sequence.mask->added[i * 6 + 2] = -infinity;
-  for (float& value : attention.k.view().row(2)) value = not_a_number;
+  for (std::size_t i = 0; i < 6; ++i) attention.sequence.mask->added[i * 6 + 2] = -kInfinity;
+  for (float& value : attention.k.view().row(2)) value = kNotANumber;
   Collector collector(1, 6, 6);
   CHECK(attention.run(collector, 128)[0].non_finite.count == 0);
 
   Attention causal(grouped(1, 1, true), 6, 6);
-  for (float& value : causal.k.view().row(4)) value = not_a_number;
-  for (float& value : causal.v.view().row(4)) value = not_a_number;
+  for (float& value : causal.k.view().row(4)) value = kNotANumber;
+  for (float& value : causal.v.view().row(4)) value = kNotANumber;
   const auto reports = causal.run(collector, 128);
   CHECK(reports[0].non_finite.count == 2);
   CHECK(reports[0].non_finite.query == 4);

@@ -44,8 +44,8 @@ struct Size {
   std::size_t rows, in, out;
 };
 
-const std::vector<Size> sizes{{1, 1, 1},    {1, 24, 37},   {3, 7, 130},  {16, 64, 200},
-                              {130, 20, 5}, {300, 31, 70}, {1030, 8, 33}};
+const std::vector<Size> kSizes{{1, 1, 1},    {1, 24, 37},   {3, 7, 130},  {16, 64, 200},
+                               {130, 20, 5}, {300, 31, 70}, {1030, 8, 33}};
 
 void check_dense(Pool& pool, const Size& size, Orientation orientation) {
   const bool in_out = orientation == Orientation::in_out;
@@ -79,7 +79,7 @@ void check_dense(Pool& pool, const Size& size, Orientation orientation) {
 TEST_CASE("x W + b for both orientations and all slab sizes") {
   for (const std::size_t threads : {1U, 3U, 4U}) {
     Pool pool(threads);
-    for (const Size& size : sizes) {
+    for (const Size& size : kSizes) {
       CAPTURE(threads);
       CAPTURE(size.rows);
       CAPTURE(size.out);
@@ -91,7 +91,7 @@ TEST_CASE("x W + b for both orientations and all slab sizes") {
 
 TEST_CASE("a gated product is act(x G) (x U)") {
   Pool pool(3);
-  for (const Size& size : sizes) {
+  for (const Size& size : kSizes) {
     CAPTURE(size.rows);
     const OwnedMatrix<float> x = random_matrix(size.rows, size.in, 1);
     const OwnedMatrix<float> g = random_matrix(size.out, size.in, 2);

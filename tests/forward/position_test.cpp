@@ -44,21 +44,21 @@ double dot(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-constexpr std::size_t d_head = 10;
-constexpr std::size_t heads = 3;
-constexpr std::size_t positions = 1200;
+constexpr std::size_t kDHead = 10;
+constexpr std::size_t kHeads = 3;
+constexpr std::size_t kPositions = 1200;
 
 void check_turned(Pool& pool, RotaryPairing pairing, std::size_t dims) {
   const bool half = pairing == RotaryPairing::half;
   const RotaryConfig config = rotary(pairing, dims);
-  const OwnedMatrix<float> before = random_matrix(positions, heads * d_head);
+  const OwnedMatrix<float> before = random_matrix(kPositions, kHeads * kDHead);
   OwnedMatrix<float> after = before;
   forward::RotaryTables tables;
-  rotate(pool, config, tables.table(config, positions), d_head, after.view());
+  rotate(pool, config, tables.table(config, kPositions), kDHead, after.view());
   double worst = 0;
   bool rest_passes = true;
-  for (std::size_t p = 0; p < positions; p += 7) {
-    for (std::size_t column = 0; column < heads * d_head; column += d_head) {
+  for (std::size_t p = 0; p < kPositions; p += 7) {
+    for (std::size_t column = 0; column < kHeads * kDHead; column += kDHead) {
       for (std::size_t j = 0; j < dims / 2; ++j) {
         const std::size_t a = column + (half ? j : 2 * j);
         const std::size_t b = column + (half ? j + dims / 2 : 2 * j + 1);
@@ -70,7 +70,7 @@ void check_turned(Pool& pool, RotaryPairing pairing, std::size_t dims) {
         worst =
             std::max({worst, std::abs(double{after(p, a)} - want_a), std::abs(double{after(p, b)} - want_b)});
       }
-      for (std::size_t j = dims; j < d_head; ++j) {
+      for (std::size_t j = dims; j < kDHead; ++j) {
         rest_passes = rest_passes && after(p, column + j) == before(p, column + j);
       }
     }
@@ -145,9 +145,9 @@ struct BucketCase {
   std::vector<std::size_t> buckets;
 };
 
-const std::vector<std::int64_t> distances = {-200, -128, -127, -100, -64, -63, -33, -32, -17,
-                                             -16,  -15,  -8,   -7,   -3,  -1,  0,   1,   2,
-                                             5,    8,    15,   16,   31,  64,  65,  300};
+const std::vector<std::int64_t> kDistances = {-200, -128, -127, -100, -64, -63, -33, -32, -17,
+                                              -16,  -15,  -8,   -7,   -3,  -1,  0,   1,   2,
+                                              5,    8,    15,   16,   31,  64,  65,  300};
 
 }  // namespace
 
@@ -163,10 +163,10 @@ TEST_CASE("distances map to the buckets of T5") {
   for (const BucketCase& one : cases) {
     CAPTURE(one.config.buckets);
     CAPTURE(one.config.bidirectional);
-    REQUIRE(one.buckets.size() == distances.size());
-    for (std::size_t i = 0; i < distances.size(); ++i) {
-      CAPTURE(distances[i]);
-      CHECK(attnctl::forward::relative_bucket(one.config, distances[i]) == one.buckets[i]);
+    REQUIRE(one.buckets.size() == kDistances.size());
+    for (std::size_t i = 0; i < kDistances.size(); ++i) {
+      CAPTURE(kDistances[i]);
+      CHECK(attnctl::forward::relative_bucket(one.config, kDistances[i]) == one.buckets[i]);
     }
   }
 }
@@ -179,9 +179,9 @@ struct RowCase {
   std::vector<std::size_t> rows;
 };
 
-const std::vector<std::int64_t> offsets = {-511, -400, -256, -200, -129, -128, -127, -31, -17, -9, -5, -4,
-                                           -3,   -2,   -1,   0,    1,    2,    3,    4,   5,   6,  8,  11,
-                                           16,   24,   31,   128,  129,  130,  140,  256, 300, 511};
+const std::vector<std::int64_t> kOffsets = {-511, -400, -256, -200, -129, -128, -127, -31, -17, -9, -5, -4,
+                                            -3,   -2,   -1,   0,    1,    2,    3,    4,   5,   6,  8,  11,
+                                            16,   24,   31,   128,  129,  130,  140,  256, 300, 511};
 
 }  // namespace
 
@@ -203,10 +203,10 @@ TEST_CASE("distances map to the rows of DeBERTa's table") {
     config.max_distance = one.max_distance;
     config.logarithmic = one.logarithmic;
     CAPTURE(one.span);
-    REQUIRE(one.rows.size() == offsets.size());
-    for (std::size_t i = 0; i < offsets.size(); ++i) {
-      CAPTURE(offsets[i]);
-      CHECK(attnctl::forward::disentangled_row(config, offsets[i]) == one.rows[i]);
+    REQUIRE(one.rows.size() == kOffsets.size());
+    for (std::size_t i = 0; i < kOffsets.size(); ++i) {
+      CAPTURE(kOffsets[i]);
+      CHECK(attnctl::forward::disentangled_row(config, kOffsets[i]) == one.rows[i]);
     }
   }
 }

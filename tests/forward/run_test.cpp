@@ -96,7 +96,7 @@ std::vector<float> normal_values(std::size_t n, unsigned seed) {
 }
 
 /// One model per kind: post-norm and pre-norm, gated, grouped, rotary, shared layers, projected embeddings.
-const std::vector<std::string> model_names{"bert",  "albert",         "gpt2",
+const std::vector<std::string> kModelNames{"bert",  "albert",         "gpt2",
                                            "llama", "llama-longrope", "attention-json"};
 
 std::vector<attnctl::Warning> warnings_of(const Model& model, const Batch& batch, Needs needs = {}) {
@@ -113,7 +113,7 @@ std::vector<attnctl::Warning> warnings_of(const Model& model, const Batch& batch
 }  // namespace
 
 TEST_CASE("rows of patterns are distributions") {
-  for (const std::string& name : model_names) {
+  for (const std::string& name : kModelNames) {
     CAPTURE(name);
     const Model model = golden(name);
     for (const CapturedSequence& sequence : capture_all(model, mixed_batch(model))) {
@@ -131,7 +131,7 @@ TEST_CASE("rows of patterns are distributions") {
 }
 
 TEST_CASE("panels, blocks and threads do not change the results") {
-  for (const std::string& name : model_names) {
+  for (const std::string& name : kModelNames) {
     CAPTURE(name);
     const Model model = golden(name);
     const Batch batch = mixed_batch(model);
@@ -217,7 +217,7 @@ TEST_CASE("hidden keys at the end only add zeros, even if they are NaN") {
 }
 
 TEST_CASE("patterns do not depend on other needs") {
-  for (const std::string& name : model_names) {
+  for (const std::string& name : kModelNames) {
     CAPTURE(name);
     const Model model = golden(name);
     const Batch batch = mixed_batch(model);

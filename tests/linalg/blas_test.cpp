@@ -118,12 +118,12 @@ TEST_CASE("under a memory limit of the process a command works or ends with stat
 namespace attnctl::linalg {
 namespace {
 
-constexpr CpuFeatures old_cpu{};
-constexpr CpuFeatures sandy_bridge{.avx = true};
-constexpr CpuFeatures bulldozer{.avx = true, .fma4 = true};
-constexpr CpuFeatures zen_3{.avx = true, .avx2_fma = true};
-constexpr CpuFeatures skylake_x{.avx = true, .avx2_fma = true, .avx512 = true};
-constexpr CpuFeatures emerald_rapids{.avx = true, .avx2_fma = true, .avx512 = true, .avx512_bf16 = true};
+constexpr CpuFeatures kOldCpu{};
+constexpr CpuFeatures kSandyBridge{.avx = true};
+constexpr CpuFeatures kBulldozer{.avx = true, .fma4 = true};
+constexpr CpuFeatures kZen3{.avx = true, .avx2_fma = true};
+constexpr CpuFeatures kSkylakeX{.avx = true, .avx2_fma = true, .avx512 = true};
+constexpr CpuFeatures kEmeraldRapids{.avx = true, .avx2_fma = true, .avx512 = true, .avx512_bf16 = true};
 
 TEST_CASE("the widest kernel of OpenBLAS for a CPU runs on it and is not narrow") {
   struct Row {
@@ -131,8 +131,8 @@ TEST_CASE("the widest kernel of OpenBLAS for a CPU runs on it and is not narrow"
     std::string_view kernel;
   };
   for (const Row& row :
-       {Row{old_cpu, "Prescott"}, Row{sandy_bridge, "Sandybridge"}, Row{bulldozer, "Sandybridge"},
-        Row{zen_3, "Haswell"}, Row{skylake_x, "SkylakeX"}, Row{emerald_rapids, "SkylakeX"}}) {
+       {Row{kOldCpu, "Prescott"}, Row{kSandyBridge, "Sandybridge"}, Row{kBulldozer, "Sandybridge"},
+        Row{kZen3, "Haswell"}, Row{kSkylakeX, "SkylakeX"}, Row{kEmeraldRapids, "SkylakeX"}}) {
     CAPTURE(row.kernel);
     CHECK(widest_kernel(row.cpu) == row.kernel);
     CHECK(runs_on(row.kernel, row.cpu));
@@ -148,22 +148,22 @@ TEST_CASE("kernels that use narrower vectors than the CPU has are known") {
   };
   for (const Row& row : {
            // OpenBLAS does not know the CPU and falls back to SSE3.
-           Row{"Prescott", emerald_rapids, true},
-           Row{"Prescott", skylake_x, true},
-           Row{"Prescott", zen_3, true},
-           Row{"Nehalem", sandy_bridge, true},
-           Row{"Haswell", skylake_x, true},
-           Row{"Sandybridge", zen_3, true},
+           Row{"Prescott", kEmeraldRapids, true},
+           Row{"Prescott", kSkylakeX, true},
+           Row{"Prescott", kZen3, true},
+           Row{"Nehalem", kSandyBridge, true},
+           Row{"Haswell", kSkylakeX, true},
+           Row{"Sandybridge", kZen3, true},
            // The kernel is already the widest for the CPU.
-           Row{"Prescott", old_cpu, false},
-           Row{"Zen", zen_3, false},
-           Row{"Haswell", zen_3, false},
-           Row{"Cooperlake", emerald_rapids, false},
-           Row{"SkylakeX", emerald_rapids, false},
-           Row{"Bulldozer", bulldozer, false},
+           Row{"Prescott", kOldCpu, false},
+           Row{"Zen", kZen3, false},
+           Row{"Haswell", kZen3, false},
+           Row{"Cooperlake", kEmeraldRapids, false},
+           Row{"SkylakeX", kEmeraldRapids, false},
+           Row{"Bulldozer", kBulldozer, false},
            // Names of other architectures and of newer versions of OpenBLAS.
-           Row{"neoversen1", old_cpu, false},
-           Row{"Turbo", emerald_rapids, false},
+           Row{"neoversen1", kOldCpu, false},
+           Row{"Turbo", kEmeraldRapids, false},
        }) {
     CAPTURE(row.kernel);
     CHECK(is_narrow(row.kernel, row.cpu) == row.narrow);
@@ -177,17 +177,17 @@ TEST_CASE("kernels that need instructions that the CPU lacks are known by name, 
     bool runs;
   };
   for (const Row& row : {
-           Row{"SkylakeX", zen_3, false},
-           Row{"skylakex", zen_3, false},
-           Row{"Cooperlake", skylake_x, false},
-           Row{"Haswell", sandy_bridge, false},
-           Row{"zen", old_cpu, false},
-           Row{"Bulldozer", zen_3, false},
-           Row{"Prescott", emerald_rapids, true},
-           Row{"haswell", skylake_x, true},
-           Row{"SKYLAKEX", skylake_x, true},
-           Row{"Turbo", old_cpu, true},
-           Row{"", old_cpu, true},
+           Row{"SkylakeX", kZen3, false},
+           Row{"skylakex", kZen3, false},
+           Row{"Cooperlake", kSkylakeX, false},
+           Row{"Haswell", kSandyBridge, false},
+           Row{"zen", kOldCpu, false},
+           Row{"Bulldozer", kZen3, false},
+           Row{"Prescott", kEmeraldRapids, true},
+           Row{"haswell", kSkylakeX, true},
+           Row{"SKYLAKEX", kSkylakeX, true},
+           Row{"Turbo", kOldCpu, true},
+           Row{"", kOldCpu, true},
        }) {
     CAPTURE(row.kernel);
     CHECK(runs_on(row.kernel, row.cpu) == row.runs);

@@ -17,8 +17,8 @@ using attnctl::WeightMoments;
 
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::kInfinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<const Kernels*> all_sets() {
   std::vector<const Kernels*> sets;
@@ -32,10 +32,10 @@ std::vector<const Kernels*> all_sets() {
 /// that of the smallest normal number.
 double ulps(float got, double want) {
   const float rounded = static_cast<float>(want);
-  if (std::isinf(rounded)) return got == rounded ? 0 : double{infinity};
+  if (std::isinf(rounded)) return got == rounded ? 0 : double{kInfinity};
   const float magnitude = std::max(std::abs(rounded), std::numeric_limits<float>::min());
   const double unit = double{magnitude} - double{std::nextafter(magnitude, 0.0F)};
-  const bool power_of_two = std::nextafter(magnitude, infinity) - magnitude > static_cast<float>(unit);
+  const bool power_of_two = std::nextafter(magnitude, kInfinity) - magnitude > static_cast<float>(unit);
   return std::abs(double{got} - want) / (power_of_two ? 2 * unit : unit);
 }
 
@@ -57,8 +57,8 @@ std::vector<float> normal_values(std::size_t n, float scale, unsigned seed) {
   return values;
 }
 
-const std::vector<std::size_t> lengths{1,  2,  3,  4,  7,   8,    15,   16,   17,  31,
-                                       33, 63, 64, 65, 100, 1023, 1024, 1025, 3000};
+const std::vector<std::size_t> kLengths{1,  2,  3,  4,  7,   8,    15,   16,   17,  31,
+                                        33, 63, 64, 65, 100, 1023, 1024, 1025, 3000};
 
 }  // namespace
 
@@ -77,7 +77,7 @@ TEST_CASE("exp, measured through a softmax of two scores, is within 2 ulp over i
       std::vector<float> row{0, x};
       set->softmax(row, row);
       worst = std::max(worst, ulps(row[1], std::exp(double{x})));
-      if (x < -104 && row[1] != 0) worst = double{infinity};
+      if (x < -104 && row[1] != 0) worst = double{kInfinity};
     }
     CHECK(worst <= 2);
     for (const float x : floats_of(-20.0F, 0.0F)) {
@@ -92,7 +92,7 @@ TEST_CASE("exp, measured through a softmax of two scores, is within 2 ulp over i
 TEST_CASE("softmax equals its definition in double for every length") {
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);
-    for (const std::size_t n : lengths) {
+    for (const std::size_t n : kLengths) {
       for (const float scale : {0.1F, 1.0F, 30.0F}) {
         CAPTURE(n);
         const std::vector<float> scores = normal_values(n, scale, static_cast<unsigned>(n));
@@ -120,11 +120,11 @@ TEST_CASE("softmax of masked, extreme and undefined rows") {
     CAPTURE(set->name);
     for (const std::size_t n : {1U, 5U, 16U, 70U}) {
       CAPTURE(n);
-      std::vector<float> row(n, -infinity);
+      std::vector<float> row(n, -kInfinity);
       CHECK_FALSE(set->softmax(row, row));
       CHECK(std::all_of(row.begin(), row.end(), [](float p) { return p == 0; }));
 
-      std::fill(row.begin(), row.end(), -infinity);
+      std::fill(row.begin(), row.end(), -kInfinity);
       row.back() = -1e30F;
       CHECK(set->softmax(row, row));
       CHECK(row.back() == 1);
@@ -136,8 +136,8 @@ TEST_CASE("softmax of masked, extreme and undefined rows") {
       CHECK(row.front() == 1);
       CHECK(std::all_of(row.begin() + 1, row.end(), [](float p) { return p == 0; }));
 
-      for (const float bad : {not_a_number, infinity}) {
-        for (const float other : {0.0F, -infinity}) {
+      for (const float bad : {kNotANumber, kInfinity}) {
+        for (const float other : {0.0F, -kInfinity}) {
           std::fill(row.begin(), row.end(), other);
           row[n / 2] = bad;
           CHECK(set->softmax(row, row));
@@ -159,15 +159,15 @@ struct ActivationRow {
   double tail_ulps = 2;  // for x below -0.5
 };
 
-const std::vector<ActivationRow> activations{
+const std::vector<ActivationRow> kActivations{
     {"gelu_erf", &Kernels::gelu_erf, [](double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); },
-     double{not_a_number}, 4},
+     double{kNotANumber}, 4},
     {"gelu_tanh", &Kernels::gelu_tanh,
      [](double x) {
        return x / (1 + std::exp(-2 * std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
      },
-     double{not_a_number}},
-    {"silu", &Kernels::silu, [](double x) { return x / (1 + std::exp(-x)); }, double{not_a_number}},
+     double{kNotANumber}},
+    {"silu", &Kernels::silu, [](double x) { return x / (1 + std::exp(-x)); }, double{kNotANumber}},
     {"relu", &Kernels::relu, [](double x) { return std::max(x, 0.0); }, 0},
     {"relu_squared", &Kernels::relu_squared, [](double x) { return x < 0 ? 0 : x * x; }, 0},
     {"tanh", &Kernels::tanh, [](double x) { return std::tanh(x); }, -1},
@@ -178,7 +178,7 @@ const std::vector<ActivationRow> activations{
 TEST_CASE("activations are within their error bounds over all floats") {
   constexpr float most = std::numeric_limits<float>::max();
   const std::vector<float> inputs = floats_of(-most, most);
-  for (const ActivationRow& row : activations) {
+  for (const ActivationRow& row : kActivations) {
     std::vector<double> wanted(inputs.size());
     std::transform(inputs.begin(), inputs.end(), wanted.begin(),
                    [&](float x) { return row.want(double{x}); });
@@ -202,16 +202,16 @@ TEST_CASE("activations are within their error bounds over all floats") {
 
 TEST_CASE("activations of zeros, infinities and NaN") {
   for (const Kernels* set : all_sets()) {
-    for (const ActivationRow& row : activations) {
+    for (const ActivationRow& row : kActivations) {
       CAPTURE(set->name);
       CAPTURE(row.name);
-      std::vector<float> values{not_a_number, 0.0F, -0.0F, 0.5F, infinity, -infinity};
+      std::vector<float> values{kNotANumber, 0.0F, -0.0F, 0.5F, kInfinity, -kInfinity};
       (set->*row.kernel)(values);
       CHECK(std::isnan(values[0]));
       CHECK(values[1] == 0);
       CHECK(values[2] == 0);
       CHECK(ulps(values[3], row.want(0.5)) <= 2);
-      CHECK(values[4] == (row.name == "tanh" ? 1 : infinity));
+      CHECK(values[4] == (row.name == "tanh" ? 1 : kInfinity));
       CHECK((double{values[5]} == row.at_minus_infinity ||
              (std::isnan(values[5]) && std::isnan(row.at_minus_infinity))));
     }
@@ -222,7 +222,7 @@ TEST_CASE("the activation of an element depends only on its value") {
   std::vector<float> inputs = normal_values(200, 3, 9);
   for (std::size_t i = 0; i < inputs.size(); i += 7) inputs[i] *= 40;
   for (const Kernels* set : all_sets()) {
-    for (const ActivationRow& row : activations) {
+    for (const ActivationRow& row : kActivations) {
       CAPTURE(set->name);
       CAPTURE(row.name);
       std::vector<float> together = inputs;
@@ -245,7 +245,7 @@ TEST_CASE("the activation of an element depends only on its value") {
 TEST_CASE("norms equal their definitions in double for every length") {
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);
-    for (const std::size_t n : lengths) {
+    for (const std::size_t n : kLengths) {
       CAPTURE(n);
       std::vector<float> x = normal_values(n, 2, 3);
       for (float& value : x) value += 5;
@@ -299,7 +299,7 @@ TEST_CASE("the norm of equal values is the bias for any eps") {
 TEST_CASE("a NaN in a row makes its norm NaN") {
   for (const Kernels* set : all_sets()) {
     std::vector<float> x(20, 1.0F);
-    x[13] = not_a_number;
+    x[13] = kNotANumber;
     std::vector<float> out(20);
     set->layer_norm(x, {}, {}, 1e-5F, out);
     CHECK(std::isnan(out[0]));
@@ -310,7 +310,7 @@ TEST_CASE("a NaN in a row makes its norm NaN") {
 
 TEST_CASE("elementwise sums and products") {
   for (const Kernels* set : all_sets()) {
-    for (const std::size_t n : lengths) {
+    for (const std::size_t n : kLengths) {
       const std::vector<float> x = normal_values(n, 1, 6);
       const std::vector<float> y = normal_values(n, 1, 7);
       std::vector<float> sum = y;
@@ -329,7 +329,7 @@ TEST_CASE("elementwise sums and products") {
 TEST_CASE("sum of x ln x") {
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);
-    for (const std::size_t n : lengths) {
+    for (const std::size_t n : kLengths) {
       std::vector<float> x = normal_values(n, 1, 8);
       set->softmax(x, x);
       if (n > 2) x[n / 2] = 0;
@@ -340,7 +340,7 @@ TEST_CASE("sum of x ln x") {
     CHECK(set->sum_x_log_x({}) == 0);
     CHECK(set->sum_x_log_x(std::vector<float>{0, 1, 0}) == 0);
     CHECK(std::abs(set->sum_x_log_x(std::vector<float>{1e-40F, 0.5F}) - 0.5 * std::log(0.5)) <= 1e-7);
-    CHECK(std::isnan(set->sum_x_log_x(std::vector<float>{0.5F, not_a_number})));
+    CHECK(std::isnan(set->sum_x_log_x(std::vector<float>{0.5F, kNotANumber})));
   }
 }
 
@@ -373,28 +373,28 @@ TEST_CASE("x ln x of single numbers, for all significands and at the borders of 
 TEST_CASE("all_finite finds NaN and infinity at every position") {
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);
-    for (const std::size_t n : lengths) {
+    for (const std::size_t n : kLengths) {
       CAPTURE(n);
       std::vector<float> x = normal_values(n, 1e38F, 12);
       for (float& value : x) value = std::clamp(value, -3e38F, 3e38F);
       CHECK(set->all_finite(x));
       for (std::size_t i = 0; i < n; i += n < 100 ? 1 : 97) {
         const float before = x[i];
-        for (const float bad : {infinity, -infinity, not_a_number}) {
+        for (const float bad : {kInfinity, -kInfinity, kNotANumber}) {
           x[i] = bad;
           CHECK_FALSE(set->all_finite(x));
         }
         x[i] = before;
       }
     }
-    CHECK_FALSE(set->all_finite(std::vector<float>{infinity, -infinity}));
+    CHECK_FALSE(set->all_finite(std::vector<float>{kInfinity, -kInfinity}));
   }
 }
 
 TEST_CASE("moments of weights") {
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);
-    for (const std::size_t n : lengths) {
+    for (const std::size_t n : kLengths) {
       CAPTURE(n);
       std::vector<float> weights = normal_values(n, 1, 11);
       set->softmax(weights, weights);
@@ -416,14 +416,14 @@ TEST_CASE("moments of weights") {
     }
     CHECK(set->weight_moments({}, 3).total == 0);
     CHECK(set->weight_moments(std::vector<float>{0.25F}, -8).signed_distance == -2);
-    CHECK(std::isnan(set->weight_moments(std::vector<float>{0.5F, not_a_number}, 0).distance));
+    CHECK(std::isnan(set->weight_moments(std::vector<float>{0.5F, kNotANumber}, 0).distance));
   }
 }
 
 TEST_CASE("sum of x ln x of sums") {
   for (const Kernels* set : all_sets()) {
     CAPTURE(set->name);
-    for (const std::size_t n : lengths) {
+    for (const std::size_t n : kLengths) {
       std::vector<float> a = normal_values(n, 1, 9);
       std::vector<float> b = normal_values(n, 1, 10);
       set->softmax(a, a);
@@ -442,6 +442,6 @@ TEST_CASE("sum of x ln x of sums") {
     }
     CHECK(set->sum_x_log_x_of_sum({}, {}) == 0);
     CHECK(std::isnan(
-        set->sum_x_log_x_of_sum(std::vector<float>{0.5F, not_a_number}, std::vector<float>{0.5F, 0.5F})));
+        set->sum_x_log_x_of_sum(std::vector<float>{0.5F, kNotANumber}, std::vector<float>{0.5F, 0.5F})));
   }
 }

@@ -24,10 +24,10 @@ struct Named {
   const char* name;
   int value;
 };
-constexpr Named errors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},     {"EDQUOT", EDQUOT}, {"EROFS", EROFS},
-                            {"EACCES", EACCES}, {"EPERM", EPERM}, {"EFBIG", EFBIG},   {"EMFILE", EMFILE},
-                            {"EPIPE", EPIPE},   {"EXDEV", EXDEV}, {"EINVAL", EINVAL}};
-constexpr Named signals[] = {{"KILL", SIGKILL}, {"INT", SIGINT}, {"TERM", SIGTERM}};
+constexpr Named kErrors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},     {"EDQUOT", EDQUOT}, {"EROFS", EROFS},
+                             {"EACCES", EACCES}, {"EPERM", EPERM}, {"EFBIG", EFBIG},   {"EMFILE", EMFILE},
+                             {"EPIPE", EPIPE},   {"EXDEV", EXDEV}, {"EINVAL", EINVAL}};
+constexpr Named kSignals[] = {{"KILL", SIGKILL}, {"INT", SIGINT}, {"TERM", SIGTERM}};
 
 enum class Kind { none, error, signal, interrupted, short_transfer };
 
@@ -45,10 +45,10 @@ struct Fault {
     if (text == nullptr || std::sscanf(text, "%15[^:]:%15[^:]:%lld", call, name, &after) < 2) return;
     if (std::strcmp(name, "EINTR") == 0) kind = Kind::interrupted;
     if (std::strcmp(name, "SHORT") == 0) kind = Kind::short_transfer;
-    for (const Named& error : errors) {
+    for (const Named& error : kErrors) {
       if (std::strcmp(name, error.name) == 0) kind = Kind::error, value = error.value;
     }
-    for (const Named& signal : signals) {
+    for (const Named& signal : kSignals) {
       if (std::strcmp(name, signal.name) == 0) kind = Kind::signal, value = signal.value;
     }
     if (kind != Kind::none) return;

@@ -15,7 +15,7 @@ using namespace attnctl;
 
 namespace {
 
-constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 std::string json_of(const Document& document, const WriteOptions& options = {}, bool lines = false) {
   const test::TempDir folder;
@@ -32,7 +32,7 @@ Document small_document() {
   document.sections.push_back({"heads", "head",
                                make_table("heads", {"head", "layer", "entropy", "self"},
                                           {{std::string("0.0"), std::int64_t{0}, 0.5F, Cell{}},
-                                           {std::string("0.1"), std::int64_t{0}, not_a_number, true}})});
+                                           {std::string("0.1"), std::int64_t{0}, kNotANumber, true}})});
   List patterns;
   patterns.emplace_back(
       Record().set("input", "0").set("values", make_tensor({2, 2}, std::vector<float>{1, 0, 0.25F, 0.75F})));
@@ -106,7 +106,7 @@ TEST_CASE("digits, empty and nested shapes in JSON") {
       {make_tensor({2, 0}, std::vector<float>{}), "[[],[]]"},
       {make_tensor({}, std::vector<double>{0.5}), "0.500"},
       {make_tensor({1, 2, 1}, std::vector<std::int64_t>{7, 8}), "[[[7],[8]]]"},
-      {make_tensor({2, 1, 2}, std::vector<float>{1, 2, 3, not_a_number}), "[[[1.000,2.000]],[[3.000,null]]]"},
+      {make_tensor({2, 1, 2}, std::vector<float>{1, 2, 3, kNotANumber}), "[[[1.000,2.000]],[[3.000,null]]]"},
       {Record(), "{}"},
       {List{Record().set("a", List{}), 1.0}, "[{\"a\": []}, 1.000]"},
       {make_table("t", {}, {}), "[]"},

@@ -120,9 +120,9 @@ using attnctl::write_shortest_float;
 
 namespace {
 
-constexpr std::uint32_t infinity = 0x7F800000;
-constexpr std::uint32_t hidden_bit = 0x00800000;
-constexpr std::uint32_t sign_bit = 0x80000000;
+constexpr std::uint32_t kInfinity = 0x7F800000;
+constexpr std::uint32_t kHiddenBit = 0x00800000;
+constexpr std::uint32_t kSignBit = 0x80000000;
 
 /// Returns true if the float with these bits is written as by std::to_chars, within the space that
 /// write_shortest_float() may overwrite.
@@ -148,18 +148,18 @@ void require_as_to_chars(std::uint32_t bits) {
 TEST_CASE("floats of every exponent are written as std::to_chars writes them") {
   std::mt19937 random(21);
   for (std::uint32_t exponent = 0; exponent < 255; ++exponent) {
-    const std::uint32_t first = exponent * hidden_bit;
+    const std::uint32_t first = exponent * kHiddenBit;
     for (std::uint32_t i = 0; i < 64; ++i) {
       require_as_to_chars(first + i);  // powers of two and the floats after them
-      require_as_to_chars(first + hidden_bit - 1 - i);
-      require_as_to_chars(first + hidden_bit / 2 + i - 32);
-      require_as_to_chars(sign_bit + first + i);
+      require_as_to_chars(first + kHiddenBit - 1 - i);
+      require_as_to_chars(first + kHiddenBit / 2 + i - 32);
+      require_as_to_chars(kSignBit + first + i);
     }
-    for (std::uint32_t bit = 1; bit < hidden_bit; bit *= 2) {
+    for (std::uint32_t bit = 1; bit < kHiddenBit; bit *= 2) {
       require_as_to_chars(first + bit);
-      require_as_to_chars(first + hidden_bit - bit);
+      require_as_to_chars(first + kHiddenBit - bit);
     }
-    for (int i = 0; i < 1000; ++i) require_as_to_chars(first + random() % hidden_bit);
+    for (int i = 0; i < 1000; ++i) require_as_to_chars(first + random() % kHiddenBit);
   }
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("floats next to short decimals are written as std::to_chars writes the
         if (!std::isfinite(nearest)) continue;
         const auto bits = std::bit_cast<std::uint32_t>(nearest);
         require_as_to_chars(bits);
-        require_as_to_chars(bits + 1 < infinity ? bits + 1 : bits);
+        require_as_to_chars(bits + 1 < kInfinity ? bits + 1 : bits);
         require_as_to_chars(bits > 0 ? bits - 1 : bits);
       }
     }
@@ -194,10 +194,10 @@ TEST_CASE("all floats are written as std::to_chars writes them" * doctest::skip(
   std::vector<std::thread> threads;
   for (std::size_t worker = 0; worker < differ.size(); ++worker) {
     threads.emplace_back([&, worker] {
-      for (std::uint64_t bits = worker; bits < infinity; bits += differ.size()) {
+      for (std::uint64_t bits = worker; bits < kInfinity; bits += differ.size()) {
         const auto positive = static_cast<std::uint32_t>(bits);
         differ[worker] +=
-            (is_as_to_chars(positive) ? 0U : 1U) + (is_as_to_chars(sign_bit | positive) ? 0U : 1U);
+            (is_as_to_chars(positive) ? 0U : 1U) + (is_as_to_chars(kSignBit | positive) ? 0U : 1U);
       }
     });
   }

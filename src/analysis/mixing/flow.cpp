@@ -271,14 +271,14 @@ std::int64_t LayeredNetwork::max_flow(std::size_t from, std::size_t to) {
   return flow;
 }
 
-constexpr double unit = 0x1.0p-50;
+constexpr double kUnit = 0x1.0p-50;
 
 std::vector<OwnedMatrix<std::int64_t>> in_units(std::span<const OwnedMatrix<double>> layers) {
   std::vector<OwnedMatrix<std::int64_t>> result;
   for (const OwnedMatrix<double>& layer : layers) {
     OwnedMatrix<std::int64_t>& units = result.emplace_back(layer.rows(), layer.cols());
     for (std::size_t i = 0; i < layer.values().size(); ++i) {
-      units.values()[i] = std::llround(layer.values()[i] / unit);
+      units.values()[i] = std::llround(layer.values()[i] / kUnit);
     }
   }
   return result;
@@ -307,7 +307,7 @@ OwnedMatrix<double> layered_flows(std::span<const OwnedMatrix<double>> layers,
   pool.run(from.size(), [&](std::size_t task, std::size_t worker) {
     if (!networks[worker]) networks[worker].emplace(capacities);
     for (std::size_t to = 0; to < n; ++to) {
-      flows(task, to) = static_cast<double>(networks[worker]->max_flow(from[task], to)) * unit;
+      flows(task, to) = static_cast<double>(networks[worker]->max_flow(from[task], to)) * kUnit;
     }
   });
   return flows;

@@ -19,7 +19,7 @@ double rounded(float weight) {
   return (static_cast<double>(weight) + shift) - shift;
 }
 
-constexpr std::size_t rows_of_lock = 64;
+constexpr std::size_t kRowsOfLock = 64;
 
 /// Returns the neutral element of the fusion.
 double neutral(HeadFusion fusion) {
@@ -29,7 +29,7 @@ double neutral(HeadFusion fusion) {
 }  // namespace
 
 struct FusedLayers::Fusion {
-  Fusion(std::size_t n, double value) : fused(n, n), row_locks((n + rows_of_lock - 1) / rows_of_lock) {
+  Fusion(std::size_t n, double value) : fused(n, n), row_locks((n + kRowsOfLock - 1) / kRowsOfLock) {
     std::ranges::fill(fused.values(), value);
   }
 
@@ -98,9 +98,9 @@ void FusedLayers::panel(const AttentionPanel& panel) {
     fusion.layer = panel.layer;
   }
   for (std::size_t r = 0; r < panel.pattern.rows;) {
-    const std::size_t group = (panel.first_query + r) / rows_of_lock;
+    const std::size_t group = (panel.first_query + r) / kRowsOfLock;
     const std::lock_guard guard(fusion.row_locks[group]);
-    for (; r < panel.pattern.rows && (panel.first_query + r) / rows_of_lock == group; ++r)
+    for (; r < panel.pattern.rows && (panel.first_query + r) / kRowsOfLock == group; ++r)
       join(panel.pattern.row(r), panel.keys(), fusion.fused.view().row(panel.first_query + r));
   }
 }

@@ -16,7 +16,7 @@
 namespace attnctl {
 namespace {
 
-constexpr std::array<std::string_view, all_captured.size()> names{"pattern", "scores", "queries", "keys",
+constexpr std::array<std::string_view, kAllCaptured.size()> names{"pattern", "scores", "queries", "keys",
                                                                   "values",  "z",      "output",  "logits"};
 
 /// Writes the rows of a view to consecutive positions of an array.

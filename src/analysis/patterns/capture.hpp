@@ -17,7 +17,7 @@ namespace attnctl {
 
 /// The arrays of a forward pass that can be captured.
 enum class Captured { pattern, scores, queries, keys, values, z, output, logits };
-inline constexpr std::array all_captured{Captured::pattern, Captured::scores, Captured::queries,
+inline constexpr std::array kAllCaptured{Captured::pattern, Captured::scores, Captured::queries,
                                          Captured::keys,    Captured::values, Captured::z,
                                          Captured::output,  Captured::logits};
 
@@ -88,7 +88,7 @@ class Capture final : public Observer {
   void logits(std::size_t sequence, std::size_t first_query, MatrixView<const float> values) override;
 
  private:
-  using Sinks = std::array<ArraySink*, all_captured.size()>;
+  using Sinks = std::array<ArraySink*, kAllCaptured.size()>;
   [[nodiscard]] ArraySink* sink(std::size_t sequence, Captured what) const;
 
   CaptureLayout layout_;

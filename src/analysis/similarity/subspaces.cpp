@@ -206,7 +206,7 @@ std::vector<ProjectionAnalysis> analyze_subspaces(const Model& model, const Sele
                                                   const SubspacesOptions& options, Pool& pool,
                                                   Warnings& warnings) {
   std::vector<ProjectionAnalysis> analyses;
-  for (const Projection projection : all_projections) {
+  for (const Projection projection : kAllProjections) {
     std::optional<Work> work = collect(model, selection, projection, options.fold_norm);
     if (!work) continue;
     analyses.push_back(analyze(*work, projection, selection, options, pool));

@@ -13,7 +13,7 @@ std::string_view name_of(Circuit circuit) {
 }
 
 std::string_view name_of(Projection projection) {
-  constexpr std::array<std::string_view, all_projections.size()> names{"w_q", "w_k", "w_v", "w_o"};
+  constexpr std::array<std::string_view, kAllProjections.size()> names{"w_q", "w_k", "w_v", "w_o"};
   return names.at(static_cast<std::size_t>(projection));
 }
 

@@ -83,7 +83,7 @@ struct CircuitFactors {
 /// The four projections of a head. W_Q, W_K and W_V read from the stream, and W_O writes to it. The subspace
 /// of a projection is the column space of W_Q, W_K or W_V, or the row space of W_O.
 enum class Projection { query, key, value, output };
-inline constexpr std::array all_projections{Projection::query, Projection::key, Projection::value,
+inline constexpr std::array kAllProjections{Projection::query, Projection::key, Projection::value,
                                             Projection::output};
 
 /// Returns "w_q", "w_k", "w_v" or "w_o".

@@ -239,7 +239,7 @@ class Composer {
       layers_[layer] = {circuit_factors(model, layer, Circuit::qk, options.fold_norm),
                         circuit_factors(model, layer, Circuit::ov, options.fold_norm)};
     }
-    for (const CompositionKind kind : all_compositions) {
+    for (const CompositionKind kind : kAllCompositions) {
       Composition& composition = compositions_.emplace_back();
       composition.kind = kind;
       composition.heads = selection.heads;
@@ -330,7 +330,7 @@ class Composer {
 }  // namespace
 
 std::string_view name_of(CompositionKind kind) {
-  constexpr std::array<std::string_view, all_compositions.size()> names{"q", "k", "v"};
+  constexpr std::array<std::string_view, kAllCompositions.size()> names{"q", "k", "v"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

@@ -30,7 +30,7 @@ namespace attnctl {
 
 /// The input of a later head that an earlier head's output affects: queries, keys or values.
 enum class CompositionKind { query, key, value };
-inline constexpr std::array all_compositions{CompositionKind::query, CompositionKind::key,
+inline constexpr std::array kAllCompositions{CompositionKind::query, CompositionKind::key,
                                              CompositionKind::value};
 
 /// Returns "q", "k" or "v".

@@ -355,7 +355,7 @@ Experiment add_kinds(Command& command) {
   command.add(
       {{.names = "--kinds",
         .target = &request->kinds,
-        .help = "Kinds of attention: " + std::string(attention_kinds),
+        .help = "Kinds of attention: " + std::string(kAttentionKinds),
         .show_default = true,
         .split = true},
        {"--grid", &request->grid, "Add a row for axial attention over a grid of this size (rows x columns)",

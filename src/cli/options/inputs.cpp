@@ -430,7 +430,7 @@ void add_attention_option(Command& command, SelectionOptions& options) {
   command.add("Selection",
               {{"--attention", &options.attention,
                 "Replace the attention of the layers of --layers (default: all): " +
-                    std::string(attention_kinds) + ", or axial over a grid of --embeddings [N, L, d]",
+                    std::string(kAttentionKinds) + ", or axial over a grid of --embeddings [N, L, d]",
                 "KIND"}});
 }
 
@@ -438,7 +438,7 @@ AttentionChoice parse_attention_choice(const std::string& option, const std::str
   if (kind == "axial") return {{}, true};
   const auto parsed = parse_attention_kind(kind);
   if (!parsed) {
-    fail(Status::usage, "{}: unsupported \"{}\"; known: {}, axial", option, escaped(kind), attention_kinds);
+    fail(Status::usage, "{}: unsupported \"{}\"; known: {}, axial", option, escaped(kind), kAttentionKinds);
   }
   return {*parsed, false};
 }

@@ -248,7 +248,7 @@ class TensorBinder {
   [[nodiscard]] std::size_t table(const std::vector<std::string>& names, std::size_t rows,
                                   std::size_t width) {
     const auto found = need(stored(names));
-    if (!found) return no_tensor;
+    if (!found) return kNoTensor;
     expect_shape(*found, family_.embedding.class_token.empty() ? Shape{rows, width} : Shape{1, rows, width});
     return found->index;
   }

@@ -10,7 +10,7 @@
 
 namespace attnctl {
 
-inline constexpr std::size_t no_tensor = Checkpoint::npos;
+inline constexpr std::size_t kNoTensor = Checkpoint::npos;
 
 /// The outputs of a tensor that belong to one projection: `groups` groups of `each`, `stride` apart, starting
 /// at `first`.
@@ -32,7 +32,7 @@ struct Slices {
 
 /// The location of a weight: some outputs of a tensor.
 struct BoundMatrix {
-  std::size_t tensor = no_tensor;
+  std::size_t tensor = kNoTensor;
   Axes axes = Axes::out_in;
   std::size_t heads = 0;  // of a query, key or value projection with rank 3 [heads, in, k]; otherwise 0
   std::size_t in = 0;
@@ -44,7 +44,7 @@ struct BoundMatrix {
 
 /// Some elements of a tensor, or of row `expert` of a stack of experts [experts, width].
 struct BoundVector {
-  std::size_t tensor = no_tensor;
+  std::size_t tensor = kNoTensor;
   Slices elements = {};
   std::size_t expert = 0;
 };
@@ -80,7 +80,7 @@ struct BoundLayer {
 };
 
 struct BoundEmbedding {
-  std::size_t token = no_tensor, position = no_tensor, token_type = no_tensor, class_token = no_tensor;
+  std::size_t token = kNoTensor, position = kNoTensor, token_type = kNoTensor, class_token = kNoTensor;
   BoundNorm norm;
   BoundLinear projection, patches;
 };
@@ -99,8 +99,8 @@ struct Binding {
   /// A stored tensor that is not used because another one is: a second name for the same weight, or a stored
   /// output matrix if the embedding is used instead. Their values may differ.
   struct Alternative {
-    std::size_t tensor = no_tensor;
-    std::size_t bound = no_tensor;
+    std::size_t tensor = kNoTensor;
+    std::size_t bound = kNoTensor;
   };
   std::vector<Alternative> alternatives;
 };

@@ -43,7 +43,7 @@ struct AttentionKind {
 [[nodiscard]] std::string to_string(const AttentionKind& kind);
 
 /// The syntax of parse_attention_kind, for error messages.
-inline constexpr std::string_view attention_kinds = "full, window:W, block:B, strided:S, linear";
+inline constexpr std::string_view kAttentionKinds = "full, window:W, block:B, strided:S, linear";
 
 enum class NormKind { none, layer, rms };
 /// The position of a layer's norms N around its branches; A is the attention or the MLP.

@@ -44,7 +44,7 @@ AttentionKind resolve_attention_kind(const ConfigReader& config) {
   const auto text = config.optional_text({"attention"});
   if (!text) return {};
   const auto kind = parse_attention_kind(*text);
-  if (!kind) config.reject_unsupported(*config.find("attention"), attention_kinds);
+  if (!kind) config.reject_unsupported(*config.find("attention"), kAttentionKinds);
   return *kind;
 }
 

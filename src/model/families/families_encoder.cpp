@@ -424,9 +424,9 @@ void gate_t5(FamilySpec& row) {
     spec->up = linear_without_bias(fmt::format("{}.DenseReluDense.wi_1", layer));
   }
 }
-constexpr char gelu_new[] = "gelu_new";
-constexpr char silu[] = "silu";
-constexpr char relu[] = "relu";
+constexpr char kGeluNew[] = "gelu_new";
+constexpr char kSilu[] = "silu";
+constexpr char kRelu[] = "relu";
 
 /// The two scales of T5's logits: 1, or d_model^-0.5 for tied heads. New configurations always tie the head
 /// and say the scale in /scale_decoder_outputs.
@@ -475,9 +475,9 @@ FamilySpec t5() {
   scale_logits(spec);
   spec.norm = NormKind::rms;
   spec.place = NormPlace::pre;
-  spec.variants = {{.key = "feed_forward_proj", .value = "gated-gelu", .apply = gate_t5<gelu_new>},
-                   {.key = "feed_forward_proj", .value = "gated-silu", .apply = gate_t5<silu>},
-                   {.key = "feed_forward_proj", .value = "gated-relu", .apply = gate_t5<relu>},
+  spec.variants = {{.key = "feed_forward_proj", .value = "gated-gelu", .apply = gate_t5<kGeluNew>},
+                   {.key = "feed_forward_proj", .value = "gated-silu", .apply = gate_t5<kSilu>},
+                   {.key = "feed_forward_proj", .value = "gated-relu", .apply = gate_t5<kRelu>},
                    {.key = "tie_word_embeddings", .value = false, .apply = leave_logits},
                    {.key = "scale_decoder_outputs", .value = true, .apply = scale_logits},
                    {.key = "scale_decoder_outputs", .value = false, .apply = leave_logits}};

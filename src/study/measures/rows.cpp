@@ -143,7 +143,7 @@ void add_series(StudyResults& results, const StudyShape& shape, const std::strin
   results.tables.push_back(make_table(name, std::move(all_columns), std::move(rows)));
 }
 
-constexpr std::size_t kFarthest = largest_offset;  // largest offset in each direction
+constexpr std::size_t kFarthest = kLargestOffset;  // largest offset in each direction
 
 /// Sums for one offset from query to key.
 struct OffsetSums {
@@ -156,7 +156,7 @@ struct OffsetSums {
 
 struct HeadOffsets {
   std::uint64_t rows = 0;
-  std::array<OffsetSums, offset_count> offsets;
+  std::array<OffsetSums, kOffsetCount> offsets;
 
   auto parts() { return std::tie(rows, offsets); }
   [[nodiscard]] Cell peak_share(std::size_t offset) const {
@@ -166,8 +166,8 @@ struct HeadOffsets {
 
 /// Number of rows and uniform baseline of each offset, for the rows of a panel.
 struct OffsetNulls {
-  std::array<std::uint64_t, offset_count> rows{};
-  std::array<double, offset_count> uniform{};
+  std::array<std::uint64_t, kOffsetCount> rows{};
+  std::array<double, kOffsetCount> uniform{};
 };
 
 OffsetNulls offset_nulls(const StudyPanel& panel) {
@@ -198,7 +198,7 @@ void PositionalMeasure::panel(const StudyPanel& panel) {
   HeadOffsets& state = states_[panel.head];
   state.rows += panel.rows.size();
   OffsetPeaks peaks;
-  std::array<double, offset_count> weights{};
+  std::array<double, kOffsetCount> weights{};
   for (const PatternRow& row : panel.rows) {
     peaks.add(row);
     const KeyRange keys = keys_near(row, kFarthest);
@@ -206,7 +206,7 @@ void PositionalMeasure::panel(const StudyPanel& panel) {
     for (std::size_t i = 0; i < keys.size(); ++i) at[i] += static_cast<double>(row.weights[keys.first + i]);
   }
   const OffsetNulls& nulls = nulls_.of(panel, [&] { return offset_nulls(panel); });
-  for (std::size_t i = 0; i < offset_count; ++i) {
+  for (std::size_t i = 0; i < kOffsetCount; ++i) {
     state.offsets[i].peaks += peaks.counts[i];
     state.offsets[i].rows += nulls.rows[i];
     state.offsets[i].weight.add(weights[i]);
@@ -220,16 +220,16 @@ void PositionalMeasure::finish(StudyResults& results) const {
   for (const HeadOffsets& state : states_) {
     HeadSeries& of_head = series.emplace_back(HeadSeries{.rows = state.rows, .cells = {}});
     OffsetPeaks peaks;
-    for (std::size_t i = 0; i < offset_count; ++i) {
+    for (std::size_t i = 0; i < kOffsetCount; ++i) {
       const OffsetSums& sums = state.offsets[i];
       peaks.counts[i] = sums.peaks;
-      of_head.cells.push_back({static_cast<std::int64_t>(i) - largest_offset, count_cell(sums.rows),
+      of_head.cells.push_back({static_cast<std::int64_t>(i) - kLargestOffset, count_cell(sums.rows),
                                mean_cell(sums.weight.value(), sums.rows),
                                mean_cell(sums.uniform.value(), sums.rows), state.peak_share(i)});
     }
     const auto offset = peaks.best();
     best.push_back(offset ? Cell(std::int64_t{*offset}) : Cell());
-    best_shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + largest_offset))
+    best_shares.push_back(offset ? state.peak_share(static_cast<std::size_t>(*offset + kLargestOffset))
                                  : mean_cell(0, state.rows));
     results.head_fields.push_back({{"best_offset", best.back()}, {"best_offset_share", best_shares.back()}});
   }
