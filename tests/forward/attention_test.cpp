@@ -22,7 +22,7 @@ using Rule = attnctl::AttentionKind::Rule;
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::kInfinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 OwnedMatrix<float> random_matrix(std::size_t rows, std::size_t cols, unsigned seed) {
@@ -154,7 +154,7 @@ Definition define(const Attention& a, std::size_t head) {
     double total = 0;
     for (std::size_t j = 0; j < m; ++j) {
       d.scores(i, j) =
-          is_hidden(a, head, i, j) ? -std::numeric_limits<double>::kInfinity() : score(a, head, i, j);
+          is_hidden(a, head, i, j) ? -std::numeric_limits<double>::infinity() : score(a, head, i, j);
       total += std::exp(d.scores(i, j));
     }
     for (std::size_t j = 0; j < m && total > 0; ++j) {

@@ -17,7 +17,7 @@ using attnctl::WeightMoments;
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::kInfinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<const Kernels*> all_sets() {
