@@ -87,7 +87,7 @@ class Rollout final : public FusedLayers {
   void add_layer(std::size_t sequence, OwnedMatrix<double>& fused) override;
 
   std::vector<OwnedMatrix<double>> rolled_;      // [sequences]: rollout up to the last completed layer
-  std::vector<OwnedMatrix<double>> last_layer_;  // [sequences]
+  std::vector<OwnedMatrix<double>> last_layer_;  // [sequences]: F of the last layer
 };
 
 }  // namespace attnctl

@@ -73,8 +73,8 @@ class NormWeighting final : public Observer {
   NormWeighting(const Selection& selection, Weighting weighting, std::vector<Observer*> observers);
 
   [[nodiscard]] Needs needs() const override;
-  /// Throws Error(bad_input) if a selected layer has no values.
   [[nodiscard]] std::uint64_t memory(const Model& model, const Batch& batch) const override;
+  /// Throws Error(bad_input) if a selected layer has no values (W_V).
   void begin(const Model& model, const Batch& batch) override;
   void stream(std::size_t sequence, std::size_t layer, MatrixView<const float> values) override;
   void panel(const AttentionPanel& panel) override;
