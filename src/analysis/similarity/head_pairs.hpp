@@ -5,8 +5,7 @@
 #include <span>
 #include <vector>
 
-// Sums for all pairs of heads of one layer or selection. The similarity measures between heads are computed
-// from these sums.
+// Sums for all pairs of some heads. The similarity measures between heads are computed from these sums.
 namespace attnctl {
 
 /// Returns the number of pairs (a, b) with a <= b < heads. The pairs are numbered in the order (0, 0), (0,
