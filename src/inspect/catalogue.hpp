@@ -99,10 +99,10 @@ struct Includes {
 /// Parses the comma-separated list of --include. Throws Error(usage) with the name of an unknown value.
 [[nodiscard]] Includes parse_includes(const std::string& list);
 
-/// Parses `list` and returns the values that the form can contain. `given` is true if the user gave
-/// --include, and false for the default list. In the default list, values that the form cannot contain are
-/// left out; in a given list, they are an error. Throws Error(usage) if a value needs inputs and there are
-/// none, or if the form is CSV and there is no table for the value.
+/// Parses `list` and returns the values to output in the given form. `given` is false if `list` is the
+/// default of --include. Then patterns are left out in text and pictures, and directions in CSV without
+/// inputs. Throws Error(usage) if a value needs inputs and there are none, or if the form is CSV and there is
+/// no table for the value.
 [[nodiscard]] Includes resolve_includes(const std::string& list, bool given, bool with_inputs, Form form);
 
 /// Throws Error(bad_input) if a selected layer has no values (W_V); its heads then have no output. `analysis`

@@ -40,8 +40,8 @@ namespace attnctl::inspect {
 /// components.
 [[nodiscard]] std::string prefix_of(Component component);
 
-/// Returns the text of each token of a sequence. If the sequence has no token ids, returns the positions as
-/// text.
+/// Returns the text of each token of a sequence. The label of a position without a token is the number of the
+/// position.
 [[nodiscard]] std::vector<std::string> token_labels(const Vocabulary& vocabulary, const Sequence& sequence);
 [[nodiscard]] Cell token_cell(std::span<const std::string> tokens, std::size_t position);
 

@@ -32,7 +32,8 @@ struct AttentionAnswer {
   HeadId head;
   std::vector<float> weights;  // [m], weights of the query word; empty if all its rows are fully masked
   std::vector<KeyWeight> top;  // largest weight first; equal weights: lower key first
-  std::vector<std::optional<float>> to;  // weight on each word of AttentionQuestion::to; nullopt: undefined
+  std::vector<std::optional<float>>
+      to;  // weight on each word of AttentionQuestion::to; nullopt if `weights` is empty
 };
 
 /// Returns the `count` keys with the largest weights, largest first. Keys with equal weights are in ascending
