@@ -34,7 +34,7 @@ struct InspectRequest {
   bool fold_norm = false;
   std::size_t directions = 5;
   HeadOrder order = HeadOrder::model;
-  std::string similarity = "qk,ov";  // similarities of the analysis head_map, separated by commas
+  std::string similarity = "qk,ov";  // similarities for --include map, separated by commas
 
   // Patterns
   bool per_input = false;

@@ -83,7 +83,7 @@ class PairProduct {
   Side left_, right_;
 };
 
-/// Adjacent slices in the model.
+/// Slices that are adjacent in the stored weights.
 struct Run {
   Slice first;
   std::size_t count = 0;
