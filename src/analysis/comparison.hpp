@@ -19,8 +19,8 @@ struct Comparison {
   std::string reference;  // "float64", or the path of a file
   std::string array;      // "pattern", "scores", "z", "output", "logits"
   std::optional<std::size_t> layer;
-  double max_difference =
-      0;               // largest |computed - reference|; not finite if only one of the two values is finite
+  /// Largest |computed - reference|. Not finite if only one of two values is finite.
+  double max_difference = 0;
   double largest = 0;  // largest |value| of the reference, at least 1; 1 for patterns
 };
 

@@ -22,8 +22,8 @@ struct HeadResults {
 /// A metric of the heads table, with the function that reads its value from the results of a head.
 struct CatalogueRow {
   Metric about;
-  std::function<Cell(const HeadResults&)>
-      value;  // returns an undefined cell (monostate) if there is no value; real numbers are floats
+  /// Returns an undefined cell (monostate) if there is no value. Real numbers are floats.
+  std::function<Cell(const HeadResults&)> value;
 };
 
 /// Returns every metric of the heads table, in column order. docs/metrics.md documents the metrics.
@@ -38,8 +38,8 @@ struct HeadsTableParts {
   const ModelConfig& config;
   const Selection& selection;
   const WeightsAnalysis* weights = nullptr;
-  std::span<const HeadPatternMetrics>
-      patterns;                  // all selected heads, for each input in turn or once for all inputs
+  /// Metrics of all selected heads, once per input (grouped by input) or once for all inputs.
+  std::span<const HeadPatternMetrics> patterns;
   const Batch* batch = nullptr;  // source of the input names; only used if the metrics are per input
 };
 

@@ -23,8 +23,8 @@ struct SummarySubject {
 
 /// What to include in a summary.
 struct SummaryRequest {
-  std::optional<std::size_t>
-      length;  // tokens per input; default: 512, or the number of positions of the model if that is smaller
+  /// Tokens per input. Default: 512, or the number of positions of the model if that is smaller.
+  std::optional<std::size_t> length;
   std::size_t batch = 1;
   bool shapes = false;
   bool tensors = false;

@@ -95,8 +95,8 @@ Includes parse_includes(const std::string& list) {
       includes.analyses.push_back(row);
     }
   }
-  std::ranges::sort(
-      includes.analyses);  // these are pointers into kAnalyses, so this is the order of kAnalyses
+  // Sorts by address. The addresses are in kAnalyses, so this is the order of kAnalyses.
+  std::ranges::sort(includes.analyses);
   return includes;
 }
 

@@ -34,8 +34,8 @@ struct AnalysisInput {
   const Batch& batch;  // the tokens on which the forward pass runs; empty if there are no inputs
   const Batch& shown;  // the batch that the results describe: `batch`, or its words if --by-word is set
   const std::vector<WordUnits>& units;  // words of each sequence; empty unless --by-word
-  const std::optional<WeightsAnalysis>&
-      weights;  // set before finish() is called, if the request includes weights
+  /// Set before finish() is called, if the request includes weights.
+  const std::optional<WeightsAnalysis>& weights;
   const RunContext& context;
 
   [[nodiscard]] const ModelConfig& config() const { return model.config(); }

@@ -71,8 +71,8 @@ void add_arrays(const AnalysisInput& input, Results& results, const std::vector<
   }
 }
 
-/// Adds the arrays output_rank_change_I [layers, ranks], output_ranks [ranks] and output_removed_I [layers]
-/// of each input I. Adds nothing if the default ranks differ between layers.
+/// Adds the array output_ranks [ranks] and, for each input I, the arrays output_rank_change_I [layers, ranks]
+/// and output_removed_I [layers]. Adds nothing if the default ranks differ between layers.
 void add_arrays(Results& results, const std::vector<LayerOutputRank>& layers) {
   if (layers.empty()) return;
   std::vector<std::int64_t> ranks;

@@ -61,8 +61,8 @@ Section inputs_section(const Batch& batch) {
   return {"inputs", "input", std::move(items)};
 }
 
-/// Returns a table with one row per token. If the inputs have targets, the last column names the stack
-/// (encoder or decoder) that receives the token.
+/// Returns a table with one row per token. If the inputs have targets, the last column is "input" or
+/// "target".
 Table inputs_table(const Batch& batch) {
   const bool targets = batch.sequences.front().target != nullptr;
   std::vector<std::vector<Cell>> rows;

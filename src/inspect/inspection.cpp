@@ -73,8 +73,8 @@ void check_values(std::uint64_t values, const InspectRequest& request) {
 
 }  // namespace
 
-/// All observers of the forward pass. With --by-word, metrics and captured patterns are computed over words.
-/// With --weighting, captured patterns contain norm-based weights.
+/// All observers of the forward pass. With --by-word, metrics, captured patterns and the answers to --from
+/// are computed over words. With --weighting, captured patterns and the answers use norm-based weights.
 class Inspection::Observers {
  public:
   Observers(const Inspection& of, const Targets& targets)
@@ -210,8 +210,7 @@ void Inspection::plan_parts() {
   for (std::size_t component = 0; component < found_.components.size(); ++component) {
     const CaptureLayout layout(found_.components[component].selection, config_);
     for (const Captured what : captured_parts(request_.includes)) {
-      if (what == Captured::logits && component > 0)
-        continue;  // logits are captured once per input, not once per component
+      if (what == Captured::logits && component > 0) continue;  // once per input
       if (!layout.available(what)) {
         const std::string code = what == Captured::logits ? "no_output_head" : "not_in_checkpoint";
         context_.warnings.add(code, fmt::format("the checkpoint has nothing to give {}", name_of(what)));
@@ -330,8 +329,7 @@ void Inspection::run(ArrayOutput& out) {
   }
   compute(targets);
   for (const Results& analysis : found_.analyses) {
-    const std::string prefix =
-        prefix_of(found_.components.front().component);  // check_components() allows only one
+    const std::string prefix = prefix_of(found_.components.front().component);  // the only component
     for (const Tensor& each : analysis.arrays) out.add(prefix + each.name, each);
   }
   add_weights_arrays(out, found_);

@@ -62,7 +62,7 @@ class Inspection {
   InspectSubject subject_;
   RunContext context_;
   Batch words_;                   // --by-word: the inputs as words; the results describe this batch
-  std::vector<WordUnits> units_;  // --by-word: the words of each sequence as ranges of tokens
+  std::vector<WordUnits> units_;  // --by-word: for each sequence, the word of each token
   RunResults found_;
   std::vector<Part> parts_;
   std::vector<std::unique_ptr<Analysis>> analyses_;

@@ -167,7 +167,7 @@ void append_drawn(std::vector<PageBlock>& blocks, const RunResults& run) {
   });
 }
 
-/// Appends the pattern of each head as a matrix of numbers, if the input is short.
+/// Appends each pattern of drawn_patterns() as a matrix of numbers.
 void append_numbers(std::vector<PageBlock>& blocks, const RunResults& run) {
   const char* const what = run.request.weighting == Weighting::weights ? "Pattern" : "Norm-based weights";
   const auto plain = [&](std::span<const std::string> tokens) {

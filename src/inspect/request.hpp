@@ -40,7 +40,7 @@ struct InspectRequest {
   bool per_input = false;
   std::string from;             // --from: a token, a word or a position; empty if not given
   std::vector<std::string> to;  // --to: key words of --from
-  bool draw = false;            // draw the patterns in text
+  bool draw = false;            // --show: draw the patterns in text
   bool draw_layers = false;     // also draw the mean pattern of each layer
   bool by_word = false;
   PoolFrom pool_from = PoolFrom::mean;

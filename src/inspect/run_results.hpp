@@ -25,8 +25,8 @@ namespace attnctl::inspect {
 struct InputArray {
   std::string name;  // "pattern", "scores", "queries", "keys", "values", "z", "output", "logits"
   std::size_t sequence = 0;
-  std::size_t component =
-      0;  // index into RunResults::components; the array contains the heads of this component
+  /// Index into RunResults::components. The array contains the heads of this component.
+  std::size_t component = 0;
   Tensor array;
 };
 

@@ -207,8 +207,8 @@ void OutputRank::add_layer(std::size_t sequence, std::size_t layer, const OwnedM
   const Lease<AttentionWeights> weights = model_->attention(layer);
   if (!weights->output.present()) return;
   const std::vector<double> energy = energies(z, decomposed_.at(model_->shared_with(layer)));
-  std::vector<double> left_out(energy.size() + 1,
-                               0.0);  // [rank]: sum of the energies that a reduction to this rank removes
+  // [rank]: sum of the energies that a reduction to this rank removes.
+  std::vector<double> left_out(energy.size() + 1, 0.0);
   for (std::size_t i = energy.size(); i-- > 0;) left_out[i] = left_out[i + 1] + energy[i];
 
   LayerOutputRank& found = found_[{sequence, layer}];

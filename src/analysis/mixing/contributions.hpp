@@ -53,9 +53,9 @@ class Contributions final : public LayerWritesObserver {
                  MatrixView<const float> output) override;
 
   std::vector<HeadId> heads_;
-  std::vector<std::map<HeadId, std::uint64_t>>
-      seen_;                    // [sequences]: number of positions that can attend to a key, for each head
-  std::vector<double> stream_;  // [sequences]: sum of |x_i| in the current layer
+  /// [sequences]: for each head, the number of positions that can attend to a key.
+  std::vector<std::map<HeadId, std::uint64_t>> seen_;
+  std::vector<double> stream_;              // [sequences]: sum of |x_i| in the current layer
   std::optional<std::size_t> layer_;        // layer of output_ and grams_
   OwnedMatrix<double> output_;              // W_O
   std::vector<OwnedMatrix<double>> grams_;  // [heads of the layer]: W_O^h W_O^h^T

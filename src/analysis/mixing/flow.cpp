@@ -75,10 +75,10 @@ class LayeredNetwork {
   std::vector<OwnedMatrix<std::int64_t>> room_;  // [layers]: capacity - flow of each arc
   /// One NodeSets per layer. Its "level" index is a node on one side of the layer; the set of this node
   /// contains nodes on the other side of the layer.
-  std::vector<NodeSets>
-      room_below_;  // [layer], for each node above: nodes below to which its arc has residual capacity
-  std::vector<NodeSets>
-      room_above_;  // [layer], for each node below: nodes above whose arc to it has residual capacity
+  /// [layers]: for each node above, the nodes below to which its arc has residual capacity.
+  std::vector<NodeSets> room_below_;
+  /// [layers]: for each node below, the nodes above whose arc to it has residual capacity.
+  std::vector<NodeSets> room_above_;
   std::vector<NodeSets> flow_above_;  // [layer], for each node below: nodes above with flow to it
   std::vector<NodeSets> flow_below_;  // [layer], for each node above: nodes below with flow from it
 
@@ -245,8 +245,7 @@ std::int64_t LayeredNetwork::block(std::size_t from) {
     if (path.size() == source_distance_) total += augment(path, at);
     if (step_on(path, at)) continue;
     if (path.empty()) return total;
-    set(by_distance_[source_distance_ - path.size()].of(at.level), at.index,
-        false);  // no path from here
+    set(by_distance_[source_distance_ - path.size()].of(at.level), at.index, false);  // a dead end
     at = path.back().node;
     path.pop_back();
   }

@@ -121,7 +121,7 @@ template <typename Key, typename Found>
   return values;
 }
 
-/// Checks whether the ascending list contains the layer.
+/// Returns whether the ascending list contains the layer.
 [[nodiscard]] bool is_one_of(std::span<const std::size_t> layers, std::size_t layer);
 
 }  // namespace attnctl

@@ -24,6 +24,7 @@ struct PositionMixing {
   [[nodiscard]] std::optional<double> ratio() const;
 };
 
+/// The mixing of all positions of one input in one layer.
 struct LayerMixing {
   std::size_t input = 0;  // index in the batch
   std::size_t layer = 0;

@@ -19,13 +19,13 @@ namespace attnctl {
 enum class PoolFrom { mean, first };
 
 /// Converts patterns over tokens to patterns over words (Clark et al. 2019) and passes them to its observers.
-/// The weight on a word is the sum over its tokens. The weights of a word are the mean over the rows of its
-/// tokens (or the first row, see PoolFrom), without fully masked rows, so row sums are preserved. Observers
-/// receive patterns only, because scores, values and outputs cannot be pooled.
+/// The weight on a word is the sum of the weights on its tokens. The row of a word is the mean of the rows of
+/// its tokens, or the first of these rows (see PoolFrom). Fully masked rows are excluded, so row sums are
+/// preserved. Observers receive only patterns, because scores, values and outputs cannot be pooled.
 class WordPooling final : public Observer {
  public:
-  /// @param units  the words of each sequence, as ranges of tokens; must outlive this object
-  /// @param words  the batch of words, one sequence per sequence of the batch; must outlive this object
+  /// @param units  for each sequence, the word of each token; must outlive this object
+  /// @param words  the batch over words, with the same number of sequences; must outlive this object
   /// @param observers  must outlive this object
   WordPooling(const Selection& selection, std::span<const WordUnits> units, const Batch& words, PoolFrom from,
               std::vector<Observer*> observers);

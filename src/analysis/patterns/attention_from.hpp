@@ -32,17 +32,17 @@ struct AttentionAnswer {
   HeadId head;
   std::vector<float> weights;  // [m], weights of the query word; empty if all its rows are fully masked
   std::vector<KeyWeight> top;  // largest weight first; equal weights: lower key first
-  std::vector<std::optional<float>>
-      to;  // weight on each word of AttentionQuestion::to; nullopt if `weights` is empty
+  /// Weight on each word of AttentionQuestion::to. nullopt if `weights` is empty.
+  std::vector<std::optional<float>> to;
 };
 
 /// Returns the `count` keys with the largest weights, largest first. Keys with equal weights are in ascending
 /// order. Skips NaN weights.
 [[nodiscard]] std::vector<KeyWeight> strongest(std::span<const float> weights, std::size_t count);
 
-/// Answers questions from the pattern rows of their query words. The weights of a word are the mean over the
-/// rows of its tokens; the weight on a word is the sum over its tokens (Clark et al. 2019). Fully masked rows
-/// are excluded from the mean.
+/// Answers questions from the pattern rows of their query words. The row of a word is the mean of the rows of
+/// its tokens, without fully masked rows. The weight on a word is the sum of the weights on its tokens (Clark
+/// et al. 2019).
 class AttentionFrom final : public Observer {
  public:
   AttentionFrom(const Selection& selection, std::vector<AttentionQuestion> questions);

@@ -19,10 +19,10 @@ struct HeadPatternMetrics {
   HeadId head;
   std::optional<std::size_t> input;  // index in the batch; nullopt: all inputs pooled
   std::uint64_t rows = 0;            // number of averaged query rows; fully masked rows are excluded
-  std::vector<std::optional<double>>
-      means;  // one mean per item of row_metrics(); nullopt: no row has a value
-  std::optional<std::int64_t>
-      best_offset;  // most frequent offset of OffsetPeaks; nullopt: no offset was counted
+  /// One mean per item of row_metrics(). nullopt if no row has a value.
+  std::vector<std::optional<double>> means;
+  /// Most frequent offset of OffsetPeaks. nullopt if no offset was counted.
+  std::optional<std::int64_t> best_offset;
   std::optional<double> best_offset_share;  // share of the rows whose largest weight is at best_offset
 };
 
@@ -61,8 +61,8 @@ class PatternMetrics final : public Observer {
   std::vector<HeadId> heads_;
   bool per_input_ = false;
   std::vector<Component> components_;  // [layers]
-  std::map<std::pair<std::size_t, Component>, SequenceMarks>
-      marks_;                  // key: index of the sequence, component of the head
+  /// Key: index of the sequence and component of the head.
+  std::map<std::pair<std::size_t, Component>, SequenceMarks> marks_;
   std::vector<State> states_;  // [inputs or 1, heads]
 };
 

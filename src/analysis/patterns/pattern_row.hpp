@@ -29,12 +29,12 @@ struct Metric {
 
 /// The special tokens of an input, which some metrics use.
 struct SequenceMarks {
-  std::vector<std::uint8_t>
-      end_queries;  // [n]: 1 if the query token is EOS or [SEP]; empty if there is no such token
+  /// [n]: 1 if the query token is EOS or [SEP]. Empty if there is no such token.
+  std::vector<std::uint8_t> end_queries;
   std::vector<std::size_t> special_keys;  // positions of special tokens among the keys, ascending
   std::vector<std::size_t> end_keys;      // positions of EOS or [SEP] among the keys, ascending
-  bool over_another =
-      false;  // true: keys are tokens of another sequence than the queries, so offsets have no meaning
+  /// True if the keys are tokens of another sequence than the queries, so that offsets have no meaning.
+  bool over_another = false;
 };
 
 /// Returns the marks of an input. If the keys are given as embeddings, the lists of key positions are empty.

@@ -181,8 +181,8 @@ ProjectionAnalysis analyze(Work& work, Projection projection, const Selection& s
     analysis.heads.push_back(work.slices[work.slice_of_head[i]].spectrum);
     analysis.heads.back().head = heads[i];
   }
-  std::map<std::vector<std::size_t>, std::size_t>
-      known;  // list of slices -> index of the result; layers can share all slices
+  // Maps a list of slices to the index of its result, because layers can share all slices.
+  std::map<std::vector<std::size_t>, std::size_t> known;
   for (std::size_t first = 0, last = 0; first < heads.size(); first = last) {
     while (last < heads.size() && (options.across_layers || heads[last].layer == heads[first].layer)) ++last;
     const std::vector<std::size_t> slices(work.slice_of_head.begin() + static_cast<std::ptrdiff_t>(first),

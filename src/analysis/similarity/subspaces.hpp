@@ -44,14 +44,15 @@ struct SubspaceAngles {
   std::vector<HeadId> heads;
   std::vector<std::optional<std::size_t>> ranks;  // [heads]: dimension of each subspace
   std::size_t dimension = 0;                      // dimension of the space that contains the subspaces
-  OwnedMatrix<double> kernel;  // [heads, heads], in [0, 1]: |U_a^T U_b|_F^2 / sqrt(r_a r_b), see
-                               // projection_kernel_null; NaN: undefined
+  /// [heads, heads], in [0, 1]: |U_a^T U_b|_F^2 / sqrt(r_a r_b), as in projection_kernel_null. NaN if
+  /// undefined.
+  OwnedMatrix<double> kernel;
   /// Cosines of the principal angles of each pair of heads, in descending order, [heads, heads, angles]. A
   /// pair has as many angles as the smaller of its two ranks; the remaining entries are NaN.
   std::vector<double> cosines;
   std::size_t angles = 0;  // the largest rank
   OffDiagonal off_diagonal;
-  std::optional<RandomNull> null;  // mean over the same pairs, deviation of one pair; nullopt: no pairs
+  std::optional<RandomNull> null;  // random baseline: mean over all pairs, deviation of one pair
 
   [[nodiscard]] std::span<const double> cosines_of(std::size_t a, std::size_t b) const {
     return std::span(cosines).subspan((a * heads.size() + b) * angles, angles);

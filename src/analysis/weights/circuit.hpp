@@ -71,10 +71,11 @@ class CircuitFactor {
   bool by_rows_ = false;            // stored_ is transposed: a slice is a range of rows
   std::size_t width_ = 0;
   std::vector<std::size_t> slices_;  // [heads]: index of the slice; empty: one slice per head
-  MatrixView<const float> other_;    // [dimension, rank] or its transpose: the other matrix of a product A B;
-                                     // empty if there is none
-  bool other_by_rows_ = false;       // other_ is transposed
-  std::vector<double> gain_;         // [dimension]; empty: no gain
+  /// The second matrix of a weight that is stored as a product: [dimension, rank], or its transpose. Empty if
+  /// the weight is not a product.
+  MatrixView<const float> other_;
+  bool other_by_rows_ = false;  // other_ is transposed
+  std::vector<double> gain_;    // [dimension]; empty: no gain
 };
 
 /// The QK or OV circuits of all heads of a layer, as two factors. The circuit of head h is left_h right_h^T:

@@ -324,8 +324,8 @@ class Composer {
   CompositionOptions options_;
   Pool& pool_;
   std::map<std::size_t, LayerCircuits> layers_;
-  std::vector<OwnedMatrix<float>>
-      writing_;  // [heads]: half_of() of the OV circuit, for products with its output side
+  /// [heads]: half_of() of the OV circuit, for products with its output side.
+  std::vector<OwnedMatrix<float>> writing_;
   std::vector<Composition> compositions_;
   std::map<PairShape, RandomNull> nulls_;
 };

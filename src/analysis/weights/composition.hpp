@@ -44,11 +44,12 @@ inline constexpr std::array kAllCompositions{CompositionKind::query, Composition
 struct Composition {
   CompositionKind kind = CompositionKind::query;
   std::vector<HeadId> heads;
-  OwnedMatrix<double>
-      scores;  // [heads, heads], in [0, 1]; NaN: undefined, or the row's head is not in an earlier layer
+  /// [heads, heads], in [0, 1]. NaN if undefined, or if the head of the row is not in an earlier layer than
+  /// the head of the column.
+  OwnedMatrix<double> scores;
   OwnedMatrix<double> excess;      // scores minus the mean score of random weights of the same shapes
   std::optional<double> mean;      // mean of all scores
-  std::optional<RandomNull> null;  // mean over the same pairs, deviation of one pair; nullopt: no pairs
+  std::optional<RandomNull> null;  // random baseline: mean over all pairs, deviation of one pair
 };
 
 struct CompositionOptions {

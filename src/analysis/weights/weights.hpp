@@ -18,8 +18,8 @@ struct WeightsOptions {
   bool across_layers = false;  // one similarity matrix over all selected heads instead of one per layer
   bool fold_norm = false;      // see circuit_factors
   std::size_t directions = 0;  // number of principal directions kept per head
-  bool streamed =
-      false;  // release the weights of each layer before the next layer; requires across_layers = false
+  /// Releases the weights of each layer before the next layer. Requires across_layers = false.
+  bool streamed = false;
 };
 
 /// The singular values and ranks of one circuit (QK or OV) of one head.
