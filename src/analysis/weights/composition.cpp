@@ -149,9 +149,9 @@ std::vector<std::optional<double>> ov_copying(const Model& model, const Selectio
 
 namespace {
 
-/// Returns R B^T / |R B^T|_F [r, dimension of b], where A = Q R is a QR decomposition. If a matrix is
-/// multiplied with the B side of A B^T, the norm of the product does not change if R B^T replaces A B^T. `a`
-/// is A^T and is overwritten; `b` is B^T. Empty if the result is zero or not finite.
+/// Returns R B^T / |R B^T|_F [r, dimension of b], where A = Q R is a QR decomposition. The smaller matrix R
+/// B^T can replace A B^T in products with the B side: the Frobenius norm of the product is the same. `a` is
+/// A^T and is overwritten; `b` is B^T. Empty if the result is zero or not finite.
 OwnedMatrix<float> half_of(OwnedMatrix<double>& a, const OwnedMatrix<double>& b) {
   if (!all_finite(a.values()) || !all_finite(b.values())) return {};
   const OwnedMatrix<double> triangle = triangle_of(a.view());
@@ -171,8 +171,8 @@ struct LayerCircuits {
   std::optional<CircuitFactors> qk, ov;
 };
 
-/// Returns the circuit L R^T of a head with its smaller QR factor (see the function above), for products with
-/// its L side. If `towards_left` is false, for products with its R side. Empty if there is no circuit.
+/// Returns the other half_of() for the circuit L R^T of a head: for products with its L side, or with its R
+/// side if `towards_left` is false. Empty if the layer does not have the circuit.
 OwnedMatrix<float> half_of(const std::optional<CircuitFactors>& factors, std::size_t head,
                            bool towards_left) {
   if (!factors) return {};
